@@ -56,12 +56,17 @@ if TYPE_CHECKING:
     from tfdistill.run import (
         run_recipe,
     )
-    from tfdistill.structured import (
-        build_pruned_student,
+    from tfdistill.run.initialise import (
+        build_student,
+    )
+    from tfdistill.run.prepare import (
+        load_data,
+    )
+    from tfdistill.run.stages import (
+        distill,
     )
     from tfdistill.training import (
         adamw,
-        build_student,
         evaluate,
         fit,
         initialise_from_layers,
@@ -86,13 +91,14 @@ __all__ = [
     "TinyBertDistiller",
     "__version__",
     "adamw",
-    "build_pruned_student",
     "build_student",
+    "distill",
     "evaluate",
     "fit",
     "initialise_from_layers",
     "initialise_from_teacher",
     "lamb",
+    "load_data",
     "load_recipe",
     "load_teacher",
     "methods",

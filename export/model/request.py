@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tf_keras as keras
 
 from tfdistill import config, files, models
+from tfdistill.data.task_data import TaskData
 from tfdistill.tasks import Examples, TaskSpec
 
 from . import inputs
@@ -23,6 +24,9 @@ class ExportRequest:
       model: A classifier or regressor of `tfdistill.models`.
       path: The .tflite file to write. model.json, golden.json and, where given, vocab.txt and
         labels.txt are written next to it (see `bundle.paths_of`).
+      data: The data of `tfdistill.load_data`, which gives `task`, `vocab_file`, `lower_case`,
+        `lengths`, `calibrate_on` (its training set), `check_on` and `texts` (its development set)
+        where they are not named.
       quantize: Name of a quantization; see `export.quantizations`.
       device: What runs the file: "cpu", "gpu", "npu", or "npu-rows" for compilers without lookups;
         see `export.conversion.device_form`. For all but the first `tfdistill.accelerators` holds
@@ -61,6 +65,7 @@ class ExportRequest:
     model: keras.Model
     path: files.Path
     _: dataclasses.KW_ONLY
+    data: dataclasses.InitVar[TaskData | None] = None
     quantize: str = "dynamic_wi8_afp32"
     device: str = "cpu"
     variants: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -83,6 +88,40 @@ class ExportRequest:
     overwrite: bool = False
     name: str | None = None
     timeout_s: float = 1800
+
+    def __post_init__(self, data: TaskData | None) -> None:
+        """Takes from the data what is not named."""
+        if data is None:
+            return
+        unnamed = {
+            name: value for name, value in self._of_data(data) if getattr(self, name) is None
+        }
+        if "vocab_file" in unnamed:
+            unnamed["lower_case"] = data.tokenizer.lower_case
+        for name, value in unnamed.items():
+            object.__setattr__(self, name, value)
+
+    def _of_data(self, data: TaskData) -> Iterator[tuple[str, Any]]:
+        """Yields the arguments that follow from a task's data."""
+        lengths = self.lengths
+        if lengths is None:
+            positions = models.config_of(self.model).max_positions
+            lengths = config.usual_lengths(data.settings.max_length, positions=positions)
+        yield "lengths", lengths
+        yield "task", data.task
+        yield "labels", data.task.labels
+        yield "vocab_file", data.vocab_file
+        yield "calibrate_on", data.train.encoded
+        if self.check_on is not None:
+            return
+        check_on, longest = data.dev.encoded, max(lengths)
+        # The file will see such texts cut, too; and its longest signature is the window of a
+        # question.
+        windows = data.task.kind == "span" and longest != data.settings.max_length
+        if check_on.lengths.max() > longest or windows:
+            check_on = data.encode(data.dev_examples, longest)
+        yield "check_on", check_on
+        yield "texts", data.dev_examples
 
     @property
     def chosen_lengths(self) -> Sequence[int]:

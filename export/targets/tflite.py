@@ -47,10 +47,10 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
       model: A classifier or regressor of `tfdistill.models`.
       path: The .tflite file to write. model.json, golden.json, a model card (README.md, unless
         there is one of yours) and, where given, vocab.txt and labels.txt are written next to it.
-      **options: `quantize`, `device`, `variants`, `layers`, `lengths`, `softmax`, `check_on`,
-        `calibrate_on`, `num_calibration`, `seed`, `texts`, `task`, `vocab_file`, `lower_case`,
-        `labels`, `bounds`, `metadata`, `answers`, `allow_weak`, `overwrite`, `name` and
-        `timeout_s`, as `ExportRequest` documents them.
+      **options: `data`, `quantize`, `device`, `variants`, `layers`, `lengths`, `softmax`,
+        `check_on`, `calibrate_on`, `num_calibration`, `seed`, `texts`, `task`, `vocab_file`,
+        `lower_case`, `labels`, `bounds`, `metadata`, `answers`, `allow_weak`, `overwrite`, `name`
+        and `timeout_s`, as `ExportRequest` documents them.
 
     Returns:
       The manifest, as written to model.json.

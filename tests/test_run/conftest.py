@@ -24,8 +24,8 @@ def until_fit(monkeypatch):
     found = []
     real = stages.stage_batches
 
-    def look(context, stage, name, seed, distiller):
-        found.append((distiller, real(context, stage, name, seed, distiller)))
+    def look(stage, lesson, seed, distiller):
+        found.append((distiller, real(stage, lesson, seed, distiller)))
         raise Stop
 
     monkeypatch.setattr(stages, "stage_batches", look)

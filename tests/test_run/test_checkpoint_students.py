@@ -96,9 +96,9 @@ def test_shape_and_weights_come_from_the_folder(
     began = {}
     real = students.build_stage
 
-    def look(context, name, seed, model, *args, **options):
+    def look(stage, lesson, model, *args):
         began.update({layer.name: layer.get_weights() for layer in model.layers})
-        return real(context, name, seed, model, *args, **options)
+        return real(stage, lesson, model, *args)
 
     monkeypatch.setattr(students, "build_stage", look)
     record = run.distill(recipe_of(data_dir, teacher, student), tmp_path / "run")

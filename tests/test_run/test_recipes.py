@@ -14,7 +14,7 @@ import published_recipes
 import pytest
 
 from tfdistill import cli, config, models, training
-from tfdistill.data import synthetic, tokenize, vocab
+from tfdistill.data import synthetic, task_data, tokenize, vocab
 from tfdistill.run import context, folder, prepare, students, task_models, teachers
 from tfdistill.training import transfer_run
 
@@ -133,12 +133,13 @@ def small(recipe: config.Recipe, vocab_file: pathlib.Path) -> config.Recipe:
 def test_every_stage_of_a_recipe_takes_a_step(name, vocab_file, tmp_path, monkeypatch):
     recipe = small(RECIPES[name], vocab_file)
     assert config.missing_inputs(recipe) == []
-    data = prepare.prepare(recipe, tmp_path)
-    if isinstance(data, prepare.TaskData):
-        data = dataclasses.replace(data, augmented=data.train)
+    prepared = prepare.prepare(recipe, tmp_path)
+    data = prepared.data
+    if isinstance(data, task_data.TaskData):
+        data = dataclasses.replace(data, augmented=data.train.encoded)
     pool = ToyTeachers(recipe, data.task, tmp_path)
     pool.vocab_size = data.tokenizer.vocab_size
-    run = context.RunContext(recipe, folder.RunFolder(tmp_path), data, pool)
+    run = context.RunContext(recipe, folder.RunFolder(tmp_path), data, pool, prepared.corpora)
     monkeypatch.setattr(training, "fit", one_step)
     monkeypatch.setattr(transfer_run, "fit", one_step)
     STEPPED.clear()

@@ -250,7 +250,7 @@ def test_workers_of_a_pipeline_find_the_teacher_in_the_run_folder(
     out, _ = finished
     recipe = config.parse_recipe({**values, "teacher": {**values["teacher"], "dtype": "bfloat16"}})
     shutil.copytree(out / "teacher" / "model", tmp_path / "teacher" / "model")
-    prepared = prepare.prepare(recipe, out)
+    prepared = prepare.prepare(recipe, out).data
     work, asked = parallel.run_pipeline, []
 
     def elsewhere(*given):
@@ -263,7 +263,7 @@ def test_workers_of_a_pipeline_find_the_teacher_in_the_run_folder(
     for pipeline in (("--runner", "DirectRunner"), None):
         pool = teachers.TeacherModels(recipe, prepared.task, pathlib.Path(), pipeline)
         model = pool.for_stage(recipe.stages["prediction"])
-        answers.append(pool.answers(model, prepared.train))
+        answers.append(pool.answers(model, prepared.train.encoded))
         (cache,) = (tmp_path / "teacher" / "cache").iterdir()
         cache.unlink()
     assert asked == [("--runner", "DirectRunner")]

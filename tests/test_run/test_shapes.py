@@ -72,13 +72,14 @@ def test_word_vectors_that_are_narrower_than_the_student_s_start_none(tmp_path):
     assert not task_models.has_narrower_words(first, shape.replace(embedding_size=None), student)
     assert not task_models.has_narrower_words(config.LabelsStage(kind="labels"), shape, student)
 
-    context = types.SimpleNamespace(
-        recipe=types.SimpleNamespace(student=types.SimpleNamespace(start="auto")),
+    start = types.SimpleNamespace(
+        settings=types.SimpleNamespace(start="auto"),
+        first=first,
         teachers=types.SimpleNamespace(given=None, task=teacher, shape=lambda stage: shape),
         data=types.SimpleNamespace(task="any"),
     )
     student = student.replace(num_layers=1, vocab_size=32)
-    assert initialise.resolve_start(context, first, student) == "random"
+    assert initialise.resolve_start(start, student) == "random"
     projection = keras.layers.Dense(128)
     projection.build((None, 128))
     before = projection.kernel.numpy()

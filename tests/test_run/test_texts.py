@@ -3,7 +3,7 @@
 import pytest
 
 from tfdistill import config, errors, models, run, weights
-from tfdistill.run import augmentation, prepare
+from tfdistill.run import prepare
 
 
 @pytest.mark.slow
@@ -32,7 +32,7 @@ def prepared_run(tmp_path_factory):
     values = config.scaled_down(config.load_recipe("tinybert_4l")).model_dump()
     values["data"] |= {"train_limit": 12, "dev_limit": 6}
     recipe = config.Recipe.model_validate(values)
-    prepared = prepare.prepare(recipe.model_copy(update={"stages": {}, "variants": {}}), root)
+    prepared = prepare.prepare(recipe.model_copy(update={"stages": {}, "variants": {}}), root).data
     shape = models.preset("bert_tiny").replace(
         num_layers=1,
         hidden_size=8,
@@ -48,12 +48,12 @@ def prepared_run(tmp_path_factory):
 
 def test_the_augmented_set_holds_the_original_examples_and_more(prepared_run):
     recipe, prepared, root = prepared_run
-    augmented = augmentation.augmented(recipe, prepared, root).augmented
+    augmented = prepare.augmented(recipe, prepared, root, "").augmented
     assert augmented is not None and augmented.labels is not None
-    assert len(augmented) > len(prepared.train)
+    assert len(augmented) > len(prepared.train.encoded)
     rows = [augmented.row(index).tolist() for index in range(len(augmented))]
-    for index, label in enumerate(prepared.train.labels):
-        place = rows.index(prepared.train.row(index).tolist())
+    for index, label in enumerate(prepared.train.encoded.labels):
+        place = rows.index(prepared.train.encoded.row(index).tolist())
         assert augmented.labels[place] == label
 
 
@@ -61,7 +61,7 @@ def test_without_a_stage_that_uses_it_nothing_is_augmented(prepared_run, tmp_pat
     recipe, prepared, _ = prepared_run
     stages = {n: s.model_copy(update={"augmented": False}) for n, s in recipe.stages.items()}
     unused = recipe.model_copy(update={"stages": stages})
-    assert augmentation.augmented(unused, prepared, tmp_path).augmented is None
+    assert prepare.augmented(unused, prepared, tmp_path, "").augmented is None
     assert not (tmp_path / "data").exists()
 
 
@@ -78,4 +78,5 @@ def test_a_teacher_without_a_head_for_words_is_refused_for_augmentation(prepared
     settings = recipe.data.augment.model_copy(update={"masked_lm": str(tmp_path / "encoder")})
     data = recipe.data.model_copy(update={"augment": settings})
     with pytest.raises(errors.WeightsError, match="new_head"):
-        augmentation.augmented(recipe.model_copy(update={"data": data}), prepared, tmp_path / "x")
+        changed = recipe.model_copy(update={"data": data})
+        prepare.augmented(changed, prepared, tmp_path / "x", "")

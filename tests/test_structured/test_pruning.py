@@ -341,26 +341,6 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(changes, layers, messa
         np.testing.assert_array_equal(new, old)
 
 
-@pytest.mark.slow
-def test_a_student_is_built_of_its_teacher_and_the_short_form_of_a_shape():
-    teacher = with_dead_neurons_and_heads()
-    student = structured.build_pruned_student(teacher, "pruned:ffn=9", BATCHES)
-    assert models.config_of(student) == CONFIG.replace(intermediate_size=9)
-    by_hand, _ = start(teacher, CONFIG.replace(intermediate_size=9))
-    for ours, theirs in zip(student.get_weights(), by_hand.get_weights(), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-    whole = toys.randomise(models.build_encoder(CONFIG), 5)
-    encoder = structured.build_pruned_student(whole, "pruned:layers=1,choose=bottom", BATCHES)
-    assert models.head_of(encoder) == "none" and models.config_of(encoder).num_layers == 1
-    for name in ("layer_0_query", "layer_0_intermediate"):
-        for ours, theirs in zip(
-            encoder.get_layer(name).get_weights(), whole.get_layer(name).get_weights(), strict=True
-        ):
-            np.testing.assert_array_equal(ours, theirs, err_msg=name)
-    with pytest.raises(errors.ConfigError, match="at most the teacher's 3"):
-        structured.build_pruned_student(teacher, "pruned:layers=4", BATCHES)
-
-
 def test_the_teacher_stays_as_it_was():
     teacher = toys.classifier(CONFIG, seed=5)
     before = teacher.get_weights()

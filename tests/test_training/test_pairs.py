@@ -118,32 +118,6 @@ def test_a_teacher_of_another_task_is_refused(saved):
         tfdistill.load_teacher(folder / "nowhere")
 
 
-# Students by name.
-
-
-def test_a_student_is_a_preset_with_the_tasks_outputs(mnli):
-    student = tfdistill.build_student("bert_tiny", "mnli", vocab_size=30)
-    assert models.num_labels_of(student) == 3
-    assert models.config_of(student) == models.preset("bert_tiny").replace(vocab_size=30)
-    own = toys.SHALLOW_STUDENT
-    assert models.num_labels_of(tfdistill.build_student(own, "stsb")) == 1
-    assert models.num_labels_of(tfdistill.build_student(own, num_labels=5)) == 5
-    encoder = tfdistill.build_student(own, vocab_size=17)
-    assert models.num_labels_of(encoder) is None
-    assert models.config_of(encoder) == own.replace(vocab_size=17)
-
-
-def test_a_task_decides_the_head():
-    own = toys.SHALLOW_STUDENT
-    ner = dataclasses.replace(tasks.task("ner"), labels=("O", "B-X", "I-X"))
-    student = tfdistill.build_student(own, ner)
-    assert (models.head_of(student), models.num_labels_of(student)) == ("token", 3)
-    assert models.head_of(tfdistill.build_student(own, "squad")) == "span"
-    topics = tasks.TaskSpec("t", "text", "labels", kind="multi_label", labels=("a", "b"))
-    student = tfdistill.build_student(own, topics)
-    assert (models.head_of(student), models.num_labels_of(student)) == ("sequence", 2)
-
-
 def test_a_teacher_of_words_or_spans_comes_with_its_head(tmp_path):
     ner = dataclasses.replace(tasks.task("ner"), labels=("O", "B-X", "I-X"))
     tags = toys.randomise(models.build_token_classifier(toys.SHALLOW_STUDENT, 3), 5)
@@ -157,16 +131,6 @@ def test_a_teacher_of_words_or_spans_comes_with_its_head(tmp_path):
     np.testing.assert_allclose(loaded(FEATURES), span(FEATURES), rtol=1e-5, atol=1e-6)
     with pytest.raises(errors.TeacherError, match="'span'"):
         tfdistill.load_teacher(str(tmp_path / "tags"), "squad")
-
-
-def test_unknown_names_are_refused():
-    with pytest.raises(errors.ConfigError, match="Did you mean 'bert_tiny'"):
-        tfdistill.build_student("bert_tyni")
-    with pytest.raises(errors.ConfigError, match="Did you mean 'sst2'"):
-        tfdistill.build_student(toys.SHALLOW_STUDENT, "sst")
-    unfinished = tasks.TaskSpec(name="mine", text_column="text", label_column="label")
-    with pytest.raises(errors.ConfigError, match="num_labels"):  # its labels are in its files
-        tfdistill.build_student(toys.SHALLOW_STUDENT, unfinished)
 
 
 def test_the_outputs_of_a_quantization_aware_model_are_put_into_order(model, mnli):
@@ -208,7 +172,7 @@ def lines(tmp_path_factory, toy_vocab_file):
 
 
 def _distil(lines, teacher, *, epochs=1, **options):
-    student = tfdistill.build_student(lines.shape, lines.task)
+    student = models.build_classifier(lines.shape, 2)
     distiller = tfdistill.LogitDistiller(teacher, student)
     distiller.compile(optimizer=tfdistill.adamw(1e-2))
     dev = batches.Batches(lines.encoded, shuffle=False)
@@ -249,9 +213,7 @@ def test_data_of_another_task_or_without_one_say_nothing_of_a_teacher(lines):
     teacher = tfdistill.load_teacher(str(lines.folder / "headless"), lines.task, new_head=True)
     for changes in ({"task": None}, {"labels": None}, {"task": tasks.task("stsb")}):
         encoded = dataclasses.replace(lines.encoded, **changes)
-        distiller = tfdistill.LogitDistiller(
-            teacher, tfdistill.build_student(lines.shape, lines.task)
-        )
+        distiller = tfdistill.LogitDistiller(teacher, models.build_classifier(lines.shape, 2))
         distiller.compile()
         distiller.fit(batches.Batches(lines.encoded), verbose=0, steps_per_epoch=1,
                       validation_data=batches.Batches(encoded, shuffle=False))  # fmt: skip

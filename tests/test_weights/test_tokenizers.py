@@ -9,7 +9,7 @@ import transformers
 from random_texts import random_texts
 
 from tfdistill import errors, models, tasks, tokenizer_json, weights
-from tfdistill.data import tokenize, vocab
+from tfdistill.data import batches, tokenize, vocab
 from tfdistill.run import inputs, teachers
 from tfdistill.weights import tokenizers
 
@@ -285,8 +285,9 @@ def test_a_folder_that_transformers_reads_otherwise_is_not_written(
 def test_a_teacher_as_it_is_reads_no_more_tokens_than_its_tokenizer_allows(folder):
     edit(folder / "tokenizer_config.json", model_max_length=6)
     task = tasks.TaskSpec("t", "text", "label", labels=("LABEL_0", "LABEL_1"))
-    data = types.SimpleNamespace(task=task, train=toys.encoded(20), vocab_file=folder / "vocab.txt")
-    assert data.train.lengths.max() > 6
+    train = batches.Batches(toys.encoded(20))
+    data = types.SimpleNamespace(task=task, train=train, vocab_file=folder / "vocab.txt")
+    assert data.train.encoded.lengths.max() > 6
     with pytest.raises(errors.ConfigError, match="at most 6 tokens"):
         teachers.load_classifier(str(folder), data)
     assert teachers.load_classifier(str(folder), data, fresh_head=True)  # it will be fine-tuned

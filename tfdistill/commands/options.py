@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import pathlib
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 import pydantic
 
-from tfdistill import config, errors, manifest
+from tfdistill import config, errors
 
 _DEFAULT_LENGTH = config.DataConfig.model_fields["max_length"].default
 SEED = 1  # of everything that is drawn at random
@@ -239,6 +238,7 @@ def add_data(
     required: bool = True,
     reads_train: bool = True,
     of_run: str | None = None,
+    one_file: bool = False,
 ) -> None:
     """Adds the options that name a task and its files.
 
@@ -247,9 +247,12 @@ def add_data(
       required: Whether a task must be named.
       reads_train: Whether the command reads the training set.
       of_run: The option or argument that may name a run, whose `max_length` is then the default.
+      one_file: Whether one labelled file may be named instead of a task.
     """
     group = parser.add_argument_group("data")
-    add_task(group, required=required)
+    if one_file:
+        add_field(group, config.DataConfig, "file", flag="--data", dest="data", metavar="FILE")
+    add_task(group, required=required and not one_file)
     add_field(
         group, config.DataConfig, "doc_stride", None, help="tokens from one window of a long text "
         "to the next, for questions (default: half of --max-length)"
@@ -281,10 +284,11 @@ def data_of(args: argparse.Namespace, run: str | None = None, **more: Any) -> di
     """
     length = args.max_length
     if length is None:
-        length = trained_length(run) or _DEFAULT_LENGTH
+        length = config.trained_length(run) or _DEFAULT_LENGTH
     stride = max(length // 2, 1) if args.doc_stride is None else args.doc_stride
     return {
         **task_of(args),
+        **_one_file(args),
         "doc_stride": stride,
         "max_length": length,
         "train_limit": getattr(args, "train_limit", None),
@@ -292,19 +296,23 @@ def data_of(args: argparse.Namespace, run: str | None = None, **more: Any) -> di
     }
 
 
-def trained_length(source: str | None) -> int | None:
-    """The `max_length` of a run, or of an export or a file in it; None where none is recorded."""
-    path = pathlib.Path(source or "")
-    if source is None or not path.exists():
-        return None
-    recipe = config.saved_recipe(path)
-    if recipe is not None:
-        return recipe.data.max_length
-    folder = path if path.is_dir() else path.parent
-    if not (folder / manifest.FILE_NAME).is_file():
-        return None
-    tokenizer = manifest.read_manifest(path).tokenizer
-    return None if tokenizer is None else tokenizer.max_length
+def _one_file(args: argparse.Namespace) -> dict[str, Any]:
+    """What --data sets, where a command has it.
+
+    Raises:
+      ConfigError: If neither that nor a task is named.
+    """
+    file = vars(args).get("data", "")
+    if file == "":
+        return {}
+    if file is None:
+        if args.task is None:
+            raise errors.ConfigError("--task", "a task, or one labelled file (--data)", "neither")
+        return {}
+    from tfdistill.data import labelled_file
+
+    name = args.task or labelled_file.name_of(file)
+    return {"task": name, "file": file, "split_seed": args.seed}
 
 
 def task_of(args: argparse.Namespace) -> dict[str, Any]:

@@ -85,12 +85,13 @@ def _quickstart(args: argparse.Namespace) -> None:
     if args.kind not in (None, *kinds):
         remedy = "For words and questions use `tfdistill finetune` and `tfdistill distill`."
         raise errors.ConfigError("--kind", f"one of {', '.join(kinds)}", args.kind, remedy)
-    name = quickstart_recipe.recipe_name(args.data)
+    from tfdistill.data import labelled_file
+
+    name = labelled_file.name_of(args.data)
     out = pathlib.Path(args.out or f"runs/{name}")
     folder = work_folder.WorkFolder(out, "run")
     folder.check(resume=args.resume, overwrite=args.overwrite)
     from tfdistill import analysis
-    from tfdistill.data import labelled_file
 
     data = labelled_file.read_labelled_file(
         args.data,

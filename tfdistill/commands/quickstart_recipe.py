@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import pathlib
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,14 +92,7 @@ def make_recipe(
     values: dict[str, Any] = {
         "name": name,
         "data": {
-            "task": name,
-            "dir": str(folder),
-            "text_column": task.text_column,
-            "pair_column": task.pair_column,
-            "label_column": task.label_column,
-            "kind": task.kind,
-            "metrics": task.metrics,
-            "label_separator": task.label_separator,
+            **data.section(folder),
             "class_weights": class_weights,
             "max_length": max_length,
             "doc_stride": max_length // 2,
@@ -132,12 +124,6 @@ def models_config(checkpoint: Checkpoint) -> models.EncoderConfig:
     from tfdistill.weights import hf_config
 
     return hf_config.parse_config(checkpoint.raw_config)
-
-
-def recipe_name(path: str) -> str:
-    """A name for recipe and task out of that of a file."""
-    name = re.sub(r"[^a-z0-9_.-]+", "_", pathlib.Path(path).stem.casefold()).strip("_.-")
-    return name or "data"
 
 
 def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, str]:

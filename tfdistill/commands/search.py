@@ -114,7 +114,7 @@ def _search(args: argparse.Namespace) -> int:
     goal = recipes.Goal(
         head=_head(data),
         task=data.pop("task"),
-        lengths=tuple(sorted(args.lengths or [options.trained_length(args.teacher) or _LENGTH])),
+        lengths=tuple(sorted(args.lengths or [config.trained_length(args.teacher) or _LENGTH])),
         quantize=args.quantize,
         threads=args.threads,
         data=data,

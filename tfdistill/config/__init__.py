@@ -19,6 +19,7 @@ from tfdistill.config.inputs import (
     missing_inputs,
     model_folder,
     saved_recipe,
+    trained_length,
 )
 from tfdistill.config.pruned import (
     PrunedShape,
@@ -161,6 +162,7 @@ __all__ = [
     "saved_recipe",
     "scaled_down",
     "short_form_faults",
+    "trained_length",
     "usual_lengths",
     "with_baseline",
     "without_defaults",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from tfdistill import errors, storage
+from tfdistill import errors, manifest, storage
 from tfdistill.config.answers import answers_faults
 from tfdistill.config.pruned import is_checkpoint
 from tfdistill.config.recipe import Recipe
@@ -24,6 +24,21 @@ def saved_recipe(folder: str | pathlib.Path) -> Recipe | None:
     """
     file = pathlib.Path(folder) / RECIPE_FILE
     return load_recipe(str(file)) if file.is_file() else None
+
+
+def trained_length(source: str | None) -> int | None:
+    """The `max_length` of a run, or of an export or a file in it; None where none is recorded."""
+    path = pathlib.Path(source or "")
+    if source is None or not path.exists():
+        return None
+    recipe = saved_recipe(path)
+    if recipe is not None:
+        return recipe.data.max_length
+    folder = path if path.is_dir() else path.parent
+    if not (folder / manifest.FILE_NAME).is_file():
+        return None
+    tokenizer = manifest.read_manifest(path).tokenizer
+    return None if tokenizer is None else tokenizer.max_length
 
 
 def model_folder(source: str) -> str:
@@ -74,7 +89,12 @@ def missing_inputs(recipe: Recipe) -> list[str]:
     """
     faults = []
     embedded = recipe.data.task == BUILT_IN_DATA or recipe.data.placeholder_data
-    if recipe.data.dir is None and not embedded and recipe.data.task is not None:
+    if recipe.data.file is not None:
+        if not _is_file(recipe.data.file):
+            faults.append(f"data.file: {recipe.data.file} is not there")
+        if recipe.data.dir is not None:
+            faults.append("data.dir: nothing beside data.file. Leave one of the two out")
+    elif recipe.data.dir is None and not embedded and recipe.data.task is not None:
         faults.append("data.dir: the task's files. Give them with --set data.dir=FOLDER")
     elif recipe.data.dir is not None and not pathlib.Path(recipe.data.dir).exists():
         faults.append(f"data.dir: {recipe.data.dir} is not there")

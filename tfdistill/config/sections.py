@@ -84,6 +84,12 @@ class DataConfig(Section):
         ..., "GLUE task, imdb, ner, squad, squad_v2, assistant, or a name of your own"
     )
     dir: PathText | None = described(None, "folder with the task's files")
+    file: PathText | None = described(
+        None,
+        "one labelled file instead of a folder, whose columns and kind are recognised, and whose "
+        "development and test sets are split off",
+    )
+    split_seed: int = 1  # of that split
     placeholder_data: bool = False  # generated files in the task's form, to try it without its data
     text_column: str | None = described(None, "column of the text, for a task of your own")
     pair_column: str | None = described(None, "column of the second text, if there is one")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Sequence
 
 from tfdistill import config, errors, files, tasks
-from tfdistill.data import placeholder_data, synthetic
+from tfdistill.data import labelled_file, placeholder_data, synthetic
 from tfdistill.tasks import tables
 
 
@@ -41,8 +42,7 @@ def check(
       DataError: If a file or a column of a built-in task is missing.
     """
     task = declared_task(settings)
-    generated = settings.task == synthetic.TASK.name or settings.placeholder_data
-    if settings.dir is None and generated:
+    if settings.dir is None and _is_written(settings):
         return
     source = source_of(settings)
     for split in splits:
@@ -83,7 +83,41 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
     return task
 
 
+def _is_written(settings: config.DataConfig) -> bool:
+    """Whether the files of the splits are written into the run folder."""
+    generated = settings.task == synthetic.TASK.name or settings.placeholder_data
+    return generated or settings.file is not None
+
+
+def _of_file(settings: config.DataConfig) -> labelled_file.LabelledFile:
+    """Reads and splits the one labelled file of a section."""
+    assert settings.file is not None
+    columns = (settings.text_column, settings.pair_column, settings.label_column)
+    name = settings.task or labelled_file.name_of(settings.file)
+    time_ns = pathlib.Path(settings.file).stat().st_mtime_ns
+    return _read(settings.file, time_ns, name, columns, settings.kind, settings.split_seed)
+
+
+@functools.lru_cache(maxsize=1)
+def _read(
+    path: str,
+    time_ns: int,
+    name: str,
+    columns: tuple[str | None, str | None, str | None],
+    kind: str | None,
+    seed: int,
+) -> labelled_file.LabelledFile:
+    text, pair, label = columns
+    return labelled_file.read_labelled_file(
+        path, name, text=text, pair=pair, label=label, kind=kind, seed=seed
+    )
+
+
 def _declared(settings: config.DataConfig) -> tasks.TaskSpec:
+    if settings.file is not None:
+        task = _of_file(settings).task
+        metrics = settings.metrics or task.metrics
+        return dataclasses.replace(task, metrics=metrics, primary_metric=metrics[0])
     columns = settings.text_column or settings.label_column
     if settings.gives_vectors and not columns and settings.task is not None:
         return _embedding_of(settings, settings.task)
@@ -181,6 +215,11 @@ def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -
         return pathlib.Path(settings.dir)
     if settings.task == synthetic.TASK.name and folder is not None:
         return _synthetic(folder)
+    if settings.file is not None and folder is not None:
+        if not folder.is_dir():
+            with files.atomic_folder(folder) as temporary:
+                _of_file(settings).write(temporary)
+        return folder
     if settings.placeholder_data and folder is not None:
         if not folder.is_dir():
             with files.atomic_folder(folder) as temporary:
@@ -219,6 +258,26 @@ def train_and_dev(
     return task, train, dev
 
 
+def test_examples(
+    settings: config.DataConfig, folder: pathlib.Path | None = None
+) -> tasks.Examples | None:
+    """Reads the test set; None without one, without labels, or where it is the development set.
+
+    Raises:
+      DataError: If its file is malformed or does not fit the task.
+    """
+    source = source_of(settings, folder)
+    task = task_of(settings, source)
+    try:
+        path = task.split_file(source, "test")
+    except errors.DataError:  # there is none
+        return None
+    if path == task.split_file(source, task.dev_split):
+        return None
+    _, examples = labelled(settings, "test", folder=folder, may_hide_labels=True)
+    return None if examples.labels is None else examples
+
+
 def _synthetic(folder: pathlib.Path) -> pathlib.Path:
     """Writes the embedded data once; a resumed run reads what is there."""
     if not folder.is_dir():
@@ -250,8 +309,7 @@ def labelled(
     Returns:
       The task, with its labels, and the examples.
     """
-    generated = settings.task == synthetic.TASK.name or settings.placeholder_data
-    if generated and settings.dir is None and folder is not None:
+    if _is_written(settings) and settings.dir is None and folder is not None:
         settings = settings.model_copy(update={"dir": str(folder)})
     source = source_of(settings)
     task = task_of(settings, source)

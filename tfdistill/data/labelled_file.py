@@ -7,7 +7,9 @@ import csv
 import dataclasses
 import io
 import pathlib
+import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +38,20 @@ class LabelledFile:
     cells: Mapping[str, list[str]]
     notes: tuple[str, ...]
 
+    def section(self, folder: files.Path) -> dict[str, Any]:
+        """The data section of the files that `write` puts into a folder."""
+        task = self.task
+        return {
+            "task": task.name,
+            "dir": str(folder),
+            "text_column": task.text_column,
+            "pair_column": task.pair_column,
+            "label_column": task.label_column,
+            "kind": task.kind,
+            "metrics": task.metrics,
+            "label_separator": task.label_separator,
+        }
+
     def write(self, folder: files.Path) -> None:
         """Writes train.csv, dev.csv and test.csv, which `tasks.load_examples` reads back."""
         for name, examples in self.sets.items():
@@ -46,6 +62,12 @@ class LabelledFile:
             writer.writerow([column for column in header if column is not None])
             writer.writerows(zip(examples.texts, *pairs, self.cells[name], strict=True))
             files.atomic_write_text(pathlib.Path(folder) / f"{name}.csv", text.getvalue())
+
+
+def name_of(path: files.Path) -> str:
+    """A name for recipe and task out of that of a file."""
+    name = re.sub(r"[^a-z0-9_.-]+", "_", pathlib.Path(path).stem.casefold()).strip("_.-")
+    return name or "data"
 
 
 def read_labelled_file(

@@ -22,7 +22,6 @@ from tfdistill import (
 )
 from tfdistill.data import parallel, synthetic
 from tfdistill.run import (
-    augmentation,
     baselines,
     candidates,
     deliver,
@@ -176,10 +175,10 @@ def _begin(
     recipe: config.Recipe, folder: RunFolder, pipeline: Sequence[str] | None = None
 ) -> RunContext:
     """Reads the data and pre-trains the teacher, where the recipe says so."""
-    data = prepare.prepare(recipe, folder.path)
-    answers = data.soft_labels if isinstance(data, prepare.TaskData) else None
-    models_of_run = teachers.TeacherModels(recipe, data.task, folder.path, pipeline, answers)
-    context = RunContext(recipe, folder, data, models_of_run)
+    prepared = prepare.prepare(recipe, folder.path)
+    task, answers = prepared.data.task, prepared.soft_labels
+    models_of_run = teachers.TeacherModels(recipe, task, folder.path, pipeline, answers)
+    context = RunContext(recipe, folder, prepared.data, models_of_run, prepared.corpora)
     if recipe.teacher.pretrain is not None:
         result = records.pretrain_teacher(context)
         _log.info(f"pre-trained teacher: {_describe(result.metrics)}")
@@ -193,10 +192,11 @@ def _with_students(context: RunContext) -> RunContext:
         return context
     recipe, data = context.recipe, context.task_data
     own = prepare.own_tokens(recipe, data)
-    data = augmentation.augmented(recipe, data, context.root)
+    masked_lm = teachers.general_source(recipe, context.root)
+    data = prepare.augmented(recipe, data, context.root, masked_lm)
     if own is not None:
         _log.info("the student reads its own tokens: its vocabulary is not the teacher's")
-        own = augmentation.augmented(recipe, own, context.root)
+        own = prepare.augmented(recipe, own, context.root, masked_lm)
     return dataclasses.replace(context, data=data, own_tokens=own)
 
 
@@ -205,7 +205,9 @@ def _train_all(context: RunContext) -> list[results.ModelResult]:
     recipe, found = context.recipe, []
     if context.data.task is not None:
         data = context.task_data
-        _log.info(f"{len(data.train)} training and {data.dev.num_examples} development examples")
+        _log.info(
+            f"{data.train.num_examples} training and {data.dev.num_examples} development examples"
+        )
         found = [records.check(context, records.train_teacher(context))]
         _log.info(f"teacher: {_describe(found[0].metrics)}")
         _say_layer_maps(context)

@@ -186,7 +186,9 @@ def _mean_words(context: RunContext) -> _Baseline:
 def _word_vectors(context: RunContext) -> _Baseline:
     data, labels = context.task_data, _labels(context)
     table, features = _word_features(context)
-    model = analysis.fit_linear(data.task, features(data.train.select(range(len(labels)))), labels)
+    model = analysis.fit_linear(
+        data.task, features(data.train.encoded.select(range(len(labels)))), labels
+    )
 
     dev = data.dev.encoded
     return _Baseline(
@@ -200,7 +202,7 @@ def _frozen_teacher(context: RunContext) -> _Baseline:
     data, labels = context.task_data, _labels(context, _MOST_STATES)
     before = _knows_general(context.recipe)
     encoder = context.teachers.general if before else context.teachers.task
-    train = mean_states(encoder, data.train.select(range(len(labels))))
+    train = mean_states(encoder, data.train.encoded.select(range(len(labels))))
     model = analysis.fit_linear(data.task, train, labels)
     layers = sum(weight.shape.num_elements() for weight in encoder.weights)
     return _Baseline(
@@ -262,9 +264,9 @@ def _no_teacher(context: RunContext) -> _Baseline:
     recipe, seed = context.recipe, context.recipe.seeds[0]
     names = list(recipe.variants.values())[-1].stages
     stages = [recipe.stages[name] for name in names]
-    student = new_student(context, stages[0], seed).model
+    student = new_student(students.start_of(context, stages[0]), seed).model
     counts = [
-        num_batches(context, stage, name, seed)
+        num_batches(stage, students.untaught(context, name), seed)
         for name, stage in zip(names, stages, strict=True)
         if isinstance(stage, config.TaskStage) and not stage.on_corpus
     ]
@@ -274,7 +276,9 @@ def _no_teacher(context: RunContext) -> _Baseline:
         batches=sum(counts),
     )
     changed = recipe.model_copy(update={"stages": {**recipe.stages, _STAGE: alone}})
-    job = build_stage(dataclasses.replace(context, recipe=changed), _STAGE, seed, student)
+    lesson = students.lesson_of(dataclasses.replace(context, recipe=changed), _STAGE)
+    keras.utils.set_random_seed(seed)
+    job = build_stage(alone, lesson, student, seed)
     folder = context.root / "stages" / _STAGE / f"seed-{seed}"
     results.write_result_file(job.run(folder, "no teacher"), folder / students.RESULT)
     logits = training.predict_logits(student, context.student_task_data.dev)

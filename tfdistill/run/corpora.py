@@ -1,4 +1,4 @@
-"""The plain text of a stage: read into memory, or streamed from prepared shards."""
+"""The vocabulary of a run and the plain text of its stages: in memory, or from prepared shards."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import hashlib
 import pathlib
 from typing import Literal
 
-from tfdistill import config, errors, storage, training
-from tfdistill.data import batches, corpus, masking, shards, streaming, synthetic, tokenize
+from tfdistill import config, errors, files, storage, training, weights
+from tfdistill.data import batches, corpus, masking, shards, streaming, synthetic, tokenize, vocab
+from tfdistill.data.task_data import TextData
 
+TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
+_STAND_IN_DOCUMENTS = 150
 HELD_OUT = 0.01  # of the text under a head for masked words
 
 
@@ -137,3 +140,105 @@ def open_corpus(
         paths, tokenizer, max_length=length, max_tokens=max_tokens, seed=seed
     )
     return Corpus(tokenizer, encoded=encoded)
+
+
+def open_texts(
+    recipe: config.Recipe,
+    folder: pathlib.Path,
+    source: pathlib.Path | None = None,
+    sentences: list[str] | None = None,
+) -> tuple[TextData, dict[str, Corpus]]:
+    """Opens the tokenizer, and the text of every stage on plain text.
+
+    Args:
+      recipe: The recipe.
+      folder: Where generated text, vocabularies and shards are written.
+      source: Folder of the task.
+      sentences: Those of the task, None without one.
+    """
+    if sentences is None and recipe.data.placeholder_data:
+        source = folder
+        if not (source / synthetic.CORPUS_NAME).is_file():
+            text = synthetic.generate_corpus(_STAND_IN_DOCUMENTS)
+            files.atomic_write_text(source / synthetic.CORPUS_NAME, text)
+    vocab_file, lower_case = _vocabulary(recipe, folder, source, sentences)
+    tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
+    settings: dict[str, config.CorpusStage | config.TeacherPretrainConfig] = {
+        name: stage
+        for name, stage in recipe.used_stages.items()
+        if isinstance(stage, config.CorpusStage) and stage.on_corpus
+    }
+    if recipe.teacher.pretrain is not None:
+        settings[TEACHER] = recipe.teacher.pretrain
+    read = {
+        name: open_corpus(
+            name,
+            section,
+            tokenizer,
+            max_length=recipe.data.max_length,
+            source=source,
+            folder=folder,
+            seed=recipe.seeds[0] + index,
+        )
+        for index, (name, section) in enumerate(settings.items())
+    }
+    text = TextData(
+        settings=recipe.data,
+        seed=recipe.seeds[0],
+        tokenizer=tokenizer,
+        vocab_file=vocab_file,
+        task=None,
+    )
+    return text, read
+
+
+def vocabulary_of(settings: config.DataConfig, model: str) -> tuple[pathlib.Path, bool]:
+    """The vocabulary that a data section names, of a model or a file, and its case."""
+    if settings.vocab != "teacher":
+        return pathlib.Path(settings.vocab), vocab.lower_case_of(
+            settings.vocab, settings.lower_case
+        )
+    checkpoint = weights.open_checkpoint(model)
+    vocab_file = weights.existing_vocab(checkpoint.vocab_file, model)
+    lower_case = settings.lower_case
+    return vocab_file, checkpoint.lower_case if lower_case is None else lower_case
+
+
+def _vocabulary(
+    recipe: config.Recipe,
+    folder: pathlib.Path,
+    source: pathlib.Path | None,
+    sentences: list[str] | None,
+) -> tuple[pathlib.Path, bool]:
+    """The vocabulary (of teacher or student, a file, or trained on the texts) and its case."""
+    settings = recipe.data
+    if not settings.vocab.startswith("train:"):
+        # Answers alone have no vocabulary: the student's checkpoint has one.
+        teacher = recipe.teacher
+        return vocabulary_of(
+            settings, teacher.source if teacher.answers is None else recipe.student.start
+        )
+    path, lower_case = folder / "vocab.txt", settings.lower_case is not False
+    if not path.is_file():
+        if sentences is None:
+            sentences = _corpus_lines(recipe, source)
+        size = int(settings.vocab.removeprefix("train:"))
+        vocab.write_vocab(vocab.train_vocab(sentences, size, lower_case=lower_case), path)
+    return path, lower_case
+
+
+def _corpus_lines(recipe: config.Recipe, source: pathlib.Path | None) -> list[str]:
+    """The text files that the recipe names, or the generated one."""
+    stages = [s for s in recipe.stages.values() if isinstance(s, config.CorpusStage)]
+    named = [path for stage in stages for path in stage.corpus]
+    paths = [pathlib.Path(path) for path in dict.fromkeys(named)]
+    if not paths and source is not None:
+        paths = [source / synthetic.CORPUS_NAME]
+    if not paths or any(path.is_dir() for path in paths):
+        raise errors.ConfigError(
+            "data.vocab",
+            "a vocabulary file, where the corpus is prepared already",
+            recipe.data.vocab,
+            "`tfdistill data vocab` makes one of text files.",
+        )
+    return [line for document in corpus.documents(paths) for line in document]

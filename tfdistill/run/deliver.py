@@ -13,8 +13,7 @@ import export
 from export.conversion import device_form
 from export.conversion import quantize as quantizing
 from tfdistill import benchmark, compress, config, errors, files, models, results, weights
-from tfdistill.data import batches
-from tfdistill.run import prepare
+from tfdistill.data.task_data import TaskData, TextData
 
 _log = logging.getLogger(__name__)
 
@@ -23,7 +22,7 @@ QUANTIZE_AWARE = ("static_wi8_ai8",)  # what a quantization-aware model is train
 
 def save_model(
     model: keras.Model,
-    data: prepare.TextData,
+    data: TextData,
     folder: pathlib.Path,
     labels: tuple[str, ...] = (),
 ) -> None:
@@ -54,13 +53,13 @@ def save_model(
             labels=labels or None,
             vocab_file=data.vocab_file,
             lower_case=data.tokenizer.lower_case,
-            texts=data.dev_examples.texts if isinstance(data, prepare.TaskData) else (),
+            texts=data.dev_examples.texts if isinstance(data, TaskData) else (),
         )
 
 
 def export_model(
     model: keras.Model,
-    data: prepare.TaskData,
+    data: TaskData,
     recipe: config.Recipe,
     folder: pathlib.Path,
     *,
@@ -87,32 +86,13 @@ def export_model(
       ParityError: If the file does not answer like the model; nothing is written then.
     """
     lengths = export_lengths(recipe.export.lengths, model, recipe.data)
-    check_on = data.dev.encoded
-    longest = max(lengths)
-    # The file will see such texts cut, too; and its longest signature is the window of a question.
-    if check_on.lengths.max() > longest or (
-        check_on.span_sources is not None and longest != recipe.data.max_length
-    ):
-        check_on = batches.encode_examples(
-            data.dev_examples,
-            data.tokenizer,
-            longest,
-            doc_stride=recipe.data.doc_stride,
-            max_question_length=recipe.data.max_question_length,
-        )
     if quantize not in QUANTIZE_AWARE:  # its float weights are trained, too
         model = compress.strip(model)
     path = folder / "model.tflite"
     options: dict[str, Any] = {
-        "calibrate_on": data.train,
+        "data": data,
         "lengths": lengths,
         "softmax": recipe.export.softmax,
-        "check_on": check_on,
-        "task": data.task,
-        "vocab_file": data.vocab_file,
-        "lower_case": data.tokenizer.lower_case,
-        "labels": data.task.labels,
-        "texts": data.dev_examples,
         "answers": True,
         "name": name,
         "allow_weak": True,  # the run has judged the model

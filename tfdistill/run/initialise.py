@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import pathlib
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,14 +21,33 @@ from tfdistill import (
     training,
     weights,
 )
-from tfdistill.data import batches, soft_label_values, vocab
+from tfdistill.data import soft_label_values, task_data, vocab
+from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.run import task_models, teachers, variables
-from tfdistill.run.context import RunContext
 
 _log = logging.getLogger(__name__)
 
 START = "start.safetensors"  # a pruned student before any training
 _BASIS, _LAYERS = "basis", "layers"
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """How a student began.
+
+    Attributes:
+      start: One of `config.STARTS`, or the checkpoint that it comes from.
+      basis: Of a pruned student that is narrower than its teacher: the teacher's directions that it
+        keeps, (teacher width, width).
+      layers: Of a pruned student the teacher layers that it keeps.
+    """
+
+    start: str
+    basis: np.ndarray | None = None
+    layers: tuple[int, ...] | None = None
+
+
+_ORIGINS: weakref.WeakKeyDictionary[keras.Model, Origin] = weakref.WeakKeyDictionary()
 
 
 @dataclasses.dataclass
@@ -34,16 +56,13 @@ class Student:
 
     Attributes:
       model: What the run delivers: a classifier, or an encoder where there is no task.
+      origin: How it began.
       masked_lm: The same encoder under a head for masked words, once a stage needed one.
-      basis: Of a pruned student that is narrower than its teacher: the teacher's directions that it
-        keeps, (teacher width, width).
-      layers: Of a pruned student the teacher layers that it keeps.
     """
 
     model: keras.Model
+    origin: Origin
     masked_lm: keras.Model | None = None
-    basis: np.ndarray | None = None
-    layers: tuple[int, ...] | None = None
 
     def with_words(self, *, next_sentence: bool) -> keras.Model:
         """The masked language model that starts as the student is now."""
@@ -54,14 +73,84 @@ class Student:
         return self.masked_lm
 
 
-def new_student(context: RunContext, first: config.StageConfig, seed: int) -> Student:
+def build_student(
+    student: str,
+    teacher: keras.Model,
+    data: TaskData,
+    *,
+    seed: int = 1,
+    **settings: Any,
+) -> keras.Model:
+    """Builds a student of a task and starts its weights, as `tfdistill distill --student` does.
+
+    Args:
+      student: A part of the teacher, such as "pruned:layers=3,ffn=768", a preset, "static", or a
+        Hugging Face folder (./NAME) or id.
+      teacher: The teacher, with the head of the task; not changed.
+      data: The task's data; a student that is a part of its teacher is cut by its training texts.
+      seed: Seed of random weights.
+      **settings: Further keys of the section `student` of a recipe. `initialise` is "auto": a part
+        of the teacher where the student can be one, otherwise the teacher's projected embeddings.
+
+    Returns:
+      The student, with the task's head.
+
+    Raises:
+      ConfigError: If a setting or the shape is not valid.
+      ShapeError: If it is larger than the teacher.
+      VocabularyError: If it is a checkpoint with another vocabulary.
+      WeightsError: If its checkpoint cannot be read.
+    """
+    values = {"preset": student, "initialise": "auto", **settings}
+    if config.is_checkpoint(student):
+        values["preset"] = config.model_folder(student)
+    section = config.parse_section(
+        config.StudentConfig, values, source="build_student", place="student"
+    )
+    first = config.EmbeddingStage() if data.task.traits.vectors else config.JointStage()
+    start = Start(section, first, teachers.OneTeacher(teacher), data, data)
+    return new_student(start, seed).model
+
+
+def origin_of(student: keras.Model) -> Origin:
+    """How a student of `new_student` began; any other model is its own start."""
+    return _ORIGINS.get(student, Origin("checkpoint"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """What a new student follows from.
+
+    Attributes:
+      settings: The student's section.
+      first: Its first stage: one that learns without a teacher knows none, not even its embeddings,
+        unless the student is made of the teacher's layers, which is the published baseline of its
+        method.
+      teachers: The teachers.
+      data: The data in the teacher's tokens.
+      student_data: The same in the student's.
+      pruned_file: Where a run keeps a student that is cut out of its teacher, for all seeds.
+    """
+
+    settings: config.StudentConfig
+    first: config.StageConfig
+    teachers: teachers.TeacherModels | teachers.OneTeacher
+    data: TextData
+    student_data: TextData
+    pruned_file: pathlib.Path | None = None
+
+    @property
+    def task_data(self) -> TaskData:
+        """The data of a student of a task."""
+        assert isinstance(self.data, TaskData)
+        return self.data
+
+
+def new_student(start: Start, seed: int) -> Student:
     """Builds a student and starts its weights as `student.initialise` says.
 
     Args:
-      context: The run.
-      first: The student's first stage: one that learns without a teacher knows none, not even its
-        embeddings, unless the student is made of the teacher's layers, which is the published
-        baseline of its method.
+      start: What it follows from.
       seed: Of random weights.
 
     Returns:
@@ -74,28 +163,34 @@ def new_student(context: RunContext, first: config.StageConfig, seed: int) -> St
       WeightsError: If it cannot be read.
     """
     keras.utils.set_random_seed(seed)
-    settings = context.recipe.student
-    start = settings.start
-    vocab_size = context.student_data.tokenizer.vocab_size
-    teacher = context.teachers.shape(first)
-    shared = context.recipe.data.vocab == "teacher" and first.has_teacher
-    if teacher is not None and shared and start in ("auto", "pruned", "teacher"):
+    student = _new_student(start)
+    _ORIGINS[student.model] = student.origin
+    return student
+
+
+def _new_student(start: Start) -> Student:
+    settings, first = start.settings, start.first
+    source = settings.start
+    vocab_size = start.student_data.tokenizer.vocab_size
+    teacher = start.teachers.shape(first)
+    shared = start.data.settings.vocab == "teacher" and first.has_teacher
+    if teacher is not None and shared and source in ("auto", "pruned", "teacher"):
         vocab_size = max(vocab_size, teacher.vocab_size)  # its table may have spare rows
-    pairs = context.data.task is not None and context.task_data.train_examples.pairs is not None
+    pairs = start.data.task is not None and start.task_data.train_examples.pairs is not None
     shape = task_models.student_shape(settings, vocab_size, teacher, pairs=pairs)
     if teacher is None:
-        named = start not in config.STARTS
-        begins = f"with the weights of {start}" if named else "at random"
+        named = source not in config.STARTS
+        begins = f"with the weights of {source}" if named else "at random"
         _log.info(f"student: starts {begins}")
-    if start not in config.STARTS:
-        if settings.keep_head and context.data.task is not None:
-            return Student(teachers.load_classifier(start, context.student_task_data))
-        return Student(_from_checkpoint(context, start, shape))
-    student = task_models.build_for_task(shape, context.data.task, _embedding_head(context))
-    start = resolve_start(context, first, shape)
-    if start == "pruned":
-        return _prune(context, student)
-    if start == "layers":
+    if source not in config.STARTS:
+        if settings.keep_head and isinstance(start.student_data, TaskData):
+            return Student(teachers.load_classifier(source, start.student_data), Origin(source))
+        return Student(_from_checkpoint(start, source, shape), Origin(source))
+    student = task_models.build_for_task(shape, start.data.task, _embedding_head(start))
+    source = resolve_start(start, shape)
+    if source == "pruned":
+        return _prune(start, student)
+    if source == "layers":
         layers = settings.teacher_layers
         if layers is None or isinstance(layers, str):
             raise errors.ConfigError(
@@ -103,20 +198,33 @@ def new_student(context: RunContext, first: config.StageConfig, seed: int) -> St
                 f"{shape.num_layers} layers of the teacher, for initialise: layers",
                 "none" if layers is None else repr(layers),
             )
-        general = context.teachers.general
+        general = start.teachers.general
         training.initialise_from_layers(student, general, layers=layers, mlm_head=False)
-    elif start == "teacher" and isinstance(first, config.MobileBertStage):
-        training.initialise_from_mobilebert_teacher(student, context.teachers.words)
-    elif start == "teacher" and first.has_teacher:
-        training.initialise_from_teacher(student, context.teachers.in_float32(first))
+    elif source == "teacher" and isinstance(first, config.MobileBertStage):
+        training.initialise_from_mobilebert_teacher(student, start.teachers.words)
+    elif source == "teacher" and first.has_teacher:
+        training.initialise_from_teacher(student, start.teachers.in_float32(first))
         if isinstance(shape, models.StaticConfig):
-            training.scale_words(student, context.task_data.train)
-    return Student(student)
+            training.scale_words(student, start.task_data.train.encoded)
+    return Student(student, Origin(settings.start))
 
 
-def resolve_start(
-    context: RunContext, first: config.StageConfig, shape: models.EncoderConfig
-) -> str:
+def start_projections(
+    layers: Sequence[keras.layers.Layer],
+    student: keras.Model,
+    origin: Origin,
+    teacher: Callable[[], keras.Model],
+) -> None:
+    """Starts hidden projections as the teacher's directions, where the student has these."""
+    if origin.basis is not None:
+        for layer in layers:
+            if tuple(layer.kernel.shape) == origin.basis.T.shape:  # vectors may have other widths
+                layer.set_weights([origin.basis.T, np.zeros(len(origin.basis), np.float32)])
+    elif origin.start in ("auto", "teacher"):
+        training.initialise_projections(layers, student, teacher())
+
+
+def resolve_start(start: Start, shape: models.EncoderConfig) -> str:
     """What `student.initialise` means for this student; "auto" is "pruned" or "teacher".
 
     Of a teacher that is known by its answers alone, or whose word vectors are narrower than the
@@ -126,21 +234,21 @@ def resolve_start(
       ConfigError: If a student is to be pruned that cannot be.
       ShapeError: If it is of another family than BERT's.
     """
-    start = context.recipe.student.start
-    if start not in ("auto", "pruned"):
-        return start
-    if context.teachers.soft_labels is not None:  # whose words and layers nobody knows
+    wanted, first = start.settings.start, start.first
+    if wanted not in ("auto", "pruned"):
+        return wanted
+    if start.teachers.soft_labels is not None:  # whose words and layers nobody knows
         return "random"
     learns_words = isinstance(first, config.MaskedStage)
     fallback, begins = "teacher", "from the teacher's projected embeddings"
-    teacher = context.teachers.shape(first)
+    teacher = start.teachers.shape(first)
     if teacher is not None and task_models.has_narrower_words(first, teacher, shape):
         fallback, begins = (
             "random",
             "at random, since its word vectors are wider than the teacher's",
         )
-    if not first.has_teacher or learns_words or context.data.task is None:
-        if start == "auto":
+    if not first.has_teacher or learns_words or start.data.task is None:
+        if wanted == "auto":
             return fallback
         raise errors.ConfigError(
             "student.initialise: pruned",
@@ -148,43 +256,41 @@ def resolve_start(
             f"a first stage of kind {first.kind}",
         )
     try:
-        structured.check_prunable(models.config_of(context.teachers.task), shape)
+        structured.check_prunable(models.config_of(start.teachers.task), shape)
     except (errors.ConfigError, errors.ShapeError) as error:
-        if start == "pruned":
+        if wanted == "pruned":
             raise
         _log.info(f"student: it starts {begins}, not pruned: {error}")
         return fallback
     return "pruned"
 
 
-def _prune(context: RunContext, model: keras.Model) -> Student:
+def _prune(start: Start, model: keras.Model) -> Student:
     """Starts a student as a part of the task's teacher; computed once in a run, for all seeds."""
-    path = context.root / "stages" / START
-    teacher = context.teachers.task
+    path, teacher, data = start.pruned_file, start.teachers.task, start.task_data
     made_from = training.teacher_digest(teacher).hexdigest()
-    if path.is_file():
+    if path is not None and path.is_file():
         remedy = "Delete it and resume: it is made again."
         names = (_BASIS, _LAYERS)
         more = variables.load(model.weights, path, made_from=made_from, beside=names, remedy=remedy)
-        kept = tuple(more[_LAYERS].tolist())
-        return Student(model, basis=more.get(_BASIS), layers=kept)
-    data = context.task_data
-    texts = batches.Batches(data.all_texts, batch_size=32, seed=context.recipe.seeds[0])
+        layers = tuple(more[_LAYERS].tolist())
+        return Student(model, Origin(start.settings.start, more.get(_BASIS), layers))
     pruned = structured.initialise_by_pruning(
         model,
         teacher,
-        structured.take_sample(texts.dataset()),
-        layers=chosen_layers(context.recipe.student),
+        structured.take_sample(task_data.to_train(data.texts(), data.seed).dataset()),
+        layers=chosen_layers(start.settings),
         multi_label=data.task.traits.many_classes,
     )
     layers = pruned.kept.layers
     more: dict[str, np.ndarray] = {_LAYERS: np.array(layers, np.int64)}
     if pruned.basis is not None:
         more[_BASIS] = np.ascontiguousarray(pruned.basis, np.float32)
-    variables.save(model.weights, path, made_from=made_from, beside=more)
+    if path is not None:
+        variables.save(model.weights, path, made_from=made_from, beside=more)
     described = losses.describe_layer_map(layers)
     _log.info(f"pruned student: {described}")
-    return Student(model, basis=pruned.basis, layers=layers)
+    return Student(model, Origin(start.settings.start, pruned.basis, layers))
 
 
 def chosen_layers(settings: config.StudentConfig) -> str | tuple[int, ...]:
@@ -204,41 +310,40 @@ def chosen_layers(settings: config.StudentConfig) -> str | tuple[int, ...]:
     return named or short or "uniform"
 
 
-def _embedding_head(context: RunContext) -> models.Head | None:
-    task = context.data.task
+def _embedding_head(start: Start) -> models.Head | None:
+    task = start.data.task
     if task is None or not task.traits.vectors:
         return None
-    settings, answers = context.recipe.student, context.teachers.soft_labels
+    settings, answers = start.settings, start.teachers.soft_labels
     if answers is None:
-        return task_models.embedding_head(settings, context.teachers.task)
+        return task_models.embedding_head(settings, start.teachers.task)
     normalised = soft_label_values.are_normalised(answers.train)
     return task_models.head_of_vectors(settings, answers.width, normalised=normalised)
 
 
-def initialise_words(context: RunContext, student: keras.Model) -> None:
+def initialise_words(start: Start, student: keras.Model) -> None:
     """Where the encoder is made of the teacher's layers, so is the head for masked words."""
-    settings = context.recipe.student
-    layers = settings.teacher_layers
-    if settings.initialise == "layers" and isinstance(layers, tuple):
-        training.initialise_from_layers(student, context.teachers.words, layers=layers)
+    layers = start.settings.teacher_layers
+    if start.settings.initialise == "layers" and isinstance(layers, tuple):
+        training.initialise_from_layers(student, start.teachers.words, layers=layers)
 
 
-def _from_checkpoint(context: RunContext, source: str, shape: models.EncoderConfig) -> keras.Model:
+def _from_checkpoint(start: Start, source: str, shape: models.EncoderConfig) -> keras.Model:
     """A student whose encoder comes from a checkpoint, with a fresh head."""
-    task = context.data.task
+    task = start.data.task
     loaded: Any
     if task is None:
         loaded = weights.open_encoder(source, family=shape.family)
     else:
-        head = _embedding_head(context)
+        head = _embedding_head(start)
         loaded = task_models.open_for_task(
             source, task, family=shape.family, new_head=True, head=head
         )
     if loaded.vocab_file is not None:
-        vocab.check_same_vocabulary(context.student_data.vocab_file, loaded.vocab_file)
+        vocab.check_same_vocabulary(start.student_data.vocab_file, loaded.vocab_file)
     sizes = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")
-    found = {name: getattr(loaded.config, name) for name in sizes}
+    read = {name: getattr(loaded.config, name) for name in sizes}
     expected = {name: getattr(shape, name) for name in sizes}
-    if found != expected:
-        raise errors.ShapeError(f"student in {source}", expected, found, "Choose its preset.")
+    if read != expected:
+        raise errors.ShapeError(f"student in {source}", expected, read, "Choose its preset.")
     return loaded.model

@@ -1,80 +1,117 @@
-"""From a recipe's data section to encoded sets: task, files, vocabulary, tokenizer."""
+"""From a data section to encoded sets: task, files, vocabulary, unlabelled and augmented texts."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import json
 import logging
+import os
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from tfdistill import analysis, config, errors, files, losses, reading, tasks, weights
-from tfdistill.data import batches, corpus, from_config, synthetic, tokenize, vocab
-from tfdistill.run import corpora, soft_labels, unlabelled
+from tfdistill import analysis, augmentation, config, errors, files, losses, reading, tasks, weights
+from tfdistill.data import from_config, labelled_file, task_data, tokenize, unlabelled, vocab
+from tfdistill.data.task_data import TaskData, TextData
+from tfdistill.run import corpora, soft_labels
 
 _log = logging.getLogger(__name__)
 
-TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
-_STAND_IN_DOCUMENTS = 150
 _DIGESTS = "sha256.json"  # of the examples, below the folder "data"
+_DEFAULT_LENGTH = config.DataConfig.model_fields["max_length"].default
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TextData:
-    """What stages without a task learn from.
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """What a run works on.
 
     Attributes:
-      tokenizer: The tokenizer that both models share.
-      vocab_file: Its vocabulary.
+      data: `TaskData` for a recipe with a task.
       corpora: Plain text by stage name; that of the teacher's pre-training is "teacher".
-      task: None.
+      soft_labels: The teacher's answers, where they come in files.
     """
 
-    tokenizer: tokenize.Tokenizer
-    vocab_file: pathlib.Path
-    corpora: dict[str, corpora.Corpus]
-    task: tasks.TaskSpec | None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskData(TextData):
-    """What the stages of a task learn from.
-
-    Attributes:
-      task: The task.
-      train: The training set, encoded.
-      train_examples: Its texts.
-      dev: The development set, encoded, as batches in a fixed order.
-      dev_examples: Its texts, for the golden vectors of the export.
-      augmented: The augmented training set, encoded, where a stage learns from it.
-      unlabelled: Further texts, encoded, for stages that need no gold labels.
-      unlabelled_examples: These texts.
-      soft_labels: Those of the teacher, where they come in files.
-      class_weights: float32 (labels,), of losses on gold labels, or None.
-    """
-
-    task: tasks.TaskSpec
-    train: batches.EncodedExamples
-    train_examples: tasks.Examples
-    dev: batches.Batches
-    dev_examples: tasks.Examples
-    augmented: batches.EncodedExamples | None = None
-    unlabelled: batches.EncodedExamples | None = None
-    unlabelled_examples: tasks.Examples | None = None
+    data: TextData
+    corpora: Mapping[str, corpora.Corpus]
     soft_labels: soft_labels.SoftLabels | None = None
-    class_weights: np.ndarray | None = None
-
-    @property
-    def all_texts(self) -> batches.EncodedExamples:
-        """The training set and the unlabelled texts."""
-        return self.train if self.unlabelled is None else self.train.followed_by(self.unlabelled)
 
 
-def prepare(recipe: config.Recipe, folder: pathlib.Path) -> TextData:
+def load_data(
+    path: files.Path,
+    tokenizer: str | os.PathLike[str],
+    *,
+    task: str | None = None,
+    text_column: str | None = None,
+    pair_column: str | None = None,
+    label_column: str | None = None,
+    kind: str | None = None,
+    max_length: int | None = None,
+    seed: int = 1,
+    allow_weak: bool = False,
+    **settings: Any,
+) -> TaskData:
+    """Reads and encodes the data of a task, as `tfdistill distill` does.
+
+    Args:
+      path: A folder with a file for each split, or one labelled file, whose columns and kind are
+        recognised and whose development and test sets are split off.
+      tokenizer: The model whose tokenizer is used, in the forms of `load_teacher`, or a run folder;
+        or a vocabulary file.
+      task: The name of a built-in task; of your own any name, or none.
+      text_column: The column of the text, for a task of your own.
+      pair_column: The column of the second text.
+      label_column: The column of the label.
+      kind: "classification", "regression", "multi_label", "token", "span" or "embedding".
+      max_length: The longest text in tokens; None: that of the run that `tokenizer` is, or 128.
+      seed: Seed of the order of the training set, and of the split of one file.
+      allow_weak: Whether words that the tokenizer does not know may be many.
+      **settings: Further keys of the section `data` of a recipe.
+
+    Returns:
+      The task and its sets: `train`, `dev` and `test` are batches.
+
+    Raises:
+      ConfigError: If a setting is not valid.
+      DataError: If a file is missing, malformed, does not fit the task or would mislead.
+      VocabularyError: If the vocabulary is missing or malformed.
+      WeightsError: If there is no such model.
+    """
+    model, choice = os.fspath(tokenizer), "teacher"
+    if pathlib.Path(model).is_file():
+        choice = model
+    length = max_length or config.trained_length(model) or _DEFAULT_LENGTH
+    place = "file" if pathlib.Path(path).is_file() else "dir"
+    values = {
+        "task": task or labelled_file.name_of(path),
+        place: os.fspath(path),
+        "split_seed": seed,
+        "text_column": text_column,
+        "pair_column": pair_column,
+        "label_column": label_column,
+        "kind": kind,
+        "vocab": choice,
+        "max_length": length,
+        "doc_stride": max(length // 2, 1),
+        **settings,
+    }
+    section = config.parse_section(config.DataConfig, values, source="load_data", place="data")
+    from_config.check(section)
+    with files.temporary_folder("data") as folder:
+        loaded = from_config.train_and_dev(section, folder / "data")
+        test = from_config.test_examples(section, folder / "data")
+    vocab_file, lower_case = corpora.vocabulary_of(section, config.model_folder(model))
+    words = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
+    text = TextData(settings=section, seed=seed, tokenizer=words, vocab_file=vocab_file, task=None)
+    data = read_sets(text, *loaded, allow_weak=allow_weak)
+    if test is None:
+        return data
+    return dataclasses.replace(data, test=task_data.to_evaluate(data.encode(test)))
+
+
+def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
     """Reads and encodes everything that a recipe names, before any training.
 
     Args:
@@ -82,62 +119,80 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> TextData:
       folder: The run folder; generated data and vocabularies are written into its ``data``.
 
     Returns:
-      The encoded sets; `TaskData` for a recipe with a task.
+      The encoded sets and texts.
 
     Raises:
       ConfigError: If a run is resumed with other examples than it began with.
       DataError: If a file is missing, malformed or does not fit the task.
       VocabularyError: If the vocabulary is malformed.
     """
-    return _text_data(recipe, folder) if recipe.data.task is None else _task_data(recipe, folder)
-
-
-def _task_data(recipe: config.Recipe, folder: pathlib.Path) -> TaskData:
-    settings = recipe.data
-    source = from_config.source_of(settings, folder / "data")
-    task, train, dev = from_config.train_and_dev(settings, folder / "data")
-    texts = _texts(recipe, folder / "data", source, [*train.texts, *(train.pairs or ())])
-    encode = _encoder(settings, texts.tokenizer)
-    encoded = encode(train)
-    findings = analysis.check_data(
+    settings, generated = recipe.data, folder / "data"
+    if settings.task is None:
+        return Prepared(*corpora.open_texts(recipe, generated))
+    source = from_config.source_of(settings, generated)
+    task, train, dev = from_config.train_and_dev(settings, generated)
+    sentences = [*train.texts, *(train.pairs or ())]
+    text, plain = corpora.open_texts(recipe, generated, source, sentences)
+    data = read_sets(
+        text,
         task,
         train,
         dev,
-        lengths=_full_lengths(train, encoded, texts.tokenizer, settings.max_length),
-        max_length=settings.max_length,
+        allow_weak=recipe.teacher.allow_weak,
+        refuse=not (folder / "teacher").is_dir(),  # not on --resume what was trained on
     )
-    words = analysis.check_words(train, texts.tokenizer)
-    weak = recipe.teacher.allow_weak
-    if not (folder / "teacher").is_dir():  # what was trained on is not refused on --resume
-        findings.check()
-        if not weak:
-            words.check()
-    for warning in (*findings.warnings, *(words.faults if weak else ())):
-        _log.info(f"data: {warning}")
-    further = unlabelled.read_for_run(recipe, task, source, train)
+    further, teacher = _unlabelled(recipe, task, source, train), None
     parts: dict[str, str] = {}
-    teacher, encoded_dev = None, encode(dev)
     if recipe.teacher.answers is not None:
-        pieces = {"training": encoded, "development": encoded_dev}
+        pieces = {"training": data.train.encoded, "development": data.dev.encoded}
         teacher, further = soft_labels.read_for_run(recipe, train, dev, further, pieces)
         parts["answers"] = teacher.sha256
         if len(teacher.train_examples) < len(train):
             train = train.select(teacher.train_examples)
-            encoded = encoded.select(teacher.train_examples)
+            encoded = data.train.encoded.select(teacher.train_examples)
+            data = dataclasses.replace(
+                data, train=task_data.to_train(encoded, data.seed), train_examples=train
+            )
     parts |= {"train": _digest(train), "dev": _digest(dev), "unlabelled": _digest(further)}
-    _check_same_data(folder / "data" / _DIGESTS, parts)
+    _check_same_data(generated / _DIGESTS, parts)
+    if further is not None:
+        encoded = data.encode(further)
+        data = dataclasses.replace(data, unlabelled=encoded, unlabelled_examples=further)
+    return Prepared(data, plain, teacher)
+
+
+def read_sets(
+    text: TextData,
+    task: tasks.TaskSpec,
+    train: tasks.Examples,
+    dev: tasks.Examples,
+    *,
+    allow_weak: bool,
+    refuse: bool = True,
+) -> TaskData:
+    """Encodes the sets of a task; refuses what would mislead, unless only warnings are wanted."""
+    settings, tokenizer = text.settings, text.tokenizer
+    encoded = task_data.encode(settings, tokenizer, train)
+    findings = analysis.check_data(
+        task,
+        train,
+        dev,
+        lengths=_full_lengths(train, encoded, tokenizer, settings.max_length),
+        max_length=settings.max_length,
+    )
+    words = analysis.check_words(train, tokenizer)
+    if refuse:
+        findings.check()
+        if not allow_weak:
+            words.check()
+    for warning in (*findings.warnings, *(words.faults if allow_weak else ())):
+        _log.info(f"data: {warning}")
     return TaskData(
-        task=task,
-        train=encoded,
+        **{**vars(text), "task": task},
+        train=task_data.to_train(encoded, text.seed),
         train_examples=train,
-        dev=batches.Batches(encoded_dev, batch_size=64, shuffle=False),
+        dev=task_data.to_evaluate(task_data.encode(settings, tokenizer, dev)),
         dev_examples=dev,
-        tokenizer=texts.tokenizer,
-        vocab_file=texts.vocab_file,
-        corpora=texts.corpora,
-        unlabelled=None if further is None else encode(further),
-        unlabelled_examples=further,
-        soft_labels=teacher,
         class_weights=None if settings.class_weights is None else _class_weights(train),
     )
 
@@ -155,7 +210,7 @@ def _class_weights(train: tasks.Examples) -> np.ndarray:
 
 def _full_lengths(
     examples: tasks.Examples,
-    encoded: batches.EncodedExamples,
+    encoded: Any,
     tokenizer: tokenize.Tokenizer,
     max_length: int,
 ) -> np.ndarray | None:
@@ -239,112 +294,91 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
                 "joint, prediction, labels).",
             )
     tokenizer = tokenize.Tokenizer(checkpoint.vocab_file, lower_case=checkpoint.lower_case)
-    encode, further = _encoder(recipe.data, tokenizer), data.unlabelled_examples
-    return dataclasses.replace(
-        data,
-        train=encode(data.train_examples),
-        dev=batches.Batches(encode(data.dev_examples), batch_size=64, shuffle=False),
-        unlabelled=further if further is None else encode(further),
-        tokenizer=tokenizer,
-        vocab_file=checkpoint.vocab_file,
-    )
+    return data.read_by(tokenizer, checkpoint.vocab_file)
 
 
-def _encoder(
-    settings: config.DataConfig, tokenizer: tokenize.Tokenizer
-) -> Callable[[tasks.Examples], batches.EncodedExamples]:
-    return functools.partial(
-        batches.encode_examples,
-        tokenizer=tokenizer,
-        max_length=settings.max_length,
-        doc_stride=settings.doc_stride,
-        max_question_length=settings.max_question_length,
-    )
-
-
-def _text_data(recipe: config.Recipe, folder: pathlib.Path) -> TextData:
-    source = None
-    if recipe.data.placeholder_data:
-        source = folder / "data"
-        if not (source / synthetic.CORPUS_NAME).is_file():
-            text = synthetic.generate_corpus(_STAND_IN_DOCUMENTS)
-            files.atomic_write_text(source / synthetic.CORPUS_NAME, text)
-    return _texts(recipe, folder / "data", source, None)
-
-
-def _texts(
+def _unlabelled(
     recipe: config.Recipe,
-    folder: pathlib.Path,
-    source: pathlib.Path | None,
-    sentences: list[str] | None,
-) -> TextData:
-    """The vocabulary, and the text of every stage; `sentences` are those of the task."""
-    vocab_file, lower_case = _vocabulary(recipe, folder, source, sentences)
-    tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
-    settings: dict[str, config.CorpusStage | config.TeacherPretrainConfig] = {
-        name: stage
+    task: tasks.TaskSpec,
+    source: pathlib.Path,
+    train: tasks.Examples,
+) -> tasks.Examples | None:
+    """Reads `data.unlabelled`, and says what it is used for; None where there is nothing new.
+
+    No unlabelled text may be of the development or the test set.
+    """
+    if not recipe.data.unlabelled:
+        return None
+    held_out = {"development": tasks.load_examples(task, source, "dev", labelled=False)}
+    if source.is_dir() and task.dev_split != "test" and _has_test_set(task, source):
+        held_out["test"] = tasks.load_examples(task, source, "test", labelled=False)
+    read = unlabelled.read_unlabelled(task, recipe.data.unlabelled)
+    new = unlabelled.select_new(read, train, held_out)
+    stages = {
+        name: config.needs_labels(stage, regression=task.traits.one_number)
         for name, stage in recipe.used_stages.items()
-        if isinstance(stage, config.CorpusStage) and stage.on_corpus
+        if isinstance(stage, config.TaskStage) and not stage.on_corpus
     }
-    if recipe.teacher.pretrain is not None:
-        settings[TEACHER] = recipe.teacher.pretrain
-    read = {
-        name: corpora.open_corpus(
-            name,
-            section,
-            tokenizer,
+    used = [name for name, needs in stages.items() if not needs]
+    unused = [name for name, needs in stages.items() if needs]
+    left_out = f", {new.dropped} empty or repeated ones left out" if new.dropped else ""
+    lines = [f"data: {len(new.examples)} texts without labels{left_out}"]
+    if used:
+        lines.append(f"data: the teacher answers them in the stages {', '.join(used)}")
+    if unused:
+        lines.append(
+            f"data: the stages {', '.join(unused)} need gold labels and learn from the "
+            f"{len(train)} labelled texts alone"
+        )
+    _log.info("\n".join(lines))
+    return new.examples if len(new.examples) else None
+
+
+def _has_test_set(task: tasks.TaskSpec, source: pathlib.Path) -> bool:
+    try:
+        task.split_file(source, "test")
+    except errors.DataError:
+        return False
+    return True
+
+
+def augmented(
+    recipe: config.Recipe, data: TaskData, root: pathlib.Path, masked_lm: str
+) -> TaskData:
+    """Adds the augmented training set, made once in a run, where a stage learns from it.
+
+    Args:
+      recipe: The recipe.
+      data: Its data.
+      root: The run folder; the set is written into ``data/augmented``.
+      masked_lm: The masked language model, where `data.augment` names none.
+
+    Raises:
+      WeightsError: If the masked language model cannot be read, or has no head for masked words.
+      VocabularyError: If its vocabulary is not that of the data.
+    """
+    settings = recipe.data.augment
+    stages = [s for s in recipe.used_stages.values() if isinstance(s, config.TaskStage)]
+    if settings is None or not any(stage.augmented for stage in stages):
+        return data
+    folder = root / "data" / "augmented"
+    if not (folder / "train.tsv").is_file():
+        finder = augmentation.load_finder(
+            settings.masked_lm or masked_lm,
+            vectors_file=settings.vectors,
+            tokenizer=data.tokenizer,
             max_length=recipe.data.max_length,
-            source=source,
-            folder=folder,
-            seed=recipe.seeds[0] + index,
+            num_candidates=settings.candidates,
+            stop_words=augmentation.STOP_WORDS,
         )
-        for index, (name, section) in enumerate(settings.items())
-    }
-    return TextData(tokenizer=tokenizer, vocab_file=vocab_file, corpora=read, task=None)
-
-
-def _vocabulary(
-    recipe: config.Recipe,
-    folder: pathlib.Path,
-    source: pathlib.Path | None,
-    sentences: list[str] | None,
-) -> tuple[pathlib.Path, bool]:
-    """The vocabulary (of teacher or student, a file, or trained on the texts) and its case."""
-    choice = recipe.data.vocab
-    lower_case = recipe.data.lower_case is not False
-    if choice.startswith("train:"):
-        path = folder / "vocab.txt"
-        if not path.is_file():
-            if sentences is None:
-                sentences = _corpus_lines(recipe, source)
-            words = vocab.train_vocab(
-                sentences, int(choice.removeprefix("train:")), lower_case=lower_case
-            )
-            vocab.write_vocab(words, path)
-        return path, lower_case
-    if choice != "teacher":
-        return pathlib.Path(choice), vocab.lower_case_of(choice, recipe.data.lower_case)
-    # Answers alone have no vocabulary: the student's checkpoint has one.
-    named = recipe.teacher.source if recipe.teacher.answers is None else recipe.student.start
-    checkpoint = weights.open_checkpoint(named)
-    vocab_file = weights.existing_vocab(checkpoint.vocab_file, named)
-    if recipe.data.lower_case is None:
-        lower_case = checkpoint.lower_case
-    return vocab_file, lower_case
-
-
-def _corpus_lines(recipe: config.Recipe, source: pathlib.Path | None) -> list[str]:
-    """The text files that the recipe names, or the generated one."""
-    stages = [s for s in recipe.stages.values() if isinstance(s, config.CorpusStage)]
-    named = [path for stage in stages for path in stage.corpus]
-    paths = [pathlib.Path(path) for path in dict.fromkeys(named)]
-    if not paths and source is not None:
-        paths = [source / synthetic.CORPUS_NAME]
-    if not paths or any(path.is_dir() for path in paths):
-        raise errors.ConfigError(
-            "data.vocab",
-            "a vocabulary file, where the corpus is prepared already",
-            recipe.data.vocab,
-            "`tfdistill data vocab` makes one of text files.",
+        options = augmentation.AugmentOptions(
+            copies=settings.copies,
+            probability=settings.probability,
+            num_candidates=settings.candidates,
+            seed=settings.seed,
         )
-    return [line for document in corpus.documents(paths) for line in document]
+        train = data.train_examples
+        augmentation.augment_train(train, finder, options, folder, resume=folder.exists())
+    task = dataclasses.replace(data.task, layout="table")
+    examples = tasks.load_examples(task, folder, "train")
+    return dataclasses.replace(data, augmented=data.encode(examples))

@@ -14,8 +14,9 @@ import tf_keras as keras
 
 from tfdistill import analysis, compress, config, errors, models, results, tasks, training
 from tfdistill.data import answers, batches, from_config
+from tfdistill.data.task_data import TaskData
 from tfdistill.data.unlabelled import example_keys
-from tfdistill.run import deliver, inputs, prepare, students, teachers, weakness
+from tfdistill.run import corpora, deliver, inputs, students, teachers, weakness
 from tfdistill.run.context import RunContext
 from tfdistill.run.soft_labels import SoftLabels
 from tfdistill.tasks import metrics as task_metrics
@@ -32,7 +33,8 @@ def pretrain_teacher(context: RunContext) -> results.PretrainedTeacher:
     def work() -> results.PretrainedTeacher:
         target = context.root / teachers.PRETRAINED
         folder = target.parent / "pretrain"
-        model, result = teachers.pretrain(context.recipe, context.data, folder)
+        text = context.corpora[corpora.TEACHER]
+        model, result = teachers.pretrain(context.recipe, context.data.tokenizer, text, folder)
         deliver.save_model(model, context.data, target)
         return result
 
@@ -62,8 +64,8 @@ def train_teacher(context: RunContext) -> results.ModelResult:
     data, tuned = context.task_data, context.recipe.teacher.finetune is not None
 
     def work() -> results.ModelResult:
-        if data.soft_labels is not None:
-            return _score_soft_labels(context, data.soft_labels)
+        if context.teachers.soft_labels is not None:
+            return _score_soft_labels(context, context.teachers.soft_labels)
         model, seconds = teachers.task_teacher(context.recipe, data, context.root)
         deliver.save_model(model, data, context.root / "teacher" / "model", data.task.labels)
         metrics = _evaluate(model, data, context.root / "teacher")
@@ -211,20 +213,12 @@ def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
       the development set.
     """
     settings, task = context.recipe.data, context.task_data.task
-    generated = context.root / "data"
-    source = from_config.source_of(settings, generated)
     try:
-        path = task.split_file(source, "test")
-    except errors.DataError:  # there is none
-        return {}
-    if path == task.split_file(source, task.dev_split):
-        return {}
-    try:
-        _, examples = from_config.labelled(settings, "test", folder=generated, may_hide_labels=True)
+        examples = from_config.test_examples(settings, context.root / "data")
     except errors.DataError as error:
         _log.warning(f"no figures on the test set: {error}")
         return {}
-    if examples.labels is None:
+    if examples is None:
         return {}
     known = set(example_keys(context.task_data.train_examples))
     if shared := sum(key in known for key in example_keys(examples)):
@@ -246,14 +240,14 @@ def _word_metrics(context: RunContext, model: keras.Model, stage: str) -> dict[s
     """Metrics on the text that the last stage left out."""
     settings = context.recipe.stages[stage]
     assert isinstance(settings, config.MaskedStage)
-    held_out = context.data.corpora[stage].held_out(
+    held_out = context.corpora[stage].held_out(
         batch_size=settings.batch_size, mask_rate=settings.mask_rate
     )
     measured = training.MaskedLmEvaluation(model, held_out)()
     return {name: measured[name] for name in _WORD_METRICS}
 
 
-def _evaluate(model: keras.Model, data: prepare.TaskData, folder: pathlib.Path) -> dict[str, float]:
+def _evaluate(model: keras.Model, data: TaskData, folder: pathlib.Path) -> dict[str, float]:
     """Scores a model on the development set, and keeps its answers for the report."""
     logits = training.predict_logits(model, data.dev)
     metrics = task_metrics.score(data.task, logits, data.dev.encoded)

@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
+import tf_keras as keras
 
 from tfdistill import config, distillers, errors, training
 from tfdistill.data import batches, noise, streaming
+from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.distillers.teacher import TEACHER_LOGITS
-from tfdistill.run import prepare, soft_labels
-from tfdistill.run.context import RunContext
+from tfdistill.run import corpora, soft_labels
 
 _log = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What a student learns from in a stage.
+
+    Attributes:
+      teacher: A model, answers in files, or None.
+      data: The data in the student's tokens.
+      teacher_data: The same in the teacher's: another object only where these are others.
+      answers: (teacher, examples) -> its logits, computed once; None without a teacher.
+      corpus: The text of a stage on plain text.
+    """
+
+    teacher: keras.Model | soft_labels.SoftLabels | None
+    data: TextData
+    teacher_data: TextData
+    answers: Callable[[Any, batches.EncodedExamples], np.ndarray] | None = None
+    corpus: corpora.Corpus | None = None
+
+    @property
+    def task_data(self) -> TaskData:
+        """The data of a stage on a task."""
+        assert isinstance(self.data, TaskData)
+        return self.data
+
+    @property
+    def same_tokens(self) -> bool:
+        """Whether teacher and student read the same ids."""
+        return self.teacher_data is self.data
+
+
 def stage_batches(
-    context: RunContext,
     stage: config.StageConfig,
-    name: str,
+    lesson: Lesson,
     seed: int,
     distiller: distillers.Distiller | None = None,
 ) -> training.TrainingBatches:
     """Plans the batches of a stage.
 
     Args:
-      context: The run.
       stage: The stage.
-      name: Its name.
+      lesson: What it learns from.
       seed: Seed of order and masks.
       distiller: Its distiller: where it learns from nothing but the teacher's logits, the batches
         bring them along.
@@ -35,43 +68,44 @@ def stage_batches(
       The batches.
     """
     if isinstance(stage, config.TaskStage) and not stage.on_corpus:
-        return _of_task(context, stage, seed, distiller)
-    assert isinstance(stage, config.CorpusStage)
-    text = context.data.corpora[name]
+        return _of_task(stage, lesson, seed, distiller)
+    assert isinstance(stage, config.CorpusStage) and lesson.corpus is not None
     if isinstance(stage, config.MaskedStage):
         predict = "all" if isinstance(stage, config.DistilBertStage) else "masked"
-        return text.masked(stage, seed, predict=predict)
-    return text.batches(stage, seed)
+        return lesson.corpus.masked(stage, seed, predict=predict)
+    return lesson.corpus.batches(stage, seed)
 
 
-def num_batches(context: RunContext, stage: config.StageConfig, name: str, seed: int) -> int:
+def num_batches(stage: config.StageConfig, lesson: Lesson, seed: int) -> int:
     """Counts the batches that a stage trains on."""
     if stage.steps is not None:
         return stage.steps
-    steps = stage_batches(context, stage, name, seed).steps_per_epoch
+    steps = stage_batches(stage, lesson, seed).steps_per_epoch
     return steps * stage.num_epochs(steps)
 
 
 def _of_task(
-    context: RunContext,
     stage: config.TaskStage,
+    lesson: Lesson,
     seed: int,
     distiller: distillers.Distiller | None,
 ) -> training.TrainingBatches:
-    data = context.student_task_data
-    encoded = _texts(data, stage)
+    data = lesson.task_data
+    labelled = config.needs_labels(stage, regression=data.task.traits.one_number)
+    encoded = data.texts(labelled=labelled, augmented=stage.augmented)
     extra: dict[str, Any] = {}
     teacher = None if distiller is None or not distiller.needs_only_logits() else distiller.teacher
-    # A teacher with another vocabulary reads its own tokens; a student that teaches the next one
-    # (compression) reads the student's.
+    # A teacher with another vocabulary reads its own tokens.
     reads = encoded
-    if context.own_tokens is not None and context.teachers.knows(teacher):
-        reads = _texts(context.task_data, stage)
+    if not lesson.same_tokens:
+        assert isinstance(lesson.teacher_data, TaskData)
+        reads = lesson.teacher_data.texts(labelled=labelled, augmented=stage.augmented)
     # A regression learns from the numbers that its teacher's pass gives; of a head over tokens
     # every token has an answer.
     brought = reads is not encoded or isinstance(teacher, soft_labels.SoftLabels)
     if teacher is not None and (data.task.num_labels != 1 or brought):
-        logits = context.teachers.answers(teacher, reads)
+        assert lesson.answers is not None
+        logits = lesson.answers(teacher, reads)
         of_tokens = data.task.traits.over_tokens
         extra["token_extra" if of_tokens else "extra"] = {TEACHER_LOGITS: logits}
     plain = batches.Batches(
@@ -107,7 +141,7 @@ def _check_no_noise(stage: config.JointStage) -> None:
 
 
 def _noisy(
-    plain: batches.Batches, stage: config.JointStage, data: prepare.TaskData, seed: int
+    plain: batches.Batches, stage: config.JointStage, data: TaskData, seed: int
 ) -> training.TrainingBatches:
     """The batches with other pairs of texts, then other tokens, as the stage says.
 
@@ -139,14 +173,3 @@ def _noisy(
         change = noise.TokenNoise(data.tokenizer, share=stage.noisy_share)
         noisy = streaming.MappedBatches(noisy, change, seed)
     return noisy
-
-
-def _texts(data: prepare.TaskData, stage: config.TaskStage) -> batches.EncodedExamples:
-    """The training set of a stage, with the unlabelled texts where it needs no gold labels."""
-    encoded = data.augmented if stage.augmented else data.train
-    assert encoded is not None
-    if data.unlabelled is None or config.needs_labels(
-        stage, regression=data.task.traits.one_number
-    ):
-        return encoded
-    return encoded.followed_by(data.unlabelled)

@@ -11,12 +11,13 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import analysis, config, models, results, training
+from tfdistill import analysis, config, errors, files, models, results, training
 from tfdistill.config import rates
 from tfdistill.data import streaming
-from tfdistill.run import soft_labels, teachers
-from tfdistill.run.context import RunContext
-from tfdistill.run.stage_batches import stage_batches
+from tfdistill.data.task_data import TaskData
+from tfdistill.distillers import checks
+from tfdistill.run import initialise, soft_labels, teachers
+from tfdistill.run.stage_batches import Lesson, stage_batches
 from tfdistill.run.stage_distillers import DistilledPair, distiller_of
 from tfdistill.training import optimizers
 
@@ -34,29 +35,28 @@ def joint_rate(shape: models.EncoderConfig | models.BiLstmConfig | models.Static
 
 def _resolved(
     stage: config.PrunedStage,
-    context: RunContext,
-    teacher: teachers.Teacher | None,
+    lesson: Lesson,
     student: keras.Model,
-    kept: tuple[int, ...] | None,
+    kept_layers: tuple[int, ...] | None,
 ) -> config.PrunedStage:
     """Chooses rate, temperature and layers where the recipe leaves them open.
 
-    A pruned student is compared at the teacher layers that it was cut from (`kept`).
+    A pruned student is compared at the teacher layers that it was cut from (`kept_layers`).
     """
     rate = stage.learning_rate or joint_rate(models.config_of(student))
     chosen: dict[str, Any] = {"learning_rate": rate}
-    if isinstance(stage, config.JointStage) and stage.temperature is None and teacher is not None:
-        chosen["temperature"] = _sharpening(context, teacher)
-    if kept is not None and stage.layer_map == "uniform":
-        chosen["layer_map"] = kept
+    if isinstance(stage, config.JointStage) and stage.temperature is None:
+        chosen["temperature"] = 1.0 if lesson.teacher is None else _sharpening(lesson)
+    if kept_layers is not None and stage.layer_map == "uniform":
+        chosen["layer_map"] = kept_layers
     return stage.model_copy(update=chosen)
 
 
-def _sharpening(context: RunContext, teacher: teachers.Teacher) -> float:
+def _sharpening(lesson: Lesson) -> float:
     """1, or the temperature that calibrates a teacher whose answers are nearly uniform."""
-    itself = not context.teachers.knows(teacher)  # a student that compresses reads its own tokens
-    data = context.student_task_data if itself else context.task_data
-    if not data.task.traits.exclusive:
+    data, teacher = lesson.teacher_data, lesson.teacher
+    assert isinstance(data, TaskData)
+    if data.task.kind not in ("classification", "token"):
         return 1.0
     dev = data.dev
     if isinstance(teacher, soft_labels.SoftLabels):
@@ -89,53 +89,114 @@ class StageJob:
     projections: Sequence[keras.layers.Layer] = ()
 
 
-def build_stage(
-    context: RunContext,
-    name: str,
-    seed: int,
+def distill(
+    teacher: keras.Model | None,
     student: keras.Model,
-    teacher: keras.Model | None = None,
-    kept: tuple[int, ...] | None = None,
-) -> StageJob:
-    """Builds the distiller and the batches of a stage.
+    data: TaskData,
+    folder: files.Path,
+    *,
+    kind: str | None = None,
+    epochs: int = 3,
+    batch_size: int = 32,
+    learning_rate: float | None = None,
+    seed: int = 1,
+    allow_weak: bool = False,
+    **settings: Any,
+) -> results.FitResult:
+    """Trains a student in one stage, as `tfdistill distill` does: the two give equal weights.
+
+    By default a stage of kind "joint": the teacher's answers to texts of which half have tokens
+    replaced, and its hidden states; a rate by the student's width that rises in a tenth of the
+    steps and falls to 0; at least 1,000 steps; the best epoch on the development set is kept, and
+    training stops after 5 without a better one. A call that was stopped goes on where it was.
 
     Args:
-      context: The run.
-      name: The stage.
-      seed: Seed of order, masks and dropout.
+      teacher: The teacher, with the head of the task; None for a kind without one.
+      student: The student of `build_student`, or another model with that head; trained in place.
+      data: The data of `load_data`.
+      folder: Gets checkpoints/, history.csv and tensorboard/.
+      kind: The kind of stage; None: "embedding" for a task of that kind, otherwise "joint".
+      epochs: Passes over the training texts, more where these are fewer than `min_steps`.
+      batch_size: Examples of a batch.
+      learning_rate: The peak rate; None: that of the kind.
+      seed: Seed of order, noise and dropout.
+      allow_weak: Whether a teacher is accepted that answers near chance.
+      **settings: Further keys of a stage in a recipe, such as ``min_steps``, ``patience``,
+        ``keep_best``, ``token_noise``, ``temperature``, ``warmup`` and ``schedule``.
+
+    Returns:
+      The steps, the seconds, and the best value on the development set.
+
+    Raises:
+      ConfigError: With every setting that is not valid.
+      ShapeError: If the kind cannot compare the two models.
+      TeacherError: If the teacher answers near chance.
+    """
+    kind = kind or ("embedding" if data.task.traits.vectors else "joint")
+    values: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, **settings}
+    if learning_rate is not None:
+        values["learning_rate"] = learning_rate
+    if kind not in config.STAGES:
+        raise errors.ConfigError(
+            "kind",
+            f"one of {', '.join(config.STAGES)}",
+            repr(kind),
+            errors.nearest(kind, config.STAGES),
+        )
+    stage = config.parse_section(config.STAGES[kind], values, source="distill", place=kind)
+    if not stage.trains_classifier:
+        remedy = "Run a recipe: `tfdistill run`."
+        raise errors.ConfigError("kind", "a stage that trains the answers of a task", kind, remedy)
+    if not allow_weak:
+        checks.check_teacher(teacher, data.dev)
+    answers = functools.partial(training.cached_logits, folder=pathlib.Path(folder) / "cache")
+    lesson = Lesson(teacher=teacher, data=data, teacher_data=data, answers=answers)
+    origin = initialise.origin_of(student)
+    keras.utils.set_random_seed(seed)
+    job = build_stage(stage, lesson, student, seed, origin.layers)
+    if teacher is not None:
+        initialise.start_projections(job.projections, student, origin, lambda: teacher)
+    return job.run(pathlib.Path(folder), "student")
+
+
+def build_stage(
+    stage: config.StageConfig,
+    lesson: Lesson,
+    student: keras.Model,
+    seed: int,
+    kept_layers: tuple[int, ...] | None = None,
+) -> StageJob:
+    """Builds the distiller and the batches of a stage; the caller has set the random seed.
+
+    Args:
+      stage: The stage.
+      lesson: What the student learns from.
       student: The student, with the head that the stage trains.
-      teacher: The model that the stage learns from, as wide as the student, where it is none of
-        the run's teachers.
-      kept: The teacher layers that a pruned student was cut from.
+      seed: Seed of order, masks and dropout.
+      kept_layers: The teacher layers that a pruned student was cut from.
 
     Returns:
       What trains it.
     """
-    stage = context.recipe.stages[name]
     if isinstance(stage, config.MobileBertStage):
-        return _transfer(stage, context, name, seed, student)
-    keras.utils.set_random_seed(seed)
-    if teacher is None:
-        teacher = context.teachers.for_stage(stage)
-    elif isinstance(stage, config.LayerOptions):
-        stage = stage.model_copy(update={"projection": "none"})
+        return _transfer(stage, lesson, student, seed)
     if isinstance(stage, config.PrunedStage):
-        stage = _resolved(stage, context, teacher, student, kept)
-    task = context.data.task
+        stage = _resolved(stage, lesson, student, kept_layers)
+    task = lesson.data.task
     pair = DistilledPair(
-        teacher,
+        lesson.teacher,
         student,
         seed,
         head=None if task is None else task.head,
         regression=task is not None and task.num_labels == 1,
-        same_tokens=context.own_tokens is None or not context.teachers.knows(teacher),
+        same_tokens=lesson.same_tokens,
     )
     distiller = distiller_of(stage, pair)
     if isinstance(stage, config.TaskStage) and not stage.on_corpus:
-        weights = context.student_task_data.class_weights
+        weights = lesson.task_data.class_weights
         if weights is not None:
             distiller.weigh_classes(weights)
-    train = stage_batches(context, stage, name, seed, distiller)
+    train = stage_batches(stage, lesson, seed, distiller)
     epochs = stage.num_epochs(train.steps_per_epoch)
     if stage.steps is not None:
         parts = streaming.MOST_PARTS
@@ -152,7 +213,7 @@ def build_stage(
     )
     fit = functools.partial(training.fit, distiller, train, epochs=epochs)
     if isinstance(stage, config.ClassifierStage) and stage.trains_classifier:
-        data = context.student_task_data
+        data = lesson.task_data
         pruning = isinstance(stage.compress, config.PruneConfig)
         keep = stage.keep_best is not False and not pruning
         fit = functools.partial(
@@ -169,16 +230,12 @@ def build_stage(
 
 
 def _transfer(
-    stage: config.MobileBertStage,
-    context: RunContext,
-    name: str,
-    seed: int,
-    student: keras.Model,
+    stage: config.MobileBertStage, lesson: Lesson, student: keras.Model, seed: int
 ) -> StageJob:
     """MobileBERT's fits, one after the other in folders of their own."""
-    teacher = context.teachers.for_stage(stage)
-    assert teacher is not None
-    train = stage_batches(context, stage, name, seed)
+    teacher = lesson.teacher
+    assert isinstance(teacher, keras.Model)
+    train = stage_batches(stage, lesson, seed)
     auxiliary = stage.strategy == "akt"
     by_steps = stage.transfer_steps is not None
     parts = training.transfer_stages(

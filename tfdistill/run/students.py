@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import pathlib
 from collections.abc import Sequence
 
-import numpy as np
 import tf_keras as keras
 
-from tfdistill import config, models, results, training
-from tfdistill.run import compression, variables
+from tfdistill import config, models, results
+from tfdistill.run import compression, initialise, variables
 from tfdistill.run.context import RunContext
-from tfdistill.run.initialise import Student, initialise_words, new_student
-from tfdistill.run.stage_batches import num_batches
+from tfdistill.run.initialise import Student, new_student
+from tfdistill.run.stage_batches import Lesson, num_batches
 from tfdistill.run.stages import build_stage
 
 RESULT = "result.json"
@@ -35,6 +36,33 @@ def stage_folder(
     return root / "stages" / "+".join(stages) / f"seed-{seed}"
 
 
+def start_of(context: RunContext, first: config.StageConfig) -> initialise.Start:
+    """What a run's students follow from; `first` is their first stage."""
+    return initialise.Start(
+        context.recipe.student,
+        first,
+        context.teachers,
+        context.data,
+        context.student_data,
+        context.root / "stages" / initialise.START,
+    )
+
+
+def untaught(context: RunContext, name: str) -> Lesson:
+    """What a stage of a run reads, without its teacher."""
+    data = context.student_data
+    return Lesson(teacher=None, data=data, teacher_data=data, corpus=context.corpora.get(name))
+
+
+def lesson_of(context: RunContext, name: str) -> Lesson:
+    """What a student learns from in a stage of a run."""
+    teacher = context.teachers.for_stage(context.recipe.stages[name])
+    lesson = untaught(context, name)
+    if context.own_tokens is not None and context.teachers.knows(teacher):
+        lesson = dataclasses.replace(lesson, teacher_data=context.data)
+    return dataclasses.replace(lesson, teacher=teacher, answers=context.teachers.answers)
+
+
 def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Student:
     """Trains a student through `stages`, reusing the longest prefix that is already trained.
 
@@ -49,16 +77,14 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
     *earlier, last = stages
     folder = stage_folder(context.root, context.recipe, stages, seed)
     stage = context.recipe.stages[last]
-    if earlier:
-        student = train_stages(context, tuple(earlier), seed)
-    else:
-        student = new_student(context, stage, seed)
+    start = start_of(context, stage)
+    student = train_stages(context, tuple(earlier), seed) if earlier else new_student(start, seed)
     trained, weights_file = student.model, folder / STUDENT
     if isinstance(stage, config.MaskedStage):
         weights_file = folder / MASKED
         trained = student.with_words(next_sentence=stage.next_sentence)
         if not earlier and stage.has_teacher:
-            initialise_words(context, trained)
+            initialise.initialise_words(start, trained)
     compressing = stage.compress if isinstance(stage, config.TaskStage) else None
     if results.read_finished(folder / RESULT, results.FitResult) is not None:
         if compressing is not None:
@@ -68,9 +94,16 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
         teacher = None
         if compressing is not None:
             teacher = compression.student_as_teacher(compressing, student.model)
-            steps = num_batches(context, stage, last, seed)
+            steps = num_batches(stage, untaught(context, last), seed)
             trained = compression.begin(compressing, student.model, steps)
-        job = build_stage(context, last, seed, trained, teacher, kept=student.layers)
+        keras.utils.set_random_seed(seed)
+        lesson = lesson_of(context, last) if teacher is None else untaught(context, last)
+        if teacher is not None:  # it reads the student's tokens, and is as wide
+            answers = context.teachers.answers
+            lesson = dataclasses.replace(lesson, teacher=teacher, answers=answers)
+            if isinstance(stage, config.LayerOptions):
+                stage = stage.model_copy(update={"projection": "none"})
+        job = build_stage(stage, lesson, trained, seed, student.origin.layers)
         _start_projections(context, job.projections, tuple(earlier), seed, stage, student)
         result = job.run(folder, f"{'+'.join(stages)} seed {seed}")
         if compressing is not None:
@@ -88,15 +121,15 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
 def train_seconds(context: RunContext, stages: tuple[str, ...], seed: int) -> float:
     """The time that all stages of a student took."""
     folders = _folders(context, stages, seed).values()
-    found = [results.read_result_file(folder / RESULT, results.FitResult) for folder in folders]
-    return sum(result.seconds for result in found)
+    fits = [results.read_result_file(folder / RESULT, results.FitResult) for folder in folders]
+    return sum(fit.seconds for fit in fits)
 
 
 def histories(
     context: RunContext, stages: tuple[str, ...], seed: int
 ) -> tuple[results.HistoryFile, ...]:
     """The loss curves of a student's stages: one file each, or one for each part of a transfer."""
-    found = []
+    listed = []
     for stage, folder in _folders(context, stages, seed).items():
         paths = [folder / "history.csv"]
         if not paths[0].is_file():
@@ -104,8 +137,8 @@ def histories(
         for path in paths:
             name = stage if path.parent == folder else f"{stage} {path.parent.name}"
             csv = str(path.relative_to(context.root))
-            found.append(results.HistoryFile(stage=name, csv=csv))
-    return tuple(found)
+            listed.append(results.HistoryFile(stage=name, csv=csv))
+    return tuple(listed)
 
 
 def _folders(context: RunContext, stages: tuple[str, ...], seed: int) -> dict[str, pathlib.Path]:
@@ -132,13 +165,6 @@ def _start_projections(
     last = next((path for path in reversed(before) if path.is_file()), None)
     if last is not None and variables.by_name(held).keys() == variables.read(last).keys():
         variables.load(held, last)
-    elif student.basis is not None:
-        for layer in layers:
-            if tuple(layer.kernel.shape) == student.basis.T.shape:  # vectors may have other widths
-                layer.set_weights([student.basis.T, np.zeros(len(student.basis), np.float32)])
-    elif context.teachers.soft_labels is None and context.recipe.student.start in (
-        "auto",
-        "teacher",
-    ):
-        teacher = context.teachers.in_float32(stage)
-        training.initialise_projections(layers, student.model, teacher)
+    elif context.teachers.soft_labels is None or student.origin.basis is not None:
+        teacher = functools.partial(context.teachers.in_float32, stage)
+        initialise.start_projections(layers, student.model, student.origin, teacher)

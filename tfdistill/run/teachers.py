@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Sequence
@@ -10,8 +11,9 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import config, distillers, errors, models, results, tasks, training, weights
-from tfdistill.data import batches, vocab
-from tfdistill.run import prepare, soft_labels, task_models
+from tfdistill.data import batches, tokenize, vocab
+from tfdistill.data.task_data import TaskData
+from tfdistill.run import corpora, soft_labels, task_models
 from tfdistill.run.task_models import PRESET
 from tfdistill.tasks import metrics as task_metrics
 from tfdistill.training import optimizers
@@ -137,6 +139,32 @@ class TeacherModels:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class OneTeacher:
+    """A loaded model in the place of all teachers of a run."""
+
+    task: keras.Model
+    soft_labels: None = None
+
+    @property
+    def general(self) -> keras.Model:
+        """The model, as an encoder."""
+        return self.task
+
+    @property
+    def words(self) -> keras.Model:
+        """The model, as one of masked words."""
+        return self.task
+
+    def in_float32(self, stage: config.StageConfig) -> keras.Model:
+        """The model, whatever the stage."""
+        return self.task
+
+    def shape(self, stage: config.StageConfig) -> models.EncoderConfig:
+        """Its configuration."""
+        return models.config_of(self.task)
+
+
 def _role(stage: config.StageConfig) -> str:
     if isinstance(stage, config.MaskedStage):
         return "words"
@@ -190,13 +218,17 @@ def general_source(recipe: config.Recipe, root: pathlib.Path) -> str:
 
 
 def pretrain(
-    recipe: config.Recipe, data: prepare.TextData, folder: pathlib.Path
+    recipe: config.Recipe,
+    tokenizer: tokenize.Tokenizer,
+    text: corpora.Corpus,
+    folder: pathlib.Path,
 ) -> tuple[keras.Model, results.PretrainedTeacher]:
     """Pre-trains the teacher as a masked language model, resumable.
 
     Args:
       recipe: The recipe, with `teacher.pretrain`.
-      data: Its data.
+      tokenizer: Its tokenizer.
+      text: Its text, as shards.
       folder: Gets checkpoints and history.
 
     Returns:
@@ -208,17 +240,16 @@ def pretrain(
     source = recipe.teacher.source
     if source.startswith(PRESET):
         preset = source.removeprefix(PRESET)
-        shape = task_models.shape_of(preset, recipe.teacher, data.tokenizer.vocab_size)
+        shape = task_models.shape_of(preset, recipe.teacher, tokenizer.vocab_size)
         model = models.build_masked_lm(shape, next_sentence=settings.next_sentence)
     else:
         model = weights.load_masked_lm(
             source, new_head=True, next_sentence=settings.next_sentence
         ).model
     model = task_models.in_precision(model, settings.precision)
-    text = data.corpora[prepare.TEACHER]
     assert text.folder is not None
     result, metrics = training.pretrain(
-        model, text.folder, data.tokenizer, settings, folder=folder, seed=seed
+        model, text.folder, tokenizer, settings, folder=folder, seed=seed
     )
     if settings.precision != "float32":
         model = models.with_policy(model, "float32")
@@ -228,7 +259,7 @@ def pretrain(
 
 
 def task_teacher(
-    recipe: config.Recipe, data: prepare.TaskData, root: pathlib.Path
+    recipe: config.Recipe, data: TaskData, root: pathlib.Path
 ) -> tuple[keras.Model, float]:
     """Loads or fine-tunes the teacher of the task.
 
@@ -257,7 +288,7 @@ def task_teacher(
 
 def load_classifier(
     source: str,
-    data: prepare.TaskData,
+    data: TaskData,
     *,
     sizes: config.ShapeConfig | None = None,
     fresh_head: bool = False,
@@ -279,7 +310,7 @@ def load_classifier(
         shape = task_models.shape_of(preset, sizes, data.tokenizer.vocab_size)
         return task_models.build_for_task(shape, data.task)
     loaded = task_models.open_for_task(source, data.task, new_head=fresh_head)
-    limit, longest = loaded.max_length, int(data.train.lengths.max())
+    limit, longest = loaded.max_length, int(data.train.encoded.lengths.max())
     if not fresh_head and limit is not None and longest > limit:
         raise errors.ConfigError(
             "data.max_length",
@@ -296,7 +327,7 @@ def load_classifier(
 
 def finetune(
     model: keras.Model,
-    data: prepare.TaskData,
+    data: TaskData,
     settings: config.FineTuneConfig,
     folder: pathlib.Path,
     *,
@@ -308,7 +339,7 @@ def finetune(
     Stops early only where the best epoch is kept.
     """
     train = batches.Batches(
-        data.train,
+        data.train.encoded,
         batch_size=settings.batch_size,
         token_budget=settings.token_budget,
         seed=seed,
@@ -331,7 +362,7 @@ def finetune(
     )
 
 
-def watcher(model: keras.Model, data: prepare.TaskData) -> Callable[[], dict[str, float]]:
+def watcher(model: keras.Model, data: TaskData) -> Callable[[], dict[str, float]]:
     """What measures a model on the development set after every epoch, traced once."""
     predict = training.predictor(model)
 

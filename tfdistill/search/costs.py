@@ -32,7 +32,7 @@ def work(config: models.EncoderConfig, length: int, head: str) -> np.ndarray:
     width, inside, inner = config.hidden_size, config.attention_width, config.intermediate_size
     asking, counts = 2 * width * inside + 2 * width * inner, np.zeros(5)
     for layer in range(config.num_layers):
-        one = head == "sequence" and layer == config.num_layers - 1
+        one = not HEAD_KINDS[head].over_tokens and layer == config.num_layers - 1
         rows = 1 if one else length
         counts += (
             length * 2 * width * inside + (0 if one else length * asking),

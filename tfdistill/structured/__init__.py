@@ -10,14 +10,13 @@ from tfdistill.structured.layers import choose_layers, leave_one_out
 from tfdistill.structured.refitting import refit
 from tfdistill.structured.sample import take_sample
 from tfdistill.structured.shape import check_prunable, pruned_config
-from tfdistill.structured.start import PrunedStart, build_pruned_student, initialise_by_pruning
+from tfdistill.structured.start import PrunedStart, initialise_by_pruning
 from tfdistill.structured.weights import Kept, choose, pruned_weights
 
 __all__ = [
     "Kept",
     "Measurements",
     "PrunedStart",
-    "build_pruned_student",
     "check_prunable",
     "choose",
     "choose_layers",

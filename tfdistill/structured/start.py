@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import config, errors, models
-from tfdistill.data.batches import Batches
+from tfdistill import errors, models
 from tfdistill.structured.importance import measure
 from tfdistill.structured.layers import choose_layers
 from tfdistill.structured.refitting import refit
-from tfdistill.structured.sample import Sample, take_sample
-from tfdistill.structured.shape import check_prunable, pruned_config
+from tfdistill.structured.sample import Sample
+from tfdistill.structured.shape import check_prunable
 from tfdistill.structured.weights import Kept, choose, pruned_weights, stream_basis
 
 
@@ -89,44 +87,6 @@ def initialise_by_pruning(
     if smaller:
         refit(student, teacher, sample, chosen, basis, outputs=outputs, norms=norms, head=head)
     return PrunedStart(kept, basis)
-
-
-def build_pruned_student(
-    teacher: keras.Model,
-    shape: str | config.PrunedShape,
-    sample: Iterable[Any],
-    *,
-    multi_label: bool = False,
-) -> keras.Model:
-    """Builds a student that is a part of its teacher, with the teacher's head.
-
-    Args:
-      teacher: A BERT, TinyBERT or DistilBERT of `tfdistill.models`, fine-tuned; not changed.
-      shape: What is kept, such as "pruned:layers=3,ffn=768" (`config.PrunedShape`).
-      sample: Batches of training texts: `data.batches.Batches`, or a tf.data set of batches.
-        `take_sample` takes some.
-      multi_label: Whether a text may have several labels.
-
-    Returns:
-      The student; see `initialise_by_pruning`.
-
-    Raises:
-      ConfigError: If the shape is malformed, or larger than the teacher.
-      ShapeError: If the teacher is of a family that cannot be pruned.
-      DataError: If the sample is empty.
-    """
-    wanted = config.parse_pruned(shape) if isinstance(shape, str) else shape
-    smaller = pruned_config(models.config_of(teacher), wanted)
-    student = models.build_model(smaller, models.read_head(teacher))
-    texts = sample.dataset() if isinstance(sample, Batches) else sample
-    initialise_by_pruning(
-        student,
-        teacher,
-        take_sample(texts),
-        layers=wanted.choose or "uniform",
-        multi_label=multi_label,
-    )
-    return student
 
 
 def _fill(student: keras.Model, name: str, arrays: Sequence[np.ndarray]) -> None:

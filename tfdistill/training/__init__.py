@@ -15,7 +15,7 @@ from tfdistill.training.initialise import (
 )
 from tfdistill.training.masked_lm import MaskedLmEvaluation
 from tfdistill.training.optimizers import adamw, lamb
-from tfdistill.training.pairs import align_labels, build_student, label_order, load_teacher
+from tfdistill.training.pairs import align_labels, label_order, load_teacher
 from tfdistill.training.pretrain import pretrain
 from tfdistill.training.teacher_answers import cached_logits, teacher_digest
 from tfdistill.training.transfer import (
@@ -35,7 +35,6 @@ __all__ = [
     "TransferStage",
     "adamw",
     "align_labels",
-    "build_student",
     "cached_logits",
     "evaluate",
     "fit",

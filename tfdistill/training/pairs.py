@@ -1,4 +1,4 @@
-"""The two models of a distillation, by name: the teacher as it is, the student fresh."""
+"""The teacher of a distillation: loaded by name, its labels in the order of the task's."""
 
 from __future__ import annotations
 
@@ -61,38 +61,6 @@ def load_teacher(
     if spec is not None:
         align_labels(loaded.model, loaded.labels, spec)
     return loaded.model
-
-
-def build_student(
-    preset: str | models.EncoderConfig,
-    task: str | tasks.TaskSpec | None = None,
-    num_labels: int | None = None,
-    vocab_size: int | None = None,
-) -> keras.Model:
-    """Builds a student with fresh weights.
-
-    Args:
-      preset: The name of a preset or a shape of your own.
-      task: Gives the head and the number of its outputs.
-      num_labels: The number of outputs, where there is no named task.
-      vocab_size: Rows of the word table; the preset's when left out.
-
-    Returns:
-      A model with the task's head, a classifier of `num_labels`, or an encoder when neither is
-      given.
-
-    Raises:
-      ConfigError: If the preset or the task is unknown.
-    """
-    shape = models.preset(preset) if isinstance(preset, str) else preset
-    if vocab_size is not None:
-        shape = shape.replace(vocab_size=vocab_size)
-    if task is not None:
-        spec = tasks.task(task) if isinstance(task, str) else task
-        head = models.head_for(spec.head, spec.num_labels)
-    else:
-        head = models.Head() if num_labels is None else models.Head("sequence", num_labels)
-    return models.build_model(shape, head)
 
 
 def align_labels(model: keras.Model, labels: tuple[str, ...] | None, task: tasks.TaskSpec) -> None:

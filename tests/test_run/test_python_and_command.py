@@ -1,0 +1,182 @@
+"""The Python of the README trains the student of the command line, bit for bit."""
+
+import csv
+import pathlib
+import re
+
+import numpy as np
+import pytest
+import toys
+
+import tfdistill
+from tfdistill import cli, errors, models, training, weights
+from tfdistill.run import initialise, stages
+
+README = pathlib.Path(__file__).parents[2] / "README.md"
+WORDS = ("good", "bad", "film", "story", "dull", "bright", "a", "the", "very", "and")
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+STUDENT = "pruned:layers=3,ffn=768"
+STEPS = 8  # instead of the 1,000 of the default, at least
+
+
+def label_of(kind: str, random: np.random.Generator) -> str:
+    if kind == "regression":
+        return f"{random.random():.3f}"
+    if kind == "multi_label":
+        return "|".join(name for name in ("calm", "fast", "loud") if random.random() < 0.6)
+    return str(random.choice(["negative", "positive"]))
+
+
+def begin(folder: pathlib.Path, kind: str, *, num_texts: int = 120) -> None:
+    """Writes my-data.csv and a teacher for its labels, which is as wide as the README's needs."""
+    random = np.random.default_rng(0)
+    (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *WORDS]) + "\n")
+    shape = models.preset("bert_tiny").replace(
+        num_layers=4,
+        hidden_size=24,
+        num_heads=12,
+        intermediate_size=768,
+        vocab_size=len(SPECIAL) + len(WORDS),
+    )
+    labels = {"regression": (), "multi_label": ("calm", "fast", "loud")}
+    names = labels.get(kind, ("negative", "positive"))
+    teacher = toys.randomise(models.build_classifier(shape, len(names) or 1), 3, scale=0.1)
+    weights.save_hf(
+        teacher, folder / "teacher", labels=names or None, vocab_file=folder / "vocab.txt"
+    )
+    with (folder / "my-data.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        for _ in range(num_texts):
+            text = " ".join(random.choice(WORDS, random.integers(6, 12)))
+            writer.writerow([text, label_of(kind, random)])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    # Toy models answer near chance; what refuses them has tests of its own.
+    monkeypatch.setattr("tfdistill.analysis.chance.MARGIN", -10.0)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run_readme(before_export: bool) -> dict:
+    """Runs the README's Python, with fewer steps; returns its names."""
+    block = re.findall(r"^```python\n(.*?)^```", README.read_text("utf-8"), re.M | re.S)[0]
+    assert len(block.split("\n\n")[-1].strip().splitlines()) <= 10
+    block, count = re.subn(r'("runs/python")\)', rf"\1, min_steps={STEPS})", block)
+    assert count == 1
+    if before_export:
+        block = block[: block.index("export.to_tflite")]
+    names: dict = {"__name__": "example"}
+    exec(compile(block, "README.md", "exec"), names)
+    return names
+
+
+def run_command(*more: str) -> None:
+    """Runs the README's `tfdistill distill`, with fewer steps."""
+    (line,) = re.findall(r"^tfdistill (distill .*)$", README.read_text("utf-8"), re.M)
+    assert "--teacher teacher --data my-data.csv" in line and STUDENT in line
+    more = (*more, "--min-steps", str(STEPS), "--baselines", "none")
+    assert cli.main([*line.split(), *more]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["classification", "regression", "multi_label"])
+def test_the_python_of_the_readme_trains_the_student_of_its_command(kind, folder):
+    begin(folder, kind)
+    names = run_readme(before_export=kind != "classification")
+    run_command()
+    data, student = names["data"], names["student"]
+    assert data.task.kind == kind
+    other = tfdistill.load_teacher("runs/student/student/hf", task=data.task)
+    assert len(student.weights) == len(other.weights)
+    loaded = {variable.name: variable.numpy() for variable in other.weights}
+    for variable in student.weights:
+        np.testing.assert_array_equal(variable, loaded[variable.name], err_msg=variable.name)
+    for batches in (data.dev, data.test):
+        np.testing.assert_array_equal(
+            training.predict_logits(student, batches), training.predict_logits(other, batches)
+        )
+    moved = tfdistill.build_student(STUDENT, names["teacher"], data)
+    assert any((moved.get_weights()[i] != w).any() for i, w in enumerate(student.get_weights()))
+
+
+@pytest.mark.slow
+def test_other_settings_give_the_command_s_student_too(folder):
+    """A narrower student, whose projections start in its basis; a seed; keys of the recipe."""
+    begin(folder, "classification")
+    narrow = "pruned:layers=2,ffn=64,heads=6,width=12"
+    data = tfdistill.load_data("my-data.csv", tokenizer="teacher", max_length=16, seed=5)
+    teacher = tfdistill.load_teacher("teacher", task=data.task)
+    student = tfdistill.build_student(narrow, teacher, data, seed=5)
+    keys = {"token_noise": 0.25, "keep_best": False, "temperature": 2.0}
+    tfdistill.distill(
+        teacher, student, data, "runs/python", seed=5, epochs=1, min_steps=STEPS, **keys
+    )
+    changes = [part for key, value in keys.items()
+               for part in ("--set", f"stages.joint.{key}={str(value).lower()}")]  # fmt: skip
+    command = ["distill", "--teacher", "teacher", "--data", "my-data.csv", "--out", "runs/student"]
+    command += ["--student", narrow, "--max-length", "16", "--seed", "5", "--epochs", "1"]
+    command += ["--baselines", "none", "--min-steps", str(STEPS)]
+    assert cli.main([*command, *changes]) == 0
+    other = tfdistill.load_teacher("runs/student/student/hf", task=data.task)
+    for ours, theirs in zip(student.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_the_data_of_one_file_are_split_by_the_seed(folder):
+    begin(folder, "classification")
+    one, again, other = (
+        tfdistill.load_data("my-data.csv", tokenizer="teacher", seed=seed) for seed in (1, 1, 2)
+    )
+    assert one.dev_examples.texts == again.dev_examples.texts != other.dev_examples.texts
+    assert one.task.name == "my-data" and one.settings.doc_stride == 64
+    held_out = {*one.dev_examples.texts}
+    assert one.test is not None and not held_out & {*one.train_examples.texts}
+    for batches in (one.train, one.dev, one.test):
+        assert batches.encoded.task == one.task
+
+
+def test_all_faults_of_the_settings_are_named_before_any_work(folder):
+    begin(folder, "classification")
+    with pytest.raises(errors.ConfigError) as caught:
+        tfdistill.load_data("my-data.csv", "teacher", max_lengthh=3, dev_limit=0)
+    assert "max_length" in str(caught.value) and "dev_limit" in str(caught.value)
+    data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
+    teacher = tfdistill.load_teacher("teacher", task=data.task)
+    with pytest.raises(errors.ConfigError, match="preset"):
+        tfdistill.build_student("bert_tyni", teacher, data)
+    student = models.build_model(models.config_of(teacher), models.read_head(teacher))
+    with pytest.raises(errors.ConfigError, match="joint"):
+        tfdistill.distill(teacher, student, data, "out", kind="joynt")
+    with pytest.raises(errors.ConfigError) as caught:
+        tfdistill.distill(teacher, student, data, "out", token_noize=0.1, patience=0)
+    assert "token_noise" in str(caught.value) and "patience" in str(caught.value)
+    with pytest.raises(errors.ConfigError, match="general"):
+        tfdistill.distill(teacher, student, data, "out", kind="general")
+    assert not (folder / "out").exists()
+
+
+def test_a_teacher_near_chance_is_refused_unless_told(folder, monkeypatch):
+    begin(folder, "classification")
+    data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
+    teacher = tfdistill.load_teacher("teacher", task=data.task)
+    student = tfdistill.build_student(STUDENT, teacher, data)
+    monkeypatch.setattr("tfdistill.analysis.chance.MARGIN", 2.0)
+    monkeypatch.setattr(stages, "build_stage", None)
+    with pytest.raises(errors.TeacherError):
+        tfdistill.distill(teacher, student, data, "out")
+    with pytest.raises(TypeError):  # it is taken, and gets as far as the stage
+        tfdistill.distill(teacher, student, data, "out", allow_weak=True)
+
+
+def test_a_student_knows_how_it_began_until_it_is_gone(folder):
+    begin(folder, "classification")
+    data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
+    teacher = tfdistill.load_teacher("teacher", task=data.task)
+    student = tfdistill.build_student("pruned:layers=2,ffn=64,heads=6,width=12", teacher, data)
+    origin = initialise.origin_of(student)
+    assert origin.layers is not None and len(origin.layers) == 2
+    assert origin.basis is not None and origin.basis.shape == (24, 12)
+    assert initialise.origin_of(teacher).layers is None
