@@ -1,6 +1,7 @@
+#!/usr/bin/env python3
 """Counts the files that a reader passes: from a row of data to the step, from `distill` to its fit.
 
-usage: .venv/bin/python scripts/walks.py [--files]
+    python scripts/walks.py [--files]
 
 A tiny run of `tfdistill distill` is followed call by call. The first walk is that of a training
 row: the files whose functions return it, yield it or store it in an object, from the table to

@@ -117,7 +117,7 @@ class ExportRequest:
         check_on, longest = data.dev.encoded, max(lengths)
         # The file will see such texts cut, too; and its longest signature is the window of a
         # question.
-        windows = data.task.kind == "span" and longest != data.settings.max_length
+        windows = data.task.traits.decodes_spans and longest != data.settings.max_length
         if check_on.lengths.max() > longest or windows:
             check_on = data.encode(data.dev_examples, longest)
         yield "check_on", check_on

@@ -180,7 +180,7 @@ COVERED_BY = (
         "tfdistill/run/stage_batches tfdistill/run/stage_distillers tfdistill/run/task_models "
         "tfdistill/run/labelled "
         "tfdistill/run/prepare "
-        "tfdistill/run/students ",
+        "tfdistill/run/students tfdistill/data/task_data",
     ),
     (
         "test_run/test_indexing.py",

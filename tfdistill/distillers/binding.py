@@ -43,7 +43,7 @@ def check_vocabulary(pair: ModelPair) -> None:
             "student vocabulary",
             models.config_of(pair.teacher).vocab_size,
             models.config_of(pair.student).vocab_size,
-            "Both models read the same ids. Use build_student(..., vocab_size=...); "
+            "Both models read the same ids. Build the student with the teacher's vocab_size; "
             "data.vocab.check_same_vocabulary compares two vocab.txt token by token.",
             unit="rows ",
         )

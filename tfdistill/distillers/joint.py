@@ -27,7 +27,7 @@ class JointDistiller(base.Distiller):
     Args:
       teacher: The teacher, with a head; where there are no hidden states, any function from
         features to logits.
-      student: The student, with a head of the same kind; see `structured.build_pruned_student`.
+      student: The student, with a head of the same kind; see `tfdistill.build_student`.
       objective: Of ``answers``: "kl_divergence", "soft_cross_entropy", or "logit_mse" (for a
         regression: the mean over outputs of squared differences; T is not used).
       temperature: T > 0.

@@ -45,7 +45,7 @@ def resolve_head(student: keras.Model, head: str | None = None) -> str:
             "model",
             "a classifier of sequences, tokens or spans",
             f"one with the head {own!r}",
-            "Use build_student.",
+            "Use models.build_model, or tfdistill.build_student.",
         )
     if head is None:
         return own

@@ -56,7 +56,7 @@ def _sharpening(lesson: Lesson) -> float:
     """1, or the temperature that calibrates a teacher whose answers are nearly uniform."""
     data, teacher = lesson.teacher_data, lesson.teacher
     assert isinstance(data, TaskData)
-    if data.task.kind not in ("classification", "token"):
+    if not data.task.traits.exclusive:
         return 1.0
     dev = data.dev
     if isinstance(teacher, soft_labels.SoftLabels):

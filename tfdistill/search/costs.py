@@ -12,6 +12,7 @@ import numpy as np
 import scipy.optimize
 
 from tfdistill import errors, models
+from tfdistill.models.heads import KINDS as HEAD_KINDS
 
 _HUBER = 1.345  # standard deviations from where an error counts linearly: 95% efficient if normal
 _ROUNDS = 10  # of reweighting
