@@ -5,8 +5,11 @@ import pathlib
 
 import pytest
 
-from tfdistill import tasks
+from export.model import heads as output_heads
+from tfdistill import analysis, tasks
+from tfdistill.losses import heads as answer_heads
 from tfdistill.models import heads
+from tfdistill.weights import hf_config
 
 ROOT = pathlib.Path(__file__).parents[2]
 HEADS = {*heads.KINDS, *(kind.head for kind in tasks.KINDS.values())}
@@ -91,3 +94,19 @@ def test_a_comparison_is_found(line):
 
 def test_other_words_and_lookups_are_no_comparisons():
     assert comparisons('x = TABLE[task.kind]\ny = stage.kind == "joint"\nz = name == "token"') == []
+
+
+@pytest.mark.parametrize("name", tasks.KINDS)
+def test_every_kind_has_its_head_in_every_package(name):
+    kind = tasks.KINDS[name]
+    head = heads.head_for(kind.head, 3)
+    assert head.traits.over_tokens == kind.over_tokens and head.traits.vectors == kind.vectors
+    written = output_heads.HEADS[head.kind]
+    assert written.per_token == kind.over_tokens and written.vectors == kind.vectors
+    assert written.decodes_spans == kind.decodes_spans == head.traits.over_positions
+    assert (kind.head in answer_heads.HEADS) != kind.vectors  # vectors have losses of their own
+    if not kind.vectors:
+        assert answer_heads.HEADS[kind.head].model_head == head.kind
+    assert head.kind in hf_config._ARCHITECTURES
+    spec = tasks.TaskSpec("t", "a", "b", "c", kind=name)
+    assert analysis.has_linear(spec) == kind.row_a_text

@@ -287,7 +287,9 @@ def test_the_teacher_gets_the_student_s_format_and_another_stands_by_unless_aske
         max_length=None,
     )
     data = types.SimpleNamespace(
-        task=tasks.TaskSpec("t", "text", "label", labels=("no", "yes")), sets={"train": "x" * 99}
+        task=tasks.TaskSpec("t", "text", "label", labels=("no", "yes")),
+        sets={"train": "x" * 99},
+        section=lambda folder: {"task": "t", "dir": str(folder)},
     )
     recipe, _ = quickstart_recipe.make_recipe(
         "t", str(tmp_path), checkpoint, data, tmp_path, changes=changes

@@ -267,8 +267,6 @@ def test_a_task_of_your_own_takes_what_its_section_says(tmp_path):
 
 
 def test_contradictory_sections_are_refused(tmp_path):
-    with pytest.raises(errors.ConfigError, match="regression or another kind, received both"):
-        from_config.task_of(section(kind="token", regression=True), tmp_path)
     with pytest.raises(errors.ConfigError, match="text_column and label_column together"):
         from_config.task_of(section(kind="multi_label", text_column="text"), tmp_path)
     with pytest.raises(errors.ConfigError, match="metric: expected one of micro_f1"):

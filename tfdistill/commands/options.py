@@ -72,6 +72,8 @@ def add_field(
         chosen: dict[str, Any] = {"action": "store_true"}
     elif get_origin(kind) is Literal:
         chosen = {"choices": get_args(kind), "default": default}
+    elif info.examples:
+        chosen = {"choices": tuple(info.examples), "default": default}
     elif get_origin(kind) is tuple and _plain_type(get_args(kind)[0]) is str:
         chosen = {"nargs": "+", "metavar": "FILE", "default": default}
     elif get_origin(kind) is tuple:

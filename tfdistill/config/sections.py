@@ -96,7 +96,7 @@ class DataConfig(Section):
     label_column: str | None = described(None, "column of the label, for a task of your own")
     labels: tuple[str, ...] | None = None
     kind: KindName | None = described(
-        None, "kind of a task of your own; without it, classification"
+        None, "kind of a task of your own; without it, classification", examples=list(KINDS)
     )
     layout: Literal["table", "folders", "conll", "squad"] | None = None
     metrics: tuple[str, ...] | None = None  # the first one chooses a checkpoint
