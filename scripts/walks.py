@@ -33,7 +33,7 @@ MARK = "zyzzyva"  # a word of one row alone
 ROW = f"film {MARK} story"
 NUM_ROWS = 40
 SHELL = ("__main__", "cli", "commands", "config", "run", "training", "work_folder")
-_DEPTH = 4  # of objects in objects
+_DEPTH = 8  # of objects in objects
 Event = Callable[[str, Any, str, Any], None]  # file, frame, event, value
 
 
