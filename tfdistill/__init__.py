@@ -25,10 +25,10 @@ if TYPE_CHECKING:
         losses,
         manifest,
         models,
+        pruning,
         report,
         run,
         search,
-        structured,
         training,
         weights,
     )

@@ -48,7 +48,7 @@ RANKS = {
     "training": 5,
     "compress": 5,
     "augmentation": 5,
-    "structured": 5,
+    "pruning": 5,
     "export": 6,
     "report": 6,
     "search": 7,

@@ -162,15 +162,15 @@ COVERED_BY = (
         "tfdistill/search/estimating",
     ),
     (
-        "test_structured/test_shape.py",
+        "test_pruning/test_shape.py",
         "the short form of a shape is read before it is compared with the teacher's",
         "tfdistill/config/pruned",
     ),
     (
-        "test_structured/test_pruning.py",
+        "test_pruning/test_pruning.py",
         "layers, weights, refitting and the sample are parts of the cut",
-        "tfdistill/structured/layers tfdistill/structured/refitting tfdistill/structured/sample "
-        "tfdistill/structured/start tfdistill/structured/weights",
+        "tfdistill/pruning/layers tfdistill/pruning/refitting tfdistill/pruning/sample "
+        "tfdistill/pruning/start tfdistill/pruning/weights",
     ),
     (
         "test_run",

@@ -183,13 +183,13 @@ def test_a_folder_with_other_files_is_not_touched(inputs, tmp_path, capsys):
     ],
 )
 def test_the_student_fits_its_teacher(layers, width, heads, ffn, student):
-    from tfdistill import structured
+    from tfdistill import pruning
 
     teacher = SHAPE.replace(
         num_layers=layers, hidden_size=width, num_heads=heads, intermediate_size=ffn
     )
     assert quickstart_recipe.choose_student(teacher) == student
-    structured.pruned_config(teacher, config.parse_pruned(student))
+    pruning.pruned_config(teacher, config.parse_pruned(student))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import toys
 
 from export.targets import token_vectors
-from tfdistill import cli, config, errors, models, run, structured, tasks, weights
+from tfdistill import cli, config, errors, models, pruning, run, tasks, weights
 from tfdistill.data import vocab
 from tfdistill.run import task_models
 
@@ -130,7 +130,7 @@ def test_a_pruned_start_is_nearer_to_its_teacher_than_a_random_one(data):
         student = models.build_model(shape, head)
         if start != "random":
             layers = "greedy" if start == "greedy" else "uniform"
-            structured.initialise_by_pruning(student, teacher, [features], layers=layers)
+            pruning.initialise_by_pruning(student, teacher, [features], layers=layers)
         found = [model(features).numpy() for model in (teacher, student)]
         cosines[start] = float(np.mean(np.sum(found[0] * found[1], axis=1)))
     assert cosines["pruned"] > 0.8 > cosines["random"] + 0.2, cosines

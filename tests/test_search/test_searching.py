@@ -7,7 +7,7 @@ import pytest
 import simulated_device
 from simulated_device import Phone, goal, run
 
-from tfdistill import config, errors, models, results, structured
+from tfdistill import config, errors, models, pruning, results
 from tfdistill.benchmark import result as benchmark_result
 from tfdistill.search import measuring, result, shapes
 from tfdistill.search.estimating import Estimate, by_depth, front
@@ -82,7 +82,7 @@ def test_every_recipe_is_valid_and_builds_the_student(finished):
     for proposal in outcome.proposals:
         recipe = config.load_recipe(str(folder / proposal.recipe))
         part = config.parse_pruned(recipe.student.preset)
-        assert structured.pruned_config(simulated_device.TEACHER.config, part) == shape_of(proposal)
+        assert pruning.pruned_config(simulated_device.TEACHER.config, part) == shape_of(proposal)
         assert recipe.export.lengths == (64,)
         assert recipe.export.quantize == "dynamic_wi8_afp32"
         assert config.missing_inputs(config.scaled_down(recipe)) == []

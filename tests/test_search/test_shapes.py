@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tfdistill import config, errors, models, structured
+from tfdistill import config, errors, models, pruning
 from tfdistill.search import shapes
 
 SMALL = models.preset("minilm_6l_384d").replace(vocab_size=900)
@@ -20,14 +20,14 @@ def test_students_are_parts_of_the_teacher_that_a_folder_can_hold():
     assert configs.count(SMALL) == 1
     assert len({candidate.name for candidate in candidates}) == len(candidates)
     for shape in configs:
-        structured.check_prunable(SMALL, shape)
+        pruning.check_prunable(SMALL, shape)
         assert shape.attention_width <= shape.hidden_size
 
 
 def test_the_short_form_of_a_student_is_its_shape():
     for candidate in shapes.candidates(SMALL)[::50]:
         part = config.parse_pruned(str(candidate.part))
-        assert structured.pruned_config(SMALL, part) == candidate.config
+        assert pruning.pruned_config(SMALL, part) == candidate.config
 
 
 def test_blockwise_quantization_wants_widths_of_whole_blocks():

@@ -234,7 +234,7 @@ class StudentConfig(ShapeConfig):
     preset.
 
     `initialise` is "pruned" (cut out of the teacher and fitted to its states, see
-    `tfdistill.structured`), "teacher" (embeddings projected from the teacher's), "layers"
+    `tfdistill.pruning`), "teacher" (embeddings projected from the teacher's), "layers"
     (embeddings and the teacher layers in `teacher_layers`, copied), "random", or a Hugging Face
     folder or hub id of a student that went through a general stage elsewhere, such as a published
     TinyBERT. "auto" is the checkpoint that `preset` names, or "pruned" where the student fits into

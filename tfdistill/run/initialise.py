@@ -17,7 +17,7 @@ from tfdistill import (
     errors,
     losses,
     models,
-    structured,
+    pruning,
     training,
     weights,
 )
@@ -256,7 +256,7 @@ def resolve_start(start: Start, shape: models.EncoderConfig) -> str:
             f"a first stage of kind {first.kind}",
         )
     try:
-        structured.check_prunable(models.config_of(start.teachers.task), shape)
+        pruning.check_prunable(models.config_of(start.teachers.task), shape)
     except (errors.ConfigError, errors.ShapeError) as error:
         if wanted == "pruned":
             raise
@@ -275,10 +275,10 @@ def _prune(start: Start, model: keras.Model) -> Student:
         more = variables.load(model.weights, path, made_from=made_from, beside=names, remedy=remedy)
         layers = tuple(more[_LAYERS].tolist())
         return Student(model, Origin(start.settings.start, more.get(_BASIS), layers))
-    pruned = structured.initialise_by_pruning(
+    pruned = pruning.initialise_by_pruning(
         model,
         teacher,
-        structured.take_sample(task_data.to_train(data.texts(), data.seed).dataset()),
+        pruning.take_sample(task_data.to_train(data.texts(), data.seed).dataset()),
         layers=chosen_layers(start.settings),
         multi_label=data.task.traits.many_classes,
     )
@@ -294,7 +294,7 @@ def _prune(start: Start, model: keras.Model) -> Student:
 
 
 def chosen_layers(settings: config.StudentConfig) -> str | tuple[int, ...]:
-    """Which teacher layers a pruned student keeps, see `structured.choose_layers`.
+    """Which teacher layers a pruned student keeps, see `pruning.choose_layers`.
 
     Raises:
       ConfigError: If short form and `teacher_layers` both say it.

@@ -214,8 +214,8 @@ def build_stage(
     fit = functools.partial(training.fit, distiller, train, epochs=epochs)
     if isinstance(stage, config.ClassifierStage) and stage.trains_classifier:
         data = lesson.task_data
-        pruning = isinstance(stage.compress, config.PruneConfig)
-        keep = stage.keep_best is not False and not pruning
+        prunes = isinstance(stage.compress, config.PruneConfig)
+        keep = stage.keep_best is not False and not prunes
         fit = functools.partial(
             fit,
             evaluate=teachers.watcher(student, data),

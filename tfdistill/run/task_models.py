@@ -8,7 +8,7 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import compress, config, errors, models, structured, tasks, weights
+from tfdistill import compress, config, errors, models, pruning, tasks, weights
 
 PRESET = "preset:"
 
@@ -60,7 +60,7 @@ def student_shape(
     if not config.is_pruned(settings.preset):
         return _static_or_preset(settings, vocab_size, pairs=pairs)
     assert teacher is not None
-    shape = structured.pruned_config(teacher, config.parse_pruned(settings.preset))
+    shape = pruning.pruned_config(teacher, config.parse_pruned(settings.preset))
     shape = shape.replace(vocab_size=vocab_size, **settings.sizes())
     size = shape.head_width
     if shape.hidden_size % size or shape.attention_width > shape.hidden_size:

@@ -7,7 +7,7 @@ import pathlib
 import re
 
 from tfdistill import config, errors, models, reading
-from tfdistill.structured.shape import pruned_config
+from tfdistill.pruning.shape import pruned_config
 
 _PRESET = "preset:"
 _NARROWEST, _STEP = 96, 8

@@ -9,12 +9,12 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, models
-from tfdistill.structured.importance import measure
-from tfdistill.structured.layers import choose_layers
-from tfdistill.structured.refitting import refit
-from tfdistill.structured.sample import Sample
-from tfdistill.structured.shape import check_prunable
-from tfdistill.structured.weights import Kept, choose, pruned_weights, stream_basis
+from tfdistill.pruning.importance import measure
+from tfdistill.pruning.layers import choose_layers
+from tfdistill.pruning.refitting import refit
+from tfdistill.pruning.sample import Sample
+from tfdistill.pruning.shape import check_prunable
+from tfdistill.pruning.weights import Kept, choose, pruned_weights, stream_basis
 
 
 @dataclasses.dataclass(frozen=True)

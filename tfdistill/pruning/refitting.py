@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import models
-from tfdistill.structured.sample import Sample, inputs_of
+from tfdistill.pruning.sample import Sample, inputs_of
 
 _NORMS = ("attention_layer_norm", "layer_norm")  # of a block, with what each normalises
 _SUMS = ("attention_add", "output_add")

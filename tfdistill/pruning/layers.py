@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import losses, models
-from tfdistill.structured.sample import Features, Sample, inputs_of
+from tfdistill.pruning.sample import Features, Sample, inputs_of
 
 _GREEDY_BATCHES = 8  # it runs the teacher about layers^2 / 2 times
 

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 import toys
 
-from tfdistill import errors, models, structured, training
-from tfdistill.structured import directions
+from tfdistill import errors, models, pruning, training
+from tfdistill.pruning import directions
 
 BATCHES = [toys.features((5, 9, 3, 7), seed=1), toys.features((8, 4, 6, 2), seed=2)]
 CHECK = toys.features((7, 3, 9), seed=3)  # not in the sample
@@ -42,7 +42,7 @@ def with_dead_neurons_and_heads(config=CONFIG):
 
 def start(teacher, student_config, seed=9, **options):
     student = toys.classifier(student_config, seed=seed)
-    return student, structured.initialise_by_pruning(student, teacher, BATCHES, **options)
+    return student, pruning.initialise_by_pruning(student, teacher, BATCHES, **options)
 
 
 def assert_same_logits(teacher, student, tolerance=1e-4):
@@ -121,7 +121,7 @@ def test_heads_over_tokens_are_carried_over(kind):
     for index in range(3):
         change(teacher, f"layer_{index}_output", silence([1, 4, 7]))
     student = build(CONFIG.replace(intermediate_size=9), 6)
-    structured.initialise_by_pruning(student, teacher, BATCHES)
+    pruning.initialise_by_pruning(student, teacher, BATCHES)
     assert_same_logits(teacher, student)
 
 
@@ -142,7 +142,7 @@ def test_layers_that_do_nothing_are_found_and_go_without_a_trace():
         change(teacher, f"layer_{index}_attention_layer_norm", plain)
         change(teacher, f"layer_{index}_attention_output", empty)
         change(teacher, f"layer_{index}_output", empty)
-    costs = structured.leave_one_out(teacher, BATCHES, range(4))
+    costs = pruning.leave_one_out(teacher, BATCHES, range(4))
     # Rounding of float32 logits, squared.
     assert max(costs[1], costs[2]) < 1e-6 < 1e-3 < min(costs[0], costs[3])
     student, pruned = start(teacher, CONFIG.replace(num_layers=2), layers="greedy")
@@ -231,7 +231,7 @@ def test_heads_of_low_rank_shrink_without_a_trace():
 
 def test_leaving_a_layer_out_costs_the_divergence_of_the_teacher_without_it():
     teacher = toys.classifier(CONFIG, seed=5)
-    costs = structured.leave_one_out(teacher, BATCHES, range(3))
+    costs = pruning.leave_one_out(teacher, BATCHES, range(3))
     for layer in range(3):
         rest = [other for other in range(3) if other != layer]
         shallow = toys.classifier(CONFIG.replace(num_layers=2), seed=8)
@@ -265,7 +265,7 @@ def test_each_fit_brings_a_smaller_student_nearer_to_its_teacher():
     found = []
     for outputs, norms in ((False, False), (False, True), (True, True)):
         student = toys.classifier(config, seed=9)
-        pruned = structured.initialise_by_pruning(
+        pruned = pruning.initialise_by_pruning(
             student, teacher, sample, outputs=outputs, norms=norms
         )
         found.append(state_error(student, teacher, pruned))
@@ -281,7 +281,7 @@ def test_the_classifier_is_fitted_to_the_teachers_logits():
     errors_found = []
     for head in (False, True):
         student = toys.classifier(CONFIG.replace(family="tinybert", intermediate_size=11), seed=9)
-        structured.initialise_by_pruning(student, teacher, sample, head=head)
+        pruning.initialise_by_pruning(student, teacher, sample, head=head)
         found = logits(student, toys.features((9,) * 40, seed=20))
         errors_found.append(np.mean((found - wanted) ** 2) / np.var(wanted))
     assert errors_found[1] < 0.2 * errors_found[0]
@@ -313,7 +313,7 @@ def test_a_head_that_only_the_student_has_stays():
     teacher = toys.randomise(models.build_encoder(CONFIG), 5)
     student = toys.classifier(CONFIG.replace(intermediate_size=9), seed=9)
     before = student.get_layer("classifier").get_weights()
-    structured.initialise_by_pruning(student, teacher, BATCHES)
+    pruning.initialise_by_pruning(student, teacher, BATCHES)
     for old, new in zip(before, student.get_layer("classifier").get_weights(), strict=True):
         np.testing.assert_array_equal(new, old)
 
@@ -336,7 +336,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(changes, layers, messa
     student = toys.classifier(CONFIG.replace(**changes), seed=9)
     before = student.get_weights()
     with pytest.raises(errors.ConfigError, match=message):
-        structured.initialise_by_pruning(student, teacher, BATCHES, layers=layers)
+        pruning.initialise_by_pruning(student, teacher, BATCHES, layers=layers)
     for old, new in zip(before, student.get_weights(), strict=True):
         np.testing.assert_array_equal(new, old)
 

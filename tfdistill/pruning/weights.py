@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tfdistill import models
-from tfdistill.structured import directions
-from tfdistill.structured.importance import Measurements
+from tfdistill.pruning import directions
+from tfdistill.pruning.importance import Measurements
 from tfdistill.weights import factorised
 
 Weights = Mapping[str, Sequence[np.ndarray]]  # layer name -> arrays, as Keras orders them

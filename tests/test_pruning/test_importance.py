@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 import toys
 
-from tfdistill import errors, models, structured
-from tfdistill.structured import sample as samples
+from tfdistill import errors, models, pruning
+from tfdistill.pruning import sample as samples
 
 LENGTHS = (5, 9, 3, 7)
 BUILD = {
@@ -53,7 +53,7 @@ def slope(model, layer, rows, features):
 def test_importance_is_the_slope_of_the_loss_along_each_activation(kind):
     teacher = teacher_of(kind)
     features = toys.features(LENGTHS)
-    measured = structured.measure(teacher, [features])
+    measured = pruning.measure(teacher, [features])
     size = 4  # 12 wide, 3 heads
     for layer in (0, 1):
         for unit in (0, 5):
@@ -71,12 +71,12 @@ def test_importance_is_the_slope_of_the_loss_along_each_activation(kind):
 def test_padding_and_batching_change_nothing(kind):
     teacher = teacher_of(kind)
     features = toys.features(LENGTHS)
-    whole = structured.measure(teacher, [features])
+    whole = pruning.measure(teacher, [features])
     padded = {name: tf.pad(tensor, [[0, 0], [0, 3]]) for name, tensor in features.items()}
     padded["input_ids"] += 7 * (1 - padded["attention_mask"])  # padding that is not [PAD]
     split = [example(features, i, length) for i, length in enumerate(LENGTHS)]
     for other in ([padded], split):
-        again = structured.measure(teacher, other)
+        again = pruning.measure(teacher, other)
         assert (again.examples, again.tokens) == (4, sum(LENGTHS))
         for name in ("neurons", "heads", "pooled", "states", "queries", "keys", "contexts"):
             # float32 sums in another order; exp(-100) of padding is 0 in float32.
@@ -88,7 +88,7 @@ def test_padding_and_batching_change_nothing(kind):
 def test_states_are_the_second_moments_over_real_tokens():
     teacher = teacher_of("sequence")
     features = toys.features(LENGTHS)
-    measured = structured.measure(teacher, [features])
+    measured = pruning.measure(teacher, [features])
     found = models.taps(teacher)(features, training=False)
     real = features["attention_mask"].numpy() > 0
     for place, states in enumerate([found["embeddings"], *found["hidden_states"]]):
@@ -99,9 +99,9 @@ def test_states_are_the_second_moments_over_real_tokens():
 def test_a_frozen_teacher_can_be_measured():
     teacher = teacher_of("sequence")
     features = toys.features(LENGTHS)
-    before = structured.measure(teacher, [features]).neurons
+    before = pruning.measure(teacher, [features]).neurons
     teacher.trainable = False
-    np.testing.assert_allclose(structured.measure(teacher, [features]).neurons, before)
+    np.testing.assert_allclose(pruning.measure(teacher, [features]).neurons, before)
 
 
 def test_several_labels_count_each_for_itself():
@@ -114,15 +114,15 @@ def test_several_labels_count_each_for_itself():
 def test_an_empty_sample_is_refused():
     teacher = teacher_of("sequence")
     with pytest.raises(errors.DataError, match="at least one text"):
-        structured.measure(teacher, [])
+        pruning.measure(teacher, [])
     with pytest.raises(errors.DataError, match="at least one text"):
-        structured.take_sample([])
+        pruning.take_sample([])
     nothing = {name: tensor * 0 for name, tensor in toys.features(LENGTHS).items()}
     with pytest.raises(errors.DataError, match="at least one text"):
-        structured.take_sample([nothing])
+        pruning.take_sample([nothing])
 
 
 def test_a_sample_ends_with_the_batch_that_is_enough():
     batch = toys.features(LENGTHS)
-    assert len(structured.take_sample([(batch, None)] * 5, examples=8)) == 2
-    assert len(structured.take_sample([batch] * 5, tokens=25)) == 2
+    assert len(pruning.take_sample([(batch, None)] * 5, examples=8)) == 2
+    assert len(pruning.take_sample([batch] * 5, tokens=25)) == 2

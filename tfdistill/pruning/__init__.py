@@ -5,13 +5,13 @@ used by itself: `measure` (one pass over a sample of texts), `choose_layers`, `p
 `refit`.
 """
 
-from tfdistill.structured.importance import Measurements, measure
-from tfdistill.structured.layers import choose_layers, leave_one_out
-from tfdistill.structured.refitting import refit
-from tfdistill.structured.sample import take_sample
-from tfdistill.structured.shape import check_prunable, pruned_config
-from tfdistill.structured.start import PrunedStart, initialise_by_pruning
-from tfdistill.structured.weights import Kept, choose, pruned_weights
+from tfdistill.pruning.importance import Measurements, measure
+from tfdistill.pruning.layers import choose_layers, leave_one_out
+from tfdistill.pruning.refitting import refit
+from tfdistill.pruning.sample import take_sample
+from tfdistill.pruning.shape import check_prunable, pruned_config
+from tfdistill.pruning.start import PrunedStart, initialise_by_pruning
+from tfdistill.pruning.weights import Kept, choose, pruned_weights
 
 __all__ = [
     "Kept",

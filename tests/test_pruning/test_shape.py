@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import toys
 
-from tfdistill import errors, models, structured
+from tfdistill import errors, models, pruning
 from tfdistill.config import pruned
 from tfdistill.models import layers
 
@@ -51,7 +51,7 @@ def test_all_faults_of_a_short_form_are_told_at_once():
 
 
 def config(text):
-    return structured.pruned_config(MINILM, pruned.parse_pruned(f"pruned:{text}"))
+    return pruning.pruned_config(MINILM, pruned.parse_pruned(f"pruned:{text}"))
 
 
 def test_what_is_left_out_is_as_in_the_teacher():
@@ -94,15 +94,15 @@ def test_a_student_that_does_not_fit_into_its_teacher_is_refused(text, message):
 @pytest.mark.parametrize("preset", ["mobilebert_25m", "bilstm_1l_150d"])
 def test_other_families_say_how_they_start_instead(preset):
     with pytest.raises(errors.ShapeError, match=r"(?s)initialise=teacher .* or random"):
-        structured.check_prunable(MINILM, models.preset(preset))
+        pruning.check_prunable(MINILM, models.preset(preset))
     with pytest.raises(errors.ShapeError, match="teacher to prune"):
-        structured.check_prunable(models.preset(preset), toys.STUDENT)
+        pruning.check_prunable(models.preset(preset), toys.STUDENT)
 
 
 def test_a_student_may_approximate_the_gelu_of_its_teacher_by_tanh():
-    structured.check_prunable(MINILM, MINILM.replace(hidden_act="gelu_tanh"))
+    pruning.check_prunable(MINILM, MINILM.replace(hidden_act="gelu_tanh"))
     with pytest.raises(errors.ConfigError, match="hidden_act of a pruned student"):
-        structured.check_prunable(MINILM, MINILM.replace(hidden_act="relu"))
+        pruning.check_prunable(MINILM, MINILM.replace(hidden_act="relu"))
     # The error of the approximation, over where it can differ.
     x = tf.constant(np.linspace(-6, 6, 100_001, dtype=np.float32))
     apart = float(tf.reduce_max(tf.abs(layers.gelu(x) - layers.gelu_tanh(x))))
@@ -111,4 +111,4 @@ def test_a_student_may_approximate_the_gelu_of_its_teacher_by_tanh():
 
 def test_another_vocabulary_is_refused():
     with pytest.raises(errors.ConfigError, match=r"(?s)vocab_size.*initialise=teacher"):
-        structured.check_prunable(MINILM, MINILM.replace(vocab_size=100))
+        pruning.check_prunable(MINILM, MINILM.replace(vocab_size=100))

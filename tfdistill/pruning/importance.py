@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models
-from tfdistill.structured.sample import Sample, answer_loss, inputs_of
+from tfdistill.pruning.sample import Sample, answer_loss, inputs_of
 
 _POOLED = ("pooler_activation", "pre_classifier")
 

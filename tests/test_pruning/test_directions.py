@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdistill.structured import directions
+from tfdistill.pruning import directions
 
 
 def moments_of(rows):
