@@ -75,7 +75,7 @@ def test_word_vectors_that_are_narrower_than_the_student_s_start_none(tmp_path):
     start = types.SimpleNamespace(
         settings=types.SimpleNamespace(start="auto"),
         first=first,
-        teachers=types.SimpleNamespace(given=None, task=teacher, shape=lambda stage: shape),
+        teachers=types.SimpleNamespace(soft_labels=None, task=teacher, shape=lambda stage: shape),
         data=types.SimpleNamespace(task="any"),
     )
     student = student.replace(num_layers=1, vocab_size=32)
