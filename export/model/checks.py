@@ -29,7 +29,8 @@ def check_task(task: TaskSpec | None, head: OutputHead, num_labels: int, *, soft
     """
     if task is not None:
         wanted = HEADS[models.head_for(task.head, task.num_labels).kind]
-        if wanted is not head or task.traits.one_number != (not head.per_token and num_labels == 1):
+        number = head.classifies and not head.per_token and num_labels == 1
+        if wanted is not head or task.traits.one_number != number:
             received = head.description
             if head.classifies:
                 received += f" with {num_labels} output{'s' * (num_labels > 1)}"

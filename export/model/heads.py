@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from tfdistill import errors
+from tfdistill import registry
 from tfdistill.tasks import TaskSpec
 from tfdistill.tasks.conll import UNLABELLED
 from tfdistill.tasks.encoded import EncodedExamples, spans
@@ -261,8 +261,7 @@ def register(head: OutputHead) -> None:
     Raises:
       ConfigError: If another head has its name.
     """
-    if type(HEADS.setdefault(head.name, head)) is not type(head):
-        raise errors.ConfigError("head", "a name that no head has yet", repr(head.name))
+    registry.add(HEADS, head.name, head, "head of files")
 
 
 def head_of_file(shapes: Mapping[str, tuple[int, ...]]) -> OutputHead | None:

@@ -24,6 +24,7 @@ RANKS = {
     "safe_paths": 0,
     "storage": 0,
     "reading": 0,
+    "registry": 0,
     "processes": 0,
     "cluster": 0,
     "arrays": 0,

@@ -16,8 +16,9 @@ import toys
 import export
 import tfdistill
 from export.file.runtime import TfliteModel
+from export.model import checks
 from export.model import heads as outputs
-from tfdistill import losses, models, tasks
+from tfdistill import errors, losses, models, tasks
 from tfdistill.data import answers, batches, tokenize
 from tfdistill.losses import heads as answer_heads
 from tfdistill.losses import methods
@@ -129,6 +130,36 @@ def folder(tmp_path):
     words = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "film", "is", ".", *WORDS)
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
     return tmp_path
+
+
+def test_a_file_of_a_kind_from_outside_is_recognised_and_split(stars, folder):
+    rows = [f"the film {index} is {WORDS[index % 5]} .,{index % 5 + 1}" for index in range(60)]
+    (folder / "reviews.csv").write_text("\n".join(["text,stars", *rows]))
+    data = tfdistill.load_data(
+        folder / "reviews.csv", tokenizer=folder / "vocab.txt", kind=NAME, allow_weak=True
+    )
+    assert data.task.kind == NAME and data.task.metrics == Stars.metrics
+    assert data.task.labels == ("1", "2", "3", "4", "5")
+
+
+def test_two_names_are_one_step_and_no_number(stars, folder):
+    task = tasks.TaskSpec("two", "text", "stars", kind=NAME, labels=("bad", "good"))
+    head = models.head_for(task.head, task.num_labels)
+    assert not answer_heads.HEADS[task.head].answers_number(head.num_labels)
+    checks.check_task(task, outputs.HEADS[NAME], head.num_labels, softmax=False)
+
+
+def test_a_name_is_taken_once(stars):
+    for register, item in (
+        (tasks.register, Stars()),
+        (models.register_head, StarsHead()),
+        (answer_heads.register, StarsAnswers()),
+        (outputs.register, StarsOutputs()),
+    ):
+        with pytest.raises(errors.ConfigError, match="not taken"):
+            register(item)
+    with pytest.raises(errors.ConfigError, match="not taken"):
+        run_answers.register(NAME, parts)
 
 
 def test_a_kind_from_outside_is_read_trained_exported_and_reported(stars, folder):

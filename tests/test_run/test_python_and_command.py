@@ -180,3 +180,32 @@ def test_a_student_knows_how_it_began_until_it_is_gone(folder):
     assert origin.layers is not None and len(origin.layers) == 2
     assert origin.basis is not None and origin.basis.shape == (24, 12)
     assert initialise.origin_of(teacher).layers is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"labels": ("a", "b")}, "data.labels"),
+        ({"dir": "elsewhere"}, "data.dir"),
+        ({"encoding": "cp1252"}, "data.encoding"),
+        ({"dev_split": "test"}, "data.dev_split"),
+        ({"layout": "folders"}, "data.layout"),
+        ({"kind": "token"}, "data.kind"),
+        ({"kind": "span"}, "data.kind"),
+        ({"kind": "embedding"}, "data.kind"),
+    ],
+)
+def test_what_one_file_does_not_read_is_refused_by_name(settings, key, folder):
+    begin(folder, "classification")
+    with pytest.raises(errors.ConfigError, match=key):
+        tfdistill.load_data("my-data.csv", tokenizer="teacher", **settings)
+
+
+def test_the_separator_of_several_labels_can_be_named(folder):
+    begin(folder, "multi_label")
+    text = (folder / "my-data.csv").read_text().replace("|", "~")
+    (folder / "my-data.csv").write_text(text)
+    data = tfdistill.load_data(
+        "my-data.csv", tokenizer="teacher", kind="multi_label", label_separator="~"
+    )
+    assert data.task.labels == ("calm", "fast", "loud")

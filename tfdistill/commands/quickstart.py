@@ -81,10 +81,6 @@ def _quickstart(args: argparse.Namespace) -> None:
     if student is not None and config.is_checkpoint(student):
         plan.existing(student, "--student")
         student = config.model_folder(student)
-    kinds = _kinds()
-    if args.kind not in (None, *kinds):
-        remedy = "For words and questions use `tfdistill finetune` and `tfdistill distill`."
-        raise errors.ConfigError("--kind", f"one of {', '.join(kinds)}", args.kind, remedy)
     from tfdistill.data import labelled_file
 
     name = labelled_file.name_of(args.data)

@@ -92,8 +92,6 @@ def missing_inputs(recipe: Recipe) -> list[str]:
     if recipe.data.file is not None:
         if not _is_file(recipe.data.file):
             faults.append(f"data.file: {recipe.data.file} is not there")
-        if recipe.data.dir is not None:
-            faults.append("data.dir: nothing beside data.file. Leave one of the two out")
     elif recipe.data.dir is None and not embedded and recipe.data.task is not None:
         faults.append("data.dir: the task's files. Give them with --set data.dir=FOLDER")
     elif recipe.data.dir is not None and not pathlib.Path(recipe.data.dir).exists():

@@ -134,6 +134,21 @@ class DataConfig(Section):
     )
     augment: AugmentConfig | None = None
 
+    @pydantic.model_validator(mode="after")
+    def _says_nothing_of_a_folder_beside_a_file(self) -> DataConfig:
+        fields = type(self).model_fields
+        unread = [
+            name
+            for name in ("dir", "labels", "layout", "encoding", "dev_split")
+            if self.file is not None and getattr(self, name) != fields[name].default
+        ]
+        if unread:
+            remedy = "A file gives all of that itself; leave it out, or name a folder in dir"
+            raise ValueError(
+                errors.explain(unread[0], "nothing beside file", f"{', '.join(unread)}", remedy)
+            )
+        return self
+
     @property
     def gives_vectors(self) -> bool:
         """Whether the task is an embedding."""

@@ -93,9 +93,12 @@ def _of_file(settings: config.DataConfig) -> labelled_file.LabelledFile:
     """Reads and splits the one labelled file of a section."""
     assert settings.file is not None
     columns = (settings.text_column, settings.pair_column, settings.label_column)
+    usual = config.DataConfig.model_fields["label_separator"].default
+    separator = None if settings.label_separator == usual else settings.label_separator
     name = settings.task or labelled_file.name_of(settings.file)
     time_ns = pathlib.Path(settings.file).stat().st_mtime_ns
-    return _read(settings.file, time_ns, name, columns, settings.kind, settings.split_seed)
+    kind, seed = settings.kind, settings.split_seed
+    return _read(settings.file, time_ns, name, columns, kind, separator, seed)
 
 
 @functools.lru_cache(maxsize=1)
@@ -105,11 +108,12 @@ def _read(
     name: str,
     columns: tuple[str | None, str | None, str | None],
     kind: str | None,
+    separator: str | None,
     seed: int,
 ) -> labelled_file.LabelledFile:
     text, pair, label = columns
     return labelled_file.read_labelled_file(
-        path, name, text=text, pair=pair, label=label, kind=kind, seed=seed
+        path, name, text=text, pair=pair, label=label, kind=kind, separator=separator, seed=seed
     )
 
 

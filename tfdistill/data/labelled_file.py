@@ -17,7 +17,6 @@ from tfdistill import errors, files, tasks
 from tfdistill.data import columns, unlabelled
 from tfdistill.tasks import label_cells, label_kinds, splitting, tables
 
-_RARE = 0.1  # rows of the rarest class for one of the most frequent
 FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
 _JOINING = ("|", ";", ",", "/")  # that separate several labels in the files that are written
 
@@ -78,6 +77,7 @@ def read_labelled_file(
     pair: str | None = None,
     label: str | None = None,
     kind: str | None = None,
+    separator: str | None = None,
     seed: int = 1,
 ) -> LabelledFile:
     """Reads a labelled file, recognises its columns and its kind, and splits it.
@@ -90,27 +90,34 @@ def read_labelled_file(
       text: The column of the text; recognised when left out, and so the others.
       pair: The column of the second text.
       label: The column of the label.
-      kind: "classification", "regression" or "multi_label".
+      kind: A kind with a row of logits a text; recognised when left out.
+      separator: What separates several labels in a cell; recognised when left out.
       seed: Seed of the split.
 
     Returns:
       The task and its sets.
 
     Raises:
-      ConfigError: If a column is not there or not clear.
+      ConfigError: If a column is not there or not clear, or the kind is another.
       DataError: If the file is not usable: rows without a label, too few rows, one class only.
     """
+    kinds = [name for name, traits in tasks.KINDS.items() if traits.row_a_text]
+    if kind is not None and kind not in kinds:
+        remedy = "Words, questions and pairs for vectors need a file for each split: --data-dir."
+        raise errors.ConfigError("data.kind", f"one of {', '.join(kinds)}", kind, remedy)
     table = columns.read_columns(pathlib.Path(path))
     roles = columns.choose_roles(table, text, pair, label)
     where = [f"{table.path}, line {line}, column {roles.label!r}" for line in table.lines]
-    cells, found = label_cells.judge(table.columns[roles.label], where, kind)
+    column = None if kind is None else tasks.KINDS[kind].column
+    cells, found = label_cells.judge(table.columns[roles.label], where, column, separator)
+    chosen = kind or found.kind
     task = tasks.TaskSpec(
         name,
         text_column=roles.text,
         pair_column=roles.pair,
         label_column=roles.label,
-        kind=found.kind,
-        metrics=_metrics(cells) if tasks.KINDS[found.kind].one_class else (),
+        kind=chosen,
+        metrics=tasks.KINDS[chosen].metrics_for(cells),
         label_separator=found.separator,
     )
     if task.traits.many_classes:
@@ -120,7 +127,7 @@ def read_labelled_file(
     notes = [
         f"{table.path.name}: {len(table)} rows, columns {roles.text!r} (text){pair_note} and "
         f"{roles.label!r} (label)",
-        f"kind: {found.kind} ({found.why})",
+        f"kind: {chosen} ({found.why})",
     ]
     if task.primary_metric == "macro_f1":
         notes.append(
@@ -158,13 +165,6 @@ def read_labelled_file(
     shown = ", ".join(f"{part} {len(examples)}" for part, examples in sets.items())
     notes.append(f"split: {shown}; stratified, no text in two of them, seed {seed}")
     return LabelledFile(task, sets, own, tuple(notes))
-
-
-def _metrics(cells: list[str]) -> tuple[str, ...]:
-    """The metrics of classes: where one is rare, the mean of all classes' F1 is the first."""
-    counts = collections.Counter(cells).values()
-    rare = min(counts) < _RARE * max(counts)
-    return ("macro_f1", "accuracy") if rare else ("accuracy", "f1")
 
 
 def _gold(examples: tasks.Examples) -> np.ndarray:

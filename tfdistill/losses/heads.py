@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfdistill import errors
+from tfdistill import errors, registry
 from tfdistill.losses.batch import StepInputs, span_logits, token_weights
 
 
@@ -269,8 +269,7 @@ def register(head: AnswerHead) -> None:
     Raises:
       ConfigError: If another head has its name.
     """
-    if type(_HEADS.setdefault(head.name, head)) is not type(head):
-        raise errors.ConfigError("head", "a name that no head has yet", repr(head.name))
+    registry.add(_HEADS, head.name, head, "head of losses")
 
 
 def metric_inputs(batch: StepInputs, head: str) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

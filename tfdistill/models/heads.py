@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors
+from tfdistill import registry
 from tfdistill.models import bert, classifiers, embedding, pretraining
 from tfdistill.models.config import EncoderConfig
 from tfdistill.models.layers import layer_of
@@ -255,8 +255,7 @@ def register_head(kind: HeadKind) -> None:
     Raises:
       ConfigError: If another kind has its name.
     """
-    if type(_KINDS.setdefault(kind.name, kind)) is not type(kind):
-        raise errors.ConfigError("head", "a name that no head has yet", repr(kind.name))
+    registry.add(_KINDS, kind.name, kind, "head of models")
 
 
 def is_of_head(layer: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import scipy.special
 
-from tfdistill import analysis
+from tfdistill import analysis, registry
 from tfdistill.data.answers import DevAnswers
 from tfdistill.report import format as fmt
 from tfdistill.report import table_cells as cells
@@ -125,8 +125,11 @@ def register(kind: str, parts: Callable[[AnswerSides], Iterable[SectionPart]]) -
     Args:
       kind: Its name.
       parts: Answers -> parts.
+
+    Raises:
+      ConfigError: If the kind has parts already.
     """
-    _PARTS[kind] = parts
+    registry.add(_PARTS, kind, parts, "parts of the section of answers")
 
 
 def _of_classes(found: AnswerSides) -> Iterator[SectionPart]:

@@ -103,7 +103,7 @@ def _of_task(
     # A regression learns from the numbers that its teacher's pass gives; of a head over tokens
     # every token has an answer.
     brought = reads is not encoded or isinstance(teacher, soft_labels.SoftLabels)
-    if teacher is not None and (data.task.num_labels != 1 or brought):
+    if teacher is not None and (brought or not data.task.traits.one_number):
         assert lesson.answers is not None
         logits = lesson.answers(teacher, reads)
         of_tokens = data.task.traits.over_tokens

@@ -188,7 +188,7 @@ def build_stage(
         student,
         seed,
         head=None if task is None else task.head,
-        regression=task is not None and task.num_labels == 1,
+        regression=task is not None and task.traits.one_number,
         same_tokens=lesson.same_tokens,
     )
     distiller = distiller_of(stage, pair)

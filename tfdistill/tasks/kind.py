@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 import pydantic
 
-from tfdistill import errors
+from tfdistill import errors, registry
 from tfdistill.tasks import label_kinds
 
 if TYPE_CHECKING:
@@ -81,6 +81,11 @@ class TaskKind(abc.ABC):
         """The metrics of a task that names none."""
         del spec
         return self.usual_metrics or self.metrics
+
+    def metrics_for(self, cells: Sequence[str]) -> tuple[str, ...]:
+        """The metrics that fit the labels of a file; empty for the default ones."""
+        del cells
+        return ()
 
     def faults(self, spec: TaskSpec) -> Iterator[tuple[str, str]]:
         """Yields (field, what was expected) for what contradicts the kind."""
@@ -154,15 +159,13 @@ KINDS: Mapping[str, TaskKind] = _KINDS
 """Name -> kind."""
 
 
-def register(kind: TaskKind) -> TaskKind:
+def register(kind: TaskKind) -> None:
     """Adds a kind to `KINDS`.
 
     Raises:
       ConfigError: If another kind has its name.
     """
-    if type(_KINDS.setdefault(kind.name, kind)) is not type(kind):
-        raise errors.ConfigError("kind of task", "a name that no kind has yet", repr(kind.name))
-    return kind
+    registry.add(_KINDS, kind.name, kind, "kind of task")
 
 
 def kind_named(name: str, what: str = "kind of task") -> TaskKind:

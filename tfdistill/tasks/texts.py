@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import collections
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from tfdistill.tasks.kind import TaskKind, check_finite, register
 if TYPE_CHECKING:
     from tfdistill.tasks.encoded import EncodedExamples
     from tfdistill.tasks.spec import TaskSpec
+
+_RARE = 0.1  # rows of the rarest class for one of the most frequent
 
 
 class TextKind(TaskKind):
@@ -67,6 +70,12 @@ class Classes(TextKind):
     usual_metrics = ("accuracy",)
     layouts = ("table", "folders")
     exclusive = True
+
+    def metrics_for(self, cells: Sequence[str]) -> tuple[str, ...]:
+        """Where a class is rare, the mean of all classes' F1 is the first."""
+        counts = collections.Counter(cells).values()
+        rare = min(counts) < _RARE * max(counts)
+        return ("macro_f1", "accuracy") if rare else ("accuracy", "f1")
 
     def cell(self, spec: TaskSpec, label: np.ndarray) -> str:
         """See `TaskKind.cell`."""
