@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from tfdistill import errors, files, locks, marker_file
+from tfdistill import errors, files, locks, marker_file, reading
 
 _RESUMABLE = ("run", "pre-training", "corpus", "augmentation")  # by --resume
 _SHOWN = 5
@@ -196,6 +198,38 @@ class WorkFolder:
             for name in marker_file.NOT_LISTED:
                 (self.path / name).unlink(missing_ok=True)
             self.path.rmdir()
+
+
+def check_same(path: files.Path, now: Mapping[str, Any], expected: str, remedy: str) -> None:
+    """Refuses to continue what began with other settings; an absent file is no beginning.
+
+    Args:
+      path: JSON, as an earlier session wrote it.
+      now: The same of this session.
+      expected: What it continues, for the message.
+      remedy: What to do.
+
+    Raises:
+      ConfigError: The message names what differs.
+    """
+    path = pathlib.Path(path)
+    if not path.is_file():
+        return
+    before = reading.read_json_object(path, error=errors.ConfigError)
+    changed = _differences(before, json.loads(json.dumps(now)))
+    if changed:
+        raise errors.ConfigError("--resume", expected, f"others: {', '.join(changed)}", remedy)
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> list[str]:
+    names = []
+    for key in dict.fromkeys([*before, *now]):
+        left, right = before.get(key), now.get(key)
+        if isinstance(left, dict) and isinstance(right, dict):
+            names += _differences(left, right, f"{prefix}{key}.")
+        elif left != right:
+            names.append(prefix + key)
+    return names
 
 
 @contextlib.contextmanager

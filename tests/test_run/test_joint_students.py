@@ -336,7 +336,7 @@ def test_a_joint_stage_learns_from_unlabelled_texts_and_a_labels_stage_does_not(
 
     more.write_text(more.read_text() + "one more text\n")
     assert cli.main([*command, "--resume"]) == 2
-    assert "other examples in: unlabelled" in capsys.readouterr().err
+    assert "others: unlabelled" in capsys.readouterr().err
 
     dev = (folder / "dev.tsv").read_text().splitlines()[1]
     more.write_text(dev.split("\t")[0].upper() + "\n")

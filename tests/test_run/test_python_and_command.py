@@ -209,3 +209,43 @@ def test_the_separator_of_several_labels_can_be_named(folder):
         "my-data.csv", tokenizer="teacher", kind="multi_label", label_separator="~"
     )
     assert data.task.labels == ("calm", "fast", "loud")
+
+
+def test_a_folder_goes_on_with_what_it_began_with_alone(folder):
+    begin(folder, "classification")
+    data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
+    teacher = tfdistill.load_teacher("teacher", task=data.task)
+
+    def distil(where="out", data=data, **settings):
+        student = tfdistill.build_student(STUDENT, teacher, data)
+        tfdistill.distill(teacher, student, data, where, epochs=1, min_steps=STEPS, **settings)
+        return np.concatenate([weight.ravel() for weight in student.get_weights()])
+
+    first = distil()
+    np.testing.assert_array_equal(distil(), first)
+    for settings, key in (
+        ({"temperature": 4}, "stage.temperature"),
+        ({"seed": 2}, "seed"),
+        ({"data": tfdistill.load_data("my-data.csv", tokenizer="teacher", seed=3)}, "train"),
+        ({"data": tfdistill.load_data("my-data.csv", "teacher", max_length=9)}, "max_length"),
+    ):
+        with pytest.raises(errors.ConfigError, match=rf"others: .*{key}"):
+            distil(**settings)
+    assert not np.array_equal(distil(seed=2, overwrite=True), first)
+    with pytest.raises(errors.ConfigError, match="token_noise"):
+        distil("new", kind="logits", temperature=2, token_noise=0.5)
+    assert not (folder / "new").exists()
+    distil("new", kind="logits", temperature=2)
+
+
+def test_a_folder_of_somebody_else_is_left_alone(folder):
+    begin(folder, "classification")
+    data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
+    teacher = tfdistill.load_teacher("teacher", task=data.task)
+    student = tfdistill.build_student(STUDENT, teacher, data)
+    (folder / "mine").mkdir()
+    (folder / "mine" / "history.csv").write_text("epoch\n1\n")
+    for overwrite in (False, True):
+        with pytest.raises(errors.OutputExistsError, match=r"history\.csv"):
+            tfdistill.distill(teacher, student, data, "mine", overwrite=overwrite)
+    assert [path.name for path in (folder / "mine").iterdir()] == ["history.csv"]

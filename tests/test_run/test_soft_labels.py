@@ -221,7 +221,7 @@ def test_a_run_goes_on_with_the_answers_that_it_began_with(folder, by_model, tmp
     for row in rows:
         row[f"logits.{TASK.labels[0]}"] += 1e-3
     path.write_text("\n".join(map(json.dumps, rows)))
-    with pytest.raises(errors.ConfigError, match="other examples in: answers"):
+    with pytest.raises(errors.ConfigError, match="others: answers"):
         run.distill(recipe, tmp_path / "run", resume=True)
 
 

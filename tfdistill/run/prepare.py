@@ -13,7 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import analysis, augmentation, config, errors, files, losses, reading, tasks, weights
+from tfdistill import (
+    analysis,
+    augmentation,
+    config,
+    errors,
+    files,
+    losses,
+    tasks,
+    weights,
+    work_folder,
+)
 from tfdistill.data import from_config, labelled_file, task_data, tokenize, unlabelled, vocab
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.run import corpora, soft_labels
@@ -153,8 +163,14 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
             data = dataclasses.replace(
                 data, train=task_data.to_train(encoded, data.seed), train_examples=train
             )
-    parts |= {"train": _digest(train), "dev": _digest(dev), "unlabelled": _digest(further)}
-    _check_same_data(generated / _DIGESTS, parts)
+    parts |= {"train": digest(train), "dev": digest(dev), "unlabelled": digest(further)}
+    work_folder.check_same(
+        generated / _DIGESTS,
+        parts,
+        "the examples that the run began with",
+        "Restore the files, or start again with --overwrite.",
+    )
+    files.atomic_write_json(generated / _DIGESTS, parts)
     if further is not None:
         encoded = data.encode(further)
         data = dataclasses.replace(data, unlabelled=encoded, unlabelled_examples=further)
@@ -225,27 +241,8 @@ def _full_lengths(
     return lengths
 
 
-def _check_same_data(path: pathlib.Path, now: Mapping[str, str]) -> None:
-    """Records what a run learns from, by name, and refuses to go on with something else.
-
-    Raises:
-      ConfigError: If an earlier session of the run had other examples.
-    """
-    if not path.is_file():
-        files.atomic_write_json(path, dict(now))
-        return
-    before = reading.read_json_object(path, error=errors.ConfigError)
-    changed = [name for name in now if before.get(name) != now[name]]
-    if changed:
-        raise errors.ConfigError(
-            "--resume",
-            "the data that the run began with",
-            f"other examples in: {', '.join(changed)}",
-            "Restore the files, or start again with --overwrite.",
-        )
-
-
-def _digest(examples: tasks.Examples | None) -> str:
+def digest(examples: tasks.Examples | None) -> str:
+    """The SHA-256 of the texts and labels of a set, "" without one."""
     if examples is None:
         return ""
     labels = None if examples.labels is None else examples.labels.tolist()

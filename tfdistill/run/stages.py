@@ -11,18 +11,19 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import analysis, config, errors, files, models, results, training
+from tfdistill import analysis, config, errors, files, models, results, training, work_folder
 from tfdistill.config import rates
 from tfdistill.data import streaming
 from tfdistill.data.task_data import TaskData
 from tfdistill.distillers import checks
-from tfdistill.run import initialise, soft_labels, teachers
+from tfdistill.run import initialise, prepare, soft_labels, teachers
 from tfdistill.run.stage_batches import Lesson, stage_batches
 from tfdistill.run.stage_distillers import DistilledPair, distiller_of
-from tfdistill.training import optimizers
+from tfdistill.training import multi_worker, optimizers
 
 _log = logging.getLogger(__name__)
 
+SETTINGS = "distillation.json"
 _WATCHED_EVERY = 50  # steps of a joint stage, at least: evaluations cost as much as training
 
 
@@ -101,6 +102,7 @@ def distill(
     learning_rate: float | None = None,
     seed: int = 1,
     allow_weak: bool = False,
+    overwrite: bool = False,
     **settings: Any,
 ) -> results.FitResult:
     """Trains a student in one stage, as `tfdistill distill` does: the two give equal weights.
@@ -114,13 +116,16 @@ def distill(
       teacher: The teacher, with the head of the task; None for a kind without one.
       student: The student of `build_student`, or another model with that head; trained in place.
       data: The data of `load_data`.
-      folder: Gets checkpoints/, history.csv and tensorboard/.
+      folder: Absent, empty, or that of a call with the same settings, models and examples, which
+        goes on. Gets distillation.json (what it began with), checkpoints/, history.csv and
+        tensorboard/.
       kind: The kind of stage; None: "embedding" for a task of that kind, otherwise "joint".
       epochs: Passes over the training texts, more where these are fewer than `min_steps`.
       batch_size: Examples of a batch.
       learning_rate: The peak rate; None: that of the kind.
       seed: Seed of order, noise and dropout.
       allow_weak: Whether a teacher is accepted that answers near chance.
+      overwrite: Whether an earlier call's files in `folder` are removed first.
       **settings: Further keys of a stage in a recipe, such as ``min_steps``, ``patience``,
         ``keep_best``, ``token_noise``, ``temperature``, ``warmup`` and ``schedule``.
 
@@ -128,7 +133,8 @@ def distill(
       The steps, the seconds, and the best value on the development set.
 
     Raises:
-      ConfigError: With every setting that is not valid.
+      ConfigError: With every setting that is not valid; if the folder began with others.
+      OutputExistsError: If the folder holds what `distill` did not write.
       ShapeError: If the kind cannot compare the two models.
       TeacherError: If the teacher answers near chance.
     """
@@ -149,14 +155,33 @@ def distill(
         raise errors.ConfigError("kind", "a stage that trains the answers of a task", kind, remedy)
     if not allow_weak:
         checks.check_teacher(teacher, data.dev)
-    answers = functools.partial(training.cached_logits, folder=pathlib.Path(folder) / "cache")
-    lesson = Lesson(teacher=teacher, data=data, teacher_data=data, answers=answers)
     origin = initialise.origin_of(student)
-    keras.utils.set_random_seed(seed)
-    job = build_stage(stage, lesson, student, seed, origin.layers)
-    if teacher is not None:
-        initialise.start_projections(job.projections, student, origin, lambda: teacher)
-    return job.run(pathlib.Path(folder), "student")
+    begins = {
+        "stage": stage.model_dump(mode="json"),
+        "seed": seed,
+        "teacher": "" if teacher is None else training.teacher_digest(teacher).hexdigest(),
+        "student": repr(models.config_of(student)),
+        "start": repr((origin.start, origin.layers)),
+        "max_length": data.settings.max_length,
+        "train": prepare.digest(data.train_examples),
+        "dev": prepare.digest(data.dev_examples),
+    }
+    strategy = student.distribute_strategy
+    with (
+        multi_worker.working_folder(folder, strategy) as root,
+        work_folder.WorkFolder(root, "distillation").open(resume=True, overwrite=overwrite),
+    ):
+        remedy = "Name another folder, or pass overwrite=True to start again."
+        expected = "the settings, models and examples that the folder began with"
+        work_folder.check_same(root / SETTINGS, begins, expected, remedy)
+        answers = functools.partial(training.cached_logits, folder=root / "cache")
+        lesson = Lesson(teacher=teacher, data=data, teacher_data=data, answers=answers)
+        keras.utils.set_random_seed(seed)
+        job = build_stage(stage, lesson, student, seed, origin.layers)
+        if teacher is not None:
+            initialise.start_projections(job.projections, student, origin, lambda: teacher)
+        files.atomic_write_json(root / SETTINGS, begins)
+        return job.run(root, "student")
 
 
 def build_stage(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import tf_keras as keras
 
-from tfdistill import errors, files, models, reading, results, storage, weights, work_folder
+from tfdistill import errors, files, models, results, storage, weights, work_folder
 from tfdistill.config import PretrainConfig
 from tfdistill.data import shard_files, shards, tokenize
 from tfdistill.data import vocab as vocabularies
@@ -97,7 +96,12 @@ def run_pretraining(
         multi_worker.working_folder(out, strategy) as root,
         work_folder.WorkFolder(root, KIND).open(resume=resume, overwrite=overwrite),
     ):
-        _check_same(root / SETTINGS, asked)
+        work_folder.check_same(
+            root / SETTINGS,
+            asked,
+            f"the options that are saved in {root / SETTINGS}",
+            "Resume with the same options, or start again with --overwrite.",
+        )
         finished = results.read_finished(root / METRICS, results.PretrainingResult)
         if finished is not None:
             return finished.model_dump(mode="json")
@@ -146,33 +150,6 @@ def run_pretraining(
         )
         results.write_result_file(finished, root / METRICS)
         return finished.model_dump(mode="json")
-
-
-def _check_same(known: pathlib.Path, asked: dict[str, Any]) -> None:
-    """Refuses to continue a pre-training with other options."""
-    if not known.is_file():
-        return
-    before = reading.read_json_object(known, error=errors.ConfigError)
-    asked = json.loads(json.dumps(asked))
-    changed = _differences(before, asked)
-    if changed:
-        raise errors.ConfigError(
-            "--resume",
-            f"the options that are saved in {known}",
-            f"others: {', '.join(changed)} differ",
-            "Resume with the same options, or start again with --overwrite.",
-        )
-
-
-def _differences(before: dict[str, Any], now: dict[str, Any], prefix: str = "") -> list[str]:
-    names = []
-    for key in dict.fromkeys([*before, *now]):
-        left, right = before.get(key), now.get(key)
-        if isinstance(left, dict) and isinstance(right, dict):
-            names += _differences(left, right, f"{prefix}{key}.")
-        elif left != right:
-            names.append(prefix + key)
-    return names
 
 
 def _prepared(corpus: Sequence[files.Path]) -> pathlib.Path | None:
