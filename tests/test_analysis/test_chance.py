@@ -49,6 +49,16 @@ def test_chance_of_several_labels_is_reached_by_a_constant_answer(metric, rng):
     assert analysis.chance_level(spec, labels) == pytest.approx(max(constant))
 
 
+def test_chance_of_vectors_is_that_of_one_answer_for_all_pairs():
+    pairs = tasks.TaskSpec("p", "a", "match", "b", kind="embedding", metrics=("accuracy", "auc"))
+    labels = np.array([1.0, 0.0, 0.0, 0.0])
+    assert analysis.chance_level(pairs, labels) == analysis.chance_level(pairs, 1 - labels) == 0.75
+    auc = dataclasses.replace(pairs, primary_metric="auc")
+    assert analysis.chance_level(auc, labels) == 0.5
+    ranked = dataclasses.replace(pairs, label_column="", metrics=(), primary_metric="")
+    assert analysis.chance_level(ranked, np.ones(4)) == 0.0
+
+
 def test_chance_of_words_and_of_questions():
     ner = dataclasses.replace(tasks.task("ner"), labels=("O", "B-X", "I-X"))
     labels = np.array([-100, 0, -100, 0, 1, 0, -100])

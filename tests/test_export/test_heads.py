@@ -11,7 +11,7 @@ import export
 from export.checking import parity, verify
 from export.conversion import quantize
 from export.file.runtime import TfliteModel
-from export.model import inputs
+from export.model import checks, inputs
 from export.model.heads import HEADS
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import Batches, encode_examples
@@ -438,6 +438,22 @@ def test_what_does_not_belong_together_is_refused_before_any_work(
         changes = {"check_on": list(Batches(toy.encoded, batch_size=8).dataset()), "texts": None}
     with pytest.raises(error, match=message):
         export.to_tflite(toy.model, tmp_path / "m.tflite", **toy.arguments(**changes))
+
+
+@pytest.mark.parametrize("head", ["span", "token"])
+def test_rows_of_another_kind_are_no_examples_of_a_task(head, span_toy, token_toy):
+    """Labels for whole rows, and windows whose texts are not known."""
+    toy = {"span": span_toy, "token": token_toy}[head]
+    checks.check_texts(None, toy.encoded, toy.task, real=True)
+    plain = dataclasses.replace(
+        toy.encoded,
+        span_sources=None,
+        token_labels=False,
+        labels=np.zeros(len(toy.encoded), np.int32),
+    )
+    with pytest.raises(errors.DataError, match=f"check_on for task '{toy.task.name}'"):
+        checks.check_texts(None, plain, toy.task, real=True)
+    checks.check_texts(None, plain, toy.task, real=False)
 
 
 def test_windows_that_a_phone_would_cut_otherwise_are_refused(done, monkeypatch, tmp_path):

@@ -106,7 +106,7 @@ def test_the_python_of_the_readme_trains_the_student_of_its_command(kind, folder
 def test_other_settings_give_the_command_s_student_too(folder):
     """A narrower student, whose projections start in its basis; a seed; keys of the recipe."""
     begin(folder, "classification")
-    narrow = "pruned:layers=2,ffn=64,heads=6,width=12"
+    narrow = "pruned:layers=2,ffn=64,heads=6,width=12,choose=bottom"
     data = tfdistill.load_data("my-data.csv", tokenizer="teacher", max_length=16, seed=5)
     teacher = tfdistill.load_teacher("teacher", task=data.task)
     student = tfdistill.build_student(narrow, teacher, data, seed=5)
