@@ -3,6 +3,7 @@
 import json
 import types
 
+import numpy as np
 import pytest
 import tf_keras as keras
 
@@ -85,6 +86,29 @@ def test_word_vectors_that_are_narrower_than_the_student_s_start_none(tmp_path):
     before = projection.kernel.numpy()
     training.initialise_projections([projection], models.build_encoder(student), teacher)
     assert (projection.kernel.numpy() == before).all()
+
+
+def test_projections_of_a_narrow_student_start_as_the_directions_that_it_keeps():
+    basis = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)  # teacher, student
+    states, vectors = keras.layers.Dense(6), keras.layers.Dense(5)
+    for layer in (states, vectors):
+        layer.build((None, 4))
+        layer.bias.assign_add(np.ones(layer.bias.shape))
+    before = vectors.kernel.numpy()
+    origin = initialise.Origin("pruned", basis=basis)
+
+    def teacher():
+        raise AssertionError("a basis needs no teacher")
+
+    initialise.start_projections(
+        [states, vectors], models.build_encoder("bert_tiny"), origin, teacher
+    )
+    np.testing.assert_array_equal(states.kernel.numpy(), basis.T)
+    assert not states.bias.numpy().any()
+    np.testing.assert_array_equal(vectors.kernel.numpy(), before)  # of another width
+    random = initialise.Origin("random")
+    initialise.start_projections([states], models.build_encoder("bert_tiny"), random, teacher)
+    np.testing.assert_array_equal(states.kernel.numpy(), basis.T)
 
 
 def test_losses_of_a_recipe_are_checked_without_importing_the_user_s_own(tmp_path, monkeypatch):
