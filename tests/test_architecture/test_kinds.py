@@ -103,6 +103,7 @@ def test_every_kind_has_its_head_in_every_package(name):
     assert head.traits.over_tokens == kind.over_tokens and head.traits.vectors == kind.vectors
     written = output_heads.HEADS[head.kind]
     assert written.per_token == kind.over_tokens and written.vectors == kind.vectors
+    assert written.classifies == head.traits.classifies
     assert written.decodes_spans == kind.decodes_spans == head.traits.over_positions
     assert (kind.head in answer_heads.HEADS) != kind.vectors  # vectors have losses of their own
     if not kind.vectors:
