@@ -130,14 +130,14 @@ def check_same(path: pathlib.Path, settings: dict[str, Any], named: set[Names]) 
     if not meta.exists():
         return
     try:
-        known = json.loads(meta.read_text(encoding="utf-8"))
-        known = {name: known[name] for name in settings}
+        earlier = json.loads(meta.read_text(encoding="utf-8"))
+        earlier = {name: earlier[name] for name in settings}
     except (ValueError, KeyError, TypeError, RecursionError):
         sys.exit(f"{meta}: expected what {path.name} was made with, received another file.")
-    if known != settings:
+    if earlier != settings:
         sys.exit(
             f"{path}: expected answers of {json.dumps(settings)}, received those of "
-            f"{json.dumps(known)}. Choose another --out, or delete it."
+            f"{json.dumps(earlier)}. Choose another --out, or delete it."
         )
 
 
@@ -255,10 +255,10 @@ def answer(
             part = sorted(rows[start : start + stretch], key=_length)
             for first in range(0, len(part), batch_size):
                 batch = part[first : first + batch_size]
-                for row, given in zip(batch, predict(batch), strict=True):
-                    if not all(map(math.isfinite, _numbers(given))):
-                        sys.exit(f"{row[0]!r}: expected finite logits, received {given}.")
-                    line = {**dict(zip(columns, row, strict=True)), **given}
+                for row, logits in zip(batch, predict(batch), strict=True):
+                    if not all(map(math.isfinite, _numbers(logits))):
+                        sys.exit(f"{row[0]!r}: expected finite logits, received {logits}.")
+                    line = {**dict(zip(columns, row, strict=True)), **logits}
                     file.write(json.dumps(line, ensure_ascii=False) + "\n")
                 file.flush()
             print(f"{min(start + stretch, len(rows))} of {len(rows)} texts", file=sys.stderr)
@@ -301,9 +301,9 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
-def main(given: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Answers every different text that has no answer yet."""
-    args = parser().parse_args(given)
+    args = parser().parse_args(arguments)
     if args.out.suffix != ".jsonl":
         sys.exit(f"--out {args.out}: expected a .jsonl file.")
     if args.prompt is not None and args.kind != "embedding":

@@ -75,7 +75,7 @@ def has_library(name: str) -> bool:
 
 def install_packages() -> None:
     """Installs the packages of Debian that are missing."""
-    missing = [name for name, found in PACKAGES.items() if not found()]
+    missing = [name for name, is_installed in PACKAGES.items() if not is_installed()]
     if not missing:
         return
     wait = f"--option=DPkg::Lock::Timeout={LOCK_SECONDS}"
@@ -149,16 +149,16 @@ def arm64_lock(folder: pathlib.Path, python: str) -> pathlib.Path:
 
     version = python.removeprefix("python")
     environment = {"python_version": version, "python_full_version": f"{version}.0"}
-    kept, keep = [], False
+    requirement_lines, keep = [], False
     for line in (LOCKS / "arm64.lock").read_text("utf-8").splitlines():
         if line and not line.startswith((" ", "#")):
             parsed = requirements.Requirement(line.rstrip("\\ "))
             keep = parsed.marker is None or parsed.marker.evaluate(environment)
             line = f"{parsed.name}{parsed.specifier} \\"
         if keep:
-            kept.append(line)
+            requirement_lines.append(line)
     decided = folder / "arm64.lock"
-    decided.write_text("\n".join(kept) + "\n", "utf-8")
+    decided.write_text("\n".join(requirement_lines) + "\n", "utf-8")
     return decided
 
 
@@ -182,10 +182,10 @@ def unpack(
       depends: Whether what they depend on comes too.
       suite: A release of Debian, such as "trixie"; this machine's by default.
     """
-    own = folder.with_name(f"apt-{architecture}")
+    apt_folder = folder.with_name(f"apt-{architecture}")
     for name in ("state/lists/partial", "cache/archives/partial"):
-        (own / name).mkdir(parents=True)
-    (own / "state" / "status").touch()
+        (apt_folder / name).mkdir(parents=True)
+    (apt_folder / "state" / "status").touch()
     settings = {
         "APT::Architecture": architecture,
         "APT::Architectures": architecture,
@@ -193,23 +193,28 @@ def unpack(
         "APT::Sandbox::User": "",
         "Acquire::Languages": "none",
         "Debug::NoLocking": "1",
-        "Dir::Cache": own / "cache",
-        "Dir::State": own / "state",
-        "Dir::State::status": own / "state" / "status",
+        "Dir::Cache": apt_folder / "cache",
+        "Dir::State": apt_folder / "state",
+        "Dir::State::status": apt_folder / "state" / "status",
     }
     if suite is not None:
-        (own / "sources.list").write_text(f"deb [signed-by={KEYRING}] {DEBIAN} {suite} main\n")
-        settings |= {"Dir::Etc::sourcelist": own / "sources.list", "Dir::Etc::sourceparts": "-"}
+        (apt_folder / "sources.list").write_text(
+            f"deb [signed-by={KEYRING}] {DEBIAN} {suite} main\n"
+        )
+        settings |= {
+            "Dir::Etc::sourcelist": apt_folder / "sources.list",
+            "Dir::Etc::sourceparts": "-",
+        }
     apt = ["apt-get", "--quiet", *(f"--option={key}={value}" for key, value in settings.items())]
     run(*apt, "update")
-    archives = own / "cache" / "archives"
+    archives = apt_folder / "cache" / "archives"
     if depends:
         run(*apt, "install", "--yes", "--download-only", *packages)
     else:
         run(*apt, "download", *packages, cwd=archives)
     for archive in sorted(archives.glob("*.deb")):
         run("dpkg-deb", "--extract", archive, folder)
-    shutil.rmtree(own)
+    shutil.rmtree(apt_folder)
 
 
 def adbd(folder: pathlib.Path) -> None:

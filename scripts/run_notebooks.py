@@ -60,11 +60,11 @@ def run(notebook: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
 
 def texts_of(cell: dict[str, Any]) -> str:
     """Returns what a cell put out, as text."""
-    found = [
+    notebooks = [
         output["text"] if output["output_type"] == "stream" else output["data"]["text/plain"]
         for output in cell.get("outputs", ())
     ]
-    return "\n".join("".join(lines).rstrip() for lines in found)
+    return "\n".join("".join(lines).rstrip() for lines in notebooks)
 
 
 def to_markdown(notebook: dict[str, Any]) -> str:

@@ -91,7 +91,7 @@ def read_modules(folder: pathlib.Path, prompt: str | None = None) -> Modules:
       SystemExit: If one is missing, or would give other vectors than are computed here.
     """
     listed = _read(folder / MODULES)
-    found: dict[str, pathlib.Path] = {}
+    folders: dict[str, pathlib.Path] = {}
     dense: list[Dense] = []
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
         sys.exit(f"{folder / MODULES}: expected a list of modules, received {listed!r}.")
@@ -100,34 +100,34 @@ def read_modules(folder: pathlib.Path, prompt: str | None = None) -> Modules:
         if not place.resolve().is_relative_to(folder.resolve()):
             sys.exit(f"{folder / MODULES}: expected folders in it, received {entry['path']!r}.")
         order = ["Transformer", "Pooling", "Dense", "Normalize"]
-        known = kind in order and all(order.index(kind) >= order.index(name) for name in found)
-        if not known or (kind in found and kind != "Dense"):
+        in_order = kind in order and all(order.index(kind) >= order.index(name) for name in folders)
+        if not in_order or (kind in folders and kind != "Dense"):
             sys.exit(
                 f"{folder / MODULES}: expected Transformer, Pooling, perhaps Dense, perhaps "
                 f"Normalize, received {entry.get('type')!r}."
             )
-        found[kind] = place
+        folders[kind] = place
         if kind == "Dense":
             dense.append(_read_dense(place))
-    if not {"Transformer", "Pooling"} <= found.keys():
-        sys.exit(f"{folder / MODULES}: expected Transformer and Pooling, received {list(found)}.")
-    pooling = _read(found["Pooling"] / "config.json")
+    if not {"Transformer", "Pooling"} <= folders.keys():
+        sys.exit(f"{folder / MODULES}: expected Transformer and Pooling, received {list(folders)}.")
+    pooling = _read(folders["Pooling"] / "config.json")
     named = _read(folder / "config_sentence_transformers.json", required=False)
     if prompt is None:
         prompts: dict[str, str] = named.get("prompts") or {}
         prompt = prompts.get(named.get("default_prompt_name", ""), "")
     if prompt and not pooling.get("include_prompt", True):
-        sys.exit(f"{found['Pooling']}: expected include_prompt, received a pooling without it.")
-    settings = _read(found["Transformer"] / "sentence_bert_config.json", required=False)
+        sys.exit(f"{folders['Pooling']}: expected include_prompt, received a pooling without it.")
+    settings = _read(folders["Transformer"] / "sentence_bert_config.json", required=False)
     longest = settings.get("max_seq_length")
     if longest is None:
-        tokenizer = _read(found["Transformer"] / "tokenizer_config.json", required=False)
+        tokenizer = _read(folders["Transformer"] / "tokenizer_config.json", required=False)
         longest = tokenizer.get("model_max_length")
     return Modules(
-        found["Transformer"],
-        _poolings(found["Pooling"], pooling),
+        folders["Transformer"],
+        _poolings(folders["Pooling"], pooling),
         tuple(dense),
-        "Normalize" in found,
+        "Normalize" in folders,
         longest if longest is not None and longest < _NO_LENGTH else DEFAULT_LENGTH,
         settings.get("do_lower_case") is True,
         prompt,
@@ -234,8 +234,10 @@ def load_predict(
         ).to(device)
         with torch.inference_mode():
             states = model(**inputs).last_hidden_state.float().cpu().numpy()
-        found = vectors_of(states, inputs["attention_mask"].cpu().numpy(), modules)
+        text_vectors = vectors_of(states, inputs["attention_mask"].cpu().numpy(), modules)
         # Nine digits give back the same float32.
-        return [{"vector": [float(f"{value:.9g}") for value in row]} for row in found.tolist()]
+        return [
+            {"vector": [float(f"{value:.9g}") for value in row]} for row in text_vectors.tolist()
+        ]
 
     return predict

@@ -21,8 +21,8 @@ def say(name: str, message: str) -> None:
 
 def environment(**more: str) -> dict[str, str]:
     """Returns the variables for pip: the user's, less those that lead it elsewhere, and `more`."""
-    kept = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
-    return {**kept, **more, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    environment = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
+    return {**environment, **more, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
 @contextlib.contextmanager

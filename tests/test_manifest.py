@@ -177,11 +177,14 @@ def several(folder, **changes):
     (folder / "model-gpu.tflite").write_bytes(b"for a GPU")
     record = {"sha256": hashlib.sha256(b"for a GPU").hexdigest(), "size_bytes": 9}
     values = content()
-    own = {key: values[key] for key in ("signatures", "parity")}
-    own |= {"model": {"file": "model-gpu.tflite", **record}, "quantization": "dynamic_wi4_afp32"}
-    variants = changes.pop("variants", {"gpu": {**own, **changes}})
+    variant = {key: values[key] for key in ("signatures", "parity")}
+    variant |= {
+        "model": {"file": "model-gpu.tflite", **record},
+        "quantization": "dynamic_wi4_afp32",
+    }
+    variants = changes.pop("variants", {"gpu": {**variant, **changes}})
     (folder / "model.json").write_text(json.dumps({**values, "variants": variants}))
-    return own
+    return variant
 
 
 def test_a_manifest_of_several_files_is_read_for_each_of_them(folder):
@@ -192,23 +195,23 @@ def test_a_manifest_of_several_files_is_read_for_each_of_them(folder):
     assert whole.devices == ("cpu", "gpu")
     assert (file.name, file.device, file.variants) == ("student-gpu", "gpu", {})
     assert (file.model.file, file.quantization) == ("model-gpu.tflite", "dynamic_wi4_afp32")
-    assert [own.model.file for own in whole.each_file()] == ["model.tflite", "model-gpu.tflite"]
-    own = manifest.read_manifest(folder / "model.tflite")
-    assert own == whole.for_device("cpu") != whole
+    assert [part.model.file for part in whole.each_file()] == ["model.tflite", "model-gpu.tflite"]
+    part = manifest.read_manifest(folder / "model.tflite")
+    assert part == whole.for_device("cpu") != whole
     # A manifest of one file is written as before: earlier readers know no such key.
-    assert "variants" not in own.model_dump_json()
+    assert "variants" not in part.model_dump_json()
     assert manifest.Manifest.model_validate_json(whole.model_dump_json()) == whole
 
 
 def test_a_variant_that_is_missing_changed_or_of_another_target_is_refused(folder):
-    own = several(folder)
+    variant = several(folder)
     with pytest.raises(errors.ManifestError, match="expected one of cpu, gpu, received npu"):
         manifest.read_manifest(folder).for_device("npu")
     taken = {"name": "intel-npu", "title": "NPU", "verdict": "whole"}
     for change, message in (
-        ({"variants": {"cpu": own}}, "variant cpu: model-gpu.tflite is the file for cpu"),
-        ({"variants": {"gpu": own, "npu": own}}, "variant npu: .* is the file for gpu"),
-        ({"variants": {"tpu": own}}, "variants.tpu"),
+        ({"variants": {"cpu": variant}}, "variant cpu: model-gpu.tflite is the file for cpu"),
+        ({"variants": {"gpu": variant, "npu": variant}}, "variant npu: .* is the file for gpu"),
+        ({"variants": {"tpu": variant}}, "variants.tpu"),
         ({"model": content()["model"]}, "variant gpu: model.tflite is the file for cpu"),
         ({"accelerators": [taken]}, "variant gpu: it was checked on intel-npu"),
     ):

@@ -42,13 +42,13 @@ CELLS = (
 
 def shapes(*, quick: bool) -> dict[str, models.EncoderConfig]:
     """Returns the families, small: their operators are those of the large presets."""
-    found: dict[str, models.EncoderConfig] = {
+    configs: dict[str, models.EncoderConfig] = {
         "BERT, TinyBERT, MiniLM": models.EncoderConfig(family="bert", **_SMALL, **_WIDTHS),
     }
     if quick:
-        return found
+        return configs
     return {
-        **found,
+        **configs,
         "DistilBERT": models.EncoderConfig(
             family="distilbert", type_vocab_size=0, pooler=False, **_SMALL, **_WIDTHS
         ),
@@ -62,7 +62,7 @@ def shapes(*, quick: bool) -> dict[str, models.EncoderConfig]:
             num_feed_forward=2,
             hidden_act="relu",
         ),
-        "sentence encoder": found["BERT, TinyBERT, MiniLM"],
+        "sentence encoder": configs["BERT, TinyBERT, MiniLM"],
     }
 
 
@@ -70,7 +70,7 @@ def measure(*, quick: bool) -> record.Outcome:
     """Converts, compiles and compares every model in every format."""
     convert.run_in_child = lambda conversion, *, timeout_s=0.0: convert.run(conversion)
     samples: dict[str, Any] = {}
-    found: dict[str, dict[str, str]] = {}
+    verdicts: dict[str, dict[str, str]] = {}
     cells = CELLS[:2] if quick else CELLS
     chosen = shapes(quick=quick)
     bar = tqdm.tqdm(total=len(chosen) * len(cells), desc="files", disable=None)
@@ -80,7 +80,7 @@ def measure(*, quick: bool) -> record.Outcome:
             for accelerator, quantization, device in cells:
                 cell = f"{accelerator}, {quantization}, --for {device}"
                 report = check(model, accelerator, quantization, device, pathlib.Path(folder))
-                found.setdefault(cell, {})[title] = shown(report)
+                verdicts.setdefault(cell, {})[title] = shown(report)
                 samples[f"{title}: {cell}"] = sample(report)
                 bar.update()
     bar.close()
@@ -94,7 +94,7 @@ def measure(*, quick: bool) -> record.Outcome:
         figures=figures,
         details=[
             (cell, "; ".join(f"{title}: {text}" for title, text in row.items()))
-            for cell, row in found.items()
+            for cell, row in verdicts.items()
         ],
         settings={"length": LENGTH, "models": list(chosen), "formats": [list(c) for c in cells]},
         samples=samples,
@@ -161,13 +161,13 @@ def sample(report: AcceleratorReport | str) -> dict[str, Any]:
     """Keeps what a record needs of a report."""
     if isinstance(report, str):
         return {"verdict": "not offered", "fault": report}
-    kept: dict[str, Any] = {"verdict": report.verdict, "fault": report.fault}
+    fields: dict[str, Any] = {"verdict": report.verdict, "fault": report.fault}
     for signature in report.signatures:
         answers = signature.answers
-        kept |= {
+        fields |= {
             "operators": signature.operators,
             "delegated": signature.delegated,
             "left": signature.left,
             "sqnr_db": None if answers is None else answers.sqnr_db,
         }
-    return kept
+    return fields

@@ -40,9 +40,9 @@ def measure(*, quick: bool) -> record.Outcome:
     shape = models.preset(preset)
     counted = json.loads(bucketing.LENGTHS_FILE.read_text(encoding="utf-8"))
     lengths = quantiles(bucketing.lengths_of(counted), num_sentences)
-    kept = sorted(augmentation.STOP_WORDS)
-    tokens = vocabulary(kept, shape.vocab_size)
-    texts = sentences(lengths - 2, tokens[len(_SPECIAL) + len(kept) :], kept)
+    stop_words = sorted(augmentation.STOP_WORDS)
+    tokens = vocabulary(stop_words, shape.vocab_size)
+    texts = sentences(lengths - 2, tokens[len(_SPECIAL) + len(stop_words) :], stop_words)
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "vocab.txt"
         file.write_text("\n".join(tokens) + "\n", encoding="utf-8")
@@ -67,7 +67,7 @@ def measure(*, quick: bool) -> record.Outcome:
             "batched": lambda: batched.find(texts),
             "bfloat16": lambda: half.find(texts),
             "one_in_the_graph": lambda: single.find(texts),
-            "one_at_a_time": lambda: one_at_a_time(model, tokenizer, texts, kept),
+            "one_at_a_time": lambda: one_at_a_time(model, tokenizer, texts, stop_words),
         },
         rounds=rounds,
         warmup=warmup,
@@ -124,34 +124,36 @@ def quantiles(lengths: np.ndarray, count: int) -> np.ndarray:
     return lengths[places.astype(int)]
 
 
-def vocabulary(kept: Sequence[str], size: int) -> list[str]:
+def vocabulary(stop_words: Sequence[str], size: int) -> list[str]:
     """Makes `size` tokens: the special ones, the stop words, then words of four letters."""
-    made = ("".join(letters) for letters in itertools.product(string.ascii_lowercase, repeat=4))
-    fixed = [*_SPECIAL, *kept]
-    fresh = (word for word in made if word not in kept)
+    four_letters = (
+        "".join(letters) for letters in itertools.product(string.ascii_lowercase, repeat=4)
+    )
+    fixed = [*_SPECIAL, *stop_words]
+    fresh = (word for word in four_letters if word not in stop_words)
     return [*fixed, *itertools.islice(fresh, size - len(fixed))]
 
 
 def sentences(
-    lengths: np.ndarray, words: Sequence[str], kept: Sequence[str], seed: int = 0
+    lengths: np.ndarray, words: Sequence[str], stop_words: Sequence[str], seed: int = 0
 ) -> list[str]:
     """Draws sentences of given lengths, each word from `words` with the share of masked ones."""
     random = np.random.default_rng(seed)
 
     def word() -> str:
-        source = words if random.random() < _MASKED_SHARE else kept
+        source = words if random.random() < _MASKED_SHARE else stop_words
         return source[int(random.integers(len(source)))]
 
     return [" ".join(word() for _ in range(length)) for length in lengths]
 
 
 def one_at_a_time(
-    model: Any, tokenizer: Any, texts: Sequence[str], kept: Sequence[str]
+    model: Any, tokenizer: Any, texts: Sequence[str], unmasked: Sequence[str]
 ) -> list[list[int]]:
     """Returns the best tokens of each masked word, with a call of the model for each."""
     import tensorflow as tf
 
-    stop_words = set(kept)
+    stop_words = set(unmasked)
     ids_of = {token: index for index, token in enumerate(tokenizer.vocab)}
     best = []
     for text in texts:

@@ -33,7 +33,7 @@ def main() -> None:
         "Training examples of SST-2 (GLUE) by length: tokens of bert-base-uncased with [CLS] and "
         f"[SEP], at most {MAX_LENGTH}. Made by count_lengths.py."
     )
-    made = {
+    record = {
         "format_version": 1,
         "note": note,
         "vocab_sha256": files.sha256_of(args.vocab),
@@ -42,7 +42,7 @@ def main() -> None:
         "num_tokens": int((lengths * counts).sum()),
         "count_by_length": dict(zip(map(str, lengths.tolist()), counts.tolist(), strict=True)),
     }
-    print(json.dumps(made, indent=2))
+    print(json.dumps(record, indent=2))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def measure(*, quick: bool) -> record.Outcome:
     widths = sorted(high / low for low, high in (pair.speedup_ci for pair in pairs))
     p50_ms = sorted(row.p50_ms for result in results for row in result.summary)
     loads = [result.before.load_average for result in results if result.before is not None]
-    known = [load for load in loads if load is not None]
+    measured_loads = [load for load in loads if load is not None]
     return record.Outcome(
         title=f"noise: {preset} against itself at {length} tokens, one thread, {count} times",
         figures=[record.Figure("intervals that hold 1", float(held), _TARGET)],
@@ -47,7 +47,10 @@ def measure(*, quick: bool) -> record.Outcome:
             ("ratios", ", ".join(f"{pair.speedup:.3f}" for pair in pairs)),
             ("interval, high / low", f"median {widths[len(widths) // 2]:.3f}"),
             ("p50 ms of all", f"{p50_ms[0]:.3f} to {p50_ms[-1]:.3f}"),
-            ("load average before a run", f"at most {max(known):.1f}" if known else "unknown"),
+            (
+                "load average before a run",
+                f"at most {max(measured_loads):.1f}" if measured_loads else "unknown",
+            ),
         ],
         settings={"preset": preset, "comparisons": count, **results[0].settings},
         samples={"comparisons": [_samples(*one) for one in enumerate(results)]},

@@ -280,8 +280,8 @@ def _check(
     }
     expected = model(features, training=False).numpy()
     distances = {}
-    for name, found in answers.items():
-        distance = float(np.sqrt(np.mean((found - expected) ** 2) / np.mean(expected**2)))
+    for name, peer_answers in answers.items():
+        distance = float(np.sqrt(np.mean((peer_answers - expected) ** 2) / np.mean(expected**2)))
         distances[f"{name}, {length} tokens"] = distance
         # Measured: 1e-6 in float32, some hundredths in bfloat16 and int8.
         limit = 1e-3 if "float32" in name else 0.5

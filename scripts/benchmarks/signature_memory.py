@@ -39,12 +39,12 @@ def answer(
     for name, buffer in inputs.items():
         buffer.write(features[name])
     model.run_by_name(key, inputs, outputs)
-    found = {}
+    arrays = {}
     for name, buffer in outputs.items():
         tensor = model.get_output_tensor_details(key)[name]
         values = buffer.read(math.prod(tensor["shape"]), np.dtype(tensor["dtype"]))
-        found[name] = values.reshape(tensor["shape"])
-    return found
+        arrays[name] = values.reshape(tensor["shape"])
+    return arrays
 
 
 def _resident_bytes(field: str) -> int:

@@ -62,8 +62,8 @@ def medians(samples: Mapping[str, list[float]]) -> dict[str, float]:
 
 def describe_others(samples: Mapping[str, Any]) -> str:
     """Shows how much of the machine other processes took while `take_turns` ran."""
-    known = [share for share in samples["others_share"] if share is not None]
-    return f"{statistics.median(known):.0%}, at most {max(known):.0%}" if known else "unknown"
+    shares = [share for share in samples["others_share"] if share is not None]
+    return f"{statistics.median(shares):.0%}, at most {max(shares):.0%}" if shares else "unknown"
 
 
 def _busy() -> tuple[float, float, float] | None:
@@ -82,5 +82,5 @@ def _others_share(
 ) -> float | None:
     if before is None or after is None:
         return None
-    clock, busy, own = (late - early for early, late in zip(before, after, strict=True))
-    return round(min(1.0, max(0.0, (busy - own) / (clock * (os.cpu_count() or 1)))), 3)
+    clock, busy, processor = (late - early for early, late in zip(before, after, strict=True))
+    return round(min(1.0, max(0.0, (busy - processor) / (clock * (os.cpu_count() or 1)))), 3)

@@ -222,9 +222,9 @@ def _begin(
                 f"{_small_disk(work / 'disk', draw)}\n  tfdistill {' '.join(command)}"
             )
             return
-        found = sorted({path for p in kind.files for path in work.glob(p) if path.is_file()})
-        path = draw.choice(found)
-        done = mutations.damage(path, found, draw)
+        input_files = sorted({path for p in kind.files for path in work.glob(p) if path.is_file()})
+        path = draw.choice(input_files)
+        done = mutations.damage(path, input_files, draw)
         (folder / "case.txt").write_text(
             f"{path.relative_to(work)}: {done}\n  tfdistill {' '.join(command)}"
         )

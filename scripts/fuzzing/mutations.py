@@ -95,12 +95,12 @@ def _bytes(path: pathlib.Path, others: list[pathlib.Path], draw: random.Random) 
 
 def _nodes(value: Any) -> list[tuple[Any, Any]]:
     """Every (container, key) of a value."""
-    found: list[tuple[Any, Any]] = []
+    nodes: list[tuple[Any, Any]] = []
     for key in value if isinstance(value, dict) else range(len(value)):
-        found.append((value, key))
+        nodes.append((value, key))
         if isinstance(value[key], dict | list):
-            found += _nodes(value[key])
-    return found
+            nodes += _nodes(value[key])
+    return nodes
 
 
 def _change(value: Any, draw: random.Random) -> str | None:

@@ -120,11 +120,11 @@ def _texts(folder: pathlib.Path) -> None:
 def _answers(folder: pathlib.Path, draw: random.Random) -> None:
     """A teacher's answers to all texts, in every format that can be read."""
     folder.mkdir(exist_ok=True)
-    found: dict[str, None] = {}
+    text_set: dict[str, None] = {}
     for split in ("train", "dev"):
         with open(folder.parent / "text" / f"{split}.csv", newline="") as file:
-            found |= dict.fromkeys(row["text"] for row in csv.DictReader(file))
-    texts = list(found)
+            text_set |= dict.fromkeys(row["text"] for row in csv.DictReader(file))
+    texts = list(text_set)
     logits = [{"no": draw.uniform(-2, 2), "yes": draw.uniform(-2, 2)} for _ in texts]
     nested = [{"text": text, "logits": logits[i]} for i, text in enumerate(texts)]
     rows = [

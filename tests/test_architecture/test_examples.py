@@ -91,10 +91,10 @@ def test_there_is_an_example():
 @pytest.mark.parametrize("block", python_blocks(), ids=lambda block: f"{len(block)} characters")
 def test_the_example_runs(block, working_folder, capsys):
     if "student.keras" in block:
-        given = exported_to_keras_3(working_folder)
-        before = [weight.numpy() for weight in given["student"].weights]
-        exec(compile(block, "example", "exec"), {"__name__": "example", **given})
-        after = given["student"].get_weights()
+        example = exported_to_keras_3(working_folder)
+        before = [weight.numpy() for weight in example["student"].weights]
+        exec(compile(block, "example", "exec"), {"__name__": "example", **example})
+        after = example["student"].get_weights()
         assert any((old != new).any() for old, new in zip(before, after, strict=True))
         return
     exec(compile(block, "example", "exec"), {"__name__": "example"})

@@ -250,9 +250,9 @@ def test_a_forbidden_import_is_found(tmp_path, name, line, fault):
     (tmp_path / "export").mkdir()
     (tmp_path / name).write_text(line)
 
-    (found,) = rank_faults(tmp_path)
+    (fault_line,) = rank_faults(tmp_path)
 
-    assert fault in found
+    assert fault in fault_line
 
 
 @pytest.mark.parametrize(
@@ -292,8 +292,8 @@ def test_every_imported_distribution_is_declared_and_every_declared_one_is_impor
     imported = third_party(ROOT)
     provided = {name: import_names(name) for name in declared_distributions()}
 
-    known = set().union(*provided.values())
-    undeclared = {name: places[0] for name, places in imported.items() if name not in known}
+    importable = set().union(*provided.values())
+    undeclared = {name: places[0] for name, places in imported.items() if name not in importable}
     unused = sorted(name for name, names in provided.items() if names.isdisjoint(imported))
 
     assert undeclared == {}, "add to INSTALL_REQUIRES of setup.py, then scripts/lock"
@@ -316,9 +316,9 @@ def test_an_import_against_the_order_of_the_packages_is_found(tmp_path, name, li
     (tmp_path / name).parent.mkdir(parents=True)
     (tmp_path / name).write_text(line)
 
-    (found,) = export_faults(tmp_path)
+    (message,) = export_faults(tmp_path)
 
-    assert fault in found
+    assert fault in message
 
 
 def test_an_import_of_a_package_before_or_of_a_neighbour_is_not_found(tmp_path):

@@ -19,19 +19,19 @@ def locked(lock: str) -> list[packaging.requirements.Requirement]:
 
 def required() -> list[str]:
     """Returns what setup.py asks for, the developers' tools included."""
-    asked: list[str] = []
+    declared: list[str] = []
     for node in ast.parse((ROOT / "setup.py").read_text()).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in (
             "INSTALL_REQUIRES",
             "EXTRAS_REQUIRE",
         ):
             value = ast.literal_eval(node.value)
-            asked += (
+            declared += (
                 value
                 if isinstance(value, list)
                 else [line for extra in value.values() for line in extra]
             )
-    return asked
+    return declared
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -53,9 +53,9 @@ def test_every_line_of_the_lock_is_exact_and_hashed(lock):
     assert all("--hash=sha256:" in block for block in blocks)
 
 
-@pytest.mark.parametrize("asked", required())
-def test_the_locked_versions_fit_what_setup_asks_for(asked):
-    requirement = packaging.requirements.Requirement(asked)
+@pytest.mark.parametrize("declared", required())
+def test_the_locked_versions_fit_what_setup_asks_for(declared):
+    requirement = packaging.requirements.Requirement(declared)
     name = requirement.name.lower().replace("_", "-")
 
     pins = [pin for pin in locked("requirements.lock") if pin.name == name]

@@ -16,9 +16,9 @@ def classes(*roots):
                     yield node.name, str(file.relative_to(root.parent))
 
 
-def repeated(found):
+def repeated(named):
     places = collections.defaultdict(set)
-    for name, file in found:
+    for name, file in named:
         places[name].add(file)
     return {name: sorted(files) for name, files in places.items() if len(files) > 1}
 
@@ -31,5 +31,5 @@ def test_a_repeated_name_is_found(tmp_path):
     for package in ("one", "two"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "a.py").write_text("class Same:\n    pass\n")
-    found = classes(tmp_path / "one", tmp_path / "two")
-    assert repeated(found) == {"Same": ["one/a.py", "two/a.py"]}
+    named = classes(tmp_path / "one", tmp_path / "two")
+    assert repeated(named) == {"Same": ["one/a.py", "two/a.py"]}

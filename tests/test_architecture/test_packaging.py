@@ -23,8 +23,8 @@ BUILT_FROM = ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE")
 def sources(tmp_path_factory) -> pathlib.Path:
     """A copy of the tree: a build leaves files behind."""
     copy = tmp_path_factory.mktemp("sources") / "project"
-    kept = ("tfdistill", "export", "tests", "scripts", "docs")
-    for name in kept:
+    folders = ("tfdistill", "export", "tests", "scripts", "docs")
+    for name in folders:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for file in (*ROOT.glob("*.md"), *ROOT.glob("*.lock"), *map(ROOT.joinpath, BUILT_FROM)):
         shutil.copy(file, copy)
@@ -35,8 +35,8 @@ def sources(tmp_path_factory) -> pathlib.Path:
 def wheel(sources, tmp_path_factory) -> pathlib.Path:
     out = tmp_path_factory.mktemp("wheel")
     pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", out, sources)
-    (made,) = out.glob("*.whl")
-    return made
+    (built,) = out.glob("*.whl")
+    return built
 
 
 def pip(*arguments: object, python: object = sys.executable) -> None:
@@ -108,8 +108,8 @@ def test_the_source_distribution_holds_the_packages_and_the_changelog(sources, t
     program = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
     done = subprocess.run([sys.executable, "-c", program], cwd=sources, capture_output=True)
     assert done.returncode == 0, done.stderr
-    (made,) = tmp_path.glob("tfdistill-*.tar.gz")
-    with tarfile.open(made) as archive:
+    (sdist,) = tmp_path.glob("tfdistill-*.tar.gz")
+    with tarfile.open(sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
     packages = [sources / "tfdistill", sources / "export"]
     code = [file for folder in packages for file in folder.rglob("*") if file.is_file()]

@@ -201,6 +201,6 @@ def test_a_kind_from_outside_is_read_trained_exported_and_reported(stars, folder
     logits = np.stack([file.predict(ids) for ids in map(encoded["dev"].row, range(60))])
     assert metrics.score(task, logits, encoded["dev"]) == pytest.approx(reached)
 
-    kept = answers.of_examples(examples["dev"], {"model": logits, "file": logits})
-    section = run_answers.section(run_answers.sides(None, None, kept))
+    answered = answers.of_examples(examples["dev"], {"model": logits, "file": logits})
+    section = run_answers.section(run_answers.sides(None, None, answered))
     assert [part.key for part in section.parts][-1] == "stars-part"

@@ -271,10 +271,10 @@ def modules() -> set[str]:
     }
 
 
-def without_a_test(found: set[str]) -> set[str]:
+def without_a_test(module_names: set[str]) -> set[str]:
     """Returns the modules that have no test file of their name in any folder."""
     tests = {file.stem.removeprefix("test_") for file in (ROOT / "tests").rglob("test_*.py")}
-    return {module for module in found if module.rsplit("/", 1)[-1] not in tests}
+    return {module for module in module_names if module.rsplit("/", 1)[-1] not in tests}
 
 
 def test_every_module_has_a_test_of_its_name_or_a_stated_one():

@@ -147,8 +147,8 @@ class Student:
         import export
 
         encoded = self.encode(max(options.setdefault("lengths", LENGTHS)))
-        known = {"check_on": encoded, "task": self.task, "vocab_file": self.vocab_file}
-        export.to_tflite(self.model, path, **known, **options)
+        checking = {"check_on": encoded, "task": self.task, "vocab_file": self.vocab_file}
+        export.to_tflite(self.model, path, **checking, **options)
         return path
 
 

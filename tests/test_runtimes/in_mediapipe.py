@@ -18,6 +18,6 @@ if job["embed"]:
         answers = [embedder.embed(line).embeddings[0].embedding.tolist() for line in job["texts"]]
 else:
     with text.TextClassifier.create_from_options(text.TextClassifierOptions(base)) as classifier:
-        found = [classifier.classify(line).classifications[0] for line in job["texts"]]
-        answers = [{c.category_name: c.score for c in one.categories} for one in found]
+        results = [classifier.classify(line).classifications[0] for line in job["texts"]]
+        answers = [{c.category_name: c.score for c in one.categories} for one in results]
 print(json.dumps(answers))

@@ -103,15 +103,15 @@ def make(out):
 
 def read(folder, texts):
     """Prints the ids and the answers of the library for a folder of ours."""
-    given = json.loads(pathlib.Path(texts).read_text())
+    texts_and_ids = json.loads(pathlib.Path(texts).read_text())
     read = transformers.AutoTokenizer.from_pretrained(folder)
-    ids = read(given, split_special_tokens=True)["input_ids"]
+    ids = read(texts_and_ids, split_special_tokens=True)["input_ids"]
     if (pathlib.Path(folder) / "modules.json").is_file():
-        answers = SentenceTransformer(folder, device="cpu").encode(given[:50]).tolist()
+        answers = SentenceTransformer(folder, device="cpu").encode(texts_and_ids[:50]).tolist()
     else:
         auto = transformers.AutoModelForSequenceClassification
         model = auto.from_pretrained(folder).eval()
-        answers = [answer(model, read, text) for text in given[:50]]
+        answers = [answer(model, read, text) for text in texts_and_ids[:50]]
     print(json.dumps({"ids": ids, "answers": answers}))
 
 

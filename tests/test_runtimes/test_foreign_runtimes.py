@@ -81,11 +81,11 @@ def test_mediapipe_embeds_texts_like_python(mediapipe, browser, tmp_path):
     expected = scores_of(file, texts, bundle / "vocab.txt")
 
     assert len(texts) > 20 and expected.shape == (len(texts), 16)
-    for found in (
+    for embedded in (
         mediapipe(file, texts, embed=True),
         browser(file, runner="embedder", texts=texts),
     ):
-        assert np.abs(np.array(found) - expected).max() <= BOUNDS["float32"]
+        assert np.abs(np.array(embedded) - expected).max() <= BOUNDS["float32"]
 
 
 @pytest.mark.shared_data
@@ -180,16 +180,16 @@ def test_an_accelerator_takes_a_file_as_the_guide_says(
     file = exports(quantize) if device == "cpu" else tmp_path / "model.tflite"
     if device != "cpu":
         card_file = toy.export(file, quantize=quantize, device=device, lengths=(16,))
-        (found,) = manifest.read_manifest(card_file).accelerators
-        assert found.verdict == verdict
-        assert found.delegated == found.operators
+        (outcome,) = manifest.read_manifest(card_file).accelerators
+        assert outcome.verdict == verdict
+        assert outcome.delegated == outcome.operators
         return
     report = accelerators(file, accelerator)
 
     assert report.verdict == verdict, report.fault
-    for found in report.signatures:
-        assert found.answers.num_examples > 4
-        assert (found.delegated == found.operators) == (accelerator != "gpu")
+    for outcome in report.signatures:
+        assert outcome.answers.num_examples > 4
+        assert (outcome.delegated == outcome.operators) == (accelerator != "gpu")
         if accelerator == "gpu":
-            assert "Only support 1D indices" in found.left["GATHER"]
-            assert "token_type_embeddings" in found.layers
+            assert "Only support 1D indices" in outcome.left["GATHER"]
+            assert "token_type_embeddings" in outcome.layers

@@ -44,7 +44,7 @@ def newest(need_runtime):
 
 
 @pytest.fixture(scope="session")
-def made(newest, tmp_path_factory):
+def folders(newest, tmp_path_factory):
     """The folders that in_newest.py makes."""
     folder = tmp_path_factory.mktemp("newest") / "folders"
     newest(HERE / "in_newest.py", "make", folder)
@@ -63,8 +63,8 @@ def answers_of(loaded, ids):
 
 
 @pytest.mark.parametrize("name", ["bert", "distilbert", "electra", "cross", "mean", "dense"])
-def test_a_folder_of_today_has_the_same_ids_and_answers_here(name, made):
-    folder = made / name
+def test_a_folder_of_today_has_the_same_ids_and_answers_here(name, folders):
+    folder = folders / name
     assert not (folder / "vocab.txt").exists()
     embeds = weights.has_modules(folder)
     assert embeds == (name in ("mean", "dense"))
@@ -76,9 +76,9 @@ def test_a_folder_of_today_has_the_same_ids_and_answers_here(name, made):
     np.testing.assert_allclose(answers_of(loaded, ids), expected["answers"], **CLOSE)
 
 
-def test_added_tokens_of_today_are_refused_by_name(made):
+def test_added_tokens_of_today_are_refused_by_name(folders):
     with pytest.raises(errors.WeightsError, match=r"2 added: '\[E11\]', '\[E12\]'"):
-        weights.load_classifier(made / "added")
+        weights.load_classifier(folders / "added")
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert", "mobilebert", "electra", "embedding"])

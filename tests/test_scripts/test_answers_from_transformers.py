@@ -33,7 +33,7 @@ def logits_of(texts):
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def tokenized(monkeypatch):
     """Stands in for PyTorch and transformers: the logits are the length of the text, and -1/3."""
     calls = []
 
@@ -79,7 +79,7 @@ def asked(monkeypatch):
     return calls
 
 
-def test_its_file_is_read_by_text_with_the_labels_by_name(script, asked, tmp_path):
+def test_its_file_is_read_by_text_with_the_labels_by_name(script, tokenized, tmp_path):
     (tmp_path / "a.csv").write_text(CSV)
     (tmp_path / "b.tsv").write_text('text\tmood\n"d\tsad\n')
     (tmp_path / "c.jsonl").write_text(json.dumps({"text": "e \u2028 f"}) + "\n")
@@ -89,26 +89,26 @@ def test_its_file_is_read_by_text_with_the_labels_by_name(script, asked, tmp_pat
     command = ["model", "--texts", *files, "--out", str(out), "--batch-size", "2"]
     script.main(command)
     texts = ['a, "b"', "c", "longer text", '"d', "e \u2028 f", "g", "h"]
-    found = soft_labels.read(out, TASK)
-    rows = found.find([(text,) for text in texts])
+    labels = soft_labels.read(out, TASK)
+    rows = labels.find([(text,) for text in texts])
     assert sorted(rows) == list(range(7))
     expected = np.array(logits_of(texts), np.float32)[:, ::-1]
-    np.testing.assert_array_equal(found.values[rows], expected)
-    assert sum(map(len, asked)) == 7 and max(map(len, asked)) == 2
+    np.testing.assert_array_equal(labels.values[rows], expected)
+    assert sum(map(len, tokenized)) == 7 and max(map(len, tokenized)) == 2
 
     content = out.read_bytes()
     out.write_bytes(content[: len(content) // 2])
     before = out.read_bytes().count(b"\n")
-    asked.clear()
+    tokenized.clear()
     script.main(command)
-    assert sum(map(len, asked)) == 7 - before
+    assert sum(map(len, tokenized)) == 7 - before
     assert sorted(out.read_bytes().splitlines()) == sorted(content.splitlines())
-    asked.clear()
+    tokenized.clear()
     script.main(command)
-    assert asked == []
+    assert tokenized == []
 
 
-def test_pairs_are_read_and_written_together(script, asked, tmp_path):
+def test_pairs_are_read_and_written_together(script, tokenized, tmp_path):
     (tmp_path / "a.tsv").write_text("one\ttwo\na\tbb\n")
     out = tmp_path / "out.jsonl"
     columns = ["--text-column", "one", "--pair-column", "two"]
@@ -127,7 +127,7 @@ def test_pairs_are_read_and_written_together(script, asked, tmp_path):
         ("a.jsonl", "[1]\n", r"line 1: expected a JSON object, received \[1\]"),
     ],
 )
-def test_a_column_that_is_missing_is_named(name, content, message, script, asked, tmp_path):
+def test_a_column_that_is_missing_is_named(name, content, message, script, tokenized, tmp_path):
     (tmp_path / name).write_text(content)
     out = tmp_path / "out.jsonl"
     with pytest.raises(SystemExit, match=message):
@@ -136,7 +136,7 @@ def test_a_column_that_is_missing_is_named(name, content, message, script, asked
 
 
 def test_other_files_and_logits_that_are_no_numbers_are_refused(
-    script, asked, tmp_path, monkeypatch
+    script, tokenized, tmp_path, monkeypatch
 ):
     (tmp_path / "a.txt").write_text("x\n")
     out = tmp_path / "out.jsonl"
@@ -157,24 +157,24 @@ def test_other_files_and_logits_that_are_no_numbers_are_refused(
     "content",
     ["no line of ours", '{"text": "x"}\nhalf', '{"text": "x", "logits.a": 1}\n{"a": 1}\nhalf'],
 )
-def test_a_file_that_is_not_its_own_stays_as_it_is(content, script, asked, tmp_path):
+def test_a_file_that_is_not_its_own_stays_as_it_is(content, script, tokenized, tmp_path):
     (tmp_path / "a.txt").write_text("x\n")
     out = tmp_path / "out.jsonl"
     out.write_text(content)
     with pytest.raises(SystemExit, match="received another file"):
         script.main(["model", "--texts", str(tmp_path / "a.txt"), "--out", str(out)])
-    assert out.read_text() == content and asked == []
+    assert out.read_text() == content and tokenized == []
 
 
 def test_answers_of_another_model_length_or_other_labels_are_not_mixed_in(
-    script, asked, tmp_path, monkeypatch
+    script, tokenized, tmp_path, monkeypatch
 ):
     (tmp_path / "a.txt").write_text("x\n")
     out = tmp_path / "out.jsonl"
     rest = ["--texts", str(tmp_path / "a.txt"), "--out", str(out)]
     script.main(["model", *rest])
-    made = json.loads((tmp_path / "out.jsonl.meta.json").read_text())
-    assert made == {"model": "model", "max_length": 256, "labels": ["glad", "sad"]}
+    meta = json.loads((tmp_path / "out.jsonl.meta.json").read_text())
+    assert meta == {"model": "model", "max_length": 256, "labels": ["glad", "sad"]}
     content = out.read_bytes()
     with pytest.raises(SystemExit, match=r'"other".*received those of .*"model"'):
         script.main(["other", *rest])
@@ -213,9 +213,9 @@ def pieces(script, monkeypatch, toy_vocab_file):
 
     def tokenizer(*texts, return_tensors, **options):
         assert return_tensors == "pt"
-        found = fast(*texts, return_tensors="np", **options)
-        found.to = lambda device: found
-        return found
+        encoding = fast(*texts, return_tensors="np", **options)
+        encoding.to = lambda device: encoding
+        return encoding
 
     tokenizer.is_fast, tokenizer.cls_token_id = True, fast.cls_token_id
 
@@ -232,12 +232,12 @@ def pieces(script, monkeypatch, toy_vocab_file):
         cuda=types.SimpleNamespace(is_available=lambda: False),
         inference_mode=contextlib.nullcontext,
     )
-    own = types.SimpleNamespace(from_pretrained=lambda name: tokenizer)
+    auto_tokenizer = types.SimpleNamespace(from_pretrained=lambda name: tokenizer)
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(
         sys.modules,
         "transformers",
-        types.SimpleNamespace(AutoTokenizer=own, AutoModelForTokenClassification=loaded),
+        types.SimpleNamespace(AutoTokenizer=auto_tokenizer, AutoModelForTokenClassification=loaded),
     )
     return fast
 
@@ -248,11 +248,11 @@ def test_words_have_the_logits_of_their_first_pieces_also_in_windows(script, pie
     command = ["model", "--kind", "token", "--texts", str(tmp_path / "a.txt"), "--out", str(out)]
     script.main([*command, "--max-length", "5"])
     spec = tasks.TaskSpec("ner", "0", "-1", kind="token", labels=("B-X", "O"))
-    found = soft_labels.read(out, spec)
-    assert set(found.rows) == {("good", "xyz", "\x01", "bad"), ("good",)}
-    row = found.rows["good", "xyz", "\x01", "bad"]
+    labels = soft_labels.read(out, spec)
+    assert set(labels.rows) == {("good", "xyz", "\x01", "bad"), ("good",)}
+    row = labels.rows["good", "xyz", "\x01", "bad"]
     expected = pieces.convert_tokens_to_ids(["good", "x", "bad", "bad"])  # a word without a piece
-    part = found.values[found.bounds[row] : found.bounds[row + 1]]
+    part = labels.values[labels.bounds[row] : labels.bounds[row + 1]]
     assert part[:, 1].tolist() == expected
     assert part[:, 0].tolist()[0] == 1  # after [CLS]
     before = out.read_bytes()

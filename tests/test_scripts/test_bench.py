@@ -95,8 +95,8 @@ def generated(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(BENCHMARKS))
         augmentation = importlib.import_module("augmentation")
-    kept = sorted(STOP_WORDS)
-    tokens = augmentation.vocabulary(kept, 400)
+    stop_words = sorted(STOP_WORDS)
+    tokens = augmentation.vocabulary(stop_words, 400)
     file = tmp_path_factory.mktemp("generated") / "vocab.txt"
     file.write_text("\n".join(tokens) + "\n")
     shape = models.preset("bert_tiny").replace(
@@ -105,38 +105,40 @@ def generated(tmp_path_factory):
     model = models.build_masked_lm(shape)
     random = np.random.default_rng(0)
     model.set_weights([random.normal(0, 0.5, w.shape) for w in model.get_weights()])
-    return augmentation, tokens, kept, tokenize.Tokenizer(file), model
+    return augmentation, tokens, stop_words, tokenize.Tokenizer(file), model
 
 
 @pytest.mark.slow
 def test_one_masked_word_at_a_time_finds_what_the_batches_find(generated):
     from tfdistill.augmentation import CandidateFinder
 
-    augmentation, tokens, kept, tokenizer, model = generated
-    words = tokens[5 + len(kept) :]
-    texts = augmentation.sentences(np.array([3, 9, 5, 1]), words, kept)
-    finder = CandidateFinder(model, tokenizer, None, num_candidates=15, stop_words=frozenset(kept))
+    augmentation, tokens, stop_words, tokenizer, model = generated
+    words = tokens[5 + len(stop_words) :]
+    texts = augmentation.sentences(np.array([3, 9, 5, 1]), words, stop_words)
+    finder = CandidateFinder(
+        model, tokenizer, None, num_candidates=15, stop_words=frozenset(stop_words)
+    )
 
-    found = [c for text in finder.find(texts) for c in text.candidates.values()]
-    best = augmentation.one_at_a_time(model, tokenizer, texts, kept)
+    replacements = [c for text in finder.find(texts) for c in text.candidates.values()]
+    best = augmentation.one_at_a_time(model, tokenizer, texts, stop_words)
 
-    assert len(found) == len(best) > 3
-    for candidates, ids in zip(found, best, strict=True):
+    assert len(replacements) == len(best) > 3
+    for candidates, ids in zip(replacements, best, strict=True):
         assert candidates == [tokens[i] for i in sorted(ids) if i >= 5]
 
 
 def test_the_generated_sentences_have_the_lengths_and_masked_words_of_the_real_ones(
     load, generated, counted
 ):
-    augmentation, tokens, kept, _, _ = generated
+    augmentation, tokens, stop_words, _, _ = generated
     lengths = load("bucketing").lengths_of(counted)
 
     chosen = augmentation.quantiles(lengths, 64)
-    texts = augmentation.sentences(np.full(200, 40), tokens[5 + len(kept) :], kept)
+    texts = augmentation.sentences(np.full(200, 40), tokens[5 + len(stop_words) :], stop_words)
 
     assert abs(chosen.mean() / lengths.mean() - 1) < 0.02
     assert {len(text.split()) for text in texts} == {40}
-    masked = [word not in kept for text in texts for word in text.split()]
+    masked = [word not in stop_words for text in texts for word in text.split()]
     # 8,000 draws: deviation 0.0054, five of them.
     assert abs(np.mean(masked) - 273_305 / 762_341) < 0.027
 
@@ -239,10 +241,10 @@ def test_another_network_is_no_peer(load):
     features = {name: np.array([row[name] for row in examples]) for name in examples[0]}
     right = model(features, training=False).numpy()
 
-    found = peers._check(model, examples, {"a float32": right, "b int8": right * 1.1}, 8)
+    peer_errors = peers._check(model, examples, {"a float32": right, "b int8": right * 1.1}, 8)
 
-    assert found["a float32, 8 tokens"] == 0
-    assert found["b int8, 8 tokens"] == pytest.approx(0.1, rel=1e-3)
+    assert peer_errors["a float32, 8 tokens"] == 0
+    assert peer_errors["b int8, 8 tokens"] == pytest.approx(0.1, rel=1e-3)
     for name, wrong in (("a float32", right * 1.01), ("b int8", np.zeros_like(right))):
         with pytest.raises(errors.TfdistillError, match=f"{name} at 8 tokens"):
             peers._check(model, examples, {name: wrong}, 8)

@@ -51,27 +51,27 @@ def test_no_damaged_file_ends_a_command_that_reads_results_and_recipes(files):
 
 
 @pytest.mark.parametrize(
-    ("broken", "found"),
+    ("broken", "fault"),
     [("raise ValueError", "recipe: traceback"), ("os.kill(os.getpid(), 11)", "recipe: signal 11")],
 )
-def test_a_traceback_and_a_signal_are_faults(files, tmp_path, broken, found):
+def test_a_traceback_and_a_signal_are_faults(files, tmp_path, broken, fault):
     code = f"import os\nfrom tfdistill import cli\ndef main(argv):\n    {broken}\ncli.main = main\n"
     (tmp_path / "sitecustomize.py").write_text(code)
     done = fuzz(files, "--count", "1", "--kinds", "recipe", path=[str(tmp_path)])
     assert done.returncode == 1 and "1 cases, 1 faults" in done.stdout, done.stdout + done.stderr
-    assert found in done.stdout
+    assert fault in done.stdout
 
 
 def test_a_case_is_decided_by_its_seed(tmp_path):
     import random
 
-    found = set()
+    outcomes = set()
     for _ in range(2):
         path = tmp_path / "a.json"
         path.write_text(json.dumps({"a": [1, {"b": "c"}]}))
         said = [mutations.damage(path, [path], random.Random("7:1"))]
-        found.add((*said, path.read_bytes() if path.is_file() else b""))
-    assert len(found) == 1
+        outcomes.add((*said, path.read_bytes() if path.is_file() else b""))
+    assert len(outcomes) == 1
 
 
 assert fake_results  # imported by fake_run from its folder

@@ -14,21 +14,21 @@ from tfdistill.search import devices
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def table_options(monkeypatch):
     """Stands in for the long work; returns what it was asked for."""
-    found = {}
+    options_of = {}
 
     def make_table(out, request, measure, **options):
-        found.update(out=out, request=request, measure=measure, **options)
+        options_of.update(out=out, request=request, measure=measure, **options)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(making, "make_table", make_table)
-    return found
+    return options_of
 
 
-def test_the_default_is_the_seven_models_in_two_quantizations(asked):
+def test_the_default_is_the_seven_models_in_two_quantizations(table_options):
     assert papers_table.main(["--out", "somewhere"]) == 130
-    request = asked["request"]
+    request = table_options["request"]
     assert request.presets == tuple(published.TITLES) and len(request.presets) == 7
     assert request.quantizations == ("float32", "dynamic_wi8_afp32")
     assert (request.settings.lengths, request.settings.threads) == ((32, 64, 128), (1, 2))
@@ -36,20 +36,20 @@ def test_the_default_is_the_seven_models_in_two_quantizations(asked):
     assert request.settings.runs * request.settings.repetitions == 90
 
 
-def test_options_reach_the_measurement(asked):
+def test_options_reach_the_measurement(table_options):
     options = "--models bert_tiny,bert_mini --lengths 16 --threads 4 --quantize float16 "
     options += "--runs 7 --warmup 1 --min-seconds 0 --repetitions 2 --cool-down 5 --overwrite"
     assert papers_table.main(["--out", "somewhere", *options.split()]) == 130
-    request = asked["request"]
+    request = table_options["request"]
     assert request.presets == ("bert_tiny", "bert_mini")
     assert (request.quantizations, request.settings.lengths) == (("float16",), (16,))
     settings = request.settings
     assert (settings.threads, settings.runs, settings.warmup) == ((4,), 7, 1)
     assert (settings.min_seconds, settings.repetitions, settings.cool_down_seconds) == (0, 2, 5)
-    assert asked["overwrite"]
+    assert table_options["overwrite"]
 
 
-def test_a_phone_is_measured_through_adb(asked, monkeypatch):
+def test_a_phone_is_measured_through_adb(table_options, monkeypatch):
     calls = []
     lost = schema.Failure(what="the rest on 0123456789ab", error="gone")
 
@@ -62,12 +62,12 @@ def test_a_phone_is_measured_through_adb(asked, monkeypatch):
     monkeypatch.setattr(adb, "measure", measure, raising=False)
     options = "--device adb --serial SECRET --binary tool --binary-sha256 00"
     assert papers_table.main(["--out", "somewhere", *options.split()]) == 130
-    (failure,) = asked["measure"](["a"], "settings").failures
+    (failure,) = table_options["measure"](["a"], "settings").failures
     assert failure.what == "the rest on SECRET"  # for the terminal; nothing of it is kept
     assert calls == [
         (["a"], {"settings": "settings", "serials": ("SECRET",), "binary": ("tool", "00")})
     ]
-    place = asked["request"].folder
+    place = table_options["request"].folder
     assert place.startswith("adb-") and "SECRET" not in place
 
 
@@ -88,10 +88,10 @@ def test_misuse_is_told_before_anything_is_made(options, said, tmp_path, capsys)
     assert not (tmp_path / "out").exists()
 
 
-def test_measurements_of_another_phone_or_binary_have_another_folder(asked, monkeypatch):
+def test_measurements_of_another_phone_or_binary_have_another_folder(table_options, monkeypatch):
     def place(*options):
         papers_table.main(["--out", "somewhere", "--device", "adb", *options])
-        return asked["request"].folder
+        return table_options["request"].folder
 
     monkeypatch.delenv("ANDROID_SERIAL", raising=False)
     first = place("--serial", "A", "--binary", "tool")
@@ -136,9 +136,9 @@ def test_toys_are_exported_and_measured_on_this_host_and_a_second_call_only_read
     assert capsys.readouterr().out == first
 
 
-def test_the_help_tells_what_it_asks_for(asked, capsys):
+def test_the_help_tells_what_it_asks_for(table_options, capsys):
     assert papers_table.main(["--out", "x"]) == 130
-    assert asked["request"].settings == papers_table.DEFAULTS
+    assert table_options["request"].settings == papers_table.DEFAULTS
     text = " ".join(papers_table.parser().format_help().split())
     for name in ("threads", "lengths", "warmup", "runs", "min_seconds", "repetitions"):
         value = getattr(papers_table.DEFAULTS, name)

@@ -22,8 +22,8 @@ def test_a_full_disk_is_told_before_the_export(tmp_path, monkeypatch):
         ("tinybert_4l_312d", 14_350_248),
         ("mobilebert", 24_581_888),
         *(
-            pytest.param(*known, marks=pytest.mark.thorough)
-            for known in (
+            pytest.param(*thorough, marks=pytest.mark.thorough)
+            for thorough in (
                 ("distilbert_6l_768d", 66_362_880),
                 ("tinybert_6l_768d", 66_955_008),
                 ("mobilebert_without_opt", 24_581_888),

@@ -27,14 +27,14 @@ class Stopwatch:
 
     def __init__(self, stop=None, device="a processor", failures=()):
         self.stop, self.device, self.failures = stop, device, failures
-        self.asked = []
+        self.requests = []
 
     def __call__(self, paths, settings):
-        if len(self.asked) == self.stop:
+        if len(self.requests) == self.stop:
             raise KeyboardInterrupt
         names = [pathlib.Path(path).name for path in paths]
         (length,), (threads,) = settings.lengths, settings.threads
-        self.asked.append((names, length, threads))
+        self.requests.append((names, length, threads))
         rows = []
         for name in names:
             preset, quantization = name.split("-")
@@ -101,22 +101,22 @@ def request(**changes):
 def test_a_table_that_was_stopped_goes_on_where_it_stood(folder, no_export):
     with pytest.raises(KeyboardInterrupt):
         making.make_table(folder, request(), Stopwatch(stop=3))
-    kept = sorted(path.name for path in (folder / "measurements" / "host").iterdir())
-    assert kept == ["dynamic_wi8_afp32-8-1.json", "float32-8-1.json", "float32-8-2.json"]
+    measured = sorted(path.name for path in (folder / "measurements" / "host").iterdir())
+    assert measured == ["dynamic_wi8_afp32-8-1.json", "float32-8-1.json", "float32-8-2.json"]
     rest = Stopwatch()
     table = making.make_table(folder, request(), rest)
-    assert [asked[1:] for asked in rest.asked] == [(8, 2)]
+    assert [call[1:] for call in rest.requests] == [(8, 2)]
     assert len(table.latencies) == 2 * 2 * 2
     once_more = Stopwatch()
     assert making.make_table(folder, request(), once_more).latencies == table.latencies
-    assert once_more.asked == []
+    assert once_more.requests == []
 
 
 @pytest.mark.slow
 def test_the_reference_in_float32_takes_turns_among_the_small_files(folder, no_export):
     watch = Stopwatch()
     making.make_table(folder, request(), watch)
-    float32, small = watch.asked[0][0], watch.asked[2][0]
+    float32, small = watch.requests[0][0], watch.requests[2][0]
     assert float32 == [f"{preset}-float32" for preset in PRESETS]
     assert small == [*(f"{preset}-dynamic_wi8_afp32" for preset in PRESETS), "bert_base-float32"]
 
@@ -152,7 +152,7 @@ def test_more_threads_are_added_to_a_table(folder, no_export):
     settings = dataclasses.replace(SETTINGS, threads=(1, 2, 4))
     watch = Stopwatch()
     table = making.make_table(folder, request(settings=settings), watch)
-    assert [asked[2] for asked in watch.asked] == [4, 4]
+    assert [call[2] for call in watch.requests] == [4, 4]
     assert table.threads == (1, 2, 4)
 
 
@@ -191,9 +191,11 @@ def test_measurements_taken_in_another_way_are_not_mixed_in(folder, no_export):
 @pytest.mark.slow
 def test_measurements_of_other_files_are_not_mixed_in(folder, no_export):
     making.make_table(folder, request(), Stopwatch())
-    kept = folder / "measurements" / "host" / "float32-8-1.json"
-    digest = result.read_result(kept).models[1].sha256
-    kept.write_text(kept.read_text().replace(f'"sha256": "{digest}"', f'"sha256": "{"0" * 64}"'))
+    measurement = folder / "measurements" / "host" / "float32-8-1.json"
+    digest = result.read_result(measurement).models[1].sha256
+    measurement.write_text(
+        measurement.read_text().replace(f'"sha256": "{digest}"', f'"sha256": "{"0" * 64}"')
+    )
     with pytest.raises(errors.OutputExistsError, match="one of other files"):
         making.make_table(folder, request(), Stopwatch())
 
@@ -218,9 +220,9 @@ def test_folders_of_others_that_have_the_names_of_a_tables_are_never_removed(tmp
 def test_a_place_that_was_throttled_carries_the_mark(folder, no_export):
     class Warm(Stopwatch):
         def __call__(self, paths, settings):
-            found = super().__call__(paths, settings)
-            rows = [row.model_copy(update={"throttled": True}) for row in found.summary[:1]]
-            return found.model_copy(update={"summary": (*rows, *found.summary[1:])})
+            measured = super().__call__(paths, settings)
+            rows = [row.model_copy(update={"throttled": True}) for row in measured.summary[:1]]
+            return measured.model_copy(update={"summary": (*rows, *measured.summary[1:])})
 
     table = making.make_table(folder, request(), Warm())
     marked = {row.model for row in table.latencies if row.throttled}
@@ -254,7 +256,7 @@ def test_overwrite_starts_anew(folder):
     table = making.make_table(folder, changed, watch, overwrite=True)
     assert table.reference == "mobilebert"
     assert [path.name for path in (folder / "files").iterdir()] == ["mobilebert-float32"]
-    assert len(watch.asked) == 2
+    assert len(watch.requests) == 2
 
 
 @pytest.mark.parametrize(

@@ -58,10 +58,10 @@ def test_the_presets_have_the_sizes_that_were_published(model):
 
 
 def test_on_an_npu_the_deepest_network_is_the_slowest():
-    found = {row.model: row.time for row in published.ROWS if row.source == "ai_hub"}
-    depth = {model: models.preset(model).num_layers for model in found}
-    assert sorted(found, key=lambda model: found[model]) == sorted(
-        found, key=lambda model: depth[model]
+    times = {row.model: row.time for row in published.ROWS if row.source == "ai_hub"}
+    depth = {model: models.preset(model).num_layers for model in times}
+    assert sorted(times, key=lambda model: times[model]) == sorted(
+        times, key=lambda model: depth[model]
     )
     assert published.row_of("ai_hub", "mobilebert").speedup < 1  # on a phone's CPU it has 5.5
 

@@ -25,8 +25,8 @@ TIMES = {
 
 def _latency(model, quantization, length, threads):
     ms = TIMES[model] * length / 128 / threads * (0.3 if quantization != "float32" else 1)
-    own = TIMES["bert_base"] / TIMES[model]
-    over = own if quantization == "float32" else own / 0.3
+    speedup = TIMES["bert_base"] / TIMES[model]
+    over = speedup if quantization == "float32" else speedup / 0.3
     is_reference = model == "bert_base"
     is_float32 = is_reference and quantization == "float32"
     return papers.Latency(
@@ -38,8 +38,8 @@ def _latency(model, quantization, length, threads):
         repetitions=3,
         p50_ms=ms,
         p50_ci_ms=(ms * 0.99, ms * 1.01),
-        speedup=None if is_reference else own,
-        speedup_ci=None if is_reference else (own * 0.98, own * 1.02),
+        speedup=None if is_reference else speedup,
+        speedup_ci=None if is_reference else (speedup * 0.98, speedup * 1.02),
         over_float32=None if is_float32 else over,
         over_float32_ci=None if is_float32 else (over * 0.98, over * 1.02),
     )
@@ -80,14 +80,14 @@ def table(quantizations=("float32", "dynamic_wi8_afp32"), **changes):
     return papers.PapersTable(**values)
 
 
-def _cells(found):
+def _cells(shown):
     return {
-        row.head.text: dict(zip(found.columns[1:], row.cells, strict=True)) for row in found.rows
+        row.head.text: dict(zip(shown.columns[1:], row.cells, strict=True)) for row in shown.rows
     }
 
 
 def test_there_is_a_table_for_each_quantization_and_number_of_threads():
-    keys = [found.key for found in rendering.tables(table())]
+    keys = [shown.key for shown in rendering.tables(table())]
     assert keys == [
         "speeds",
         "sizes",
@@ -100,8 +100,8 @@ def test_there_is_a_table_for_each_quantization_and_number_of_threads():
 
 
 def test_our_time_and_a_published_one_never_share_a_column():
-    found = rendering.speeds(table())
-    cells = _cells(found)
+    speeds = rendering.speeds(table())
+    cells = _cells(speeds)
     assert cells["MobileBERT"]["Here: latency"].text == "60.0 ms"
     assert cells["MobileBERT"]["Pixel 4: latency"].text == "62 ms"
     assert cells["BERT-base"]["Xeon E5-2690 v3: time"].text == "668 s"
@@ -109,7 +109,7 @@ def test_our_time_and_a_published_one_never_share_a_column():
     assert cells["TinyBERT4"]["Pixel 4: latency"].text == "–"
     assert cells["bert_tiny"]["NVIDIA K80: speed-up"].text == "–"
     # Each device is told with what was done on it.
-    notes = " ".join(found.notes)
+    notes = " ".join(speeds.notes)
     assert (
         "Here: an inference at 128 tokens in float32, 1 thread, on the host Two | cores." in notes
     )
@@ -133,16 +133,16 @@ def test_without_float32_nothing_is_said_over_it():
         for row in table(quantizations=("dynamic_wi8_afp32",)).latencies
     ]
     value = table(quantizations=("dynamic_wi8_afp32",), latencies=only)
-    found = rendering.latencies(value, "dynamic_wi8_afp32", 1)
-    assert "Over float32" not in found.columns
-    assert "float32, which" not in found.notes[0]
+    latencies = rendering.latencies(value, "dynamic_wi8_afp32", 1)
+    assert "Over float32" not in latencies.columns
+    assert "float32, which" not in latencies.notes[0]
 
 
 def test_a_table_says_how_many_inferences_stand_behind_it():
     rows = list(table().latencies)
     rows[0] = rows[0].model_copy(update={"n": 60, "repetitions": 2})
-    found = rendering.latencies(table(latencies=rows), "float32", 1)
-    assert found.notes[0].startswith("Medians of at least 60 inferences in 2 fresh processes")
+    latencies = rendering.latencies(table(latencies=rows), "float32", 1)
+    assert latencies.notes[0].startswith("Medians of at least 60 inferences in 2 fresh processes")
 
 
 def test_text_marks_a_speedup_that_the_interval_does_not_tell_from_1():
@@ -186,9 +186,13 @@ def test_sizes_stand_beside_every_published_count():
 
 
 def test_only_what_is_published_of_the_tables_models_is_shown():
-    found = rendering.published_rows(table())
-    assert {row.head.text for row in found.rows} == {"BERT-base", "TinyBERT4", "MobileBERT"}
-    glue = [row.cells[-1] for row in found.rows if row.head.text == "BERT-base"]
+    published_rows = rendering.published_rows(table())
+    assert {row.head.text for row in published_rows.rows} == {
+        "BERT-base",
+        "TinyBERT4",
+        "MobileBERT",
+    }
+    glue = [row.cells[-1] for row in published_rows.rows if row.head.text == "BERT-base"]
     assert [(cell.text, cell.detail) for cell in glue] == [
         ("78.3", "test sets"),
         ("79.5", "test sets, without WNLI"),
@@ -221,6 +225,6 @@ def test_the_recorded_table_still_loads_and_is_the_one_of_the_guide():
     recorded = (docs / "benchmarks" / "papers" / "table.json").read_bytes()
     value = papers.PapersTable.model_validate_json(recorded)
     guide = (docs / "guides" / "papers.md").read_text("utf-8")
-    for found in rendering.tables(value):
-        assert markdown_table(found) in guide, found.key
+    for rendered in rendering.tables(value):
+        assert markdown_table(rendered) in guide, rendered.key
     assert sorted(value.to_json()["sources"][0]) == sorted(json.loads(recorded)["sources"][0])

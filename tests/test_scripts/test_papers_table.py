@@ -29,9 +29,9 @@ def test_measurements_of_two_builds_of_the_tool_are_not_mixed():
 
 def test_the_table_says_once_how_busy_the_device_was_and_marks_slow_cases_itself():
     def measured(load, *notes):
-        found = types.SimpleNamespace(before=types.SimpleNamespace(load_average=load))
-        found.notes = [f"Load average {load} on 2 cores before the run", *notes]
-        return found
+        measured = types.SimpleNamespace(before=types.SimpleNamespace(load_average=load))
+        measured.notes = [f"Load average {load} on 2 cores before the run", *notes]
+        return measured
 
     slow = (
         "3 of 8 cases were measured on a device that throttled, or slowed down for another reason"

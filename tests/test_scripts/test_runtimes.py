@@ -24,10 +24,10 @@ def foreign(monkeypatch):
 @pytest.fixture
 def recipe(foreign, tmp_path, monkeypatch):
     """One runtime, a file made from a lock, and how often it was made."""
-    made = []
+    folders = []
 
     def make(folder):
-        made.append(folder)
+        folders.append(folder)
         folder.mkdir()
         (folder / "tool").write_text((tmp_path / "tool.lock").read_text())
 
@@ -36,18 +36,18 @@ def recipe(foreign, tmp_path, monkeypatch):
     monkeypatch.setattr(foreign, "RUNTIMES", tmp_path / "runtimes")
     monkeypatch.setattr(foreign, "RUNTIME_MAKERS", {"tool": (make, ("tool.lock",))})
     monkeypatch.setattr(foreign, "install_packages", lambda: None)
-    return types.SimpleNamespace(made=made, lock=tmp_path / "tool.lock", make=make)
+    return types.SimpleNamespace(folders=folders, lock=tmp_path / "tool.lock", make=make)
 
 
 def test_a_runtime_is_made_once_and_again_when_its_lock_changes(foreign, recipe):
     assert foreign.main() == 0 and foreign.main() == 0
-    assert len(recipe.made) == 1
+    assert len(recipe.folders) == 1
 
     recipe.lock.write_text("2")
 
     assert foreign.main() == 0
-    assert len(recipe.made) == 2
-    assert (recipe.made[0] / "tool").read_text() == "2"
+    assert len(recipe.folders) == 2
+    assert (recipe.folders[0] / "tool").read_text() == "2"
 
 
 def test_an_interrupted_set_up_starts_over(foreign, recipe, monkeypatch):
@@ -61,7 +61,7 @@ def test_an_interrupted_set_up_starts_over(foreign, recipe, monkeypatch):
     assert not foreign.is_current("tool")
 
     assert foreign.main() == 0
-    assert foreign.is_current("tool") and (recipe.made[0] / "tool").is_file()
+    assert foreign.is_current("tool") and (recipe.folders[0] / "tool").is_file()
 
 
 def test_a_failing_command_is_told_with_its_last_words(foreign, recipe, monkeypatch, capsys):
@@ -96,21 +96,21 @@ def test_the_lock_for_arm64_is_decided_for_the_foreign_python(foreign, tmp_path)
         for folder, python in ((old, "python3.11"), (new, "python3.13"))
     ]
 
-    names = [[line.split()[0] for line in found if "==" in line] for found in lines]
-    assert [len(found) for found in names] == [2, 2]
+    names = [[line.split()[0] for line in lock if "==" in line] for lock in lines]
+    assert [len(lock) for lock in names] == [2, 2]
     assert names[0][0] == names[1][0] == "ai-edge-litert==2.1.6"  # 2.2.0 crashes under qemu 7.2
     assert names[0][1] != names[1][1]  # NumPy
-    for found in lines:
-        assert all(" ; " not in line for line in found)
-        assert sum("--hash=sha256:" in line for line in found) > 4
+    for lock in lines:
+        assert all(" ; " not in line for line in lock)
+        assert sum("--hash=sha256:" in line for line in lock) > 4
 
 
 def test_every_locked_package_has_a_checksum_and_no_address():
     locked = json.loads((SCRIPTS / "foreign" / "package-lock.json").read_text())["packages"]
-    asked = json.loads((SCRIPTS / "foreign" / "package.json").read_text())["dependencies"]
+    dependencies = json.loads((SCRIPTS / "foreign" / "package.json").read_text())["dependencies"]
 
     packages = {name: entry for name, entry in locked.items() if name}
-    assert {f"node_modules/{name}" for name in asked} <= packages.keys()
+    assert {f"node_modules/{name}" for name in dependencies} <= packages.keys()
     assert all(entry["integrity"].startswith("sha512-") for entry in packages.values())
     for name in ("package-lock.json", "mediapipe.lock", "arm64.lock", "openvino.lock"):
         assert "://" not in (SCRIPTS / "foreign" / name).read_text()

@@ -48,7 +48,7 @@ def save_modules(folder, *kinds, pooling, longest=12):
 @pytest.fixture(scope="module")
 def encoders(tmp_path_factory):
     """Family -> tokenizer, model and folder: of random weights, as transformers saves them."""
-    made = {}
+    by_family = {}
     for family in ("MPNet", "XLMRoberta"):
         folder = tmp_path_factory.mktemp(family)
         if family == "MPNet":
@@ -70,23 +70,23 @@ def encoders(tmp_path_factory):
         )
         model = getattr(transformers, f"TF{family}Model")(config)
         save_random(model, tokenizer, folder)
-        made[family] = tokenizer, model, folder
+        by_family[family] = tokenizer, model, folder
     mean = {"word_embedding_dimension": 8, "pooling_mode_mean_tokens": True}
-    save_modules(made["MPNet"][2], "Pooling", "Normalize", pooling=mean)
-    folder = made["XLMRoberta"][2]
+    save_modules(by_family["MPNet"][2], "Pooling", "Normalize", pooling=mean)
+    folder = by_family["XLMRoberta"][2]
     save_modules(folder, "Pooling", "Dense", pooling={"pooling_mode": ["max", "cls"]})
     kernel = np.random.default_rng(3).normal(size=(5, 16)).astype(np.float32)
     safetensors.numpy.save_file({"linear.weight": kernel}, folder / "2_Dense/model.safetensors")
     tanh = {"activation_function": "torch.nn.modules.activation.Tanh"}
     (folder / "2_Dense/config.json").write_text(json.dumps(tanh))
-    return made
+    return by_family
 
 
 def alone(encoders, family, text):
     """The vector of a text that is read by itself, without padding."""
     tokenizer, model, folder = encoders[family]
-    given = tokenizer([text], truncation=True, max_length=12, return_tensors="np")
-    states = model(dict(given)).last_hidden_state.numpy()[0]  # (tokens, 8)
+    encoded = tokenizer([text], truncation=True, max_length=12, return_tensors="np")
+    states = model(dict(encoded)).last_hidden_state.numpy()[0]  # (tokens, 8)
     if family == "MPNet":
         vector = states.mean(axis=0)
         return vector / np.linalg.norm(vector)
@@ -125,8 +125,8 @@ def torch_of(encoders, monkeypatch):
             (self.real,) = (part[1] for part in encoders.values() if str(part[2]) == folder)
 
         def __call__(self, **inputs):
-            given = {name: part.array.astype(np.int32) for name, part in inputs.items()}
-            states = self.real(given).last_hidden_state
+            arrays = {name: part.array.astype(np.int32) for name, part in inputs.items()}
+            states = self.real(arrays).last_hidden_state
             return types.SimpleNamespace(last_hidden_state=Numbers(states.numpy()))
 
     torch = types.SimpleNamespace(
@@ -149,12 +149,12 @@ def test_padded_texts_have_the_vectors_of_each_alone(family, script, encoders, t
     command = [str(folder), "--kind", "embedding", "--out", str(out), "--text-column", "one"]
     command += ["--texts", str(tmp_path / "a.tsv"), str(tmp_path / "b.txt")]
     script.main([*command, "--pair-column", "two"])
-    found = soft_labels.read(out, TASK)
-    assert len(found.values) == 4  # each text once
-    rows = found.find([(text,) for text in TEXTS])
+    labels = soft_labels.read(out, TASK)
+    assert len(labels.values) == 4  # each text once
+    rows = labels.find([(text,) for text in TEXTS])
     expected = [alone(encoders, family, text) for text in TEXTS]
     # float32 sums; the padding, another pooling or 13 tokens show at 1e-2.
-    np.testing.assert_allclose(found.values[rows], expected, atol=2e-6)
+    np.testing.assert_allclose(labels.values[rows], expected, atol=2e-6)
 
     before = out.read_bytes()
     script.main([*command, "--pair-column", "two"])
@@ -163,9 +163,9 @@ def test_padded_texts_have_the_vectors_of_each_alone(family, script, encoders, t
         script.main([*command, "--pair-column", "two", "--prompt", "good "])
     out.unlink()
     script.main([*command, "--pair-column", "two", "--prompt", "good "])
-    found = soft_labels.read(out, TASK)
+    labels = soft_labels.read(out, TASK)
     expected = alone(encoders, family, f"good {TEXTS[0]}")
-    np.testing.assert_allclose(found.values[found.find([TEXTS[:1]])], [expected], atol=2e-6)
+    np.testing.assert_allclose(labels.values[labels.find([TEXTS[:1]])], [expected], atol=2e-6)
 
 
 def test_vectors_are_not_mixed_with_logits(script, encoders, torch_of, tmp_path):
@@ -192,15 +192,15 @@ def folder(tmp_path):
 
 
 def written(path, **changes):
-    known = json.loads(path.read_text()) if path.is_file() else {}
-    path.write_text(json.dumps({**known, **changes}))
+    values = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps({**values, **changes}))
 
 
 def test_a_folder_says_length_case_and_prompt(script, folder):
     vectors = importlib.import_module("sentence_vectors")
-    found = vectors.read_modules(folder)
-    assert (found.poolings, found.max_length, found.prompt) == (("cls",), 12, "")
-    assert found.normalize and not found.lower_case and len(found.projections) == 1
+    modules = vectors.read_modules(folder)
+    assert (modules.poolings, modules.max_length, modules.prompt) == (("cls",), 12, "")
+    assert modules.normalize and not modules.lower_case and len(modules.projections) == 1
     written(folder / "sentence_bert_config.json", max_seq_length=None, do_lower_case=True)
     written(folder / "config_sentence_transformers.json", prompts={"q": "ask: "})
     assert vectors.read_modules(folder)[4:] == (256, True, "")

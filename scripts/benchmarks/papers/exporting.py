@@ -63,20 +63,20 @@ def export_missing(
       ExportError: If a file could not be made, or the disk is too full.
     """
     root = pathlib.Path(folder)
-    found: dict[str, manifest.Manifest] = {}
+    manifests: dict[str, manifest.Manifest] = {}
     for quantization in quantizations:
-        made = root / file_name(preset, quantization)
-        if (made / manifest.FILE_NAME).is_file():
-            found[quantization] = manifest.read_manifest(made)
-    missing = [quantization for quantization in quantizations if quantization not in found]
+        export_folder = root / file_name(preset, quantization)
+        if (export_folder / manifest.FILE_NAME).is_file():
+            manifests[quantization] = manifest.read_manifest(export_folder)
+    missing = [quantization for quantization in quantizations if quantization not in manifests]
     if not missing:
-        return found
+        return manifests
     config = shape(preset, scaled_down=scaled_down)
     _check_disk_space(root, models.count_parameters(config), len(missing))
     model = models.build_random(config, models.Head("sequence", NUM_LABELS), seed=seed)
     for quantization in missing:
         name = file_name(preset, quantization)
-        found[quantization] = tflite.to_tflite(
+        manifests[quantization] = tflite.to_tflite(
             model,
             root / name / _FILE,
             quantize=quantization,
@@ -87,7 +87,7 @@ def export_missing(
     del model
     keras.backend.clear_session()
     gc.collect()
-    return found
+    return manifests
 
 
 def check_quantizations(names: Sequence[str]) -> None:

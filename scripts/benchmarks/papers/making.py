@@ -150,7 +150,7 @@ def make_table(
         with tqdm.tqdm(total=steps, unit="step", disable=None if progress else True) as bar:
             for preset in request.presets:
                 bar.set_description(f"export {published.title(preset)}")
-                found = exporting.export_missing(
+                manifests = exporting.export_missing(
                     folder / FILES,
                     preset,
                     request.quantizations,
@@ -159,16 +159,19 @@ def make_table(
                     seed=request.settings.seed,
                 )
                 exports.update(
-                    {(preset, quantization): made for quantization, made in found.items()}
+                    {
+                        (preset, quantization): exported
+                        for quantization, exported in manifests.items()
+                    }
                 )
                 bar.update()
             for unit in units:
                 bar.set_description(f"measure {unit.file.removesuffix('.json')}")
                 results[unit] = _measured(folder, request, unit, exports, measure)
                 bar.update()
-        made = _gather(request, exports, results)
-        write(made, folder)
-        return made
+        gathered = _gather(request, exports, results)
+        write(gathered, folder)
+        return gathered
 
 
 def write(value: PapersTable, folder: files.Path) -> None:
@@ -210,17 +213,17 @@ def _gather(
             TableFile(
                 model=preset,
                 quantization=quantization,
-                file=f"{FILES}/{file_name(preset, quantization)}/{made.model.file}",
-                sha256=made.model.sha256,
-                size_bytes=made.model.size_bytes,
+                file=f"{FILES}/{file_name(preset, quantization)}/{exported.model.file}",
+                sha256=exported.model.sha256,
+                size_bytes=exported.model.size_bytes,
             )
-            for (preset, quantization), made in exports.items()
+            for (preset, quantization), exported in exports.items()
         ),
         latencies=tuple(
             row
-            for unit, found in results.items()
+            for unit, measured in results.items()
             for row in table.latencies(
-                found,
+                measured,
                 {preset: file_name(preset, unit.quantization) for preset in request.presets},
                 unit.quantization,
                 request.reference,
@@ -231,11 +234,11 @@ def _gather(
     )
 
 
-def _prepare(folder: pathlib.Path, asked: dict[str, Any]) -> None:
+def _prepare(folder: pathlib.Path, request: dict[str, Any]) -> None:
     """Records the request, or checks that what the folder holds belongs to the same table."""
     if (folder / REQUEST).is_file():
         earlier = _earlier(folder / REQUEST)
-        other = [name for name in asked if earlier.get(name) != asked[name]]
+        other = [name for name in request if earlier.get(name) != request[name]]
         if other:
             raise errors.OutputExistsError(
                 f"table in {folder}",
@@ -244,7 +247,7 @@ def _prepare(folder: pathlib.Path, asked: dict[str, Any]) -> None:
                 "Use --overwrite or another --out.",
             )
         return
-    files.atomic_write_json(folder / REQUEST, asked)
+    files.atomic_write_json(folder / REQUEST, request)
 
 
 def _earlier(path: pathlib.Path) -> dict[str, Any]:
@@ -266,19 +269,19 @@ def _measured(
     if unit.quantization != "float32" and "float32" in request.quantizations:
         wanted.append((request.reference, "float32"))
     digests = [exports[key].model.sha256 for key in wanted]
-    kept = folder / MEASUREMENTS / request.folder / unit.file
-    if kept.is_file():
-        found = result.read_result(kept)
-        settings = {name: found.settings.get(name) for name in _SETTINGS}
+    result_file = folder / MEASUREMENTS / request.folder / unit.file
+    if result_file.is_file():
+        earlier = result.read_result(result_file)
+        settings = {name: earlier.settings.get(name) for name in _SETTINGS}
         same = settings == request.measured_with
-        if [model.sha256 for model in found.models] != digests or not same:
+        if [model.sha256 for model in earlier.models] != digests or not same:
             raise errors.OutputExistsError(
-                f"{kept}",
+                f"{result_file}",
                 f"a measurement of the files in {FILES}/ with {request.measured_with}",
                 "one of other files" if same else f"one with {settings}",
                 "Remove it to measure again, or use --overwrite.",
             )
-        return found
+        return earlier
     settings = dataclasses.replace(
         request.settings, lengths=(unit.sequence_length,), threads=(unit.threads,), texts=False
     )
@@ -287,5 +290,5 @@ def _measured(
         raise errors.BenchmarkError(
             "\n".join(f"{failure.what}: {failure.error}" for failure in measured.failures)
         )
-    result.write_result(measured, kept)
+    result.write_result(measured, result_file)
     return measured

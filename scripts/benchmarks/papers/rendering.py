@@ -38,8 +38,8 @@ def tables(value: PapersTable) -> list[Table]:
 def speeds(value: PapersTable) -> Table:
     """Our speed next to each paper's, each with its device, at the longest length."""
     quantization, threads, length = value.quantizations[0], value.threads[0], max(value.lengths)
-    known = {entry.model for entry in value.models}
-    used = {row.source for row in value.published if row.model in known}
+    listed = {entry.model for entry in value.models}
+    used = {row.source for row in value.published if row.model in listed}
     sources = [source for source in value.sources if source.key in used]
     columns = ["Model", "Here: latency", "Here: speed-up"]
     for source in sources:
@@ -51,9 +51,9 @@ def speeds(value: PapersTable) -> Table:
     for entry, row in zip(value.models, here, strict=True):
         shown = [_milliseconds(row), _speedup(row, value)]
         for source in sources:
-            theirs = published.row_of(source.key, entry.model)
-            shown += [_time(theirs, source)] if source.unit else []
-            shown.append(_published_speedup(theirs))
+            paper_row = published.row_of(source.key, entry.model)
+            shown += [_time(paper_row, source)] if source.unit else []
+            shown.append(_published_speedup(paper_row))
         rows.append(Row(Cell(title(entry.model)), tuple(shown)))
     notes = [
         f"Here: an inference at {length} tokens in {quantization}, {fmt.threads(threads)}, on "
@@ -81,12 +81,12 @@ def sizes(value: PapersTable) -> Table:
     by_file = {(file.model, file.quantization): file.size_bytes for file in value.files}
     rows = []
     for entry in value.models:
-        theirs = published.rows_of(entry.model)
+        paper_rows = published.rows_of(entry.model)
         shown = (
             cells.number(entry.parameters),
-            _listed(fmt.count(row.parameters) for row in theirs if row.parameters),
+            _listed(fmt.count(row.parameters) for row in paper_rows if row.parameters),
             Cell(fmt.flops(entry.flops[length]), value=entry.flops[length]),
-            _listed(fmt.flops(row.flops) for row in theirs if row.flops),
+            _listed(fmt.flops(row.flops) for row in paper_rows if row.flops),
             *(cells.size(by_file.get((entry.model, q))) for q in value.quantizations),
         )
         rows.append(Row(Cell(title(entry.model)), shown))
@@ -132,11 +132,11 @@ def latencies(value: PapersTable, quantization: str, threads: int) -> Table:
 
 def published_rows(value: PapersTable) -> Table:
     """Everything that is published, row by row, with source and device."""
-    known = {entry.model for entry in value.models}
+    listed = {entry.model for entry in value.models}
     rows = []
     for source in value.sources:
-        theirs = [r for r in value.published if r.source == source.key and r.model in known]
-        for row in theirs:
+        paper_rows = [r for r in value.published if r.source == source.key and r.model in listed]
+        for row in paper_rows:
             glue = _ABSENT if row.glue is None else Cell(f"{row.glue:.1f}", source.glue, row.glue)
             shown = (
                 Cell(_source(source)),
@@ -147,7 +147,7 @@ def published_rows(value: PapersTable) -> Table:
                 _published_speedup(row),
                 glue,
             )
-            opens = row is theirs[0] and bool(rows)
+            opens = row is paper_rows[0] and bool(rows)
             rows.append(Row(Cell(title(row.model)), shown, opens=opens))
     columns = ("Model", "Source", "Parameters", "FLOPs", "Device", "Time", "Speed-up", "GLUE")
     notes = (

@@ -133,10 +133,10 @@ def check_one_device(results: Sequence[schema.Result]) -> None:
     """
     seen = {
         (
-            *(found.kind, found.backend, found.device.name, found.device.id),
-            *(found.runtime.version, found.runtime.sha256),
+            *(measured.kind, measured.backend, measured.device.name, measured.device.id),
+            *(measured.runtime.version, measured.runtime.sha256),
         )
-        for found in results
+        for measured in results
     }
     if len(seen) > 1:
         raise errors.BenchmarkError(
@@ -168,7 +168,7 @@ def latencies(
         for baseline in (names[reference], file_name(reference, "float32"))
     )
     described = {row.model: row for row in result.summary}
-    found = []
+    rows = []
     for preset, name in names.items():
         row, over, over32 = described[name], same.get(name), float32.get(name)
         latency = Latency(
@@ -186,8 +186,8 @@ def latencies(
             over_float32=over32.speedup if over32 else None,
             over_float32_ci=over32.speedup_ci if over32 else None,
         )
-        found.append(latency)
-    return found
+        rows.append(latency)
+    return rows
 
 
 def file_name(preset: str, quantization: str) -> str:
@@ -201,10 +201,10 @@ def notes_of(results: Iterable[schema.Result]) -> list[str]:
     Slowed-down latencies are marked in the table itself.
     """
     ordered = sorted(results, key=_load, reverse=True)
-    notes = list(dict.fromkeys(note for found in ordered for note in found.notes))
+    notes = list(dict.fromkeys(note for measured in ordered for note in measured.notes))
     loads = [note for note in notes if note.startswith(_LOAD)]
     return [note for note in notes if note not in loads[1:] and remarks.SLOWED not in note]
 
 
-def _load(found: schema.Result) -> float:
-    return (found.before.load_average if found.before else None) or 0.0
+def _load(measured: schema.Result) -> float:
+    return (measured.before.load_average if measured.before else None) or 0.0
