@@ -33,7 +33,6 @@ INSTALL_REQUIRES = [
     "flatbuffers>=25,<26",
     "numpy>=2,<3",
     "scipy>=1.13,<2",
-    "pandas>=2.2,<4",
     "pyarrow>=18",
     "scikit-learn>=1.5,<2",
     "threadpoolctl>=3.1,<4",

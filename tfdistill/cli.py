@@ -63,7 +63,7 @@ def parser(verb: str | None = None) -> base.Parser:
         description="From a BERT teacher to a small student in a checked, measured TFLite file.",
         epilog="examples:\n  tfdistill demo\n  tfdistill run tinybert_4l --scaled-down",
     )
-    root.set_defaults(execute=None, quiet=False, verbose=False)
+    root.set_defaults(execute=None, quiet=False, verbose=False, no_lock=False)
     root.add_argument("--version", action="version", version=f"tfdistill {__version__}")
     base.add_commands(root, commands(verb))
     return root
@@ -78,11 +78,35 @@ def commands(verb: str | None = None) -> list[base.Command]:
 
 def program() -> NoReturn:
     """Runs the program ``tfdistill``: `main`, without what libraries log on stderr."""
+    _open_closed_streams()
+    with contextlib.suppress(errors.ConfigError):  # which the command reports
+        if cluster.this_worker() is not None:
+            processes.continue_in_child("tfdistill")
     if not {"-v", "--verbose"} & set(sys.argv) and "_ARGCOMPLETE" not in os.environ:
         _filter_native_logs()
     for name, value in processes.WITHOUT_KERAS_3.items():
         os.environ.setdefault(name, value)
     sys.exit(main())
+
+
+def _open_closed_streams() -> None:
+    """Opens what the shell closed (`>&-`): the next file would get the number, and the output.
+
+    Input is then empty, and messages go nowhere. Results that could not be printed end the program.
+    """
+    for descriptor, mode in ((0, "r"), (1, "w"), (2, "w")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            nowhere = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 (the lowest number)
+            setattr(sys, ("stdin", "stdout", "stderr")[descriptor], nowhere)
+            if descriptor == 1:
+                text = errors.explain(
+                    "standard output", "an open stream", "a closed one", "Use >/dev/null instead."
+                )
+                with contextlib.suppress(OSError):
+                    os.write(2, f"tfdistill: {text}\n".encode())
+                sys.exit(1)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -120,6 +144,8 @@ def _main(argv: Sequence[str]) -> int:
         )
         return 1
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if args.verbose else "3")
+    if args.no_lock:
+        os.environ[locks.VARIABLE] = "1"  # the programs that it starts read it too
     processes.ignore_dated_python()
     signal.signal(signal.SIGTERM, _interrupt)
     files.remove_leftovers()

@@ -13,6 +13,9 @@ import os
 from collections.abc import Iterable
 from typing import Any, overload
 
+MAX_LINE = 1_000  # characters of a line of a message
+MAX_LINES = 200
+
 
 class TfdistillError(Exception):
     """Base class of every error that tfdistill raises on purpose.
@@ -31,8 +34,9 @@ class TfdistillError(Exception):
     ) -> None: ...
 
     def __init__(self, what: object = "", *parts: Any) -> None:
+        message = explain(what, *parts) if parts else what
         # One argument for the base class: pickle makes the error again from it.
-        super().__init__(explain(what, *parts) if parts else what)
+        super().__init__(bounded(message) if isinstance(message, str) else message)
 
 
 class ConfigError(TfdistillError, ValueError):
@@ -113,6 +117,29 @@ def explain(what: object, expected: object, received: object, remedy: object = "
     """
     message = f"{what}: expected {expected}, received {received}."
     return f"{message} {remedy}" if remedy else message
+
+
+def bounded(message: str) -> str:
+    """Shortens a message that quotes megabytes of a file, so that a person can read it.
+
+    Args:
+      message: Any text.
+
+    Returns:
+      The text with at most `MAX_LINES` lines, and of a line longer than `MAX_LINE` characters the
+      beginning and the end, which holds the remedy.
+    """
+    lines = message.split("\n", MAX_LINES)
+    if len(lines) > MAX_LINES:
+        lines[-1] = f"... and {lines[-1].count(chr(10)) + 1} more lines."
+    return "\n".join(map(_shortened, lines))
+
+
+def _shortened(line: str) -> str:
+    if len(line) <= MAX_LINE:
+        return line
+    head, tail = MAX_LINE * 3 // 5, MAX_LINE // 3
+    return f"{line[:head]} [... {len(line) - head - tail} characters ...] {line[-tail:]}"
 
 
 _OS_REMEDIES = {

@@ -12,6 +12,7 @@ from tfdistill import errors, files, safe_paths
 from tfdistill.files import Path
 
 LOCK = ".lock"
+VARIABLE = "TFDISTILL_NO_LOCK"  # what --no-lock sets: for file systems without locks
 
 
 def check_unlocked(folder: Path) -> None:
@@ -19,6 +20,7 @@ def check_unlocked(folder: Path) -> None:
 
     Raises:
       OutputExistsError: If one does.
+      EnvironmentFault: If the file system has no locks.
     """
     with open(pathlib.Path(folder) / LOCK, encoding="utf-8") as lock:
         _lock(lock.fileno(), folder)
@@ -37,6 +39,7 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
     Raises:
       ConfigError: If it is an address.
       OutputExistsError: If another process holds the lock, or a link in the folder leads out of it.
+      EnvironmentFault: If the file system has no locks.
     """
     path = files.check_local(folder)
     path.mkdir(parents=True, exist_ok=True)
@@ -66,6 +69,7 @@ def output_lock(path: Path) -> Iterator[None]:
 
     Raises:
       OutputExistsError: If another process holds the lock.
+      EnvironmentFault: If the file system has no locks.
     """
     target = pathlib.Path(path).absolute()
     name = target.with_name(f".{target.name}.lock")
@@ -75,7 +79,7 @@ def output_lock(path: Path) -> Iterator[None]:
         target.parent.mkdir(parents=True, exist_ok=True)
         files.sweep_once(target.parent)
         lock = _open_lock(name, path)
-    except errors.OutputExistsError:
+    except errors.TfdistillError:
         raise
     except OSError:
         pass  # who writes there reports it
@@ -105,6 +109,8 @@ def _open_lock(name: pathlib.Path, what: Path) -> int:
 
 
 def _lock(descriptor: int, what: Path) -> None:
+    if os.environ.get(VARIABLE):
+        return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -113,4 +119,11 @@ def _lock(descriptor: int, what: Path) -> None:
             "no other process in it",
             "one that is still running",
             "Wait for it, or choose another --out.",
+        ) from error
+    except OSError as error:
+        raise errors.EnvironmentFault(
+            f"{what}",
+            "a file system with locks, which keep two commands out of one folder",
+            (error.strerror or str(error)).lower(),
+            "Choose a folder on another disk, or give --no-lock and start no second command there.",
         ) from error

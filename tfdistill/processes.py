@@ -44,3 +44,35 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent is not None and os.getppid() != int(parent):
         os._exit(1)
+
+
+def continue_in_child(what: str, grace_s: int = 10) -> None:
+    """Continues in a child; this process passes signals on, and ends with the child's exit code.
+
+    For a program that may wait in native code which holds Python's lock: it would hear neither
+    SIGINT nor SIGTERM. What has not ended `grace_s` seconds after either is killed, exit code 130.
+    Called before threads are started.
+    """
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)  # Ctrl-C reaches this process once, from its parent
+        os.environ[_PARENT] = str(parent)
+        end_with_parent()
+        return
+    interrupted = False
+
+    def pass_on(number: int, _: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        os.kill(child, number)
+        signal.alarm(grace_s)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, pass_on)
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if interrupted and code == -signal.SIGKILL:
+        os.write(2, f"{what}: interrupted while TensorFlow waited for other workers.\n".encode())
+        os._exit(130)
+    os._exit(code if code >= 0 else 128 - code)

@@ -134,8 +134,8 @@ def read_json(
       The value.
 
     Raises:
-      TfdistillError: `error`, if the file cannot be read, is no JSON in UTF-8, or is nested deeper
-        than `MAX_DEPTH` or holds an integer of more than `MAX_DIGITS` digits.
+      TfdistillError: `error`, if the file cannot be read, is no JSON in UTF-8, is nested deeper
+        than `MAX_DEPTH`, holds an integer of more than `MAX_DIGITS` digits or a key twice.
     """
     content = _read_bytes(path, error, f"{path}")
     return parse_json(content, f"{path}", error=error, expected=expected, remedy=remedy)
@@ -165,7 +165,9 @@ def parse_json(
 ) -> Any:
     """Parses JSON as `read_json` does; messages call it `what`."""
     try:
-        value = json.loads(content, parse_int=_bounded_integer)
+        value = json.loads(
+            content, parse_int=_bounded_integer, object_pairs_hook=_object_of_distinct_keys
+        )
         escaped = b"\\ud" if isinstance(content, bytes) else "\\ud"
         if escaped in content.lower():  # type: ignore[operator]
             json.dumps(value, ensure_ascii=False).encode()  # halves of characters fail here
@@ -247,6 +249,15 @@ def _bounded_integer(digits: str) -> int:
     if len(digits.lstrip("-")) > MAX_DIGITS and digits != _NO_LIMIT:
         raise ValueError(f"an integer of {len(digits)} digits")
     return int(digits)
+
+
+def _object_of_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuses a key that occurs twice: JSON's readers differ in which value they take."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} twice")
+    return value
 
 
 def _check_depth(value: Any, max_nodes: int | None = None) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import os
 import re
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import sys
 
 import pytest
 
-from tfdistill import cli, config, models
+from tfdistill import cli, config, locks, models
 from tfdistill.commands import base, options
 
 
@@ -130,6 +131,37 @@ def test_quiet_prints_the_result_and_errors_only(monkeypatch, capsys):
     for arguments, progress in ((["-q", "x"], ""), (["x", "--quiet"], ""), (["x"], "progress\n")):
         assert cli.main(arguments) == 2
         assert capsys.readouterr() == ("result\n", f"{progress}tfdistill x: wrong\n")
+
+
+@pytest.mark.parametrize(
+    ("closed", "code", "printed", "message"),
+    [
+        (">&-", 1, False, "standard output: expected an open stream, received a closed one"),
+        (">&- 2>&-", 1, False, ""),
+        ("2>&-", 0, True, ""),
+        ("<&-", 0, True, ""),
+        ("<&- 2>&-", 0, True, ""),
+    ],
+)
+def test_streams_that_the_shell_closed_are_named_or_empty(closed, code, printed, message):
+    command = f'"$0" -m tfdistill presets ls {closed}'
+    done = subprocess.run(["sh", "-c", command, sys.executable], capture_output=True, text=True)
+    assert (done.returncode, bool(done.stdout)) == (code, printed)
+    assert message in done.stderr and bool(done.stderr) == bool(message)
+
+
+def test_without_locks_is_an_option_of_every_command(monkeypatch):
+    monkeypatch.setenv(locks.VARIABLE, "")
+    read = []
+    command = base.Command(
+        name="x",
+        summary="x",
+        examples=(),
+        execute=lambda _: read.append(os.environ[locks.VARIABLE]),
+    )
+    monkeypatch.setattr(cli, "commands", lambda verb: [command])
+    assert cli.main(["x"]) == cli.main(["x", "--no-lock"]) == 0
+    assert read == ["", "1"]
 
 
 def test_verbose_prints_where_an_error_arose(capsys):

@@ -12,7 +12,7 @@ import pytest
 
 from tfdistill import cli, errors
 from tfdistill.data import columns
-from tfdistill.tasks import tables
+from tfdistill.tasks import table_files, tables
 
 TEXTS = [f'the {a} is {b}, he said "{n}"' for n in range(20) for a in ("box", "cable", "lamp")
          for b in ("good", "bad")]  # fmt: skip
@@ -198,6 +198,28 @@ def test_a_sheet_of_excel_is_read_or_its_package_is_named(tmp_path):
     assert tables.read_table(numbers, ["n"]).columns["n"] == ["1", "2.5"]
     with pytest.raises(errors.DataError, match="expected one sheet, received 2 of them"):
         read(two)
+
+
+def test_small_files_that_unpack_to_huge_tables_are_refused(tmp_path, monkeypatch):
+    lines = [json.dumps({"text": "a", "label": "b", f"extra {n}": 1}) for n in range(8_000)]
+    (tmp_path / "keys.jsonl").write_text("\n".join(lines))
+    with pytest.raises(errors.DataError, match="24000 values in a table of 64016000 cells"):
+        tables.read_table(tmp_path / "keys.jsonl", ["text"])
+
+    column = pyarrow.array(["a"] * 20_000).dictionary_encode()
+    pyarrow.parquet.write_table(pyarrow.table({"text": column}), tmp_path / "rows.parquet")
+    monkeypatch.setattr(table_files, "MAX_CELLS", 19_999)
+    with pytest.raises(errors.DataError, match="20000 rows of 1 columns"):
+        tables.read_table(tmp_path / "rows.parquet", ["text"])
+
+    if importlib.util.find_spec("openpyxl") is None:
+        return
+    far = [[("text", "label"), ("a", "b"), *[("", "")] * 200, ("",) * 16_000 + ("far",)] * 70]
+    with pytest.raises(errors.DataError, match="Remove cells far from the table"):
+        tables.read_table(write_sheet(tmp_path / "far.xlsx", far), ["text"])
+    monkeypatch.setattr(table_files, "MAX_UNPACKED", 100)
+    with pytest.raises(errors.DataError, match="bytes in an archive of"):
+        tables.read_table(write_sheet(tmp_path / "bomb.xlsx", [ROWS]), ["text"])
 
 
 ENCODINGS = {

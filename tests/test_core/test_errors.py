@@ -52,6 +52,17 @@ def test_an_error_of_several_parts_explains_them_and_survives_pickling(kind):
     assert str(kind("as it is")) == "as it is"
 
 
+def test_a_message_that_quotes_megabytes_keeps_its_beginning_and_its_remedy():
+    text = str(errors.DataError("cell", "a label", repr("x" * 2_600_000), "Leave it out."))
+    assert len(text) < errors.MAX_LINE
+    assert text.startswith("cell: expected a label, received 'xxx")
+    assert text.endswith("xxx'. Leave it out.")
+    lines = str(errors.DataError("\n".join(f"row {number}" for number in range(5_000)))).split("\n")
+    assert lines[errors.MAX_LINES - 1 :] == ["row 199", "... and 4800 more lines."]
+    whole = "\n".join(["a" * errors.MAX_LINE] * errors.MAX_LINES)
+    assert str(errors.DataError(whole)) == whole
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [

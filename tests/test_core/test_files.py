@@ -390,6 +390,24 @@ def test_a_folder_has_one_process_at_a_time_and_is_free_again_afterwards(tmp_pat
         assert place.is_dir()
 
 
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+@pytest.mark.parametrize("lock", [locks.output_lock, locks.exclusive_lock])
+def test_a_file_system_without_locks_is_named_and_can_be_written(
+    tmp_path, monkeypatch, lock, number
+):
+    def flock(descriptor, operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(errors.EnvironmentFault) as caught, lock(tmp_path / "out"):
+        pass
+    assert str(caught.value).startswith(f"{tmp_path / 'out'}: expected a file system with locks")
+    assert "--no-lock" in str(caught.value)
+    monkeypatch.setenv(locks.VARIABLE, "1")
+    with lock(tmp_path / "out"):
+        pass
+
+
 def test_a_failure_that_left_nothing_leaves_no_folder(tmp_path):
     for name in ("empty", "begun"):
         with pytest.raises(KeyboardInterrupt), locks.exclusive_lock(tmp_path / name):

@@ -20,6 +20,8 @@ def deep(levels, open_="[", close="]"):
         (b'{"a": "\xe9"}', "can't decode byte 0xe9"),
         ("{", "a fault: "),
         ("", "a fault: "),
+        ('{"a": {"b": 1, "c": 2, "b": 1}}', "the key 'b' twice"),
+        ('[{"": 1, "": 1}]', "the key '' twice"),
     ],
 )
 def test_faulty_json_is_one_error_that_names_the_file(tmp_path, content, reason):

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 
@@ -55,6 +56,51 @@ def test_two_workers_train_as_two_devices_do(tmp_path):
     assert len(list((shared / "checkpoints" / "last").glob("*.index"))) == 1
     assert len(list((shared / "tensorboard").rglob("events*"))) == 3  # fits of the chief
     assert not list(private.glob("tfdistill-worker*/*/history.csv"))
+
+
+WAITING = """
+import signal, sys
+from tfdistill import processes
+processes.continue_in_child("program", grace_s=3)
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+from tfdistill.training import strategies
+strategies.choose()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_worker_that_waits_for_others_ends_on_signals(number):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    workers = [f"127.0.0.1:{port}", "127.0.0.1:1"]
+    task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 0}}
+    worker = subprocess.Popen(
+        [sys.executable, "-c", WAITING],
+        env={**os.environ, "TF_CONFIG": json.dumps(task), "PYTHONPATH": str(HERE.parents[1])},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert any("Waiting for 1/2 tasks" in line for line in worker.stderr)
+        worker.send_signal(number)
+        _, message = worker.communicate(timeout=30)
+    finally:
+        worker.kill()
+    assert worker.returncode == 130
+    assert "program: interrupted while TensorFlow waited for other workers." in message
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["presets", "ls"], 0), (["presetz"], 2)])
+def test_a_worker_ends_with_the_code_of_its_command(arguments, code):
+    done = subprocess.run(
+        [sys.executable, "-m", "tfdistill", *arguments],
+        env={**os.environ, "TF_CONFIG": json.dumps(CLUSTER)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == code and bool(done.stdout) == (code == 0)
 
 
 CLUSTER = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}

@@ -54,6 +54,12 @@ class Parser(argparse.ArgumentParser):
         formatter = argparse.RawDescriptionHelpFormatter
         super().__init__(allow_abbrev=False, formatter_class=formatter, **options)
         self.set_defaults(parser=self)
+        self.add_argument(
+            "--no-lock",
+            action="store_true",
+            default=argparse.SUPPRESS,
+            help="write where the file system has no locks; start no second command there",
+        )
         talk = self.add_mutually_exclusive_group()
         for short, name, text in (
             ("-q", "--quiet", "print results and errors only"),

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from tfdistill import errors
+
 # C0 without line feed and tab, DEL, C1, and what reorders text or breaks lines in Unicode.
 _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _ALL = re.compile(f"[{_CONTROL}]")
@@ -94,7 +96,8 @@ class _Messages(logging.Handler):
         ours = record.name.partition(".")[0] in _PACKAGES
         if ours or self._verbose or record.levelno >= logging.ERROR:
             mark = "WARNING: " if ours and record.levelno == logging.WARNING else ""
-            print(f"{mark}{record.getMessage()}", file=sys.stderr, flush=True)
+            text = errors.bounded(record.getMessage())
+            print(f"{mark}{text}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
