@@ -1,5 +1,6 @@
 """Wrong paths, columns, presets, stages and tasks: found before TensorFlow, named as typed."""
 
+import argparse
 import json
 import subprocess
 import sys
@@ -7,7 +8,16 @@ import sys
 import pytest
 
 from tfdistill import cli, config, work_folder
-from tfdistill.commands import base, compression, models, options, quickstart
+from tfdistill.commands import (
+    augment,
+    base,
+    compression,
+    models,
+    options,
+    pretraining,
+    quickstart,
+    search,
+)
 
 FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's files
     ("finetune bert --task sst2 --data-dir {}/none --out o", 2,
@@ -135,20 +145,44 @@ def test_a_message_is_followed_by_the_options_that_set_its_keys(text, told):
     assert parser.options_of(text, ["stages.labels.epochs"]) == told
 
 
-@pytest.mark.parametrize("name", ["finetune", "distill", "compress", "quickstart"])
+RECIPE_VERBS = ["finetune", "distill", "compress", "quickstart", "pretrain", "augment"]
+# No key of a recipe: outputs, how and where the command works, and what it computes first.
+OF_THE_COMMAND = {
+    *("help", "quiet", "verbose", "out", "resume", "overwrite", "dry_run", "json", "gpus", "set"),
+    *("pipeline", "finetune", "workers", "on_invalid", "cased", "new_head", "shape"),
+    *("stop_words", "originals", "token_budget", "precision", "latency_ms", "size_mb", "count"),
+    *("device", "serial", "binary", "binary_sha256", "delegates", "affinity", "cool_down"),
+    "quick",
+}
+
+
+@pytest.mark.parametrize("name", RECIPE_VERBS)
 def test_an_option_of_a_recipe_sets_a_key_of_the_schema(name):
-    (command,) = (c for c in (*models.COMMANDS, *compression.COMMANDS, *quickstart.COMMANDS)
-                  if c.name == name)  # fmt: skip
+    modules = (models, compression, quickstart, pretraining, search)
+    commands = [*(c for module in modules for c in module.COMMANDS), *augment.DATA_ACTIONS]
+    (command,) = (c for c in commands if c.name == name)
     parser = base.Parser()
     command.arguments(parser)
-    keys = [action.key for action in parser._actions if hasattr(action, "key")]
+    keys = {action.dest: action.key for action in parser._actions if hasattr(action, "key")}
     assert len(keys) >= 6
-    for key in keys:
+    assert {action.dest for action in parser._actions} - keys.keys() <= OF_THE_COMMAND
+    assert parser.get_default("keys") == keys
+    for key in keys.values():
         section, _, field = key.rpartition(".")
         classes = [s for s, place in options.PLACES.items() if place == section]
         stages = config.STAGES.values() if section.startswith("stages.") else ()
-        own = [config.FineTuneConfig] if section == "teacher.finetune" else [*classes, *stages]
-        assert any(field in c.model_fields for c in own or [config.Recipe]), key
+        tuning = [config.FineTuneConfig] if section == "teacher.finetune" else []
+        assert any(field in c.model_fields for c in [*tuning, *classes, *stages]), key
+
+
+def test_options_below_a_place_are_the_fields_of_its_section_that_were_given():
+    parser = argparse.ArgumentParser()
+    options.add_field(parser, config.DataConfig, "max_length", None)
+    options.add_field(parser, config.DataConfig, "dir")
+    options.add_field(parser, config.AugmentConfig, "copies")
+    args = parser.parse_args(["--data-dir", "glue"])
+    assert options.section_of(args, "data") == {"dir": "glue"}
+    assert options.section_of(args, "data.augment") == {"copies": 20}
 
 
 def test_a_new_stage_can_still_be_made_with_set():

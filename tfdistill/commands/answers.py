@@ -43,10 +43,8 @@ def _execute(args: argparse.Namespace) -> None:
     plan.existing(args.model, "model")
     if args.pipeline is not None:
         parallel.check_pipeline(args.pipeline, args.out, args.model)
-    splits, unlabelled = options.names(args.split), args.unlabelled or ()
-    settings = plan.check_data(
-        options.data_of(args, args.model, unlabelled=unlabelled), splits, may_hide_labels=True
-    )
+    splits = options.names(args.split)
+    settings = plan.check_data(options.data_of(args, args.model), splits, may_hide_labels=True)
     from tfdistill.run import answering
 
     count = answering.answer(args.model, settings, splits, args.out, pipeline=args.pipeline)

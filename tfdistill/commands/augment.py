@@ -34,7 +34,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         default="keep",
         help="what to do with the original sentences (default: %(default)s)",
     )
-    options.add_seed(group, "the choice of words")
+    text = f"seed of the choice of words (default: {options.SEED})"
+    options.add_field(group, section, "seed", options.SEED, help=text)
     group.add_argument(
         "--token-budget",
         type=int,

@@ -6,10 +6,9 @@ import argparse
 import dataclasses
 import fnmatch
 import json
-import re
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from tfdistill import errors
@@ -92,10 +91,9 @@ class Parser(argparse.ArgumentParser):
 
         A name alone is one of the section data, which is read without a recipe, too.
         """
-        named = re.findall(r"(?:^(?:  - )?|--set )([\w.-]+)(?=[:,=])", text, re.M)
         return [
             f"{'/'.join(action.option_strings) or action.metavar or action.dest} sets {key}."
-            for key in dict.fromkeys(named)
+            for key in dict.fromkeys(_keys_in(text))
             if key not in typed
             for action in self._actions
             if f"--{key.replace('_', '-')}" not in action.option_strings  # the same word
@@ -107,6 +105,14 @@ class Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             hint = errors.nearest(value, map(str, action.choices))
             raise argparse.ArgumentError(action, f"unknown: {value!r}. {hint}")
+
+
+def _keys_in(text: str) -> Iterator[str]:
+    """What a message may call keys: the subject of each line, and what it tells to set."""
+    for line in text.splitlines():
+        yield line.removeprefix("  - ").partition(":")[0].partition(",")[0]
+        for part in line.split("--set ")[1:]:
+            yield part.partition("=")[0].partition(":")[0]
 
 
 def add_commands(parser: Parser, commands: Iterable[Command], *, prefix: str = "") -> None:

@@ -172,7 +172,7 @@ def _rows(models: Sequence[pathlib.Path], args: argparse.Namespace) -> LabelledR
         return None
     from tfdistill.run import labelled
 
-    return labelled.labelled_rows(models, {**options.task_of(args), "dev_limit": args.limit})
+    return labelled.labelled_rows(models, options.section_of(args, "data"))
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -202,7 +202,7 @@ def _check_options(args: argparse.Namespace) -> None:
     for path in args.adopt or ():
         plan.existing(path, "--adopt")
     if args.task is not None:
-        plan.check_data(options.task_of(args), ["dev"])
+        plan.check_data(options.section_of(args, "data"), ["dev"])
 
 
 def _measuring_options(args: argparse.Namespace) -> list[str]:

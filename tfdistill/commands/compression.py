@@ -7,27 +7,31 @@ import argparse
 from tfdistill import config
 from tfdistill.commands import base, models, options, plan
 
-_OPTIONS = {"prune": ("sparsity",), "cluster": ("clusters",), "quantize": ()}
-
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     text = "a run folder, or a fine-tuned Hugging Face folder or id"
     options.add_field(parser, config.StudentConfig, "initialise", None, flag="student", help=text)
-    parser.add_argument(
-        "--methods",
-        default="quantize",
+    options.add_field(
+        parser,
+        config.CompressConfig,
+        "method",
+        "quantize",
+        flag="--methods",
         metavar="NAME,...",
         help="of prune, cluster, quantize, in this order; each keeps the result of the one before "
-        "(default: %(default)s)",
+        "(default: quantize)",
     )
     options.add_teacher(
         parser,
         "a run folder or fine-tuned model to learn from (default: the student as it is)",
     )
-    parser.add_argument(
-        "--objective",
+    options.add_field(
+        parser,
+        config.StageConfig,
+        "kind",
+        "prediction",
+        flag="--objective",
         choices=("prediction", "intermediate", "labels"),
-        default="prediction",
         help="what the training minimizes, a kind of stage (default: %(default)s)",
     )
     options.add_field(parser, config.PruneConfig, "sparsity")
@@ -47,24 +51,18 @@ def recipe_of(args: argparse.Namespace) -> config.Recipe:
     Raises:
       ConfigError: If an option is not valid; with every fault.
     """
-    names = options.chosen_from(args.methods, "--methods", list(_OPTIONS))
+    step = options.section_of(args, "stages.*")
+    compress = options.section_of(args, "stages.*.compress")
+    names = options.chosen_from(compress.pop("method"), "--methods", list(config.METHODS))
     plan.existing(args.student, "student")
     student = config.model_folder(args.student)
     teacher = student if args.teacher is None else config.model_folder(args.teacher)
     itself = args.teacher is None
-    own = itself and args.objective != "labels"
-    stages = {
-        name: {
-            "kind": args.objective,
-            **models.step_of(args),
-            "compress": {
-                "method": name,
-                "teacher": "student" if own else "teacher",
-                **{option: getattr(args, option) for option in _OPTIONS[name]},
-            },
-        }
-        for name in names
-    }
+    teaches = "student" if itself and step["kind"] != "labels" else "teacher"
+    stages = {name: {**step, "compress": {"method": name, "teacher": teaches}} for name in names}
+    for name, stage in stages.items():
+        read = compress.keys() & config.METHODS[name].model_fields.keys()
+        stage["compress"] |= {option: compress[option] for option in read}
     return models.recipe_of(
         args,
         data=options.data_of(args, run=args.student),

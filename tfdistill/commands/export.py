@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import errors, files, locks, work_folder
+from tfdistill import config, errors, files, locks, work_folder
 from tfdistill.commands import base, export_job, export_targets, options, plan
 from tfdistill.commands.export_job import Job
 
@@ -31,7 +31,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", help="name in the manifest (default: the name of MODEL)")
     options.add_lengths(parser, "32,64,128, up to the run's max_length")
-    parser.add_argument("--softmax", action="store_true", help="probabilities instead of logits")
+    text = "probabilities instead of logits"
+    options.add_field(parser, config.ExportConfig, "softmax", help=text)
     parser.add_argument(
         "--metadata",
         action=argparse.BooleanOptionalAction,

@@ -20,7 +20,6 @@ _JOINT = config.JointStage.model_fields  # what a student gets by default, a tea
 _MIN_STEPS, _PATIENCE = _JOINT["min_steps"].default, _JOINT["patience"].default
 RATE = config.FineTuneConfig.model_fields["learning_rate"].default
 _LAYER_MAPS = ("uniform", "top", "bottom", "skip", "last")
-_STAGE_OPTIONS = ("temperature", "layer_map", "min_steps")
 # The stage that --corpus puts in front: one pass, at the rate of a student that starts pruned.
 _GENERAL = {"kind": "general", "epochs": 1, "batch_size": 32, "learning_rate": rates.GENERAL}
 
@@ -57,16 +56,15 @@ def _finetune_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _finetune(args: argparse.Namespace) -> None:
-    floor = {"min_steps": args.min_steps, "patience": _PATIENCE}
     recipe = recipe_of(
         args,
         teacher={
             "source": args.model,
-            "finetune": {**step_of(args), **floor},
+            "finetune": {**options.section_of(args, "teacher.finetune"), "patience": _PATIENCE},
             "export": False,
         },
         stages={"labels": {"kind": "labels"}},
-        data=options.data_of(args, vocab=args.vocab, class_weights=args.class_weights),
+        data=options.data_of(args),
     )
     train(recipe, args, "finetune", devices=args.gpus)
 
@@ -94,7 +92,6 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         config.AnswersConfig,
         "files",
         flag="--answers",
-        dest="answers",
         help=f"instead of a model, {described}; several are an ensemble (see `tfdistill answers`)",
     )
     options.add_field(
@@ -102,7 +99,6 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         config.StudentConfig,
         "preset",
         flag="--student",
-        dest="student",
         required=True,
         metavar="STUDENT",
         help="a preset, such as tinybert_4l_312d (see `tfdistill presets ls`), a part of the "
@@ -112,8 +108,11 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         "whose shape and weights are taken",
     )
     options.add_field(parser, config.StudentConfig, "hidden_act")
-    parser.add_argument(
-        "--stages",
+    options.add_field(
+        parser,
+        config.StageConfig,
+        "kind",
+        flag="--stages",
         metavar="KIND,...",
         help=f"in order, of {', '.join(STAGES)} (default: joint; with --kind embedding that one); "
         "labels alone trains the student without a teacher",
@@ -159,48 +158,36 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _distill(args: argparse.Namespace) -> None:
     usual = "embedding" if args.kind and tasks.KINDS[args.kind].vectors else "joint"
-    names = options.chosen_from(args.stages or usual, "--stages", STAGES)
+    step = options.section_of(args, "stages.*")
+    names = options.chosen_from(step.pop("kind", usual), "--stages", STAGES)
     if args.teacher is not None:
         plan.existing(args.teacher, "--teacher")
-    step = {field: value for field, value in step_of(args).items() if value is not None}
-    stages: dict[str, dict[str, Any]] = {name: {"kind": name, **step} for name in names}
+    stages: dict[str, dict[str, Any]] = {name: {"kind": name} for name in names}
     # An option goes to the stages that read it; where none does, all are told and refuse it.
-    values = {option: getattr(args, option) for option in _STAGE_OPTIONS}
-    for option, value in values.items():
+    for option, value in step.items():
         readers = [name for name in names if option in config.STAGES[name].model_fields]
-        for name in (readers or names) if value is not None else ():
+        for name in readers or names:
             stages[name][option] = value
-    if args.corpus:
-        stages = {"general": {**_GENERAL, "corpus": args.corpus}, **stages}
-    teacher: dict[str, Any] = {"answers": args.answers and {"files": args.answers}}
+    general_stage = options.section_of(args, "stages.general")
+    if general_stage:
+        stages = {"general": {**_GENERAL, **general_stage}, **stages}
+    teacher: dict[str, Any] = {"answers": options.section_of(args, "teacher.answers") or None}
     if args.teacher is not None:
         source, general = config.model_folder(args.teacher), general_of(args.teacher)
         teacher = {"source": source, "general": general}
-    student = args.student
-    if config.is_checkpoint(student):
-        plan.existing(student, "--student")
-        student = config.model_folder(student)
+    student = options.section_of(args, "student")
+    if config.is_checkpoint(args.student):
+        plan.existing(args.student, "--student")
+        student["preset"] = config.model_folder(args.student)
     recipe = recipe_of(
         args,
         teacher={**teacher, "export": False, "allow_weak": args.allow_weak},
-        student={
-            "preset": student,
-            "hidden_act": args.hidden_act,
-            "initialise": "auto",
-            "allow_weak": args.allow_weak,
-        },
+        student=student,
         stages=stages,
         variants={"student": {"stages": list(stages)}},
-        baselines=args.baselines,
-        data=options.data_of(
-            args,
-            run=args.teacher,
-            unlabelled=args.unlabelled or (),
-            vocab=args.vocab,
-            class_weights=args.class_weights,
-        ),
+        data=options.data_of(args, run=args.teacher),
     )
-    if args.corpus:
+    if general_stage:
         recipe = _comparable(recipe)
     train(recipe, args, "distill", devices=args.gpus)
 
@@ -220,17 +207,13 @@ def _comparable(recipe: config.Recipe) -> config.Recipe:
     return config.Recipe.model_validate(values)
 
 
-def step_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The fields of a stage that `options.add_training`'s options set."""
-    return {field: getattr(args, field) for field in options.TRAINING}
-
-
 def recipe_of(args: argparse.Namespace, **sections: Any) -> config.Recipe:
     """The recipe that options describe, with what --set changes."""
     values = {
         "name": "command",
         "student": {"preset": "tinybert_4l_312d", "initialise": "teacher"},
         "variants": {"student": {"stages": ["labels"]}},
+        **options.section_of(args, ""),
         "seeds": [args.seed],
         **sections,
     }
@@ -292,9 +275,7 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _evaluate(args: argparse.Namespace) -> None:
     plan.existing(args.model, "model")
-    settings = plan.check_data(
-        options.data_of(args, args.model, dev_limit=args.limit), [args.split]
-    )
+    settings = plan.check_data(options.data_of(args, args.model), [args.split])
     from tfdistill.data import batches, from_config
     from tfdistill.run import inputs
 

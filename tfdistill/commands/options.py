@@ -21,15 +21,21 @@ _METAVARS = {
     **{"text_column": "NAME", "pair_column": "NAME", "label_column": "NAME", "task": "NAME"},
 }
 PLACES: dict[type[pydantic.BaseModel], str] = {
+    config.Recipe: "",
     config.DataConfig: "data",
     config.AugmentConfig: "data.augment",
     config.TeacherConfig: "teacher",
+    config.PretrainConfig: "teacher.pretrain",
+    config.TeacherPretrainConfig: "teacher.pretrain",
     config.AnswersConfig: "teacher.answers",
     config.StudentConfig: "student",
     config.FineTuneConfig: "stages.*",
+    config.StageConfig: "stages.*",
     config.JointStage: "stages.*",
+    config.CompressConfig: "stages.*.compress",
     config.PruneConfig: "stages.*.compress",
     config.ClusterConfig: "stages.*.compress",
+    config.ExportConfig: "export",
     config.BenchmarkConfig: "benchmark",
 }
 """Section -> where it is in the recipe that a command makes."""
@@ -85,21 +91,28 @@ def add_field(
     if kind is not bool and default is not None:
         text = f"{text} (default: {_listed(default)})"
     name = flag or flag_of(field)
-    dest = field if flag and flag.startswith("-") else None
-    chosen |= {"help": text, "dest": dest, **options}
+    chosen |= {"help": text, **options}
     chosen = {option: value for option, value in chosen.items() if value is not None}
     if not name.startswith("-") or ("choices" in options and "metavar" not in options):
         chosen.pop("metavar", None)
     action = group.add_argument(name, **chosen)
-    key = f"{PLACES.get(section, '') if place is None else place}.{field}".lstrip(".")
+    key = f"{PLACES[section] if place is None else place}.{field}".lstrip(".")
     vars(action)["key"] = key
+    group.set_defaults(keys={**(group.get_default("keys") or {}), action.dest: key})
     return action
+
+
+def section_of(args: argparse.Namespace, place: str) -> dict[str, Any]:
+    """The fields of the section in a place of the recipe, as far as options set them."""
+    placed = ((dest, *key.rpartition(".")) for dest, key in args.keys.items())
+    values = {field: getattr(args, dest) for dest, where, _, field in placed if where == place}
+    return {field: value for field, value in values.items() if value is not None}
 
 
 def add_teacher(group: argparse._ActionsContainer, text: str, *, required: bool = False) -> None:
     """Adds --teacher with a help text of the command's own."""
     section, more = config.TeacherConfig, {"required": True} if required else {}
-    options = {"dest": "teacher", "metavar": "MODEL", "help": text, **more}
+    options = {"metavar": "MODEL", "help": text, **more}
     add_field(group, section, "source", None, flag="--teacher", **options)
 
 
@@ -181,7 +194,7 @@ def add_set(parser: argparse._ActionsContainer, of: str, example: str) -> None:
 
 def add_allow_weak(parser: argparse._ActionsContainer, what: str) -> None:
     """Adds --allow-weak."""
-    parser.add_argument("--allow-weak", action="store_true", help=f"accept {what}")
+    add_field(parser, config.StudentConfig, "allow_weak", help=f"accept {what}")
 
 
 def add_dry_run(parser: argparse._ActionsContainer) -> None:
@@ -195,9 +208,9 @@ def add_seed(
     parser: argparse._ActionsContainer, of: str = "everything random", default: int | None = SEED
 ) -> None:
     """Adds --seed; with None for `default` a command sees whether it was given."""
-    parser.add_argument(
-        "--seed", type=int, default=default, metavar="N", help=f"seed of {of} (default: {SEED})"
-    )
+    options = {"type": int, "metavar": "N"}
+    text = f"seed of {of} (default: {SEED})"
+    add_field(parser, config.Recipe, "seeds", default, flag="--seed", help=text, **options)
 
 
 def add_gpus(parser: argparse._ActionsContainer) -> None:
@@ -231,9 +244,6 @@ def add_training(
     add_set(group, "the recipe that these options make", "teacher.allow_weak=true")
 
 
-TRAINING = ("epochs", "batch_size", "learning_rate")
-
-
 def add_data(
     parser: argparse.ArgumentParser,
     *,
@@ -253,7 +263,7 @@ def add_data(
     """
     group = parser.add_argument_group("data")
     if one_file:
-        add_field(group, config.DataConfig, "file", flag="--data", dest="data", metavar="FILE")
+        add_field(group, config.DataConfig, "file", flag="--data", metavar="FILE")
     add_task(group, required=required and not one_file)
     add_field(
         group, config.DataConfig, "doc_stride", None, help="tokens from one window of a long text "
@@ -276,64 +286,31 @@ def add_task(group: argparse._ActionsContainer, *, required: bool) -> None:
         add_field(group, config.DataConfig, field)
 
 
-def data_of(args: argparse.Namespace, run: str | None = None, **more: Any) -> dict[str, Any]:
-    """The data section that `add_data`'s options describe.
-
-    Args:
-      args: The options.
-      run: What may be a run or an export, whose `max_length` is the default.
-      **more: Further fields.
-    """
-    length = args.max_length
-    if length is None:
-        length = config.trained_length(run) or _DEFAULT_LENGTH
-    stride = max(length // 2, 1) if args.doc_stride is None else args.doc_stride
-    return {
-        **task_of(args),
-        **_one_file(args),
-        "doc_stride": stride,
-        "max_length": length,
-        "train_limit": getattr(args, "train_limit", None),
-        **more,
-    }
-
-
-def _one_file(args: argparse.Namespace) -> dict[str, Any]:
-    """What --data sets, where a command has it.
+def data_of(args: argparse.Namespace, run: str | None = None) -> dict[str, Any]:
+    """The data section that options describe; `max_length` is by default that of `run`.
 
     Raises:
-      ConfigError: If neither that nor a task is named.
+      ConfigError: If neither a task nor one labelled file is named.
     """
-    file = vars(args).get("data", "")
-    if file == "":
-        return {}
-    if file is None:
-        if args.task is None:
-            raise errors.ConfigError("--task", "a task, or one labelled file (--data)", "neither")
-        return {}
-    from tfdistill.data import labelled_file
+    values = section_of(args, "data")
+    length = values.setdefault("max_length", config.trained_length(run) or _DEFAULT_LENGTH)
+    values.setdefault("doc_stride", max(length // 2, 1))
+    if "file" in values:
+        from tfdistill.data import labelled_file
 
-    name = args.task or labelled_file.name_of(file)
-    return {"task": name, "file": file, "split_seed": args.seed}
-
-
-def task_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The part of a data section that `add_task`'s options describe."""
-    columns = {field: getattr(args, field) for field in _TASK_FIELDS}
-    return {"task": args.task, "dir": args.data_dir, **columns}
+        values.setdefault("task", labelled_file.name_of(values["file"]))
+        values["split_seed"] = args.seed
+    elif "task" not in values:
+        raise errors.ConfigError("--task", "a task, or one labelled file (--data)", "neither")
+    return values
 
 
 def add_lengths(
     group: argparse._ActionsContainer, shown: str, default: tuple[int, ...] | None = None
 ) -> argparse.Action:
     """Adds --lengths: tokens of the files' signatures."""
-    return group.add_argument(
-        "--lengths",
-        type=numbers,
-        default=default,
-        metavar="L,L,...",
-        help=f"tokens that the file takes, a signature each (default: {shown})",
-    )
+    text = f"tokens that the file takes, a signature each (default: {shown})"
+    return add_field(group, config.ExportConfig, "lengths", default, metavar="L,L,...", help=text)
 
 
 def add_runner(parser: argparse._ActionsContainer, what: str = "do it") -> None:

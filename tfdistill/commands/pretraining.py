@@ -23,13 +23,8 @@ _TRAINING = (
 
 def _add_reading(parser: argparse._ActionsContainer) -> None:
     """How text files become examples: the options that `data prepare` and `pretrain` share."""
-    parser.add_argument(
-        "--max-length",
-        type=int,
-        default=128,
-        metavar="TOKENS",
-        help="longest example in tokens (default: %(default)s)",
-    )
+    text = "longest example in tokens (default: 128)"
+    options.add_field(parser, config.TeacherPretrainConfig, "max_length", 128, help=text)
     parser.add_argument(
         "--workers", type=int, default=1, metavar="N", help="processes that tokenize (default: 1)"
     )
@@ -174,22 +169,21 @@ def _report(corpus: Any) -> None:
 
 
 def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "model", help="a preset for random weights, or a Hugging Face folder or id to continue"
-    )
-    parser.add_argument(
-        "--corpus",
-        nargs="+",
+    section = config.TeacherPretrainConfig
+    text = "a preset for random weights, or a Hugging Face folder or id to continue"
+    options.add_field(parser, config.TeacherConfig, "source", flag="model", help=text)
+    options.add_field(
+        parser,
+        section,
+        "corpus",
+        None,
         required=True,
         metavar="PATH",
         help="a folder of `tfdistill data prepare`, or text files; also at addresses",
     )
     source = parser.add_argument_group("model")
-    source.add_argument(
-        "--vocab",
-        metavar="FILE",
-        help="tokenizer.json or vocab.txt (default: that of the model, or of the corpus)",
-    )
+    text = "tokenizer.json or vocab.txt (default: that of the model, or of the corpus)"
+    options.add_field(source, config.DataConfig, "vocab", None, help=text)
     source.add_argument("--cased", action="store_true", help="keep capitals and accents")
     source.add_argument(
         "--new-head", action="store_true", help="add a masked-LM head that the folder lacks"
@@ -201,20 +195,18 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=NUMBER",
         help="change a number of the preset, such as num_layers=6; may be repeated",
     )
-    options.add_field(source, config.PretrainConfig, "next_sentence")
+    options.add_field(source, section, "next_sentence")
     text = parser.add_argument_group("text files")
     _add_reading(text)
     masking = parser.add_argument_group("masking")
     for field in _MASKING:
-        options.add_field(masking, config.PretrainConfig, field)
+        options.add_field(masking, section, field)
     group = parser.add_argument_group("training")
     length = group.add_mutually_exclusive_group()
     for field in _TRAINING:
         into = length if field in ("steps", "epochs") else group
-        options.add_field(into, config.PretrainConfig, field)
-    options.add_field(
-        group, config.PretrainConfig, "warmup", flag="--warmup-ratio", metavar="SHARE"
-    )
+        options.add_field(into, section, field)
+    options.add_field(group, section, "warmup", flag="--warmup-ratio", metavar="SHARE")
     options.add_seed(group)
     options.add_gpus(group)
     options.add_output(parser, resume=True, kind="pre-training")
@@ -227,9 +219,11 @@ def _pretrain(args: argparse.Namespace) -> None:
     _existing_files([*args.corpus, *filter(None, [args.vocab])])
     from tfdistill.training import pretrain_run
 
-    fields = config.PretrainConfig.model_fields.keys() & vars(args).keys()
-    values = {name: getattr(args, name) for name in fields}
-    settings = config.parse_section(config.PretrainConfig, values, source="command line")
+    values = options.section_of(args, "teacher.pretrain")
+    corpus, max_length = values.pop("corpus"), values.pop("max_length")
+    settings = config.parse_section(
+        config.PretrainConfig, values, source="command line", place="teacher.pretrain"
+    )
     source = pretrain_run.PretrainSource(
         args.model,
         vocab_file=args.vocab,
@@ -239,10 +233,10 @@ def _pretrain(args: argparse.Namespace) -> None:
     )
     metrics = pretrain_run.run_pretraining(
         source,
-        args.corpus,
+        corpus,
         args.out,
         settings,
-        max_length=args.max_length,
+        max_length=max_length,
         workers=args.workers,
         on_invalid=args.on_invalid,
         seed=args.seed,

@@ -7,7 +7,7 @@ import functools
 import sys
 from typing import Any
 
-from tfdistill import errors
+from tfdistill import config, errors
 from tfdistill.commands import base, options, plan
 
 _NUM_CALIBRATION = 200
@@ -29,7 +29,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--only", metavar="NAME,...", help="quantizations to try (default: all)")
     options.add_lengths(parser, "32,64,128; those of the run")
-    parser.add_argument("--softmax", action="store_true", help="probabilities instead of logits")
+    text = "probabilities instead of logits"
+    options.add_field(parser, config.ExportConfig, "softmax", help=text)
     parser.add_argument(
         "--measure",
         action=argparse.BooleanOptionalAction,

@@ -24,8 +24,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "the file, or a run folder",
         required=True,
     )
-    parser.add_argument(
-        "--data",
+    options.add_field(
+        parser,
+        config.DataConfig,
+        "file",
+        flag="--data",
         required=True,
         metavar="FILE",
         help="labelled texts: CSV, TSV, JSON Lines, Parquet or Excel, with the names of the "
@@ -43,7 +46,6 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         config.StudentConfig,
         "preset",
         flag="--student",
-        dest="student",
         metavar="PRESET",
         help="a preset, or a part of the teacher, such as pruned:layers=3,ffn=384 (default: a part "
         "about as fast as TinyBERT with 4 layers)",

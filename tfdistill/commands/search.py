@@ -165,8 +165,7 @@ def _check_options(args: argparse.Namespace) -> None:
 def _data(args: argparse.Namespace) -> dict[str, Any]:
     """What is known of the task: by options, else by the run that the teacher comes from."""
     saved = pathlib.Path(args.teacher) / "recipe.yaml"
-    values = {**options.task_of(args), "train_limit": args.train_limit}
-    data = {name: value for name, value in values.items() if value is not None}
+    data = options.section_of(args, "data")
     if args.task is None and args.data_dir is None and saved.is_file():
         of_run = config.load_recipe(str(saved)).data.model_dump(mode="json", exclude_defaults=True)
         data = {**of_run, **data}
