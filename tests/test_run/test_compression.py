@@ -72,7 +72,7 @@ def finished(recipe, tmp_path_factory):
 def test_a_run_prunes_clusters_quantizes_and_exports_int8_without_calibration(finished):
     card = manifest.read_manifest(finished / "export")
     assert card.quantization == "static_wi8_ai8"
-    opened = inputs.open_classifier(str(finished)).model
+    opened = inputs.open_source(str(finished)).model
     assert compress.is_quantize_aware(opened)
     plain = compress.strip(opened)
     assert min(compress.sparsity_of(plain).values()) >= 0.5
@@ -102,7 +102,7 @@ def test_a_quantization_aware_student_falls_back_to_its_float_weights(
     card = manifest.read_manifest(out / "export")
     assert card.quantization == "dynamic_wi8_afp32"
     assert "impossible" not in capsys.readouterr().err
-    trained = inputs.open_classifier(str(out))
+    trained = inputs.open_source(str(out))
     assert compress.is_quantize_aware(trained.model)  # what was trained is kept
     plain = dataclasses.replace(trained, model=compress.strip(trained.model))
     task, examples = from_config.labelled(recipe.data, "dev")
@@ -212,7 +212,7 @@ def test_the_command_compresses_a_finished_student_and_keeps_its_head(
         for line in capsys.readouterr().out.splitlines()
         if line.startswith("model: ")
     )
-    before = inputs.open_classifier(str(teacher)).model.get_layer("classifier").get_weights()
-    after = inputs.open_classifier(str(place.parent)).model
+    before = inputs.open_source(str(teacher)).model.get_layer("classifier").get_weights()
+    after = inputs.open_source(str(place.parent)).model
     np.testing.assert_allclose(after.get_layer("classifier").get_weights()[0], before[0], atol=1e-6)
     assert min(compress.sparsity_of(after).values()) == pytest.approx(0.5, abs=0.01)

@@ -36,7 +36,7 @@ def write_recipe(root, recipe):
 def test_a_fine_tuned_teacher_alone_is_what_its_folder_stands_for(save, tmp_path):
     save("teacher/model", "teacher")
     write_recipe(tmp_path, FINETUNED)
-    assert inputs.open_classifier(str(tmp_path)).labels == ("teacher", "other")
+    assert inputs.open_source(str(tmp_path)).labels == ("teacher", "other")
 
 
 @pytest.mark.parametrize("began", [True, False])
@@ -46,7 +46,7 @@ def test_a_teacher_never_stands_for_a_student_that_is_not_there_yet(save, tmp_pa
     if began:
         (tmp_path / "stages").mkdir()
     with pytest.raises(errors.WeightsError, match=r"received none yet\. Continue it with --resume"):
-        inputs.open_classifier(str(tmp_path))
+        inputs.open_source(str(tmp_path))
 
 
 def test_what_distill_leaves_is_opened_as_its_student(save, tmp_path, monkeypatch):
@@ -67,7 +67,7 @@ def test_what_distill_leaves_is_opened_as_its_student(save, tmp_path, monkeypatc
     record = run.distill(GIVEN, tmp_path)
 
     assert record.model_folder == "student/hf"
-    assert inputs.open_classifier(str(tmp_path)).labels == ("student", "other")
+    assert inputs.open_source(str(tmp_path)).labels == ("student", "other")
 
 
 @pytest.mark.parametrize("folder", ["../home", "link", "/etc"])

@@ -406,7 +406,7 @@ def test_a_static_student_starts_from_the_teachers_words(distilled, data_dir, tm
     record = run.distill(recipe, out)
     assert "no hidden states, since it has no layers" in capsys.readouterr().err
     assert record.metrics["accuracy"] > 0.5
-    opened = inputs.open_classifier(str(out))
+    opened = inputs.open_source(str(out))
     assert models.config_of(opened.model) == models.StaticConfig(
         embedding_size=24, dense_size=128, vocab_size=models.config_of(opened.model).vocab_size
     )

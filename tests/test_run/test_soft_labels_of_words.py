@@ -70,7 +70,7 @@ def test_a_tagger_of_a_file_is_that_of_the_numbers_in_memory_to_the_bit(
     path = written(tmp_path / "tags.jsonl", [dict(reversed(row.items())) for row in rows[::-1]])
     distiller, train = until_fit(recipe_of(folder, {"answers": [path]}), tmp_path / "run")
     assert isinstance(distiller.teacher, soft_labels.SoftLabels)
-    teacher = weights.load_token_classifier(folder / "teacher").model
+    teacher = weights.load_model(folder / "teacher", "token").model
     memory = training.predict_logits(teacher, Batches(train.encoded, shuffle=False))
     students = []
     start = distiller.student.get_weights()

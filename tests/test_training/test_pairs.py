@@ -1,4 +1,5 @@
 import dataclasses
+import shutil
 import types
 
 import numpy as np
@@ -106,6 +107,13 @@ def test_a_teacher_without_a_task_keeps_its_own_order_or_has_no_head(saved):
     encoder = tfdistill.load_teacher(folder)
     assert models.num_labels_of(encoder) is None
     assert models.config_of(encoder).num_layers == 1
+
+
+def test_the_folder_of_a_run_names_its_model(saved, tmp_path):
+    folder, logits = saved
+    shutil.copytree(folder, tmp_path / "student" / "hf")
+    teacher = tfdistill.load_teacher(str(tmp_path), num_labels=3)
+    np.testing.assert_allclose(teacher(FEATURES), logits, rtol=1e-5, atol=1e-6)
 
 
 def test_a_teacher_of_another_task_is_refused(saved):

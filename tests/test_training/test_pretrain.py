@@ -169,7 +169,7 @@ def test_a_finished_run_is_not_done_again_and_another_one_is_refused(run, whole)
 @pytest.mark.slow
 def test_a_checkpoint_without_a_head_is_continued_with_a_new_one(run, whole, tmp_path):
     out, _ = whole
-    first = weights.open_encoder(out / "model" / "hf")
+    first = weights.load_model(out / "model" / "hf", "none")
     weights.save_hf(first.model, tmp_path / "encoder", vocab_file=first.vocab_file)
     config = PretrainConfig(steps=1, batch_size=4, learning_rate=1e-9, warmup=0, held_out=0.1)
     options = {"name": str(tmp_path / "encoder"), "overrides": {}, "config": config}
@@ -178,7 +178,7 @@ def test_a_checkpoint_without_a_head_is_continued_with_a_new_one(run, whole, tmp
     corpus = [out / "corpus"]  # prepared before: taken as it is
     run(tmp_path / "out", new_head=True, corpus=corpus, **options)
     assert not (tmp_path / "out" / "corpus").exists()
-    second = weights.open_encoder(tmp_path / "out" / "model" / "hf")
+    second = weights.load_model(tmp_path / "out" / "model" / "hf", "none")
     before = {variable.name: variable.numpy() for variable in first.model.weights}
     after = {variable.name: variable.numpy() for variable in second.model.weights}
     assert {name for name in before if "pooler" not in name} == set(after)

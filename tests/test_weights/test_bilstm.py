@@ -55,7 +55,7 @@ def test_what_was_saved_answers_as_before(save, changes, as_before):
     config = CONFIG.replace(**changes)
     folder, expected = save(config, as_before=as_before)
 
-    opened = inputs.open_classifier(str(folder))
+    opened = inputs.open_source(str(folder))
 
     assert models.config_of(opened.model) == config
     assert (opened.labels, opened.lower_case) == (TASK.labels, True)
@@ -67,7 +67,7 @@ def test_what_was_saved_answers_as_before(save, changes, as_before):
 def test_a_static_student_that_was_saved_answers_as_before(save, changes):
     config = models.StaticConfig(embedding_size=4, vocab_size=120).replace(**changes)
     folder, expected = save(config)
-    opened = inputs.open_classifier(str(folder))
+    opened = inputs.open_source(str(folder))
     assert models.config_of(opened.model) == config
     np.testing.assert_array_equal(answers(opened.model), expected)
 
@@ -111,7 +111,7 @@ def test_a_model_file_whose_layer_writes_files_writes_none(save, tmp_path):
         keras.models.load_model(folder / "model.keras", compile=False)
     target.unlink()
 
-    opened = inputs.open_classifier(str(folder))
+    opened = inputs.open_source(str(folder))
 
     assert not target.exists()
     np.testing.assert_array_equal(answers(opened.model), expected)
@@ -125,7 +125,7 @@ def test_a_model_file_of_another_network_is_refused_unread(save, tmp_path):
     keras.Model(entry, keras.layers.Dense(2)(out)).save(folder / "model.keras")
 
     with pytest.raises(errors.WeightsError, match=r"model\.keras: expected finite weights of word"):
-        inputs.open_classifier(str(folder))
+        inputs.open_source(str(folder))
     with pytest.raises(errors.WeightsError, match=r"model\.keras: expected finite weights of word"):
         task_models.open_saved(folder, TASK)
 
@@ -164,7 +164,7 @@ def test_arrays_of_an_old_file_lie_in_it_and_have_their_size(save, attack):
     folder, _ = save(as_before=True)
     attack(folder)
     with pytest.raises(errors.WeightsError, match=r"model\.keras: expected"):
-        inputs.open_classifier(str(folder))
+        inputs.open_source(str(folder))
 
 
 def test_damaged_files_are_refused_by_name(save):

@@ -105,7 +105,7 @@ def test_a_saved_encoder_comes_back_whole(name, tmp_path):
     config = CONFIGS[name].replace(classifier_dropout=None)
     model = randomise(models.build_encoder(config))
     weights.save_hf(model, tmp_path / "hf")
-    loaded = weights.open_encoder(tmp_path / "hf")
+    loaded = weights.load_model(tmp_path / "hf", "none")
     expected = model(features(config))
     for key, value in loaded.model(features(config)).items():
         np.testing.assert_array_equal(value, expected[key])
@@ -127,7 +127,7 @@ def test_labels_keep_the_order_of_their_indices(folder):
 
 
 def test_an_encoder_leaves_the_head_out_and_says_so(folder):
-    report = weights.open_encoder(folder).report
+    report = weights.load_model(folder, "none").report
     assert report.ignored == ("classifier.bias", "classifier.weight")
     assert "2 ignored (classifier.bias, classifier.weight)" in str(report)
 

@@ -256,11 +256,11 @@ def test_a_config_that_fits_is_taken(folder, changes):
 
 def test_headers_alone_say_what_fits(folder, monkeypatch):
     opened = checkpoint.open_checkpoint(folder, shapes_only=True)
-    assert weights.load_opened(opened, "sequence").labels == ("bad", "good")
+    assert weights.load_model(opened, "sequence").labels == ("bad", "good")
     rewrite(folder, lambda tensors: {**tensors, "projector.weight": np.zeros((2, 2), "f4")})
     opened = checkpoint.open_checkpoint(folder, shapes_only=True)
     with pytest.raises(errors.WeightsError, match=r"unexpected: projector\.weight"):
-        weights.load_opened(opened, "sequence")
+        weights.load_model(opened, "sequence")
 
 
 def _dry_run(folder, tmp_path, *more):

@@ -76,10 +76,8 @@ def saved(models_by_head, tmp_path):
 
 @pytest.mark.parametrize("head", ["token", "span", "masked_lm", "distilbert"])
 def test_a_saved_model_comes_back_whole(head, models_by_head, saved):
-    load = {"token": weights.load_token_classifier, "span": weights.load_span_classifier}.get(
-        head, lambda folder: weights.load_masked_lm(folder, next_sentence=head == "masked_lm")
-    )
-    loaded = load(saved(head))
+    kind = head if head in ("token", "span") else "masked_lm"
+    loaded = weights.load_model(saved(head), kind, next_sentence=head == "masked_lm")
     before, after = answers(models_by_head[head]), answers(loaded.model)
     tf.nest.map_structure(np.testing.assert_array_equal, after, before)
     assert len(loaded.report.loaded) == len(models_by_head[head].weights)
@@ -105,7 +103,7 @@ def test_every_head_is_ignored_by_name_where_the_encoder_is_wanted(models_by_hea
         ),
     }
     for head, ignored in expected.items():
-        loaded = weights.open_encoder(saved(head))
+        loaded = weights.load_model(saved(head), "none")
         assert loaded.report.ignored == ignored
         there = answers(models.taps(models_by_head[head]))
         here = answers(models.taps(loaded.model))
@@ -134,7 +132,7 @@ def test_a_new_head_leaves_an_old_one_out(saved):
     report = weights.load_masked_lm(saved("masked_lm"), new_head=True, next_sentence=True).report
     assert report.fresh == (*MLM_KEYS, *NSP_KEYS)
     assert report.ignored == (*MLM_KEYS, *NSP_KEYS)
-    report = weights.load_span_classifier(saved("span"), new_head=True).report
+    report = weights.load_model(saved("span"), "span", new_head=True).report
     assert report.fresh == report.ignored == ("qa_outputs.bias", "qa_outputs.weight")
 
 
@@ -155,14 +153,14 @@ def test_next_sentences_that_the_checkpoint_lacks_are_refused(saved):
 
 def test_heads_over_texts_and_over_tokens_are_not_taken_for_each_other(saved, tmp_path):
     with pytest.raises(errors.WeightsError, match="a classifier of tokens, received BertForSeq"):
-        weights.load_token_classifier(saved("sequence"))
+        weights.load_model(saved("sequence"), "token")
     with pytest.raises(errors.WeightsError, match="of whole sentences, received BertForToken"):
         weights.load_classifier(saved("token"))
     folder = weights.save_hf(models.build_classifier(DISTIL, 3), tmp_path / "untold")
     edit_config(folder, architectures=None)
     with pytest.raises(errors.WeightsError, match="a classifier of tokens, received DistilBertFor"):
-        weights.load_token_classifier(folder)
-    loaded = weights.load_token_classifier(saved("span"), num_labels=4)
+        weights.load_model(folder, "token")
+    loaded = weights.load_model(saved("span"), "token", num_labels=4)
     assert loaded.report.fresh == ("classifier.bias", "classifier.weight")
     assert (loaded.labels, models.num_labels_of(loaded.model)) == ((), 4)
 
@@ -171,12 +169,12 @@ def test_half_a_classifier_is_none(saved):
     folder = saved("token")
     edit(folder, lambda t: t.pop("classifier.weight"))
     with pytest.raises(errors.WeightsError, match="a classifier in the checkpoint, or num_labels"):
-        weights.load_token_classifier(folder)
+        weights.load_model(folder, "token")
 
 
 def test_a_missing_span_head_is_refused_with_the_remedy(saved):
     with pytest.raises(errors.WeightsError, match=r"head over spans \(qa_outputs\).*new_head=True"):
-        weights.load_span_classifier(saved("masked_lm"))
+        weights.load_model(saved("masked_lm"), "span")
 
 
 @pytest.mark.parametrize(

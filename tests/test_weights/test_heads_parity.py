@@ -107,7 +107,7 @@ def test_a_token_classifier_answers_the_same_here_and_in_transformers(case, tmp_
     config, name = TOKENS[case]
     theirs = reference(config, name)
     theirs.save_pretrained(tmp_path / "theirs", safe_serialization=True)
-    loaded = weights.load_token_classifier(tmp_path / "theirs")
+    loaded = weights.load_model(tmp_path / "theirs", "token")
     features = batch_of(config)
     logits = loaded.model(features)
     np.testing.assert_allclose(logits, theirs(features).logits, atol=TOLERANCE)
@@ -117,7 +117,7 @@ def test_a_token_classifier_answers_the_same_here_and_in_transformers(case, tmp_
     again = in_transformers(tmp_path / "ours", name)
     assert again.config.id2label == {0: "O", 1: "B", 2: "I"}
     np.testing.assert_allclose(logits, again(features).logits, atol=TOLERANCE)
-    assert weights.load_token_classifier(tmp_path / "ours").labels == ("O", "B", "I")
+    assert weights.load_model(tmp_path / "ours", "token").labels == ("O", "B", "I")
 
 
 @pytest.mark.parametrize("case", SPANS)
@@ -125,7 +125,7 @@ def test_a_span_classifier_answers_the_same_here_and_in_transformers(case, tmp_p
     config, name = SPANS[case]
     theirs = reference(config, name)
     theirs.save_pretrained(tmp_path / "theirs", safe_serialization=True)
-    loaded = weights.load_span_classifier(tmp_path / "theirs")
+    loaded = weights.load_model(tmp_path / "theirs", "span")
     features = batch_of(config)
     logits = loaded.model(features)
     expected = theirs(features)

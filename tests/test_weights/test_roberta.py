@@ -122,7 +122,7 @@ def test_a_task_is_answered_by_the_command(checkpoint, tmp_path):
 def test_it_is_evaluated_and_asked_for_nothing_but_texts(checkpoint):
     *_, folder = checkpoint
     spec = tasks.TaskSpec("kinds", "text", "kind", labels=("yes", "no", "maybe"))
-    source = inputs.open_teacher(str(folder), spec).in_order_of(spec)
+    source = inputs.open_source(str(folder), spec, roberta=True).in_order_of(spec)
     logits = training.predict_logits(
         source.model,
         batches.Batches(
@@ -139,7 +139,7 @@ def test_it_is_evaluated_and_asked_for_nothing_but_texts(checkpoint):
     assert metrics["accuracy"] == 1.0
     tags = tasks.TaskSpec("tags", "words", "tags", labels=("O", "B-X", "I-X"), kind="token")
     with pytest.raises(errors.WeightsError, match="a model with BERT's tokenizer"):
-        inputs.open_teacher(str(folder), tags)
+        inputs.open_source(str(folder), tags, roberta=True)
 
 
 def damaged(folder, target, name, change):
@@ -172,7 +172,7 @@ def damaged(folder, target, name, change):
 def test_what_does_not_fit_is_refused(checkpoint, tmp_path, name, change, error, message):
     folder = damaged(checkpoint[3], tmp_path, name, lambda value: value.update(change))
     with pytest.raises(error, match=message):
-        inputs.open_teacher(str(folder)).tokenizer()
+        inputs.open_source(str(folder), roberta=True).tokenizer()
 
 
 @pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)
@@ -183,4 +183,4 @@ def test_other_commands_name_the_way(checkpoint, tmp_path):
         weights.load_classifier(checkpoint[3])
     (tmp_path / "config.json").write_bytes((checkpoint[3] / "config.json").read_bytes())
     with pytest.raises(errors.WeightsError, match=r"tokenizer\.json, received no such file"):
-        inputs.open_teacher(str(tmp_path))
+        inputs.open_source(str(tmp_path), roberta=True)

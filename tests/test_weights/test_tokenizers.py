@@ -234,7 +234,7 @@ def test_the_tokens_that_a_tokenizer_allows_are_known(name, limit, expected, fol
     del settings["model_max_length"]
     (folder / "tokenizer_config.json").write_text(json.dumps({**settings, name: limit}))
     assert weights.load_classifier(folder).max_length == expected
-    source = inputs.open_classifier(str(folder))
+    source = inputs.open_source(str(folder))
     assert source.max_length == (expected or toys.STUDENT.max_positions)
 
 
@@ -251,7 +251,7 @@ def test_random_texts_have_the_ids_of_a_written_folder(lower_case, toy_vocab_fil
     texts = random_texts(20_000)
     theirs = transformers.AutoTokenizer.from_pretrained(folder)(texts, split_special_tokens=True)
     (folder / "vocab.txt").unlink()
-    loaded = weights.open_encoder(folder)
+    loaded = weights.load_model(folder, "none")
     ours = tokenize.Tokenizer(loaded.vocab_file, loaded.lower_case).encode_batch(
         texts, None, 10_000
     )

@@ -114,7 +114,7 @@ def open_job(args: argparse.Namespace) -> Job:
     task = examples = None
     if settings is not None:
         task, examples = from_config.labelled(settings, "dev", folder=folder, may_hide_labels=True)
-    source = inputs.open_classifier(args.model, task)
+    source = inputs.open_source(args.model, task)
     if task is not None:
         source = source.in_order_of(task)
     # Lengths that were asked for are refused, not left out, where the model has no positions.

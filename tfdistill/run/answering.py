@@ -58,7 +58,7 @@ def answer(
     if settings.unlabelled:
         parts.append(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
     examples = _different(task, parts)
-    opened = inputs.open_teacher(source, task).in_order_of(task)
+    opened = inputs.open_source(source, task, roberta=True).in_order_of(task)
     folder = storage.located(f"{path}{_PARTS}")
     here = str(pathlib.Path(source).absolute()) if os.path.exists(source) else source
     encoded = opened.encode(examples, settings)
@@ -78,7 +78,7 @@ def answer(
 
 def _load(source: str, task: tasks.TaskSpec) -> keras.Model:
     """Opens the model for a worker of a pipeline."""
-    return inputs.open_teacher(source, task).in_order_of(task).model
+    return inputs.open_source(source, task, roberta=True).in_order_of(task).model
 
 
 def _different(task: tasks.TaskSpec, parts: Sequence[tasks.Examples]) -> tasks.Examples:

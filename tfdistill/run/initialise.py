@@ -333,7 +333,7 @@ def _from_checkpoint(start: Start, source: str, shape: models.EncoderConfig) -> 
     task = start.data.task
     loaded: Any
     if task is None:
-        loaded = weights.open_encoder(source, family=shape.family)
+        loaded = weights.load_model(source, "none", family=shape.family)
     else:
         head = _embedding_head(start)
         loaded = task_models.open_for_task(

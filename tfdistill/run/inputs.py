@@ -20,7 +20,7 @@ from tfdistill.data import batches, fast_tokenizer, tokenize
 from tfdistill.run.task_models import open_model
 from tfdistill.tasks import metrics
 from tfdistill.tflite import described, word_rows
-from tfdistill.weights import roberta
+from tfdistill.weights import roberta as roberta_files
 
 
 @dataclasses.dataclass
@@ -238,29 +238,27 @@ def open_foreign(path: files.Path, rows: Rows | None = None) -> Iterator[runtime
         yield runtime.TfliteModel(path, interpreter=interpreter, rows=rows)
 
 
-def open_classifier(source: str, task: tasks.TaskSpec | None = None) -> Source:
-    """Opens the classifier of a run folder, of a model folder or of the hub.
+def open_source(
+    source: str, task: tasks.TaskSpec | None = None, *, roberta: bool = False
+) -> Source:
+    """Opens the model of a run folder, of a model folder or of the hub, see `open_model`.
 
-    See `task_models.open_model`.
-
-    Raises:
-      WeightsError: If it holds no classifier with a vocabulary.
+    With `roberta` also a RoBERTa, XLM-R or CamemBERT, which answers texts but is not exported.
     """
     path = pathlib.Path(source)
-    recipe = config.saved_recipe(path)
-    data = None if recipe is None else recipe.data
-    return _source(open_model(source, task), source, data, path / "data")
-
-
-def open_teacher(source: str, task: tasks.TaskSpec | None = None) -> Source:
-    """Opens what `open_classifier` opens, or a RoBERTa, XLM-R or CamemBERT that answers texts.
-
-    Raises:
-      WeightsError: As `open_classifier`; also if such a model is asked for tags, spans or vectors.
-    """
-    path = roberta.folder_of(source)
-    if path is None:
-        return open_classifier(source, task)
+    folder = roberta_files.folder_of(source) if roberta else None
+    if folder is None:
+        recipe = config.saved_recipe(path)
+        loaded = open_model(source, task)
+        return Source(
+            loaded.model,
+            loaded.labels,
+            weights.existing_vocab(loaded.vocab_file, source),
+            loaded.lower_case,
+            loaded.max_length,
+            None if recipe is None else recipe.data,
+            path / "data",
+        )
     if task is not None and not task.traits.row_a_text:
         raise errors.WeightsError(
             f"{source} for {task.kind}",
@@ -271,30 +269,13 @@ def open_teacher(source: str, task: tasks.TaskSpec | None = None) -> Source:
             else "Let scripts/answers_from_transformers.py write its answers "
             f"(--kind {task.head}), and give the file to distill --answers.",
         )
-    found = roberta.load_roberta(path)
-    loaded = found.loaded
-    return RobertaSource(loaded.model, loaded.labels, found.tokenizer_file, False, None, None, path)
-
-
-def _source(
-    loaded: weights.LoadedModel,
-    name: object,
-    data: config.DataConfig | None,
-    data_folder: pathlib.Path,
-) -> Source:
-    return Source(
-        loaded.model,
-        loaded.labels,
-        weights.existing_vocab(loaded.vocab_file, name),
-        loaded.lower_case,
-        loaded.max_length,
-        data,
-        data_folder,
-    )
+    opened = roberta_files.load_roberta(folder)
+    loaded, vocab_file = opened.loaded, opened.tokenizer_file
+    return RobertaSource(loaded.model, loaded.labels, vocab_file, False, None, None, folder)
 
 
 def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | ExportedSource:
-    """Opens anything that answers: see `open_classifier`, an export folder, or a file in one.
+    """Opens anything that answers: see `open_source`, an export folder, or a file in one.
 
     Raises:
       ManifestError: If an export is damaged or has no tokenizer.
@@ -302,7 +283,7 @@ def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | E
     path = pathlib.Path(source)
     folder = path if path.is_dir() else path.parent
     if path.suffix != bundle.SUFFIX and not (folder / manifest.FILE_NAME).is_file():
-        return open_teacher(source, task)
+        return open_source(source, task, roberta=True)
     card = manifest.read_manifest(path)
     if card.tokenizer is None:
         raise errors.ManifestError(

@@ -203,10 +203,10 @@ def check_fit(recipe: config.Recipe, task: tasks.TaskSpec | None) -> None:
             continue
         checkpoint = weights.open_checkpoint(source, shapes_only=True)
         if answered is None or answered.traits.vectors:
-            weights.load_opened(checkpoint, models.Head().kind)
+            weights.load_model(checkpoint, models.Head().kind)
             continue
         kind = models.head_for(answered.head, answered.num_labels).kind
-        loaded = weights.load_opened(checkpoint, kind, task_kind=answered.kind)
+        loaded = weights.load_model(checkpoint, kind, task_kind=answered.kind)
         training.label_order(loaded.model, loaded.labels, answered)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tf_keras as keras
 
-from tfdistill import errors, models, tasks, weights
+from tfdistill import config, errors, models, tasks, weights
 
 
 def load_teacher(
@@ -14,10 +14,11 @@ def load_teacher(
     *,
     new_head: bool = False,
 ) -> keras.Model:
-    """Loads a teacher from a Hugging Face folder or hub id.
+    """Loads a teacher from a run, a Hugging Face folder or a hub id.
 
     Args:
-      source: The folder or hub id.
+      source: A run folder (of `finetune` its teacher, otherwise its student), a Hugging Face
+        folder or a hub id.
       task: The task whose labels it must answer, in the task's order; its outputs are permuted
         by label name where the checkpoint has another order.
       num_labels: The number of outputs, where there is no named task.
@@ -33,6 +34,7 @@ def load_teacher(
       TeacherError: If it has no head for the task and `new_head` is not given, or its labels are
         not the task's.
     """
+    source = config.model_folder(source)
     if task is None and num_labels is None:
         return weights.load_encoder(source)
     spec = tasks.task(task) if isinstance(task, str) else task
@@ -51,7 +53,7 @@ def load_teacher(
             "Fine-tune it first: `tfdistill finetune`, or load it with new_head=True and train it "
             "with tfdistill.LabelTrainer.",
         )
-    loaded = weights.load_opened(
+    loaded = weights.load_model(
         checkpoint,
         head.kind,
         num_labels=head.num_labels,

@@ -70,12 +70,7 @@ def load_encoder(source: files.Path, *, family: str | None = None) -> keras.Mode
       WeightsError: If the checkpoint is missing, corrupt, of another kind, or a tensor is
         missing, left over or of the wrong shape; the message names the keys.
     """
-    return open_encoder(source, family=family).model
-
-
-def open_encoder(source: files.Path, *, family: str | None = None) -> LoadedModel:
-    """Loads an encoder as `load_encoder` does, together with its vocabulary and report."""
-    return load_model(source, "none", family=family)
+    return load_model(source, "none", family=family).model
 
 
 def load_classifier(
@@ -87,24 +82,6 @@ def load_classifier(
 ) -> LoadedModel:
     """Loads a classifier of whole texts (or regressor, with one label); see `load_model`."""
     return load_model(source, "sequence", num_labels=num_labels, family=family, new_head=new_head)
-
-
-def load_token_classifier(
-    source: files.Path,
-    *,
-    num_labels: int | None = None,
-    family: str | None = None,
-    new_head: bool = False,
-) -> LoadedModel:
-    """Loads a classifier of tokens; see `load_model`."""
-    return load_model(source, "token", num_labels=num_labels, family=family, new_head=new_head)
-
-
-def load_span_classifier(
-    source: files.Path, *, family: str | None = None, new_head: bool = False
-) -> LoadedModel:
-    """Loads a model that answers with a span (extractive question answering); see `load_model`."""
-    return load_model(source, "span", family=family, new_head=new_head)
 
 
 def load_masked_lm(
@@ -126,7 +103,7 @@ def load_masked_lm(
 
 
 def load_model(
-    source: files.Path,
+    source: files.Path | Checkpoint,
     kind: str,
     *,
     num_labels: int | None = None,
@@ -138,7 +115,7 @@ def load_model(
     """Loads a model with any head.
 
     Args:
-      source: A Hugging Face folder or hub id, see `open_checkpoint`.
+      source: A Hugging Face folder or hub id, or what `open_checkpoint` returned for one.
       kind: The kind of head, see `models.Head`; of an embedding see `load_embedder`.
       num_labels: Width of a classifier. Needed where the checkpoint has none: one is then
         initialised at random and listed in the report.
@@ -159,30 +136,9 @@ def load_model(
         not there and neither `new_head` nor `num_labels` is given, or the decoder of a masked LM
         is not tied to its word vectors.
     """
-    if HEAD_KINDS[kind].vectors:
+    if HEAD_KINDS[kind].vectors and not isinstance(source, Checkpoint):
         return load_embedder(source)
-    return load_opened(
-        open_checkpoint(source),
-        kind,
-        num_labels=num_labels,
-        family=family,
-        new_head=new_head,
-        next_sentence=next_sentence,
-        task_kind=task_kind,
-    )
-
-
-def load_opened(
-    checkpoint: Checkpoint,
-    kind: str,
-    *,
-    num_labels: int | None = None,
-    family: str | None = None,
-    new_head: bool = False,
-    next_sentence: bool = False,
-    task_kind: str | None = None,
-) -> LoadedModel:
-    """Fits an opened checkpoint to a model, as `load_model` does."""
+    checkpoint = source if isinstance(source, Checkpoint) else open_checkpoint(source)
     pools = {
         "none": head_checks.has_tensors(checkpoint, "pooler."),
         "sequence": True,

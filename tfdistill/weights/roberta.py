@@ -80,7 +80,7 @@ def load_roberta(folder: pathlib.Path) -> LoadedRoberta:
             "Where transformers is installed: "
             "AutoTokenizer.from_pretrained(folder).save_pretrained(folder) writes it.",
         )
-    return LoadedRoberta(load.load_opened(_as_bert(folder), "sequence"), tokenizer_file)
+    return LoadedRoberta(load.load_model(_as_bert(folder), "sequence"), tokenizer_file)
 
 
 def _as_bert(folder: pathlib.Path) -> checkpoint.Checkpoint:
