@@ -2,15 +2,13 @@
 
 import numpy as np
 
-from tfdistill import models
+from tfdistill import config, models
 from tfdistill.benchmark import schema
 from tfdistill.search import costs, searching
 from tfdistill.search.estimating import Effort
-from tfdistill.search.recipes import Goal
 from tfdistill.search.searching import Budget
-from tfdistill.search.shapes import Teacher
 
-TEACHER = Teacher("preset:bert_base", models.preset("bert_base"))
+TEACHER = models.preset("bert_base")
 # Milliseconds a unit of `costs.work`, as of a small core; bytes a unit of `costs.stored`.
 MS_PER_UNIT = np.array([0.02, 0.01, 3e-9, 1e-8, 2e-9, 1e-6, 3e-7])
 BYTES_PER_UNIT = np.array([7000, 700, 1, 1, 4])
@@ -91,17 +89,26 @@ def summary(name, length, p50_ms):
     )
 
 
-def goal(lengths=(64,), **more):
-    return Goal(**{"task": "sst2", "lengths": lengths, **more})
+def recipe(lengths=(64,), threads=1):
+    values = {
+        "name": "search",
+        "data": {"task": "sst2", "max_length": max(lengths)},
+        "teacher": {"source": "preset:bert_base"},
+        "student": {"preset": "pruned:layers=1", "initialise": "pruned"},
+        "stages": {"joint": {"kind": "joint"}},
+        "variants": {"full": {"stages": ["joint"]}},
+        "export": {"lengths": lengths},
+        "benchmark": {"threads": [threads]},
+    }
+    return config.parse_recipe(values)
 
 
 def run(folder, phone, *, latency_ms=3.0, size_mb=None, **more):
     options = {"effort": SMALL, "count": 5, **more}
     return searching.search(
         folder,
-        options.pop("teacher", TEACHER),
+        options.pop("recipe", None) or recipe(),
         Budget(latency_ms, size_mb),
-        options.pop("goal", goal()),
         measure=phone.measure,
         convert=phone.convert,
         **options,

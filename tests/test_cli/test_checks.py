@@ -136,6 +136,7 @@ def test_a_fault_is_found_before_tensorflow_is_imported(answers, index):
         ("stages.labels.epochs_x: other", []),
         ("Give it with --set data.dir=FOLDER.", ["--data-dir sets data.dir."]),
         ("stages.general.corpus: none", ["--corpus sets stages.general.corpus."]),
+        ("data.unlabelled.1: no text", ["--unlabelled sets data.unlabelled."]),
     ],
 )  # fmt: skip
 def test_a_message_is_followed_by_the_options_that_set_its_keys(text, told):
@@ -145,7 +146,7 @@ def test_a_message_is_followed_by_the_options_that_set_its_keys(text, told):
     assert parser.options_of(text, ["stages.labels.epochs"]) == told
 
 
-RECIPE_VERBS = ["finetune", "distill", "compress", "quickstart", "pretrain", "augment"]
+RECIPE_VERBS = ["finetune", "distill", "compress", "quickstart", "pretrain", "augment", "search"]
 # No key of a recipe: outputs, how and where the command works, and what it computes first.
 OF_THE_COMMAND = {
     *("help", "quiet", "verbose", "out", "resume", "overwrite", "dry_run", "json", "gpus", "set"),

@@ -102,7 +102,9 @@ def test_an_interrupted_search_says_that_it_is_kept(phone, tmp_path, capsys):
         (["--updates", "5"], "--updates: expected the task's files, received none"),
         (["--size-mb", "nan"], "size_mb"),
         (["--runs", "0"], "runs"),
-        (["--lengths", "1024"], "lengths"),
+        (["--threads", "0"], "--threads sets benchmark.threads."),
+        (["--lengths", "1024"], "data.max_length: expected at most 512, received 1024"),
+        (["--lengths", "2,64"], "--lengths sets export.lengths."),
     ],
 )
 def test_nonsense_is_refused_before_anything_is_measured(phone, tmp_path, capsys, given, fault):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import simulated_device
-from simulated_device import Phone, goal, run
+from simulated_device import Phone, recipe, run
 
 from tfdistill import config, errors, models, pruning, results
 from tfdistill.benchmark import result as benchmark_result
@@ -80,12 +80,12 @@ def test_the_richest_of_every_depth_comes_before_the_second_of_any():
 def test_every_recipe_is_valid_and_builds_the_student(finished):
     folder, _, outcome = finished
     for proposal in outcome.proposals:
-        recipe = config.load_recipe(str(folder / proposal.recipe))
-        part = config.parse_pruned(recipe.student.preset)
-        assert pruning.pruned_config(simulated_device.TEACHER.config, part) == shape_of(proposal)
-        assert recipe.export.lengths == (64,)
-        assert recipe.export.quantize == "dynamic_wi8_afp32"
-        assert config.missing_inputs(config.scaled_down(recipe)) == []
+        proposed = config.load_recipe(str(folder / proposal.recipe))
+        part = config.parse_pruned(proposed.student.preset)
+        assert pruning.pruned_config(simulated_device.TEACHER, part) == shape_of(proposal)
+        assert proposed.export.lengths == (64,)
+        assert proposed.export.quantize == "dynamic_wi8_afp32"
+        assert config.missing_inputs(config.scaled_down(proposed)) == []
 
 
 def test_a_recipe_says_where_it_comes_from_and_what_it_needs(finished):
@@ -106,8 +106,8 @@ def test_what_a_device_calls_itself_stays_in_the_comment(tmp_path, end):
             return measured.model_copy(update={"device": device})
 
     (proposal,) = run(tmp_path, Odd(), count=1).proposals
-    recipe = config.load_recipe(str(tmp_path / proposal.recipe))
-    assert recipe.name == f"pruned_{proposal.name}_sst2"
+    proposed = config.load_recipe(str(tmp_path / proposal.recipe))
+    assert proposed.name == f"pruned_{proposal.name}_sst2"
 
 
 def test_a_tighter_size_gives_smaller_files(tmp_path):
@@ -134,7 +134,7 @@ def test_other_options_share_no_measurement(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, first)
     second = Phone()
-    run(tmp_path, second, goal=goal(threads=2))
+    run(tmp_path, second, recipe=recipe(threads=2))
     assert set(first.measured) < set(second.measured)
 
 
@@ -164,13 +164,13 @@ def test_a_proposal_that_breaks_the_budget_when_measured_is_left_out(tmp_path):
 
 
 def test_every_length_keeps_the_budget(tmp_path):
-    outcome = run(tmp_path, Phone(), goal=goal(lengths=(32, 64)))
+    outcome = run(tmp_path, Phone(), recipe=recipe(lengths=(32, 64)))
     for measured in outcome.measurements:
         assert measured.predicted_ms == pytest.approx(measured.p50_ms[64])
         if measured.role == "proposal":
             assert max(measured.p50_ms.values()) <= 3.0
-    recipe = config.load_recipe(str(tmp_path / outcome.proposals[0].recipe))
-    assert recipe.export.lengths == (32, 64) and recipe.data.max_length == 64
+    proposed = config.load_recipe(str(tmp_path / outcome.proposals[0].recipe))
+    assert proposed.export.lengths == (32, 64) and proposed.data.max_length == 64
 
 
 def test_the_result_reads_back_and_the_table_shows_it(finished):
@@ -237,9 +237,8 @@ def test_a_device_that_is_gone_says_that_what_was_measured_is_kept(tmp_path):
         ({"latency_ms": float("nan")}, "latency_ms: expected more than 0"),
         ({"size_mb": -1}, "size_mb: expected more than 0"),
         ({"count": 0}, "count: expected at least 1"),
-        ({"goal": goal(lengths=(2,))}, "lengths: expected"),
-        ({"goal": goal(lengths=(64, 64))}, "lengths: expected different"),
-        ({"goal": goal(threads=0)}, "threads: expected at least 1"),
+        ({"recipe": recipe(lengths=(2, 64))}, "export.lengths: expected"),
+        ({"recipe": recipe(lengths=(64, 64))}, "export.lengths: expected different"),
     ],
 )
 def test_nonsense_is_refused_before_anything_is_measured(tmp_path, options, fault):
@@ -272,7 +271,7 @@ def test_the_folder_holds_what_the_manual_says(finished):
 def test_the_teacher_is_measured_like_the_students(finished):
     _, _, outcome = finished
     (whole,) = (m for m in outcome.measurements if m.role == "teacher")
-    truth = simulated_device.true_latency(simulated_device.TEACHER.config, 64)
+    truth = simulated_device.true_latency(simulated_device.TEACHER, 64)
     assert whole.p50_ms[64] == pytest.approx(truth, rel=0.05)
     assert json.loads(json.dumps(whole.model_dump(mode="json")))["role"] == "teacher"
 

@@ -110,7 +110,9 @@ class Parser(argparse.ArgumentParser):
 def _keys_in(text: str) -> Iterator[str]:
     """What a message may call keys: the subject of each line, and what it tells to set."""
     for line in text.splitlines():
-        yield line.removeprefix("  - ").partition(":")[0].partition(",")[0]
+        subject = line.removeprefix("  - ").partition(":")[0].partition(",")[0]
+        key, _, index = subject.rpartition(".")
+        yield key if index.isdigit() else subject  # an entry of a list: the list
         for part in line.split("--set ")[1:]:
             yield part.partition("=")[0].partition(":")[0]
 

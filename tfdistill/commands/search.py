@@ -8,7 +8,7 @@ import hashlib
 import pathlib
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from tfdistill import config, errors
 from tfdistill.benchmark.settings import Delegate, Settings
@@ -16,7 +16,6 @@ from tfdistill.commands import base, measurement_options, models, options, plan
 
 if TYPE_CHECKING:
     from tfdistill.search.measuring import Measure
-    from tfdistill.search.recipes import Goal
     from tfdistill.search.result import ShortDistillation
     from tfdistill.search.searching import Distil
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 _USUAL = Settings(min_seconds=1.0)
 _QUICK = dataclasses.replace(_USUAL, runs=30, min_seconds=0.3, repetitions=1)
 _LENGTH, _TASK = 64, "sst2"
+_QUANTIZE = config.ExportConfig.model_fields["quantize"].default
 _UPDATES, _QUICK_UPDATES = 200, 50
 
 
@@ -44,26 +44,21 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MB",
         help="largest file in millions of bytes (default: any)",
     )
-    budget.add_argument(
-        "--threads",
-        type=int,
-        default=_USUAL.threads[0],
-        metavar="N",
-        help="CPU threads of the measurement (default: %(default)s)",
-    )
+    text = f"CPU threads of the measurement (default: {_USUAL.threads[0]})"
+    options.add_field(
+        budget, config.BenchmarkConfig, "threads", _USUAL.threads[0], type=int, metavar="N",
+        help=text,
+    )  # fmt: skip
     students = parser.add_argument_group("students")
-    students.add_argument(
-        "--teacher",
-        metavar="MODEL",
-        required=True,
-        help="what students are cut out of: a run folder, a fine-tuned Hugging Face folder or "
+    options.add_teacher(
+        students,
+        "what students are cut out of: a run folder, a fine-tuned Hugging Face folder or "
         "preset:NAME",
+        required=True,
     )
-    students.add_argument(
-        "--quantize",
-        default="dynamic_wi8_afp32",
-        metavar="NAME",
-        help="quantization of the files (default: %(default)s)",
+    text = f"quantization of the files (default: {_QUANTIZE})"
+    options.add_field(
+        students, config.ExportConfig, "quantize", choices=None, metavar="NAME", help=text
     )
     students.add_argument(
         "--count", type=int, default=6, metavar="N", help="how many to propose (default: 6)"
@@ -94,10 +89,12 @@ def _add_effort(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--quick", action="store_true", help="measure two thirds of the files, a tenth as long"
     )
-    group.add_argument(
-        "--updates",
-        type=int,
-        metavar="N",
+    options.add_field(
+        group,
+        config.JointStage,
+        "steps",
+        flag="--updates",
+        place="stages.joint",
         help="batches that each proposed student is distilled for, to rank them by what they reach "
         f"as well (default: {_UPDATES}; quick: {_QUICK_UPDATES}; 0 if the data is not given)",
     )
@@ -106,29 +103,19 @@ def _add_effort(group: argparse._ArgumentGroup) -> None:
 
 def _search(args: argparse.Namespace) -> int:
     _check_options(args)
+    recipe = _recipe(args)
     from tfdistill.benchmark import environment
-    from tfdistill.search import estimating, recipes, result, searching, shapes
+    from tfdistill.search import estimating, result, searching
 
-    teacher = shapes.find_teacher(config.model_folder(args.teacher))
-    data = _data(args)
-    goal = recipes.Goal(
-        head=_head(data),
-        task=data.pop("task"),
-        lengths=tuple(sorted(args.lengths or [config.trained_length(args.teacher) or _LENGTH])),
-        quantize=args.quantize,
-        threads=args.threads,
-        data=data,
-    )
     outcome = searching.search(
         args.out,
-        teacher,
+        recipe,
         searching.Budget(args.latency_ms, args.size_mb),
-        goal,
         measure=_measure(args),
         settings=_settings(args),
         count=args.count,
         effort=estimating.QUICK if args.quick else None,
-        distil=_distil(args, goal, teacher.source),
+        distil=_distil(args, recipe),
         command=environment.command(),
         overwrite=args.overwrite,
         progress=sys.stderr.isatty(),
@@ -162,19 +149,31 @@ def _check_options(args: argparse.Namespace) -> None:
         raise errors.ConfigError("\n".join(faults))
 
 
-def _data(args: argparse.Namespace) -> dict[str, Any]:
-    """What is known of the task: by options, else by the run that the teacher comes from."""
-    saved = pathlib.Path(args.teacher) / "recipe.yaml"
+def _recipe(args: argparse.Namespace) -> config.Recipe:
+    """The recipe of all proposals: its data are those of the options, else of the teacher's run."""
     data = options.section_of(args, "data")
-    if args.task is None and args.data_dir is None and saved.is_file():
-        of_run = config.load_recipe(str(saved)).data.model_dump(mode="json", exclude_defaults=True)
-        data = {**of_run, **data}
+    saved = config.saved_recipe(args.teacher)
+    if saved is not None and not {"task", "dir"} & data.keys():
+        data = {**saved.data.model_dump(mode="json", exclude_defaults=True), **data}
     for name in ("max_length", "doc_stride", "placeholder_data", "vocab", "augment"):
         data.pop(name, None)  # by the lengths of the files; the words are the teacher's
-    return {**data, "task": data.get("task") or _TASK}
+    lengths = sorted(args.lengths or [config.trained_length(args.teacher) or _LENGTH])
+    return config.parse_recipe(
+        {
+            "name": "search",
+            "data": {**data, "task": data.get("task") or _TASK, "max_length": max(lengths)},
+            "teacher": {"source": config.model_folder(args.teacher)},
+            "student": {"preset": "pruned:layers=1", "initialise": "pruned"},
+            "stages": {"joint": {"kind": "joint"}},
+            "variants": {"full": {"stages": ["joint"]}},
+            "export": {**options.section_of(args, "export"), "lengths": lengths},
+            "benchmark": {"threads": [args.threads]},
+        },
+        source="command line",
+    )
 
 
-def _distil(args: argparse.Namespace, goal: Goal, source: str) -> Distil | None:
+def _distil(args: argparse.Namespace, proposed: config.Recipe) -> Distil | None:
     """What trains proposals for a few updates, or None; its inputs are checked first.
 
     Raises:
@@ -184,23 +183,15 @@ def _distil(args: argparse.Namespace, goal: Goal, source: str) -> Distil | None:
     updates = usual if args.updates is None else args.updates
     if not updates:
         return None
-    if "dir" not in goal.data and goal.task != config.BUILT_IN_DATA:
+    if proposed.data.dir is None and proposed.data.task != config.BUILT_IN_DATA:
         if args.updates is None:
             return None
         remedy = "Give --task and --data-dir, or a run folder as --teacher."
         raise errors.ConfigError("--updates", "the task's files", "none", remedy)
-    stage = {"kind": "joint", "steps": updates, "min_steps": updates}
-    general = models.general_of(args.teacher)
-    recipe = config.parse_recipe(
-        {
-            "name": "search",
-            "data": {**goal.data, "task": goal.task, "max_length": max(goal.lengths)},
-            "teacher": {"source": source, "general": general, "export": False},
-            "student": {"preset": "pruned:layers=1", "initialise": "pruned"},
-            "stages": {"joint": stage},
-            "variants": {"student": {"stages": ["joint"]}},
-        }
-    )
+    values = proposed.model_dump()
+    values["teacher"] |= {"general": models.general_of(args.teacher), "export": False}
+    values["stages"]["joint"] |= {"steps": updates, "min_steps": updates}
+    recipe = config.Recipe.model_validate(values)
     faults = config.missing_inputs(recipe)
     if faults:
         raise errors.ConfigError("\n".join(faults))
@@ -217,18 +208,6 @@ def _distil(args: argparse.Namespace, goal: Goal, source: str) -> Distil | None:
         return result.ShortDistillation(updates=updates, figures=figures)
 
     return distil
-
-
-def _head(data: Mapping[str, Any]) -> str:
-    """What files of a task answer; a task that is not known is about whole texts."""
-    from tfdistill import models
-    from tfdistill.data import from_config
-
-    try:
-        task = from_config.declared_task(config.DataConfig.model_validate(data))
-    except errors.TfdistillError:
-        return "sequence"
-    return models.head_for(task.head, 2).kind
 
 
 def _settings(args: argparse.Namespace) -> Settings:

@@ -13,20 +13,9 @@ from typing import TYPE_CHECKING
 from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from tfdistill.search.recipes import Goal
     from tfdistill.search.result import SearchResult, format_text, read_result
     from tfdistill.search.searching import Budget, search
-    from tfdistill.search.shapes import Teacher, find_teacher
 
-__all__ = [
-    "Budget",
-    "Goal",
-    "SearchResult",
-    "Teacher",
-    "find_teacher",
-    "format_text",
-    "read_result",
-    "search",
-]
+__all__ = ["Budget", "SearchResult", "format_text", "read_result", "search"]
 
 __getattr__, __dir__ = lazy_exports(__name__)

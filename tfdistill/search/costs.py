@@ -24,11 +24,7 @@ def work(config: models.EncoderConfig, length: int, head: str) -> np.ndarray:
 
     The constant, layers, multiply-adds of products of L rows, weights of products of one row,
     multiply-adds of attention, elements of the scores (h L^2 a layer), elements between products.
-
-    Args:
-      config: The shape.
-      length: Tokens L.
-      head: "sequence" has its last layer for one token; other heads for all.
+    The head "sequence" has its last layer for one token, others for all.
     """
     width, inside, inner = config.hidden_size, config.attention_width, config.intermediate_size
     asking, counts = 2 * width * inside + 2 * width * inner, np.zeros(5)
@@ -71,15 +67,7 @@ def fit_latency(counts: np.ndarray, latency_ms: Sequence[float]) -> np.ndarray:
     Minimises sum_i rho(w_i c / y_i - 1) over c >= 0 with Huber's rho, by reweighting: a file that
     something disturbed does not bend the others.
 
-    Args:
-      counts: Work (n, 7).
-      latency_ms: Medians (n,).
-
-    Returns:
-      Coefficients (7,), none negative.
-
-    Raises:
-      BenchmarkError: If there are too few files, or a latency is no positive number.
+    `counts` are `work`, (n, 7), `latency_ms` medians, (n,); the coefficients are (7,).
     """
     measured = np.asarray(latency_ms, float)
     if len(measured) < _LEAST:

@@ -47,18 +47,11 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True)
 class Learned:
-    """A fit to measured files.
-
-    Attributes:
-      estimates: Of every candidate, by name.
-      coefficients: Milliseconds a unit of `costs.work`.
-      errors: Of predictions of the files near the budget, each by a fit without it.
-      files: What was measured, by role.
-    """
+    """A fit to measured files: what every candidate costs, by name."""
 
     estimates: dict[str, Estimate]
-    coefficients: tuple[float, ...]
-    errors: result.PredictionErrors
+    coefficients: tuple[float, ...]  # milliseconds a unit of `costs.work`
+    errors: result.PredictionErrors  # of files near the budget, each by a fit without it
     files: dict[result.Role, list[MeasuredStudent]]
 
 

@@ -36,13 +36,7 @@ class MeasuredStudent:
 class StudentBench:
     """Measures groups of files that take turns; each group is a benchmark result in a folder.
 
-    Args:
-      folder: The folder. A group that is in it is read and not measured again.
-      measure: Measures files on the device.
-      convert: Writes the file of a candidate.
-      settings: How to measure.
-      quantize: Of the files.
-      progress: Whether to draw a progress bar on stderr, if that is a terminal.
+    A group that is in the folder is read and not measured again.
     """
 
     def __init__(
@@ -61,19 +55,7 @@ class StudentBench:
         self._files: dict[str, MeasuredStudent] = {}
 
     def measure(self, candidates: Sequence[Candidate], what: str) -> list[MeasuredStudent]:
-        """Measures those of a group of files that no earlier group had, or reads them.
-
-        Args:
-          candidates: Of unique shapes.
-          what: What they are: the beginning of the file's name, and for the progress bar.
-
-        Returns:
-          A file for each, in their order.
-
-        Raises:
-          BenchmarkError: If a file cannot be measured, or groups are of different devices.
-          ExportError: If a file cannot be made.
-        """
+        """Measures those of a group that no earlier one had, or reads them; in their order."""
         missing = [candidate for candidate in candidates if candidate.name not in self._files]
         if missing:
             self._add(missing, what)

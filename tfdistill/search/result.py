@@ -18,13 +18,7 @@ _UNTRAINED = "Accuracy is not predicted: its proxies are parameters in layers an
 
 
 class PredictionErrors(schema.Part):
-    """How far predictions were from measurements, relative, of files left out of the fit.
-
-    Attributes:
-      n: Files.
-      median: Median of |predicted / measured - 1|.
-      worst: The largest.
-    """
+    """How far predictions were from measurements: |predicted / measured - 1| of n files."""
 
     n: int
     median: float
@@ -32,66 +26,40 @@ class PredictionErrors(schema.Part):
 
 
 class MeasuredShape(schema.Part):
-    """A file that was measured, with random weights.
+    """A file that was measured, with random weights, and what the fit says of it.
 
-    Attributes:
-      role: "teacher", "anchor" (spread over all shapes), "near" (the budget) or "proposal".
-      name: The candidate's.
-      p50_ms: Length -> measured median.
-      predicted_ms: What the fit says at the longest length; the fit knows all but proposals.
-      size_bytes: Of the file.
-      predicted_size_bytes: What the fit says.
+    An "anchor" is spread over all shapes, a "near" one near the budget; `predicted_ms` is of the
+    longest length.
     """
 
     role: Role
     name: str
-    p50_ms: dict[int, float]
+    p50_ms: dict[int, float]  # by length
     predicted_ms: float
     size_bytes: int
     predicted_size_bytes: int
 
 
 class Proposal(schema.Part):
-    """A student whose measured file is within the budget.
-
-    Attributes:
-      name: Says its shape.
-      preset: Its short form: ``pruned:layers=3,ffn=384,...``.
-      config: Its shape, as `models.EncoderConfig` takes it.
-      recipe: Its recipe, relative to search.json.
-      latency_ms: Predicted, at the longest length.
-      measured_ms: The median of the exported file with random weights.
-      measured_ci_ms: Its 95% interval.
-      size_bytes: Predicted.
-      measured_size_bytes: Of that file.
-      capacity: Parameters of its layers; the proxy of an accuracy that nobody has measured.
-      parameters: All of them.
-      flops: Of one example at the longest length.
-      metric: What it reaches on the development set after a short distillation; None without one.
-    """
+    """A student whose measured file is within the budget; latencies are of the longest length."""
 
     name: str
-    preset: str
-    config: dict[str, Any]
-    recipe: str
-    latency_ms: float
-    measured_ms: float
-    measured_ci_ms: schema.Interval
-    size_bytes: int
+    preset: str  # pruned:layers=3,ffn=384,...
+    config: dict[str, Any]  # as `models.EncoderConfig` takes it
+    recipe: str  # relative to search.json
+    latency_ms: float  # predicted
+    measured_ms: float  # the median of the file with random weights
+    measured_ci_ms: schema.Interval  # its 95% interval
+    size_bytes: int  # predicted
     measured_size_bytes: int
-    capacity: int
+    capacity: int  # parameters of its layers: the proxy of an accuracy that is not measured
     parameters: int
     flops: int
-    metric: float | None = None
+    metric: float | None = None  # on the development set, after a short distillation
 
 
 class ShortDistillation(schema.Part):
-    """What the proposals were trained with, to rank them, and what they are compared with.
-
-    Attributes:
-      updates: Batches that each was trained on.
-      figures: What came of it.
-    """
+    """The updates that each proposal was trained for, and what came of it."""
 
     updates: int
     figures: CandidateMetrics

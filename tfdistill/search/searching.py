@@ -8,14 +8,12 @@ import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
-from tfdistill import errors, files, models, work_folder
+from tfdistill import config, errors, files, models, work_folder
 from tfdistill._version import __version__
 from tfdistill.benchmark.settings import Settings
 from tfdistill.search import estimating, measuring, recipes, result, shapes
 from tfdistill.search.estimating import Effort, Estimate, Learned
 from tfdistill.search.measuring import MeasuredStudent, StudentBench
-from tfdistill.search.recipes import Goal
-from tfdistill.search.shapes import Teacher
 
 KIND = "search"
 _FILE_WIDTH = 200  # of search.txt, which no terminal limits
@@ -46,9 +44,8 @@ class Budget:
 
 def search(
     out: files.Path,
-    teacher: Teacher,
+    recipe: config.Recipe,
     budget: Budget,
-    goal: Goal,
     *,
     measure: measuring.Measure,
     convert: measuring.Convert | None = None,
@@ -69,12 +66,12 @@ def search(
 
     Args:
       out: The folder: search.json, search.txt, recipes/*.yaml, measurements/.
-      teacher: What students are cut out of.
+      recipe: That of all proposals, but for the student: its teacher, which students are cut out
+        of, its data, lengths, quantization and threads.
       budget: What a student may cost.
-      goal: What its recipe is for: task, lengths, quantization, threads.
       measure: Measures files on the device, see `devices`.
       convert: Writes files with random weights; the export by default.
-      settings: How to measure; its threads and lengths are those of `goal`.
+      settings: How to measure; its threads and lengths are those of `recipe`.
       count: How many students to propose.
       effort: How much to measure.
       distil: Trains the proposals a little, which then are ranked by what they reach; None where
@@ -94,25 +91,23 @@ def search(
       ExportError: If a file cannot be made.
     """
     folder, effort = pathlib.Path(out), effort or Effort()
-    _check(folder, budget, goal, count, overwrite)
-    candidates = shapes.candidates(teacher.config, quantize=goal.quantize)
+    quantize, lengths = recipe.export.quantize, recipe.export_lengths
+    threads, length = recipe.benchmark.threads[0], max(lengths)
+    _check(folder, budget, lengths, count, overwrite)
+    teacher = shapes.teacher_shape(recipe.teacher.source)
+    candidates = shapes.candidates(teacher, quantize=quantize)
+    head = _head(recipe.data)
     with work_folder.WorkFolder(folder, KIND).open(resume=not overwrite, overwrite=overwrite):
         if distil is not None:
             distil({})  # a teacher that answers near chance is refused before anything is measured
         settings = dataclasses.replace(
-            settings or Settings(), threads=(goal.threads,), lengths=goal.lengths, texts=False
+            settings or Settings(), threads=(threads,), lengths=lengths, texts=False
         )
-        convert = convert or measuring.converter(goal.quantize, goal.lengths, goal.head)
+        convert = convert or measuring.converter(quantize, lengths, head)
         place = folder / "measurements"
-        device = StudentBench(place, measure, convert, settings, goal.quantize, progress=progress)
+        device = StudentBench(place, measure, convert, settings, quantize, progress=progress)
         learned = estimating.learn(
-            device,
-            candidates,
-            teacher.config,
-            budget.latency_ms,
-            max(goal.lengths),
-            goal.head,
-            effort,
+            device, candidates, teacher, budget.latency_ms, length, head, effort
         )
         estimates = list(learned.estimates.values())
         reserve = 1 + min(learned.errors.median, _LARGEST_RESERVE)
@@ -120,11 +115,15 @@ def search(
         if not within:
             raise errors.ConfigError(_impossible(estimates, budget))
         best = estimating.front(within)
-        kept, broken = _within_when_measured(device, estimating.by_depth(best), budget, count)
-        learned.files["proposal"] = [*kept, *broken]
+        within_budget, over_budget = _within_when_measured(
+            device, estimating.by_depth(best), budget, count
+        )
+        learned.files["proposal"] = [*within_budget, *over_budget]
         trained = None
-        if distil is not None and kept:
-            trained = distil({file.candidate.name: str(file.candidate.part) for file in kept})
+        if distil is not None and within_budget:
+            trained = distil(
+                {file.candidate.name: str(file.candidate.part) for file in within_budget}
+            )
         first = device.results[0]
         outcome = result.SearchResult(
             created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -135,42 +134,55 @@ def search(
             device=first.device,
             runtime=first.runtime,
             settings=dataclasses.asdict(settings),
-            task=goal.task,
-            teacher=teacher.source,
-            quantize=goal.quantize,
-            threads=goal.threads,
+            task=recipe.data.task or "",
+            teacher=recipe.teacher.source,
+            quantize=quantize,
+            threads=threads,
             latency_ms=budget.latency_ms,
             size_mb=budget.size_mb,
-            lengths=goal.lengths,
+            lengths=lengths,
             coefficients=learned.coefficients,
             errors=learned.errors,
             num_candidates=len(candidates),
             num_within_budget=len(within),
             measurements=_measurements(learned),
             pareto=tuple(estimate.candidate.name for estimate in best),
-            proposals=_proposals(kept, learned, max(goal.lengths), trained),
-            over_budget=tuple(file.candidate.name for file in broken),
+            proposals=_proposals(within_budget, learned, length, trained),
+            over_budget=tuple(file.candidate.name for file in over_budget),
             distillation=trained,
         )
-        recipes.write_recipes(folder, outcome, goal)
+        recipes.write_recipes(folder, outcome, recipe)
         text = result.format_text(outcome, width=_FILE_WIDTH)
         files.atomic_write_text(folder / "search.txt", text + "\n")
         files.atomic_write_json(folder / result.FILE_NAME, outcome.model_dump(mode="json"))
         return outcome
 
 
-def _check(folder: pathlib.Path, budget: Budget, goal: Goal, count: int, overwrite: bool) -> None:
+def _head(data: config.DataConfig) -> str:
+    """What files of a task answer; a task that is not known is about whole texts."""
+    from tfdistill.data import from_config
+
+    try:
+        task = from_config.declared_task(data)
+    except errors.TfdistillError:
+        return "sequence"
+    return models.head_for(task.head, 2).kind
+
+
+def _check(
+    folder: pathlib.Path, budget: Budget, lengths: tuple[int, ...], count: int, overwrite: bool
+) -> None:
     faults = [
         errors.explain(name, "more than 0", value)
         for name, value in (("latency_ms", budget.latency_ms), ("size_mb", budget.size_mb))
         if value is not None and not (math.isfinite(value) and value > 0)
     ]
-    lengths = goal.lengths
-    if not lengths or min(lengths) < 3 or max(lengths) > 512 or len(set(lengths)) < len(lengths):
-        faults.append(errors.explain("lengths", "different ones of 3 to 512 tokens", lengths))
-    for name, value in (("threads", goal.threads), ("count", count)):
-        if value < 1:
-            faults.append(errors.explain(name, "at least 1", value))
+    if min(lengths) < 3 or len(set(lengths)) < len(lengths):
+        faults.append(
+            errors.explain("export.lengths", "different ones of 3 tokens and more", lengths)
+        )
+    if count < 1:
+        faults.append(errors.explain("count", "at least 1", count))
     if faults:
         raise errors.ConfigError("\n".join(faults))
     work_folder.WorkFolder(folder, KIND).check(resume=not overwrite, overwrite=overwrite)
@@ -188,15 +200,16 @@ def _within_when_measured(
     device: StudentBench, ordered: list[Estimate], budget: Budget, count: int
 ) -> tuple[list[MeasuredStudent], list[MeasuredStudent]]:
     """Measures the first ones; where some break the budget, the next ones replace them."""
-    kept: list[MeasuredStudent] = []
-    broken: list[MeasuredStudent] = []
+    within_budget: list[MeasuredStudent] = []
+    over_budget: list[MeasuredStudent] = []
     ordered = ordered[: _TRIES * count]
-    while ordered and len(kept) < count:
-        wanted, ordered = ordered[: count - len(kept)], ordered[count - len(kept) :]
-        for file in device.measure([estimate.candidate for estimate in wanted], "proposals"):
+    while ordered and len(within_budget) < count:
+        room = count - len(within_budget)
+        chosen, ordered = ordered[:room], ordered[room:]
+        for file in device.measure([estimate.candidate for estimate in chosen], "proposals"):
             allowed = budget.allows(max(file.p50_ms.values()), file.size_bytes)
-            (kept if allowed else broken).append(file)
-    return kept, broken
+            (within_budget if allowed else over_budget).append(file)
+    return within_budget, over_budget
 
 
 def _impossible(estimates: Sequence[Estimate], budget: Budget) -> str:
@@ -229,7 +242,7 @@ def _measurements(learned: Learned) -> tuple[result.MeasuredShape, ...]:
 
 
 def _proposals(
-    kept: Sequence[MeasuredStudent],
+    students: Sequence[MeasuredStudent],
     learned: Learned,
     length: int,
     trained: result.ShortDistillation | None,
@@ -252,6 +265,6 @@ def _proposals(
             flops=models.flops(file.candidate.config, length),
             metric=reached.get(file.candidate.name),
         )
-        for file, estimate in ((f, learned.estimates[f.candidate.name]) for f in kept)
+        for file, estimate in ((f, learned.estimates[f.candidate.name]) for f in students)
     ]
     return tuple(sorted(proposals, key=lambda p: (-(p.metric or 0.0), -p.capacity)))

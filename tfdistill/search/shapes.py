@@ -15,19 +15,6 @@ _PARTS = (1, 3 / 4, 1 / 2, 1 / 4, 1 / 8)  # of the teacher's width, neurons and 
 
 
 @dataclasses.dataclass(frozen=True)
-class Teacher:
-    """A teacher that students are cut out of.
-
-    Attributes:
-      source: As in a recipe: a Hugging Face folder or "preset:NAME".
-      config: Its shape.
-    """
-
-    source: str
-    config: models.EncoderConfig
-
-
-@dataclasses.dataclass(frozen=True)
 class Candidate:
     """A student that may be proposed: what is kept of the teacher, and the shape that has."""
 
@@ -44,19 +31,8 @@ class Candidate:
         )
 
 
-def find_teacher(source: str) -> Teacher:
-    """Reads the shape of a teacher, without its weights.
-
-    Args:
-      source: A Hugging Face folder or "preset:NAME".
-
-    Returns:
-      The teacher.
-
-    Raises:
-      ConfigError: If its shape is not at hand, or nothing can be cut out of it.
-      WeightsError: If it is of another kind.
-    """
+def teacher_shape(source: str) -> models.EncoderConfig:
+    """The shape of a Hugging Face folder or of "preset:NAME"; reads no weights."""
     path = pathlib.Path(source).expanduser() / "config.json"
     if source.startswith(_PRESET):
         shape = models.preset(source.removeprefix(_PRESET))
@@ -66,15 +42,14 @@ def find_teacher(source: str) -> Teacher:
         shape = hf_config.parse_config(reading.read_json_object(path, error=errors.ConfigError))
     else:
         shape = None
-    plain = isinstance(shape, models.EncoderConfig)
-    if not plain or shape.family in ("electra", "mobilebert"):
+    if not isinstance(shape, models.EncoderConfig) or shape.family in ("electra", "mobilebert"):
         raise errors.ConfigError(
             "--teacher",
             "a BERT, TinyBERT or DistilBERT: a run, a folder with a config.json, or preset:NAME",
             repr(source) if shape is None else f"a {shape.family}",
             "Download a model of the hub and give its folder.",
         )
-    return Teacher(source, shape)
+    return shape
 
 
 def candidates(
@@ -82,18 +57,7 @@ def candidates(
 ) -> tuple[Candidate, ...]:
     """Lists fewer layers, neurons, heads and directions of a teacher, itself among them.
 
-    Heads keep their size. Where weights are quantized in blocks, every width is a multiple of the
-    block.
-
-    Args:
-      teacher: The teacher's shape.
-      quantize: Of the files.
-
-    Returns:
-      The candidates in a fixed order.
-
-    Raises:
-      ConfigError: If nothing is left.
+    Heads keep their size. With weights in blocks every width is a multiple of the block.
     """
     size, block = teacher.head_width, re.search(r"_block(\d+)$", quantize)
     multiple = int(block[1]) if block else 1
