@@ -14,6 +14,7 @@ import tf_keras as keras
 from tfdistill import errors, files, models, weights
 from tfdistill.augmentation import variants
 from tfdistill.data import basic_tokenizer, tokenize, vectors, vocab
+from tfdistill.tasks.encoded import EncodedExamples, pad
 
 _NO_LIMIT = np.iinfo(np.int32).max
 _LEAST_LENGTH = 8  # tokens that a masked text needs: [CLS], [MASK], [SEP], [SEP] and some context
@@ -268,26 +269,19 @@ def _batches(lengths: Sequence[int], token_budget: int) -> Iterator[np.ndarray]:
 
 def _features(queries: Sequence[_Query], tokenizer: tokenize.Tokenizer) -> dict[str, np.ndarray]:
     """Puts queries side by side: arrays (batch, longest), int32."""
-    shape = (len(queries), max(query.length for query in queries))
-    ids = np.full(shape, tokenizer.pad_id, np.int32)
-    mask, types, asked = (np.zeros(shape, np.int32) for _ in range(3))
-    for row, query in enumerate(queries):
-        middle = len(query.first) + 1  # the first [SEP]
-        end = query.length - 1
-        ids[row, 0] = tokenizer.cls_id
-        ids[row, 1:middle] = query.first
-        ids[row, 1 + query.position] = tokenizer.mask_id
-        ids[row, middle] = ids[row, end] = tokenizer.sep_id
-        ids[row, middle + 1 : end] = query.second
-        mask[row, : end + 1] = 1
-        types[row, middle + 1 : end + 1] = 1
-        asked[row, 1 + query.position] = 1
-    return {
-        "input_ids": ids,
-        "attention_mask": mask,
-        "token_type_ids": types,
-        "prediction_mask": asked,
-    }
+    cls, sep = [tokenizer.cls_id], [tokenizer.sep_id]
+    parts = [part for q in queries for part in (cls, q.first, sep, q.second, sep)]
+    types = [np.repeat([0, 1], [len(q.first) + 2, len(q.second) + 1]) for q in queries]
+    offsets = np.cumsum([0, *(query.length for query in queries)])
+    masked = offsets[:-1] + 1 + [query.position for query in queries]
+    ids = np.concatenate(parts).astype(np.int32)
+    ids[masked] = tokenizer.mask_id
+    is_masked = np.zeros(len(ids), np.int32)
+    is_masked[masked] = 1
+    rows = EncodedExamples(
+        ids, offsets, np.concatenate(types).astype(np.uint8), pad_id=tokenizer.pad_id
+    )
+    return pad(rows, range(len(queries)), tokens={"prediction_mask": (is_masked, 0)})
 
 
 def _sha256(text: str) -> str:

@@ -61,7 +61,10 @@ class AnswerHead(abc.ABC):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The loss of each row with its gold label, and the weights of the rows."""
 
-    @abc.abstractmethod
+    def row_weights(self, batch: StepInputs) -> tf.Tensor:
+        """The weights of the rows of logits that are compared, (B,)."""
+        return batch.sample_weight
+
     def compared(
         self,
         batch: StepInputs,
@@ -72,6 +75,8 @@ class AnswerHead(abc.ABC):
         reduction: str,
     ) -> ComparedLogits:
         """The logits of two models as rows; squared: whether they are not made distributions."""
+        del squared, reduction
+        return ComparedLogits(teacher, student, self.row_weights(batch))
 
     def metric_inputs(self, batch: StepInputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """What updates a Keras metric, so that every row is one answer: labels, logits, weights."""
@@ -120,19 +125,6 @@ class SequenceAnswers(AnswerHead):
         if class_weights is not None:
             weight *= tf.gather(tf.constant(class_weights, tf.float32), labels)
         return loss, weight
-
-    def compared(
-        self,
-        batch: StepInputs,
-        teacher: tf.Tensor,
-        student: tf.Tensor,
-        *,
-        squared: bool,
-        reduction: str,
-    ) -> ComparedLogits:
-        """Rows (B, C)."""
-        del squared, reduction
-        return ComparedLogits(teacher, student, batch.sample_weight)
 
 
 class MultiLabelAnswers(AnswerHead):
@@ -184,18 +176,9 @@ class TokenAnswers(AnswerHead):
         loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         return loss, token_weights(batch)
 
-    def compared(
-        self,
-        batch: StepInputs,
-        teacher: tf.Tensor,
-        student: tf.Tensor,
-        *,
-        squared: bool,
-        reduction: str,
-    ) -> ComparedLogits:
-        """Rows (B, L, C)."""
-        del squared, reduction
-        return ComparedLogits(teacher, student, token_weights(batch))
+    def row_weights(self, batch: StepInputs) -> tf.Tensor:
+        """(B, L)."""
+        return token_weights(batch)
 
     def metric_inputs(self, batch: StepInputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """(B L,), (B L, C) and (B L,), weight 0 where there is no label."""
