@@ -53,7 +53,9 @@ def converter_process():
 
     own_process = convert.run_in_child
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convert, "run_in_child", lambda given, timeout_s=None: convert.run(given))
+        patch.setattr(
+            convert, "run_in_child", lambda arguments, timeout_s=None: convert.run(arguments)
+        )
         yield own_process
 
 

@@ -162,7 +162,7 @@ def check_replicas(case: ObjectiveCase) -> None:
         values, gradients = [], []
         for share in shares:
             left = iter(means)
-            with mock.patch.object(reduction, "replica_mean", lambda _, given=left: next(given)):
+            with mock.patch.object(reduction, "replica_mean", lambda _, rest=left: next(rest)):
                 value, slope = _eagerly(case, *share)
             values.append(value)
             gradients.append(slope / 2.0)

@@ -74,20 +74,20 @@ def encoded(
 
 def stopping(predictor: Any, call: int) -> tuple[Any, list[int]]:
     """A predictor that is interrupted at one of its calls, and the sizes that were asked for."""
-    asked: list[int] = []
+    positions: list[int] = []
 
     def stopped(model: keras.Model) -> Any:
         predict = predictor(model)
 
         def ask(data: Any) -> Any:
-            asked.append(len(data.encoded))
-            if len(asked) == call:
+            positions.append(len(data.encoded))
+            if len(positions) == call:
                 raise KeyboardInterrupt
             return predict(data)
 
         return ask
 
-    return stopped, asked
+    return stopped, positions
 
 
 def write_documents(path):

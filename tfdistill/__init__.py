@@ -114,12 +114,12 @@ def _refuse_other_export() -> None:
     Raises:
       ImportError: If `import export` gives another module than the one next to this package.
     """
-    own = pathlib.Path(__file__).resolve().parents[1] / "export" / "__init__.py"
+    own_file = pathlib.Path(__file__).resolve().parents[1] / "export" / "__init__.py"
     spec = importlib.util.find_spec("export")
-    found = None if spec is None or spec.origin is None else pathlib.Path(spec.origin).resolve()
-    if found is not None and found != own and own.is_file():
+    origin = None if spec is None or spec.origin is None else pathlib.Path(spec.origin).resolve()
+    if origin is not None and origin != own_file and own_file.is_file():
         raise ImportError(
-            f"module export: expected {own}, which belongs to tfdistill, received {found}. "
+            f"module export: expected {own_file}, which belongs to tfdistill, received {origin}. "
             "Rename that file or folder, or start Python in another one."
         )
 

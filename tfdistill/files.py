@@ -146,10 +146,10 @@ def remove_leftovers(folder: Path | None = None) -> None:
     parent = pathlib.Path(tempfile.gettempdir() if folder is None else folder)
     form = _TEMPORARY if folder is None else _UNFINISHED
     with contextlib.suppress(OSError):
-        found = sorted(path for path in parent.iterdir() if form.fullmatch(path.name))
-        for path in (path for path in found if not path.name.endswith(_ASIDE)):
+        leftovers = sorted(path for path in parent.iterdir() if form.fullmatch(path.name))
+        for path in (path for path in leftovers if not path.name.endswith(_ASIDE)):
             _remove_if_dead(path)
-        for path in (path for path in found if path.name.endswith(_ASIDE) and path.is_dir()):
+        for path in (path for path in leftovers if path.name.endswith(_ASIDE) and path.is_dir()):
             writer = path.with_name(path.name.removesuffix(_ASIDE))
             if writer.exists():  # alive, between its two renames
                 continue

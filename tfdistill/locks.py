@@ -73,7 +73,7 @@ def output_lock(path: Path) -> Iterator[None]:
     """
     target = pathlib.Path(path).absolute()
     name = target.with_name(f".{target.name}.lock")
-    made = [folder for folder in target.parents if not folder.exists()]
+    new_folders = [folder for folder in target.parents if not folder.exists()]
     lock = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ def output_lock(path: Path) -> Iterator[None]:
             name.unlink(missing_ok=True)
             os.close(lock)
         with contextlib.suppress(OSError):  # the first that holds something
-            for folder in made:
+            for folder in new_folders:
                 folder.rmdir()
 
 

@@ -240,13 +240,13 @@ class Manifest(ManifestPart):
     @pydantic.model_validator(mode="after")
     def _variants_are_of_their_target(self) -> Manifest:
         owners = {self.model.file: self.device}
-        for device, own in self.variants.items():
-            owner = owners.setdefault(own.model.file, device)
+        for device, variant in self.variants.items():
+            owner = owners.setdefault(variant.model.file, device)
             if device == self.device or owner != device:
-                raise ValueError(f"variant {device}: {own.model.file} is the file for {owner}")
-            for found in own.accelerators:
-                if (found.name == "gpu") != (device == "gpu"):
-                    raise ValueError(f"variant {device}: it was checked on {found.name}")
+                raise ValueError(f"variant {device}: {variant.model.file} is the file for {owner}")
+            for accelerator in variant.accelerators:
+                if (accelerator.name == "gpu") != (device == "gpu"):
+                    raise ValueError(f"variant {device}: it was checked on {accelerator.name}")
         return self
 
     @pydantic.model_serializer(mode="wrap")
@@ -262,12 +262,12 @@ class Manifest(ManifestPart):
         Raises:
           ManifestError: If there is none.
         """
-        compiled = [own for own in self.compiled if own.device == device]
+        compiled = [file for file in self.compiled if file.device == device]
         if device == self.device:
             return self.model_copy(update={"variants": {}, "compiled": compiled})
-        for name, own in self.variants.items():
+        for name, file in self.variants.items():
             if name == device:
-                changes = {key: getattr(own, key) for key in FileVariant.model_fields}
+                changes = {key: getattr(file, key) for key in FileVariant.model_fields}
                 changes |= {"device": device, "variants": {}, "name": f"{self.name}-{device}"}
                 changes["compiled"] = compiled
                 return self.model_copy(update=changes)
@@ -312,7 +312,7 @@ def manifest_path(model_file: files.Path) -> pathlib.Path:
     """
     model_file = pathlib.Path(model_file)
     usual = model_file.with_name(FILE_NAME)
-    own = model_file.with_suffix(".json")
+    card_file = model_file.with_suffix(".json")
     if not usual.is_file():
         return usual
     try:
@@ -320,7 +320,7 @@ def manifest_path(model_file: files.Path) -> pathlib.Path:
     except errors.ManifestError:
         return usual
     about = {file.model.file for file in described.each_file()}
-    return usual if model_file.name in about else own
+    return usual if model_file.name in about else card_file
 
 
 def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
@@ -358,10 +358,10 @@ def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
         )
         raise errors.ManifestError(f"manifest {path}", "a valid model.json", faults) from error
     if about is not None:
-        known = {file.model.file: file for file in manifest.each_file()}
-        if about not in known:
-            raise errors.ManifestError(f"manifest {path}", f"one about {about}", ", ".join(known))
-        manifest = known[about]
+        cards = {file.model.file: file for file in manifest.each_file()}
+        if about not in cards:
+            raise errors.ManifestError(f"manifest {path}", f"one about {about}", ", ".join(cards))
+        manifest = cards[about]
     if verify:
         for file in manifest.each_file():
             _verify(file, path.parent)
@@ -370,7 +370,7 @@ def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
 
 def _verify(manifest: Manifest, folder: pathlib.Path) -> None:
     records = [manifest.model, manifest.labels_file, manifest.golden_file, manifest.word_table]
-    records += [own.model for own in manifest.compiled]
+    records += [entry.model for entry in manifest.compiled]
     if manifest.tokenizer is not None:
         records.append(manifest.tokenizer.vocab)
     for record in records:

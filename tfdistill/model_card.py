@@ -63,7 +63,7 @@ def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:
     lengths = sorted(entry.sequence_length for entry in manifest.signatures.values())
     entry = next(iter(manifest.signatures.values()))
     runner = f"len{lengths[-1]}" if f"len{lengths[-1]}" in manifest.signatures else "serving"
-    given = ", ".join(f"{name}=..." for name in entry.inputs)
+    arguments = ", ".join(f"{name}=..." for name in entry.inputs)
     use = [
         f"Signatures for {', '.join(map(str, lengths))} tokens take int32 (1, length) "
         f"{_listed(entry.inputs)} and give float32 {_listed(entry.outputs)}; bind them by name. "
@@ -73,7 +73,7 @@ def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:
         "from ai_edge_litert.interpreter import Interpreter",
         "",
         f'run = Interpreter("{manifest.model.file}").get_signature_runner("{runner}")',
-        f'print(run({given})["{next(iter(entry.outputs))}"])',
+        f'print(run({arguments})["{next(iter(entry.outputs))}"])',
         "```",
     ]
     head = _head(manifest, metrics, evidence, ["tflite", "litert"], None)
@@ -240,8 +240,8 @@ def _latency(evidence: CardFacts) -> Iterator[str]:
     yield from ("## Latency", "", "| tokens | threads | median, ms | 95% interval |")
     yield "| ---: | ---: | ---: | --- |"
     for row in evidence.latency:
-        known = row.low_ms is not None and row.high_ms is not None
-        interval = f"{row.low_ms:.3g} to {row.high_ms:.3g}" if known else ""
+        has_interval = row.low_ms is not None and row.high_ms is not None
+        interval = f"{row.low_ms:.3g} to {row.high_ms:.3g}" if has_interval else ""
         yield f"| {row.sequence_length} | {row.threads} | {row.p50_ms:.3g} | {interval} |"
     yield from ("", evidence.measured_on, "")
 
@@ -267,15 +267,17 @@ def _files(manifest: Manifest) -> Iterator[str]:
     yield "| file | for | quantization | MB | metric | checked on |"
     yield "| --- | --- | --- | ---: | ---: | --- |"
     metric = manifest.task.primary_metric if manifest.task else None
-    for own in manifest.each_file():
-        score = own.parity.file_metrics.get(metric or "") if own.parity else None
-        names, size = [own.model.file], own.model.size_bytes
-        if own.word_table is not None:
-            names, size = [*names, own.word_table.file], size + own.word_table.size_bytes
-        checked = [f"{found.title}: {found.verdict}" for found in own.accelerators] or ["CPU"]
+    for card in manifest.each_file():
+        score = card.parity.file_metrics.get(metric or "") if card.parity else None
+        names, size = [card.model.file], card.model.size_bytes
+        if card.word_table is not None:
+            names, size = [*names, card.word_table.file], size + card.word_table.size_bytes
+        checked = [
+            f"{accelerator.title}: {accelerator.verdict}" for accelerator in card.accelerators
+        ] or ["CPU"]
         yield (
-            f"| {', '.join(f'`{name}`' for name in names)} | {own.device} | "
-            f"`{own.quantization}` | {size / 1e6:.2f} | "
+            f"| {', '.join(f'`{name}`' for name in names)} | {card.device} | "
+            f"`{card.quantization}` | {size / 1e6:.2f} | "
             f"{'' if score is None else f'{score:.4f}'} | {'; '.join(checked)} |"
         )
     yield from ("", "`model.json` lists all of them.", "")

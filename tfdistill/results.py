@@ -199,8 +199,8 @@ def compare_with_baselines(
     Returns:
       A heading, a line for each figure, and warnings; nothing where there is no figure.
     """
-    known = [(row, row.metrics.get(metric)) for row in baselines]
-    rows = [(row, value) for row, value in known if value is not None]
+    measured = [(row, row.metrics.get(metric)) for row in baselines]
+    rows = [(row, value) for row, value in measured if value is not None]
     part = f" (of the {answered[0]} of {answered[1]} examples that it answered)" if answered else ""
     lines = [] if teacher is None else [f"  teacher: {teacher:.4f}{part}"]
     for row, value in rows:
@@ -208,9 +208,12 @@ def compare_with_baselines(
     if not lines:
         return []
     lines.insert(0, f"compared with, {metric}")
-    for model, own in (("student", student or 0.0), ("teacher", None if answered else teacher)):
+    for model, model_value in (
+        ("student", student or 0.0),
+        ("teacher", None if answered else teacher),
+    ):
         others = [(row.name, value) for row, value in rows if row.is_alternative]
-        better = [name for name, value in others if own is not None and own < value]
+        better = [name for name, value in others if model_value is not None and model_value < value]
         if better:
             lines.append(f"WARNING: the {model} is below the baseline {' and '.join(better)}.")
         if model == "teacher" and "frozen_teacher" in better:
@@ -370,13 +373,13 @@ def read_result_file(path: files.Path, kind: type[ResultType]) -> ResultType:
         reading.parse_json(content, f"{path}")  # pydantic does not bound integers
         return value
     except pydantic.ValidationError as error:
-        found = reading.validation_faults(error)
+        faults = reading.validation_faults(error)
     except OSError as error:
-        found = f"{error.strerror or error}"
+        faults = f"{error.strerror or error}"
     expected = f"a valid {pathlib.Path(path).name}"
     if "format_version" in kind.model_fields:
         expected += f" of format_version {FORMAT_VERSION}"
-    raise errors.DataError(errors.explain(f"{path}", expected, found))
+    raise errors.DataError(errors.explain(f"{path}", expected, faults))
 
 
 def read_finished(path: files.Path, kind: type[ResultType]) -> ResultType | None:

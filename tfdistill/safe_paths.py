@@ -63,10 +63,10 @@ def without_folders(text: str) -> str:
     Folders of a phone stay: they name nobody, and commands that clean it up need them.
     """
 
-    def shortened(found: re.Match[str]) -> str:
-        if found[0].startswith(("/data/local/tmp/", "/sdcard/")):
-            return found[0]
-        parts = pathlib.PurePosixPath(os.path.expanduser(found[0])).parts[1:]
+    def shortened(match: re.Match[str]) -> str:
+        if match[0].startswith(("/data/local/tmp/", "/sdcard/")):
+            return match[0]
+        parts = pathlib.PurePosixPath(os.path.expanduser(match[0])).parts[1:]
         return "/".join(parts[max(2, len(parts) - 2) :] or parts[-1:])
 
     return _ABSOLUTE.sub(shortened, text)

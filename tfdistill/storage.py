@@ -151,12 +151,12 @@ def remove_folder(path: Any) -> None:
 def sizes(folder: Any) -> dict[str, int]:
     """The bytes of each file directly in an opened folder, in one request; empty without one."""
     try:
-        found = folder.fs.ls(folder.path, detail=True)
+        entries = folder.fs.ls(folder.path, detail=True)
     except FileNotFoundError:
         return {}
     return {
         pathlib.PurePosixPath(entry["name"]).name: entry["size"]
-        for entry in found
+        for entry in entries
         if entry["type"] == "file"
     }
 

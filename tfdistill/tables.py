@@ -55,7 +55,7 @@ def _aligned(cells: Sequence[str | None], widths: Sequence[int], left: int) -> s
 def _shrunk(columns: Sequence[Sequence[str]], widths: list[int], room: int) -> list[int]:
     """Narrows the widest columns until all fit into `room`, or none can become narrower."""
     words = [[word for cell in column for word in cell.split()] for column in columns]
-    least = [min(max(map(len, own), default=1), _NARROWEST) for own in words]
+    least = [min(max(map(len, lengths), default=1), _NARROWEST) for lengths in words]
     widths = list(widths)
     while sum(widths) > room:
         wider = [(wide, i) for i, wide in enumerate(widths) if wide > least[i]]
@@ -76,5 +76,5 @@ def csv_cell(text: str) -> str:
 
 def without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """Drops the columns of a table that say nothing ("" or "-") in every row below the head."""
-    kept = [i for i in range(len(rows[0])) if any(row[i] not in ("", "-") for row in rows[1:])]
-    return [[row[i] for i in kept] for row in rows]
+    columns = [i for i in range(len(rows[0])) if any(row[i] not in ("", "-") for row in rows[1:])]
+    return [[row[i] for i in columns] for row in rows]

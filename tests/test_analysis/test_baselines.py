@@ -105,23 +105,23 @@ def test_several_labels_each_get_a_model_of_their_own():
 def test_numbers_are_regressed():
     features = np.linspace(0, 1, 50)[:, None]
     model = analysis.fit_linear(NUMBERS, features, 3 * features[:, 0] + 1)
-    found = model.predict(np.array([[0.5]]))
-    assert found.shape == (1, 1)
-    assert found[0, 0] == pytest.approx(2.5, abs=0.01)  # the ridge shrinks the slope a little
+    predicted = model.predict(np.array([[0.5]]))
+    assert predicted.shape == (1, 1)
+    assert predicted[0, 0] == pytest.approx(2.5, abs=0.01)  # the ridge shrinks the slope a little
 
 
 def test_embeddings_are_averaged_over_tokens_that_count():
     table = np.arange(12, dtype=np.float32).reshape(6, 2)
     rows = encoded([[1, 2, 3, 5], [1, 5]])
-    found = analysis.embedding_features(table, rows, special_ids=(1, 5))
-    assert found.tolist() == [[5.0, 6.0], [0.0, 0.0]]  # mean of rows 2 and 3; none left
+    features = analysis.embedding_features(table, rows, special_ids=(1, 5))
+    assert features.tolist() == [[5.0, 6.0], [0.0, 0.0]]  # mean of rows 2 and 3; none left
 
 
 def test_embeddings_of_a_pair_are_kept_apart():
     table = np.array([[0.0], [1.0], [3.0]], np.float32)
     rows = encoded([[1, 2], [2, 2]], [np.array([0, 1], np.uint8), np.array([0, 1], np.uint8)])
-    found = analysis.embedding_features(table, rows)
-    assert found.tolist() == [[1, 3, 2, 3], [3, 3, 0, 9]]  # u, v, |u - v|, u * v
+    features = analysis.embedding_features(table, rows)
+    assert features.tolist() == [[1, 3, 2, 3], [3, 3, 0, 9]]  # u, v, |u - v|, u * v
 
 
 def test_tasks_over_words_are_refused():

@@ -26,8 +26,8 @@ def test_the_temperature_of_known_answers_is_found(temperature):
     labels = (shares.cumsum(axis=1) < random.random((len(shares), 1))).sum(axis=1)
     # Labels drawn from softmax(z): answers z T need the temperature T again. 20,000 draws leave
     # about 2% of noise.
-    found = analysis.fit_temperature(logits * temperature, labels)
-    assert found == pytest.approx(temperature, rel=0.05)
+    fitted = analysis.fit_temperature(logits * temperature, labels)
+    assert fitted == pytest.approx(temperature, rel=0.05)
 
 
 def test_calibration_error_equals_its_formula():
@@ -41,8 +41,8 @@ def test_calibration_error_equals_its_formula():
         if inside.any():
             gap = abs(right[inside].mean() - confidence[inside].mean())
             total += inside.sum() / 200 * gap
-    found = analysis.expected_calibration_error(logits, labels, num_bins=10)
-    assert found == pytest.approx(total)
+    error = analysis.expected_calibration_error(logits, labels, num_bins=10)
+    assert error == pytest.approx(total)
 
 
 def test_certain_and_right_is_calibrated_certain_and_wrong_is_not():

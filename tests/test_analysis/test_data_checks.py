@@ -30,9 +30,9 @@ def warnings_of(*args, **options):
 
 
 def test_good_data_has_no_findings():
-    found = analysis.check_data(TASK, *GOOD, lengths=np.full(100, 8), max_length=16)
-    assert found == analysis.DataFindings()
-    found.check()
+    findings = analysis.check_data(TASK, *GOOD, lengths=np.full(100, 8), max_length=16)
+    assert findings == analysis.DataFindings()
+    findings.check()
 
 
 @pytest.mark.parametrize("labels", [("yes", "Yes"), ("yes", "yes "), ("a b", "a  b")])
@@ -105,9 +105,9 @@ def test_classes_with_one_example_are_named():
 
 def test_texts_that_are_cut_are_counted_with_the_length_that_would_do():
     lengths = np.array([10] * 70 + [100] * 30)
-    found = warnings_of(TASK, *GOOD, lengths=lengths, max_length=64)
-    assert "30%" in found and "30 examples, first example 71" in found
-    assert "max_length 112 would hold 100%" in found
+    warnings = warnings_of(TASK, *GOOD, lengths=lengths, max_length=64)
+    assert "30%" in warnings and "30 examples, first example 71" in warnings
+    assert "max_length 112 would hold 100%" in warnings
     longer = warnings_of(TASK, *GOOD, lengths=np.array([700] * 20 + [9] * 80), max_length=64)
     assert "max_length 512 would hold 80%" in longer  # what BERT's position table serves
     longest = warnings_of(TASK, *GOOD, lengths=np.array([700] * 20 + [9] * 80), max_length=512)
@@ -121,9 +121,9 @@ def test_findings_name_the_file_and_the_first_line(tmp_path):
     (tmp_path / "train.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n\n")
     (tmp_path / "dev.tsv").write_text("text\tlabel\n" + "new one\tno\n" * 59 + "Text  2\tyes\n")
     train, dev = (tasks.load_examples(TASK, tmp_path, split) for split in ("train", "dev"))
-    found = analysis.check_data(TASK, train, dev)
-    assert found.faults == ()
-    assert found.warnings == (
+    findings = analysis.check_data(TASK, train, dev)
+    assert findings.faults == ()
+    assert findings.warnings == (
         "train.tsv has 2 blank line(s), first line 32: they are left out.",
         "The training set has 1 empty text(s) of 62: train.tsv, line 35.",
         "1 training text(s) have two or more different labels: 'text 1' (train.tsv, line 3).",

@@ -17,13 +17,15 @@ def test_mcnemar_counts_the_examples_that_one_alone_has_right():
     before, after = np.zeros(100, int), np.zeros(100, int)
     after[:3] = 1
     before[3:12] = 1
-    found = analysis.paired_difference(TASK, gold, logits_of(before), logits_of(after))
-    assert (found.lost, found.gained) == (3, 9)
-    assert found.p_value == pytest.approx(598 / 4096)
-    assert found.difference == pytest.approx(0.06)
-    assert not found.is_clear
+    difference = analysis.paired_difference(TASK, gold, logits_of(before), logits_of(after))
+    assert (difference.lost, difference.gained) == (3, 9)
+    assert difference.p_value == pytest.approx(598 / 4096)
+    assert difference.difference == pytest.approx(0.06)
+    assert not difference.is_clear
     # Standard error of the paired difference: sqrt((12 - 36 / 100) / 100^2) = 0.034.
-    assert found.interval == pytest.approx((0.06 - 1.96 * 0.034, 0.06 + 1.96 * 0.034), abs=0.015)
+    assert difference.interval == pytest.approx(
+        (0.06 - 1.96 * 0.034, 0.06 + 1.96 * 0.034), abs=0.015
+    )
 
 
 @pytest.mark.parametrize("gained", [0, 1, 4, 12, 30])
@@ -34,23 +36,23 @@ def test_the_interval_of_accuracy_has_zero_in_it_where_the_test_sees_chance(gain
         after[:lost] = 1
         before[lost : lost + gained] = 1
         gold = np.zeros(300, int)
-        found = analysis.paired_difference(TASK, gold, logits_of(before), logits_of(after))
-        assert found.is_clear != (found.interval[0] <= 0 <= found.interval[1]), lost
-        assert found.interval[0] <= found.difference <= found.interval[1]
+        difference = analysis.paired_difference(TASK, gold, logits_of(before), logits_of(after))
+        assert difference.is_clear != (difference.interval[0] <= 0 <= difference.interval[1]), lost
+        assert difference.interval[0] <= difference.difference <= difference.interval[1]
 
 
 def test_the_interval_of_a_large_difference_is_as_wide_as_the_draw_of_the_examples():
     # 100 of 200 lost, none gained: the share that is lost is known to sqrt(1 / 4 / 200) = 0.035.
     gold, wrong = np.zeros(200, int), np.arange(200) % 2
-    found = analysis.paired_difference(TASK, gold, logits_of(gold), logits_of(wrong))
-    assert found.interval == pytest.approx((-0.5 - 0.069, -0.5 + 0.069), abs=0.015)
+    difference = analysis.paired_difference(TASK, gold, logits_of(gold), logits_of(wrong))
+    assert difference.interval == pytest.approx((-0.5 - 0.069, -0.5 + 0.069), abs=0.015)
 
 
 def test_a_large_difference_is_clear_and_none_is_none():
     gold = np.arange(200) % 2
     wrong = np.where(np.arange(200) < 40, 1 - gold, gold)
-    found = analysis.paired_difference(TASK, gold, logits_of(gold), logits_of(wrong))
-    assert found.is_clear and found.difference == pytest.approx(-0.2)
+    difference = analysis.paired_difference(TASK, gold, logits_of(gold), logits_of(wrong))
+    assert difference.is_clear and difference.difference == pytest.approx(-0.2)
     same = analysis.paired_difference(TASK, gold, logits_of(wrong), logits_of(wrong))
     assert (same.p_value, same.interval, same.is_clear) == (1.0, (0.0, 0.0), False)
 
@@ -61,9 +63,12 @@ def test_other_metrics_are_judged_by_their_bootstrap_interval():
     good = (gold + 0.1 * rng.normal(size=300))[:, None].astype(np.float32)
     bad = (gold + 2.0 * rng.normal(size=300))[:, None].astype(np.float32)
     task = TaskSpec("similarity", "a", "score", kind="regression")
-    found = analysis.paired_difference(task, gold, good, bad, num_resamples=100)
-    assert found.p_value is None and found.lost is None
-    assert found.is_clear and found.interval[0] < found.difference < found.interval[1] < 0
+    difference = analysis.paired_difference(task, gold, good, bad, num_resamples=100)
+    assert difference.p_value is None and difference.lost is None
+    assert (
+        difference.is_clear
+        and difference.interval[0] < difference.difference < difference.interval[1] < 0
+    )
     close = analysis.paired_difference(task, gold, good, good * 2 + 1, num_resamples=50)
     assert not close.is_clear
 

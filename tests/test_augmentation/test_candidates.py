@@ -57,13 +57,15 @@ def guesses(model, tokenizer, tokens, place, count=K):
     row = ["[CLS]", *masked, "[SEP]", *tokens, "[SEP]"]
     ids = [tokenizer.vocab.index(token) for token in row]
     types = [0] * (len(tokens) + 2) + [1] * (len(tokens) + 1)
-    given = {
+    features = {
         "input_ids": ids,
         "attention_mask": [1] * len(ids),
         "token_type_ids": types,
         "prediction_mask": [1] * len(ids),
     }
-    logits = model({name: tf.constant([given[name]]) for name in model.input_names})["mlm_logits"]
+    logits = model({name: tf.constant([features[name]]) for name in model.input_names})[
+        "mlm_logits"
+    ]
     best = np.argsort(-logits.numpy()[place + 1], kind="stable")[:count]
     names = [tokenizer.vocab[i] for i in sorted(best) if i < tokenizer.vocab_size]
     return [name for name in names if name[:2] != "##" and name not in SPECIAL]
@@ -76,35 +78,37 @@ PIECES = {"films": ["film", "##s"], "goodly": ["good", "##ly"]}
 def test_words_of_one_piece_get_the_models_guesses_one_masked_word_at_a_time(
     finder, model, tokenizer
 ):
-    asked = 0
-    for text, found in zip(TEXTS, finder.find(TEXTS), strict=True):
+    queries = 0
+    for text, text_words in zip(TEXTS, finder.find(TEXTS), strict=True):
         words = text.lower().split()
         if text != "?!":
-            assert found.words == words
-        tokens = [piece for word in found.words for piece in PIECES.get(word, [word])]
-        for place, word in enumerate(found.words):
+            assert text_words.words == words
+        tokens = [piece for word in text_words.words for piece in PIECES.get(word, [word])]
+        for place, word in enumerate(text_words.words):
             if word in PIECES or not word.isalpha() or word in STOP_WORDS:
                 continue
-            position = sum(len(PIECES.get(before, [before])) for before in found.words[:place])
+            position = sum(len(PIECES.get(before, [before])) for before in text_words.words[:place])
             expected = guesses(model, tokenizer, tokens, position)
-            assert found.candidates[place] == (expected or [word])
-            asked += 1
-    assert asked == 2 + 3 + 1 + 6
+            assert text_words.candidates[place] == (expected or [word])
+            queries += 1
+    assert queries == 2 + 3 + 1 + 6
     # The model's guesses differ by place: a wrong mask or order would show above.
-    distinct = {tuple(c) for found in finder.find(TEXTS) for c in found.candidates.values()}
+    distinct = {
+        tuple(c) for text_words in finder.find(TEXTS) for c in text_words.candidates.values()
+    }
     assert len(distinct) > 6
 
 
 def test_words_of_several_pieces_get_their_neighbours(finder, vectors):
-    found = finder.find(TEXTS)[1]
-    place = found.words.index("films")
-    assert found.candidates[place] == vectors.nearest(["films"], K)[0]
-    assert len(found.candidates[place]) == K
+    words = finder.find(TEXTS)[1]
+    place = words.words.index("films")
+    assert words.candidates[place] == vectors.nearest(["films"], K)[0]
+    assert len(words.candidates[place]) == K
 
 
 def test_a_word_without_a_vector_stays_as_it_is(finder, model, tokenizer):
-    found = finder.find(TEXTS)[1]
-    assert found.candidates[found.words.index("goodly")] == ["goodly"]
+    words = finder.find(TEXTS)[1]
+    assert words.candidates[words.words.index("goodly")] == ["goodly"]
     without = CandidateFinder(model, tokenizer, None, num_candidates=K)
     assert without.find(["films"])[0].candidates == {0: ["films"]}
 
@@ -122,9 +126,9 @@ def test_stop_words_punctuation_and_capitals_of_a_cased_tokenizer_have_no_candid
 ):
     cased = tokenize.Tokenizer(toy_vocab_file, lower_case=False)
     finder = CandidateFinder(model, cased, None, num_candidates=K, stop_words=STOP_WORDS)
-    (found,) = finder.find(["the Film is good ."])
-    assert found.words == ["the", "Film", "is", "good", "."]
-    assert set(found.candidates) == {3}
+    (words,) = finder.find(["the Film is good ."])
+    assert words.words == ["the", "Film", "is", "good", "."]
+    assert set(words.candidates) == {3}
 
 
 @pytest.mark.parametrize("token_budget", [1, 30, 10_000])
@@ -143,28 +147,32 @@ def test_batches_do_not_change_the_candidates(token_budget, finder, model, token
 
 
 def test_padding_is_masked_and_of_type_zero(finder, tokenizer, monkeypatch):
-    asked = []
+    batches = []
     best = finder._best
-    monkeypatch.setattr(finder, "_best", lambda given: (asked.append(given), best(given))[1])
+    monkeypatch.setattr(
+        finder, "_best", lambda features: (batches.append(features), best(features))[1]
+    )
     finder.find(TEXTS)
     padding = 0
-    for given in asked:
-        real = given["input_ids"].numpy() != tokenizer.pad_id
-        np.testing.assert_array_equal(given["attention_mask"].numpy(), real)
-        assert not given["token_type_ids"].numpy()[~real].any()
+    for features in batches:
+        real = features["input_ids"].numpy() != tokenizer.pad_id
+        np.testing.assert_array_equal(features["attention_mask"].numpy(), real)
+        assert not features["token_type_ids"].numpy()[~real].any()
         padding += (~real).sum()
     assert padding > 0
 
 
 def test_equal_texts_are_looked_at_once(finder, monkeypatch):
-    asked = []
+    sizes = []
     best = finder._best
     monkeypatch.setattr(
-        finder, "_best", lambda given: (asked.append(len(given["input_ids"])), best(given))[1]
+        finder,
+        "_best",
+        lambda features: (sizes.append(len(features["input_ids"])), best(features))[1],
     )
     first, second = finder.find(["good film", "good film"])
     assert first == second
-    assert sum(asked) == 2
+    assert sum(sizes) == 2
 
 
 def test_a_model_without_token_types_can_guess(tokenizer):
@@ -172,21 +180,23 @@ def test_a_model_without_token_types_can_guess(tokenizer):
     assert "token_type_ids" not in model.input_names
     finder = CandidateFinder(model, tokenizer, None, num_candidates=K)
     tokens = ["good", "film"]
-    (found,) = finder.find(["good film"])
-    assert found.candidates[1] == guesses(model, tokenizer, tokens, 1)
+    (words,) = finder.find(["good film"])
+    assert words.candidates[1] == guesses(model, tokenizer, tokens, 1)
 
 
 def test_a_long_text_is_cut_first_behind_and_then_around_the_word(model, tokenizer, monkeypatch):
     finder = CandidateFinder(model, tokenizer, None, num_candidates=K, max_length=12)
     seen = []
     best = finder._best
-    monkeypatch.setattr(finder, "_best", lambda given: (seen.append(given), best(given))[1])
+    monkeypatch.setattr(
+        finder, "_best", lambda features: (seen.append(features), best(features))[1]
+    )
     words = [*"good bad film story play set alarm".split()]
     finder.find([" ".join(words)])  # 7 tokens: 2 are left for the repetition
     ids = [tokenizer.vocab.index(word) for word in words]
     cls, sep, mask = tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id
-    for row, asked in zip(_rows(seen), range(7), strict=True):
-        masked = [*ids[:asked], mask, *ids[asked + 1 :]]
+    for row, position in zip(_rows(seen), range(7), strict=True):
+        masked = [*ids[:position], mask, *ids[position + 1 :]]
         assert row == [cls, *masked, sep, *ids[:2], sep]
     seen.clear()
     finder.find([" ".join(words + words)])  # 14 tokens: 9 around the word, nothing is repeated
@@ -201,9 +211,9 @@ def _rows(seen):
     """The ids of all queries without padding, in the order of the masked place."""
     return [
         row[mask.astype(bool)].tolist()
-        for given in seen
+        for features in seen
         for row, mask in zip(
-            given["input_ids"].numpy(), given["attention_mask"].numpy(), strict=True
+            features["input_ids"].numpy(), features["attention_mask"].numpy(), strict=True
         )
     ]
 

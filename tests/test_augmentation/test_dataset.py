@@ -62,9 +62,9 @@ def test_the_file_holds_each_example_and_then_its_variants_with_its_label(finder
     train = examples()
     done = augment_train(train, finder, OPTIONS, tmp_path / "out")
     expected = ["text\tlabel"]
-    found = finder.find(train.texts)
+    words = finder.find(train.texts)
     for index, text in enumerate(train.texts):
-        forms = variants.augmented_pairs(index, [found[index]], OPTIONS)
+        forms = variants.augmented_pairs(index, [words[index]], OPTIONS)
         expected += [f"{form}\t{train.labels[index]}" for form in (text, *(f for _, f in forms))]
     assert rows(tmp_path / "out") == expected
     assert done.num_rows == len(expected) - 1 > 30
@@ -120,8 +120,8 @@ def test_labels_are_written_as_the_task_spells_them(kind, finder, tmp_path):
     if kind == "stsb":
         train = dataclasses.replace(train, labels=np.array([0.1, 3.8, 5, 1 / 3, 2.5], np.float32))
     if kind == "multi_label":
-        given = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 0, 1], [1, 1, 0]], np.float32)
-        train = dataclasses.replace(train, labels=given)
+        labels = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 0, 1], [1, 1, 0]], np.float32)
+        train = dataclasses.replace(train, labels=labels)
     augment_train(train, finder, OPTIONS, tmp_path)
     read = tasks.load_examples(spec, tmp_path, "train")
     places = [read.texts.index(text) for text in train.texts]
@@ -135,10 +135,10 @@ def test_originals_can_be_left_out(finder, tmp_path):
     augment_train(train, finder, OPTIONS, tmp_path / "with")
     done = augment_train(train, finder, without, tmp_path / "without")
     assert done.num_rows == done.num_augmented
-    kept = rows(tmp_path / "with")
+    with_originals = rows(tmp_path / "with")
     for text, label in zip(train.texts, train.labels, strict=True):
-        kept.remove(f"{text}\t{label}")
-    assert rows(tmp_path / "without") == kept
+        with_originals.remove(f"{text}\t{label}")
+    assert rows(tmp_path / "without") == with_originals
 
 
 def test_a_text_with_tabs_and_line_breaks_becomes_one_cell(finder, tmp_path):

@@ -72,14 +72,14 @@ def test_of_a_pair_one_text_changes_at_a_time_and_the_other_stays_as_it_was():
     first = variants.ReplaceableText(["good", "film"], {0: ["bad"], 1: ["story"]})
     second = variants.ReplaceableText(["fine", "play"], {0: ["dull"], 1: ["story"]})
     options = variants.AugmentOptions(copies=50, probability=0.5)
-    found = list(variants.augmented_pairs(7, [first, second], options))
-    assert {form for which, form in found if which == 0} == {
+    pairs = list(variants.augmented_pairs(7, [first, second], options))
+    assert {form for which, form in pairs if which == 0} == {
         *("bad film", "good story", "bad story"),
     }
-    assert {form for which, form in found if which == 1} == {
+    assert {form for which, form in pairs if which == 1} == {
         *("dull play", "fine story", "dull story"),
     }
-    assert len(found) == 6
+    assert len(pairs) == 6
 
 
 def test_draws_depend_on_seed_example_and_text_only():

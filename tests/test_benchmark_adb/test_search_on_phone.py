@@ -29,10 +29,10 @@ SPACE = "--teacher preset:bert_tiny --lengths 8"
 def search(monkeypatch, tflite_files, binary, tmp_path):
     """Runs `tfdistill search` on a phone, with little to measure; counts what is converted."""
     content = (tflite_files / "fast.tflite").read_bytes()
-    made = []
+    converted = []
 
     def convert(candidate, path):
-        made.append(path.stem)
+        converted.append(path.stem)
         more = simulated_device.stored_bytes(candidate.config, 8) // 100
         path.write_bytes(content + bytes(more))
 
@@ -43,11 +43,27 @@ def search(monkeypatch, tflite_files, binary, tmp_path):
     monkeypatch.setattr(tool_backend, "NUM_FEEDS", 2)
 
     def run(daemon, *more):
-        made.clear()
-        given = [*SPACE.split(), "--latency-ms", "1000", "--count", "1", "--quick", "--warmup", "1"]
-        given += ["--out", str(tmp_path / "found"), "--device", "adb", "--binary", binary.source]
-        code = cli.main(["search", *given, "--serial", daemon.serial, *more])
-        return code, list(made)
+        converted.clear()
+        arguments = [
+            *SPACE.split(),
+            "--latency-ms",
+            "1000",
+            "--count",
+            "1",
+            "--quick",
+            "--warmup",
+            "1",
+        ]
+        arguments += [
+            "--out",
+            str(tmp_path / "found"),
+            "--device",
+            "adb",
+            "--binary",
+            binary.source,
+        ]
+        code = cli.main(["search", *arguments, "--serial", daemon.serial, *more])
+        return code, list(converted)
 
     return run
 
@@ -59,17 +75,19 @@ def stored(folder):
 
 def test_a_search_measures_proposes_and_names_no_serial(search, phone, tmp_path, left_on, capsys):
     daemon = phone("Pixel_8")
-    code, made = search(daemon, "--json")
+    code, converted = search(daemon, "--json")
     said = capsys.readouterr()
     assert code == 0, said.err
     shown = json.loads(said.out)
-    found = json.loads((tmp_path / "found" / "search.json").read_text())
-    assert shown == found
-    assert (found["kind"], found["backend"]) == ("phone", "benchmark_model")
-    assert found["device"]["name"] == "Google Pixel 8"
-    assert len(made) == len(set(made)) and set(made) == {m["name"] for m in found["measurements"]}
-    assert all(m["p50_ms"]["8"] > 0 for m in found["measurements"])
-    (proposal,) = found["proposals"]
+    written = json.loads((tmp_path / "found" / "search.json").read_text())
+    assert shown == written
+    assert (written["kind"], written["backend"]) == ("phone", "benchmark_model")
+    assert written["device"]["name"] == "Google Pixel 8"
+    assert len(converted) == len(set(converted)) and set(converted) == {
+        m["name"] for m in written["measurements"]
+    }
+    assert all(m["p50_ms"]["8"] > 0 for m in written["measurements"])
+    (proposal,) = written["proposals"]
     assert 0 < proposal["measured_ms"] < 1000
     recipe = (tmp_path / "found" / proposal["recipe"]).read_text()
     assert "on Google Pixel 8 (phone)" in " ".join(recipe.replace("#", "").split())
@@ -82,10 +100,10 @@ def test_a_phone_that_goes_offline_loses_a_group_and_the_search_goes_on(
     search, phone, adb, tmp_path, capsys
 ):
     daemon = phone("Pixel_8")
-    runs, kept = daemon.path("/says/benchmark_model.runs"), tmp_path / "found" / "measurements"
+    runs, stored_in = daemon.path("/says/benchmark_model.runs"), tmp_path / "found" / "measurements"
 
     def pull_the_cable():
-        while not (kept.is_dir() and any(kept.glob("anchors-*.json"))):
+        while not (stored_in.is_dir() and any(stored_in.glob("anchors-*.json"))):
             time.sleep(0.05)
         before = int(runs.read_text())
         while int(runs.read_text() or 0) < before + 5:
@@ -93,24 +111,26 @@ def test_a_phone_that_goes_offline_loses_a_group_and_the_search_goes_on(
         daemon.lose()
 
     threading.Thread(target=pull_the_cable, daemon=True).start()
-    code, made = search(daemon)
+    code, converted = search(daemon)
     said = capsys.readouterr().err
     assert code == 1, said
     assert not (tmp_path / "found" / "search.json").exists()
     assert "the same command continues from there" in said
     assert f"adb -s {daemon.serial} shell rm -rf /data/local/tmp/tfdistill-" in said
-    first = stored(kept)
-    assert first and first < set(made)
+    first = stored(stored_in)
+    assert first and first < set(converted)
 
     again = Daemon(daemon.root, model="Pixel_8")  # the same phone, at another address
     try:
         subprocess.run([adb, "connect", again.serial], check=True, capture_output=True, timeout=60)
-        code, made = search(again)
+        code, converted = search(again)
     finally:
         again.close()
-    assert code == 0 and not first & set(made)
-    found = json.loads((tmp_path / "found" / "search.json").read_text())
-    assert {m["name"] for m in found["measurements"]} == first | set(made) == stored(kept)
+    assert code == 0 and not first & set(converted)
+    written = json.loads((tmp_path / "found" / "search.json").read_text())
+    assert (
+        {m["name"] for m in written["measurements"]} == first | set(converted) == stored(stored_in)
+    )
 
 
 @pytest.mark.thorough
@@ -124,5 +144,5 @@ def test_a_phone_that_stays_warm_says_so_and_keeps_what_was_measured(
     code, _ = search(daemon)
     said = capsys.readouterr().err
     assert code == 1 and "the device throttled (thermal status 2)" in said
-    (kept,) = (tmp_path / "found" / "measurements").iterdir()
-    assert kept.name.startswith("anchors-")
+    (group,) = (tmp_path / "found" / "measurements").iterdir()
+    assert group.name.startswith("anchors-")

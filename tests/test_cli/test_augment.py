@@ -89,7 +89,7 @@ def test_workers_of_a_pipeline_load_the_inputs_for_themselves(
     assert cli.main(arguments(folder, tmp_path / "here")) == 0
     run = parallel.run_pipeline
     monkeypatch.setattr(
-        parallel, "run_pipeline", lambda *given: run(*given[:3])
+        parallel, "run_pipeline", lambda *handed_on: run(*handed_on[:3])
     )  # as in other processes
     monkeypatch.chdir(folder)
     relative = arguments(folder.relative_to(folder), tmp_path / "there")

@@ -32,7 +32,7 @@ def a_result(name="student", *, device=fake.HOST, failures=()):
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def settings_of_calls(monkeypatch):
     """Replaces the measurement on this host; lists what it was asked for."""
 
     class Calls(list):
@@ -50,14 +50,14 @@ def asked(monkeypatch):
     return calls
 
 
-def test_every_option_reaches_the_settings(asked):
+def test_every_option_reaches_the_settings(settings_of_calls):
     options = (
         "--threads 1,2 --lengths 32,64 --delegates none,xnnpack --affinity 1 --warmup 3 --runs 7 "
         "--min-seconds 0.5 --repetitions 4 --cool-down 1.5 --sustained 60 --operators "
         "--when-throttled repeat --timeout 9"
     )
     assert cli.main(["benchmark", "a.tflite", "b.tflite", *options.split()]) == 0
-    (call,) = asked
+    (call,) = settings_of_calls
     assert call.models == [pathlib.Path("a.tflite"), pathlib.Path("b.tflite")]
     assert call.settings == Settings(
         threads=(1, 2),
@@ -77,12 +77,12 @@ def test_every_option_reaches_the_settings(asked):
     assert call.examples == ()
 
 
-def test_a_run_folder_stands_for_its_export(asked, tmp_path):
+def test_a_run_folder_stands_for_its_export(settings_of_calls, tmp_path):
     for folder in ("run/export", "plain"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "model.json").write_text("{}")
     assert cli.main(["benchmark", str(tmp_path / "run"), str(tmp_path / "plain")]) == 0
-    assert asked[0].models == [tmp_path / "run" / "export", tmp_path / "plain"]
+    assert settings_of_calls[0].models == [tmp_path / "run" / "export", tmp_path / "plain"]
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,15 @@ def test_a_run_folder_stands_for_its_export(asked, tmp_path):
         ("--min-seconds nan", "min_seconds: expected"),
     ],
 )
-def test_misuse_exits_with_2_before_anything_is_measured(asked, options, complaint, capsys):
+def test_misuse_exits_with_2_before_anything_is_measured(
+    settings_of_calls, options, complaint, capsys
+):
     assert cli.main(["benchmark", "a.tflite", *options.split()]) == 2
     assert complaint in capsys.readouterr().err
-    assert not asked
+    assert not settings_of_calls
 
 
-def test_all_misused_options_are_named_at_once(asked, capsys):
+def test_all_misused_options_are_named_at_once(settings_of_calls, capsys):
     assert cli.main(["benchmark", "a.tflite", "--serial", "x", "--data-dir", "y"]) == 2
     said = capsys.readouterr().err
     assert "--serial" in said and "--data-dir" in said
@@ -125,52 +127,54 @@ def test_what_does_not_parse_is_misuse(option):
     assert stopped.value.code == 2
 
 
-def test_the_result_is_written_and_shown(asked, tmp_path, capsys):
+def test_the_result_is_written_and_shown(settings_of_calls, tmp_path, capsys):
     out = tmp_path / "deep" / "latency.json"
     assert cli.main(["benchmark", "a.tflite", "--out", str(out)]) == 0
-    assert result.read_result(out) == asked.outcome
+    assert result.read_result(out) == settings_of_calls.outcome
     assert "student" in capsys.readouterr().out
     assert [path.name for path in out.parent.iterdir()] == ["latency.json"]
     assert cli.main(["benchmark", "a.tflite", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == asked.outcome.model_dump(mode="json")
+    assert json.loads(capsys.readouterr().out) == settings_of_calls.outcome.model_dump(mode="json")
 
 
-def test_an_earlier_result_is_kept_unless_it_may_be_replaced(asked, tmp_path, capsys):
+def test_an_earlier_result_is_kept_unless_it_may_be_replaced(settings_of_calls, tmp_path, capsys):
     out = tmp_path / "latency.json"
     out.write_text("mine")
     assert cli.main(["benchmark", "a.tflite", "--out", str(out)]) == 2
     assert "--overwrite" in capsys.readouterr().err
-    assert out.read_text() == "mine" and not asked
+    assert out.read_text() == "mine" and not settings_of_calls
     assert cli.main(["benchmark", "a.tflite", "--out", str(out), "--overwrite"]) == 0
-    assert result.read_result(out) == asked.outcome
+    assert result.read_result(out) == settings_of_calls.outcome
 
 
-def test_a_folder_is_no_place_for_a_result(asked, tmp_path, capsys):
+def test_a_folder_is_no_place_for_a_result(settings_of_calls, tmp_path, capsys):
     assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path), "--overwrite"]) == 2
     assert "Name a file in it" in capsys.readouterr().err
-    assert not asked
+    assert not settings_of_calls
 
 
-def test_a_place_that_cannot_be_written_is_found_before_measuring(asked, tmp_path, capsys):
+def test_a_place_that_cannot_be_written_is_found_before_measuring(
+    settings_of_calls, tmp_path, capsys
+):
     (tmp_path / "file").write_text("")
     assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / "file" / "x.json")]) == 2
     assert "a path that can be written" in capsys.readouterr().err
-    assert not asked
+    assert not settings_of_calls
 
 
-def test_a_full_disk_is_found_before_measuring(asked, tmp_path, monkeypatch, capsys):
+def test_a_full_disk_is_found_before_measuring(settings_of_calls, tmp_path, monkeypatch, capsys):
     def full(self, content):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(pathlib.Path, "write_bytes", full)
     assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / "x.json")]) == 1
     assert "x.json: no space left on device" in capsys.readouterr().err
-    assert not asked
+    assert not settings_of_calls
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_disk_that_fills_up_meanwhile_does_not_take_the_figures_along(
-    asked, tmp_path, monkeypatch, capsys
+    settings_of_calls, tmp_path, monkeypatch, capsys
 ):
     def full(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -181,9 +185,9 @@ def test_a_disk_that_fills_up_meanwhile_does_not_take_the_figures_along(
     assert "student" in said.out and "no space left" in said.err
 
 
-def test_a_failure_in_one_place_is_written_and_is_no_success(asked, tmp_path, capsys):
+def test_a_failure_in_one_place_is_written_and_is_no_success(settings_of_calls, tmp_path, capsys):
     failure = schema.Failure(what="b, 8 tokens", error="it broke")
-    asked.outcome = a_result(failures=[failure])
+    settings_of_calls.outcome = a_result(failures=[failure])
     out = tmp_path / "latency.json"
     assert cli.main(["benchmark", "a.tflite", "--out", str(out)]) == 1
     assert result.read_result(out).failures == (failure,)
@@ -191,10 +195,10 @@ def test_a_failure_in_one_place_is_written_and_is_no_success(asked, tmp_path, ca
 
 
 def test_an_interruption_writes_and_shows_what_is_finished_and_exits_with_130(
-    asked, tmp_path, capsys
+    settings_of_calls, tmp_path, capsys
 ):
     partial = a_result(failures=[measuring.INTERRUPTED])
-    asked.outcome = measuring.BenchmarkInterrupted([partial])
+    settings_of_calls.outcome = measuring.BenchmarkInterrupted([partial])
     out = tmp_path / "latency.json"
     assert cli.main(["benchmark", "a.tflite", "--out", str(out)]) == 130
     assert result.read_result(out) == partial
@@ -202,15 +206,15 @@ def test_an_interruption_writes_and_shows_what_is_finished_and_exits_with_130(
     assert "student" in shown and "NOT MEASURED: the rest: interrupted" in shown
 
 
-def test_an_interruption_with_nothing_finished_writes_nothing(asked, tmp_path, capsys):
-    asked.outcome = measuring.BenchmarkInterrupted([])
+def test_an_interruption_with_nothing_finished_writes_nothing(settings_of_calls, tmp_path, capsys):
+    settings_of_calls.outcome = measuring.BenchmarkInterrupted([])
     assert cli.main(["benchmark", "a.tflite", "--out", str(tmp_path / "x.json")]) == 130
     assert list(tmp_path.iterdir()) == []
     assert capsys.readouterr().out == ""
 
 
-def test_a_file_that_cannot_be_measured_exits_with_1(asked, capsys):
-    asked.outcome = errors.BenchmarkError("no such file")
+def test_a_file_that_cannot_be_measured_exits_with_1(settings_of_calls, capsys):
+    settings_of_calls.outcome = errors.BenchmarkError("no such file")
     assert cli.main(["benchmark", "a.tflite"]) == 1
     assert "no such file" in capsys.readouterr().err
 
@@ -249,11 +253,11 @@ def test_phones_are_measured_with_the_binary_that_is_named(phones):
 
 
 @pytest.mark.parametrize(
-    ("given", "package"),
+    ("named", "package"),
     [(["--app"], "io.github.tfdistill.demo"), (["--app", "org.example.mine"], "org.example.mine")],
 )
-def test_the_app_is_measured_by_its_package(phones, given, package):
-    assert cli.main(["benchmark", "a.tflite", "--device", "adb", *given]) == 0
+def test_the_app_is_measured_by_its_package(phones, named, package):
+    assert cli.main(["benchmark", "a.tflite", "--device", "adb", *named]) == 0
     ((backend, _, options),) = phones
     assert (backend, options["package"], options["serials"]) == ("app", package, ())
 
@@ -310,20 +314,22 @@ def test_two_results_never_share_a_file_whatever_was_asked(tmp_path):
     assert len(set(paths)) == 12 and {path.parent for path in paths} == {tmp_path}
 
 
-def test_what_another_benchmark_wrote_meanwhile_is_not_replaced(asked, tmp_path, capsys):
+def test_what_another_benchmark_wrote_meanwhile_is_not_replaced(
+    settings_of_calls, tmp_path, capsys
+):
     """It takes minutes to hours from the look at --out to the end."""
     out = tmp_path / "latency.json"
-    mine = a_result("mine")
+    earlier = a_result("mine")
 
     def compare(models, **options):
-        result.write_result(mine, out)
+        result.write_result(earlier, out)
         return a_result("late")
 
-    asked.clear()
+    settings_of_calls.clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host, "compare", compare)
         assert cli.main(["benchmark", "a.tflite", "--out", str(out)]) == 0
-    assert result.read_result(out) == mine
+    assert result.read_result(out) == earlier
     assert result.read_result(tmp_path / "latency-1.json").models[0].name == "late"
     assert "latency-1.json" in capsys.readouterr().err
 
@@ -349,7 +355,7 @@ def test_the_terminal_names_serials_and_files_do_not(monkeypatch, tmp_path, caps
     assert "R5CT1234" not in capsys.readouterr().out
 
 
-def test_a_task_s_examples_are_fed_and_judged(asked, phones, monkeypatch, tmp_path):
+def test_a_task_s_examples_are_fed_and_judged(settings_of_calls, phones, monkeypatch, tmp_path):
     from tfdistill.benchmark.inputs import LabelledExample
 
     seen = []
@@ -365,10 +371,10 @@ def test_a_task_s_examples_are_fed_and_judged(asked, phones, monkeypatch, tmp_pa
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\ngood\t1\n")
     task = ["--task", "sst2", "--data-dir", str(tmp_path), "--limit", "5"]
     assert cli.main(["benchmark", "a.tflite", *task]) == 0
-    assert asked[0].examples == rows.examples
+    assert settings_of_calls[0].examples == rows.examples
     assert cli.main(["benchmark", "a.tflite", "--device", "adb", "--binary", "b", *task]) == 0
     options = phones[0][2]
     assert (options["examples"], options["metric"]) == (rows.examples, len)
     assert seen[0] == seen[1]
-    given = {key: value for key, value in seen[0].items() if value is not None}
-    assert given == {"task": "sst2", "dir": str(tmp_path), "dev_limit": 5}
+    named = {key: value for key, value in seen[0].items() if value is not None}
+    assert named == {"task": "sst2", "dir": str(tmp_path), "dev_limit": 5}

@@ -115,9 +115,9 @@ def answers(tmp_path_factory):
 
 @pytest.mark.parametrize("index", range(len(FAULTS)), ids=[command for command, _, _ in FAULTS])
 def test_a_fault_is_found_before_tensorflow_is_imported(answers, index):
-    folder, found = answers
+    folder, results = answers
     _, code, message = FAULTS[index]
-    exit_code, told, imported = found[index]
+    exit_code, told, imported = results[index]
     assert message.replace("{}", str(folder)) in told
     assert exit_code == code
     assert not imported
@@ -187,11 +187,11 @@ def test_options_below_a_place_are_the_fields_of_its_section_that_were_given():
 
 
 def test_a_new_stage_can_still_be_made_with_set():
-    made = config.load_recipe(
+    recipe = config.load_recipe(
         "demo",
         ["stages.again.kind=labels", "stages.again.epochs=2", "variants.x={stages: [again]}"],
     )
-    assert made.stages["again"].epochs == 2
+    assert recipe.stages["again"].epochs == 2
 
 
 @pytest.fixture
@@ -268,8 +268,8 @@ def test_a_teacher_may_be_a_run_folder(runs, source, folder, command, capsys):
     assert cli.main([*command.split(), *rest.split()]) == 0
     recipe = json.loads(capsys.readouterr().out)["recipe"]
     assert recipe["teacher"]["source"] == folder
-    own = source if command.startswith("distill") else "runs/distilled"
-    of_a_run = (runs / own / "recipe.yaml").is_file()
+    student = source if command.startswith("distill") else "runs/distilled"
+    of_a_run = (runs / student / "recipe.yaml").is_file()
     assert recipe["data"]["max_length"] == (48 if of_a_run else 128)
     assert cli.main([*command.split(), *rest.split(), "--max-length", "16"]) == 0
     assert json.loads(capsys.readouterr().out)["recipe"]["data"]["max_length"] == 16

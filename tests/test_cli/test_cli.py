@@ -63,8 +63,8 @@ def test_recipes_show_prints_a_recipe_that_loads_to_the_same_value(capsys, tmp_p
 
 
 def test_every_recipe_is_valid_and_says_how_to_run_it():
-    found = config.recipes()
-    for name, path in found.items():
+    recipes = config.recipes()
+    for name, path in recipes.items():
         assert config.load_recipe(name).name == name
         text = recipe_commands.header(path.read_text(encoding="utf-8"))
         assert "tfdistill run" in text or "tfdistill demo" in text, name
@@ -156,8 +156,8 @@ def test_where_to_work_reaches_the_training(line, work, options, monkeypatch, tm
     monkeypatch.chdir(tmp_path)  # a user's runs are not in the way
     seen = {}
 
-    def stand_in(recipe, out, **given):
-        seen.update(given)
+    def stand_in(recipe, out, **arguments):
+        seen.update(arguments)
         raise errors.ConfigError("seen enough")
 
     monkeypatch.setattr(run, work, stand_in)
@@ -245,7 +245,7 @@ def test_finetune_has_a_floor_of_steps_and_stops_early(tmp_path, monkeypatch):
 
     seen = []
 
-    def stand_in(recipe, out, **given):
+    def stand_in(recipe, out, **arguments):
         seen.append(recipe.teacher.finetune)
         raise errors.ConfigError("seen enough")
 
@@ -262,7 +262,7 @@ def test_distill_knows_the_model_before_the_fine_tuning_of_a_run(tmp_path, monke
 
     seen = []
 
-    def stand_in(recipe, out, **given):
+    def stand_in(recipe, out, **arguments):
         seen.append(recipe)
         raise errors.ConfigError("seen enough")
 

@@ -37,7 +37,7 @@ def written(value):
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def measured(monkeypatch):
     """The settings that `tfdistill benchmark` asks for."""
     calls = []
 
@@ -49,9 +49,9 @@ def asked(monkeypatch):
     return calls
 
 
-def test_a_benchmark_without_options_has_the_defaults_of_the_library(asked):
+def test_a_benchmark_without_options_has_the_defaults_of_the_library(measured):
     cli.main(["benchmark", "a.tflite"])
-    assert asked == [Settings()]
+    assert measured == [Settings()]
 
 
 def test_the_help_of_benchmark_tells_them(capsys):
@@ -74,8 +74,8 @@ def test_the_help_of_search_tells_what_it_asks_for(capsys, quick):
     assert told(text, "--warmup") == [str(settings.warmup)]
     short = {"runs", "min_seconds", "repetitions"}
     usual = dataclasses.asdict(Settings())
-    asked = dataclasses.asdict(settings)
-    assert {name for name in usual if usual[name] != asked[name]} <= short
+    measured = dataclasses.asdict(settings)
+    assert {name for name in usual if usual[name] != measured[name]} <= short
 
 
 def test_a_recipe_s_defaults_are_those_of_the_library():

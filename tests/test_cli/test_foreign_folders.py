@@ -69,13 +69,13 @@ def foreign(folder):
 
 def content(folder):
     """Every file, folder and link below a folder with its bytes."""
-    found = {}
+    listed = {}
     for path in sorted(pathlib.Path(folder).rglob("*")):
         held = (
             os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
         )
-        found[str(path.relative_to(folder))] = held
-    return found
+        listed[str(path.relative_to(folder))] = held
+    return listed
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def survive(disk, capsys, command, again=()):
     """Calls a command until no write of it fails any more; returns how often it failed."""
     for count in range(200):
         before = len(disk.failed)
-        kept = _contents(disk.folder)
+        contents = _contents(disk.folder)
         disk.rest = False
         try:
             code = cli.main([*command, *(again if count else ())])
@@ -73,7 +73,7 @@ def survive(disk, capsys, command, again=()):
         assert "no space left" in last.lower() and str(disk.folder) in last, (where, shown)
         assert not [path for path in disk.folder.rglob("*") if _TEMPORARY.search(path.name)]
         if not again:
-            assert kept.items() <= _contents(disk.folder).items(), where
+            assert contents.items() <= _contents(disk.folder).items(), where
     raise AssertionError("no end")
 
 

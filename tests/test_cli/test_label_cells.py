@@ -44,8 +44,8 @@ def quickstart(bert, tmp_path, capsys):
     """Runs quickstart --dry-run; returns the exit code and what was told."""
 
     def call(path, *more):
-        given = ["--teacher", str(bert), "--data", str(path), "--out", str(tmp_path / "out")]
-        code = cli.main(["quickstart", *given, "--dry-run", *more])
+        command = ["--teacher", str(bert), "--data", str(path), "--out", str(tmp_path / "out")]
+        code = cli.main(["quickstart", *command, "--dry-run", *more])
         return code, capsys.readouterr().err
 
     return call
@@ -64,9 +64,9 @@ def finetune(bert, tmp_path, capsys):
         half = 3 * len(rows) // 4
         for split, part in (("train", rows[:half]), ("dev", rows[half:])):
             (folder / f"{split}{path.suffix}").write_text(top + "".join(part), encoding="utf-8")
-        given = ["--task", "own", "--data-dir", str(folder), "--out", str(tmp_path / "out")]
-        given += ["--text-column", "text", "--label-column", "label", "--dry-run", *more]
-        code = cli.main(["finetune", str(bert), *given])
+        command = ["--task", "own", "--data-dir", str(folder), "--out", str(tmp_path / "out")]
+        command += ["--text-column", "text", "--label-column", "label", "--dry-run", *more]
+        code = cli.main(["finetune", str(bert), *command])
         return code, capsys.readouterr().err
 
     return call
@@ -210,8 +210,8 @@ def test_tags_of_words_have_the_same_rules(bert, tmp_path, capsys, tag, fact):
     words = "".join(f"box O\nlamp {tag if n == 3 else 'B-PER'}\n\n" for n in range(30))
     for split in ("train", "dev"):
         (tmp_path / f"{split}.txt").write_text(words, encoding="utf-8")
-    given = ["--task", "own", "--kind", "token", "--data-dir", str(tmp_path), "--dry-run"]
-    assert cli.main(["finetune", str(bert), *given, "--out", str(tmp_path / "out")]) == 1
+    command = ["--task", "own", "--kind", "token", "--data-dir", str(tmp_path), "--dry-run"]
+    assert cli.main(["finetune", str(bert), *command, "--out", str(tmp_path / "out")]) == 1
     told = capsys.readouterr().err
     assert fact in told and "line 11" in told
 
@@ -222,9 +222,9 @@ def test_folders_of_texts_have_the_same_rules(bert, tmp_path, capsys):
             (tmp_path / split / name).mkdir(parents=True)
             for n in range(4):
                 (tmp_path / split / name / f"{n}.txt").write_text(f"{TEXTS[n]} {split} {name}")
-    given = ["--task", "own", "--kind", "classification", "--set", "data.layout=folders"]
-    given += ["--data-dir", str(tmp_path), "--out", str(tmp_path / "out"), "--dry-run"]
-    assert cli.main(["finetune", str(bert), *given]) == 1
+    command = ["--task", "own", "--kind", "classification", "--set", "data.layout=folders"]
+    command += ["--data-dir", str(tmp_path), "--out", str(tmp_path / "out"), "--dry-run"]
+    assert cli.main(["finetune", str(bert), *command]) == 1
     assert "U+200B" in capsys.readouterr().err
 
 

@@ -36,9 +36,9 @@ def visible():
 
 
 def test_no_option_is_spelled_in_singular_and_in_plural():
-    found = {option for _, option, _ in visible()}
+    spelled = {option for _, option, _ in visible()}
     # An index belongs to one --model; a table takes the names of --models.
-    assert {option for option in found if f"{option}s" in found} == set()
+    assert {option for option in spelled if f"{option}s" in spelled} == set()
 
 
 def test_an_option_takes_values_of_one_type_everywhere():
@@ -204,9 +204,9 @@ def test_warnings_of_libraries_are_for_verbose_and_errors_for_all():
 
 @pytest.mark.parametrize("name", ["export.py", "export/__init__.py"])
 def test_an_export_of_yours_in_the_working_directory_does_no_harm(name, tmp_path):
-    own = tmp_path / name
-    own.parent.mkdir(exist_ok=True)
-    own.write_text("raise SystemExit('yours')")
+    script = tmp_path / name
+    script.parent.mkdir(exist_ok=True)
+    script.write_text("raise SystemExit('yours')")
     environment = {"PYTHONPATH": str(base_folder()), "PATH": "/usr/bin:/bin"}
     command = [sys.executable, "-m", "tfdistill", "quantizations"]
 
@@ -218,10 +218,10 @@ def test_an_export_of_yours_in_the_working_directory_does_no_harm(name, tmp_path
     assert run().returncode == 0
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    own = shutil.move(tmp_path / name.split("/")[0], elsewhere)
+    script = shutil.move(tmp_path / name.split("/")[0], elsewhere)
     hidden = run(PYTHONPATH=f"{elsewhere}:{base_folder()}")
     assert hidden.returncode == 1
-    assert str(own) in hidden.stderr and "hides the package export" in hidden.stderr
+    assert str(script) in hidden.stderr and "hides the package export" in hidden.stderr
 
 
 def base_folder():

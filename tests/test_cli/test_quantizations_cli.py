@@ -14,9 +14,9 @@ from tfdistill.results import Trial
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def swept(monkeypatch):
     """Stands in for the model and the sweep; returns what the sweep was asked for."""
-    found = {}
+    calls = {}
     data = {
         "lengths": (8, 16),
         "check_on": "dev",
@@ -31,14 +31,14 @@ def asked(monkeypatch):
     job = types.SimpleNamespace(source=source, options=lambda *, calibrate: data)
 
     def sweep(model, folder, names, *, measure, report, **arguments):
-        found.update(arguments, model=model, folder=folder, names=names, measure=measure)
+        calls.update(arguments, model=model, folder=folder, names=names, measure=measure)
         row = Trial(name="float16", verdict="good", size_bytes=1_500_000, sqnr_db=50.0)
         report(row)
         return Sweep(pathlib.Path(folder), (8, 16), (row,))
 
     monkeypatch.setattr(export_job, "open_job", lambda args: job)
     monkeypatch.setattr(export, "sweep", sweep, raising=False)
-    return found
+    return calls
 
 
 def test_without_a_model_the_quantizations_are_listed(capsys):
@@ -53,7 +53,7 @@ def test_without_a_model_the_quantizations_are_listed(capsys):
     assert [name for name in (*offered, *listed["refused"]) if name not in text] == []
 
 
-def test_a_model_is_swept_with_its_data_and_shown_as_a_table(asked, capsys):
+def test_a_model_is_swept_with_its_data_and_shown_as_a_table(swept, capsys):
     command = "quantizations runs/demo --out out --only float16,float32 --calibrate 50 --seed 3"
     assert cli.main(command.split()) == 0
     captured = capsys.readouterr()
@@ -61,9 +61,9 @@ def test_a_model_is_swept_with_its_data_and_shown_as_a_table(asked, capsys):
     assert captured.out.splitlines()[0].startswith("quantization")
     assert captured.out.splitlines()[2].split()[:2] == ["float16", "1.50"]
     assert captured.err == "float16: good\n"
-    measure = asked.pop("measure")
+    measure = swept.pop("measure")
     assert measure.keywords == {"threads": 1}
-    assert asked == {
+    assert swept == {
         "allow_weak": True,
         "model": "model",
         "folder": "out",
@@ -83,11 +83,11 @@ def test_a_model_is_swept_with_its_data_and_shown_as_a_table(asked, capsys):
     }
 
 
-def test_latency_can_be_left_out_and_rows_written_as_json(asked, capsys):
+def test_latency_can_be_left_out_and_rows_written_as_json(swept, capsys):
     assert cli.main("quantizations runs/demo --out out --no-measure --json".split()) == 0
 
-    assert asked["measure"] is None
-    assert asked["names"] is None
+    assert swept["measure"] is None
+    assert swept["names"] is None
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert (row["name"], row["size_bytes"], row["verdict"]) == ("float16", 1_500_000, "good")
 
@@ -103,7 +103,7 @@ def test_latency_can_be_left_out_and_rows_written_as_json(asked, capsys):
         ("runs/demo --out out --data-dir glue", "--data-dir: expected --task too"),
     ],
 )
-def test_misuse_is_told_before_the_model_is_opened(asked, capsys, options, message):
+def test_misuse_is_told_before_the_model_is_opened(swept, capsys, options, message):
     assert cli.main(["quantizations", *options.split()]) == 2
     assert message in capsys.readouterr().err
-    assert asked == {}
+    assert swept == {}

@@ -108,29 +108,29 @@ def test_the_table_has_teacher_student_file_and_baselines(done):
 
 @pytest.mark.slow
 def test_the_figure_on_the_test_set_is_that_of_evaluate(done, capsys):
-    given = ["--task", "my_data", "--data-dir", str(done.run / "data"), "--split", "test"]
-    given += ["--text-column", "utterance", "--label-column", "intent", "--json"]
-    assert cli.main(["evaluate", str(done.run / "export"), *given]) == 0
+    arguments = ["--task", "my_data", "--data-dir", str(done.run / "data"), "--split", "test"]
+    arguments += ["--text-column", "utterance", "--label-column", "intent", "--json"]
+    assert cli.main(["evaluate", str(done.run / "export"), *arguments]) == 0
     (row,) = (line.split() for line in done.shown.splitlines() if line.startswith("file "))
-    found = json.loads(capsys.readouterr().out)
-    assert row[2] == f"{found['accuracy']:.4f}"
-    kept = json.loads((done.run / "metrics.json").read_text())["test_metrics"]
-    assert list(kept) == ["teacher", "student", "file"]
-    assert kept["file"]["accuracy"] == pytest.approx(found["accuracy"])
+    evaluated = json.loads(capsys.readouterr().out)
+    assert row[2] == f"{evaluated['accuracy']:.4f}"
+    recorded = json.loads((done.run / "metrics.json").read_text())["test_metrics"]
+    assert list(recorded) == ["teacher", "student", "file"]
+    assert recorded["file"]["accuracy"] == pytest.approx(evaluated["accuracy"])
     page = (done.run / "report.md").read_text()
-    assert f"| The student’s file | {kept['file']['accuracy']:.1%} |" in page
+    assert f"| The student’s file | {recorded['file']['accuracy']:.1%} |" in page
 
 
 @pytest.mark.slow
 def test_the_recipe_and_the_data_are_there_to_be_run_again(done, capsys):
     recipe = config.load_recipe(str(done.run / "recipe.yaml"))
     assert recipe.data.dir == str(done.run / "data")
-    found = {split: len(tasks.load_examples(_task(recipe), recipe.data.dir, split))
+    sizes = {split: len(tasks.load_examples(_task(recipe), recipe.data.dir, split))
              for split in tasks.SPLITS}  # fmt: skip
-    assert sum(found.values()) == 120 and found["dev"] >= 20 <= found["test"]
+    assert sum(sizes.values()) == 120 and sizes["dev"] >= 20 <= sizes["test"]
     again = [str(done.run / "recipe.yaml"), "--out", str(done.folder / "again"), "--dry-run"]
     assert cli.main(["run", *again]) == 0
-    assert f"train {found['train']}, dev {found['dev']}" in capsys.readouterr().out
+    assert f"train {sizes['train']}, dev {sizes['dev']}" in capsys.readouterr().out
 
 
 def _task(recipe):
@@ -165,9 +165,9 @@ def test_a_recipe_that_cannot_run_replaces_no_earlier_run(done, capsys):
 
 def test_a_folder_with_other_files_is_not_touched(inputs, tmp_path, capsys):
     (tmp_path / "mine.txt").write_text("x")
-    given = command(inputs)
-    given[given.index("--out") + 1] = str(tmp_path)
-    assert cli.main([*given, "--overwrite"]) == 2
+    arguments = command(inputs)
+    arguments[arguments.index("--out") + 1] = str(tmp_path)
+    assert cli.main([*arguments, "--overwrite"]) == 2
     assert "an empty or absent folder" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -206,8 +206,8 @@ def test_the_length_holds_nearly_all_texts_and_is_no_more_than_256(
     longest, positions, length, told
 ):
     lengths = np.linspace(8, longest, 999).astype(int)
-    found, note = quickstart_recipe.fit_length(np.append(lengths, max(300, longest)), positions)
-    assert found == length and told in note
+    fitted, note = quickstart_recipe.fit_length(np.append(lengths, max(300, longest)), positions)
+    assert fitted == length and told in note
     assert ("--set" in note) == (longest > 256)
 
 
@@ -253,8 +253,8 @@ def test_head_and_labels_decide_whether_a_teacher_is_fine_tuned(raw, outputs, an
     tensors = {} if outputs is None else {"classifier.weight": np.zeros((outputs, 4))}
     checkpoint = types.SimpleNamespace(raw_config=raw, tensors=tensors)
     task = tasks.TaskSpec("t", "text", "label", labels=("no", "yes"))
-    found, reason = quickstart_recipe.answers_task(checkpoint, task)
-    assert found is answers and why in reason
+    is_tuned, reason = quickstart_recipe.answers_task(checkpoint, task)
+    assert is_tuned is answers and why in reason
 
 
 def test_a_regression_needs_one_output():
@@ -277,7 +277,9 @@ def test_the_teacher_gets_the_student_s_format_and_another_stands_by_unless_aske
     changes, formats, fallback, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(
-        quickstart_recipe, "choose_length", lambda *given, **more: (16, "", analysis.DataFindings())
+        quickstart_recipe,
+        "choose_length",
+        lambda *arguments, **more: (16, "", analysis.DataFindings()),
     )
     checkpoint = types.SimpleNamespace(
         raw_config=hf_config.format_config(SHAPE, models.Head("none"), ()),

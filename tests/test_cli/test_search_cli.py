@@ -32,9 +32,9 @@ def test_it_writes_recipes_and_names_the_next_command(phone, tmp_path, capsys):
     out = tmp_path / "search"
     assert search("--latency-ms", 3, "--lengths", 64, "--out", out, *SHORT) == 0
     text = capsys.readouterr().out
-    found = json.loads((out / "search.json").read_text())
-    assert len(found["proposals"]) == len(list((out / "recipes").glob("*.yaml"))) == 3
-    assert found["latency_ms"] == 3 and found["lengths"] == [64]
+    written = json.loads((out / "search.json").read_text())
+    assert len(written["proposals"]) == len(list((out / "recipes").glob("*.yaml"))) == 3
+    assert written["latency_ms"] == 3 and written["lengths"] == [64]
     next_command = text.strip().splitlines()[-1].removeprefix("next: tfdistill ").split()
     assert cli.main(next_command) == 0
     assert "valid" in capsys.readouterr().out
@@ -47,27 +47,27 @@ def test_json_is_the_result(phone, tmp_path, capsys):
 
 
 def test_options_reach_the_device_and_the_recipes(phone, tmp_path, monkeypatch):
-    asked = []
+    measured = []
 
     def measure(models, settings):
-        asked.append(settings)
+        measured.append(settings)
         return phone.result(models, settings)
 
     monkeypatch.setattr(devices, "measure_on_host", measure)
     options = "--threads 2 --affinity 3 --delegates none --runs 7 --repetitions 4 --min-seconds 0 "
     options += "--task mrpc --quantize float32 --lengths 64,32"
     assert search("--latency-ms", 9, "--out", tmp_path, *options.split(), *SHORT) == 0
-    assert {s.threads for s in asked} == {(2,)} and {s.lengths for s in asked} == {(32, 64)}
-    assert (asked[0].affinity, asked[0].delegates) == ("3", ("none",))
-    assert (asked[0].runs, asked[0].repetitions, asked[0].min_seconds) == (7, 4, 0.0)
+    assert {s.threads for s in measured} == {(2,)} and {s.lengths for s in measured} == {(32, 64)}
+    assert (measured[0].affinity, measured[0].delegates) == ("3", ("none",))
+    assert (measured[0].runs, measured[0].repetitions, measured[0].min_seconds) == (7, 4, 0.0)
     recipe = config.load_recipe(str(next((tmp_path / "recipes").iterdir())))
     assert (recipe.teacher.source, recipe.data.task) == ("preset:bert_base", "mrpc")
     assert (recipe.export.quantize, recipe.benchmark.threads) == ("float32", (2,))
 
 
 def test_a_phone_is_asked_through_adb(phone, tmp_path):
-    given = ["--device", "adb", "--serial", "abc", "--latency-ms", 3, "--out", tmp_path]
-    assert search(*given, *SHORT) == 0
+    arguments = ["--device", "adb", "--serial", "abc", "--latency-ms", 3, "--out", tmp_path]
+    assert search(*arguments, *SHORT) == 0
     assert phone.measured
 
 
@@ -91,7 +91,7 @@ def test_an_interrupted_search_says_that_it_is_kept(phone, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "given, fault",
+    "nonsense, fault",
     [
         (["--quantize", "static_wi8_ai8"], "without calibration"),
         (["--quantize", "int7"], "int7"),
@@ -107,8 +107,8 @@ def test_an_interrupted_search_says_that_it_is_kept(phone, tmp_path, capsys):
         (["--lengths", "2,64"], "--lengths sets export.lengths."),
     ],
 )
-def test_nonsense_is_refused_before_anything_is_measured(phone, tmp_path, capsys, given, fault):
-    assert search("--latency-ms", 3, "--out", tmp_path, *TEACHER, *given) in (1, 2)
+def test_nonsense_is_refused_before_anything_is_measured(phone, tmp_path, capsys, nonsense, fault):
+    assert search("--latency-ms", 3, "--out", tmp_path, *TEACHER, *nonsense) in (1, 2)
     assert fault in capsys.readouterr().err
     assert phone.calls == 0
 
@@ -149,14 +149,14 @@ def teacher_run(tmp_path):
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def distilled(monkeypatch):
     """What is distilled: (recipe, students, folder)."""
     from tfdistill import run
 
-    found = []
+    calls = []
 
     def distil(recipe, students, out):
-        found.append((recipe, dict(students), out))
+        calls.append((recipe, dict(students), out))
         return results.CandidateMetrics(
             task="intents",
             metric="accuracy",
@@ -167,30 +167,30 @@ def asked(monkeypatch):
         )
 
     monkeypatch.setattr(run, "distill_candidates", distil)
-    return found
+    return calls
 
 
 def test_students_are_distilled_on_the_data_of_the_teacher_s_run(
-    phone, teacher_run, asked, tmp_path, capsys
+    phone, teacher_run, distilled, tmp_path, capsys
 ):
-    given = ["--teacher", teacher_run, "--latency-ms", 3, "--quick", "--count", 3]
-    assert search(*given, "--out", tmp_path / "out") == 0
-    recipe, students, folder = asked[-1]
-    assert len(students) == 3 and asked[0][1] == {}
+    arguments = ["--teacher", teacher_run, "--latency-ms", 3, "--quick", "--count", 3]
+    assert search(*arguments, "--out", tmp_path / "out") == 0
+    recipe, students, folder = distilled[-1]
+    assert len(students) == 3 and distilled[0][1] == {}
     assert recipe.data.label_column == "intent" and recipe.data.max_length == 48
     assert recipe.stages["joint"].steps == 50  # --quick
     assert folder.parent == tmp_path / "out" / "measurements"
-    found = json.loads((tmp_path / "out" / "search.json").read_text())
-    assert found["lengths"] == [48] and found["task"] == "intents"
-    fastest = min(found["proposals"], key=lambda proposal: proposal["measured_ms"])
+    written = json.loads((tmp_path / "out" / "search.json").read_text())
+    assert written["lengths"] == [48] and written["task"] == "intents"
+    fastest = min(written["proposals"], key=lambda proposal: proposal["measured_ms"])
     assert capsys.readouterr().out.splitlines()[-1].endswith(fastest["recipe"])
     proposed = config.load_recipe(str(tmp_path / "out" / fastest["recipe"]))
     assert config.missing_inputs(proposed) == []
     assert proposed.data.text_column == "text"
 
-    assert search(*given, "--updates", 70, "--out", tmp_path / "out", "--overwrite") == 0
-    other = asked[-1]
+    assert search(*arguments, "--updates", 70, "--out", tmp_path / "out", "--overwrite") == 0
+    other = distilled[-1]
     assert other[0].stages["joint"].steps == 70
     assert other[2].parent == folder.parent and other[2] != folder  # not taken for the same
-    assert search(*given, "--updates", 0, "--out", tmp_path / "none") == 0
-    assert asked[-1] is other
+    assert search(*arguments, "--updates", 0, "--out", tmp_path / "none") == 0
+    assert distilled[-1] is other

@@ -329,9 +329,9 @@ def test_splits_are_read_in_every_form_by_commands(tmp_path, capsys, form):
         text = "".join([*lines[:top], *lines[top + first : top + last]])
         path = tmp_path / f"{split}{name.removeprefix('x')}"
         path.write_text(text, encoding="utf-8", newline="")
-    given = ["--task", "own", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out")]
-    given += ["--text-column", "text", "--label-column", "label", "--dry-run"]
-    assert cli.main(["finetune", "preset:bert_tiny", "--vocab", "train:200", *given]) == 0, (
+    arguments = ["--task", "own", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out")]
+    arguments += ["--text-column", "text", "--label-column", "label", "--dry-run"]
+    assert cli.main(["finetune", "preset:bert_tiny", "--vocab", "train:200", *arguments]) == 0, (
         capsys.readouterr().err
     )
     shown = "".join(capsys.readouterr())

@@ -87,15 +87,15 @@ def test_a_text_to_look_for_may_be_an_address(tmp_path, monkeypatch, capsys):
 
 
 def test_messages_of_the_library_are_printed_bare_and_those_of_others_only_if_errors(capsys):
-    ours, theirs = logging.getLogger("tfdistill.run"), logging.getLogger("another.library")
+    ours, other = logging.getLogger("tfdistill.run"), logging.getLogger("another.library")
     ours.info("nobody listens")
     with terminal_output.messages():
         ours.info("100% read")
         ours.warning("no test set")
-        theirs.warning("retracing")
-        theirs.error("broken")
+        other.warning("retracing")
+        other.error("broken")
     with terminal_output.messages(verbose=True):
-        theirs.warning("retracing")
+        other.warning("retracing")
     ours.info("nobody listens")
     printed = capsys.readouterr().err.splitlines()
     assert printed == ["100% read", "WARNING: no test set", "broken", "retracing"]

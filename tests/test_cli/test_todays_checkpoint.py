@@ -18,11 +18,11 @@ def folder(tmp_path_factory, toy_vocab_file):
     """A classifier in `bert` and a masked language model in `words`, with data for them."""
     folder = tmp_path_factory.mktemp("today")
     shape = toys.STUDENT.replace(vocab_size=len(vocab.read_vocab(toy_vocab_file)))
-    made = {
+    folders = {
         "bert": models.build_classifier(shape, 2),
         "words": models.build_masked_lm(shape),
     }
-    for name, model in made.items():
+    for name, model in folders.items():
         labels = LABELS if name == "bert" else None
         weights.save_hf(
             toys.randomise(model), folder / name, labels=labels, vocab_file=toy_vocab_file
@@ -42,8 +42,8 @@ def folder(tmp_path_factory, toy_vocab_file):
 
 
 def run(folder, *words, capsys):
-    given = [word.format(folder=folder) for word in words]
-    code = cli.main(given)
+    arguments = [word.format(folder=folder) for word in words]
+    code = cli.main(arguments)
     assert code == 0, capsys.readouterr().err
 
 

@@ -34,8 +34,8 @@ def write(path, labels, texts=TEXTS):
 
 
 def quickstart(bert, path, folder, *more):
-    given = ["--teacher", str(bert), "--data", path, "--out", str(folder / "out"), "--dry-run"]
-    return cli.main(["quickstart", *given, *more])
+    arguments = ["--teacher", str(bert), "--data", path, "--out", str(folder / "out"), "--dry-run"]
+    return cli.main(["quickstart", *arguments, *more])
 
 
 def split(folder, labels, texts=TEXTS, held_out=40):
@@ -48,20 +48,20 @@ def split(folder, labels, texts=TEXTS, held_out=40):
 
 def test_a_label_in_nearly_all_rows_is_refused_where_accuracy_chooses(bert, tmp_path, capsys):
     labels = ["rare" if n in (0, 239) else "usual" for n in range(240)]
-    given = split(tmp_path, labels)
-    assert cli.main(["finetune", str(bert), *given, "--dry-run"]) == 1
+    arguments = split(tmp_path, labels)
+    assert cli.main(["finetune", str(bert), *arguments, "--dry-run"]) == 1
     told = capsys.readouterr().err
     assert "'usual' in 99.5%" in told and "data.class_weights=balanced" in told
     macro = ["--set", "data.metrics=[macro_f1,accuracy]", "--class-weights", "balanced"]
-    assert cli.main(["finetune", str(bert), *given, "--dry-run", *macro]) == 0
+    assert cli.main(["finetune", str(bert), *arguments, "--dry-run", *macro]) == 0
 
 
 def test_a_rare_label_is_named_where_accuracy_chooses(bert, tmp_path, capsys):
-    given = split(tmp_path, ["rare" if n % 20 == 0 else "usual" for n in range(240)])
-    assert cli.main(["finetune", str(bert), *given, "--dry-run"]) == 0
+    arguments = split(tmp_path, ["rare" if n % 20 == 0 else "usual" for n in range(240)])
+    assert cli.main(["finetune", str(bert), *arguments, "--dry-run"]) == 0
     told = "".join(capsys.readouterr())
     assert "'rare' has 10 of 200 training rows" in told and "class_weights=balanced" in told
-    assert cli.main(["finetune", str(bert), *given, "--dry-run", "--set",
+    assert cli.main(["finetune", str(bert), *arguments, "--dry-run", "--set",
                      "data.metrics=[macro_f1]"]) == 0  # fmt: skip
     assert "training rows" not in "".join(capsys.readouterr())
 
@@ -100,17 +100,17 @@ def test_words_that_the_vocabulary_cannot_write_are_named_before_training(
     assert "of the words are unknown to this vocabulary" in capsys.readouterr().err
     assert quickstart(bert, path, tmp_path, "--set", "teacher.allow_weak=true") == 0
     capsys.readouterr()
-    given = split(tmp_path, labels, texts)
-    assert cli.main(["finetune", str(bert), *given, "--epochs", "1"]) == 1
+    arguments = split(tmp_path, labels, texts)
+    assert cli.main(["finetune", str(bert), *arguments, "--epochs", "1"]) == 1
     assert "of the words are unknown to this vocabulary" in capsys.readouterr().err
 
 
 def test_class_weights_are_refused_where_nothing_reads_them(bert, tmp_path, capsys):
-    given = split(tmp_path, [f"{n / 7:.2f}" for n in range(240)])
+    arguments = split(tmp_path, [f"{n / 7:.2f}" for n in range(240)])
     weighted = ["--class-weights", "balanced", "--dry-run"]
-    assert cli.main(["finetune", str(bert), *given, "--kind", "regression", *weighted]) == 2
+    assert cli.main(["finetune", str(bert), *arguments, "--kind", "regression", *weighted]) == 2
     assert "a task of kind classification" in capsys.readouterr().err
-    given = split(tmp_path, ["a", "b"] * 120)
+    arguments = split(tmp_path, ["a", "b"] * 120)
     teacher = toys.randomise(models.build_classifier(SHAPE, 2))
     weights.save_hf(teacher, tmp_path / "tuned", labels=["a", "b"], vocab_file=bert / "vocab.txt")
     distill = [
@@ -119,7 +119,7 @@ def test_class_weights_are_refused_where_nothing_reads_them(bert, tmp_path, caps
         str(tmp_path / "tuned"),
         "--student",
         "tinybert_4l_312d",
-        *given,
+        *arguments,
     ]
     assert cli.main([*distill, *weighted]) == 2
     assert "a training on gold labels" in capsys.readouterr().err
@@ -131,10 +131,10 @@ def test_class_weights_weigh_the_loss_of_the_gold_labels(bert, tmp_path, capsys)
     losses = {}
     for name, more in (("plain", ()), ("weighted", ("--class-weights", "balanced"))):
         (tmp_path / name).mkdir()
-        given = split(tmp_path / name, labels)
-        given += ["--epochs", "1", "--min-steps", "1", "--batch-size", "200"]
-        given += ["--set", "teacher.allow_weak=true", *more]
-        assert cli.main(["finetune", str(bert), *given]) == 0, capsys.readouterr().err
+        arguments = split(tmp_path / name, labels)
+        arguments += ["--epochs", "1", "--min-steps", "1", "--batch-size", "200"]
+        arguments += ["--set", "teacher.allow_weak=true", *more]
+        assert cli.main(["finetune", str(bert), *arguments]) == 0, capsys.readouterr().err
         told = capsys.readouterr().err
         # 20 and 180 of 200 rows: 200 / (2 * 20) and 200 / (2 * 180).
         assert ("class weights: rare 5, usual 0.556" in told) == bool(more)
@@ -146,17 +146,17 @@ def test_class_weights_weigh_the_loss_of_the_gold_labels(bert, tmp_path, capsys)
 @pytest.mark.slow
 def test_class_weights_weigh_a_student_s_gold_labels(bert, tmp_path, capsys):
     labels = ["rare" if n % 10 == 0 else "usual" for n in range(240)]
-    given = [*split(tmp_path, labels)[:-2], "--epochs", "1", "--batch-size", "200"]
-    given += ["--max-length", "32"]
+    arguments = [*split(tmp_path, labels)[:-2], "--epochs", "1", "--batch-size", "200"]
+    arguments += ["--max-length", "32"]
     weak = ["--set", "teacher.allow_weak=true", "--set", "student.allow_weak=true"]
     teacher = str(tmp_path / "teacher")
-    tuned = ["finetune", str(bert), *given, "--min-steps", "1", *weak, "--out", teacher]
+    tuned = ["finetune", str(bert), *arguments, "--min-steps", "1", *weak, "--out", teacher]
     assert cli.main(tuned) == 0, capsys.readouterr().err
     losses = []
     for name, more in (("plain", ()), ("weighted", ("--class-weights", "balanced"))):
         out = tmp_path / name
         student = ["--teacher", teacher, "--student", "pruned:layers=1,ffn=8", "--stages", "labels"]
-        command = ["distill", *student, *given, *weak, "--out", str(out), "--baselines", "none"]
+        command = ["distill", *student, *arguments, *weak, "--out", str(out), "--baselines", "none"]
         assert cli.main([*command, *more]) == 0, capsys.readouterr().err
         (history,) = (path for path in out.rglob("history.csv") if "teacher" not in path.parts)
         losses.append(float(callbacks.read_history(history)[0]["loss"]))

@@ -14,14 +14,14 @@ def examples(**changes):
     return tasks.Examples(TASK, **{**values, "labels": np.array([0, 1, 1], np.int32), **changes})
 
 
-def made(**options):
-    found = answers.of_examples(examples(), {"model": LOGITS}, **options)
-    assert found is not None
-    return found
+def answer_set(**options):
+    recorded = answers.of_examples(examples(), {"model": LOGITS}, **options)
+    assert recorded is not None
+    return recorded
 
 
 def test_answers_are_read_as_they_were_written(tmp_path):
-    before = made(model_sha256="f" * 64)
+    before = answer_set(model_sha256="f" * 64)
     answers.write(before, tmp_path / "a.safetensors")
     after = answers.read(tmp_path / "a.safetensors")
     np.testing.assert_array_equal(after.logits["model"], LOGITS)
@@ -33,9 +33,9 @@ def test_answers_are_read_as_they_were_written(tmp_path):
 
 
 def test_texts_can_be_left_out_and_the_examples_are_still_known(tmp_path):
-    answers.write(made(with_texts=False), tmp_path / "a.safetensors")
+    answers.write(answer_set(with_texts=False), tmp_path / "a.safetensors")
     after = answers.read(tmp_path / "a.safetensors")
-    assert after.texts == () and after.examples == made().examples
+    assert after.texts == () and after.examples == answer_set().examples
     assert b"drei" not in (tmp_path / "a.safetensors").read_bytes()
 
 
@@ -46,21 +46,21 @@ def test_other_texts_pairs_or_labels_are_other_examples():
         examples(labels=np.array([1, 1, 1], np.int32)),
     )
     hashes = [answers.of_examples(other, {"model": LOGITS}) for other in others]
-    assert len({made().examples, *(found.examples for found in hashes if found)}) == 4
+    assert len({answer_set().examples, *(hash_of.examples for hash_of in hashes if hash_of)}) == 4
 
 
 def test_words_spans_and_unlabelled_texts_have_no_answers_of_one_row():
     assert answers.of_examples(examples(labels=None), {"model": LOGITS}) is None
     words = spec.TaskSpec("tags", "0", "-1", kind="token", labels=("O", "B-X"))
-    found = tasks.Examples(words, ["a"], None, np.array([0]))
-    assert answers.of_examples(found, {"model": LOGITS[:1]}) is None
+    words_alone = tasks.Examples(words, ["a"], None, np.array([0]))
+    assert answers.of_examples(words_alone, {"model": LOGITS[:1]}) is None
 
 
 def test_a_changed_byte_a_foreign_file_and_an_absent_one_are_refused(tmp_path):
     path = tmp_path / "a.safetensors"
     with pytest.raises(errors.DataError, match=r"a\.safetensors"):
         answers.read(path)
-    whole = answers.to_bytes(made())
+    whole = answers.to_bytes(answer_set())
     path.write_bytes(whole.replace(LOGITS.tobytes(), np.zeros_like(LOGITS).tobytes()))
     with pytest.raises(errors.DataError, match="another checksum"):
         answers.read(path)

@@ -195,9 +195,9 @@ def test_dropped_examples_differ_from_epoch_to_epoch_and_batches_are_full(exampl
     for epoch in range(10):
         plan = batches.plan(epoch)
         assert [len(batch) for batch in plan] == [8] * 25
-        kept = np.concatenate(plan)
-        assert len(set(kept.tolist())) == 200
-        dropped |= set(range(203)) - set(kept.tolist())
+        seen = np.concatenate(plan)
+        assert len(set(seen.tolist())) == 200
+        dropped |= set(range(203)) - set(seen.tolist())
     assert len(dropped) > 15
 
 

@@ -113,10 +113,10 @@ def test_an_unclear_column_is_asked_for_by_its_option(tmp_path):
     numbers = table_of(tmp_path, first=SCORES, second=SCORES)
     with pytest.raises(errors.ConfigError, match=r"--text-column 'first'\.$"):
         columns.choose_roles(numbers)
-    found = columns.choose_roles(two, text="abstract", label="level")
-    assert tuple(found) == ("abstract", None, "level")
-    found = columns.choose_roles(two, text="abstract", pair="title")
-    assert tuple(found) == ("abstract", "title", "topic")
+    roles = columns.choose_roles(two, text="abstract", label="level")
+    assert tuple(roles) == ("abstract", None, "level")
+    roles = columns.choose_roles(two, text="abstract", pair="title")
+    assert tuple(roles) == ("abstract", "title", "topic")
     with pytest.raises(errors.ConfigError, match=r"--label-column: .* Did you mean 'topic'"):
         columns.choose_roles(two, text="abstract", label="topics")
 

@@ -31,10 +31,10 @@ def write(folder, text, name="train.txt", encoding="utf-8"):
 
 
 def test_documents_and_empty_lines_end_sentences(tmp_path):
-    found = conll.read_sentences(write(tmp_path, OFFICIAL))
-    assert found.words == [["EU", "rejects", "German"], ["Peter", "Blackburn"]]
-    assert found.tags == [["B-ORG", "O", "B-MISC"], ["B-PER", "I-PER"]]
-    assert found.lines == [[3, 4, 5], [9, 10]]
+    sentences = conll.read_sentences(write(tmp_path, OFFICIAL))
+    assert sentences.words == [["EU", "rejects", "German"], ["Peter", "Blackburn"]]
+    assert sentences.tags == [["B-ORG", "O", "B-MISC"], ["B-PER", "I-PER"]]
+    assert sentences.lines == [[3, 4, 5], [9, 10]]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_documents_and_empty_lines_end_sentences(tmp_path):
     ],
 )
 def test_blanks_breaks_and_marks_of_all_sorts(tmp_path, text):
-    found = conll.read_sentences(write(tmp_path, text))
-    assert (found.words, found.tags) == ([["a", "b"], ["c"]], [["O", "B-X"], ["O"]])
+    sentences = conll.read_sentences(write(tmp_path, text))
+    assert (sentences.words, sentences.tags) == ([["a", "b"], ["c"]], [["O", "B-X"], ["O"]])
 
 
 def test_a_no_break_space_is_part_of_a_word(tmp_path):
@@ -57,8 +57,8 @@ def test_a_no_break_space_is_part_of_a_word(tmp_path):
 
 def test_columns_are_counted_from_either_end(tmp_path):
     path = write(tmp_path, "1 EU NNP B-ORG\n2 says VBZ O\n")
-    found = conll.read_sentences(path, word_column=1, tag_column=2)
-    assert (found.words, found.tags) == ([["EU", "says"]], [["NNP", "VBZ"]])
+    sentences = conll.read_sentences(path, word_column=1, tag_column=2)
+    assert (sentences.words, sentences.tags) == ([["EU", "says"]], [["NNP", "VBZ"]])
     assert conll.read_sentences(path, word_column=-3, tag_column=-1).tags == [["B-ORG", "O"]]
     assert conll.read_sentences(path, word_column=1, tag_column=3).tags == [["B-ORG", "O"]]
     for column, least in ((4, 5), (5, 6), (-5, 5)):
@@ -178,8 +178,8 @@ def test_a_long_sentence_becomes_rows_of_whole_words(tokenizer):
     for index, row in enumerate(rows):
         assert [tokenizer.vocab[i] for i in encoded.row(index)[1:-1]] == row
     assert encoded.sources.tolist() == [0, 0, 1]
-    kept = encoded.labels[encoded.labels >= 0]
-    assert kept.tolist() == [0, 1, 2, 3, 4, 5]
+    tags = encoded.labels[encoded.labels >= 0]
+    assert tags.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_word_that_is_too_long_by_itself_is_cut(tokenizer):
@@ -193,8 +193,8 @@ def test_a_word_that_is_too_long_by_itself_is_cut(tokenizer):
 def test_batches_pad_tags_with_no_label(tokenizer):
     encoded = encode(tokenizer, [["a", "playing"], ["good"]], [[1, 2], [3]])
     weighted = dataclasses.replace(encoded, weights=np.array([1.0, 0.5], np.float32))
-    made = batches.Batches(weighted, batch_size=2, shuffle=False)
-    ((features, labels, weights),) = made.dataset().as_numpy_iterator()
+    rows = batches.Batches(weighted, batch_size=2, shuffle=False)
+    ((features, labels, weights),) = rows.dataset().as_numpy_iterator()
     assert features["input_ids"].shape == labels.shape == (2, 5)
     assert labels.tolist() == [[-100, 3, -100, -100, -100], [-100, 1, 2, -100, -100]]
     assert weights.tolist() == [0.5, 1.0]
@@ -205,8 +205,8 @@ def test_batches_pad_tags_with_no_label(tokenizer):
 def test_features_of_tokens_are_padded_with_zeros(tokenizer):
     encoded = encode(tokenizer, [["a", "playing"], ["good"]], None)
     rows = np.arange(1, 1 + 2 * encoded.num_tokens, dtype=np.float32).reshape(-1, 2)
-    made = batches.Batches(encoded, batch_size=2, shuffle=False, token_extra={"more": rows})
-    (features,) = made.dataset().as_numpy_iterator()
+    built = batches.Batches(encoded, batch_size=2, shuffle=False, token_extra={"more": rows})
+    (features,) = built.dataset().as_numpy_iterator()
     assert features["more"].shape == (2, 5, 2)
     np.testing.assert_array_equal(features["more"][0, :3], rows[5:])
     np.testing.assert_array_equal(features["more"][1], rows[:5])
@@ -259,9 +259,9 @@ def test_an_entity_counts_only_with_type_and_both_ends_right():
 
 def test_the_two_forms_of_the_same_entities_agree_fully():
     gold, other = ["B-PER I-PER B-PER O B-LOC"], ["I-PER I-PER B-PER O I-LOC"]
-    found = scored(gold, other)
-    assert found["entity_f1"] == found["entity_precision"] == found["entity_recall"] == 1.0
-    assert found["accuracy"] == 3 / 5
+    scores = scored(gold, other)
+    assert scores["entity_f1"] == scores["entity_precision"] == scores["entity_recall"] == 1.0
+    assert scores["accuracy"] == 3 / 5
 
 
 def test_entities_do_not_go_on_into_the_next_sentence():
@@ -292,15 +292,15 @@ def test_rows_of_one_sentence_are_scored_together(tokenizer):
     logits = np.zeros((encoded.num_tokens, 3))
     for token, label in enumerate(encoded.labels):
         logits[token, label if label >= 0 else 1] = 3.0
-    found = metrics.score(spec, logits, encoded)
-    assert found == dict.fromkeys(spec.metrics, 1.0)
+    scores = metrics.score(spec, logits, encoded)
+    assert scores == dict.fromkeys(spec.metrics, 1.0)
     wrong = logits.copy()
     wrong[5] = [0, 9, 0]  # c becomes B-X: two short entities instead of the long one
     assert metrics.score(spec, wrong, encoded)["entity_precision"] == pytest.approx(1 / 3)
     apart = encoded.select([0, 2, 1])  # another sentence comes between the two rows
     places = np.concatenate([np.arange(4), np.arange(8, 11), np.arange(4, 8)])
-    found = metrics.score(spec, wrong[places], apart)
-    assert found["entity_precision"] == pytest.approx(1 / 3)
+    scores = metrics.score(spec, wrong[places], apart)
+    assert scores["entity_precision"] == pytest.approx(1 / 3)
     with pytest.raises(errors.ShapeError, match=r"shapes \(11, 3\) and \(11,\)"):
         metrics.score(spec, logits[:-1], encoded)
 
@@ -311,5 +311,5 @@ def test_an_entity_ends_with_its_sentence(tokenizer):
     answers = [0, 1, 0, 0, 2]  # all but the entity of the second sentence
     logits = np.zeros((encoded.num_tokens, 3))
     logits[np.flatnonzero(encoded.labels >= 0), answers] = 3.0
-    found = metrics.score(spec, logits, encoded)
-    assert (found["entity_precision"], found["entity_recall"]) == (1.0, pytest.approx(2 / 3))
+    scores = metrics.score(spec, logits, encoded)
+    assert (scores["entity_precision"], scores["entity_recall"]) == (1.0, pytest.approx(2 / 3))

@@ -70,8 +70,8 @@ def wait_for(what, seconds=120):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
-            if found := what():
-                return found
+            if result := what():
+                return result
         except OSError:
             pass
         time.sleep(0.05)
@@ -192,8 +192,8 @@ def finish(process, *, succeeds=True):
 
 
 def contents(path):
-    found = [path] if path.is_file() else path.iterdir()
-    return {file.name: file.read_bytes() for file in found if not file.name.endswith(".fault")}
+    files = [path] if path.is_file() else path.iterdir()
+    return {file.name: file.read_bytes() for file in files if not file.name.endswith(".fault")}
 
 
 @pytest.mark.parametrize("what", ["shards", "augmentation", "answers"])

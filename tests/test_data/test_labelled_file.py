@@ -15,34 +15,34 @@ def write(path, rows, header="text,label"):
 
 
 def test_what_is_written_is_read_back_as_the_same_task(tmp_path):
-    found = labelled_file.read_labelled_file(write(tmp_path / "x.csv", ROWS), "mine")
-    found.write(tmp_path / "data")
+    data = labelled_file.read_labelled_file(write(tmp_path / "x.csv", ROWS), "mine")
+    data.write(tmp_path / "data")
     seen = []
     for split in tasks.SPLITS:
-        read = tasks.load_examples(found.task, tmp_path / "data", split)
-        assert read.texts == found.sets[split].texts
-        assert read.labels.tolist() == found.sets[split].labels.tolist()
+        read = tasks.load_examples(data.task, tmp_path / "data", split)
+        assert read.texts == data.sets[split].texts
+        assert read.labels.tolist() == data.sets[split].labels.tolist()
         seen += read.texts
     assert sorted(seen) == sorted(text for text, _ in ROWS)
-    assert found.task.labels == ("no", "yes")
+    assert data.task.labels == ("no", "yes")
     again = labelled_file.read_labelled_file(tmp_path / "x.csv", "mine")
-    assert again.sets["dev"].texts == found.sets["dev"].texts
+    assert again.sets["dev"].texts == data.sets["dev"].texts
 
 
 def test_repeated_and_empty_rows_are_left_out_and_counted(tmp_path):
     rows = [*ROWS, ("THIS is,  text 3", "no"), ("this is, text 4", "no"), (" ", "no")]
-    found = labelled_file.read_labelled_file(write(tmp_path / "x.csv", rows), "mine")
-    assert "left out: 1 row(s) that repeat a text with its label, first line 102" in found.notes
-    assert "left out: 1 row(s) without a text, first line 104" in found.notes
+    data = labelled_file.read_labelled_file(write(tmp_path / "x.csv", rows), "mine")
+    assert "left out: 1 row(s) that repeat a text with its label, first line 102" in data.notes
+    assert "left out: 1 row(s) without a text, first line 104" in data.notes
     parts = [
-        split for split, part in found.sets.items() for text in part.texts if "text 4" == text[9:]
+        split for split, part in data.sets.items() for text in part.texts if "text 4" == text[9:]
     ]
     assert len(parts) == 2 and len(set(parts)) == 1  # with two labels, but in one set
 
 
 def test_lines_are_those_of_the_file_of_the_user(tmp_path):
-    found = labelled_file.read_labelled_file(write(tmp_path / "x.csv", ROWS), "mine")
-    for part in found.sets.values():
+    data = labelled_file.read_labelled_file(write(tmp_path / "x.csv", ROWS), "mine")
+    for part in data.sets.values():
         assert [ROWS[line - 2][0] for line in part.lines] == part.texts
         assert part.location(0) == f"x.csv, line {part.lines[0]}"
 
@@ -67,11 +67,11 @@ def test_unusable_labels_are_refused(tmp_path, rows, told):
 
 def test_lists_of_labels_are_written_with_a_mark_that_none_holds(tmp_path):
     tags = [["a|b"], ["c"], [], ["a|b", "c"]] * 20
-    lines = [json.dumps({"text": f"some text {n}", "tags": own}) for n, own in enumerate(tags)]
+    lines = [json.dumps({"text": f"some text {n}", "tags": cell}) for n, cell in enumerate(tags)]
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
-    found = labelled_file.read_labelled_file(tmp_path / "x.jsonl", "mine")
-    assert (found.task.kind, found.task.label_separator) == ("multi_label", ",")
-    found.write(tmp_path / "data")
-    train = tasks.load_examples(found.task, tmp_path / "data", "train")
-    assert train.labels.tolist() == found.sets["train"].labels.tolist()
+    data = labelled_file.read_labelled_file(tmp_path / "x.jsonl", "mine")
+    assert (data.task.kind, data.task.label_separator) == ("multi_label", ",")
+    data.write(tmp_path / "data")
+    train = tasks.load_examples(data.task, tmp_path / "data", "train")
+    assert train.labels.tolist() == data.sets["train"].labels.tolist()
     assert train.spec.labels == ("a|b", "c")

@@ -197,7 +197,7 @@ def test_macro_f1_of_two_classes_is_the_mean_of_both():
     spec = dataclasses.replace(BINARY, metrics=("macro_f1", "f1"), primary_metric="macro_f1")
     gold = np.array([0] * 8 + [1] * 2)
     logits = np.eye(2)[np.array([0] * 7 + [1, 1, 0])]  # F1: 14 / 16 and 2 / 4
-    found = metrics.compute_metrics(spec, logits, gold)
-    assert found == {"macro_f1": pytest.approx((0.875 + 0.5) / 2), "f1": pytest.approx(0.5)}
+    scores = metrics.compute_metrics(spec, logits, gold)
+    assert scores == {"macro_f1": pytest.approx((0.875 + 0.5) / 2), "f1": pytest.approx(0.5)}
     always = np.eye(2)[np.zeros(10, int)]
     assert metrics.compute_metrics(spec, always, gold)["macro_f1"] == pytest.approx(8 / 9 / 2)

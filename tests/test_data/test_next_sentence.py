@@ -29,7 +29,7 @@ def sentences_of(lengths):
     )
 
 
-def made(lengths, room, tokenizer, *, short=0.0, seed=0):
+def examples_of(lengths, room, tokenizer, *, short=0.0, seed=0):
     return next_sentence.sentence_pairs(
         sentences_of(lengths),
         tokenizer,
@@ -55,7 +55,7 @@ def many():
 
 
 def test_b_follows_a_or_comes_from_another_document(tokenizer, many):
-    encoded = made(many, 60, tokenizer)
+    encoded = examples_of(many, 60, tokenizer)
     assert encoded.labels is not None
     assert sorted(set(encoded.lengths))[-1] == 60 + 3  # some are full, none is longer
     for index, label in enumerate(encoded.labels):
@@ -70,7 +70,7 @@ def test_b_follows_a_or_comes_from_another_document(tokenizer, many):
 
 
 def test_about_half_of_the_pairs_are_random(tokenizer, many):
-    encoded = made(many, 60, tokenizer)
+    encoded = examples_of(many, 60, tokenizer)
     assert len(encoded) > 90
     # A document's last sentence alone is always paired at random, so slightly above one half.
     assert 0.42 < encoded.labels.mean() < 0.66
@@ -78,7 +78,7 @@ def test_about_half_of_the_pairs_are_random(tokenizer, many):
 
 def test_a_document_gives_all_its_text_unless_it_is_cut(tokenizer, many):
     """With room for every document whole, each word is in an a or in a b that follows."""
-    encoded = made(many, 2000, tokenizer)
+    encoded = examples_of(many, 2000, tokenizer)
     seen = set()
     for index, label in enumerate(encoded.labels):
         a, b = halves(encoded, index, tokenizer)
@@ -89,7 +89,7 @@ def test_a_document_gives_all_its_text_unless_it_is_cut(tokenizer, many):
 
 
 def test_a_pair_that_is_too_long_loses_words_of_its_longer_half_at_both_ends(tokenizer):
-    encoded = made([[50, 30], [40, 80]] * 20, 60, tokenizer, seed=2)
+    encoded = examples_of([[50, 30], [40, 80]] * 20, 60, tokenizer, seed=2)
     fronts = backs = 0
     assert len(encoded) > 40
     for index in range(len(encoded)):
@@ -101,24 +101,24 @@ def test_a_pair_that_is_too_long_loses_words_of_its_longer_half_at_both_ends(tok
 
 
 def test_a_short_half_stays_whole(tokenizer):
-    encoded = made([[5, 100], [6, 90]] * 10, 40, tokenizer)
-    kept = [len(half) for i in range(len(encoded)) for half in halves(encoded, i, tokenizer)]
-    assert {5, 6} & set(kept)
-    assert max(kept) == 35
+    encoded = examples_of([[5, 100], [6, 90]] * 10, 40, tokenizer)
+    lengths = [len(half) for i in range(len(encoded)) for half in halves(encoded, i, tokenizer)]
+    assert {5, 6} & set(lengths)
+    assert max(lengths) == 35
     assert encoded.lengths.max() == 43
 
 
 def test_short_targets_give_short_pairs(tokenizer, many):
-    usual = made(many, 60, tokenizer)
-    short = made(many, 60, tokenizer, short=1.0)
+    usual = examples_of(many, 60, tokenizer)
+    short = examples_of(many, 60, tokenizer, short=1.0)
     assert usual.lengths.mean() > 45
     assert short.lengths.mean() < usual.lengths.mean() - 8
-    assert made(many, 60, tokenizer).ids.tolist() == usual.ids.tolist()
-    assert made(many, 60, tokenizer, seed=1).ids.tolist() != usual.ids.tolist()
+    assert examples_of(many, 60, tokenizer).ids.tolist() == usual.ids.tolist()
+    assert examples_of(many, 60, tokenizer, seed=1).ids.tolist() != usual.ids.tolist()
 
 
 def test_one_document_alone_has_no_partner(tokenizer):
     with pytest.raises(errors.DataError, match=r"two documents or more.*received 1.*blank lines"):
-        made([[3, 4, 5]], 20, tokenizer)
+        examples_of([[3, 4, 5]], 20, tokenizer)
     with pytest.raises(errors.DataError, match="received 1"):
-        made([[3, 4, 5], [0, 0]], 20, tokenizer)  # a document without words is none
+        examples_of([[3, 4, 5], [0, 0]], 20, tokenizer)  # a document without words is none

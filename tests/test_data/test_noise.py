@@ -148,7 +148,7 @@ def test_pairs_become_unrelated_equal_or_exchanged_ones(tokenizer):
         after = change(batch, tf.constant([5, step], tf.int64))
         assert after.keys() == batch.keys() and after["weight"] is not None
         for row, (own_first, own_second) in enumerate(texts):
-            found = read_pair(tokenizer, after, row)
+            noised = read_pair(tokenizer, after, row)
             kinds = {"exchanged": (own_second, own_first), "equal": (own_first, own_first)}
             kinds["as it was"] = (own_first, own_second)
             for _, second in texts:
@@ -158,7 +158,7 @@ def test_pairs_become_unrelated_equal_or_exchanged_ones(tokenizer):
                 name: (first, second[: width - 3 - len(first)])
                 for name, (first, second) in kinds.items()
             }
-            (kind,) = (name for name, pair in fits.items() if pair == found)
+            (kind,) = (name for name, pair in fits.items() if pair == noised)
             cut += fits[kind] != kinds[kind]
             counts[kind.split(" [")[0]] += 1
     assert cut > 10

@@ -29,20 +29,20 @@ def test_cosines_equal_a_loop_also_of_sparse_rows():
 
 
 def test_correlations_are_those_of_scipy():
-    found = pair_metrics.similarity_scores(("pearson", "spearman"), COSINES, GRADES)
-    assert found["pearson"] == pytest.approx(scipy.stats.pearsonr(COSINES, GRADES).statistic)
-    assert found["spearman"] == pytest.approx(scipy.stats.spearmanr(COSINES, GRADES).statistic)
+    scores = pair_metrics.similarity_scores(("pearson", "spearman"), COSINES, GRADES)
+    assert scores["pearson"] == pytest.approx(scipy.stats.pearsonr(COSINES, GRADES).statistic)
+    assert scores["spearman"] == pytest.approx(scipy.stats.spearmanr(COSINES, GRADES).statistic)
     same = pair_metrics.similarity_scores(("spearman",), np.full(30, 0.94), GRADES)
     assert same == {"spearman": 0.0}
 
 
 @pytest.mark.parametrize("similarities", [COSINES, np.round(COSINES, 1), np.zeros(30)])
 def test_accuracy_is_that_of_the_best_threshold_and_auc_that_of_scikit_learn(similarities):
-    found = pair_metrics.similarity_scores(("accuracy", "auc"), similarities, 5 * MATCHES)
+    scores = pair_metrics.similarity_scores(("accuracy", "auc"), similarities, 5 * MATCHES)
     thresholds = [-2.0, *np.unique(similarities), 2.0]
     best = max(np.mean((similarities >= cut) == (MATCHES > 0)) for cut in thresholds)
-    assert found["accuracy"] == pytest.approx(best)
-    assert found["auc"] == pytest.approx(sklearn.metrics.roc_auc_score(MATCHES, similarities))
+    assert scores["accuracy"] == pytest.approx(best)
+    assert scores["auc"] == pytest.approx(sklearn.metrics.roc_auc_score(MATCHES, similarities))
 
 
 def test_graded_numbers_have_no_accuracy():
@@ -54,7 +54,7 @@ RELEVANT = [sorted(random.choice(30, random.integers(1, 4), replace=False)) for 
 
 
 def test_retrieval_equals_loops_and_scikit_learn():
-    found = pair_metrics.retrieval_scores(pair_metrics.RETRIEVAL, FIRST[:12], SECOND, RELEVANT)
+    computed = pair_metrics.retrieval_scores(pair_metrics.RETRIEVAL, FIRST[:12], SECOND, RELEVANT)
     recalls, reciprocal, gains = {1: [], 10: []}, [], []
     for query, relevant in zip(FIRST, RELEVANT, strict=False):
         scores = np.array([cosine(query, text) for text in SECOND])
@@ -65,17 +65,17 @@ def test_retrieval_equals_loops_and_scikit_learn():
         reciprocal.append(1 / min(ranks))
         gold = np.isin(np.arange(30), relevant).astype(float)
         gains.append(sklearn.metrics.ndcg_score([gold], [scores], k=10))
-    assert found["recall_at_1"] == pytest.approx(np.mean(recalls[1]))
-    assert found["recall_at_10"] == pytest.approx(np.mean(recalls[10]))
-    assert found["mrr"] == pytest.approx(np.mean(reciprocal))
-    assert found["ndcg_at_10"] == pytest.approx(np.mean(gains))
+    assert computed["recall_at_1"] == pytest.approx(np.mean(recalls[1]))
+    assert computed["recall_at_10"] == pytest.approx(np.mean(recalls[10]))
+    assert computed["mrr"] == pytest.approx(np.mean(reciprocal))
+    assert computed["ndcg_at_10"] == pytest.approx(np.mean(gains))
 
 
 def test_vectors_that_are_all_the_same_find_nothing():
-    found = pair_metrics.retrieval_scores(
+    scores = pair_metrics.retrieval_scores(
         pair_metrics.RETRIEVAL, np.ones((3, 4)), np.ones((30, 4)), [[0], [1], [2]]
     )
-    assert found == {"recall_at_1": 0, "recall_at_10": 0, "mrr": 1 / 30, "ndcg_at_10": 0}
+    assert scores == {"recall_at_1": 0, "recall_at_10": 0, "mrr": 1 / 30, "ndcg_at_10": 0}
 
 
 def encoded(ids, labels):
@@ -95,16 +95,16 @@ def task(*names):
 def test_rows_two_by_two_are_pairs():
     vectors = np.stack([FIRST, SECOND], axis=1).reshape(60, 4)
     examples = encoded(range(60), GRADES)
-    found = metrics.score(task("pearson", "recall_at_10"), vectors, examples)
-    assert list(found) == ["pearson", "recall_at_10"]
-    assert found["pearson"] == pytest.approx(scipy.stats.pearsonr(COSINES, GRADES).statistic)
+    scores = metrics.score(task("pearson", "recall_at_10"), vectors, examples)
+    assert list(scores) == ["pearson", "recall_at_10"]
+    assert scores["pearson"] == pytest.approx(scipy.stats.pearsonr(COSINES, GRADES).statistic)
     expected = pair_metrics.retrieval_scores(
         ("recall_at_10",),
         FIRST[GRADES > 0],
         SECOND,
         [[i] for i in np.flatnonzero(GRADES > 0)],
     )
-    assert found["recall_at_10"] == pytest.approx(expected["recall_at_10"])
+    assert scores["recall_at_10"] == pytest.approx(expected["recall_at_10"])
     with pytest.raises(errors.ShapeError, match="two rows for each pair"):
         metrics.score(task("pearson"), vectors[:59], examples)
     vectors[3] = np.nan
@@ -117,10 +117,10 @@ def test_a_text_that_occurs_twice_is_one_query_or_one_answer():
     ids = [1, 10, 1, 11, 2, 12, 3, 12]
     places = {1: [1, 0], 10: [1, 0], 11: [0.9, 0.1], 2: [0, 1], 12: [0, 1], 3: [1, 0.1]}
     vectors = np.array([places[token] for token in ids], float)
-    found = metrics.score(task("recall_at_1", "mrr"), vectors, encoded(ids, [1, 1, 1, 1]))
+    scores = metrics.score(task("recall_at_1", "mrr"), vectors, encoded(ids, [1, 1, 1, 1]))
     # Ranks: question 1: 1 and 2; question 2: 1; question 3: behind 10 and 11.
-    assert found["recall_at_1"] == pytest.approx((0.5 + 1 + 0) / 3)
-    assert found["mrr"] == pytest.approx((1 + 1 + 1 / 3) / 3)
+    assert scores["recall_at_1"] == pytest.approx((0.5 + 1 + 0) / 3)
+    assert scores["mrr"] == pytest.approx((1 + 1 + 1 / 3) / 3)
 
 
 def test_retrieval_needs_a_match():

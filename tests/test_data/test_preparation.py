@@ -50,8 +50,8 @@ def contents(folder):
 
 def rows(folder):
     corpus = shards.ShardedBatches(folder, 1, shuffle=False, bucketing=False)
-    found = list(corpus.batches())
-    return [batch["input_ids"][0].tolist() for batch in found], found
+    read = list(corpus.batches())
+    return [batch["input_ids"][0].tolist() for batch in read], read
 
 
 def test_all_text_is_kept_in_order_without_crossing_documents(prepare, tokenizer, text, tmp_path):

@@ -113,8 +113,8 @@ def test_a_stream_goes_on_from_any_step(folder, options):
     start = per_epoch + 3
     stream = batches.dataset(epochs=2, start_step=start)
     assert int(stream.cardinality()) == len(whole) - start
-    found = [tf.nest.map_structure(lambda x: x.numpy(), batch) for batch in stream]
-    tf.nest.map_structure(np.testing.assert_array_equal, whole[start:], found)
+    streamed = [tf.nest.map_structure(lambda x: x.numpy(), batch) for batch in stream]
+    tf.nest.map_structure(np.testing.assert_array_equal, whole[start:], streamed)
 
 
 def test_resuming_reads_only_the_shards_that_are_still_needed(folder, monkeypatch):
@@ -164,11 +164,11 @@ def test_labels_of_pairs_come_with_the_features(tokenizer, tmp_path):
     make(tmp_path, tokenizer, next_sentence=True, shard_bytes=2000)
     batches = shards.ShardedBatches(tmp_path / "corpus", 4, shuffle=False)
     assert batches.next_sentence
-    found = next(iter(batches.dataset()))
-    assert found["nsp_labels"].dtype == tf.int32
-    assert found["nsp_labels"].shape == found["input_ids"].shape[:1]
-    ends = np.array([row.index(tokenizer.sep_id) for row in found["input_ids"].numpy().tolist()])
-    types = found["token_type_ids"].numpy()
+    first = next(iter(batches.dataset()))
+    assert first["nsp_labels"].dtype == tf.int32
+    assert first["nsp_labels"].shape == first["input_ids"].shape[:1]
+    ends = np.array([row.index(tokenizer.sep_id) for row in first["input_ids"].numpy().tolist()])
+    types = first["token_type_ids"].numpy()
     np.testing.assert_array_equal((types == 0).argmin(axis=1), ends + 1)
 
 

@@ -19,24 +19,24 @@ def softmax(row):
 @pytest.mark.parametrize("temperatures", [(), (2.0, 0.5)])
 def test_an_ensemble_is_the_mean_of_probabilities(temperatures, rng):
     logits = [rng.normal(size=(5, 3)).astype(np.float32) * 3 for _ in range(2)]
-    found = soft_label_values.combine(logits, "classification", temperatures)
+    combined = soft_label_values.combine(logits, "classification", temperatures)
     for index in range(5):
         rows = [
             softmax(z[index].astype(float) / t)
             for z, t in zip(logits, temperatures or (1, 1), strict=True)
         ]
         mean = [(a + b) / 2 for a, b in zip(*rows, strict=True)]
-        np.testing.assert_allclose(softmax(found[index].astype(float)), mean, rtol=1e-5)
+        np.testing.assert_allclose(softmax(combined[index].astype(float)), mean, rtol=1e-5)
 
 
 def test_an_ensemble_of_several_labels_and_of_numbers(rng):
     logits = [rng.normal(size=(4, 3)).astype(np.float32) for _ in range(2)]
     sigmoid = lambda z: 1 / (1 + np.exp(-z.astype(float)))  # noqa: E731
-    found = soft_label_values.combine(logits, "multi_label", (2.0, 1.0))
+    combined = soft_label_values.combine(logits, "multi_label", (2.0, 1.0))
     expected = (sigmoid(logits[0] / 2) + sigmoid(logits[1])) / 2
-    np.testing.assert_allclose(sigmoid(found), expected, rtol=1e-5)
-    found = soft_label_values.combine([z[:, :1] for z in logits], "regression")
-    np.testing.assert_allclose(found, (logits[0] + logits[1])[:, :1] / 2, rtol=1e-6)
+    np.testing.assert_allclose(sigmoid(combined), expected, rtol=1e-5)
+    combined = soft_label_values.combine([z[:, :1] for z in logits], "regression")
+    np.testing.assert_allclose(combined, (logits[0] + logits[1])[:, :1] / 2, rtol=1e-6)
 
 
 def test_one_teacher_s_logits_stay_as_they_are(rng):

@@ -164,9 +164,9 @@ def test_gold_places_decode_to_the_gold_answers(encoded):
     for row, (first, last) in enumerate(encoded.labels):
         if first:
             put(logits, encoded, row, first, last, 9.0)
-    found = spans.decode(logits, encoded, RULES)
-    assert {source: answer.text for source, answer in found.items()} == {0: "k l", 1: "not good"}
-    assert found[1].score == 18.0
+    decoded = spans.decode(logits, encoded, RULES)
+    assert {source: answer.text for source, answer in decoded.items()} == {0: "k l", 1: "not good"}
+    assert decoded[1].score == 18.0
     assert spans.score(logits, encoded, RULES) == {"f1": 1.0, "exact_match": 1.0}
 
 
@@ -174,10 +174,10 @@ def test_the_best_window_wins(encoded):
     logits = logits_for(encoded)
     put(logits, encoded, 0, 5, 6, 3.0)  # "b c"
     put(logits, encoded, 3, 7, 7, 4.0)  # "s"
-    found = spans.decode(logits, encoded, RULES)[0]
-    assert (found.text, found.score) == ("s", 8.0)
-    texts = [text for text, _ in found.candidates]
-    scores = [score for _, score in found.candidates]
+    decoded = spans.decode(logits, encoded, RULES)[0]
+    assert (decoded.text, decoded.score) == ("s", 8.0)
+    texts = [text for text, _ in decoded.candidates]
+    scores = [score for _, score in decoded.candidates]
     assert texts[:2] == ["s", "b c"]
     assert scores == sorted(scores, reverse=True)
     assert len(set(texts)) == len(texts) == RULES.n_best
@@ -232,8 +232,8 @@ def test_no_answer_wins_by_the_least_score_of_its_windows(encoded):
     put(logits, encoded, 1, 9, 10, 2.0)  # "k l" with 4
     for row, value in ((0, 9.0), (1, 3.0), (2, 9.0), (3, 9.0)):
         put(logits, encoded, row, 0, 0, value)
-    found = spans.decode(logits, encoded, V2)[0]
-    assert (found.text, found.score, found.null_score) == ("", 4.0, 6.0)
+    decoded = spans.decode(logits, encoded, V2)[0]
+    assert (decoded.text, decoded.score, decoded.null_score) == ("", 4.0, 6.0)
     # The margin is 2: from this threshold on there is an answer.
     for threshold, text in ((1.9, ""), (2.0, "k l"), (2.1, "k l")):
         rules = dataclasses.replace(V2, null_threshold=threshold)
@@ -267,9 +267,9 @@ def test_selected_windows_keep_their_places(encoded):
 
 
 def test_batches_hold_a_start_and_an_end_for_each_window(encoded):
-    made = batches.Batches(encoded, batch_size=2, shuffle=False)
-    labels = np.concatenate([batch[1] for batch in made.dataset().as_numpy_iterator()])
-    np.testing.assert_array_equal(labels, encoded.labels[np.concatenate(made.plan(0))])
+    built = batches.Batches(encoded, batch_size=2, shuffle=False)
+    labels = np.concatenate([batch[1] for batch in built.dataset().as_numpy_iterator()])
+    np.testing.assert_array_equal(labels, encoded.labels[np.concatenate(built.plan(0))])
 
 
 def test_every_window_gets_the_weight_of_its_question(tokenizer):

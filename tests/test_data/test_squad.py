@@ -11,8 +11,8 @@ CONTEXT = "The cat sat on the mat. The mat was red."
 
 
 def entry(key="q1", question="Who sat?", answers=(("The cat", 0),), **more):
-    found = [{"text": text, "answer_start": start} for text, start in answers]
-    return {"id": key, "question": question, "answers": found, **more}
+    entries = [{"text": text, "answer_start": start} for text, start in answers]
+    return {"id": key, "question": question, "answers": entries, **more}
 
 
 def write(folder, *entries, name="dev.json", context=CONTEXT):
@@ -24,11 +24,11 @@ def write(folder, *entries, name="dev.json", context=CONTEXT):
 
 def test_questions_come_with_context_answers_and_place(tmp_path):
     path = write(tmp_path, entry(answers=[("the mat", 15), ("mat", 19)]), entry("q2"))
-    found, skipped = squad.read_questions(path)
+    questions, skipped = squad.read_questions(path)
     assert skipped == 0
-    assert found[0] == squad.Question("q1", "Who sat?", CONTEXT, ("the mat", "mat"), 15)
-    assert CONTEXT[found[0].start : found[0].end] == "the mat"
-    assert found[1].key == "q2"
+    assert questions[0] == squad.Question("q1", "Who sat?", CONTEXT, ("the mat", "mat"), 15)
+    assert CONTEXT[questions[0].start : questions[0].end] == "the mat"
+    assert questions[1].key == "q2"
 
 
 def test_a_question_without_answers_belongs_to_version_2(tmp_path):
@@ -43,15 +43,15 @@ def test_a_question_without_answers_belongs_to_version_2(tmp_path):
 
 def test_a_misplaced_answer_is_learnt_from_the_nearest_place(tmp_path):
     path = write(tmp_path, entry(answers=[("mat", 21)]), entry("q2", answers=[("mat", 26)]))
-    found, skipped = squad.read_questions(path, training=True)
-    assert ([q.start for q in found], skipped) == ([19, 28], 0)
+    questions, skipped = squad.read_questions(path, training=True)
+    assert ([q.start for q in questions], skipped) == ([19, 28], 0)
     assert [q.start for q in squad.read_questions(path).questions] == [21, 26]  # as the file says
 
 
 def test_an_answer_outside_its_context_is_left_out_of_training_and_counted(tmp_path):
     path = write(tmp_path, entry(), entry("q2", answers=[("dog", 3)]))
-    found, skipped = squad.read_questions(path, training=True)
-    assert ([q.key for q in found], skipped) == (["q1"], 1)
+    questions, skipped = squad.read_questions(path, training=True)
+    assert ([q.key for q in questions], skipped) == (["q1"], 1)
     assert len(squad.read_questions(path).questions) == 2
     only = write(tmp_path, entry("q2", answers=[("dog", 3)]), name="train.json")
     with pytest.raises(errors.DataError, match="1 with answers that are not"):

@@ -319,11 +319,11 @@ EMBEDDING = tasks.TaskSpec("own", "a", "score", "b", kind="embedding")
 
 def test_an_embedding_is_measured_on_pairs_of_texts_by_themselves(tmp_path):
     (tmp_path / "dev.tsv").write_text("a\tscore\tb\nfirst\t2.5\tsecond\nthird\t0\tfourth\n")
-    found = tasks.load_examples(EMBEDDING, tmp_path, "dev")
-    assert found.texts == ["first", "second", "third", "fourth"]
-    assert found.labels.tolist() == [2.5, 2.5, 0, 0]
-    assert (found.pairs, found.lines, found.num_scored) == (None, [2, 2, 3, 3], 2)
-    assert found.first(1).texts == ["first", "second"]
+    examples = tasks.load_examples(EMBEDDING, tmp_path, "dev")
+    assert examples.texts == ["first", "second", "third", "fourth"]
+    assert examples.labels.tolist() == [2.5, 2.5, 0, 0]
+    assert (examples.pairs, examples.lines, examples.num_scored) == (None, [2, 2, 3, 3], 2)
+    assert examples.first(1).texts == ["first", "second"]
     unlabelled = tasks.TaskSpec("own", "a", "", "b", kind="embedding")
     assert unlabelled.primary_metric == "mrr"
     assert tasks.load_examples(unlabelled, tmp_path, "dev").labels.tolist() == [1, 1, 1, 1]
@@ -342,11 +342,11 @@ def test_an_embedding_is_measured_on_pairs_of_texts_by_themselves(tmp_path):
 )
 def test_an_embedding_learns_from_texts_each_once(tmp_path, name, content, lines):
     (tmp_path / name).write_text(content)
-    found = tasks.load_examples(EMBEDDING, tmp_path, "train")
-    assert sorted(found.texts) == ["x", "y", "z"]
-    assert sorted(found.lines) == lines
-    assert found.labels is None
-    assert not found.paired
+    examples = tasks.load_examples(EMBEDDING, tmp_path, "train")
+    assert sorted(examples.texts) == ["x", "y", "z"]
+    assert sorted(examples.lines) == lines
+    assert examples.labels is None
+    assert not examples.paired
 
 
 def test_an_embedding_needs_pairs_and_has_no_labels():

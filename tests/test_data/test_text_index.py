@@ -17,13 +17,13 @@ VECTORS = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
 def write(folder, vectors=VECTORS[:, :6], **facts):
     folder.mkdir(exist_ok=True)
     texts = [f"text {i} \u2028 ä" for i in range(len(vectors))]
-    given = {
+    columns = {
         **{"name": "toy", "created": "now", "tfdistill_version": "0", "model": MODEL},
         **{"model_width": 8, "threshold": 0.5, "checks": None, "scores": SCORES},
         **facts,
     }
     answers = [f"answer {i}\n" for i in range(len(vectors))]
-    text_index.write_index(folder, text_index.quantize(vectors), texts, answers, **given)
+    text_index.write_index(folder, text_index.quantize(vectors), texts, answers, **columns)
     return folder
 
 
@@ -33,9 +33,9 @@ def folder(tmp_path):
 
 
 def test_a_feature_is_rounded_to_127_parts_of_the_largest_one_halves_to_even():
-    found = text_index.quantize(np.array([[127, 0.5, 1.5, -2.5, -127], [0, 0, 0, 1e-30, 0]]))
-    assert found.dtype == np.int8
-    assert found.tolist() == [[127, 0, 2, -2, -127], [0, 0, 0, 127, 0]]
+    quantized = text_index.quantize(np.array([[127, 0.5, 1.5, -2.5, -127], [0, 0, 0, 1e-30, 0]]))
+    assert quantized.dtype == np.int8
+    assert quantized.tolist() == [[127, 0, 2, -2, -127], [0, 0, 0, 127, 0]]
 
 
 @pytest.mark.parametrize("width", [6, 1041, 4096])  # the last two are summed in float64
@@ -68,16 +68,16 @@ def test_of_equal_scores_the_first_is_better():
 def test_a_search_finds_what_a_loop_finds(folder):
     index = text_index.read_index(folder)
     vector = VECTORS[7] + 0.1
-    found = index.search(vector, 4)
+    nearest = index.search(vector, 4)
     cut = vector[:6].astype(float)
     cosines = [
         cut @ row / np.linalg.norm(cut) / np.linalg.norm(row)
         for row in VECTORS[:, :6].astype(float)
     ]
-    assert [match.row for match in found] == np.argsort(cosines)[::-1][:4].tolist()
-    assert [match.score for match in found] == pytest.approx(sorted(cosines)[::-1][:4], abs=0.01)
-    assert found[0].text == f"text {found[0].row} \u2028 ä"
-    assert found[0].answer == f"answer {found[0].row}\n"
+    assert [match.row for match in nearest] == np.argsort(cosines)[::-1][:4].tolist()
+    assert [match.score for match in nearest] == pytest.approx(sorted(cosines)[::-1][:4], abs=0.01)
+    assert nearest[0].text == f"text {nearest[0].row} \u2028 ä"
+    assert nearest[0].answer == f"answer {nearest[0].row}\n"
     assert len(index.search(vector, 99)) == 50
 
 

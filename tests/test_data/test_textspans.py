@@ -65,8 +65,8 @@ def test_byte_order_mark_and_windows_line_ends_are_dropped(tmp_path):
 
 
 def test_blank_lines_part_documents_and_lines_are_stripped():
-    found = list(textspans.documents("\n \n a \nb\n\t\n\n\nc"))
-    assert found == [["a", "b"], ["c"]]
+    documents = list(textspans.documents("\n \n a \nb\n\t\n\n\nc"))
+    assert documents == [["a", "b"], ["c"]]
     assert list(textspans.documents("\n \n")) == []
 
 

@@ -85,14 +85,14 @@ def reference(vocab_file, lower_case=True):
 
 def assert_equal_to_reference(vocab_file, texts, pairs=None, *, lower_case=True, max_length=512):
     ours = tokenize.Tokenizer(vocab_file, lower_case).encode_batch(texts, pairs, max_length)
-    theirs = reference(vocab_file, lower_case)(
+    expected = reference(vocab_file, lower_case)(
         texts, pairs, truncation="longest_first", max_length=max_length
     )
     assert len(ours.offsets) == len(texts) + 1
     for index, text in enumerate(texts):
         row = slice(ours.offsets[index], ours.offsets[index + 1])
-        assert ours.ids[row].tolist() == theirs["input_ids"][index], repr(text)
-        assert ours.types[row].tolist() == theirs["token_type_ids"][index], repr(text)
+        assert ours.ids[row].tolist() == expected["input_ids"][index], repr(text)
+        assert ours.types[row].tolist() == expected["token_type_ids"][index], repr(text)
 
 
 @pytest.mark.parametrize("lower_case", [True, False])
@@ -112,9 +112,9 @@ def test_the_graph_and_the_library_have_one_contract(toy_vocab_file, lower_case)
     pairs = [text if number % 3 else "" for number, text in enumerate(reversed(texts))]
     graph, fast = (t.encode_batch(texts, pairs, 20) for t in (tokenizer, tokenizer.fast))
     for name in ("ids", "offsets", "types"):
-        ours, theirs = getattr(graph, name), getattr(fast, name)
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_array_equal(ours, theirs, err_msg=name)
+        graph_value, fast_value = getattr(graph, name), getattr(fast, name)
+        assert graph_value.dtype == fast_value.dtype
+        np.testing.assert_array_equal(graph_value, fast_value, err_msg=name)
     assert graph.pad_id == fast.pad_id
     for number in range(0, 20_000, 400):
         single = tokenizer.encode(texts[number], pairs[number], 20)
@@ -135,8 +135,8 @@ def reference_words_of_code_points(vocab_file, codes, lower_case):
 
 def code_point_differences(vocab_file, codes, lower_case):
     ours = words_of_code_points(codes, lower_case)
-    theirs = reference_words_of_code_points(vocab_file, codes, lower_case)
-    return [code for code, x, y in zip(codes, ours, theirs, strict=True) if x != y]
+    expected = reference_words_of_code_points(vocab_file, codes, lower_case)
+    return [code for code, x, y in zip(codes, ours, expected, strict=True) if x != y]
 
 
 def test_characters_of_the_first_plane_split_like_the_fast_tokenizers(toy_vocab_file):
@@ -196,8 +196,8 @@ def test_encode_gives_the_ids_of_one_text(toy_vocab_file):
 @pytest.mark.parametrize("text", ["good", ""])
 @pytest.mark.parametrize("pair", [None, "", " ", "bad"])
 def test_encode_treats_an_empty_pair_as_the_fast_tokenizer_does(toy_vocab_file, text, pair):
-    theirs = reference(toy_vocab_file)(text, pair)["input_ids"]
-    assert tokenize.Tokenizer(toy_vocab_file).encode(text, pair) == theirs
+    expected = reference(toy_vocab_file)(text, pair)["input_ids"]
+    assert tokenize.Tokenizer(toy_vocab_file).encode(text, pair) == expected
 
 
 def test_a_typed_special_token_is_ordinary_text(toy_vocab_file):
@@ -265,15 +265,15 @@ def test_bad_arguments_are_refused(toy_vocab_file):
 
 def assert_located_like_the_reference(vocab_file, texts, *, lower_case=True):
     located = tokenize.Tokenizer(vocab_file, lower_case).locate(texts)
-    theirs = reference(vocab_file, lower_case)(
+    expected = reference(vocab_file, lower_case)(
         texts, add_special_tokens=False, return_offsets_mapping=True
     )
     assert len(located.offsets) == len(texts) + 1
     for index, text in enumerate(texts):
         row = slice(located.offsets[index], located.offsets[index + 1])
-        assert located.ids[row].tolist() == theirs["input_ids"][index], repr(text)
+        assert located.ids[row].tolist() == expected["input_ids"][index], repr(text)
         places = list(zip(located.starts[row].tolist(), located.ends[row].tolist(), strict=True))
-        assert places == theirs["offset_mapping"][index], repr(text)
+        assert places == expected["offset_mapping"][index], repr(text)
 
 
 @pytest.mark.parametrize("lower_case", [True, False])

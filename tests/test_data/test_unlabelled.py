@@ -23,10 +23,10 @@ def read(tmp_path, name, content, spec=TASK):
 
 
 def test_plain_text_has_a_text_in_each_line_that_is_not_blank(tmp_path):
-    found = read(tmp_path, "more.txt", "one two\n\n  three\tfour \u2028five \n")
-    assert found.examples.texts == ["one two", "three\tfour \u2028five"]
-    assert found.examples.labels is None
-    assert [place.rpartition(", ")[2] for place in found.places] == ["line 1", "line 3"]
+    texts = read(tmp_path, "more.txt", "one two\n\n  three\tfour \u2028five \n")
+    assert texts.examples.texts == ["one two", "three\tfour \u2028five"]
+    assert texts.examples.labels is None
+    assert [place.rpartition(", ")[2] for place in texts.places] == ["line 1", "line 3"]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_a_table_without_the_column_is_refused(tmp_path):
 
 
 def test_pairs_come_from_tables_with_both_columns(tmp_path):
-    found = read(tmp_path, "more.tsv", "other\ttext\nb\ta\n", PAIRS)
-    assert (found.examples.texts, found.examples.pairs) == (["a"], ["b"])
+    texts = read(tmp_path, "more.tsv", "other\ttext\nb\ta\n", PAIRS)
+    assert (texts.examples.texts, texts.examples.pairs) == (["a"], ["b"])
     with pytest.raises(errors.DataError, match="columns 'text' and 'other'"):
         read(tmp_path, "more.txt", "a\n", PAIRS)
 
@@ -62,18 +62,18 @@ def test_empty_files_and_tasks_over_words_are_refused(tmp_path):
 
 
 def test_text_of_a_held_out_set_is_refused_with_its_number_and_first_line(tmp_path):
-    found = read(tmp_path, "more.txt", "new\n\nHow  FAR is it?\nwho?\n")
+    texts = read(tmp_path, "more.txt", "new\n\nHow  FAR is it?\nwho?\n")
     dev = texts_of("how far is it?", "who?")
     with pytest.raises(errors.DataError, match=r"test set, received 2 row.*line 3: 'How  FAR"):
-        unlabelled.select_new(found, texts_of("a"), {"development": texts_of("b"), "test": dev})
+        unlabelled.select_new(texts, texts_of("a"), {"development": texts_of("b"), "test": dev})
     other = texts_of("new", spec=PAIRS, pairs=["another"])
     pair = read(tmp_path, "more.tsv", "text\tother\nnew\tthis\n", PAIRS)
     assert len(unlabelled.select_new(pair, other, {"development": other}).examples) == 1
 
 
 def test_each_text_is_kept_once_and_those_with_labels_not_at_all(tmp_path):
-    found = read(tmp_path, "more.csv", "text,n\nnew,1\nKnown,2\nNEW ,3\nlast,4\n ,5\n")
-    left = unlabelled.select_new(found, texts_of("known"), {"development": texts_of("dev")})
+    texts = read(tmp_path, "more.csv", "text,n\nnew,1\nKnown,2\nNEW ,3\nlast,4\n ,5\n")
+    left = unlabelled.select_new(texts, texts_of("known"), {"development": texts_of("dev")})
     assert left.examples.texts == ["new", "last"]
     assert [place.rpartition(" ")[2] for place in left.places] == ["2", "5"]
     assert left.dropped == 3

@@ -68,17 +68,17 @@ def test_neighbours_equal_a_loop_over_cosines(rng):
     values = rng.standard_normal((40, 5)).astype(np.float32) * rng.uniform(0.1, 9, (40, 1))
     words = [f"w{i}" for i in range(40)]
     vectors = WordVectors(words, values)
-    found = vectors.nearest(["w3", "unknown", "w17", "w3"], 7)
-    for word, neighbours in zip(("w3", "w17"), (found[0], found[2]), strict=True):
-        mine = values[words.index(word)]
+    nearest = vectors.nearest(["w3", "unknown", "w17", "w3"], 7)
+    for word, neighbours in zip(("w3", "w17"), (nearest[0], nearest[2]), strict=True):
+        vector = values[words.index(word)]
         cosines = {
-            other: float(row @ mine / np.linalg.norm(row) / np.linalg.norm(mine))
+            other: float(row @ vector / np.linalg.norm(row) / np.linalg.norm(vector))
             for other, row in zip(words, values, strict=True)
             if other != word
         }
         assert neighbours == sorted(cosines, key=cosines.__getitem__, reverse=True)[:7]
-    assert found[1] == []
-    assert found[3] == found[0]
+    assert nearest[1] == []
+    assert nearest[3] == nearest[0]
 
 
 def test_equally_near_words_come_in_the_order_of_the_file():

@@ -188,11 +188,11 @@ def test_padding_neither_counts_nor_learns(head):
     odd = np.where(MASK[..., None] == 1, teacher, -1e4)
     for variable, values in ((tf.Variable(student), None), (tf.Variable(other), "noise")):
         with tf.GradientTape(persistent=True) as tape:
-            found = list(losses_of(head, odd if values else teacher, variable))
+            values_of = list(losses_of(head, odd if values else teacher, variable))
         if values is None:
-            expected = [float(loss) for loss in found]
-        assert [float(loss) for loss in found] == pytest.approx(expected, rel=RELATIVE)
-        for loss in found:
+            expected = [float(loss) for loss in values_of]
+        assert [float(loss) for loss in values_of] == pytest.approx(expected, rel=RELATIVE)
+        for loss in values_of:
             gradient = tape.gradient(loss, variable).numpy()
             assert np.isfinite(gradient).all()
             assert (gradient[MASK == 0] == 0).all()
@@ -205,8 +205,8 @@ def test_padding_neither_counts_nor_learns(head):
 def test_extreme_logits_give_finite_losses_and_gradients(head, size):
     teacher, student = size * logits_of(head, 1), tf.Variable(size * logits_of(head, 2))
     with tf.GradientTape(persistent=True) as tape:
-        found = list(losses_of(head, teacher, student))
-    for loss, objective in zip(found, ("gold", *answers.OBJECTIVES), strict=True):
+        values_of = list(losses_of(head, teacher, student))
+    for loss, objective in zip(values_of, ("gold", *answers.OBJECTIVES), strict=True):
         if size > 1e19 and objective == "logit_mse":
             continue  # its square leaves float32
         assert np.isfinite(loss), objective
@@ -280,8 +280,8 @@ def test_metrics_see_one_row_for_each_answer(head):
         if head == "multi_label"
         else keras.metrics.SparseCategoricalAccuracy()
     )
-    own = "sequence" if head == "multi_label" else head
-    metric.update_state(*heads.metric_inputs(batch_of(head, student), own))
+    model_head = "sequence" if head == "multi_label" else head
+    metric.update_state(*heads.metric_inputs(batch_of(head, student), model_head))
     assert float(metric.result()) == pytest.approx(mean_of(right), rel=RELATIVE)
 
 
@@ -340,9 +340,9 @@ def test_a_prediction_stage_compares_the_answers_of_its_head(pair):
     distiller = distillers.TinyBertDistiller(
         teacher, student, stage="prediction", temperature=2.0, **argument(head)
     )
-    theirs = teacher(FEATURES, training=False)
+    logits = teacher(FEATURES, training=False)
     ours = student(FEATURES, training=False)
-    expected = answers.soft_loss(theirs, ours, batch_of(head), head=head, temperature=2.0)
+    expected = answers.soft_loss(logits, ours, batch_of(head), head=head, temperature=2.0)
     assert run_step(distiller, head)["prediction"] == pytest.approx(float(expected), rel=RELATIVE)
 
 

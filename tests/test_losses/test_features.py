@@ -32,7 +32,7 @@ def layer_norm(state):
 
 def map_term(t, s):
     pairs = zip(layer_norm(t), layer_norm(s), strict=True)
-    return sum((ours - theirs) ** 2 for theirs, ours in pairs) / len(t)
+    return sum((s_row - t_row) ** 2 for t_row, s_row in pairs) / len(t)
 
 
 def mean_term(t, s):

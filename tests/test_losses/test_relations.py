@@ -22,7 +22,7 @@ BATCH = (vectors(3, 5, 8), vectors(3, 5, 8))
 def relations(example, mask, num_heads):
     """softmax over the real keys of x_i . x_j / sqrt(d_r), for every head: lists of floats."""
     head_width = example.shape[1] // num_heads
-    found = []
+    of_heads = []
     for k in range(num_heads):
         head = example[:, k * head_width : (k + 1) * head_width].astype(np.float64)
         rows = []
@@ -33,8 +33,8 @@ def relations(example, mask, num_heads):
             ]
             exponentials = [np.exp(score - max(scores)) for score in scores]
             rows.append([e / sum(exponentials) for e in exponentials])
-        found.append(rows)
-    return found
+        of_heads.append(rows)
+    return of_heads
 
 
 def divergences(teacher, student, mask, num_heads):

@@ -158,9 +158,9 @@ def test_a_projection_maps_the_student_to_the_teachers_width():
 
 def test_similarities_need_no_equal_widths():
     student = normal(5, 3)
-    found = losses.similarity_kl(BATCH[0], student, temperature=0.5)
+    loss = losses.similarity_kl(BATCH[0], student, temperature=0.5)
     expected = similarity_loop(BATCH[0], student, np.ones(5))
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
 def test_a_text_alone_has_no_neighbours_to_learn():
@@ -169,8 +169,8 @@ def test_a_text_alone_has_no_neighbours_to_learn():
 
 def test_matryoshka_adds_up_prefixes():
     vectors = BATCH[0]
-    found = losses.matryoshka(tf.reduce_sum, vectors, (1, 3))
-    np.testing.assert_allclose(found, vectors[:, :1].sum() + vectors[:, :3].sum(), rtol=1e-5)
+    loss = losses.matryoshka(tf.reduce_sum, vectors, (1, 3))
+    np.testing.assert_allclose(loss, vectors[:, :1].sum() + vectors[:, :3].sum(), rtol=1e-5)
     for prefixes in ((), (0, 2), (5,)):
         with pytest.raises(ConfigError, match="prefixes: expected widths from 1 to 4"):
             losses.matryoshka(tf.reduce_sum, vectors, prefixes)

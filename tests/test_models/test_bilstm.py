@@ -115,10 +115,10 @@ def test_padding_changes_nothing(model):
 
 def test_a_loop_in_the_graph_gives_what_written_out_steps_give(model):
     features = inputs_of(model, batch())
-    known = {name: tf.TensorSpec((3, 9), tf.int32) for name in features}
+    fixed = {name: tf.TensorSpec((3, 9), tf.int32) for name in features}
     open_ = {name: tf.TensorSpec((None, None), tf.int32) for name in features}
     answers = {}
-    for name, specs in (("known", known), ("open", open_)):
+    for name, specs in (("known", fixed), ("open", open_)):
         function = tf.function(lambda x: model(x, training=False), input_signature=[specs])
         graph = function.get_concrete_function().graph
         loops = [op for op in graph.get_operations() if op.type in ("While", "StatelessWhile")]
@@ -132,14 +132,14 @@ def test_a_loop_in_the_graph_gives_what_written_out_steps_give(model):
 @pytest.mark.parametrize("length", [None, 6])
 def test_the_lstm_is_that_of_keras_with_its_gradients(backwards, length, rng):
     ours = LastLstmState(5, backwards=backwards)
-    theirs = keras.layers.LSTM(5, go_backwards=backwards)
+    reference = keras.layers.LSTM(5, go_backwards=backwards)
     vectors = tf.constant(rng.standard_normal((4, 6, 3)), tf.float32)
     mask = tf.constant([[1] * 6, [1, 1, 1, 0, 0, 0], [1] + [0] * 5, [0, 0, 1, 1, 1, 0]])
     ours.build([vectors.shape, mask.shape])
-    theirs.build(vectors.shape)
-    weights = [rng.normal(0, 0.6, weight.shape) for weight in theirs.get_weights()]
+    reference.build(vectors.shape)
+    weights = [rng.normal(0, 0.6, weight.shape) for weight in reference.get_weights()]
     ours.set_weights(weights)
-    theirs.set_weights(weights)
+    reference.set_weights(weights)
     specs = (tf.TensorSpec((None, length, 3)), tf.TensorSpec((None, length), tf.int32))
 
     @tf.function(input_signature=specs)
@@ -152,23 +152,23 @@ def test_the_lstm_is_that_of_keras_with_its_gradients(backwards, length, rng):
 
     with tf.GradientTape() as tape:
         tape.watch(vectors)
-        expected = theirs(vectors, mask=mask > 0)
+        expected = reference(vectors, mask=mask > 0)
         loss = tf.reduce_sum(expected * tf.range(1.0, 6.0))
-    slopes = tape.gradient(loss, [vectors, *theirs.trainable_weights])
+    slopes = tape.gradient(loss, [vectors, *reference.trainable_weights])
     state, gradients = ours_with_gradients(vectors, mask)
     np.testing.assert_allclose(state, expected, rtol=1e-5, atol=1e-6)
-    for mine, slope in zip(gradients, slopes, strict=True):
-        np.testing.assert_allclose(mine, slope, rtol=1e-4, atol=1e-5)
+    for gradient, slope in zip(gradients, slopes, strict=True):
+        np.testing.assert_allclose(gradient, slope, rtol=1e-4, atol=1e-5)
 
 
 def test_a_fresh_lstm_starts_as_that_of_keras():
     ours = LastLstmState(5)
     ours.build([(None, None, 3), (None, None)])
-    theirs = keras.layers.LSTM(5)
-    theirs.build((None, None, 3))
-    for mine, other in zip(ours.get_weights(), theirs.get_weights(), strict=True):
-        assert mine.shape == other.shape
-    np.testing.assert_array_equal(ours.get_weights()[2], theirs.get_weights()[2])
+    reference = keras.layers.LSTM(5)
+    reference.build((None, None, 3))
+    for weight, other in zip(ours.get_weights(), reference.get_weights(), strict=True):
+        assert weight.shape == other.shape
+    np.testing.assert_array_equal(ours.get_weights()[2], reference.get_weights()[2])
     square = ours.get_weights()[1] @ ours.get_weights()[1].T
     np.testing.assert_allclose(square, np.eye(5), atol=1e-5)  # orthogonal
 

@@ -82,8 +82,8 @@ def test_flops_of_the_head_are_those_of_its_two_dense_layers():
 
 def test_flops_of_a_head_over_tokens_are_those_of_one_dense_layer_for_each():
     config = models.EncoderConfig(**SHAPE)
-    found = models.flops(config, 8, num_labels=3, over_tokens=True)
-    assert found - models.flops(config, 8) == 2 * 8 * 16 * 3
+    counted = models.flops(config, 8, num_labels=3, over_tokens=True)
+    assert counted - models.flops(config, 8) == 2 * 8 * 16 * 3
 
 
 def test_an_unknown_preset_suggests_the_nearest():

@@ -45,9 +45,9 @@ def test_the_gradient_passes_where_the_value_did():
 
 
 def test_rows_and_columns_do_not_repeat():
-    kept = dropped("a", 5) != 0
-    assert len(np.unique(kept, axis=0)) == len(kept)
-    assert kept.mean(axis=0).std() < 0.03  # sqrt(0.09 / 400) = 0.015
+    alive = dropped("a", 5) != 0
+    assert len(np.unique(alive, axis=0)) == len(alive)
+    assert alive.mean(axis=0).std() < 0.03  # sqrt(0.09 / 400) = 0.015
 
 
 def test_nothing_is_dropped_in_inference_or_at_rate_zero():

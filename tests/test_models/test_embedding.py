@@ -89,8 +89,8 @@ def test_a_copy_in_another_precision_still_gives_float32(model, features):
 
 def test_an_encoder_without_token_types_embeds_too():
     model = embedder(HEADS["mean"], DISTIL)
-    given = toys.features(LENGTHS, seed=2)
-    vectors = model({name: given[name] for name in model.input})
+    features = toys.features(LENGTHS, seed=2)
+    vectors = model({name: features[name] for name in model.input})
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
 
 

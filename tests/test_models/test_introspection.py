@@ -68,8 +68,8 @@ def test_an_encoder_moves_between_stages(masked, features):
     student = toys.randomise(models.build_classifier(CONFIG, 3), 5)
     head = student.get_layer("classifier").get_weights()
     models.copy_encoder(masked, student)
-    asked = {**features, "prediction_mask": tf.ones_like(features["input_ids"])}
-    there, here = models.taps(masked)(asked), models.taps(student)(features)
+    with_mask = {**features, "prediction_mask": tf.ones_like(features["input_ids"])}
+    there, here = models.taps(masked)(with_mask), models.taps(student)(features)
     np.testing.assert_array_equal(here["sequence_output"], there["sequence_output"])
     np.testing.assert_array_equal(here["pooled_output"], there["pooled_output"])
     for before, after in zip(head, student.get_layer("classifier").get_weights(), strict=True):
@@ -79,8 +79,8 @@ def test_an_encoder_moves_between_stages(masked, features):
 def test_what_only_one_of_the_two_has_stays_as_it_is(masked, features):
     source = toys.randomise(models.build_masked_lm(CONFIG.replace(dropout=0.0)), 6)
     target = toys.randomise(models.build_masked_lm(CONFIG, next_sentence=True), 7)
-    kept = ("pooler", "nsp_classifier", "mlm_transform", "mlm_bias", "mlm_layer_norm")
-    before = {name: target.get_layer(name).get_weights() for name in kept}
+    head_layers = ("pooler", "nsp_classifier", "mlm_transform", "mlm_bias", "mlm_layer_norm")
+    before = {name: target.get_layer(name).get_weights() for name in head_layers}
     models.copy_encoder(source, target)
     for name, arrays in before.items():
         for array, after in zip(arrays, target.get_layer(name).get_weights(), strict=True):

@@ -167,8 +167,8 @@ def forward(model, config, features):
     if config.type_vocab_size:
         words = words + weights["token_type_embeddings/embeddings"][features["token_type_ids"]]
     states = norm(words, "embeddings_layer_norm")
-    found = {"embeddings": states}
-    found |= {
+    states_by_name = {"embeddings": states}
+    states_by_name |= {
         name: [] for name in ("hidden_states", "attention_scores", "queries", "keys", "values")
     }
     size = config.bottleneck_size // config.num_heads
@@ -203,11 +203,11 @@ def forward(model, config, features):
             (states, scores, query, key, value),
             strict=True,
         ):
-            found[name].append(state)
+            states_by_name[name].append(state)
     pooled = states[:, 0]
     if config.pooler:
         pooled = np.tanh(dense(pooled, "pooler"))
-    return {**found, "pooled_output": pooled, "logits": dense(pooled, "classifier")}
+    return {**states_by_name, "pooled_output": pooled, "logits": dense(pooled, "classifier")}
 
 
 def test_more_padding_changes_nothing_once_there_is_some(config, classifier):
@@ -241,8 +241,8 @@ def test_padding_stays_out_where_the_scores_are_in_the_hundreds():
     scores = expected["attention_scores"][0]
     by_tokens = np.where(real[:, None, None], scores, -np.inf).max(-1)
     by_padding = np.where(real[:, None, None], -np.inf, scores).max(-1)
-    asked = real[:, None] & np.ones_like(by_tokens, bool)
-    assert (by_padding - by_tokens)[asked].max() > 100  # a mask of -100 would not do
+    wanted = real[:, None] & np.ones_like(by_tokens, bool)
+    assert (by_padding - by_tokens)[wanted].max() > 100  # a mask of -100 would not do
     states = models.taps(model)(features)["hidden_states"][0].numpy()
     # So sharp a softmax turns rounding of the scores, 1e-7 of ten thousand, into 1e-3.
     np.testing.assert_allclose(states[real], expected["hidden_states"][0][real], atol=5e-3)
@@ -306,10 +306,10 @@ def test_every_preset_of_a_pair_has_the_same_width_between_blocks_and_words():
         ("mobilebert_tiny", "ib_bert_large"),
         ("mobilebert_6l_128d", "ib_bert_6l_128d"),
     ]:
-        ours, theirs = models.preset(student), models.preset(teacher)
+        student_shape, teacher_shape = models.preset(student), models.preset(teacher)
         for name in ("num_layers", "hidden_size", "embedding_size", "num_heads", "trigram"):
-            assert getattr(ours, name) == getattr(theirs, name), (student, name)
-        assert ours.dropout == ours.attention_dropout == 0
+            assert getattr(student_shape, name) == getattr(teacher_shape, name), (student, name)
+        assert student_shape.dropout == student_shape.attention_dropout == 0
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ def test_projected_states_sum_to_zero_and_keep_what_the_principal_directions_kee
     basis = directions.hidden_basis(moments_of(states), 5)
     np.testing.assert_allclose((states @ basis).sum(axis=1), 0, atol=1e-9)
     _, _, right = np.linalg.svd(states, full_matrices=False)
-    kept = states @ right[:4].T @ right[:4]
-    np.testing.assert_allclose(states @ basis @ basis.T, kept, atol=1e-8)
+    projected = states @ right[:4].T @ right[:4]
+    np.testing.assert_allclose(states @ basis @ basis.T, projected, atol=1e-8)
 
 
 def score_error(queries, keys, reading, writing):

@@ -89,9 +89,9 @@ def test_states_are_the_second_moments_over_real_tokens():
     teacher = teacher_of("sequence")
     features = toys.features(LENGTHS)
     measured = pruning.measure(teacher, [features])
-    found = models.taps(teacher)(features, training=False)
+    outputs = models.taps(teacher)(features, training=False)
     real = features["attention_mask"].numpy() > 0
-    for place, states in enumerate([found["embeddings"], *found["hidden_states"]]):
+    for place, states in enumerate([outputs["embeddings"], *outputs["hidden_states"]]):
         rows = states.numpy()[real]
         np.testing.assert_allclose(measured.states[place], rows.T @ rows / len(rows), rtol=1e-3)
 

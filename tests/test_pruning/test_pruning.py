@@ -61,8 +61,8 @@ def test_dead_neurons_and_heads_go_without_a_trace(outputs):
         outputs=outputs,
     )
     assert models.config_of(student).attention_width == 8
-    assert pruned.kept.heads == ((0, 2),) * 3
-    assert pruned.kept.neurons == ((0, 2, 3, 5, 6, 8, 9, 10, 11),) * 3
+    assert pruned.selection.heads == ((0, 2),) * 3
+    assert pruned.selection.neurons == ((0, 2, 3, 5, 6, 8, 9, 10, 11),) * 3
     assert_same_logits(teacher, student)
 
 
@@ -146,7 +146,7 @@ def test_layers_that_do_nothing_are_found_and_go_without_a_trace():
     # Rounding of float32 logits, squared.
     assert max(costs[1], costs[2]) < 1e-6 < 1e-3 < min(costs[0], costs[3])
     student, pruned = start(teacher, CONFIG.replace(num_layers=2), layers="greedy")
-    assert pruned.kept.layers == (0, 3)
+    assert pruned.selection.layers == (0, 3)
     assert_same_logits(teacher, student)
 
 
@@ -195,12 +195,16 @@ def test_dead_directions_go_without_a_trace_whatever_the_coordinates(fits):
         teacher, CONFIG.replace(hidden_size=12), outputs=fits, norms=fits, head=fits
     )
     assert pruned.basis is not None
-    theirs, ours = (models.taps(model)(CHECK, training=False) for model in (teacher, student))
+    teacher_taps, student_taps = (
+        models.taps(model)(CHECK, training=False) for model in (teacher, student)
+    )
     real = CHECK["attention_mask"].numpy() > 0
     for name in ("embeddings", "sequence_output"):
         # Float32 moments and, with the fits, a ridge.
         np.testing.assert_allclose(
-            ours[name].numpy()[real] @ pruned.basis.T, theirs[name].numpy()[real], atol=1e-3
+            student_taps[name].numpy()[real] @ pruned.basis.T,
+            teacher_taps[name].numpy()[real],
+            atol=1e-3,
         )
     assert_same_logits(teacher, student, tolerance=1e-3)
 
@@ -248,13 +252,15 @@ def test_leaving_a_layer_out_costs_the_divergence_of_the_teacher_without_it():
 def state_error(student, teacher, pruned):
     """Between the last states, relative to the teacher's, on texts that are not in the sample."""
     features = toys.features((9,) * 40, seed=11)
-    ours, theirs = (
+    student_rows, teacher_rows = (
         models.taps(model)(features, training=False)["sequence_output"].numpy()
         for model in (student, teacher)
     )
     if pruned.basis is not None:
-        ours = ours @ pruned.basis.T
-    return np.sum((ours - theirs) ** 2) / np.sum((theirs - theirs.mean(axis=(0, 1))) ** 2)
+        student_rows = student_rows @ pruned.basis.T
+    return np.sum((student_rows - teacher_rows) ** 2) / np.sum(
+        (teacher_rows - teacher_rows.mean(axis=(0, 1))) ** 2
+    )
 
 
 @pytest.mark.slow
@@ -262,14 +268,14 @@ def test_each_fit_brings_a_smaller_student_nearer_to_its_teacher():
     teacher = toys.classifier(CONFIG.replace(hidden_size=24, head_size=4), seed=5)
     config = CONFIG.replace(num_layers=2, hidden_size=12, intermediate_size=8)
     sample = [toys.features((9,) * 480)]
-    found = []
+    errors_of = []
     for outputs, norms in ((False, False), (False, True), (True, True)):
         student = toys.classifier(config, seed=9)
         pruned = pruning.initialise_by_pruning(
             student, teacher, sample, outputs=outputs, norms=norms
         )
-        found.append(state_error(student, teacher, pruned))
-    assert found[0] > 1.1 * found[1] > 1.2 * found[2]
+        errors_of.append(state_error(student, teacher, pruned))
+    assert errors_of[0] > 1.1 * errors_of[1] > 1.2 * errors_of[2]
 
 
 @pytest.mark.slow
@@ -282,8 +288,8 @@ def test_the_classifier_is_fitted_to_the_teachers_logits():
     for head in (False, True):
         student = toys.classifier(CONFIG.replace(family="tinybert", intermediate_size=11), seed=9)
         pruning.initialise_by_pruning(student, teacher, sample, head=head)
-        found = logits(student, toys.features((9,) * 40, seed=20))
-        errors_found.append(np.mean((found - wanted) ** 2) / np.var(wanted))
+        student_logits = logits(student, toys.features((9,) * 40, seed=20))
+        errors_found.append(np.mean((student_logits - wanted) ** 2) / np.var(wanted))
     assert errors_found[1] < 0.2 * errors_found[0]
 
 
@@ -291,8 +297,8 @@ def test_the_classifier_is_fitted_to_the_teachers_logits():
 def test_the_same_sample_gives_the_same_student():
     teacher = toys.classifier(CONFIG, seed=5)
     first, second = (start(teacher, toys.STUDENT, seed=seed)[0] for seed in (1, 2))
-    for ours, theirs in zip(first.weights, second.weights, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    for first_weight, second_weight in zip(first.weights, second.weights, strict=True):
+        np.testing.assert_array_equal(first_weight, second_weight)
 
 
 def test_a_tinybert_takes_the_pooler_and_classifier_of_a_bert():
@@ -300,12 +306,12 @@ def test_a_tinybert_takes_the_pooler_and_classifier_of_a_bert():
     config = CONFIG.replace(family="tinybert", intermediate_size=9)
     student, _ = start(teacher, config, outputs=False, norms=False, head=False)
     for name in ("pooler", "classifier"):
-        for ours, theirs in zip(
+        for first_weight, second_weight in zip(
             student.get_layer(name).get_weights(),
             teacher.get_layer(name).get_weights(),
             strict=True,
         ):
-            np.testing.assert_array_equal(ours, theirs)
+            np.testing.assert_array_equal(first_weight, second_weight)
 
 
 @pytest.mark.slow

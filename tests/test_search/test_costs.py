@@ -35,10 +35,10 @@ def test_full_layers_add_up():
 @pytest.mark.parametrize("shape", [models.preset("bert_mini"), PRUNED])
 def test_what_a_file_stores_are_all_parameters_but_unused_positions(shape):
     _, layers, weights, tables, vectors = costs.stored(shape, shape.max_positions)
-    kept = models.count_parameters(shape)
+    parameters = models.count_parameters(shape)
     # Vectors count a norm's scale and shift and a bias each; the pooler's bias and the norm of the
     # embeddings are the rest.
-    assert weights + tables + vectors == pytest.approx(kept, abs=4 * shape.hidden_size)
+    assert weights + tables + vectors == pytest.approx(parameters, abs=4 * shape.hidden_size)
     assert layers == shape.num_layers
 
 

@@ -121,12 +121,12 @@ def test_a_search_that_was_stopped_measures_nothing_twice(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, stopped)
     assert not (tmp_path / "search.json").exists()
-    known = set(stopped.measured)
+    before = set(stopped.measured)
     again = Phone(noise=0.01, seed=1)
     outcome = run(tmp_path, again)
-    assert known and not known & set(again.measured)
+    assert before and not before & set(again.measured)
     assert len(again.measured) == len(set(again.measured))
-    assert {m.name for m in outcome.measurements} == known | set(again.measured)
+    assert {m.name for m in outcome.measurements} == before | set(again.measured)
 
 
 def test_other_options_share_no_measurement(tmp_path):
@@ -294,10 +294,10 @@ class Distil:
     """Metrics that fall with the width; the `equal` best are within chance of each other."""
 
     def __init__(self, phone, equal=1):
-        self.phone, self.equal, self.asked = phone, equal, []
+        self.phone, self.equal, self.calls = phone, equal, []
 
     def __call__(self, students):
-        self.asked.append((dict(students), self.phone.calls))
+        self.calls.append((dict(students), self.phone.calls))
         reached = {name: 0.7 + int(name.split("_")[1][:-1]) / 5000 for name in students}
         order = sorted(reached, key=lambda name: -reached[name])
         rows = (
@@ -325,7 +325,7 @@ def distilled(tmp_path_factory):
 
 def test_the_teacher_is_tried_first_and_then_every_proposal_by_its_short_form(distilled):
     _, distil, outcome = distilled
-    (nobody, calls), (students, _) = distil.asked
+    (nobody, calls), (students, _) = distil.calls
     assert (nobody, calls) == ({}, 0)  # before anything was measured
     assert students == {proposal.name: proposal.preset for proposal in outcome.proposals}
 

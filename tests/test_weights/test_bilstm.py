@@ -75,11 +75,11 @@ def test_a_static_student_that_was_saved_answers_as_before(save, changes):
 def rewrite(path, name, change):
     """Changes one member of a model.keras."""
     with zipfile.ZipFile(path) as archive:
-        members = {found: archive.read(found) for found in archive.namelist()}
+        members = {member: archive.read(member) for member in archive.namelist()}
     members[name] = change(members[name])
     with zipfile.ZipFile(path, "w") as archive:
-        for found, content in members.items():
-            archive.writestr(found, content)
+        for member, content in members.items():
+            archive.writestr(member, content)
 
 
 def writes_a_file(target):

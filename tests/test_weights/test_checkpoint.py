@@ -448,10 +448,10 @@ def test_a_vocabulary_larger_than_the_embedding_is_refused(folder):
 
 
 def test_a_hub_id_fetches_only_the_files_that_are_read(folder, monkeypatch):
-    asked = []
+    requests = []
 
     def fetch(name, revision, allow_patterns):
-        asked.append((name, revision, sorted(allow_patterns)))
+        requests.append((name, revision, sorted(allow_patterns)))
         return str(folder)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
@@ -460,25 +460,25 @@ def test_a_hub_id_fetches_only_the_files_that_are_read(folder, monkeypatch):
     tokenizer_files = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"]
     library = ["config.json", "config_sentence_transformers.json"]
     files = ["added_tokens.json", *library, *weight_files, *tokenizer_files, "vocab.txt"]
-    assert asked == [("someone/some-bert", None, files)]
+    assert requests == [("someone/some-bert", None, files)]
 
 
 def test_a_revision_of_a_hub_id_is_fetched_and_its_commit_is_known(folder, monkeypatch):
-    asked = []
+    requests = []
     commit = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"
     cached = folder.parent / "snapshots" / commit
     cached.parent.mkdir()
     folder.rename(cached)
 
     def fetch(name, revision, allow_patterns):
-        asked.append((name, revision))
+        requests.append((name, revision))
         return str(cached)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
     for revision in ("v1.0", "refs/pr/3", commit[:8]):
         source = f"someone/some-bert@{revision}"
         assert weights.load_classifier(source).labels == ("bad", "good")
-        assert asked[-1] == ("someone/some-bert", revision)
+        assert requests[-1] == ("someone/some-bert", revision)
         assert weights.hub_commit(source) == commit
     assert weights.hub_commit(cached) is None
 

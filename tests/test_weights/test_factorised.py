@@ -60,16 +60,16 @@ def test_what_was_saved_is_factorised_again_and_answers_alike(saved):
 def test_transformers_reads_the_product(saved):
     model, folder = saved
     kind = json.loads((folder / "config.json").read_text())["architectures"][0]
-    theirs = getattr(transformers, f"TF{kind}")(transformers.AutoConfig.from_pretrained(folder))
+    reference = getattr(transformers, f"TF{kind}")(transformers.AutoConfig.from_pretrained(folder))
     # What from_pretrained does, but for its bug with PyTorch's layout in TensorFlow (4.57).
-    theirs, info = modeling_tf_pytorch_utils.load_pytorch_state_dict_in_tf2_model(
-        theirs,
+    reference, info = modeling_tf_pytorch_utils.load_pytorch_state_dict_in_tf2_model(
+        reference,
         safetensors.numpy.load_file(folder / "model.safetensors"),
         output_loading_info=True,
     )
     assert not any(info[f"{what}_keys"] for what in ("missing", "unexpected", "mismatched"))
     inputs = {name: FEATURES[name] for name in model.input_names}
-    np.testing.assert_allclose(theirs(inputs).logits, logits(model), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(reference(inputs).logits, logits(model), rtol=0, atol=1e-5)
 
 
 def test_a_wrong_width_in_the_file_is_refused(saved, tmp_path):

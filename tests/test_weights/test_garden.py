@@ -95,7 +95,7 @@ def batch():
     }
 
 
-def theirs(features):
+def garden_features(features):
     """The same features by the Garden's names."""
     names = {
         "input_word_ids": "input_ids",
@@ -128,7 +128,7 @@ def test_a_mobilebert_encoder_gives_the_same_states_here(case, tmp_path):
     assert len(loaded.report.loaded) == len(encoder.weights)
     assert not loaded.report.ignored
     features = batch()
-    expected = encoder(theirs(features), training=False)
+    expected = encoder(garden_features(features), training=False)
     taps = models.taps(loaded.model)(features)
     states = [taps["embeddings"], *taps["hidden_states"]]
     for state, right in zip(states, expected["encoder_outputs"], strict=True):
@@ -149,7 +149,7 @@ def test_the_word_gelu_means_two_functions_in_the_garden(tmp_path):
 
 def assert_same_bert(loaded, encoder):
     features = batch()
-    expected = encoder(theirs(features), training=False)
+    expected = encoder(garden_features(features), training=False)
     taps = models.taps(loaded.model)(features)
     for state, right in zip(taps["hidden_states"], expected["encoder_outputs"], strict=True):
         np.testing.assert_allclose(state, right, atol=TOLERANCE)
@@ -185,7 +185,7 @@ def pretrainer():
     heads = [layers.ClassificationHead(16, 2, name="next_sentence")]
     gelu = tf_utils.get_activation("gelu")
     model = garden_models.BertPretrainerV2(encoder, mlm_activation=gelu, classification_heads=heads)
-    model({**theirs(batch()), "masked_lm_positions": tf.zeros((3, 1), tf.int32)})
+    model({**garden_features(batch()), "masked_lm_positions": tf.zeros((3, 1), tf.int32)})
     return randomise(model)
 
 
@@ -226,9 +226,9 @@ def test_a_name_based_checkpoint_is_read_too(pretrainer, tmp_path):
 def masked_answers(loaded, features):
     """Logits (3, V) at the third, second and first position of the examples."""
     positions = np.array([[2], [1], [0]], np.int32)
-    asked = np.zeros_like(features["input_ids"])
-    np.put_along_axis(asked, positions, 1, axis=1)
-    ours = loaded.model({**features, "prediction_mask": asked})["mlm_logits"]
+    prediction_mask = np.zeros_like(features["input_ids"])
+    np.put_along_axis(prediction_mask, positions, 1, axis=1)
+    ours = loaded.model({**features, "prediction_mask": prediction_mask})["mlm_logits"]
     return positions, ours
 
 
@@ -236,7 +236,9 @@ def test_a_masked_language_model_gives_the_same_logits_here(pretrainer, tmp_path
     prefix = tf.train.Checkpoint(**pretrainer.checkpoint_items).save(str(tmp_path / "ckpt"))
     features = batch()
     positions, ours = masked_answers(weights.load_garden_masked_lm(prefix, SHAPE), features)
-    expected = pretrainer({**theirs(features), "masked_lm_positions": tf.constant(positions)})
+    expected = pretrainer(
+        {**garden_features(features), "masked_lm_positions": tf.constant(positions)}
+    )
     np.testing.assert_allclose(ours, expected["mlm_logits"][:, 0], atol=TOLERANCE)
 
 
@@ -247,10 +249,10 @@ def test_a_mobilebert_masked_language_model_gives_the_same_logits_here(tmp_path)
     )
     positions = tf.constant([[2], [1], [0]])
     features = batch()
-    head(encoder(theirs(features))["sequence_output"], positions)
+    head(encoder(garden_features(features))["sequence_output"], positions)
     randomise(encoder)
     randomise(head)
-    states = encoder(theirs(features))["sequence_output"]
+    states = encoder(garden_features(features))["sequence_output"]
     expected = head(states, positions)
     tf.train.Checkpoint(encoder=encoder, masked_lm=head).save(str(tmp_path / "ckpt"))
     write_params(tmp_path, "mobilebert", MOBILEBERT, mlm_activation="relu")
@@ -274,7 +276,7 @@ def mobilebert_checkpoint(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("chosen", "message"),
     [
         (
             OURS.replace(num_feed_forward=3),
@@ -297,10 +299,10 @@ def mobilebert_checkpoint(tmp_path_factory):
     ],
 )
 def test_another_architecture_is_refused_with_the_first_names_that_differ(
-    mobilebert_checkpoint, given, message
+    mobilebert_checkpoint, chosen, message
 ):
     with pytest.raises(errors.WeightsError, match=message):
-        weights.load_garden(mobilebert_checkpoint, given)
+        weights.load_garden(mobilebert_checkpoint, chosen)
 
 
 def test_a_tensorflow_1_checkpoint_is_refused_with_what_it_holds(tmp_path):

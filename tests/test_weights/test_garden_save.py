@@ -63,8 +63,8 @@ def batch():
     ids = rng.integers(1, 40, mask.shape, np.int32) * mask
     types = rng.integers(0, 2, mask.shape, np.int32) * mask
     ours = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-    theirs = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
-    return ours, {name: tf.constant(value) for name, value in theirs.items()}
+    garden_batch = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
+    return ours, {name: tf.constant(value) for name, value in garden_batch.items()}
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def batch():
 def test_the_encoder_restored_there_gives_the_same_states(config, build, tmp_path):
     model = randomise(models.build_encoder(config))
     prefix = weights.save_garden(model, tmp_path / "new" / "bert_model.ckpt")
-    theirs = build()
-    ours, given = batch()
-    theirs(given)
-    status = tf.train.Checkpoint(encoder=theirs).restore(str(prefix))
+    garden = build()
+    ours, garden_batch = batch()
+    garden(garden_batch)
+    status = tf.train.Checkpoint(encoder=garden).restore(str(prefix))
     status.assert_consumed()  # every tensor found its variable, and every variable its tensor
-    expected, states = theirs(given), model(ours)
+    expected, states = garden(garden_batch), model(ours)
     # Float32 sums over at most 48 products of O(1) values.
     for name in ("sequence_output", "pooled_output"):
         np.testing.assert_allclose(states[name], expected[name], atol=1e-5, err_msg=name)
@@ -105,14 +105,14 @@ def test_the_masked_language_model_restored_there_gives_the_same_logits(tmp_path
     encoder = networks.MobileBERTEncoder(**{**THEIR_MOBILEBERT, "classifier_activation": False})
     table = encoder.get_embedding_table()
     head = layers.MobileBertMaskedLM(table, activation="relu", name="cls/predictions")
-    ours, given = batch()
+    ours, garden_batch = batch()
     positions = tf.constant([[2], [1], [0]])
-    head(encoder(given)["sequence_output"], positions)
+    head(encoder(garden_batch)["sequence_output"], positions)
     tf.train.Checkpoint(encoder=encoder, masked_lm=head).restore(str(prefix)).assert_consumed()
-    asked = np.zeros((3, 9), np.int32)
-    np.put_along_axis(asked, positions.numpy(), 1, axis=1)
-    logits = model({**ours, "prediction_mask": asked})["mlm_logits"]
-    expected = head(encoder(given)["sequence_output"], positions)[:, 0]
+    prediction_mask = np.zeros((3, 9), np.int32)
+    np.put_along_axis(prediction_mask, positions.numpy(), 1, axis=1)
+    logits = model({**ours, "prediction_mask": prediction_mask})["mlm_logits"]
+    expected = head(encoder(garden_batch)["sequence_output"], positions)[:, 0]
     np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 

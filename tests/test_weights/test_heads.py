@@ -121,11 +121,11 @@ def test_a_new_head_makes_a_masked_lm_of_any_encoder(models_by_head, saved):
     expected = answers(models_by_head["none"])["sequence_output"]
     np.testing.assert_array_equal(states, expected)
     # Tied from the start: the table that reads is the table that was loaded.
-    asked = answers(loaded.model)["mlm_logits"]
+    masked_logits = answers(loaded.model)["mlm_logits"]
     table = models_by_head["none"].get_layer("word_embeddings").embeddings
     loaded.model.get_layer("word_embeddings").embeddings.assign(2 * table)
     changed = answers(loaded.model)["mlm_logits"]
-    assert np.abs(changed - asked).max() > 1e-3
+    assert np.abs(changed - masked_logits).max() > 1e-3
 
 
 def test_a_new_head_leaves_an_old_one_out(saved):

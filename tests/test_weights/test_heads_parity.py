@@ -75,15 +75,19 @@ def in_transformers(folder, name):
 def test_a_masked_lm_answers_the_same_here_and_in_transformers(case, tmp_path):
     config, name = MASKED[case]
     both = name.endswith("ForPreTraining")
-    theirs = reference(config, name)
-    theirs.save_pretrained(tmp_path / "theirs", safe_serialization=True)
+    published = reference(config, name)
+    published.save_pretrained(tmp_path / "theirs", safe_serialization=True)
     loaded = weights.load_masked_lm(tmp_path / "theirs", next_sentence=both)
     features = batch_of(config)
-    asked = (np.random.default_rng(3).random(features["input_ids"].shape) < 0.4).astype(np.int32)
-    expected = theirs(features)
+    prediction_mask = (np.random.default_rng(3).random(features["input_ids"].shape) < 0.4).astype(
+        np.int32
+    )
+    expected = published(features)
     every = expected.prediction_logits if both else expected.logits  # (B, L, V)
-    answers = loaded.model({**features, "prediction_mask": asked})
-    np.testing.assert_allclose(answers["mlm_logits"], every.numpy()[asked == 1], atol=TOLERANCE)
+    answers = loaded.model({**features, "prediction_mask": prediction_mask})
+    np.testing.assert_allclose(
+        answers["mlm_logits"], every.numpy()[prediction_mask == 1], atol=TOLERANCE
+    )
     if both:
         nsp = expected.seq_relationship_logits
         np.testing.assert_allclose(answers["nsp_logits"], nsp, atol=TOLERANCE)
@@ -95,7 +99,9 @@ def test_a_masked_lm_answers_the_same_here_and_in_transformers(case, tmp_path):
     weights.save_hf(loaded.model, tmp_path / "ours")
     again = in_transformers(tmp_path / "ours", name)(features)
     every = again.prediction_logits if both else again.logits
-    np.testing.assert_allclose(answers["mlm_logits"], every.numpy()[asked == 1], atol=TOLERANCE)
+    np.testing.assert_allclose(
+        answers["mlm_logits"], every.numpy()[prediction_mask == 1], atol=TOLERANCE
+    )
     if both:
         nsp = again.seq_relationship_logits
         np.testing.assert_allclose(answers["nsp_logits"], nsp, atol=TOLERANCE)
@@ -105,12 +111,12 @@ def test_a_masked_lm_answers_the_same_here_and_in_transformers(case, tmp_path):
 @pytest.mark.parametrize("case", TOKENS)
 def test_a_token_classifier_answers_the_same_here_and_in_transformers(case, tmp_path):
     config, name = TOKENS[case]
-    theirs = reference(config, name)
-    theirs.save_pretrained(tmp_path / "theirs", safe_serialization=True)
+    published = reference(config, name)
+    published.save_pretrained(tmp_path / "theirs", safe_serialization=True)
     loaded = weights.load_model(tmp_path / "theirs", "token")
     features = batch_of(config)
     logits = loaded.model(features)
-    np.testing.assert_allclose(logits, theirs(features).logits, atol=TOLERANCE)
+    np.testing.assert_allclose(logits, published(features).logits, atol=TOLERANCE)
     assert loaded.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
 
     weights.save_hf(loaded.model, tmp_path / "ours", labels=["O", "B", "I"])
@@ -123,12 +129,12 @@ def test_a_token_classifier_answers_the_same_here_and_in_transformers(case, tmp_
 @pytest.mark.parametrize("case", SPANS)
 def test_a_span_classifier_answers_the_same_here_and_in_transformers(case, tmp_path):
     config, name = SPANS[case]
-    theirs = reference(config, name)
-    theirs.save_pretrained(tmp_path / "theirs", safe_serialization=True)
+    published = reference(config, name)
+    published.save_pretrained(tmp_path / "theirs", safe_serialization=True)
     loaded = weights.load_model(tmp_path / "theirs", "span")
     features = batch_of(config)
     logits = loaded.model(features)
-    expected = theirs(features)
+    expected = published(features)
     np.testing.assert_allclose(logits[..., 0], expected.start_logits, atol=TOLERANCE)
     np.testing.assert_allclose(logits[..., 1], expected.end_logits, atol=TOLERANCE)
 

@@ -77,9 +77,9 @@ def reference(changes, head="ForSequenceClassification"):
     return model
 
 
-def assert_equal_states(taps, theirs, features):
+def assert_equal_states(taps, published, features):
     """Compares hidden states, attention probabilities and pooled output; returns theirs."""
-    expected = theirs(features, output_hidden_states=True, output_attentions=True)
+    expected = published(features, output_hidden_states=True, output_attentions=True)
     ours = [taps["embeddings"], *taps["hidden_states"]]
     assert len(ours) == len(expected.hidden_states)
     for state, right in zip(ours, expected.hidden_states, strict=True):
@@ -92,14 +92,14 @@ def assert_equal_states(taps, theirs, features):
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_checkpoint_of_transformers_gives_the_same_states_here(case, tmp_path):
-    theirs = reference(CASES[case])
-    theirs.save_pretrained(tmp_path, safe_serialization=True)
+    published = reference(CASES[case])
+    published.save_pretrained(tmp_path, safe_serialization=True)
     loaded = weights.load_classifier(tmp_path)
     features = batch()
     taps = models.taps(loaded.model)(features)
-    expected = assert_equal_states(taps, theirs, features)
+    expected = assert_equal_states(taps, published, features)
     np.testing.assert_allclose(taps["logits"], expected.logits, atol=TOLERANCE)
-    pooled = theirs.mobilebert(features).pooler_output
+    pooled = published.mobilebert(features).pooler_output
     np.testing.assert_allclose(taps["pooled_output"], pooled, atol=TOLERANCE)
     assert models.config_of(loaded.model) == loaded.config.replace(
         # Where there is no LayerNorm its epsilon leaves no trace.
@@ -157,12 +157,12 @@ def open_in_transformers(folder):
 def test_a_folder_saved_here_gives_the_same_states_in_transformers(changes, tmp_path):
     model = ours(**changes)
     weights.save_hf(model, tmp_path / "hf", labels=["no", "yes", "maybe"])
-    theirs = open_in_transformers(tmp_path / "hf")
-    assert theirs.config.id2label == {0: "no", 1: "yes", 2: "maybe"}
+    published = open_in_transformers(tmp_path / "hf")
+    assert published.config.id2label == {0: "no", 1: "yes", 2: "maybe"}
     features = batch()
     seen = {name: features[name] for name in model.input}
     taps = models.taps(model)(seen)
-    expected = assert_equal_states(taps, theirs, features)
+    expected = assert_equal_states(taps, published, features)
     np.testing.assert_allclose(taps["logits"], expected.logits, atol=TOLERANCE)
 
 

@@ -40,9 +40,9 @@ CASES = {
 }
 
 
-def assert_equal_states(model, theirs, features):
+def assert_equal_states(model, published, features):
     """Compares hidden states, attention probabilities and, where there are any, logits."""
-    expected = theirs(features, output_hidden_states=True, output_attentions=True)
+    expected = published(features, output_hidden_states=True, output_attentions=True)
     taps = models.taps(model)(features)
     ours = [taps["embeddings"], *taps["hidden_states"]]
     assert len(ours) == len(expected.hidden_states)
@@ -62,16 +62,16 @@ def assert_equal_states(model, theirs, features):
 @pytest.mark.parametrize("case", CASES)
 def test_a_checkpoint_of_transformers_gives_the_same_states_here(case, tmp_path):
     config, name = CASES[case]
-    theirs = reference(config, name)
-    theirs.save_pretrained(tmp_path, safe_serialization=True)
+    published = reference(config, name)
+    published.save_pretrained(tmp_path, safe_serialization=True)
     features = batch_of(config)
     if name.endswith("ForSequenceClassification"):
         model = weights.load_classifier(tmp_path).model
     else:
         model = weights.load_encoder(tmp_path)
         if "PreTraining" in name:
-            theirs = getattr(theirs, config.model_type)
-    assert_equal_states(model, theirs, features)
+            published = getattr(published, config.model_type)
+    assert_equal_states(model, published, features)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,13 @@ def test_a_folder_saved_here_gives_the_same_states_in_transformers(ours, act, nu
     for variable in model.variables:
         variable.assign(rng.normal(0, 0.4, variable.shape) + ("gamma" in variable.name))
     weights.save_hf(model, tmp_path / "hf", labels=["no", "yes", "maybe"] if num_labels else None)
-    theirs = load_in_transformers(tmp_path / "hf", num_labels)
+    published = load_in_transformers(tmp_path / "hf", num_labels)
     if num_labels:
-        assert theirs.config.id2label == {0: "no", 1: "yes", 2: "maybe"}
+        assert published.config.id2label == {0: "no", 1: "yes", 2: "maybe"}
     features = batch(token_types=not distil)
     if num_labels and ours == "tinybert":  # transformers has no such head; the encoder is the same
-        theirs, model = theirs.bert, encoder_of(model)
-    assert_equal_states(model, theirs, features)
+        published, model = published.bert, encoder_of(model)
+    assert_equal_states(model, published, features)
 
 
 def encoder_of(model):

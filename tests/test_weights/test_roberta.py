@@ -30,19 +30,19 @@ def tokenizer_of(kind, folder):
     specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     words = [*TEXTS, *PAIRS] * 3
     if kind == "BPE":
-        made = tokenizers.ByteLevelBPETokenizer()
-        made.train_from_iterator(words, vocab_size=330, special_tokens=specials)
-        files = made.save_model(str(folder))  # as the released folders have them
+        trained = tokenizers.ByteLevelBPETokenizer()
+        trained.train_from_iterator(words, vocab_size=330, special_tokens=specials)
+        files = trained.save_model(str(folder))  # as the released folders have them
         return transformers.RobertaTokenizerFast(*files)
-    made = tokenizers.SentencePieceUnigramTokenizer()
-    made.train_from_iterator(words, vocab_size=120, special_tokens=specials, unk_token="<unk>")
-    made.post_processor = tokenizers.processors.TemplateProcessing(
+    trained = tokenizers.SentencePieceUnigramTokenizer()
+    trained.train_from_iterator(words, vocab_size=120, special_tokens=specials, unk_token="<unk>")
+    trained.post_processor = tokenizers.processors.TemplateProcessing(
         single="<s> $A </s>",
         pair="<s> $A </s> </s> $B </s>",
         special_tokens=[("<s>", 0), ("</s>", 2)],
     )
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=made._tokenizer,
+        tokenizer_object=trained._tokenizer,
         **dict.fromkeys(("bos_token", "cls_token"), "<s>"),
         **dict.fromkeys(("eos_token", "sep_token"), "</s>"),
         **{"unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"},
@@ -70,16 +70,16 @@ def checkpoint(request, tmp_path_factory):
 @pytest.mark.parametrize("max_length", [24, 9])
 def test_texts_have_the_ids_of_transformers(checkpoint, paired, max_length):
     _, tokenizer, model, folder = checkpoint
-    own = fast_tokenizer.read_tokenizer(
+    read_tokenizer = fast_tokenizer.read_tokenizer(
         folder / "tokenizer.json", pad_id=1, num_rows=model.config.vocab_size
     )
     pairs = list(PAIRS) if paired else None
-    found = own.encode_batch(TEXTS, pairs, max_length)
+    encoded = read_tokenizer.encode_batch(TEXTS, pairs, max_length)
     for index, text in enumerate(TEXTS):
-        given = (text, PAIRS[index]) if paired and PAIRS[index] else (text,)
-        expected = tokenizer(*given, truncation=True, max_length=max_length)["input_ids"]
-        assert found.row(index).tolist() == expected
-    assert not found.types.any()
+        strings = (text, PAIRS[index]) if paired and PAIRS[index] else (text,)
+        expected = tokenizer(*strings, truncation=True, max_length=max_length)["input_ids"]
+        assert encoded.row(index).tolist() == expected
+    assert not encoded.types.any()
 
 
 def test_padded_texts_have_the_logits_of_transformers(checkpoint):
@@ -87,12 +87,12 @@ def test_padded_texts_have_the_logits_of_transformers(checkpoint):
     features = tokenizer(
         list(TEXTS), truncation=True, max_length=24, padding=True, return_tensors="np"
     )
-    given = {name: np.asarray(features[name]) for name in ("input_ids", "attention_mask")}
-    expected = model(given).logits
-    found = roberta.load_roberta(folder)
-    ours = found.loaded.model({**given, "token_type_ids": np.zeros_like(given["input_ids"])})
+    arrays = {name: np.asarray(features[name]) for name in ("input_ids", "attention_mask")}
+    expected = model(arrays).logits
+    opened = roberta.load_roberta(folder)
+    ours = opened.loaded.model({**arrays, "token_type_ids": np.zeros_like(arrays["input_ids"])})
     np.testing.assert_allclose(ours, expected, atol=TOLERANCE)
-    assert found.loaded.labels == ("no", "yes", "maybe")
+    assert opened.loaded.labels == ("no", "yes", "maybe")
 
 
 def test_a_task_is_answered_by_the_command(checkpoint, tmp_path):
@@ -114,8 +114,8 @@ def test_a_task_is_answered_by_the_command(checkpoint, tmp_path):
     for text in words:
         encoded = tokenizer(text, truncation=True, max_length=24, return_tensors="np")
         (expected,) = model(dict(encoded)).logits.numpy()
-        found = [answered[text][f"logits.{label}"] for label in ("no", "yes", "maybe")]
-        np.testing.assert_allclose(found, expected, atol=10 * TOLERANCE)
+        logits = [answered[text][f"logits.{label}"] for label in ("no", "yes", "maybe")]
+        np.testing.assert_allclose(logits, expected, atol=10 * TOLERANCE)
 
 
 @pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)

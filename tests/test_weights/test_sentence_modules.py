@@ -15,8 +15,8 @@ POOLING = "1_Pooling/config.json"
 
 
 def answers(model):
-    given = toys.features((4, 2), seed=3)
-    return model({name: given[name] for name in model.input}).numpy()
+    features = toys.features((4, 2), seed=3)
+    return model({name: features[name] for name in model.input}).numpy()
 
 
 @pytest.fixture(scope="module")  # no test changes it

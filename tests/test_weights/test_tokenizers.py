@@ -75,8 +75,8 @@ def folder(saved, tmp_path):
 
 
 def edit(path, **changes):
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    path.write_text(json.dumps({**known, **changes}), encoding="utf-8")
+    settings = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    path.write_text(json.dumps({**settings, **changes}), encoding="utf-8")
 
 
 def edit_tokenizer(folder, change):
@@ -249,7 +249,7 @@ def test_random_texts_have_the_ids_of_a_written_folder(lower_case, toy_vocab_fil
         lower_case=lower_case,
     )
     texts = random_texts(20_000)
-    theirs = transformers.AutoTokenizer.from_pretrained(folder)(texts, split_special_tokens=True)
+    encoded = transformers.AutoTokenizer.from_pretrained(folder)(texts, split_special_tokens=True)
     (folder / "vocab.txt").unlink()
     loaded = weights.load_model(folder, "none")
     ours = tokenize.Tokenizer(loaded.vocab_file, loaded.lower_case).encode_batch(
@@ -258,7 +258,7 @@ def test_random_texts_have_the_ids_of_a_written_folder(lower_case, toy_vocab_fil
     differing = [
         text
         for index, text in enumerate(texts)
-        if ours.row(index).tolist() != theirs["input_ids"][index]
+        if ours.row(index).tolist() != encoded["input_ids"][index]
     ]
     assert not differing
 

@@ -59,8 +59,8 @@ def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
         )
 
     bounds = (np.log(0.02), np.log(50.0))
-    found = scipy.optimize.minimize_scalar(loss, bounds=bounds, method="bounded")
-    return float(np.exp(found.x))  # pyright: ignore
+    fitted = scipy.optimize.minimize_scalar(loss, bounds=bounds, method="bounded")
+    return float(np.exp(fitted.x))  # pyright: ignore
 
 
 def expected_calibration_error(

@@ -80,13 +80,13 @@ def check_model(
     fault = _weakness(metrics, task, labels)
     if fault is None or allow_weak:
         return
-    found = causes()
+    reasons = causes()
     what = f"{role}'s {task.primary_metric} on {task.name}"
     if role == "student":
         accepts = (
             "--allow-weak (student.allow_weak in a recipe, allow_weak=True in Python) accepts it."
         )
-        raise errors.StudentError(what, *fault, f"{_likely(found)} {accepts}")
+        raise errors.StudentError(what, *fault, f"{_likely(reasons)} {accepts}")
     remedy = {
         "checkpoint": "Fine-tune it first (`tfdistill finetune`, teacher.finetune in a recipe), "
         "check the order of its labels,",
@@ -96,7 +96,7 @@ def check_model(
     accepts = (
         "or continue all the same with --set teacher.allow_weak=true (allow_weak=True in Python)."
     )
-    likely = _likely(found) + " " if found else ""
+    likely = _likely(reasons) + " " if reasons else ""
     raise errors.TeacherError(what, *fault, f"{likely}{remedy} {accepts}")
 
 

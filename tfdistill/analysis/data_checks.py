@@ -293,8 +293,8 @@ def _check_overlap(
     faults: list[str],
     warnings: list[str],
 ) -> None:
-    known, dev_keys = set(example_keys(train)), example_keys(dev)
-    shared = [index for index, key in enumerate(dev_keys) if key in known]
+    train_keys, dev_keys = set(example_keys(train)), example_keys(dev)
+    shared = [index for index, key in enumerate(dev_keys) if key in train_keys]
     if shared:
         count = f"{len(shared)} of {len(dev)}"
         shown = f"{_shown([dev_keys[index] for index in shared])} ({_located(dev, shared)})"

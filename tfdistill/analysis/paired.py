@@ -82,8 +82,8 @@ def paired_difference(
     one_metric = dataclasses.replace(task, metrics=(task.primary_metric,))
 
     def score(logits: np.ndarray, index: np.ndarray) -> float:
-        found = metrics.compute_metrics(one_metric, logits[index], gold[index])
-        return found[task.primary_metric]
+        values = metrics.compute_metrics(one_metric, logits[index], gold[index])
+        return values[task.primary_metric]
 
     whole, rng = np.arange(len(gold)), np.random.default_rng(0)
     first, second = score(before, whole), score(after, whole)

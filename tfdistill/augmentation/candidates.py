@@ -103,15 +103,15 @@ class CandidateFinder:
         weights = hashlib.sha256()
         for variable in sorted(self._model.weights, key=lambda variable: variable.name):
             weights.update(variable.name.encode() + np.ascontiguousarray(variable.numpy()).data)
-        found = hashlib.sha256()
+        vectors_digest = hashlib.sha256()
         if self._vectors is not None:
-            found.update("\n".join(self._vectors.words).encode())
-            found.update(np.ascontiguousarray(self._vectors.values).data)
+            vectors_digest.update("\n".join(self._vectors.words).encode())
+            vectors_digest.update(np.ascontiguousarray(self._vectors.values).data)
         return {
             "masked_lm_sha256": weights.hexdigest(),
             "vocabulary_sha256": _sha256("\n".join(self._tokenizer.vocab)),
             "lower_case": self._tokenizer.lower_case,
-            "vectors_sha256": None if self._vectors is None else found.hexdigest(),
+            "vectors_sha256": None if self._vectors is None else vectors_digest.hexdigest(),
             "stop_words_sha256": _sha256("\n".join(sorted(self.stop_words))),
             "num_candidates": self.num_candidates,
             "max_length": self.max_length,
@@ -129,31 +129,31 @@ class CandidateFinder:
         unique = list(dict.fromkeys(texts))
         words = _words(unique, self._tokenizer.lower_case)
         pieces = self._pieces({word for row in words for word in row})
-        found: list[dict[int, list[str]]] = []
+        candidates_of: list[dict[int, list[str]]] = []
         queries: list[_Query] = []
-        asked: list[tuple[int, int]] = []  # text and position of each query
+        guessed: list[tuple[int, int]] = []  # text and position of each query
         composed: list[tuple[int, int]] = []  # and of each word of several pieces
         for index, row in enumerate(words):
             positions = variants.replaceable_positions(row, self.stop_words)
-            found.append({position: [row[position]] for position in positions})
+            candidates_of.append({position: [row[position]] for position in positions})
             ids = [pieces[word] for word in row]
             starts = np.cumsum([0, *map(len, ids)])
             text = np.concatenate(ids) if ids else np.empty(0, np.int32)
             for position in positions:
                 if len(ids[position]) == 1:
                     queries.append(_query(text, int(starts[position]), self.max_length))
-                    asked.append((index, position))
+                    guessed.append((index, position))
                 else:
                     composed.append((index, position))
-        for (index, position), guesses in zip(asked, self._guesses(queries), strict=True):
-            found[index][position] = guesses or found[index][position]
+        for (index, position), guesses in zip(guessed, self._guesses(queries), strict=True):
+            candidates_of[index][position] = guesses or candidates_of[index][position]
         if self._vectors is not None:
             near = self._vectors.nearest([words[i][p] for i, p in composed], self.num_candidates)
             for (index, position), neighbours in zip(composed, near, strict=True):
-                found[index][position] = neighbours or found[index][position]
+                candidates_of[index][position] = neighbours or candidates_of[index][position]
         answers = {
             text: variants.ReplaceableText(row, candidates)
-            for text, row, candidates in zip(unique, words, found, strict=True)
+            for text, row, candidates in zip(unique, words, candidates_of, strict=True)
         }
         return [answers[text] for text in texts]
 
@@ -168,8 +168,8 @@ class CandidateFinder:
         answers: list[list[str]] = [[] for _ in queries]
         for batch in _batches([query.length for query in queries], self._token_budget):
             features = _features([queries[i] for i in batch], self._tokenizer)
-            given = {name: tf.constant(features[name]) for name in self._model.input_names}
-            best = np.sort(self._best(given).numpy(), axis=1)  # (batch, K)
+            batch_features = {name: tf.constant(features[name]) for name in self._model.input_names}
+            best = np.sort(self._best(batch_features).numpy(), axis=1)  # (batch, K)
             for index, tokens in zip(batch, best, strict=True):
                 answers[index] = [self._tokenizer.vocab[t] for t in tokens if self._is_word[t]]
         return answers
@@ -273,7 +273,7 @@ def _features(queries: Sequence[_Query], tokenizer: tokenize.Tokenizer) -> dict[
     parts = [part for q in queries for part in (cls, q.first, sep, q.second, sep)]
     types = [np.repeat([0, 1], [len(q.first) + 2, len(q.second) + 1]) for q in queries]
     offsets = np.cumsum([0, *(query.length for query in queries)])
-    masked = offsets[:-1] + 1 + [query.position for query in queries]
+    masked = offsets[:-1] + 1 + np.array([query.position for query in queries])
     ids = np.concatenate(parts).astype(np.int32)
     ids[masked] = tokenizer.mask_id
     is_masked = np.zeros(len(ids), np.int32)

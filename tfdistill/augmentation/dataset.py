@@ -163,12 +163,12 @@ def _units(folder: pathlib.Path, record: dict[str, Any], count: int) -> list[par
     size = record["shard_size"]
     digest = hashlib.sha256(json.dumps([record["identity"], size], sort_keys=True).encode())
     parts = folder / f"{PARTS}{digest.hexdigest()[:16]}"
-    found = []
+    units = []
     for number, start in enumerate(range(0, count, size)):
         part = range(start, min(start + size, count))
         what = f"examples {part[0]} to {part[-1]}"
-        found.append(parallel.WorkUnit(what, str(parts / f"part-{number:05d}.tsv"), part))
-    return found
+        units.append(parallel.WorkUnit(what, str(parts / f"part-{number:05d}.tsv"), part))
+    return units
 
 
 def _remove_parts(folder: pathlib.Path) -> None:
@@ -180,12 +180,12 @@ def _rows(inputs: _Inputs, shard: range, options: variants.AugmentOptions) -> It
     """Yields the lines of a shard."""
     train, labels = inputs.train, inputs.labels
     sides = [train.texts] if train.pairs is None else [train.texts, train.pairs]
-    found = inputs.finder.find([side[index] for side in sides for index in shard])
+    replaceable = inputs.finder.find([side[index] for side in sides for index in shard])
     for offset, index in enumerate(shard):
         cells = [variants.cell(side[index]) for side in sides]
         if options.keep_originals:
             yield "\t".join([*cells, labels[index]])
-        texts = found[offset :: len(shard)]
+        texts = replaceable[offset :: len(shard)]
         for which, form in variants.augmented_pairs(index, texts, options):
             changed = [*cells[:which], form, *cells[which + 1 :], labels[index]]
             yield "\t".join(changed)
@@ -285,14 +285,14 @@ def _earlier(manifest: pathlib.Path, identity: dict[str, Any]) -> dict[str, Any]
 
 
 def _check_same(
-    found: dict[str, Any], wanted: dict[str, Any], where: str, remedy: str = ""
+    written: dict[str, Any], wanted: dict[str, Any], where: str, remedy: str = ""
 ) -> None:
-    names = dict.fromkeys([*found, *wanted])
-    differing = [name for name in names if found.get(name) != wanted.get(name)]
+    names = dict.fromkeys([*written, *wanted])
+    differing = [name for name in names if written.get(name) != wanted.get(name)]
     if differing:
         raise errors.ConfigError(
             where,
             "an augmentation of the same inputs and options",
-            ", ".join(f"{n} {found.get(n)!r} instead of {wanted.get(n)!r}" for n in differing),
+            ", ".join(f"{n} {written.get(n)!r} instead of {wanted.get(n)!r}" for n in differing),
             remedy,
         )

@@ -132,15 +132,15 @@ def variants(
       a space between them.
     """
     positions = sorted(text.candidates)
-    found = {" ".join(text.words): None}
+    sentences = {" ".join(text.words): None}
     for draw in generator.random((copies, len(positions), 2)):
         words = list(text.words)
         for position, (chance, choice) in zip(positions, draw, strict=True):
             if chance < probability:
                 offered = text.candidates[position]
                 words[position] = offered[int(choice * len(offered))]
-        found[" ".join(words)] = None
-    return list(found)[1:]
+        sentences[" ".join(words)] = None
+    return list(sentences)[1:]
 
 
 def augmented_pairs(

@@ -180,9 +180,9 @@ def _check_options(args: argparse.Namespace) -> None:
     examples = ("data_dir", "text_column", "pair_column", "label_column", "kind", "limit")
     faults = []
     if args.app is not None:
-        own = {"--binary": args.binary, "--operators": args.operators, "--task": args.task}
+        of_the_tool = {"--binary": args.binary, "--operators": args.operators, "--task": args.task}
         remedy = "benchmark_model, without --app"
-        faults += [(name, remedy, "--app") for name, value in own.items() if value]
+        faults += [(name, remedy, "--app") for name, value in of_the_tool.items() if value]
     if args.adopt is not None:
         faults += [(name, "none with --adopt", "it") for name in _measuring_options(args)]
     if args.binary_sha256 is not None and args.binary is None:
@@ -207,23 +207,23 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _measuring_options(args: argparse.Namespace) -> list[str]:
     """Lists the options that say how to measure, and are not at their defaults."""
-    asked, defaults = (dataclasses.asdict(settings) for settings in (_settings(args), _DEFAULTS))
+    chosen, defaults = (dataclasses.asdict(settings) for settings in (_settings(args), _DEFAULTS))
     changed = [
         f"--{(name if name == 'min_seconds' else name.removesuffix('_seconds')).replace('_', '-')}"
         for name in defaults
-        if asked[name] != defaults[name]
+        if chosen[name] != defaults[name]
     ]
-    given = {
+    elsewhere = {
         "--device": args.device != "host",
         "--app": args.app is not None,
         "--task": args.task is not None,
     }
-    return [*(name for name, is_given in given.items() if is_given), *changed]
+    return [*(name for name, is_given in elsewhere.items() if is_given), *changed]
 
 
 def _settings(args: argparse.Namespace) -> Settings:
     try:
-        asked = Settings(
+        settings = Settings(
             threads=args.threads,
             lengths=args.lengths,
             delegates=args.delegates,
@@ -242,10 +242,10 @@ def _settings(args: argparse.Namespace) -> Settings:
         if args.device == "host":
             from tfdistill.benchmark import host
 
-            host.check(asked)
+            host.check(settings)
     except errors.BenchmarkError as error:
         raise errors.ConfigError(str(error)) from None
-    return asked
+    return settings
 
 
 def _check_output(args: argparse.Namespace) -> None:
@@ -259,11 +259,11 @@ def _check_output(args: argparse.Namespace) -> None:
     if args.out is None:
         return
     out = pathlib.Path(args.out)
-    found = result_paths.earlier(out, several=_several(args))
-    if out.is_dir() or (found and not args.overwrite):
+    results = result_paths.earlier(out, several=_several(args))
+    if out.is_dir() or (results and not args.overwrite):
         raise errors.OutputExistsError(
             errors.explain(
-                str(found[0]),
+                str(results[0]),
                 "an absent file",
                 "a folder" if out.is_dir() else "an earlier result",
                 "Name a file in it." if out.is_dir() else "Use --overwrite or another --out.",

@@ -104,19 +104,19 @@ def _devices(text: str) -> dict[str, str | None]:
     from export.conversion import device_form
 
     parts = [part.strip().partition(":") for part in text.split(",")]
-    found = {device: quantize if colon else None for device, colon, quantize in parts}
-    known = device_form.FORMS
-    if len(found) < len(parts) or not found.keys() <= known.keys() or "" in found.values():
+    formats = {device: quantize if colon else None for device, colon, quantize in parts}
+    devices = device_form.FORMS
+    if len(formats) < len(parts) or not formats.keys() <= devices.keys() or "" in formats.values():
         raise argparse.ArgumentTypeError(
-            f"expected different ones of {', '.join(known)}, each with an optional quantization as "
-            f"in npu:static_wi8_ai8, received {text!r}"
+            f"expected different ones of {', '.join(devices)}, each with an optional quantization "
+            f"as in npu:static_wi8_ai8, received {text!r}"
         )
-    return dict(sorted(found.items(), key=lambda item: item[0] != "cpu"))
+    return dict(sorted(formats.items(), key=lambda item: item[0] != "cpu"))
 
 
 def _formats(args: argparse.Namespace) -> dict[str, str]:
     """The quantization of the file for each device, that of the manifest's own file first."""
-    return {device: own or args.quantize for device, own in args.devices.items()}
+    return {device: quantize or args.quantize for device, quantize in args.devices.items()}
 
 
 def _pattern(text: str) -> tuple[str, str]:
@@ -192,25 +192,26 @@ def _write_cards(
     from tfdistill import model_card
     from tfdistill.run import model_cards
 
-    known = model_card.CardFacts()
+    facts = model_card.CardFacts()
     if args.task is None:  # otherwise the figures of the run are of other data
-        known = model_cards.evidence(pathlib.Path(args.model), manifest)
+        facts = model_cards.evidence(pathlib.Path(args.model), manifest)
     told = {"name": name, "license": args.license, "language": args.language}
-    known = dataclasses.replace(known, **told)
-    model_card.write(target, model_card.of_file(manifest, known))
+    facts = dataclasses.replace(facts, **told)
+    model_card.write(target, model_card.of_file(manifest, facts))
     if args.hf is not None:
-        model_card.write(args.hf, model_card.of_checkpoint(manifest, known))
+        model_card.write(args.hf, model_card.of_checkpoint(manifest, facts))
 
 
 def _accelerated(manifest: Manifest) -> Iterator[str]:
     """Describes what the accelerator of the file took of it."""
-    for found in manifest.accelerators:
-        if found.verdict == "unavailable":
-            yield f"{found.title}: not checked on this host; see tfdistill inspect --accelerators"
+    for accelerator in manifest.accelerators:
+        if accelerator.verdict == "unavailable":
+            remedy = "see tfdistill inspect --accelerators"
+            yield f"{accelerator.title}: not checked on this host; {remedy}"
             continue
-        yield f"{found.title}: {found.verdict}, " + ", ".join(
-            f"{name} {found.delegated[name]} of {found.operators[name]} operators"
-            for name in found.delegated
+        yield f"{accelerator.title}: {accelerator.verdict}, " + ", ".join(
+            f"{name} {accelerator.delegated[name]} of {accelerator.operators[name]} operators"
+            for name in accelerator.delegated
         )
 
 
@@ -276,9 +277,9 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
     automatic = args.quantize == AUTO
     if automatic and list(args.devices.items()) != [("cpu", None)]:
         yield errors.explain("--for", "cpu with --quantize auto", ", ".join(args.devices))
-    for device, own in _formats(args).items():
+    for device, quantize in _formats(args).items():
         option = "--quantize" if args.devices[device] is None else "--for"
-        named = [] if automatic and own == AUTO else [(option, own)]
+        named = [] if automatic and quantize == AUTO else [(option, quantize)]
         for option, quantization in (*named, *(("--layers", value) for value in layers.values())):
             try:
                 device_form.form(device, quantizing.quantization(quantization))
@@ -307,9 +308,9 @@ def _calibrated(args: argparse.Namespace, layers: dict[str, str]) -> bool:
     """Whether ranges may have to be measured."""
     import export
 
-    known = export.quantizations()
-    names = {args.quantize, *_formats(args).values(), *layers.values()} & known.keys()
-    return args.quantize == AUTO or any(known[name].needs_calibration for name in names)
+    quantizations = export.quantizations()
+    names = {args.quantize, *_formats(args).values(), *layers.values()} & quantizations.keys()
+    return args.quantize == AUTO or any(quantizations[name].needs_calibration for name in names)
 
 
 def _tflite(

@@ -193,9 +193,9 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
         from export.targets import ahead_of_time
 
         card = ahead_of_time.to_aot(exported.parent, wanted, libraries=libraries)
-        for own in card.compiled:
-            title = f"{own.accelerator.title}: {own.accelerator.verdict}"
-            written[f"compiled for {title}"] = exported.with_name(own.model.file)
+        for file in card.compiled:
+            title = f"{file.accelerator.title}: {file.accelerator.verdict}"
+            written[f"compiled for {title}"] = exported.with_name(file.model.file)
         if (exported.parent / ahead_of_time.PACK).is_dir():
             written["AI pack"] = exported.parent / ahead_of_time.PACK
     return {target: str(path) for target, path in written.items()}

@@ -124,9 +124,9 @@ def _built(built: Built, model: str) -> list[str]:
 
 def _search(args: argparse.Namespace) -> None:
     refused = ("text_column", "answer_column", "dim", "out")
-    given = [f"--{name.replace('_', '-')}" for name in refused if getattr(args, name) is not None]
-    if given or args.overwrite:
-        raise errors.ConfigError(", ".join(given) or "--overwrite", "no --query beside it", "one")
+    named = [f"--{name.replace('_', '-')}" for name in refused if getattr(args, name) is not None]
+    if named or args.overwrite:
+        raise errors.ConfigError(", ".join(named) or "--overwrite", "no --query beside it", "one")
     if args.top < 1:
         raise errors.ConfigError("--top", "at least 1", args.top)
     from tfdistill.run import indexing

@@ -73,13 +73,13 @@ def _inspect(args: argparse.Namespace) -> int:
     if args.accelerators is None:
         (_, path), *others = _model_files(pathlib.Path(args.file)).items()
         report = inspection.inspect(path, open_it=not args.static)
-        found = dataclasses.asdict(report)
+        fields = dataclasses.asdict(report)
         lines = [inspection.format_text(report)]
         for device, file in others:
             report = inspection.inspect(file, open_it=not args.static)
-            found.setdefault("variants", {})[device] = dataclasses.asdict(report)
+            fields.setdefault("variants", {})[device] = dataclasses.asdict(report)
             lines += ["", f"for {device}:", inspection.format_text(report)]
-        base.show(found, as_json=args.json, lines=lines)
+        base.show(fields, as_json=args.json, lines=lines)
         return 0
     return _on_accelerators(args)
 
@@ -91,11 +91,11 @@ def _on_accelerators(args: argparse.Namespace) -> int:
     wanted = vendors.parse(args.accelerators)
     libraries = vendors.parse_libraries(args.libraries)
     files_of = _model_files(pathlib.Path(args.file))
-    own = next(iter(files_of.values()))
-    reports, found = [], []
+    first_file = next(iter(files_of.values()))
+    reports, outcomes = [], []
     for accelerator in wanted:
         vendor = vendors.VENDORS[accelerator[0]]
-        path = next((files_of[d] for d in vendor.devices if d in files_of), own)
+        path = next((files_of[d] for d in vendor.devices if d in files_of), first_file)
         golden, words = _beside(path)
         reports += gate.check(
             path,
@@ -105,14 +105,14 @@ def _on_accelerators(args: argparse.Namespace) -> int:
             libraries=libraries,
             timeout_s=args.timeout,
         )
-        found.append({**dataclasses.asdict(reports[-1]), "file": path.name})
+        outcomes.append({**dataclasses.asdict(reports[-1]), "file": path.name})
     lines = [outcome.format_text(reports)]
     if len(files_of) > 1:
         lines = [
             f"{entry['file']}\n{outcome.format_text([report])}"
-            for entry, report in zip(found, reports, strict=True)
+            for entry, report in zip(outcomes, reports, strict=True)
         ]
-    base.show({"file": own.name, "accelerators": found}, as_json=args.json, lines=lines)
+    base.show({"file": first_file.name, "accelerators": outcomes}, as_json=args.json, lines=lines)
     return 0 if all(report.good for report in reports) else 1
 
 
@@ -137,11 +137,11 @@ def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:
     if not path.is_dir():
         return {"": path}
     folder = path if (path / manifest.FILE_NAME).is_file() else path / "export"
-    found = {}
+    model_files = {}
     for card in manifest.read_manifest(folder).each_file():
-        found[card.device] = safe_paths.inside(folder, card.model.file)
-        described.check_signatures(card, found[card.device])
-    return found
+        model_files[card.device] = safe_paths.inside(folder, card.model.file)
+        described.check_signatures(card, model_files[card.device])
+    return model_files
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -157,8 +157,8 @@ def _doctor(args: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
-def _check(name: str, ok: bool, found: object, remedy: str) -> dict[str, Any]:
-    return {"name": name, "ok": ok, "found": str(found), "remedy": remedy}
+def _check(name: str, ok: bool, state: object, remedy: str) -> dict[str, Any]:
+    return {"name": name, "ok": ok, "found": str(state), "remedy": remedy}
 
 
 def _python() -> dict[str, Any]:
@@ -169,11 +169,11 @@ def _python() -> dict[str, Any]:
 def _package(name: str, wanted: str) -> dict[str, Any]:
     remedy = f"pip install '{name}=={wanted.rstrip('.')}.*'"
     try:
-        found = importlib.metadata.version(name)
+        version = importlib.metadata.version(name)
         importlib.import_module(_MODULES.get(name, name))
     except Exception as error:
         return _check(name, False, f"{type(error).__name__}: {error}", remedy)
-    return _check(name, found.startswith(wanted), found, remedy)
+    return _check(name, version.startswith(wanted), version, remedy)
 
 
 def _litert() -> dict[str, Any]:
@@ -186,10 +186,10 @@ def _litert() -> dict[str, Any]:
         model = models.build_random(shape, models.Head("sequence", 2))
         with files.temporary_folder("doctor") as folder:
             card = export.to_tflite(model, f"{folder}/model.tflite", lengths=(8,))
-        found = f"a file of {card.model.size_bytes} bytes that agrees with its model"
+        exported = f"a file of {card.model.size_bytes} bytes that agrees with its model"
     except errors.TfdistillError as error:
         return _check("export", False, error, "see the error")
-    return _check("export", True, found, "")
+    return _check("export", True, exported, "")
 
 
 def _devices() -> dict[str, Any]:
@@ -203,9 +203,9 @@ def _devices() -> dict[str, Any]:
     # `choose` would wait for the other workers.
     names = strategies.devices_here() if worker else strategies.devices_of(strategies.choose())
     gpus = sum("GPU" in name for name in names)
-    found = f"training uses {gpus} GPU{'s' * (gpus > 1)}" if gpus else "no GPU: training uses CPU"
+    summary = f"training uses {gpus} GPU{'s' * (gpus > 1)}" if gpus else "no GPU: training uses CPU"
     where = f"; worker {worker.index} of {worker.count} ({cluster.VARIABLE})" if worker else ""
-    return _check("devices", True, f"{found} ({', '.join(names)}){where}", "")
+    return _check("devices", True, f"{summary} ({', '.join(names)}){where}", "")
 
 
 def _disk() -> dict[str, Any]:

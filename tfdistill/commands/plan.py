@@ -88,14 +88,14 @@ def preset_faults(recipe: config.Recipe) -> Iterator[str]:
     named = {"student.preset": recipe.student.preset}
     if recipe.teacher.source.startswith(_PRESET):
         named["teacher.source"] = recipe.teacher.source.removeprefix(_PRESET)
-    known = models.presets()
+    presets = models.presets()
     preset = recipe.student.preset
     if config.is_checkpoint(preset) or config.is_pruned(preset) or config.is_static(preset):
         del named["student.preset"]
         yield from config.short_form_faults(preset)
     for key, name in named.items():
-        if name not in known:
-            near = errors.nearest(name, known)
+        if name not in presets:
+            near = errors.nearest(name, presets)
             hint = f"{near} " if near.startswith("Did") else ""
             if pathlib.Path(name).is_dir():
                 hint = f"A folder is written ./{name}. "
@@ -163,18 +163,18 @@ def _data(settings: config.DataConfig) -> dict[str, Any]:
     """The task, its metric and, where the files exist, how many examples there are."""
     if settings.task is None:
         return {"task": "none: plain text"}
-    found: dict[str, Any] = {"task": settings.task}
+    facts: dict[str, Any] = {"task": settings.task}
     if settings.dir is None:
-        return {**found, "files": "generated"}
+        return {**facts, "files": "generated"}
     source = from_config.source_of(settings)
     task = from_config.task_of(settings, source)
-    found |= {"metric": task.primary_metric, "files": str(source)}
+    facts |= {"metric": task.primary_metric, "files": str(source)}
     for split, limit in (("train", settings.train_limit), ("dev", settings.dev_limit)):
         examples = tasks.load_examples(task, source, split)
-        found[split] = len(from_config.first(examples, limit))
+        facts[split] = len(from_config.first(examples, limit))
     if settings.unlabelled:
-        found["unlabelled"] = len(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
-    return found
+        facts["unlabelled"] = len(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
+    return facts
 
 
 def _stage(stage: Any, data: dict[str, Any]) -> str:

@@ -253,16 +253,16 @@ def _pretrain(args: argparse.Namespace) -> None:
 
 
 def _overrides(settings: list[str]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for setting in settings:
         name, _, text = setting.partition("=")
         try:
-            found[name] = float(text) if "." in text or "e" in text else int(text)
+            numbers[name] = float(text) if "." in text or "e" in text else int(text)
         except ValueError:
             raise errors.ConfigError(
                 errors.explain("--shape", "KEY=NUMBER, such as num_layers=6", repr(setting))
             ) from None
-    return found
+    return numbers
 
 
 DATA_ACTIONS = (

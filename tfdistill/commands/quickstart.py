@@ -199,17 +199,17 @@ def _summary(metrics: results.RunMetrics, out: pathlib.Path) -> list[str]:
     sizes, latencies = _files(metrics, out)
     length = max(length for _, length in latencies)
     rows = [["", f"{metric} (dev)", "(test)", "size", f"latency, {length} tokens"]]
-    kept = next(m for m in metrics.models if m.folder == metrics.chosen)
+    chosen = next(m for m in metrics.models if m.folder == metrics.chosen)
     for model in metrics.models:
-        if model.role == "teacher" or model is kept:
+        if model.role == "teacher" or model is chosen:
             rows.append(_row(model.role, model.metrics, test.get(model.role, {}), metric))
     for file in metrics.exports:
         if file.name == "teacher":  # in the row of the model
             continue
         name = "file" if file.name == "student" else file.name
         card = manifest.read_manifest((out / file.manifest).parent)
-        own = {} if card.parity is None else card.parity.file_metrics
-        rows.append(_row(name, own, test.get(name, {}), metric))
+        file_metrics = {} if card.parity is None else card.parity.file_metrics
+        rows.append(_row(name, file_metrics, test.get(name, {}), metric))
     for row in rows[1:]:
         of = {"file": "student", "student": ""}.get(row[0], row[0])
         row[3:] = [sizes.get(of, "-"), latencies.get((of, length), "-")]

@@ -114,8 +114,8 @@ def make_recipe(
         "also_quantize": (recipe.export.quantize,),
         "fallback": () if recipe.export.variants else (_CLOSEST,),
     }
-    kept = {key: usual[key] for key in usual.keys() - recipe.export.model_fields_set}
-    recipe = recipe.model_copy(update={"export": recipe.export.model_copy(update=kept)})
+    missing = {key: usual[key] for key in usual.keys() - recipe.export.model_fields_set}
+    recipe = recipe.model_copy(update={"export": recipe.export.model_copy(update=missing)})
     return recipe, notes
 
 
@@ -146,12 +146,12 @@ def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, st
         return False, f"its head has {count} output(s), the task {task.num_labels}"
     if task.traits.one_number:
         return True, "its head answers with a number"
-    theirs = [str(name) for _, name in sorted((raw.get("id2label") or {}).items(), key=_index)]
-    if not theirs or all(name.startswith("LABEL_") for name in theirs):
+    names = [str(name) for _, name in sorted((raw.get("id2label") or {}).items(), key=_index)]
+    if not names or all(name.startswith("LABEL_") for name in names):
         return True, f"its head has {count} outputs without names, taken in the order of the labels"
-    if sorted(map(str.casefold, theirs)) == sorted(map(str.casefold, task.labels)):
+    if sorted(map(str.casefold, names)) == sorted(map(str.casefold, task.labels)):
         return True, "its labels are those of the data"
-    return False, f"its labels are {', '.join(theirs[:4])}, not those of the data"
+    return False, f"its labels are {', '.join(names[:4])}, not those of the data"
 
 
 def _index(item: tuple[str, Any]) -> int:

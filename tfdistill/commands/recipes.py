@@ -10,10 +10,10 @@ from tfdistill.commands import base, options, plan
 
 
 def _list(args: argparse.Namespace) -> None:
-    found = {name: header(path.read_text("utf-8")) for name, path in config.recipes().items()}
+    headers = {name: header(path.read_text("utf-8")) for name, path in config.recipes().items()}
     rows = [["recipe", "what it does"]]
-    rows += [[name, text.splitlines()[0]] for name, text in found.items()]
-    base.show(found, as_json=args.json, lines=tables.table(rows, left=2))
+    rows += [[name, text.splitlines()[0]] for name, text in headers.items()]
+    base.show(headers, as_json=args.json, lines=tables.table(rows, left=2))
 
 
 def _recipe_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,11 +66,11 @@ def header(text: str) -> str:
 
 
 def _list_presets(args: argparse.Namespace) -> None:
-    found = {}
+    presets = {}
     for name in models.presets():
         shape = models.preset(name)
         parameters = models.count_parameters(shape)
-        found[name] = {
+        presets[name] = {
             "num_layers": shape.num_layers,
             "hidden_size": shape.hidden_size,
             "num_heads": shape.num_heads,
@@ -79,7 +79,7 @@ def _list_presets(args: argparse.Namespace) -> None:
             "int8_mb": round(parameters / 1e6, 1),
         }
     rows = [["preset", "layers", "width", "heads", "parameters", "float32 MB", "int8 MB"]]
-    for name, row in found.items():
+    for name, row in presets.items():
         sizes = [f"{row['float32_mb']:.1f}", f"{row['int8_mb']:.1f}"]
         counts = [str(row[key] or "-") for key in ("num_layers", "hidden_size", "num_heads")]
         rows.append([name, *counts, f"{row['parameters'] / 1e6:.1f} M", *sizes])
@@ -91,7 +91,7 @@ def _list_presets(args: argparse.Namespace) -> None:
         "width=192,",
         "also head_size, embedding, choose=greedy), static:width=128, and a Hugging Face folder.",
     ]
-    base.show(found, as_json=args.json, lines=lines)
+    base.show(presets, as_json=args.json, lines=lines)
 
 
 _RECIPES = (

@@ -23,11 +23,11 @@ def earlier(out: pathlib.Path, *, several: bool) -> list[pathlib.Path]:
       Paths that exist.
     """
     stem, suffix = glob.escape(out.stem), glob.escape(out.suffix)
-    found = [out] if out.exists() else []
+    paths = [out] if out.exists() else []
     for label in (_ID, _UNKNOWN) if several else ():
         for number in ("", "-[0-9]*"):
-            found += sorted(out.parent.glob(f"{stem}-{label}{number}{suffix}"))
-    return found
+            paths += sorted(out.parent.glob(f"{stem}-{label}{number}{suffix}"))
+    return paths
 
 
 def choose(

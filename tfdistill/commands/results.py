@@ -83,8 +83,8 @@ def _compare(args: argparse.Namespace) -> int:
     }
     faults = [
         errors.explain(option, "--fail-if-slower too", "none")
-        for option, given in of_latency.items()
-        if given and limits.slower is None
+        for option, value in of_latency.items()
+        if value and limits.slower is None
     ]
     if args.other_device and args.new is None:
         faults.append(errors.explain("--other-device", "two results", "one"))
@@ -94,13 +94,13 @@ def _compare(args: argparse.Namespace) -> int:
         _refuse_models(pathlib.Path(path))
     old = result.read_result(args.old)
     if args.new is None:
-        found = changes.within(old)
+        comparison = changes.within(old)
     else:
         new = result.read_result(args.new)
-        found = changes.between(old, new, devices_may_differ=args.other_device)
-    shown = comparison_text.as_dict(found)
-    lines = [comparison_text.format_text(found)]
-    ruling = gate.judge(found, limits)
+        comparison = changes.between(old, new, devices_may_differ=args.other_device)
+    shown = comparison_text.as_dict(comparison)
+    lines = [comparison_text.format_text(comparison)]
+    ruling = gate.judge(comparison, limits)
     if limits:
         shown["gate"] = {
             "passed": ruling.passed,

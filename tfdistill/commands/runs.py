@@ -89,11 +89,11 @@ def _summary(metrics: RunMetrics, out: pathlib.Path) -> list[str]:
     chosen = next((m for m in metrics.models if m.folder == metrics.chosen), None)
     teacher = next((m for m in metrics.models if m.role == "teacher"), None)
     if metrics.baselines and chosen is not None:
-        own = None if teacher is None else teacher.metrics.get(metric)
+        teacher_value = None if teacher is None else teacher.metrics.get(metric)
         lines += compare_with_baselines(
             metric,
             chosen.metrics.get(metric),
-            own,
+            teacher_value,
             metrics.baselines,
             answered=teacher and part_of(teacher.num_examples, chosen.num_examples),
         )

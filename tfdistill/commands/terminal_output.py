@@ -76,12 +76,12 @@ class PlainStream:
         return getattr(self._stream, name)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
-def _escaped_but_bars(found: re.Match[str]) -> str:
-    return found[0] if len(found[0]) > 1 else _escaped(found)
+def _escaped_but_bars(match: re.Match[str]) -> str:
+    return match[0] if len(match[0]) > 1 else _escaped(match)
 
 
 class _Messages(logging.Handler):

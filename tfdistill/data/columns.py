@@ -106,15 +106,15 @@ def choose_roles(
         names the option to give.
       DataError: If the texts are lists, such as those of words.
     """
-    given = {"--text-column": text, "--pair-column": pair, "--label-column": label}
-    for option, name in given.items():
+    named_columns = {"--text-column": text, "--pair-column": pair, "--label-column": label}
+    for option, name in named_columns.items():
         if name is not None and name not in table.columns:
             hint = errors.nearest(name, table.columns)
             listed = ", ".join(table.columns)
             if name in table.unusable:
                 raise errors.DataError(table.unusable[name])
             raise errors.ConfigError(option, f"one of the columns {listed}", repr(name), hint)
-    free = [name for name in table.columns if name not in given.values()]
+    free = [name for name in table.columns if name not in named_columns.values()]
     texts = [name for name in free if _holds_texts(table.columns[name])]
     if not texts:  # of single words, or of a script without blanks
         named = [name for name in free if not _ID_NAME.search(name)]
@@ -147,13 +147,17 @@ def _choose_texts(texts: list[str], pairs: list[str] | None) -> tuple[str | None
         return texts[0], None
     if pairs is None and len(texts) == 2 and _are_pair(*texts):
         return texts[0], texts[1]
-    known = [name for name in texts if name.casefold() in _TEXT_NAMES]
-    return (known[0], None) if len(known) == 1 and len(texts) == len(known) else (None, None)
+    named_texts = [name for name in texts if name.casefold() in _TEXT_NAMES]
+    return (
+        (named_texts[0], None)
+        if len(named_texts) == 1 and len(texts) == len(named_texts)
+        else (None, None)
+    )
 
 
 def _are_pair(first: str, second: str) -> bool:
     names = {first.casefold(), second.casefold()}
-    if any(names == known for known in _PAIR_NAMES):
+    if any(names == pair_names for pair_names in _PAIR_NAMES):
         return True
     parts = [_NUMBERED.fullmatch(name) for name in (first, second)]
     return all(parts) and parts[0].groups() == parts[1].groups()  # type: ignore[union-attr]
@@ -162,8 +166,8 @@ def _are_pair(first: str, second: str) -> bool:
 def _choose_label(others: list[str]) -> str | None:
     if len(others) == 1:
         return others[0]
-    known = [name for name in others if name.casefold() in _LABEL_NAMES]
-    return known[0] if len(known) == 1 else None
+    named_labels = [name for name in others if name.casefold() in _LABEL_NAMES]
+    return named_labels[0] if len(named_labels) == 1 else None
 
 
 def _ends_as_label(name: str) -> bool:

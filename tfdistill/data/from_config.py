@@ -50,19 +50,19 @@ def check(
         texts_alone = task.traits.vectors and split == "train"
         if task.layout != "table" or task.header or path.suffix.lower() not in tables.SUFFIXES:
             continue
-        found = tables.column_names(path)
+        columns = tables.column_names(path)
         for field in ("text_column", "pair_column", "label_column"):
             name = getattr(task, field)
-            if not name or name in found or (may_hide_labels and field == "label_column"):
+            if not name or name in columns or (may_hide_labels and field == "label_column"):
                 continue
             if texts_alone and field != "text_column":
                 continue
-            own = getattr(settings, field) is not None
-            raise (errors.ConfigError if own else errors.DataError)(
-                f"data.{field}" if own else path,
-                f"one of the columns {', '.join(found)}" + (f" of {path}" if own else ""),
+            is_chosen = getattr(settings, field) is not None
+            raise (errors.ConfigError if is_chosen else errors.DataError)(
+                f"data.{field}" if is_chosen else path,
+                f"one of the columns {', '.join(columns)}" + (f" of {path}" if is_chosen else ""),
                 repr(name),
-                tables.header_remedy(path, found) or errors.nearest(name, found),
+                tables.header_remedy(path, columns) or errors.nearest(name, columns),
             )
 
 

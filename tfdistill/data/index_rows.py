@@ -70,7 +70,7 @@ def read_rows(
     else:
         texts, lines = tables.read_lines(file)
     seen: dict[tuple[str, str], int] = {}
-    kept, empty, repeated = [], [], []
+    rows, empty, repeated = [], [], []
     for index, text in enumerate(texts):
         if len(text) > MOST_CHARACTERS:
             raise errors.DataError(
@@ -85,13 +85,13 @@ def read_rows(
             repeated.append(f"line {lines[index]} as line {seen[key]}")
         else:
             seen[key] = lines[index]
-            kept.append(index)
-    if not kept:
+            rows.append(index)
+    if not rows:
         raise errors.DataError(f"texts {file}", "at least one text", "none")
     return IndexRows(
-        [texts[index] for index in kept],
-        None if answers is None else [answers[index] for index in kept],
-        [lines[index] for index in kept],
+        [texts[index] for index in rows],
+        None if answers is None else [answers[index] for index in rows],
+        [lines[index] for index in rows],
         tuple(
             f"{what}: {listed(places)}"
             for what, places in (

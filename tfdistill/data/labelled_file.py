@@ -109,8 +109,8 @@ def read_labelled_file(
     roles = columns.choose_roles(table, text, pair, label)
     where = [f"{table.path}, line {line}, column {roles.label!r}" for line in table.lines]
     column = None if kind is None else tasks.KINDS[kind].column
-    cells, found = label_cells.judge(table.columns[roles.label], where, column, separator)
-    chosen = kind or found.kind
+    cells, judged = label_cells.judge(table.columns[roles.label], where, column, separator)
+    chosen = kind or judged.kind
     task = tasks.TaskSpec(
         name,
         text_column=roles.text,
@@ -118,7 +118,7 @@ def read_labelled_file(
         label_column=roles.label,
         kind=chosen,
         metrics=tasks.KINDS[chosen].metrics_for(cells),
-        label_separator=found.separator,
+        label_separator=judged.separator,
     )
     if task.traits.many_classes:
         task, cells = _with_one_separator(task, cells)
@@ -127,17 +127,17 @@ def read_labelled_file(
     notes = [
         f"{table.path.name}: {len(table)} rows, columns {roles.text!r} (text){pair_note} and "
         f"{roles.label!r} (label)",
-        f"kind: {chosen} ({found.why})",
+        f"kind: {chosen} ({judged.why})",
     ]
     if task.primary_metric == "macro_f1":
         notes.append(
             "metric: macro_f1, because a label is rare and accuracy would hide it; --class-weights "
             "balanced makes rare labels count as much in training"
         )
-    kept = _kept_rows(table, roles, cells, notes)
-    if len(kept) < FEWEST_ROWS:
+    rows = _kept_rows(table, roles, cells, notes)
+    if len(rows) < FEWEST_ROWS:
         raise errors.DataError(
-            f"data file {table.path}", f"at least {FEWEST_ROWS} different texts", len(kept)
+            f"data file {table.path}", f"at least {FEWEST_ROWS} different texts", len(rows)
         )
     texts, seconds = (
         None
@@ -154,17 +154,17 @@ def read_labelled_file(
         path=table.path,
         lines=table.lines,
         blank_lines=table.blank_lines,
-    ).select(kept)
-    keys = [_key(table, roles, index) for index in kept]
+    ).select(rows)
+    keys = [_key(table, roles, index) for index in rows]
     held_out = splitting.held_out_size(len(set(keys)))
     parts = splitting.split(keys, splitting.strata_of(_gold(everything)), held_out, seed)
-    sets, own = {}, {}
+    sets, cells_of = {}, {}
     for part, indices in zip(tasks.SPLITS, parts, strict=True):
         sets[part] = everything.select(indices)
-        own[part] = [cells[kept[index]] for index in indices]
+        cells_of[part] = [cells[rows[index]] for index in indices]
     shown = ", ".join(f"{part} {len(examples)}" for part, examples in sets.items())
     notes.append(f"split: {shown}; stratified, no text in two of them, seed {seed}")
-    return LabelledFile(task, sets, own, tuple(notes))
+    return LabelledFile(task, sets, cells_of, tuple(notes))
 
 
 def _gold(examples: tasks.Examples) -> np.ndarray:
@@ -185,8 +185,8 @@ def _with_one_separator(task: tasks.TaskSpec, cells: list[str]) -> tuple[tasks.T
 def _with_labels(task: tasks.TaskSpec, path: pathlib.Path, cells: list[str]) -> tasks.TaskSpec:
     if task.traits.nameless:
         return task
-    found = {name for cell in cells for name in task.traits.names_in(cell, task.label_separator)}
-    return task.with_found_labels(found, f"{path}, column {task.label_column!r}")
+    labels = {name for cell in cells for name in task.traits.names_in(cell, task.label_separator)}
+    return task.with_found_labels(labels, f"{path}, column {task.label_column!r}")
 
 
 def _key(table: tables.DataTable, roles: columns.Roles, index: int) -> tuple[str, ...]:
@@ -198,7 +198,7 @@ def _kept_rows(
     table: tables.DataTable, roles: columns.Roles, cells: list[str], notes: list[str]
 ) -> list[int]:
     """The rows with a text that say something new; notes tell how many the others are."""
-    kept: list[int] = []
+    indices: list[int] = []
     left_out: dict[str, list[int]] = collections.defaultdict(list)
     seen: set[tuple[object, ...]] = set()
     for index, cell in enumerate(cells):
@@ -209,9 +209,9 @@ def _kept_rows(
             left_out["that repeat a text with its label"].append(index)
         else:
             seen.add((key, cell))
-            kept.append(index)
+            indices.append(index)
     notes += [
         f"left out: {len(rows)} row(s) {why}, first line {table.lines[rows[0]]}"
         for why, rows in left_out.items()
     ]
-    return kept
+    return indices

@@ -71,11 +71,11 @@ def _documents(sentences: TokenizedSentences) -> list[list[_Span]]:
     ends = (sentences.begins + sentences.lengths).tolist()
     spans = list(zip(sentences.begins.tolist(), ends, strict=True))
     cuts = [*sentences.documents.tolist(), len(spans)]
-    found = [
+    pairs = [
         [span for span in spans[first:last] if span[1] > span[0]]
         for first, last in itertools.pairwise(cuts)
     ]
-    return [document for document in found if document]
+    return [document for document in pairs if document]
 
 
 def _pairs_of(

@@ -241,11 +241,11 @@ def _do(work: UnitWorker, token: str, unit: WorkUnit) -> None:
         ready = True
         work.process(unit, tools)
     except Exception as error:
-        known = isinstance(error, errors.TfdistillError)
-        text = str(error) if known else f"{type(error).__name__}: {error}"
+        is_explained = isinstance(error, errors.TfdistillError)
+        text = str(error) if is_explained else f"{type(error).__name__}: {error}"
         fault = {"kind": type(error).__name__, "message": f"{unit.what}: {text}"}
         files.atomic_write_json(_fault_file(unit, token), fault)
-        if not (known and ready):
+        if not (is_explained and ready):
             raise
 
 
@@ -268,26 +268,26 @@ def _tools_of(work: UnitWorker, token: str) -> Any:
 def _pipeline(options: Sequence[str]) -> Any:
     beam = _beam()
     parsed = importlib.import_module("apache_beam.options.pipeline_options")
-    given = parsed.PipelineOptions(list(options))
-    name = given.view_as(parsed.StandardOptions).runner or _DIRECT[0]
+    pipeline_options = parsed.PipelineOptions(list(options))
+    name = pipeline_options.view_as(parsed.StandardOptions).runner or _DIRECT[0]
     runner = None
     if name.lower() in _DIRECT:
-        strange = given.get_all_options(retain_unknown_options=True).keys()
-        strange -= given.get_all_options().keys()
+        strange = pipeline_options.get_all_options(retain_unknown_options=True).keys()
+        strange -= pipeline_options.get_all_options().keys()
         if strange:
-            known = [f"--{option}" for option in given.get_all_options()]
+            listed = [f"--{option}" for option in pipeline_options.get_all_options()]
             option = f"--{min(strange)}"
             raise errors.ConfigError(
                 "option of DirectRunner",
                 "one of Apache Beam's",
                 option,
-                errors.nearest(option, known),
+                errors.nearest(option, listed),
             )
         # What Beam runs under this name may be a program that it fetches, with one worker only.
         local = importlib.import_module("apache_beam.runners.portability.fn_api_runner.fn_runner")
         runner = local.FnApiRunner()
     try:
-        return beam.Pipeline(runner, options=given)
+        return beam.Pipeline(runner, options=pipeline_options)
     except ImportError as error:
         raise errors.EnvironmentFault(
             f"runner {name}", "what it needs to be installed", f"{error}"

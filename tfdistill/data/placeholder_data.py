@@ -121,21 +121,21 @@ def _write_squad(
 ) -> None:
     paragraphs = []
     for index in range(count):
-        *asked, other = generator.permutation(len(synthetic.INTENTS))[:4]
-        commands = [_draw(texts[synthetic.INTENTS[position]], generator) for position in asked]
+        *intents, other = generator.permutation(len(synthetic.INTENTS))[:4]
+        commands = [_draw(texts[synthetic.INTENTS[position]], generator) for position in intents]
         context = " . ".join(commands)
-        chosen = int(generator.integers(len(asked)))
-        known = not spec.spans.unanswerable or generator.random() < 0.7
-        intent = synthetic.INTENTS[asked[chosen] if known else other]
+        chosen = int(generator.integers(len(intents)))
+        is_answered = not spec.spans.unanswerable or generator.random() < 0.7
+        intent = synthetic.INTENTS[intents[chosen] if is_answered else other]
         start = context.index(commands[chosen])
         answer = {"text": commands[chosen], "answer_start": start}
         question = {
             "id": f"{split}-{index}",
             "question": f"where is {intent.replace('_', ' ')} ?",
-            "answers": [answer] if known else [],
+            "answers": [answer] if is_answered else [],
         }
         if spec.spans.unanswerable:
-            question["is_impossible"] = not known
+            question["is_impossible"] = not is_answered
         paragraphs.append({"context": context, "qas": [question]})
     version = "v2.0" if spec.spans.unanswerable else "1.1"
     document = {"version": version, "data": [{"title": "placeholder", "paragraphs": paragraphs}]}

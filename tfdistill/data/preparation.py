@@ -236,11 +236,11 @@ def _finished(
         raise errors.OutputExistsError(
             f"corpus {folder}", "no earlier one", "one", "Use --resume or --overwrite."
         )
-    found = shard_files.read_manifest(folder)
-    known = vocabularies.read_vocab(folder / shard_files.VOCAB)
-    vocabularies.check_same_vocabulary(known, vocab, names=("corpus", "model"))
+    record = shard_files.read_manifest(folder)
+    vocabulary = vocabularies.read_vocab(folder / shard_files.VOCAB)
+    vocabularies.check_same_vocabulary(vocabulary, vocab, names=("corpus", "model"))
     now = {**wanted.settings, "sources": wanted.sources}
-    before = {**found.settings, "sources": found.sources}
+    before = {**record.settings, "sources": record.sources}
     for name in now:
         if before.get(name) != now[name]:
             raise errors.OutputExistsError(
@@ -255,7 +255,7 @@ def _finished(
     }
     return {
         number: shard
-        for number, shard in {**found.shards, **written}.items()
+        for number, shard in {**record.shards, **written}.items()
         if shard_files.is_whole(shard, folder)
     }
 

@@ -228,12 +228,12 @@ def vocabulary_hash(tokens: list[str]) -> str:
     return hashlib.sha256("\n".join(tokens).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def damaged(path: files.Path, found: str) -> str:
+def damaged(path: files.Path, received: str) -> str:
     """Words the error for a shard that is not what was written."""
     return errors.explain(
         f"shard {path}",
         "the records that were written",
-        found,
+        received,
         "The file is damaged or cut off: `tfdistill data prepare ... --resume` writes it again.",
     )
 

@@ -53,9 +53,9 @@ def encode_words(
     number = {word: index for index, word in enumerate(distinct)}
     row_ids, row_labels, sizes, sources = [], [], [], []
     for source, sentence in enumerate(words):
-        known = np.fromiter((number[word] for word in sentence), np.int64, len(sentence))
-        for begin, end in _rows(counts[known].tolist(), max_length - 2):
-            chosen = known[begin:end]
+        word_numbers = np.fromiter((number[word] for word in sentence), np.int64, len(sentence))
+        for begin, end in _rows(counts[word_numbers].tolist(), max_length - 2):
+            chosen = word_numbers[begin:end]
             pieces = ids[spans(starts[chosen], counts[chosen])]
             labels = np.full(len(pieces) + 2, UNLABELLED, np.int32)
             if tags is not None:

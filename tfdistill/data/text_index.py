@@ -149,24 +149,24 @@ def scores_of(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """
     width = rows.shape[1]
     kind = next(t for t, most in _EXACT.items() if LARGEST * LARGEST * width <= most)
-    asked = queries.astype(kind)
-    squares = (asked.astype(np.float64) ** 2).sum(axis=1)[:, None]
-    found = np.empty((len(queries), len(rows)))
+    vectors = queries.astype(kind)
+    squares = (vectors.astype(np.float64) ** 2).sum(axis=1)[:, None]
+    scores = np.empty((len(queries), len(rows)))
     step = max(1, _BLOCK_BYTES // (8 * width))
     for start in range(0, len(rows), step):
         block = np.asarray(rows[start : start + step]).astype(kind)
-        own = (block.astype(np.float64) ** 2).sum(axis=1)
-        products = (asked @ block.T).astype(np.float64)
-        found[:, start : start + step] = products / np.sqrt(squares * own)
-    return found
+        norms = (block.astype(np.float64) ** 2).sum(axis=1)
+        products = (vectors @ block.T).astype(np.float64)
+        scores[:, start : start + step] = products / np.sqrt(squares * norms)
+    return scores
 
 
 def best(scores: np.ndarray, count: int) -> np.ndarray:
     """The places of the largest scores, the largest first, of equal ones the first."""
     count = min(count, len(scores))
     least = np.partition(scores, len(scores) - count)[len(scores) - count]
-    kept = np.flatnonzero(scores >= least)
-    return kept[np.argsort(-scores[kept], kind="stable")][:count]
+    rows = np.flatnonzero(scores >= least)
+    return rows[np.argsort(-scores[rows], kind="stable")][:count]
 
 
 class TextIndex:

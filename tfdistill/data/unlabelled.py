@@ -75,8 +75,8 @@ def read_unlabelled(spec: TaskSpec, paths: Sequence[tables.Path]) -> UnlabelledT
                 "plain text",
             )
         else:
-            found, lines = tables.read_lines(path)
-            texts += found
+            plain_texts, lines = tables.read_lines(path)
+            texts += plain_texts
             if not lines:
                 raise errors.DataError(f"unlabelled text {path}", "lines of text", "none")
         places += [f"{path}, line {line}" for line in lines]
@@ -85,14 +85,14 @@ def read_unlabelled(spec: TaskSpec, paths: Sequence[tables.Path]) -> UnlabelledT
 
 
 def select_new(
-    found: UnlabelledTexts, train: Examples, held_out: Mapping[str, Examples]
+    further: UnlabelledTexts, train: Examples, held_out: Mapping[str, Examples]
 ) -> UnlabelledTexts:
     """Keeps each text once that is not in the training set; refuses text of held-out sets.
 
     Texts are compared without differences of case and blanks (`normal_text`), pairs as pairs.
 
     Args:
-      found: What was read.
+      further: What was read.
       train: The labelled training set.
       held_out: Name -> development and test sets.
 
@@ -102,28 +102,28 @@ def select_new(
     Raises:
       DataError: If a text is in a held-out set; the message has the number of rows and the first.
     """
-    keys = example_keys(found.examples)
+    keys = example_keys(further.examples)
     for name, part in held_out.items():
-        known = set(example_keys(part))
-        leaked = [index for index, key in enumerate(keys) if key in known]
+        labelled_keys = set(example_keys(part))
+        leaked = [index for index, key in enumerate(keys) if key in labelled_keys]
         if leaked:
-            shown = errors.shortened(found.examples.texts[leaked[0]])
+            shown = errors.shortened(further.examples.texts[leaked[0]])
             raise errors.DataError(
                 "unlabelled text",
                 f"no text of the {name} set",
-                f"{len(leaked)} row(s), the first in {found.places[leaked[0]]}: {shown!r}",
+                f"{len(leaked)} row(s), the first in {further.places[leaked[0]]}: {shown!r}",
                 "Remove them: the student would be tested on what it has learnt.",
             )
     seen = set(example_keys(train))
-    kept = []
+    rows = []
     for index, key in enumerate(keys):
         if key not in seen and any(key):
             seen.add(key)
-            kept.append(index)
+            rows.append(index)
     return UnlabelledTexts(
-        found.examples.select(kept),
-        tuple(found.places[index] for index in kept),
-        found.dropped + len(keys) - len(kept),
+        further.examples.select(rows),
+        tuple(further.places[index] for index in rows),
+        further.dropped + len(keys) - len(rows),
     )
 
 

@@ -71,14 +71,14 @@ class WordVectors:
           the file), never the word itself; empty for a word without a vector.
         """
         answers: dict[str, list[str]] = {word: [] for word in words}
-        known = [word for word in answers if word in self]
+        listed = [word for word in answers if word in self]
         count = min(count, len(self) - 1)
-        if not known or count < 1:
+        if not listed or count < 1:
             return [answers[word] for word in words]
         unit = self._unit_vectors()
         step = max(1, _MAX_PRODUCTS // len(self))
-        for start in range(0, len(known), step):
-            chunk = known[start : start + step]
+        for start in range(0, len(listed), step):
+            chunk = listed[start : start + step]
             rows = np.array([self._index[word] for word in chunk])
             cosines = unit[rows] @ unit.T  # (chunk, n)
             cosines[np.arange(len(rows)), rows] = -np.inf

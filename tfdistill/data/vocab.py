@@ -163,11 +163,11 @@ def check_same_vocabulary(
         for value in (first, second)
     )
     remedy = f"Give the {names[1]} the vocab.txt of the {names[0]}."
-    for index, (theirs, ours) in enumerate(zip(left, right, strict=False)):
-        if theirs != ours:
+    for index, (other, ours) in enumerate(zip(left, right, strict=False)):
+        if other != ours:
             raise errors.VocabularyError(
                 f"{names[1]} vocabulary, id {index} (line {index + 1})",
-                f"{theirs!r} as in the {names[0]}'s",
+                f"{other!r} as in the {names[0]}'s",
                 repr(ours),
                 remedy,
             )
@@ -243,8 +243,10 @@ def count_words(
         counts.update(basic_tokenizer.split_texts(lines, lower_case=lower_case))
         if len(counts) > max_words:
             # Equal counts in the order of the alphabet: the same text gives the same words.
-            kept = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: max_words // 2]
-            counts = collections.Counter(dict(kept))
+            frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[
+                : max_words // 2
+            ]
+            counts = collections.Counter(dict(frequent))
     return counts
 
 
@@ -316,18 +318,18 @@ def _always_split(characters: list[str]) -> set[str]:
     from tfdistill.data import basic_tokenizer
 
     doubled = tf.constant([letter * 2 for letter in characters], tf.string)
-    found = basic_tokenizer.split(doubled, lower_case=False).row_lengths().numpy()
-    return {letter for letter, count in zip(characters, found, strict=True) if count > 1}
+    counts = basic_tokenizer.split(doubled, lower_case=False).row_lengths().numpy()
+    return {letter for letter, count in zip(characters, counts, strict=True) if count > 1}
 
 
 def _cut(tokens: list[str], size: int, reserved: int) -> list[str]:
     """Drops the rarest tokens beyond `size`, never a character: without it a word is [UNK]."""
     surplus = len(tokens) - size
-    kept = []
+    remaining = []
     for index in range(len(tokens) - 1, -1, -1):
         token = tokens[index]
         if surplus > 0 and index >= reserved and len(token.removeprefix(SUFFIX_INDICATOR)) > 1:
             surplus -= 1
         else:
-            kept.append(token)
-    return kept[::-1]
+            remaining.append(token)
+    return remaining[::-1]

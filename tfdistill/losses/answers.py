@@ -37,20 +37,20 @@ def resolve_head(student: keras.Model, head: str | None = None) -> str:
       ConfigError: If `head` is unknown.
       ShapeError: If the model has no such head.
     """
-    own = models.head_of(student)
+    model_head = models.head_of(student)
     if head is not None:
         checks.check_choice("head", head, tuple(HEADS))
-    if own not in HEADS:
+    if model_head not in HEADS:
         raise errors.ShapeError(
             "model",
             "a classifier of sequences, tokens or spans",
-            f"one with the head {own!r}",
+            f"one with the head {model_head!r}",
             "Use models.build_model, or tfdistill.build_student.",
         )
     if head is None:
-        return own
-    if own != HEADS[head].model_head:
-        raise errors.ShapeError(f"head {head!r}", "a model with that head", f"a {own} head")
+        return model_head
+    if model_head != HEADS[head].model_head:
+        raise errors.ShapeError(f"head {head!r}", "a model with that head", f"a {model_head} head")
     return head
 
 
@@ -147,19 +147,21 @@ def check_answers(
     checks.check_choice("reduction", reduction, ("batch", "reference"))
     checks.check_number("temperature", temperature, above=0)
     models.check_model(student)
-    ours = (models.head_of(student), models.num_labels_of(student))
-    theirs = ours  # of a function; the first step checks the shape of its logits
+    student_form = (models.head_of(student), models.num_labels_of(student))
+    teacher_form = student_form  # of a function; the first step checks the shape of its logits
     if isinstance(teacher, keras.Model):
-        theirs = (models.head_of(teacher), models.num_labels_of(teacher))
-    if None in (theirs[1], ours[1]) or theirs != ours:
+        teacher_form = (models.head_of(teacher), models.num_labels_of(teacher))
+    if None in (teacher_form[1], student_form[1]) or teacher_form != student_form:
         raise errors.ShapeError(
             "answers of teacher and student",
             "the same kind of head with the same number of labels",
-            " and ".join(f"a {head} head with {labels}" for head, labels in (theirs, ours)),
+            " and ".join(
+                f"a {head} head with {labels}" for head, labels in (teacher_form, student_form)
+            ),
             "Build both for the task, or fine-tune the teacher on it first.",
         )
     resolved = resolve_head(student, head)
-    if objective != "logit_mse" and HEADS[resolved].answers_number(ours[1]):
+    if objective != "logit_mse" and HEADS[resolved].answers_number(student_form[1]):
         raise errors.ConfigError(
             "objective", "'logit_mse' for a regression, which has no soft targets", repr(objective)
         )

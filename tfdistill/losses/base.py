@@ -170,8 +170,8 @@ class Loss:
 
     def projection_widths(self, pair: ModelPair) -> tuple[int | None, int | None]:
         """The widths that a projection maps from (the student's) and to (the teacher's)."""
-        theirs, ours = pair.shapes(self.kind)
-        return ours.hidden_size, theirs.hidden_size
+        teacher_shape, student_shape = pair.shapes(self.kind)
+        return student_shape.hidden_size, teacher_shape.hidden_size
 
     def compute(self, batch: StepInputs) -> tf.Tensor:
         """Returns the loss of a batch, a float32 scalar; by default the mean of what `call` says.
@@ -302,14 +302,14 @@ class LayerLoss(Loss):
 
     def bind(self, name: str, pair: ModelPair) -> LayerLoss:
         """See `Loss.bind`: reads the layers off the models and names the projections."""
-        theirs, ours = pair.shapes(self.kind)
+        teacher_shape, student_shape = pair.shapes(self.kind)
         bound = copy.copy(self)
         if self.tap == "embeddings":
             if self.layers != self.usual_layers:
                 raise errors.ConfigError("layers", "none with tap='embeddings'", repr(self.layers))
             bound.pairs = ((0, 0),)
         else:
-            bound.pairs = self.find_pairs(theirs.num_layers, ours.num_layers)
+            bound.pairs = self.find_pairs(teacher_shape.num_layers, student_shape.num_layers)
         if self.layer_weights and len(self.layer_weights) != len(bound.pairs):
             raise errors.ConfigError(
                 "layer_weights",
@@ -318,7 +318,7 @@ class LayerLoss(Loss):
             )
         projection = self.projection
         if projection == "auto":
-            equal = theirs.hidden_size == ours.hidden_size
+            equal = teacher_shape.hidden_size == student_shape.hidden_size
             projection = "none" if equal else self.auto_projection
         if projection != "none":
             if isinstance(projection, str):
@@ -333,14 +333,14 @@ class LayerLoss(Loss):
     def check(self, pair: ModelPair) -> None:
         """See `Loss.check`: some need models that are equally wide between their blocks."""
         super().check(pair)
-        theirs, ours = pair.shapes(self.kind)
+        teacher_shape, student_shape = pair.shapes(self.kind)
         if self.projection_names or not self.needs_equal_widths:
             return
         off = f"or leave the loss out (loss_weights={{{self.name!r}: 0}})."
         checks.check_equal(
             "student width between blocks",
-            theirs.hidden_size,
-            ours.hidden_size,
+            teacher_shape.hidden_size,
+            student_shape.hidden_size,
             f"Give projection='per_layer', {off}"
             if self.takes_projection
             else f"{self.kind} compares states as they are: choose a student as wide between its "

@@ -54,10 +54,13 @@ class _ProjectedVectorLoss(_VectorLoss):
     def check(self, pair: ModelPair) -> None:
         super().check(pair)
         if not self.projection_names:
-            theirs, ours = pair.answer_width, models.num_labels_of(pair.student)
-            assert theirs is not None and ours is not None
+            teacher_width, student_width = pair.answer_width, models.num_labels_of(pair.student)
+            assert teacher_width is not None and student_width is not None
             checks.check_equal(
-                "width of the student's vectors", theirs, ours, "Give projection='shared'."
+                "width of the student's vectors",
+                teacher_width,
+                student_width,
+                "Give projection='shared'.",
             )
 
     def compute(self, batch: StepInputs) -> tf.Tensor:

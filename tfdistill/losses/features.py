@@ -82,8 +82,12 @@ def feature_mean_mse(
       layer with one.
     """
     teacher, student, weights = _prepare_states(teacher, student, mask, reduction)
-    ours, theirs = (tf.reduce_mean(states, axis=-1) for states in (student, teacher))
-    return reductions.mean(tf.math.squared_difference(ours, theirs), weights, reduction)
+    student_means, teacher_means = (
+        tf.reduce_mean(states, axis=-1) for states in (student, teacher)
+    )
+    return reductions.mean(
+        tf.math.squared_difference(student_means, teacher_means), weights, reduction
+    )
 
 
 def feature_variance_mae(

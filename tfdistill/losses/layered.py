@@ -74,11 +74,11 @@ class _AttentionLoss(_KernelLoss):
 
     def check(self, pair: ModelPair) -> None:
         super().check(pair)
-        theirs, ours = pair.shapes(self.kind)
+        teacher_shape, student_shape = pair.shapes(self.kind)
         checks.check_equal(
             "student heads",
-            theirs.num_heads,
-            ours.num_heads,
+            teacher_shape.num_heads,
+            student_shape.num_heads,
             "Attention is compared head by head: choose a student with as many heads, learn "
             "MiniLM's relations instead (RelationKL), which need no equal heads, or leave the loss "
             f"out (loss_weights={{{self.name!r}: 0}}).",
@@ -189,10 +189,10 @@ class RelationKL(_KernelLoss):
     def check(self, pair: ModelPair) -> None:
         """See `Loss.check`."""
         super().check(pair)
-        theirs, ours = pair.shapes(self.kind)
+        teacher_shape, student_shape = pair.shapes(self.kind)
         assert self.num_relation_heads is not None
         relations.check_relation_heads(
-            self.num_relation_heads, theirs.attention_width, ours.attention_width
+            self.num_relation_heads, teacher_shape.attention_width, student_shape.attention_width
         )
 
     def compare(

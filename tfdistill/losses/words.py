@@ -169,8 +169,8 @@ def _labelled_rows(batch: StepInputs) -> tuple[tf.Tensor, tf.Tensor]:
     labels = _feature(batch, MLM_LABELS, "Mask the batches: data.masking.Masker.")
     chosen = _chosen(batch)
     labels = tf.cast(tf.boolean_mask(labels, chosen), tf.int32)
-    known = tf.cast(labels >= 0, tf.float32)
-    return tf.maximum(labels, 0), tf.boolean_mask(batch.mask, chosen) * known
+    is_masked = tf.cast(labels >= 0, tf.float32)
+    return tf.maximum(labels, 0), tf.boolean_mask(batch.mask, chosen) * is_masked
 
 
 class MaskedWords(Loss):

@@ -48,14 +48,14 @@ def taps(model: keras.Model) -> keras.Model:
 
     def by_token(kind: str, view: str) -> list[Any]:
         """The (B L, d) outputs of each layer's `kind`, as (B, L, d)."""
-        found = []
+        unflattened = []
         for index in range(num_layers):
             rows = model.get_layer(f"layer_{index}_{kind}")
             unflatten = layers.UnflattenTokens(
                 name=f"layer_{index}_{view}", dtype=rows.dtype_policy
             )
-            found.append(unflatten((rows.output, inputs["input_ids"])))
-        return found
+            unflattened.append(unflatten((rows.output, inputs["input_ids"])))
+        return unflattened
 
     outputs: dict[str, Any] = {
         "embeddings": output("embeddings_dropout"),
@@ -174,16 +174,16 @@ def copy_encoder(source: keras.Model, target: keras.Model) -> None:
     Raises:
       ShapeError: If the shapes differ; the message names the fields.
     """
-    theirs, ours = config_of(source), config_of(target)
+    source_config, target_config = config_of(source), config_of(target)
     free = {"family", "dropout", "attention_dropout", "classifier_dropout", "pooler"}
-    fields = [field.name for field in dataclasses.fields(theirs) if field.name not in free]
-    if type(theirs) is not type(ours):
-        differing = [f"{type(ours).__name__} instead of {type(theirs).__name__}"]
+    fields = [field.name for field in dataclasses.fields(source_config) if field.name not in free]
+    if type(source_config) is not type(target_config):
+        differing = [f"{type(target_config).__name__} instead of {type(source_config).__name__}"]
     else:
         differing = [
-            f"{name} {getattr(ours, name)!r} instead of {getattr(theirs, name)!r}"
+            f"{name} {getattr(target_config, name)!r} instead of {getattr(source_config, name)!r}"
             for name in fields
-            if getattr(ours, name) != getattr(theirs, name)
+            if getattr(target_config, name) != getattr(source_config, name)
         ]
     if differing:
         raise errors.ShapeError(

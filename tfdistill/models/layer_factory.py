@@ -89,8 +89,8 @@ class LayerFactory:
 
     def layer_norm(self, name: str, epsilon: float | None = None) -> keras.layers.Layer:
         """Returns a LayerNorm; epsilon: None takes that of the configuration."""
-        own = self.config.layer_norm_eps if epsilon is None else epsilon
-        return layers.LayerNorm(own, name=name, dtype=self.dtype)
+        layer_epsilon = self.config.layer_norm_eps if epsilon is None else epsilon
+        return layers.LayerNorm(layer_epsilon, name=name, dtype=self.dtype)
 
     def no_norm(self, name: str) -> keras.layers.Layer:
         """Returns a NoNorm."""

@@ -11,12 +11,12 @@ from tfdistill.pruning.refitting import refit
 from tfdistill.pruning.sample import take_sample
 from tfdistill.pruning.shape import check_prunable, pruned_config
 from tfdistill.pruning.start import PrunedStart, initialise_by_pruning
-from tfdistill.pruning.weights import Kept, choose, pruned_weights
+from tfdistill.pruning.weights import Selection, choose, pruned_weights
 
 __all__ = [
-    "Kept",
     "Measurements",
     "PrunedStart",
+    "Selection",
     "check_prunable",
     "choose",
     "choose_layers",

@@ -96,11 +96,11 @@ def measure(teacher: keras.Model, sample: Sample, *, multi_label: bool = False) 
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             for copy in copies:  # everything depends on it: so every activation is recorded
                 tape.watch(copy)
-            found = view(features, training=False)
-            loss = answer_loss(found["answer"], mask, head, multi_label=multi_label)
+            values = view(features, training=False)
+            loss = answer_loss(values["answer"], mask, head, multi_label=multi_label)
         gradients = tape.gradient(
             loss,
-            {kind: found[kind] for kind in ("inner", "context", "pooled")},
+            {kind: values[kind] for kind in ("inner", "context", "pooled")},
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
         real = tf.reshape(mask, (-1,)) > 0  # (B L,)
@@ -108,7 +108,7 @@ def measure(teacher: keras.Model, sample: Sample, *, multi_label: bool = False) 
         def importance(kind: str, units: int) -> tf.Tensor:
             """Sums over examples, (L, units)."""
             rows = []
-            for value, gradient in zip(found[kind], gradients[kind], strict=True):
+            for value, gradient in zip(values[kind], gradients[kind], strict=True):
                 # 0 at padding, which neither the loss nor a real token's attention reads.
                 product = tf.cast(value * gradient, tf.float32)  # (B L, units k)
                 shape = (tf.shape(mask)[0], tf.shape(mask)[1], units, value.shape[-1] // units)
@@ -119,10 +119,10 @@ def measure(teacher: keras.Model, sample: Sample, *, multi_label: bool = False) 
         def moments(kind: str, groups: int, width: int) -> tf.Tensor:
             """Sums over real tokens of the outer products, (layers, groups, width, width)."""
             rows = []
-            for value in found[kind]:
+            for value in values[kind]:
                 value = tf.reshape(tf.cast(value, tf.float32), (-1, groups, width))
-                kept = tf.boolean_mask(value, real)  # (N, groups, width)
-                rows.append(tf.einsum("ngi,ngj->gij", kept, kept))
+                states = tf.boolean_mask(value, real)  # (N, groups, width)
+                rows.append(tf.einsum("ngi,ngj->gij", states, states))
             return tf.stack(rows)
 
         return {
@@ -131,7 +131,7 @@ def measure(teacher: keras.Model, sample: Sample, *, multi_label: bool = False) 
             "pooled": tf.reduce_sum(
                 [
                     tf.reduce_sum(tf.abs(tf.cast(value * gradient, tf.float32)), axis=0)
-                    for value, gradient in zip(found["pooled"], gradients["pooled"], strict=True)
+                    for value, gradient in zip(values["pooled"], gradients["pooled"], strict=True)
                 ]
                 or tf.zeros((1, config.hidden_size)),
                 axis=0,

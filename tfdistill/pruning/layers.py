@@ -42,12 +42,12 @@ def choose_layers(
     if strategy != "greedy":
         return losses.layer_map(total, num_layers, strategy)
     losses.layer_map(total, num_layers)  # refuses a student with more layers
-    kept = tuple(range(total))
-    while len(kept) > num_layers:
-        costs = leave_one_out(teacher, sample[:_GREEDY_BATCHES], kept)
-        cheapest = min(kept, key=lambda layer: costs[layer])
-        kept = tuple(layer for layer in kept if layer != cheapest)
-    return kept
+    layers = tuple(range(total))
+    while len(layers) > num_layers:
+        costs = leave_one_out(teacher, sample[:_GREEDY_BATCHES], layers)
+        cheapest = min(layers, key=lambda layer: costs[layer])
+        layers = tuple(layer for layer in layers if layer != cheapest)
+    return layers
 
 
 def leave_one_out(teacher: keras.Model, sample: Sample, layers: Sequence[int]) -> dict[int, float]:
@@ -108,16 +108,16 @@ class _Parts:
         last = teacher.output
         last = output("sequence_output") if isinstance(last, dict) else last
         pools = self.head.vectors and head.pooling != "cls"
-        given = ("input_ids", *(["attention_mask"] if pools else []))
-        inputs = [tensor for tensor in teacher.inputs if tensor.name.split(":")[0] in given]
+        names = ("input_ids", *(["attention_mask"] if pools else []))
+        inputs = [tensor for tensor in teacher.inputs if tensor.name.split(":")[0] in names]
         self._head_inputs = [tensor.name.split(":")[0] for tensor in inputs]
         self._head = keras.Model([states[-1], *inputs], last)
         self._probabilities = not self.head.bare and last.shape[-1] > 1
 
     def answer(self, hidden: tf.Tensor, features: Features) -> tf.Tensor:
         """Logits of the last states (B L, d); (B, C) or (B, L, C)."""
-        given = [tf.convert_to_tensor(features[name]) for name in self._head_inputs]
-        answer = self._head([hidden, *given])
+        inputs = [tf.convert_to_tensor(features[name]) for name in self._head_inputs]
+        answer = self._head([hidden, *inputs])
         if self.head.over_positions:  # a softmax over the real tokens: (B, 2, L)
             mask = tf.cast(features["attention_mask"], tf.float32)[:, tf.newaxis]
             answer = tf.transpose(answer, (0, 2, 1)) - 1e9 * (1.0 - mask)

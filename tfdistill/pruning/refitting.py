@@ -54,17 +54,19 @@ def refit(
       head: Whether the classifier is fitted, where both have one of the same width.
       ridge: How firmly the output matrices stay as they were cut.
     """
-    theirs, ours = _Walk(teacher, sample), _Walk(student, sample)
+    teacher_walk, student_walk = _Walk(teacher, sample), _Walk(student, sample)
 
     def target(rows: list[np.ndarray]) -> np.ndarray:
-        found = ours.real(rows)
-        return found if basis is None else found @ basis
+        real_states = student_walk.real(rows)
+        return real_states if basis is None else real_states @ basis
 
     def fit_norm(name: str, states: list[np.ndarray], wanted: list[np.ndarray]) -> list[np.ndarray]:
         normed = [_normalise(rows, student.get_layer(name).epsilon) for rows in states]
         layer = student.get_layer(name)
         if norms:
-            layer.set_weights(_fit_scale(ours.real(normed), target(wanted), layer.get_weights()))
+            layer.set_weights(
+                _fit_scale(student_walk.real(normed), target(wanted), layer.get_weights())
+            )
         gamma, beta = layer.get_weights()
         return [rows * gamma + beta for rows in normed]
 
@@ -75,27 +77,31 @@ def refit(
         kernel, bias = layer.get_weights()
         if outputs:
             states = [a @ kernel + bias + x for a, x in zip(inputs, hidden, strict=True)]
-            missing = target(wanted) - ours.real(states)
-            change, shift = _ridge(ours.real(inputs), missing, ridge)
+            missing = target(wanted) - student_walk.real(states)
+            change, shift = _ridge(student_walk.real(inputs), missing, ridge)
             kernel, bias = kernel + change, bias + shift
             layer.set_weights([kernel, bias])
         return [a @ kernel + bias + x for a, x in zip(inputs, hidden, strict=True)]
 
-    theirs.hidden = theirs.run("embeddings_layer_norm")
-    ours.hidden = fit_norm("embeddings_layer_norm", ours.run("embeddings_add"), theirs.hidden)
+    teacher_walk.hidden = teacher_walk.run("embeddings_layer_norm")
+    student_walk.hidden = fit_norm(
+        "embeddings_layer_norm", student_walk.run("embeddings_add"), teacher_walk.hidden
+    )
     done = 0
     for index, source in enumerate(layers):
         for layer in range(done, source):
-            (theirs.hidden,) = theirs.block(layer, ["layer_norm"])
-        sums_and_states = theirs.block(source, [*_SUMS, *_NORMS])
-        done, theirs.hidden = source + 1, sums_and_states[3]
-        (context,) = ours.block(index, ["context"])
+            (teacher_walk.hidden,) = teacher_walk.block(layer, ["layer_norm"])
+        sums_and_states = teacher_walk.block(source, [*_SUMS, *_NORMS])
+        done, teacher_walk.hidden = source + 1, sums_and_states[3]
+        (context,) = student_walk.block(index, ["context"])
         name = f"layer_{index}_"
-        states = fit_dense(f"{name}attention_output", context, ours.hidden, sums_and_states[0])
+        states = fit_dense(
+            f"{name}attention_output", context, student_walk.hidden, sums_and_states[0]
+        )
         attended = fit_norm(f"{name}attention_layer_norm", states, sums_and_states[2])
-        inner = ours.feed_forward(index, attended)
+        inner = student_walk.feed_forward(index, attended)
         states = fit_dense(f"{name}output", inner, attended, sums_and_states[1])
-        ours.hidden = fit_norm(f"{name}layer_norm", states, sums_and_states[3])
+        student_walk.hidden = fit_norm(f"{name}layer_norm", states, sums_and_states[3])
     if head:
         _fit_head(student, teacher, sample, ridge)
 
@@ -143,13 +149,13 @@ class _Walk:
 
     def real(self, rows: list[np.ndarray]) -> np.ndarray:
         """The rows of real tokens, (N, width)."""
-        kept = [batch[real] for batch, real in zip(rows, self._real, strict=True)]
-        return np.concatenate(kept).astype(np.float64)
+        rows_of = [batch[real] for batch, real in zip(rows, self._real, strict=True)]
+        return np.concatenate(rows_of).astype(np.float64)
 
     def run(self, layer: str) -> list[np.ndarray]:
         """The output of a layer in front of the blocks."""
-        found = self._apply(keras.Model(self._model.inputs, self._tensor(layer)), self._inputs)
-        return [batch.numpy().reshape(-1, batch.shape[-1]) for batch in found]
+        states = self._apply(keras.Model(self._model.inputs, self._tensor(layer)), self._inputs)
+        return [batch.numpy().reshape(-1, batch.shape[-1]) for batch in states]
 
     def block(self, index: int, outputs: Sequence[str]) -> list[list[np.ndarray]]:
         """Some outputs of a block's layers for the present hidden states."""
@@ -158,9 +164,9 @@ class _Walk:
             [self._tensor(before), self._tensor("attention_mask_scores")],
             [self._tensor(f"layer_{index}_{name}") for name in outputs],
         )
-        found = self._apply(part, list(zip(self.hidden, self._masks, strict=True)))
-        found = [batch if len(outputs) > 1 else [batch] for batch in found]
-        return [[batch[place].numpy() for batch in found] for place in range(len(outputs))]
+        outputs_of = self._apply(part, list(zip(self.hidden, self._masks, strict=True)))
+        outputs_of = [batch if len(outputs) > 1 else [batch] for batch in outputs_of]
+        return [[batch[place].numpy() for batch in outputs_of] for place in range(len(outputs))]
 
     def feed_forward(self, index: int, attended: list[np.ndarray]) -> list[np.ndarray]:
         """The activations of a block's neurons."""

@@ -93,11 +93,11 @@ def answer_loss(
         losses = answer[..., 0]
         return losses if kind.of_texts else tf.reduce_sum(losses * mask, axis=-1)
     if multi_label:
-        own = tf.cast(answer > 0, tf.float32)
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=own, logits=answer)
+        answers = tf.cast(answer > 0, tf.float32)
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=answers, logits=answer)
         return tf.reduce_sum(losses, axis=-1)
-    own = tf.stop_gradient(tf.argmax(answer, axis=-1))
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=own, logits=answer)
+    answers = tf.stop_gradient(tf.argmax(answer, axis=-1))
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=answers, logits=answer)
     if kind.of_texts:
         return losses
     return tf.reduce_sum(losses if kind.over_positions else losses * mask, axis=-1)

@@ -30,9 +30,9 @@ def pruned_config(teacher: models.EncoderConfig, shape: PrunedShape) -> models.E
       ShapeError: If the teacher is of a family that cannot be pruned.
     """
     _check_family(teacher, "teacher")
-    theirs = teacher.head_width
+    teacher_width = teacher.head_width
     width = shape.width or teacher.hidden_size
-    size, heads = shape.head_size or theirs, shape.heads or teacher.num_heads
+    size, heads = shape.head_size or teacher_width, shape.heads or teacher.num_heads
     if shape.width is not None and shape.heads is None and shape.head_size is None:
         heads, rest = divmod(min(width, teacher.attention_width), size)
         if rest or not heads:
@@ -99,11 +99,13 @@ def _faults(teacher: models.EncoderConfig, student: models.EncoderConfig) -> Ite
         "head size": (teacher.head_width, student.head_width),
         "intermediate_size": (teacher.intermediate_size, student.intermediate_size),
     }
-    for name, (theirs, ours) in sizes.items():
-        if ours > theirs:
-            expected = f"at most the teacher's {theirs}"
-            yield errors.explain(f"{name} of a pruned student", expected, ours)
+    for name, (teacher_size, student_size) in sizes.items():
+        if student_size > teacher_size:
+            expected = f"at most the teacher's {teacher_size}"
+            yield errors.explain(f"{name} of a pruned student", expected, student_size)
     for name in _SAME:
-        theirs, ours = getattr(teacher, name), getattr(student, name)
-        if ours != theirs and not {ours, theirs} <= _ALIKE:
-            yield errors.explain(f"{name} of a pruned student", f"the teacher's {theirs!r}", ours)
+        teacher_size, student_size = getattr(teacher, name), getattr(student, name)
+        if student_size != teacher_size and not {student_size, teacher_size} <= _ALIKE:
+            yield errors.explain(
+                f"{name} of a pruned student", f"the teacher's {teacher_size!r}", student_size
+            )

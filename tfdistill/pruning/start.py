@@ -14,7 +14,7 @@ from tfdistill.pruning.layers import choose_layers
 from tfdistill.pruning.refitting import refit
 from tfdistill.pruning.sample import Sample
 from tfdistill.pruning.shape import check_prunable
-from tfdistill.pruning.weights import Kept, choose, pruned_weights, stream_basis
+from tfdistill.pruning.weights import Selection, choose, pruned_weights, stream_basis
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,12 +22,12 @@ class PrunedStart:
     """What a student was cut from.
 
     Attributes:
-      kept: Layers, neurons and heads.
+      selection: Layers, neurons and heads.
       basis: The teacher's directions that the student keeps, (d, w): a student state y stands for
         the teacher state ``basis y``. None where the widths are equal.
     """
 
-    kept: Kept
+    selection: Selection
     basis: np.ndarray | None
 
 
@@ -72,21 +72,21 @@ def initialise_by_pruning(
     Reference: Xia et al. 2022, CoFi, for pruning by task data and distilling what is left; there
     masks are learned, here the importances are measured once.
     """
-    theirs, ours = models.config_of(teacher), models.config_of(student)
-    check_prunable(theirs, ours)
-    chosen = choose_layers(teacher, sample, ours.num_layers, layers)
+    teacher_config, student_config = models.config_of(teacher), models.config_of(student)
+    check_prunable(teacher_config, student_config)
+    chosen = choose_layers(teacher, sample, student_config.num_layers, layers)
     if list(chosen) != sorted(set(chosen)):
         raise errors.ConfigError("layers of a pruned student", "each once, ascending", list(chosen))
     measured = measure(teacher, sample, multi_label=multi_label)
-    kept = choose(measured, ours, chosen)
-    basis = stream_basis(measured, ours, chosen)
+    selection = choose(measured, student_config, chosen)
+    basis = stream_basis(measured, student_config, chosen)
     source = {layer.name: layer.get_weights() for layer in teacher.layers if layer.weights}
-    for name, arrays in pruned_weights(source, measured, ours, kept, basis).items():
+    for name, arrays in pruned_weights(source, measured, student_config, selection, basis).items():
         _fill(student, name, arrays)
-    smaller = dataclasses.replace(ours, family=theirs.family) != theirs
+    smaller = dataclasses.replace(student_config, family=teacher_config.family) != teacher_config
     if smaller:
         refit(student, teacher, sample, chosen, basis, outputs=outputs, norms=norms, head=head)
-    return PrunedStart(kept, basis)
+    return PrunedStart(selection, basis)
 
 
 def _fill(student: keras.Model, name: str, arrays: Sequence[np.ndarray]) -> None:
@@ -94,11 +94,11 @@ def _fill(student: keras.Model, name: str, arrays: Sequence[np.ndarray]) -> None
     if name not in {layer.name for layer in student.layers}:
         return
     layer = student.get_layer(name)
-    own = layer.get_weights()
+    current = layer.get_weights()
     if name in ("position_embeddings", "token_type_embeddings"):
-        rows = min(len(own[0]), len(arrays[0]))
-        table = own[0] if name == "position_embeddings" else np.zeros_like(own[0])
+        rows = min(len(current[0]), len(arrays[0]))
+        table = current[0] if name == "position_embeddings" else np.zeros_like(current[0])
         table[:rows] = arrays[0][:rows]
         arrays = [table]
-    if [array.shape for array in own] == [array.shape for array in arrays]:
+    if [array.shape for array in current] == [array.shape for array in arrays]:
         layer.set_weights(list(arrays))

@@ -22,7 +22,7 @@ _OVER_TOKENS = ("token_classifier", "span_classifier")
 
 
 @dataclasses.dataclass(frozen=True)
-class Kept:
+class Selection:
     """What a student keeps of its teacher, counted from 0.
 
     Attributes:
@@ -38,7 +38,9 @@ class Kept:
     pooled: tuple[int, ...]
 
 
-def choose(measured: Measurements, student: models.EncoderConfig, layers: Sequence[int]) -> Kept:
+def choose(
+    measured: Measurements, student: models.EncoderConfig, layers: Sequence[int]
+) -> Selection:
     """Keeps the most important neurons and heads of each layer.
 
     Args:
@@ -53,7 +55,7 @@ def choose(measured: Measurements, student: models.EncoderConfig, layers: Sequen
     def best(importance: np.ndarray, count: int) -> tuple[int, ...]:
         return tuple(sorted(np.argsort(-importance, kind="stable")[:count].tolist()))
 
-    return Kept(
+    return Selection(
         layers=tuple(layers),
         neurons=tuple(best(measured.neurons[i], student.intermediate_size) for i in layers),
         heads=tuple(best(measured.heads[i], student.num_heads) for i in layers),
@@ -78,7 +80,7 @@ def pruned_weights(
     teacher: Weights,
     measured: Measurements,
     student: models.EncoderConfig,
-    kept: Kept,
+    selection: Selection,
     basis: np.ndarray | None,
 ) -> dict[str, list[np.ndarray]]:
     """Cuts a student's weights out of a teacher's.
@@ -96,7 +98,7 @@ def pruned_weights(
       teacher: The teacher's weights by layer.
       measured: Its measurements.
       student: The student's configuration.
-      kept: What stays, see `choose`.
+      selection: What stays, see `choose`.
       basis: C, (d, w), or None.
 
     Returns:
@@ -117,22 +119,22 @@ def pruned_weights(
         # A single text has type 0 everywhere: its embeddings stay what they were.
         result["position_embeddings"][0] += result.pop("token_type_embeddings")[0][0]
     result["embeddings_layer_norm"] = cut.norm("embeddings_layer_norm")
-    for index, source in enumerate(kept.layers):
-        ours, theirs = f"layer_{index}", f"layer_{source}"
-        heads = list(kept.heads[index])
-        for name, arrays in _attention(cut, theirs, measured, source, heads, student).items():
-            result[f"{ours}_{name}"] = arrays
-        neurons = list(kept.neurons[index])
-        kernel, bias = cut.reading(f"{theirs}_intermediate")
-        result[f"{ours}_intermediate"] = [kernel[:, neurons], bias[neurons]]
-        kernel, bias = cut.writing(f"{theirs}_output")
-        result[f"{ours}_output"] = [kernel[neurons], bias]
+    for index, source in enumerate(selection.layers):
+        layer_name, source_name = f"layer_{index}", f"layer_{source}"
+        heads = list(selection.heads[index])
+        for name, arrays in _attention(cut, source_name, measured, source, heads, student).items():
+            result[f"{layer_name}_{name}"] = arrays
+        neurons = list(selection.neurons[index])
+        kernel, bias = cut.reading(f"{source_name}_intermediate")
+        result[f"{layer_name}_intermediate"] = [kernel[:, neurons], bias[neurons]]
+        kernel, bias = cut.writing(f"{source_name}_output")
+        result[f"{layer_name}_output"] = [kernel[neurons], bias]
         for norm in ("attention_layer_norm", "layer_norm"):
-            result[f"{ours}_{norm}"] = cut.norm(f"{theirs}_{norm}")
+            result[f"{layer_name}_{norm}"] = cut.norm(f"{source_name}_{norm}")
     before = next((name for name in _BEFORE_CLASSIFIER if name in teacher), None)
     if before is not None:
         kernel, bias = cut.reading(before)
-        pooled = list(kept.pooled)
+        pooled = list(selection.pooled)
         result |= {name: [kernel[:, pooled], bias[pooled]] for name in _BEFORE_CLASSIFIER}
         for name in filter(teacher.__contains__, _OVER_POOLED):
             result[name] = [teacher[name][0][pooled], teacher[name][1]]
@@ -175,30 +177,30 @@ class _Cut:
         if self._basis is None:
             return [gamma, beta]
         wide, narrow = self._basis.shape
-        kept = np.square(self._basis)  # (d, w); a column's sum is 1 but for what B takes
-        scale = np.sqrt(wide / narrow) / np.maximum(kept.sum(axis=0), 1e-12)
-        return [gamma @ kept * scale, beta @ self._basis]
+        shares = np.square(self._basis)  # (d, w); a column's sum is 1 but for what B takes
+        scale = np.sqrt(wide / narrow) / np.maximum(shares.sum(axis=0), 1e-12)
+        return [gamma @ shares * scale, beta @ self._basis]
 
 
 def _attention(
     cut: _Cut,
-    theirs: str,
+    source_name: str,
     measured: Measurements,
     source: int,
     heads: list[int],
     student: models.EncoderConfig,
 ) -> dict[str, list[np.ndarray]]:
     """Query, key, value and output of one layer: kept heads at the student's head size."""
-    found = {name: cut.reading(f"{theirs}_{name}") for name in ("query", "key", "value")}
-    output, output_bias = cut.writing(f"{theirs}_attention_output")
+    projections = {name: cut.reading(f"{source_name}_{name}") for name in ("query", "key", "value")}
+    output, output_bias = cut.writing(f"{source_name}_attention_output")
     size = measured.queries.shape[-1]
     new = student.head_width
-    parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in found}
+    parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {name: [] for name in projections}
     rows = []
     for head in heads:
         columns = slice(head * size, (head + 1) * size)
         row = output[columns]
-        maps = dict.fromkeys(found, np.eye(size))
+        maps = dict.fromkeys(projections, np.eye(size))
         if new != size:
             maps["query"], maps["key"] = directions.narrower_scores(
                 measured.queries[source, head], measured.keys[source, head], new
@@ -206,7 +208,7 @@ def _attention(
             maps["value"], row = directions.narrower_values(
                 measured.contexts[source, head], row, new
             )
-        for name, (kernel, bias) in found.items():
+        for name, (kernel, bias) in projections.items():
             parts[name].append((kernel[:, columns] @ maps[name], bias[columns] @ maps[name]))
         rows.append(row)
     result = {

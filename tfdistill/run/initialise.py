@@ -282,7 +282,7 @@ def _prune(start: Start, model: keras.Model) -> Student:
         layers=chosen_layers(start.settings),
         multi_label=data.task.traits.many_classes,
     )
-    layers = pruned.kept.layers
+    layers = pruned.selection.layers
     more: dict[str, np.ndarray] = {_LAYERS: np.array(layers, np.int64)}
     if pruned.basis is not None:
         more[_BASIS] = np.ascontiguousarray(pruned.basis, np.float32)

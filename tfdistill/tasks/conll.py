@@ -54,14 +54,14 @@ def read_sentences(
       DataError: If the file is missing or malformed; the message names the line.
     """
     text = tables.read_text(path, encoding)
-    found = TaggedSentences([[]], [[]], [[]])
+    sentences = TaggedSentences([[]], [[]], [[]])
     columns = max(_needed(word_column), _needed(tag_column))
     for number, line in enumerate(text.split("\n"), start=1):
         cells = line.split("\t") if "\t" in line else line.split(" ")
         cells = [cell.strip() for cell in cells if cell.strip()]
         if not cells or cells[0] == _DOCUMENT:
-            if found.words[-1]:
-                for part in found:
+            if sentences.words[-1]:
+                for part in sentences:
                     part.append([])
             continue
         # A word alone is its own last column.
@@ -73,15 +73,15 @@ def read_sentences(
                 f"{len(cells)}: {line!r}",
                 "Separate sentences by empty lines; a word holds no blank.",
             )
-        found.words[-1].append(cells[word_column])
-        found.tags[-1].append(cells[tag_column])
-        found.lines[-1].append(number)
-    if not found.words[-1]:
-        for part in found:
+        sentences.words[-1].append(cells[word_column])
+        sentences.tags[-1].append(cells[tag_column])
+        sentences.lines[-1].append(number)
+    if not sentences.words[-1]:
+        for part in sentences:
             part.pop()
-    if not found.words:
+    if not sentences.words:
         raise errors.DataError(f"data file {path}", "words with tags", "a file without any")
-    return found
+    return sentences
 
 
 def _needed(column: int) -> int:
@@ -100,21 +100,21 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
     Returns:
       (type, first word, one past the last word) of each.
     """
-    found, begin, inside = set(), 0, ""
+    spans, begin, inside = set(), 0, ""
     for position, tag in enumerate([*tags, "O"]):
         name = tag[2:] if tag[:2] in ("B-", "I-") else ""
         if inside and (name != inside or tag[:2] == "B-"):
-            found.add((inside, begin, position))
+            spans.add((inside, begin, position))
             inside = ""
         if name and not inside:
             begin, inside = position, name
-    return found
+    return spans
 
 
-def ordered_tags(found: set[str]) -> list[str]:
+def ordered_tags(tags: set[str]) -> list[str]:
     """Tags in order, with both tags of each entity type: a type may begin only in other files."""
-    types = {tag[2:] for tag in found if tag[:2] in ("B-", "I-")}
+    types = {tag[2:] for tag in tags if tag[:2] in ("B-", "I-")}
     if not types:
-        return sorted(found)
-    others = sorted(tag for tag in found if tag[:2] not in ("B-", "I-") and tag != "O")
+        return sorted(tags)
+    others = sorted(tag for tag in tags if tag[:2] not in ("B-", "I-") and tag != "O")
     return ["O", *others, *(begin + name for name in sorted(types) for begin in ("B-", "I-"))]

@@ -137,12 +137,12 @@ class EncodedExamples:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         positions = spans(self.offsets[index], lengths)
         label_places = positions if self.token_labels else index
-        found = self.span_sources
-        if found is not None:
-            found = dataclasses.replace(
-                found,
-                characters=found.characters[positions],
-                shown_best=found.shown_best[positions],
+        span_positions = self.span_sources
+        if span_positions is not None:
+            span_positions = dataclasses.replace(
+                span_positions,
+                characters=span_positions.characters[positions],
+                shown_best=span_positions.shown_best[positions],
             )
         return dataclasses.replace(
             self,
@@ -152,7 +152,7 @@ class EncodedExamples:
             labels=None if self.labels is None else self.labels[label_places],
             weights=None if self.weights is None else self.weights[index],
             sources=None if self.sources is None else self.sources[index],
-            span_sources=found,
+            span_sources=span_positions,
         )
 
 

@@ -189,16 +189,16 @@ def load_texts(spec: TaskSpec, path: pathlib.Path) -> Examples:
                 texts = [*texts, *table.columns[name]]
                 lines = [*lines, *table.lines]
     first = {text: index for index, text in reversed(list(enumerate(texts))) if text.strip()}
-    kept = sorted(first.values())
-    if not kept:
+    rows = sorted(first.values())
+    if not rows:
         raise errors.DataError(f"texts {path}", "lines of text", "none")
     return Examples(
         spec,
-        [texts[index] for index in kept],
+        [texts[index] for index in rows],
         None,
         None,
         path=path,
-        lines=[lines[index] for index in kept],
+        lines=[lines[index] for index in rows],
         blank_lines=blank,
     )
 
@@ -243,37 +243,40 @@ def _with_labels(spec: TaskSpec, source: Path, path: pathlib.Path, split: str) -
 
 
 def _load_folders(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
-    found = folders.read_folders(path, spec.label_values or spec.labels)
-    gold = parse_labels(spec, found.labels, [str(path) for path in found.paths])
-    return Examples(spec, found.texts, None, gold if labelled else None)
+    folder_texts = folders.read_folders(path, spec.label_values or spec.labels)
+    gold = parse_labels(spec, folder_texts.labels, [str(path) for path in folder_texts.paths])
+    return Examples(spec, folder_texts.texts, None, gold if labelled else None)
 
 
 def _load_words(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
-    found = spec.read_sentences(path)
+    sentences = spec.read_sentences(path)
     gold = None
     if labelled:
-        gold = np.empty(len(found.words), object)
-        for index, (tags, lines) in enumerate(zip(found.tags, found.lines, strict=True)):
+        gold = np.empty(len(sentences.words), object)
+        for index, (tags, lines) in enumerate(zip(sentences.tags, sentences.lines, strict=True)):
             where = [f"{path}, line {line}" for line in lines]
             gold[index] = parse_labels(spec, tags, where)
-    texts = [" ".join(words) for words in found.words]
-    return Examples(spec, texts, None, gold, words=found.words)
+    texts = [" ".join(words) for words in sentences.words]
+    return Examples(spec, texts, None, gold, words=sentences.words)
 
 
 def _load_questions(
     spec: TaskSpec, path: pathlib.Path, *, training: bool, labelled: bool
 ) -> Examples:
-    found = squad.read_questions(path, unanswerable=spec.spans.unanswerable, training=training)
+    question_set = squad.read_questions(
+        path, unanswerable=spec.spans.unanswerable, training=training
+    )
     gold = np.array(
-        [(-1, -1) if q.start is None else (q.start, q.end) for q in found.questions], np.int32
+        [(-1, -1) if q.start is None else (q.start, q.end) for q in question_set.questions],
+        np.int32,
     )
     return Examples(
         spec,
-        [question.question for question in found.questions],
-        [question.context for question in found.questions],
+        [question.question for question in question_set.questions],
+        [question.context for question in question_set.questions],
         gold if labelled else None,
-        found.skipped,
-        questions=found.questions,
+        question_set.skipped,
+        questions=question_set.questions,
     )
 
 

@@ -77,8 +77,8 @@ def read_folders(folder: pathlib.Path, labels: Sequence[str]) -> LabelledTexts:
     Raises:
       DataError: If a folder is missing, has another name or no text, or a file is not UTF-8.
     """
-    found = labels_in(folder)
-    strange = sorted(found - set(labels))
+    folder_names = labels_in(folder)
+    strange = sorted(folder_names - set(labels))
     if strange:
         raise errors.DataError(
             f"{folder}",
@@ -86,10 +86,10 @@ def read_folders(folder: pathlib.Path, labels: Sequence[str]) -> LabelledTexts:
             f"{strange[0]!r}",
             errors.nearest(strange[0], labels),
         )
-    missing = [label for label in labels if label not in found]
+    missing = [label for label in labels if label not in folder_names]
     if missing:
         raise errors.DataError(
-            f"{folder}", f"a folder {missing[0]!r} with .txt files", ", ".join(sorted(found))
+            f"{folder}", f"a folder {missing[0]!r} with .txt files", ", ".join(sorted(folder_names))
         )
     files = [(path, label) for label in labels for path in (folder / label).glob("*.txt")]
     files.sort(key=lambda item: (_natural(item[0].name), labels.index(item[1])))

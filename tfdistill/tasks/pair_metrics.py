@@ -108,19 +108,21 @@ def retrieval_scores(
             "retrieval", "one or more relevant texts for each of one or more queries", "none"
         )
     queries, corpus = _normalised(queries), _normalised(corpus)
-    found: dict[str, list[float]] = {name: [] for name in names}
+    results: dict[str, list[float]] = {name: [] for name in names}
     for start in range(0, len(relevant), _BLOCK):
         scores = queries[start : start + _BLOCK] @ corpus.T  # (block, m)
         scores = scores.toarray() if _is_sparse(scores) else scores
         for row, texts in zip(scores, relevant[start : start + _BLOCK], strict=True):
             texts = np.unique(np.asarray(texts, np.int64))
             others = np.delete(row, texts)
-            own = np.sort(row[texts])[::-1]
+            relevant_scores = np.sort(row[texts])[::-1]
             # Behind the others that are as similar, and the relevant ones before it.
-            ranks = (others[None] >= own[:, None]).sum(axis=1) + np.arange(1, len(own) + 1)
+            ranks = (others[None] >= relevant_scores[:, None]).sum(axis=1) + np.arange(
+                1, len(relevant_scores) + 1
+            )
             for name in names:
-                found[name].append(_of_query(name, ranks))
-    return {name: float(np.mean(values)) for name, values in found.items()}
+                results[name].append(_of_query(name, ranks))
+    return {name: float(np.mean(values)) for name, values in results.items()}
 
 
 def _of_query(name: str, ranks: np.ndarray) -> float:
@@ -155,10 +157,10 @@ def score_pairs(
       DataError: If the metrics do not fit the gold numbers.
     """
     first, second = vectors[0::2], vectors[1::2]
-    found: dict[str, float] = {}
+    scores: dict[str, float] = {}
     wanted = [name for name in names if name in SIMILARITY]
     if wanted:
-        found |= similarity_scores(wanted, cosines(first, second), gold)
+        scores |= similarity_scores(wanted, cosines(first, second), gold)
     wanted = [name for name in names if name in RETRIEVAL]
     if wanted:
         if not (gold > 0).any():
@@ -170,14 +172,14 @@ def score_pairs(
                 places[key] = len(places)
                 rows.append(index)
         answers: dict[bytes, list[int]] = {}
-        asked: dict[bytes, int] = {}
+        query_rows: dict[bytes, int] = {}
         for index in np.flatnonzero(gold > 0):
             query = keys[2 * index]
-            asked.setdefault(query, int(index))
+            query_rows.setdefault(query, int(index))
             answers.setdefault(query, []).append(places[keys[2 * index + 1]])
-        queries = first[list(asked.values())]
-        found |= retrieval_scores(wanted, queries, second[rows], list(answers.values()))
-    return {name: found[name] for name in names}
+        queries = first[list(query_rows.values())]
+        scores |= retrieval_scores(wanted, queries, second[rows], list(answers.values()))
+    return {name: scores[name] for name in names}
 
 
 def _normalised(rows: Any) -> Any:

@@ -57,14 +57,14 @@ def decode(logits: np.ndarray, encoded: EncodedExamples, rules: SpanRules) -> di
       DataError: If the examples are not windows, or a logit is not finite.
       ShapeError: If there is not a row of two logits for each token.
     """
-    sources, found = _check(logits, encoded)
+    sources, windows = _check(logits, encoded)
     candidates: dict[int, list[tuple[float, int, int]]] = {int(s): [] for s in sources}
     nulls = dict.fromkeys(candidates, np.inf)
     for row, source in enumerate(sources.tolist()):
         tokens = slice(int(encoded.offsets[row]), int(encoded.offsets[row + 1]))
         start, end = logits[tokens, 0].astype(np.float64), logits[tokens, 1].astype(np.float64)
         nulls[source] = min(nulls[source], start[0] + end[0])
-        characters, best = found.characters[tokens], found.shown_best[tokens]
+        characters, best = windows.characters[tokens], windows.shown_best[tokens]
         starts = _largest(start, best, rules.n_best)
         ends = _largest(end, characters[:, 0] >= 0, rules.n_best)
         lengths = ends[None, :] - starts[:, None] + 1
@@ -74,7 +74,7 @@ def decode(logits: np.ndarray, encoded: EncodedExamples, rules: SpanRules) -> di
                 (start[first] + end[last], int(characters[first, 0]), int(characters[last, 1]))
             )
     return {
-        source: _answer(found.questions[source].context, options, float(nulls[source]), rules)
+        source: _answer(windows.questions[source].context, options, float(nulls[source]), rules)
         for source, options in candidates.items()
     }
 
@@ -122,9 +122,9 @@ def score(logits: np.ndarray, encoded: EncodedExamples, rules: SpanRules) -> dic
       "f1" and "exact_match", from 0 to 1.
     """
     answers = decode(logits, encoded, rules)
-    found = _check(logits, encoded)[1]
+    windows = _check(logits, encoded)[1]
     return squad.score_answers(
-        [found.questions[source] for source in answers],
+        [windows.questions[source] for source in answers],
         [answer.text for answer in answers.values()],
         unanswerable=rules.unanswerable,
     )

@@ -242,19 +242,19 @@ class TaskSpec:
             skip_short_rows=self.skip_short_rows,
             lists=[self.label_column],
         )
-        values, found = label_cells.judge(
+        values, judged = label_cells.judge(
             table.columns[self.label_column],
             [f"{path}, line {line}, column {self.label_column!r}" for line in table.lines],
             traits.column if stated else None,
             self.label_separator if traits.many_classes else None,
         )
-        if found.kind != traits.column:
-            mark = "" if found.separator == "," else f", data.label_separator={found.separator!r}"
+        if judged.kind != traits.column:
+            mark = "" if judged.separator == "," else f", data.label_separator={judged.separator!r}"
             raise errors.ConfigError(
                 f"{path}, column {self.label_column!r}, --kind",
-                f"the kind of these labels, {found.kind} or {self.kind}",
-                f"none, and {found.why}",
-                f"Add --kind {found.kind}{mark}, or --kind {self.kind} if they are meant so.",
+                f"the kind of these labels, {judged.kind} or {self.kind}",
+                f"none, and {judged.why}",
+                f"Add --kind {judged.kind}{mark}, or --kind {self.kind} if they are meant so.",
             )
         names = {name for value in values for name in traits.names_in(value, self.label_separator)}
         return names, path
@@ -325,21 +325,21 @@ class TaskSpec:
         """
         if self.traits.nameless or self.labels:
             return self
-        found, path = self.labels_in(source, stated=stated)
+        labels, path = self.labels_in(source, stated=stated)
         column = "" if self.layout == "folders" else f", column {self.label_column!r}"
-        return self.with_found_labels(found, f"{path}{column}")
+        return self.with_found_labels(labels, f"{path}{column}")
 
-    def with_found_labels(self, found: set[str], where: str) -> TaskSpec:
+    def with_found_labels(self, labels: set[str], where: str) -> TaskSpec:
         """Fills in label names in the order of `with_labels_of`.
 
         Args:
-          found: The names.
+          labels: The names.
           where: Where they were found, for messages.
 
         Raises:
           DataError: If there are fewer than two.
         """
-        if len(found) < 2:
-            received = f"only {next(iter(found))!r}" if found else "none"
+        if len(labels) < 2:
+            received = f"only {next(iter(labels))!r}" if labels else "none"
             raise errors.DataError(where, "at least two different labels", received)
-        return dataclasses.replace(self, labels=tuple(self.traits.ordered(found)))
+        return dataclasses.replace(self, labels=tuple(self.traits.ordered(labels)))

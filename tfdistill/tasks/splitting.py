@@ -67,13 +67,13 @@ def split(
     share = held_out / max(len(keys), 1)
     parts: tuple[list[int], list[int], list[int]] = ([], [], [])
     for stratum in sorted(of_stratum):
-        found = of_stratum[stratum]
-        order = generator.permutation(len(found))
-        wanted = share * len(found)
+        rows = of_stratum[stratum]
+        order = generator.permutation(len(rows))
+        wanted = share * len(rows)
         count = int(wanted) + int(generator.random() < wanted % 1)
-        count = 0 if len(found) < 3 else min(max(count, len(found) >= 5), len(found) // 3)
+        count = 0 if len(rows) < 3 else min(max(count, len(rows) >= 5), len(rows) // 3)
         for place, chosen in enumerate(order):
             part = 1 if place < count else 2 if place < 2 * count else 0
-            parts[part].extend(found[chosen])
+            parts[part].extend(rows[chosen])
     train, dev, test = (np.array(sorted(part), np.int64) for part in parts)
     return train, dev, test

@@ -78,7 +78,7 @@ def read_questions(
         the message names the location.
     """
     content = reading.parse_json(tables.read_text(path), f"{path}")
-    found: list[Question] = []
+    questions: list[Question] = []
     skipped = 0
     locations: dict[str, str] = {}
     for where, context, entry in _entries(content, str(path)):
@@ -92,14 +92,14 @@ def read_questions(
                 skipped += 1
                 continue
             question = dataclasses.replace(question, start=start)
-        found.append(question)
-    if not found:
+        questions.append(question)
+    if not questions:
         raise errors.DataError(
             f"data file {path}",
             "questions with answers in their contexts" if skipped else "questions",
             f"{skipped} with answers that are not" if skipped else "none",
         )
-    return Questions(found, skipped)
+    return Questions(questions, skipped)
 
 
 def _entries(content: Any, path: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -123,10 +123,10 @@ def _items(value: Any, key: str, where: str) -> Iterator[tuple[Any, str]]:
 
 
 def _string(value: Any, key: str, where: str) -> str:
-    found = value.get(key) if isinstance(value, dict) else None
-    if not isinstance(found, str):
-        raise errors.DataError(f"{where}.{key}", "a string", repr(found))
-    return found
+    entry = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(entry, str):
+        raise errors.DataError(f"{where}.{key}", "a string", repr(entry))
+    return entry
 
 
 def _question(where: str, context: str, entry: Any, unanswerable: bool) -> Question:
@@ -149,9 +149,9 @@ def _question(where: str, context: str, entry: Any, unanswerable: bool) -> Quest
 
 def _nearest_start(question: Question) -> int | None:
     """Returns where the first answer starts: as given, or at its nearest other occurrence."""
-    answer, given = question.answers[0], question.start or 0
+    answer, marked = question.answers[0], question.start or 0
     starts = [m.start() for m in re.finditer(f"(?={re.escape(answer)})", question.context)]
-    return min(starts, key=lambda start: abs(start - given), default=None)
+    return min(starts, key=lambda start: abs(start - marked), default=None)
 
 
 def normalise_answer(text: str) -> str:
@@ -183,11 +183,11 @@ def answer_f1(answer: str, gold: str, *, unanswerable: bool = False) -> float:
     Returns:
       ``2 P R / (P + R)`` over the words of the normal forms.
     """
-    ours, theirs = normalise_answer(answer).split(), normalise_answer(gold).split()
-    if unanswerable and not (ours and theirs):
-        return float(ours == theirs)
-    shared = sum((collections.Counter(ours) & collections.Counter(theirs)).values())
-    return 2 * shared / (len(ours) + len(theirs)) if shared else 0.0
+    answer_words, gold_words = normalise_answer(answer).split(), normalise_answer(gold).split()
+    if unanswerable and not (answer_words and gold_words):
+        return float(answer_words == gold_words)
+    shared = sum((collections.Counter(answer_words) & collections.Counter(gold_words)).values())
+    return 2 * shared / (len(answer_words) + len(gold_words)) if shared else 0.0
 
 
 def score_answers(

@@ -94,12 +94,12 @@ def split_file(
     if not folder.is_dir():
         raise errors.DataError("data", "a folder with splits, or a file", f"{folder}: not there")
     for stem in (split, *_ALIASES.get(split, ())):
-        found = [folder / (stem + version + end) for version in versions for end in suffixes]
-        found = [path for path in found if path.is_file()]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = ", ".join(path.name for path in found)
+        paths = [folder / (stem + version + end) for version in versions for end in suffixes]
+        paths = [path for path in paths if path.is_file()]
+        if len(paths) == 1:
+            return paths[0]
+        if paths:
+            names = ", ".join(path.name for path in paths)
             raise errors.DataError(f"{folder}, split {split!r}", "one file", names, "Remove one.")
     there = sorted(path.name for path in folder.iterdir() if path.suffix in suffixes)
     raise errors.DataError(
@@ -254,8 +254,8 @@ def read_lines(path: pathlib.Path) -> tuple[list[str], list[int]]:
       DataError: If the file is missing or is no text.
     """
     rows = list(enumerate(read_text(path).split("\n"), start=1))
-    kept = [(line.strip(), number) for number, line in rows if line.strip()]
-    return [text for text, _ in kept], [number for _, number in kept]
+    lines = [(line.strip(), number) for number, line in rows if line.strip()]
+    return [text for text, _ in lines], [number for _, number in lines]
 
 
 def column_names(path: pathlib.Path) -> list[str]:

@@ -53,8 +53,8 @@ class EvaluateTask(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Evaluates and extends `logs` in place, as Keras' own validation does."""
         if logs is not None:
-            found = multi_worker.of_chief(self.model.distribute_strategy, self._evaluate())
-            logs.update({f"val_{name}": value for name, value in found.items()})
+            metrics = multi_worker.of_chief(self.model.distribute_strategy, self._evaluate())
+            logs.update({f"val_{name}": value for name, value in metrics.items()})
 
 
 class KeepBest(keras.callbacks.Callback):

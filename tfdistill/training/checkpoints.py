@@ -106,12 +106,12 @@ class Checkpoints:
         except (tf.errors.OpError, OSError) as error:
             if multi_worker.is_lost(error):  # in the sum over the replicas
                 raise
-            kept: Any = manager.latest_checkpoint or "none yet"
+            latest: Any = manager.latest_checkpoint or "none yet"
             raise errors.WeightsError(
                 f"checkpoint at step {step}",
                 f"room to write in {manager.directory}",
                 str(error).splitlines()[0],
-                f"The last good checkpoint is kept ({kept}); make room and resume.",
+                f"The last good checkpoint is kept ({latest}); make room and resume.",
             ) from error
 
 

@@ -120,10 +120,10 @@ def fit(
         finally:
             bar.close()
             callbacks.rename_events(root / _TENSORBOARD)
-        kept = monitor is not None and store.restore_best()
+        restored = monitor is not None and store.restore_best()
         return FitResult(
             steps=step,
             seconds=float(progress.seconds.numpy()),
-            best_metric=float(progress.best.numpy()) if kept else None,
-            best_epoch=int(progress.best_epoch.numpy()) + 1 if kept else None,
+            best_metric=float(progress.best.numpy()) if restored else None,
+            best_epoch=int(progress.best_epoch.numpy()) + 1 if restored else None,
         )

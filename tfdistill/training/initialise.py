@@ -159,9 +159,9 @@ def initialise_from_layers(
     """
     if token_types not in ("fold", "drop"):
         raise errors.ConfigError("token_types", "fold or drop", repr(token_types))
-    theirs, ours = models.config_of(teacher), models.config_of(student)
-    _check_same_blocks(theirs, ours)
-    chosen = losses.layer_map(theirs.num_layers, ours.num_layers, list(layers))
+    teacher_config, student_config = models.config_of(teacher), models.config_of(student)
+    _check_same_blocks(teacher_config, student_config)
+    chosen = losses.layer_map(teacher_config.num_layers, student_config.num_layers, list(layers))
     for model, role in ((teacher, "teacher"), (student, "student")):
         if mlm_transform and not models.read_head(model).traits.predicts_words:
             raise errors.ShapeError("mlm_transform", f"a {role} with a masked-LM head", "none")
@@ -195,11 +195,11 @@ def _copy_positions_and_types(student: keras.Model, teacher: keras.Model, *, fol
 
 
 def _check_same_blocks(teacher: models.EncoderConfig, student: models.EncoderConfig) -> None:
-    theirs, ours = dataclasses.asdict(teacher), dataclasses.asdict(student)
+    teacher_sizes, student_sizes = dataclasses.asdict(teacher), dataclasses.asdict(student)
     differing = [
-        f"{field} {ours.get(field)!r} instead of {theirs.get(field)!r}"
-        for field in dict.fromkeys([*theirs, *ours])
-        if field not in _FREE and theirs.get(field) != ours.get(field)
+        f"{field} {student_sizes.get(field)!r} instead of {teacher_sizes.get(field)!r}"
+        for field in dict.fromkeys([*teacher_sizes, *student_sizes])
+        if field not in _FREE and teacher_sizes.get(field) != student_sizes.get(field)
     ]
     if differing:
         raise errors.ShapeError(

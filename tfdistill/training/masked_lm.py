@@ -70,12 +70,12 @@ class MaskedLmEvaluation:
         answers: Mapping[str, Any] = self._model(inputs, training=False)
         chosen = tf.not_equal(features["prediction_mask"], 0)
         labels = tf.boolean_mask(features["mlm_labels"], chosen)  # (N,)
-        known = tf.cast(labels >= 0, tf.float32)
+        is_masked = tf.cast(labels >= 0, tf.float32)
         loss, hits = _losses_and_hits(tf.maximum(labels, 0), answers["mlm_logits"])
         sums = {
-            "mlm_loss": tf.reduce_sum(loss * known),
-            "mlm_hits": tf.reduce_sum(hits * known),
-            "predictions": tf.reduce_sum(known),
+            "mlm_loss": tf.reduce_sum(loss * is_masked),
+            "mlm_hits": tf.reduce_sum(hits * is_masked),
+            "predictions": tf.reduce_sum(is_masked),
         }
         if "nsp_logits" in answers and "nsp_labels" in features:
             loss, hits = _losses_and_hits(features["nsp_labels"], answers["nsp_logits"])

@@ -116,14 +116,16 @@ def _of_all(strategy: tf.distribute.Strategy, values: list[float]) -> list[list[
 def _gatherer(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
     """Makes (1, n) of each replica (replicas, n) in all of them; traced once for every n."""
 
-    def own(values: tf.Tensor) -> tf.Tensor:
+    def gathered(values: tf.Tensor) -> tf.Tensor:
         context = tf.distribute.get_replica_context()
         assert context is not None
         # A copy: an argument of a traced function has no device.
         return context.all_gather(tf.identity(values), axis=0)
 
     return tf.function(
-        lambda values: strategy.experimental_local_results(strategy.run(own, args=(values,)))[0],
+        lambda values: strategy.experimental_local_results(strategy.run(gathered, args=(values,)))[
+            0
+        ],
         autograph=False,
     )
 

@@ -117,14 +117,14 @@ def label_order(
         )
     if task.traits.nameless or not labels or all(name.startswith("LABEL_") for name in labels):
         return None
-    theirs = [name.casefold() for name in labels]
-    ours = [name.casefold() for name in task.labels]
-    if sorted(theirs) != sorted(ours):
+    model_labels = [name.casefold() for name in labels]
+    task_labels = [name.casefold() for name in task.labels]
+    if sorted(model_labels) != sorted(task_labels):
         raise errors.TeacherError(
             f"labels of the model, for {task.name}",
             f"the names {list(task.labels)}",
             list(labels),
             "Spell the labels of the files as the model names them, or fine-tune it on them.",
         )
-    order = [theirs.index(name) for name in ours]
+    order = [model_labels.index(name) for name in task_labels]
     return None if order == sorted(order) else order

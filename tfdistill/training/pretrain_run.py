@@ -84,7 +84,7 @@ def run_pretraining(
     """
     strategy = strategies.choose(devices)
     strategies.check_batch_sizes({"batch_size": config.batch_size}, strategy)
-    asked = {
+    identity = {
         "format_version": 1,
         "source": dataclasses.asdict(source),
         "corpus": [pathlib.Path(path).name for path in corpus],
@@ -98,7 +98,7 @@ def run_pretraining(
     ):
         work_folder.check_same(
             root / SETTINGS,
-            asked,
+            identity,
             f"the options that are saved in {root / SETTINGS}",
             "Resume with the same options, or start again with --overwrite.",
         )
@@ -109,7 +109,7 @@ def run_pretraining(
         keras.utils.set_random_seed(seed)
         with strategies.scope(strategy):
             model, tokenizer = _open_model(source, prepared, config, root)
-        files.atomic_write_json(root / SETTINGS, asked)
+        files.atomic_write_json(root / SETTINGS, identity)
         if prepared is None:
             prepared = root / "corpus"
             shards.prepare_corpus(

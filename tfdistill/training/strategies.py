@@ -23,8 +23,8 @@ _log = logging.getLogger(__name__)
 
 def devices_here() -> list[str]:
     """The devices that training may use, such as GPU:0: all visible GPUs, or else the CPU."""
-    found = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
-    return [_short(device.name) for device in found]
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    return [_short(device.name) for device in devices]
 
 
 def choose(devices: int | None = None) -> tf.distribute.Strategy | None:

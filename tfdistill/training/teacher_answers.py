@@ -94,9 +94,9 @@ def cached_logits(
         _update(digest, array)
     made_from = digest.hexdigest()
     path = storage.located(folder) / f"logits-{made_from[:16]}.safetensors"
-    known = _read(path, made_from)
-    if known is not None:
-        return known
+    cached = _read(path, made_from)
+    if cached is not None:
+        return cached
     todo, left = [], []
     for start in range(0, len(examples), BLOCK):
         end = min(start + BLOCK, len(examples))

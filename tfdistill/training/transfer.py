@@ -130,8 +130,8 @@ def _rates(layer: int, earlier: str) -> tuple[tuple[str, float], ...]:
 
 
 def _check_length(what: str, steps: int | None, epochs: int | None) -> None:
-    given = [length for length in (steps, epochs) if length is not None]
-    if len(given) != 1 or given[0] < 1:
+    limits = [length for length in (steps, epochs) if length is not None]
+    if len(limits) != 1 or limits[0] < 1:
         raise errors.ConfigError(
             what, "either steps or epochs, at least 1", f"{steps} and {epochs}"
         )
@@ -194,11 +194,11 @@ def initialise_from_mobilebert_teacher(
     """
     names = EMBEDDING_LAYERS + (HEAD_LAYERS if heads else ())
     ours = {layer.name: layer for layer in student.layers if layer.name in names}
-    theirs = {layer.name: layer for layer in teacher.layers}
+    teacher_layers = {layer.name: layer for layer in teacher.layers}
     differing = {}
     for name, layer in ours.items():
         expected = _shapes(layer)
-        received = _shapes(theirs[name]) if name in theirs else "no such layer"
+        received = _shapes(teacher_layers[name]) if name in teacher_layers else "no such layer"
         if received != expected:
             differing[name] = f"{expected} here, {received} there"
     if differing or (heads and "mlm_transform" not in ours):
@@ -209,7 +209,7 @@ def initialise_from_mobilebert_teacher(
             "Build both with the same vocabulary, positions, embedding_size and hidden_size.",
         )
     for name, layer in ours.items():
-        layer.set_weights(theirs[name].get_weights())
+        layer.set_weights(teacher_layers[name].get_weights())
 
 
 def _shapes(layer: keras.layers.Layer) -> list[tuple[int, ...]]:

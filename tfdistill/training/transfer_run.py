@@ -132,14 +132,14 @@ def run_transfer(
 
 
 def _check_terms(loss_weights: Mapping[str, float]) -> None:
-    known = (*methods.TRANSFER_WEIGHTS, *methods.WORD_WEIGHTS)
+    terms = (*methods.TRANSFER_WEIGHTS, *methods.WORD_WEIGHTS)
     for term in loss_weights:
-        if term not in known:
+        if term not in terms:
             raise errors.ConfigError(
                 "loss_weights",
-                f"terms among {', '.join(known)}",
+                f"terms among {', '.join(terms)}",
                 repr(term),
-                errors.nearest(term, known),
+                errors.nearest(term, terms),
             )
 
 
@@ -160,11 +160,11 @@ def _open(
         _save(student, folder / START)  # before the plan, which says that all is there
         files.atomic_write_json(folder / PLAN, plan)
         return
-    found = reading.read_json_object(folder / PLAN, error=errors.ConfigError)
-    if found != plan:
+    saved = reading.read_json_object(folder / PLAN, error=errors.ConfigError)
+    if saved != plan:
         raise errors.ConfigError(
             f"stages in {folder}",
-            f"those in {PLAN}, {[stage['name'] for stage in found['stages']]}",
+            f"those in {PLAN}, {[stage['name'] for stage in saved['stages']]}",
             [stage.name for stage in stages],
             "Choose another folder, or the strategy and lengths of the first call.",
         )

@@ -60,7 +60,7 @@ def save_bilstm(
     tensors = {
         f"{layer}/{name}": value
         for layer, (names, _) in _LAYERS.items()
-        if layer in {found.name for found in model.layers}
+        if layer in {model_layer.name for model_layer in model.layers}
         for name, value in zip(names, model.get_layer(layer).get_weights(), strict=True)
     }
     with files.atomic_write(folder / checkpoint.WEIGHTS_FILE) as temporary:
@@ -130,24 +130,24 @@ def _from_keras_file(path: pathlib.Path) -> dict[str, np.ndarray]:
                 raise ValueError("compressed weights")
             content = archive.read(member)
         with h5py.File(io.BytesIO(content), "r") as file:
-            found: dict[str, h5py.Dataset] = {}
+            datasets: dict[str, h5py.Dataset] = {}
             # Follows no link to elsewhere.
             file.visititems(
                 lambda name, item: (
-                    found.update({name: item}) if isinstance(item, h5py.Dataset) else None
+                    datasets.update({name: item}) if isinstance(item, h5py.Dataset) else None
                 )
             )
             whole = all(
                 dataset.external is None and dataset.id.get_storage_size() == dataset.nbytes
-                for dataset in found.values()
+                for dataset in datasets.values()
             )
             if not whole:
                 raise ValueError("arrays that are not stored as they are")
             return {
-                f"{layer}/{name}": found[key][()]
+                f"{layer}/{name}": datasets[key][()]
                 for layer, (names, group) in _LAYERS.items()
                 for index, name in enumerate(names)
-                if (key := f"layers/{group}/vars/{index}") in found
+                if (key := f"layers/{group}/vars/{index}") in datasets
             }
     except (OSError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
         raise errors.WeightsError(

@@ -304,7 +304,7 @@ def _canonical(
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...], str]:
     """Brings the keys of a checkpoint into one spelling; see `read_parts`."""
     wrapper = keys.wrapper_of(tensors, layout, what=str(path))
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     ignored = []
     for key, tensor in tensors.items():
         key = key.replace(keys.COMPILED, "").removeprefix(wrapper)
@@ -312,10 +312,10 @@ def _canonical(
         if tensor is None or keys.IGNORED.fullmatch(canonical):
             ignored.append(canonical)
             continue
-        if canonical in found:
+        if canonical in arrays:
             raise errors.WeightsError(str(path), f"one tensor for {canonical}", "two")
-        found[canonical] = tensor.T if transposed else tensor
-    broken = [key for key, tensor in found.items() if not np.isfinite(tensor).all()]
+        arrays[canonical] = tensor.T if transposed else tensor
+    broken = [key for key, tensor in arrays.items() if not np.isfinite(tensor).all()]
     if broken:
         raise errors.WeightsError(
             str(path), "finite weights", f"NaN or infinity in {filling.shortened(sorted(broken))}"
@@ -323,7 +323,7 @@ def _canonical(
     prefixes = [f"prefix {wrapper}"] if wrapper else []
     if any(keys.COMPILED in key for key in tensors):
         prefixes.append(f"prefix {keys.COMPILED}")
-    return found, tuple(sorted([*ignored, *prefixes])), layout
+    return arrays, tuple(sorted([*ignored, *prefixes])), layout
 
 
 def _quantizer(held: Sequence[str]) -> str:

@@ -108,10 +108,10 @@ def assign(
             tensor = tensors[variable.key]
             value = tensor.T if variable.transposed else tensor
             arrays.setdefault(variable.layer, {})[variable.index] = value
-    for name, found in arrays.items():
+    for name, array in arrays.items():
         layer = model.get_layer(name)
         values = layer.get_weights()
-        for index, value in found.items():
+        for index, value in array.items():
             values[index] = value.reshape(values[index].shape)
         layer.set_weights(values)
 

@@ -100,11 +100,11 @@ def load_garden_masked_lm(
 
 
 def _architecture(
-    prefix: pathlib.Path, given: str | EncoderConfig | None
+    prefix: pathlib.Path, shape: str | EncoderConfig | None
 ) -> tuple[EncoderConfig, str | None]:
     """Returns the encoder and the activation of the masked-LM head, None where nobody says."""
     activation = None
-    if given is None:
+    if shape is None:
         read = garden_config.read_params(prefix.parent)
         if read is None:
             raise errors.WeightsError(
@@ -114,12 +114,12 @@ def _architecture(
                 'Pass one, for example load_garden(path, "mobilebert").',
             )
         config, activation = read
-    elif isinstance(given, str):
-        config = models.preset(given)
+    elif isinstance(shape, str):
+        config = models.preset(shape)
         if config.family == "bert" and config.hidden_act == "gelu":
             config = config.replace(hidden_act="gelu_tanh")
     else:
-        config = given
+        config = shape
     garden_keys.check(config)
     return config, activation
 
@@ -180,15 +180,15 @@ def _prefix(path: pathlib.Path) -> pathlib.Path:
     newest = tf.train.latest_checkpoint(str(path))
     if newest is not None:
         return pathlib.Path(newest)
-    found = sorted(path.glob("*.index"))
-    if len(found) != 1:
+    indices = sorted(path.glob("*.index"))
+    if len(indices) != 1:
         raise errors.WeightsError(
             f"folder {path}",
             "one checkpoint (a file *.index)",
-            [file.name for file in found] or "none",
-            "Give the prefix of the one to load." if found else "",
+            [file.name for file in indices] or "none",
+            "Give the prefix of the one to load." if indices else "",
         )
-    return found[0].with_suffix("")
+    return indices[0].with_suffix("")
 
 
 def _fill(

@@ -92,9 +92,9 @@ def _mobilebert(shape: Mapping[str, Any]) -> MobileBertConfig:
     )
 
 
-def _activation(name: Any, known: Mapping[str, str]) -> str:
-    if name not in known:
+def _activation(name: Any, names: Mapping[str, str]) -> str:
+    if name not in names:
         raise errors.WeightsError(
-            f"activation in {PARAMS_FILE}", f"one of {sorted(known)}", repr(name)
+            f"activation in {PARAMS_FILE}", f"one of {sorted(names)}", repr(name)
         )
-    return known[name]
+    return names[name]

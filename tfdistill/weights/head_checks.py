@@ -205,8 +205,8 @@ def num_labels_of(
 def check_size(checkpoint: Checkpoint, config: models.EncoderConfig) -> None:
     """Refuses sizes far beyond the tensors of the file, before anything of that size is built."""
     held = sum(tensor.size for tensor in checkpoint.tensors.values())
-    found = (keys.LAYER.match(key) for key in checkpoint.tensors)
-    layers = 1 + max((int(match[1]) for match in found if match), default=0)
+    matches = (keys.LAYER.match(key) for key in checkpoint.tensors)
+    layers = 1 + max((int(match[1]) for match in matches if match), default=0)
     wanted = models.count_parameters(config)
     if wanted > 2 * held + _SLACK or config.num_layers > layers + _SLACK_LAYERS:
         raise errors.WeightsError(

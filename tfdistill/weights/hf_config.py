@@ -207,10 +207,10 @@ def _bert(
     sizes |= {field: raw[name] for field, name in _MOBILEBERT_NAMES.items() if name in raw}
     # With bottleneck attention the shared bottleneck is in the file and not used.
     if sizes.get("normalization") == "layer_norm":
-        own = sizes.get("layer_norm_eps", 1e-12)
-        fixed = own if layout == "tf" else _MOBILEBERT_EMBEDDINGS_EPS
+        epsilon = sizes.get("layer_norm_eps", 1e-12)
+        fixed = epsilon if layout == "tf" else _MOBILEBERT_EMBEDDINGS_EPS
         eps = block.get("embeddings_layer_norm_eps", fixed)
-        same = eps == own
+        same = eps == epsilon
         sizes["embeddings_layer_norm_eps"] = None if same else eps
     narrow = sizes.get("bottleneck_attention", False)
     sizes["shared_key_query"] = not narrow and sizes.get("shared_key_query", True)

@@ -114,8 +114,8 @@ def variables(model: keras.Model) -> list[Variable]:
       One entry for each variable, no two with the same key, in PyTorch's shapes.
     """
     config = models.config_of(model)
-    own = {"distilbert": _DISTILBERT, "electra": _ELECTRA, "mobilebert": _MOBILEBERT}
-    rules = own.get(config.family, _BERT)
+    of_family = {"distilbert": _DISTILBERT, "electra": _ELECTRA, "mobilebert": _MOBILEBERT}
+    rules = of_family.get(config.family, _BERT)
     listed = []
     for layer, index, name, shape in weights_of(model):
         prefix = renamed(layer, rules)
@@ -181,15 +181,15 @@ def wrapper_of(names: Iterable[str], layout: str, *, what: str) -> str:
             f"an adapter (LoRA) beside them, {shortened(adapters)}",
             "Merge it with peft: model.merge_and_unload().save_pretrained(merged).",
         )
-    found = {match[1] for name in listed if (match := _TABLE.fullmatch(name))}
-    if len(found) > 1:
+    tables = {match[1] for name in listed if (match := _TABLE.fullmatch(name))}
+    if len(tables) > 1:
         raise WeightsError(
             what,
             "one model",
-            f"one under each of the prefixes {', '.join(map(repr, sorted(found)))}",
+            f"one under each of the prefixes {', '.join(map(repr, sorted(tables)))}",
             "Save the model that you mean alone, with save_pretrained.",
         )
-    wrapper = next(iter(found), "")
+    wrapper = next(iter(tables), "")
     others = [name for name in listed if not name.startswith(wrapper)]
     if others:
         raise WeightsError(

@@ -185,23 +185,23 @@ def load_embedder(source: files.Path, *, head: models.Head | None = None) -> Loa
         other vectors than `head` or than ours can, or the encoder cannot be read, see `load_model`.
     """
     folder = checkpoint_folder(source, SENTENCE_FILES)
-    found, asked = None, head
+    modules, wanted = None, head
     if head is None or sentence_modules.has_modules(folder):
-        found = sentence_modules.read_modules(folder)
-        folder, head = found.encoder, found.head
+        modules = sentence_modules.read_modules(folder)
+        folder, head = modules.encoder, modules.head
     checkpoint = open_checkpoint(folder)
-    if found is not None:
-        _check_case(checkpoint, found)
-        tensors = {**checkpoint.tensors, **found.tensors}
+    if modules is not None:
+        _check_case(checkpoint, modules)
+        tensors = {**checkpoint.tensors, **modules.tensors}
         checkpoint = dataclasses.replace(checkpoint, tensors=tensors)
     assert head is not None
     config = _config(checkpoint, None, pools=False)
-    if found is not None and asked is not None:
-        _check_vectors(source, found.head, asked, config.hidden_size)
+    if modules is not None and wanted is not None:
+        _check_vectors(source, modules.head, wanted, config.hidden_size)
     model = models.build_model(config, head)
-    report = _fill(model, checkpoint, found is not None)
-    if found is not None and found.max_length is not None:
-        checkpoint = dataclasses.replace(checkpoint, max_length=found.max_length)
+    report = _fill(model, checkpoint, modules is not None)
+    if modules is not None and modules.max_length is not None:
+        checkpoint = dataclasses.replace(checkpoint, max_length=modules.max_length)
     return _loaded(model, config, checkpoint, report)
 
 
@@ -236,25 +236,25 @@ def sentence_head(source: files.Path) -> models.Head | None:
 
 
 def _check_vectors(
-    source: files.Path, found: models.Head, asked: models.Head, hidden_size: int
+    source: files.Path, of_folder: models.Head, wanted: models.Head, hidden_size: int
 ) -> None:
     """Refuses a folder whose modules give other vectors than those that are asked for."""
-    theirs, ours = (
+    received, expected = (
         f"pooling {head.pooling}, width {head.num_labels or hidden_size}, "
         f"{'normalised' if head.normalize else 'not normalised'}"
-        for head in (found, asked)
+        for head in (of_folder, wanted)
     )
-    if theirs != ours:
+    if received != expected:
         raise errors.WeightsError(
             f"vectors of {source}",
-            ours,
-            theirs,
+            expected,
+            received,
             "Give a copy of its encoder without modules.json: it gets a new head.",
         )
 
 
-def _check_case(checkpoint: Checkpoint, found: sentence_modules.SentenceModules) -> None:
-    if found.lower_case and not checkpoint.lower_case:
+def _check_case(checkpoint: Checkpoint, modules: sentence_modules.SentenceModules) -> None:
+    if modules.lower_case and not checkpoint.lower_case:
         raise errors.WeightsError(
             f"sentence_bert_config.json of {checkpoint.folder}, do_lower_case",
             "false where the tokenizer keeps case",
@@ -267,15 +267,15 @@ def _fill(model: keras.Model, checkpoint: Checkpoint, has_head: bool) -> LoadRep
     """Fills a model whose head comes from the checkpoint or, without `has_head`, is new."""
     wanted = keys.variables(model)
     config = models.config_of(model)
-    own = {v.key for v in wanted if models.is_of_head(v.layer)}
+    head_keys = {v.key for v in wanted if models.is_of_head(v.layer)}
     pooler = {variable.key for variable in wanted if variable.layer == "pooler"}
-    unused = {key for key in checkpoint.tensors if keys.HEADS.fullmatch(key)} - own
-    unused |= keys.unused(config) | (set() if has_head else own)
+    unused = {key for key in checkpoint.tensors if keys.HEADS.fullmatch(key)} - head_keys
+    unused |= keys.unused(config) | (set() if has_head else head_keys)
     if not pooler:
         unused.update(key for key in checkpoint.tensors if key.startswith("pooler."))
     if "tfdistill" in checkpoint.raw_config and not config.type_vocab_size:
         unused.add(_TYPES)  # written by save_hf only because transformers asks for it
-    fresh = set() if has_head else own | pooler
+    fresh = set() if has_head else head_keys | pooler
     tensors = {key: value for key, value in checkpoint.tensors.items() if key not in unused}
     if factorised.is_factorised(config):
         assert config.embedding_size is not None

@@ -19,8 +19,8 @@ KINDS = ("roberta", "xlm-roberta", "camembert")
 TOKENIZER_FILE = "tokenizer.json"
 _POSITIONS = "embeddings.position_embeddings.weight"
 _RENAMED = {
-    f"classifier.{theirs}.{part}": f"{ours}.{part}"
-    for theirs, ours in (("dense", "pooler.dense"), ("out_proj", "classifier"))
+    f"classifier.{old}.{part}": f"{new}.{part}"
+    for old, new in (("dense", "pooler.dense"), ("out_proj", "classifier"))
     for part in ("weight", "bias")
 }
 _UNUSED = ("lm_head.", "pooler.")

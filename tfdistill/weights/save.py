@@ -184,16 +184,16 @@ def _check_with_transformers(
     texts = [*_PROBES, *texts]
     ours = Tokenizer(vocab_file, lower_case).encode_batch(texts, max_length=longest)
     # A special token that somebody typed is ordinary text here, and on phones.
-    theirs = tokenizer(list(texts), truncation=True, max_length=longest, split_special_tokens=True)[
-        "input_ids"
-    ]
+    hub_ids = tokenizer(
+        list(texts), truncation=True, max_length=longest, split_special_tokens=True
+    )["input_ids"]
     for index, text in enumerate(texts):
         ids = ours.row(index).tolist()
-        if ids != theirs[index]:
+        if ids != hub_ids[index]:
             raise errors.WeightsError(
                 f"tokens of {errors.shortened(text)!r}",
                 f"the ids {ids[:12]} from transformers {transformers.__version__}",
-                theirs[index][:12],
+                hub_ids[index][:12],
                 "Please report it, with the vocabulary.",
             )
 

@@ -125,42 +125,44 @@ def read_modules(folder: pathlib.Path) -> SentenceModules:
             "model came from.",
         )
     listed = reading.read_json(path, error=errors.WeightsError, expected="a list of modules")
-    found: dict[str, pathlib.Path] = {}
+    folders: dict[str, pathlib.Path] = {}
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
         raise errors.WeightsError(str(path), "a list of modules", type(listed).__name__)
     for entry in listed:
         kind, place = str(entry.get("type", "")).rpartition(".")[2], entry.get("path", "")
         if not isinstance(place, str) or (place and not safe_paths.is_plain_name(place)):
             raise errors.WeightsError(f"{path}, path", "a folder next to it", repr(place))
-        if kind not in _ORDER or kind in found:
+        if kind not in _ORDER or kind in folders:
             raise errors.WeightsError(
-                f"{path}, module {entry.get('idx', len(found))}",
+                f"{path}, module {entry.get('idx', len(folders))}",
                 f"{', '.join(_ORDER)}, each once",
                 repr(entry.get("type")),
                 "Its vectors would not be those of the model. Take another sentence encoder.",
             )
-        found[kind] = folder / place
-    if tuple(found) != tuple(kind for kind in _ORDER if kind in found) or len(found) < 2:
-        raise errors.WeightsError(str(path), " then ".join(_ORDER), " then ".join(found) or "none")
-    if "Pooling" not in found or "Transformer" not in found:
-        raise errors.WeightsError(str(path), "Transformer then Pooling", " then ".join(found))
-    head = models.Head("embedding", pooling=_pooling(found["Pooling"]))
+        folders[kind] = folder / place
+    if tuple(folders) != tuple(kind for kind in _ORDER if kind in folders) or len(folders) < 2:
+        raise errors.WeightsError(
+            str(path), " then ".join(_ORDER), " then ".join(folders) or "none"
+        )
+    if "Pooling" not in folders or "Transformer" not in folders:
+        raise errors.WeightsError(str(path), "Transformer then Pooling", " then ".join(folders))
+    head = models.Head("embedding", pooling=_pooling(folders["Pooling"]))
     tensors: dict[str, np.ndarray] = {}
-    if "Dense" in found:
-        projection, tensors = _dense(found["Dense"])
+    if "Dense" in folders:
+        projection, tensors = _dense(folders["Dense"])
         width = len(tensors["vector_dense.weight"])
         head = dataclasses.replace(head, projection=projection, num_labels=width)
-    head = dataclasses.replace(head, normalize="Normalize" in found)
-    if "Normalize" in found:
-        _settings(found["Normalize"] / checkpoint.CONFIG_FILE, "Normalize")
+    head = dataclasses.replace(head, normalize="Normalize" in folders)
+    if "Normalize" in folders:
+        _settings(folders["Normalize"] / checkpoint.CONFIG_FILE, "Normalize")
     _check_library(folder / checkpoint.LIBRARY_FILE, normalized=head.normalize)
-    path = found["Transformer"] / _SETTINGS_FILE
+    path = folders["Transformer"] / _SETTINGS_FILE
     settings = _settings(path, "Transformer")
     limit = settings.get("max_seq_length")
     if limit is not None and (type(limit) is not int or limit < 1):
         raise errors.WeightsError(f"{path}, max_seq_length", "a number of tokens", repr(limit)[:80])
     lower_case = settings.get("do_lower_case", False) is True
-    return SentenceModules(found["Transformer"], head, tensors, lower_case, limit)
+    return SentenceModules(folders["Transformer"], head, tensors, lower_case, limit)
 
 
 def _pooling(folder: pathlib.Path) -> str:
@@ -192,14 +194,14 @@ def _dense(folder: pathlib.Path) -> tuple[str, dict[str, np.ndarray]]:
             f"one of {', '.join(activations)}",
             repr(activation),
         )
-    found, _, _ = checkpoint.read_parts(folder)
-    kernel = found.get("linear.weight")
-    if kernel is None or kernel.ndim != 2 or not set(found) <= set(_KEYS):
+    tensors, _, _ = checkpoint.read_parts(folder)
+    kernel = tensors.get("linear.weight")
+    if kernel is None or kernel.ndim != 2 or not set(tensors) <= set(_KEYS):
         raise errors.WeightsError(
-            f"tensors of {folder}", " and ".join(_KEYS), ", ".join(sorted(found)) or "none"
+            f"tensors of {folder}", " and ".join(_KEYS), ", ".join(sorted(tensors)) or "none"
         )
-    found.setdefault("linear.bias", np.zeros(len(kernel), np.float32))
-    return activations[activation], {_KEYS[key]: value for key, value in found.items()}
+    tensors.setdefault("linear.bias", np.zeros(len(kernel), np.float32))
+    return activations[activation], {_KEYS[key]: value for key, value in tensors.items()}
 
 
 def _settings(path: pathlib.Path, kind: str, *, required: bool = False) -> dict[str, Any]:

@@ -262,8 +262,8 @@ def _check_equal(listed: pathlib.Path, described: pathlib.Path, tokens: list[str
     if not differing:
         return
     shown = "; ".join(
-        f"line {index + 1} has {_shown(ours)}, id {index} of {described.name} is {_shown(theirs)}"
-        for index, (ours, theirs) in differing[:_MOST_SHOWN]
+        f"line {index + 1} has {_shown(first)}, id {index} of {described.name} is {_shown(second)}"
+        for index, (first, second) in differing[:_MOST_SHOWN]
     )
     raise errors.WeightsError(
         f"{listed}",
