@@ -110,14 +110,7 @@ def _open_closed_streams() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command.
-
-    Args:
-      argv: The arguments after the program's name; those of the process when left out.
-
-    Returns:
-      The exit code.
-    """
+    """Runs one command."""
     with terminal_output.plain_streams():
         return _main(sys.argv[1:] if argv is None else argv)
 
@@ -186,11 +179,7 @@ def _run(args: argparse.Namespace, parser_of_command: base.Parser) -> int:
 
 
 def _check_output(args: argparse.Namespace) -> None:
-    """Refuses an output that a command may not write, before any work.
-
-    Raises:
-      OutputExistsError, ConfigError: See `work_folder.WorkFolder.check` and `check_file`.
-    """
+    """Refuses an output that a command may not write, before any work."""
     kind, out = getattr(args, "output_kind", ""), getattr(args, "out", None)
     if not kind or out is None or storage.is_address(out):
         return
@@ -205,10 +194,6 @@ def _check_addresses(args: argparse.Namespace) -> None:
     """Refuses paths such as s3://bucket/x: the file system would make folders of outputs here.
 
     Where a command takes addresses, their storage must answer.
-
-    Raises:
-      ConfigError: If one stands where the command takes none, or its protocol is unknown.
-      EnvironmentFault: If a package is missing, or the storage does not answer.
     """
     for option, value in vars(args).items():
         if option in _NO_PATHS:

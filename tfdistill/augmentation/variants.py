@@ -119,17 +119,6 @@ def variants(
 
     Each of `copies` draws starts from the original and exchanges each word that has candidates
     with the given probability for one of them, all equally likely.
-
-    Args:
-      text: Words and candidates.
-      copies: Number of draws.
-      probability: Chance of an exchange.
-      generator: Gives two numbers for each word and draw, whatever comes out: more copies begin
-        with the same ones.
-
-    Returns:
-      The forms that differ from the original and from each other, in the order drawn: words with
-      a space between them.
     """
     positions = sorted(text.candidates)
     sentences = {" ".join(text.words): None}
@@ -150,15 +139,6 @@ def augmented_pairs(
 
     Each form changes one text of a pair; the other one stays as it was, so that an augmented
     second text never meets an altered first one. (The published code lets it.)
-
-    Args:
-      index: The example's index in the training set. With the seed it decides the draws, so that
-        they depend on nothing else: not on what is drawn before, together, or after a resume.
-      texts: The text, or the first and the second.
-      options: Copies, probability, seed.
-
-    Yields:
-      (which text was changed, its new form).
     """
     for which, text in enumerate(texts):
         generator = np.random.default_rng([options.seed, index, which])

@@ -118,13 +118,7 @@ def _keys_in(text: str) -> Iterator[str]:
 
 
 def add_commands(parser: Parser, commands: Iterable[Command], *, prefix: str = "") -> None:
-    """Adds the parsers of commands, and of those in groups.
-
-    Args:
-      parser: The parser of the program or of a group.
-      commands: The commands.
-      prefix: The name of the group with a space behind it.
-    """
+    """Adds the parsers of commands, and of those in groups."""
     metavar = "ACTION" if prefix else "COMMAND"
     choices = parser.add_subparsers(dest=metavar.lower(), metavar=metavar)
     for command in commands:

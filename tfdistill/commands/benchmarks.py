@@ -249,13 +249,7 @@ def _settings(args: argparse.Namespace) -> Settings:
 
 
 def _check_output(args: argparse.Namespace) -> None:
-    """Finds out before anything is measured whether the result can be written.
-
-    Raises:
-      OutputExistsError: If there is an earlier result that may not be replaced.
-      ConfigError: If the folder cannot be written.
-      OSError: If its disk is full.
-    """
+    """Finds out before anything is measured whether the result can be written."""
     if args.out is None:
         return
     out = pathlib.Path(args.out)

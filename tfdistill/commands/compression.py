@@ -46,11 +46,7 @@ def _compress(args: argparse.Namespace) -> None:
 
 
 def recipe_of(args: argparse.Namespace) -> config.Recipe:
-    """Returns the recipe that the options describe.
-
-    Raises:
-      ConfigError: If an option is not valid; with every fault.
-    """
+    """Returns the recipe that the options describe."""
     step = options.section_of(args, "stages.*")
     compress = options.section_of(args, "stages.*.compress")
     names = options.chosen_from(compress.pop("method"), "--methods", list(config.METHODS))

@@ -48,11 +48,7 @@ class Job:
         return None if single else self.source.labels or None
 
     def options(self, *, calibrate: bool) -> dict[str, Any]:
-        """The options of `export.to_tflite` that follow from the model and its data.
-
-        Args:
-          calibrate: Whether the ranges of activations may have to be measured.
-        """
+        """The options of `export.to_tflite` that follow from the model and its data."""
         return {
             "lengths": self.lengths,
             "check_on": self.check_set(),
@@ -90,14 +86,7 @@ class Job:
 
 
 def open_job(args: argparse.Namespace) -> Job:
-    """Opens the model that `args.model` names, for the task that its run or the options name.
-
-    Args:
-      args: With `model`, `lengths` (or None) and the options of `options.add_data`.
-
-    Raises:
-      TfdistillError: If something is missing or does not fit.
-    """
+    """Opens the model that `args.model` names, for the task that its run or the options name."""
     from tfdistill.data import from_config
     from tfdistill.run import deliver, inputs
 

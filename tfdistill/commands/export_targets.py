@@ -45,12 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def chips(args: argparse.Namespace) -> tuple[list[tuple[str, str]], dict[str, pathlib.Path]]:
-    """Reads --aot and --libraries: names and chips, folders by name.
-
-    Raises:
-      ConfigError: If one is unknown or no NPU.
-      EnvironmentFault: If libraries are missing.
-    """
+    """Reads --aot and --libraries: names and chips, folders by name."""
     from export.targets import ahead_of_time
     from tfdistill.accelerators import vendors
 
@@ -64,15 +59,7 @@ def chips(args: argparse.Namespace) -> tuple[list[tuple[str, str]], dict[str, pa
 
 
 def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
-    """Refuses to replace a file or folder, before the long work.
-
-    Args:
-      args: With `overwrite` and the options of `add_arguments`.
-      bundle: The name of the Android bundle, None if it is not known yet.
-
-    Raises:
-      TfdistillError: If a path exists and may not be replaced.
-    """
+    """Refuses to replace a file or folder, before the long work."""
     from export.file import folders
     from export.targets import android_bundle
 

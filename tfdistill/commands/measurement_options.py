@@ -13,13 +13,7 @@ from tfdistill.commands.options import add_field, flag_of
 def add_measurement(
     group: argparse._ActionsContainer, defaults: Settings, quick: Settings | None = None
 ) -> None:
-    """Adds how long to measure.
-
-    Args:
-      group: A group of a parser.
-      defaults: The defaults, which the help shows.
-      quick: Other defaults with --quick: then an option that is not given is None.
-    """
+    """Adds how long to measure."""
     for name in ("warmup", "runs", "min_seconds", "repetitions"):
         usual = getattr(defaults, name)
         hurried = None if quick is None else getattr(quick, name)
@@ -39,12 +33,7 @@ def add_measurement(
 
 
 def add_device(group: argparse._ActionsContainer, *, several: bool = False) -> None:
-    """Adds where to measure: --device, and which phone and program.
-
-    Args:
-      group: A group of a parser.
-      several: Whether --serial may be repeated.
-    """
+    """Adds where to measure: --device, and which phone and program."""
     group.add_argument(
         "--device",
         choices=("host", "adb"),

@@ -228,15 +228,7 @@ def train(
     devices: int | None,
     quantize: str | None = None,
 ) -> None:
-    """Checks a recipe, then trains the model of one command, or prints the plan.
-
-    Args:
-      recipe: The recipe.
-      args: With the options of `add_run`.
-      work: The function of `tfdistill.run`: "finetune" or "distill".
-      devices: GPUs, None for all.
-      quantize: The quantization that the next command could name.
-    """
+    """Checks a recipe, then trains the model of one command, or prints the plan."""
     plan.check(recipe, args.out, args)
     if args.dry_run:
         plan.show(recipe, args.out, args)

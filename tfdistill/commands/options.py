@@ -59,15 +59,8 @@ def add_field(
 ) -> argparse.Action:
     """Adds the option that sets a field of a section: its name, type, default and help.
 
-    Args:
-      group: The parser or a group of it.
-      section: The section's model.
-      field: A field with a description.
-      default: Instead of the field's own.
-      flag: The option or argument, where it is not `flag_of` the field.
-      place: Where the section is in a recipe, where it is not that of `PLACES`; ``*`` stands for
-        the name of any stage.
-      **options: Of ``add_argument``, instead of what follows from the field.
+    `default`, `flag` and what `add_argument` takes replace what follows from the field. `place` is
+    where the section is in a recipe, if not that of `PLACES`; ``*`` is the name of any stage.
     """
     info = section.model_fields[field]
     if default is ...:
@@ -150,19 +143,8 @@ def add_output(
 ) -> None:
     """Adds --out, --overwrite and, where a stopped command can be continued, --resume.
 
-    Before the command runs, the command line refuses an output that it may not write.
-
-    Args:
-      parser: The parser.
-      default: The output where none is named.
-      what: What is written.
-      metavar: How the help shows it.
-      required: Whether it must be named.
-      resume: Whether there is --resume.
-      overwrite: What --overwrite does.
-      kind: The kind of the folder, see `work_folder`; "file" for a file, "" where the command
-        itself checks.
-      continues: Whether an earlier result is continued without --resume.
+    Before the command runs, the command line refuses an output that it may not write: a folder of
+    this `kind` (see `work_folder`), or a "file"; "" where the command itself checks.
     """
     shown = f"{what} (default: {default})" if default else what
     parser.add_argument(
@@ -176,13 +158,7 @@ def add_output(
 
 
 def add_set(parser: argparse._ActionsContainer, of: str, example: str) -> None:
-    """Adds --set.
-
-    Args:
-      parser: The parser.
-      of: Which recipe it changes: "the recipe".
-      example: A key and a value.
-    """
+    """Adds --set."""
     parser.add_argument(
         "--set",
         action="append",
@@ -254,12 +230,8 @@ def add_data(
 ) -> None:
     """Adds the options that name a task and its files.
 
-    Args:
-      parser: The parser.
-      required: Whether a task must be named.
-      reads_train: Whether the command reads the training set.
-      of_run: The option or argument that may name a run, whose `max_length` is then the default.
-      one_file: Whether one labelled file may be named instead of a task.
+    `of_run` is the option that may name a run, whose `max_length` is then the default; with
+    `one_file` a labelled file may be named instead of a task.
     """
     group = parser.add_argument_group("data")
     if one_file:
@@ -287,11 +259,7 @@ def add_task(group: argparse._ActionsContainer, *, required: bool) -> None:
 
 
 def data_of(args: argparse.Namespace, run: str | None = None) -> dict[str, Any]:
-    """The data section that options describe; `max_length` is by default that of `run`.
-
-    Raises:
-      ConfigError: If neither a task nor one labelled file is named.
-    """
+    """The data section that options describe; `max_length` is by default that of `run`."""
     values = section_of(args, "data")
     length = values.setdefault("max_length", config.trained_length(run) or _DEFAULT_LENGTH)
     values.setdefault("doc_stride", max(length // 2, 1))
@@ -358,11 +326,7 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def chosen_from(text: str, option: str, choices: Mapping[str, Any] | Sequence[str]) -> list[str]:
-    """Parses names of a list, in order.
-
-    Raises:
-      ConfigError: If one is unknown; the nearest is suggested.
-    """
+    """Parses names of a list, in order."""
     for name in text.split(","):
         if name not in choices:
             listed = ", ".join(choices)

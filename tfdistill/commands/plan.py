@@ -18,11 +18,7 @@ _PRESET = "preset:"
 
 
 def existing(path: str, option: str) -> None:
-    """Refuses a path that does not exist; a name on the hub passes.
-
-    Raises:
-      ConfigError: With the nearest name in the same folder.
-    """
+    """Refuses a path that does not exist; a name on the hub passes."""
     if not config.is_missing(path):
         return
     wanted = pathlib.Path(path)
@@ -105,11 +101,7 @@ def preset_faults(recipe: config.Recipe) -> Iterator[str]:
 
 
 def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespace) -> None:
-    """Prints what a run would do: data, models, stages, files.
-
-    Raises:
-      WeightsError: If the weights of its teacher, or of a student's checkpoint, do not fit.
-    """
+    """Prints what a run would do: data, models, stages, files."""
     fit_weights(recipe)
     data = _data(recipe.data)
     used = list(dict.fromkeys(name for v in recipe.variants.values() for name in v.stages))
@@ -138,11 +130,7 @@ def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespac
 
 
 def fit_weights(recipe: config.Recipe) -> None:
-    """Fits the headers of the weights to their models, as the run will fit the weights.
-
-    Raises:
-      WeightsError: If they do not fit.
-    """
+    """Fits the headers of the weights to their models, as the run will fit the weights."""
     from tfdistill.run import teachers
 
     task = None

@@ -145,11 +145,7 @@ def _say(notes: Any) -> None:
 
 
 def _check(recipe: config.Recipe, data: pathlib.Path | None = None) -> None:
-    """Refuses a recipe that cannot run, before an earlier run is replaced.
-
-    Raises:
-      ConfigError: With every fault.
-    """
+    """Refuses a recipe that cannot run, before an earlier run is replaced."""
     from tfdistill.run import shapes
 
     faults = [*plan.preset_faults(recipe)] or shapes.shape_faults(recipe)
@@ -166,12 +162,7 @@ def _place(
     data: pathlib.Path,
     args: argparse.Namespace,
 ) -> None:
-    """Writes recipe and data files as the beginning of a run; keeps those of a run to continue.
-
-    Raises:
-      ConfigError: If the data of that run is not what the file gives now.
-      OutputExistsError: If the folder holds other files.
-    """
+    """Writes recipe and data files as the beginning of a run; keeps those of a run to continue."""
     out = folder.path
     if (out / config.RECIPE_FILE).is_file() and not args.overwrite:
         changed = [

@@ -39,28 +39,7 @@ def make_recipe(
     class_weights: str | None = None,
     changes: list[str] | None = None,
 ) -> tuple[config.Recipe, list[str]]:
-    """Makes the recipe of a quickstart.
-
-    Args:
-      name: Its name.
-      teacher: The source of the teacher.
-      checkpoint: What is there.
-      data: The labelled file.
-      folder: The folder of the files that it is split into.
-      student: A preset or a pruned shape; chosen by the teacher's shape when left out.
-      finetune: "auto" (unless its head answers the task), "always" or "never".
-      seed: Seed of the run.
-      class_weights: "balanced" or None, of losses on gold labels.
-      changes: Assignments of ``--set``.
-
-    Returns:
-      The recipe, and sentences that say what was chosen and why.
-
-    Raises:
-      ConfigError: If a change is not valid.
-      DataError: If the vocabulary cannot write the words of the texts.
-      VocabularyError: If the teacher has no vocabulary.
-    """
+    """Makes the recipe of a quickstart."""
     from tfdistill import weights
 
     shape = models_config(checkpoint)
@@ -127,15 +106,7 @@ def models_config(checkpoint: Checkpoint) -> models.EncoderConfig:
 
 
 def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, str]:
-    """Decides by head and labels whether a model answers a task already.
-
-    Args:
-      checkpoint: The model.
-      task: The task, with its labels.
-
-    Returns:
-      Whether it does, and why.
-    """
+    """Decides by head and labels whether a model answers a task already."""
     raw, tensors = checkpoint.raw_config, checkpoint.tensors
     kernel = tensors.get("classifier.weight", tensors.get("classifier.out_proj.weight"))
     classes = [str(name) for name in raw.get("architectures") or ()]
@@ -211,12 +182,7 @@ def fit_length(lengths: np.ndarray, positions: int) -> tuple[int, str]:
     Time grows with the tokens, in training and on the phone, so longer texts are cut unless the
     user asks for more.
 
-    Args:
-      lengths: Tokens of the texts, (examples,).
-      positions: The most tokens that the teacher reads.
-
-    Returns:
-      The length, a multiple of 16 where the teacher allows it, and a sentence about it.
+    Shapes: `lengths` (examples,).
     """
     wanted = _ROUNDED_TO * math.ceil(np.quantile(lengths, _HELD) / _ROUNDED_TO)
     possible = int(min(wanted, positions, _MOST_POSITIONS))

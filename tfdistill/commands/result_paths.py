@@ -13,15 +13,7 @@ _UNKNOWN = "unknown"  # of a device that told nothing
 
 
 def earlier(out: pathlib.Path, *, several: bool) -> list[pathlib.Path]:
-    """Lists what is there already where results would go.
-
-    Args:
-      out: As the command line names it.
-      several: Whether each device gets a file of its own, with its id behind the name.
-
-    Returns:
-      Paths that exist.
-    """
+    """Lists what is there already where results would go."""
     stem, suffix = glob.escape(out.stem), glob.escape(out.suffix)
     paths = [out] if out.exists() else []
     for label in (_ID, _UNKNOWN) if several else ():

@@ -174,11 +174,7 @@ def _recipe(args: argparse.Namespace) -> config.Recipe:
 
 
 def _distil(args: argparse.Namespace, proposed: config.Recipe) -> Distil | None:
-    """What trains proposals for a few updates, or None; its inputs are checked first.
-
-    Raises:
-      ConfigError: If --updates asks for it and the task's files are not known.
-    """
+    """What trains proposals for a few updates, or None; its inputs are checked first."""
     usual = _QUICK_UPDATES if args.quick else _UPDATES
     updates = usual if args.updates is None else args.updates
     if not updates:

@@ -44,12 +44,7 @@ def plain_streams() -> Iterator[None]:
 
 
 class PlainStream:
-    """A text stream that writes control characters as text.
-
-    Args:
-      stream: Where the text goes; everything but writing is its own.
-      bars: Whether the sequences of progress bars pass.
-    """
+    """A text stream that writes control characters as text."""
 
     def __init__(self, stream: TextIO, *, bars: bool) -> None:
         self._stream, self._bars = stream, bars
@@ -102,11 +97,7 @@ class _Messages(logging.Handler):
 
 @contextlib.contextmanager
 def messages(*, verbose: bool = False) -> Iterator[None]:
-    """Prints what modules log while the block runs; inside another such block nothing changes.
-
-    Args:
-      verbose: Whether to print the warnings of other libraries, too.
-    """
+    """Prints what modules log while the block runs; inside another such block nothing changes."""
     root, handler = logging.getLogger(), _Messages(verbose=verbose)
     if any(isinstance(other, _Messages) for other in root.handlers):
         yield

@@ -30,13 +30,7 @@ def combine(
     Several labels at once have ``logit(mean over k of sigmoid(z_k / T_k))``, numbers the mean. Of
     one teacher with T = 1 they are its logits, bit for bit.
 
-    Args:
-      soft_labels: float32 (n, labels) of each teacher.
-      kind: Of the task.
-      temperatures: T of each teacher, above 0; 1 when left out.
-
-    Returns:
-      float32 (n, labels).
+    Shapes: `soft_labels` (n, labels); returns (n, labels).
     """
     divisors = np.ones(len(soft_labels)) if not temperatures else np.asarray(temperatures)
     if KINDS[kind].one_number:
@@ -106,11 +100,7 @@ def _number(cell: Any) -> float:
 
 
 def checked_probabilities(table: np.ndarray, place: Callable[[int], str], kind: str) -> np.ndarray:
-    """Probabilities, (n, labels), scaled to the sum 1; of several labels at most 1.
-
-    Raises:
-      DataError: If they are none, or their sum is not 1.
-    """
+    """Probabilities, (n, labels), scaled to the sum 1; of several labels at most 1."""
     outside = np.flatnonzero(((table < 0) | (table > 1 + _OFF_ONE)).any(axis=1))
     if len(outside):
         row = int(outside[0])
@@ -130,11 +120,7 @@ def checked_probabilities(table: np.ndarray, place: Callable[[int], str], kind: 
 
 
 def vectors(cells: Sequence[Any], place: Callable[[int], str], name: str) -> np.ndarray:
-    """The vectors of a column, float32 (n, width).
-
-    Raises:
-      DataError: If one is no list of numbers, of another width than the first, or has no length.
-    """
+    """The vectors of a column, float32 (n, width)."""
     rows: list[np.ndarray] = []
     for row, cell in enumerate(cells):
         where = place(row)

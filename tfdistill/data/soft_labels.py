@@ -114,18 +114,6 @@ def read(path: files.Path, spec: TaskSpec) -> SoftLabelFile:
     "token" the cells are lists, an entry a word. For "embedding" the column ``vector`` holds lists
     of numbers, and both texts of a pair have rows of their own. Labels are named as the task or
     its files name them, or ``LABEL_0``, ``LABEL_1`` ... in the task's order.
-
-    Args:
-      path: A table; see `tables.read_table`.
-      spec: The task, with its labels.
-
-    Returns:
-      The rows.
-
-    Raises:
-      ConfigError: If the task is about spans.
-      DataError: If the file is unusable: a column is missing, labels are not the task's, a number
-        is not finite, probabilities do not sum to 1, or a text has two soft labels.
     """
     check_task(spec)
     path = storage.located(path)
@@ -257,11 +245,7 @@ def shown(key: Key) -> str:
 
 
 def check_writable(path: files.Path, kind: str = "") -> str:
-    """Returns the suffix of a file that `write` can write for a kind of task.
-
-    Raises:
-      DataError: If it cannot.
-    """
+    """Returns the suffix of a file that `write` can write for a kind of task."""
     suffix = pathlib.Path(path).suffix.lower()
     lists = kind in KINDS and not KINDS[kind].row_a_text
     choices = _OF_LISTS if lists else _SUFFIXES

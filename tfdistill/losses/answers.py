@@ -24,19 +24,7 @@ OBJECTIVES = tuple(_KERNELS)
 
 
 def resolve_head(student: keras.Model, head: str | None = None) -> str:
-    """Returns which kind of answers a model gives.
-
-    Args:
-      student: A model of `tfdistill.models` with a head.
-      head: None for the model's own; "multi_label" where a classifier's classes exclude nothing.
-
-    Returns:
-      One of `HEADS`.
-
-    Raises:
-      ConfigError: If `head` is unknown.
-      ShapeError: If the model has no such head.
-    """
+    """Returns which kind of answers a model gives: of `HEADS` the model's own, or `head`."""
     model_head = models.head_of(student)
     if head is not None:
         checks.check_choice("head", head, tuple(HEADS))
@@ -125,24 +113,7 @@ def check_answers(
     temperature: float = 1.0,
     reduction: str = "batch",
 ) -> str:
-    """Checks that `soft_loss` can compare two models' answers.
-
-    Args:
-      teacher: The teacher, or a function that returns its logits.
-      student: The student.
-      head: As for `resolve_head`.
-      objective: One of `OBJECTIVES`.
-      temperature: T > 0.
-      reduction: "batch" or "reference".
-
-    Returns:
-      The head, one of `HEADS`.
-
-    Raises:
-      ConfigError: If an option is unknown or out of range, or asks a regression, whose softmax is
-        always 1, for soft targets.
-      ShapeError: If the heads differ in kind or in the number of labels, or one has none.
-    """
+    """Checks that `soft_loss` can compare two models' answers."""
     checks.check_choice("objective", objective, OBJECTIVES)
     checks.check_choice("reduction", reduction, ("batch", "reference"))
     checks.check_number("temperature", temperature, above=0)

@@ -164,8 +164,7 @@ def _prepare_scores(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Checks scores; returns log-probabilities over real keys and the queries' weights.
 
-    Returns:
-      Teacher and student, (batch, heads, tokens, tokens); weights, (batch, 1, tokens).
+    Returns (batch, heads, tokens, tokens), (batch, 1, tokens).
     """
     teacher, student, mask = _prepare(teacher, student, mask, reduction)
     weights = reductions.token_weights(mask, reduction)

@@ -40,11 +40,7 @@ class StepInputs:
 def token_weights(batch: StepInputs) -> tf.Tensor:
     """Returns the weights of the tokens that a token head answers for.
 
-    Args:
-      batch: With labels int (B, L), `UNLABELLED` where there is none, or without labels.
-
-    Returns:
-      float32 (B, L): `batch.mask`, and 0 at tokens without a label.
+    Shapes: `batch` (B, L); returns (B, L).
     """
     if batch.labels is None:
         return batch.mask
@@ -54,12 +50,7 @@ def token_weights(batch: StepInputs) -> tf.Tensor:
 def span_logits(logits: tf.Tensor, attention_mask: tf.Tensor) -> tf.Tensor:
     """Turns a span head's logits into two rows over tokens, in which padding has no chance.
 
-    Args:
-      logits: (B, L, 2).
-      attention_mask: (B, L), 1 for real tokens.
-
-    Returns:
-      float32 (B, 2, L); a softmax over the last axis gives padding the probability 0.
+    Shapes: `logits` (B, L, 2), `attention_mask` (B, L); returns (B, 2, L).
     """
     rows = tf.transpose(tf.cast(logits, tf.float32), [0, 2, 1])  # (B, 2, L)
     return tf.where(tf.cast(attention_mask, tf.bool)[:, None, :], rows, _PADDING_LOGIT)

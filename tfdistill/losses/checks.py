@@ -10,11 +10,7 @@ from tfdistill import errors
 
 
 def check_choice(option: str, value: object, choices: Sequence[str]) -> None:
-    """Requires one of the named choices.
-
-    Raises:
-      ConfigError: It is none of them; the message suggests the nearest.
-    """
+    """Requires one of the named choices."""
     if value not in choices:
         raise errors.ConfigError(
             option, f"one of {', '.join(choices)}", repr(value), errors.nearest(value, choices)
@@ -22,11 +18,7 @@ def check_choice(option: str, value: object, choices: Sequence[str]) -> None:
 
 
 def check_number(option: str, value: Any, *, above: float | None = None) -> None:
-    """Requires a finite number above a bound, or of at least 0 without one.
-
-    Raises:
-      ConfigError: It is not.
-    """
+    """Requires a finite number above a bound, or of at least 0 without one."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise errors.ConfigError(option, "a number", repr(value))
     number = float(value)
@@ -36,29 +28,13 @@ def check_number(option: str, value: Any, *, above: float | None = None) -> None
 
 
 def check_share(option: str, value: float) -> None:
-    """Requires a number from 0 to 1.
-
-    Raises:
-      ConfigError: It is not.
-    """
+    """Requires a number from 0 to 1."""
     if not 0 <= value <= 1:
         raise errors.ConfigError(option, "a number from 0 to 1", repr(value))
 
 
 def checked_layer(option: str, layer: int, num_layers: int) -> int:
-    """Reads the number of a layer, which may count from the end.
-
-    Args:
-      option: What the user called it.
-      layer: From 0, or -1 for the last layer, -2 for the one before it, ...
-      num_layers: Layers of the model.
-
-    Returns:
-      The layer, counted from 0.
-
-    Raises:
-      ConfigError: There is no such layer.
-    """
+    """Reads the number of a layer, which may count from the end."""
     whole = isinstance(layer, Integral) and not isinstance(layer, bool)
     if not whole or not -num_layers <= layer < num_layers:
         raise errors.ConfigError(
@@ -70,10 +46,6 @@ def checked_layer(option: str, layer: int, num_layers: int) -> int:
 
 
 def check_equal(what: str, teacher: int, student: int, remedy: str, *, unit: str = "") -> None:
-    """Requires a number of the student that equals the teacher's.
-
-    Raises:
-      ShapeError: They differ.
-    """
+    """Requires a number of the student that equals the teacher's."""
     if teacher != student:
         raise errors.ShapeError(what, f"{teacher} {unit}as in the teacher", student, remedy)

@@ -44,11 +44,7 @@ _LOGGED = ("loss", "mlm_accuracy")
 
 
 def check_name(name: str) -> None:
-    """Requires a name that the log can have.
-
-    Raises:
-      ConfigError: It cannot.
-    """
+    """Requires a name that the log can have."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _LOGGED:
         raise errors.ConfigError(
             "name of a loss", "letters, digits and _, not what the log has already", repr(name)

@@ -258,12 +258,7 @@ def register(head: AnswerHead) -> None:
 def metric_inputs(batch: StepInputs, head: str) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns what updates a Keras metric of (labels, logits), so that every row is one answer.
 
-    Args:
-      batch: With labels.
-      head: As `models.head_of` gives it.
-
-    Returns:
-      Labels, logits and weights: sequence (B,) or (B, C), (B, C), (B,); token (B L,),
-      (B L, C), (B L,), weight 0 where there is no label; span (2 B,), (2 B, L), (2 B,).
+    Labels, logits and weights: sequence (B,) or (B, C), (B, C), (B,); token (B L,), (B L, C),
+    (B L,), weight 0 where there is no label; span (2 B,), (2 B, L), (2 B,).
     """
     return HEADS.get(head, HEADS["sequence"]).metric_inputs(batch)

@@ -180,16 +180,8 @@ def layer_pairs(
 ) -> tuple[tuple[int, int], ...]:
     """Reads which layers are compared: (teacher layer, student layer), counted from 0.
 
-    Args:
-      teacher_layers: N.
-      student_layers: M.
-      layers: A strategy of `layer_map` or `patient_layer_map`; "same" for layers of equal number
-        in models of equal depth; a teacher layer for each student layer; or the pairs themselves,
-        in which negative layers count from the end.
-
-    Raises:
-      ConfigError: If it is none of these, or a layer is out of range.
-      ShapeError: If the student is too deep, or for "same" not as deep as its teacher.
+    `layers` is a strategy of `layer_map` or `patient_layer_map`; "same" in models of equal depth; a
+    teacher layer for each student layer; or the pairs, whose negative layers count from the end.
     """
     if are_pairs(layers):
         return _checked_pairs(layers, teacher_layers, student_layers)

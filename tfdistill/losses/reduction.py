@@ -40,11 +40,7 @@ def as_constant(values: Array) -> tf.Tensor:
 
 
 def check_reduction(reduction: str, choices: tuple[str, ...]) -> None:
-    """Requires a known reduction.
-
-    Raises:
-      ConfigError: It is none of `choices`.
-    """
+    """Requires a known reduction."""
     if reduction not in choices:
         raise ConfigError(
             "reduction",
@@ -59,13 +55,6 @@ def weighted_square_sum(difference: tf.Tensor, root_weights: tf.Tensor) -> tf.Te
 
     Where the weight is zero the difference is not looked at: it may be infinite or NaN, and its
     gradient is zero. Taking the weight's root lets one fused reduction do the work.
-
-    Args:
-      difference: Any shape, float32. Squares overflow beyond 1.8e19.
-      root_weights: Square roots of the weights, broadcast against `difference`.
-
-    Returns:
-      Scalar float32, at least 0.
     """
     return 2.0 * tf.nn.l2_loss(tf.math.multiply_no_nan(difference, root_weights))
 
@@ -87,29 +76,12 @@ def replica_mean(count: tf.Tensor) -> tf.Tensor:
 
 
 def divided(total: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-    """Divides a sum by what it is a sum of: ``total / count``, 0 where the count is 0.
-
-    Args:
-      total: Scalar float32.
-      count: Scalar float32, at least 0, without gradient: weights or a size. Among replicas, the
-        mean of theirs is the divisor; see the module.
-
-    Returns:
-      Scalar float32.
-    """
+    """Divides a sum by what it is a sum of: ``total / count``, 0 where the count is 0."""
     return tf.math.divide_no_nan(total, replica_mean(count))
 
 
 def weighted_mean(values: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-    """Averages: ``sum(weights * values) / sum(weights)``, 0 when no weight is left.
-
-    Args:
-      values: Any shape, float32.
-      weights: The same shape, or None for equal weights.
-
-    Returns:
-      Scalar float32. A value whose weight is zero is not looked at.
-    """
+    """Averages: ``sum(weights * values) / sum(weights)``, 0 when no weight is left."""
     if weights is None:
         weights = tf.ones_like(values)
     total = tf.reduce_sum(tf.math.multiply_no_nan(values, weights))
@@ -117,15 +89,7 @@ def weighted_mean(values: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
 
 
 def reference_mean(values: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
-    """Averages with the size as the divisor: ``sum(weights * values) / size(values)``.
-
-    Args:
-      values: Any shape, float32.
-      weights: The same shape, or None for equal weights.
-
-    Returns:
-      Scalar float32, 0 for an empty tensor.
-    """
+    """Averages with the size as the divisor: ``sum(weights * values) / size(values)``."""
     if weights is not None:
         values = tf.math.multiply_no_nan(values, weights)
     return divided(tf.reduce_sum(values), tf.cast(tf.size(values), tf.float32))
@@ -134,12 +98,7 @@ def reference_mean(values: tf.Tensor, weights: tf.Tensor | None) -> tf.Tensor:
 def example_weights(mask: tf.Tensor) -> tf.Tensor:
     """Reads each example's weight off its mask, as the largest weight of its tokens.
 
-    Args:
-      mask: Shape (batch, tokens), float32.
-
-    Returns:
-      Shape (batch,), float32: 1 for every example of a binary mask, `w` for an example whose
-      mask was multiplied by the sample weight `w`, 0 for one without any token.
+    Shapes: `mask` (batch, tokens); returns (batch,).
     """
     return tf.reduce_max(mask, axis=1)
 

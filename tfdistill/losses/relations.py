@@ -86,17 +86,7 @@ def relation_kl(
 def check_relation_heads(
     num_relation_heads: int, teacher_width: int | None, student_width: int | None
 ) -> None:
-    """Requires a number of relation heads into which both widths can be cut.
-
-    Args:
-      num_relation_heads: The number asked for.
-      teacher_width: Width of the teacher's queries, keys and values; None if unknown.
-      student_width: That of the student's.
-
-    Raises:
-      ConfigError: It is no positive integer.
-      ShapeError: It is no divisor of a width; the message lists what would fit.
-    """
+    """Requires a number of relation heads into which both widths can be cut."""
     whole = isinstance(num_relation_heads, int) and not isinstance(num_relation_heads, bool)
     if not whole or num_relation_heads < 1:
         raise ConfigError(

@@ -27,19 +27,7 @@ def prepare(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Checks the tensors of an objective on tokens, which nothing is broadcast to fit.
 
-    Args:
-      what: What is compared, for messages, such as "hidden states".
-      axes: `STATES` or `SCORES`, the axes of the compared tensors.
-      teacher: The teacher's tensor.
-      student: The student's tensor, same shape.
-      mask: Token weights, shape (batch, tokens).
-      remedies: What to do about a difference, by axis; see `check_same_shape`.
-
-    Returns:
-      The three in float32; no gradient reaches the teacher or the mask.
-
-    Raises:
-      ShapeError: A rank or a shape differs.
+    Shapes: `mask` (batch, tokens).
     """
     teacher, mask = reductions.as_constant(teacher), reductions.as_constant(mask)
     student = reductions.as_float32(student)
@@ -54,11 +42,7 @@ def prepare(
 
 
 def check_rank(what: str, tensor: tf.Tensor, axes: tuple[str, ...]) -> None:
-    """Requires one dimension for each named axis; an unknown rank passes.
-
-    Raises:
-      ShapeError: The tensor has another rank.
-    """
+    """Requires one dimension for each named axis; an unknown rank passes."""
     rank = tensor.shape.rank
     if rank is not None and rank != len(axes):
         raise ShapeError(what, f"shape ({', '.join(axes)})", f"shape {tensor.shape}")
@@ -67,18 +51,7 @@ def check_rank(what: str, tensor: tf.Tensor, axes: tuple[str, ...]) -> None:
 def check_same_shape(
     what: str, teacher: tf.Tensor, student: tf.Tensor, remedies: dict[int, str]
 ) -> None:
-    """Requires equal shapes; nothing is broadcast.
-
-    Args:
-      what: What is compared, for the message.
-      teacher: The teacher's tensor, which sets the expected shape.
-      student: The student's tensor.
-      remedies: What to do about a difference, by axis (negative axes count from the end); the
-        first axis in this dict that differs decides.
-
-    Raises:
-      ShapeError: The shapes differ.
-    """
+    """Requires equal shapes; nothing is broadcast."""
     if teacher.shape.is_compatible_with(student.shape):
         return
     remedy = _BATCH_REMEDY
@@ -92,11 +65,7 @@ def check_same_shape(
 
 
 def check_weights(what: str, weights: tf.Tensor, leading: tf.TensorShape) -> None:
-    """Requires weights of a shape, one for each weighted value; nothing is broadcast.
-
-    Raises:
-      ShapeError: The shapes differ.
-    """
+    """Requires weights of a shape, one for each weighted value; nothing is broadcast."""
     if not leading.is_compatible_with(weights.shape):
         raise ShapeError(
             what,

@@ -81,12 +81,8 @@ def mlm_loss(batch: StepInputs) -> tf.Tensor:
 def mlm_hits(batch: StepInputs) -> tuple[tf.Tensor, tf.Tensor]:
     """Whether the most probable token is the masked one, as a metric of `Distiller`.
 
-    Args:
-      batch: As for `mlm_loss`.
-
-    Returns:
-      Hits, float32 (N,) of 0 and 1, and their weights, float32 (N,), as in `mlm_loss`: the
-      accuracy is sum of weight times hit over sum of weights.
+    Hits, 0 or 1, and their weights, both float32 (N,): the accuracy is sum of weight times hit over
+    sum of weights.
     """
     labels, weights = _labelled_rows(batch)
     answers = tf.argmax(batch.student["mlm_logits"], axis=-1, output_type=tf.int32)
@@ -117,16 +113,7 @@ def nsp_loss(batch: StepInputs) -> tf.Tensor:
 
 
 def check_masked_lm(model: keras.Model, role: str, *, next_sentence: bool = False) -> None:
-    """Refuses a model without a masked-LM head.
-
-    Args:
-      model: A model of `tfdistill.models`.
-      role: What to call it in the message: "teacher" or "student".
-      next_sentence: Whether it must have a next-sentence head, too.
-
-    Raises:
-      ShapeError: If it lacks a head.
-    """
+    """Refuses a model without a masked-LM head."""
     if next_sentence and not has_nsp_head(model):
         raise errors.ShapeError(
             role,

@@ -198,11 +198,6 @@ class LastLstmState(keras.layers.Layer):
 
     Where L is known when a graph is built, as in an exported file, the steps are unrolled;
     otherwise they run in a loop.
-
-    Args:
-      units: Units h.
-      backwards: Whether the text is read from its last token to its first.
-      **kwargs: Name and dtype of the layer.
     """
 
     def __init__(self, units: int, *, backwards: bool = False, **kwargs: Any) -> None:

@@ -14,15 +14,10 @@ def hidden_basis(moments: np.ndarray, width: int) -> np.ndarray:
     student's LayerNorm subtracts is 0: it scales the kept directions and nothing else. With V
     alone it would remove one of them, the mean of whatever coordinates V happens to have.
 
-    Args:
-      moments: Second moments of the teacher's hidden states, (d, d).
-      width: Width w of the student, below d.
-
-    Returns:
-      C, float64 (d, w).
-
     Reference: Ashkboos et al. 2024, SliceGPT, section 3.3, for the directions; LayerNorm there
     becomes RMSNorm, which here is what C does.
+
+    Shapes: `moments` (d, d); returns (d, w).
     """
     _, vectors = np.linalg.eigh(moments)  # ascending
     leading = vectors[:, ::-1][:, : width - 1]
@@ -53,13 +48,7 @@ def narrower_scores(
     ``R = K^{-1/2} V S^{1/2}``. The queries also take up the scale ``sqrt(size / k)`` by which a
     narrower head divides less.
 
-    Args:
-      queries: Second moments Q of the queries, (k, k).
-      keys: Second moments K of the keys, (k, k).
-      size: The student's head size.
-
-    Returns:
-      P and R, float64 (k, size).
+    Shapes: `queries` (k, k), `keys` (k, k).
     """
     root_q, inverse_q = _roots(queries)
     root_k, inverse_k = _roots(keys)
@@ -78,13 +67,7 @@ def narrower_values(
     c with the given second moments: with ``U S V^T = svd(C^{1/2} W)`` cut to `size`,
     ``T = C^{-1/2} U`` and ``W' = S V^T``.
 
-    Args:
-      contexts: Second moments C of the head's contexts, (k, k).
-      output: Its rows W of the output matrix, (k, d).
-      size: The student's head size.
-
-    Returns:
-      T, float64 (k, size), and W', (size, d).
+    Shapes: `contexts` (k, k), `output` (k, d).
     """
     root, inverse = _roots(contexts)
     product = root @ output

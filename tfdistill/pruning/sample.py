@@ -70,15 +70,8 @@ def answer_loss(
     without a head: the product of its last states with fixed random signs, for the same reason; a
     sentence encoder: that of its vector.
 
-    Args:
-      answer: Logits (B, C), or (B, L, C) over tokens and spans; states (B, L, d) without a head;
-        vectors (B, d).
-      mask: 1 for real tokens, (B, L).
-      head: As `models.head_of` calls it.
-      multi_label: Whether a text may have several labels.
-
-    Returns:
-      float32 (B,).
+    The answer is logits (B, C), or (B, L, C) over tokens and spans; states (B, L, d) without a
+    head; vectors (B, d). The mask is 1 for real tokens, (B, L); the loss is float32 (B,).
     """
     answer = tf.cast(answer, tf.float32)
     mask = tf.cast(mask, tf.float32)

@@ -47,11 +47,7 @@ class SoftLabels:
         return self.train.shape[1]
 
     def __call__(self, features: Mapping[str, Any]) -> Any:
-        """Refuses: batches bring the answers along.
-
-        Raises:
-          TeacherError: Always.
-        """
+        """Refuses: batches bring the answers along."""
         raise errors.TeacherError("teacher.answers", "texts that the files answer", "others")
 
     def dev_set(self, dev: batches.Batches) -> batches.Batches:
@@ -66,22 +62,7 @@ def read_for_run(
     unlabelled: tasks.Examples | None,
     encoded: Mapping[str, batches.EncodedExamples],
 ) -> tuple[SoftLabels, tasks.Examples | None]:
-    """Reads `teacher.answers` and joins it with the texts of a run.
-
-    Args:
-      recipe: The recipe, with `teacher.answers`.
-      train: The labelled training set.
-      dev: The development set.
-      unlabelled: Texts without labels, or None.
-      encoded: The pieces of the sets, "training" and "development".
-
-    Returns:
-      The soft labels, and the unlabelled texts that have one.
-
-    Raises:
-      ConfigError: If a stage cannot learn from these soft labels.
-      DataError: If a file is unusable, or leaves texts out that it must not.
-    """
+    """Reads `teacher.answers` and joins it with the texts of a run."""
     settings, spec = recipe.teacher.answers, train.spec
     assert settings is not None
     read = [soft_labels.read(path, spec) for path in settings.files]

@@ -37,11 +37,7 @@ class MeasureOnPhone:
     binary: Binary | None = None
 
     def __call__(self, models: Models, settings: Settings) -> schema.Result:
-        """Measures files on the device.
-
-        Raises:
-          BenchmarkError: If there is not exactly one device.
-        """
+        """Measures files on the device."""
         from tfdistill.benchmark import adb
         from tfdistill.benchmark.adb import serials as serials_of
 

@@ -39,11 +39,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
 
 
 class EvaluateTask(keras.callbacks.Callback):
-    """Adds the task's development metrics to the logs of an epoch, as ``val_<metric>``.
-
-    Args:
-      evaluate: Returns the metrics of the model as it is now.
-    """
+    """Adds the task's development metrics to the logs of an epoch, as ``val_<metric>``."""
 
     def __init__(self, evaluate: Callable[[], Mapping[str, float]]):
         """Keeps the function."""
@@ -61,13 +57,6 @@ class KeepBest(keras.callbacks.Callback):
     """Keeps the weights of the best epoch, and stops after `patience` epochs without a better one.
 
     It does not stop before `min_steps` batches: a metric may stay flat while training begins.
-
-    Args:
-      monitor: The log that is compared; higher is better.
-      progress: Holds the best value, so that it survives a resume.
-      store: Where the weights go.
-      patience: Evaluations to wait, one an epoch, or None to train to the end.
-      min_steps: Batches that are trained on in any case.
     """
 
     def __init__(
@@ -117,12 +106,6 @@ class SaveProgress(keras.callbacks.Callback):
     after a resume: the history of a resumed run equals that of an uninterrupted one.
     Weights that are not finite end the fit and are not saved: the loss that they give would only
     show when the last good checkpoint was gone.
-
-    Args:
-      store: Where the checkpoints go.
-      progress: Counts the seconds.
-      every: Steps between two checkpoints; None saves at epochs only.
-      steps_per_epoch: Steps of a whole epoch.
     """
 
     def __init__(
@@ -203,11 +186,6 @@ class HistoryWriter(keras.callbacks.Callback):
 
     Columns: epoch (1-based), step, the losses, learning_rate, seconds, examples_per_second, and
     the development metrics as ``val_<metric>``.
-
-    Args:
-      path: The CSV file.
-      num_examples: Examples of an epoch.
-      steps_per_epoch: Steps of a whole epoch.
     """
 
     def __init__(self, path: files.Path, num_examples: int, steps_per_epoch: int):
@@ -282,11 +260,6 @@ class ProgressBar(keras.callbacks.Callback):
     """One line on stderr: step of all steps, rate, time left, losses.
 
     Without a terminal a line is written every half minute instead of many times a second.
-
-    Args:
-      description: What is trained, shown in front.
-      total_steps: Steps of the whole fit.
-      stream: Where the line goes.
     """
 
     def __init__(self, description: str, total_steps: int, stream: TextIO | None = None):

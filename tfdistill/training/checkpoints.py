@@ -39,19 +39,10 @@ class Checkpoints:
     TensorFlow writes a checkpoint under a temporary name and renames it; the file ``checkpoint``
     names the newest whole one and is replaced last. The previous one is deleted only then, so a
     kill or a full disk at any moment leaves one that can be restored.
-
-    Args:
-      folder: The folder of the checkpoints.
-      model: The compiled distiller that is trained, with its optimizer and gathered gradients.
-      progress: The rest of the state.
     """
 
     def __init__(self, folder: files.Path, model: distillers.Distiller, progress: Progress):
-        """Opens the folder; nothing is written yet.
-
-        Raises:
-          WeightsError: If its file ``checkpoint`` is damaged, or names a file elsewhere.
-        """
+        """Opens the folder; nothing is written yet."""
         folder = pathlib.Path(folder)
         for kind in ("last", "best"):
             _check_names(folder / kind)
@@ -64,11 +55,7 @@ class Checkpoints:
         self._best = tf.train.CheckpointManager(weights, str(folder / "best"), max_to_keep=1)
 
     def restore_last(self) -> bool:
-        """Restores the newest whole checkpoint; returns whether there was one.
-
-        Raises:
-          WeightsError: If there is one and it does not fit the model or is damaged.
-        """
+        """Restores the newest whole checkpoint; returns whether there was one."""
         path = self._last.latest_checkpoint
         if path is None:
             return False

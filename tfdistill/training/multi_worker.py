@@ -34,16 +34,6 @@ def working_folder(
     For the chief, and without a cluster, that is `folder`. Any other worker gets a copy of it in
     the system's temporary folder, which is removed afterwards: it reads what the chief reads, and
     what it writes is thrown away. Inside another such block nothing happens.
-
-    Args:
-      folder: The folder of the results, on a file system that all workers share; it need not exist.
-      strategy: What trains.
-
-    Yields:
-      The folder to read from and to write to.
-
-    Raises:
-      EnvironmentFault: If another worker goes away.
     """
     folder = pathlib.Path(folder)
     if strategy is None or not is_cluster(strategy) or _working.get():
@@ -68,15 +58,7 @@ def working_folder(
 def of_chief(
     strategy: tf.distribute.Strategy | None, values: Mapping[str, float]
 ) -> dict[str, float]:
-    """The chief's numbers, for all workers; they decide by them. It is a barrier as well.
-
-    Args:
-      strategy: What trains.
-      values: This worker's, under the same names in each.
-
-    Returns:
-      The chief's; without a cluster `values`.
-    """
+    """The chief's numbers, for all workers; they decide by them. It is a barrier as well."""
     if strategy is None or not is_cluster(strategy):
         return dict(values)
     all_rows = _of_all(strategy, [float(value) for value in values.values()])
@@ -84,16 +66,7 @@ def of_chief(
 
 
 def check_same_step(strategy: tf.distribute.Strategy | None, step: int, folder: files.Path) -> None:
-    """Refuses workers that found different checkpoints.
-
-    Args:
-      strategy: What trains.
-      step: The step that this worker found.
-      folder: Where it looked.
-
-    Raises:
-      ConfigError: In all of them, if one found another step.
-    """
+    """Refuses workers that found different checkpoints."""
     if strategy is None or not is_cluster(strategy):
         return
     steps = sorted({int(row[0]) for row in _of_all(strategy, [float(step)])})

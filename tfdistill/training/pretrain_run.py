@@ -55,33 +55,7 @@ def run_pretraining(
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Does all of a pre-training: corpus, model, training, evaluation, saving.
-
-    Args:
-      source: The model to begin with.
-      corpus: One folder of `data.shards.prepare_corpus`, or text files, which are prepared in
-        ``corpus`` inside `out` first; also their addresses.
-      out: Gets pretraining.json (what was asked for), the files of the fit, model/hf (with the
-        masked-LM head, for `transformers`), model/model.keras and metrics.json.
-      config: How to train.
-      max_length: The most tokens of an example, where the corpus is text.
-      workers: Processes that prepare it.
-      on_invalid: What to do with bytes that are not UTF-8 there.
-      seed: Seed of initialisation, order, masks and dropout.
-      devices: Devices to train on; None takes every visible GPU.
-      resume: Whether to continue the same pre-training in `out`.
-      overwrite: Whether to remove an earlier one first.
-
-    Returns:
-      The content of metrics.json.
-
-    Raises:
-      OutputExistsError: If `out` holds a pre-training and neither flag was given, or other files,
-        or another process works in it.
-      ConfigError: If `resume` finds another one, or something does not go together.
-      DataError: If the corpus is not usable.
-      WeightsError: If the folder is not.
-    """
+    """Does all of a pre-training: corpus, model, training, evaluation, saving."""
     strategy = strategies.choose(devices)
     strategies.check_batch_sizes({"batch_size": config.batch_size}, strategy)
     identity = {

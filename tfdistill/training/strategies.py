@@ -68,11 +68,7 @@ def _check_devices(devices: int, names: list[str]) -> None:
 
 
 def refuse_cluster(what: str, remedy: str) -> None:
-    """Refuses what one machine does, before it waits for others.
-
-    Raises:
-      ConfigError: If TF_CONFIG names several workers.
-    """
+    """Refuses what one machine does, before it waits for others."""
     worker = cluster.this_worker()
     if worker is not None:
         raise errors.ConfigError(
@@ -104,13 +100,6 @@ def check_batch_sizes(sizes: Mapping[str, int], strategy: tf.distribute.Strategy
 
     Smaller batches on the way, the last of an epoch or one of long examples under a token budget,
     are shared out as evenly as they go.
-
-    Args:
-      sizes: Global batch sizes, in examples, by the name of the option.
-      strategy: What `choose` returned.
-
-    Raises:
-      ConfigError: If a size is not divisible by the number of replicas; the message lists all.
     """
     replicas = 1 if strategy is None else strategy.num_replicas_in_sync
     fewer = "" if multi_worker.is_cluster(strategy) else ", or --gpus {}"
@@ -136,13 +125,7 @@ def share_out(batches: tf.data.Dataset, strategy: tf.distribute.Strategy) -> Any
     differ by one row at most, and one is empty only where n < r. The batches themselves are those
     of a single device, their padding and masks too: every worker makes them, and keeps its rows.
 
-    Args:
-      batches: Batches of any structure, each tensor (n, ...).
-      strategy: What trains on them.
-
-    Returns:
-      What `Model.fit` takes: the batches as they are for one replica, else a distributed dataset,
-      whose length Keras has to be told (``steps_per_epoch``).
+    Shapes: `batches` (n, ...).
     """
     replicas = strategy.num_replicas_in_sync
     if replicas == 1:

@@ -111,10 +111,6 @@ def check_vocab_size(vocab_file: files.Path, vocab_size: int) -> None:
     """Refuses a vocabulary whose last tokens have no row in the embedding.
 
     A smaller vocabulary is fine: embeddings are often padded.
-
-    Raises:
-      WeightsError: If the file has more than `vocab_size` tokens.
-      VocabularyError: If it is not usable.
     """
     path = pathlib.Path(vocab_file)
     if path.suffix == ".json":
@@ -132,15 +128,7 @@ def check_vocab_size(vocab_file: files.Path, vocab_size: int) -> None:
 
 
 def checkpoint_folder(source: files.Path, more: Sequence[str] = ()) -> pathlib.Path:
-    """Finds the folder of a checkpoint; one on the hub is fetched.
-
-    Args:
-      source: A folder or a hub id.
-      more: Patterns of further files to fetch.
-
-    Raises:
-      WeightsError: If there is none, here or there.
-    """
+    """Finds the folder of a checkpoint; one on the hub is fetched."""
     path = pathlib.Path(source).expanduser()
     if path.is_dir():
         return path
@@ -203,18 +191,6 @@ def read_parts(
     """Reads model.safetensors, or the parts that the index names.
 
     The prefix of a wrapper, such as ``_orig_mod.`` of torch.compile, falls away.
-
-    Args:
-      folder: The folder.
-      shapes_only: Whether only the headers are read; the tensors are then zeros that take no
-        memory.
-
-    Returns:
-      The tensors that models use by canonical key, the keys of others with what was left out, and
-      the layout.
-
-    Raises:
-      WeightsError: If a file is missing, corrupt, or holds what is no weight.
     """
     whole, index = folder / WEIGHTS_FILE, folder / INDEX_FILE
     if whole.is_file() or not index.is_file():
@@ -243,16 +219,7 @@ def read_parts(
 def read_tensors(
     path: pathlib.Path, expected: set[str] | None = None, *, shapes_only: bool = False
 ) -> tuple[dict[str, np.ndarray | None], str]:
-    """Reads a file of tensors as they are called there; integers, which no weight is, as None.
-
-    Args:
-      path: The file.
-      expected: The keys that an index says it has.
-      shapes_only: As for `read_parts`.
-
-    Raises:
-      WeightsError: If it is missing, corrupt, or its weights are quantized.
-    """
+    """Reads a file of tensors as they are called there; integers, which no weight is, as None."""
     if not path.is_file():
         raise errors.WeightsError(_missing_weights(path))
     if folders.is_lfs_pointer(path):

@@ -27,14 +27,9 @@ def split(table: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     With V (d, e) the right singular vectors of the largest singular values: ``E V`` and ``V^T``,
     the nearest product of that rank, ``min |E - A B|^2``; E itself where its rank is no more.
 
-    Args:
-      table: E, (rows, d).
-      size: e.
-
-    Returns:
-      float32 (rows, e) and (e, d).
-
     Reference: Eckart and Young 1936; Lan et al. 2020, ALBERT, section 3.1, for the shape.
+
+    Shapes: `table` (rows, d); returns (rows, e), (e, d).
     """
     table = np.asarray(table, np.float64)
     _, vectors = np.linalg.eigh(table.T @ table)  # ascending

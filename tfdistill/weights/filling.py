@@ -64,11 +64,7 @@ def weights_of(model: keras.Model) -> Iterator[tuple[str, int, str, tuple[int, .
 
 
 def renamed(name: str, rules: Mapping[str, str]) -> str:
-    """Translates the name of a layer by the first pattern that matches all of it.
-
-    Raises:
-      KeyError: If none does.
-    """
+    """Translates the name of a layer by the first pattern that matches all of it."""
     for pattern, template in rules.items():
         if match := re.fullmatch(pattern, name):
             return match.expand(template)
@@ -78,13 +74,7 @@ def renamed(name: str, rules: Mapping[str, str]) -> str:
 def mismatch(
     wanted: Sequence[Variable], tensors: Mapping[str, np.ndarray], optional: Collection[str] = ()
 ) -> str:
-    """Describes how tensors differ from the variables of a model; "" where they fit.
-
-    Args:
-      wanted: The variables.
-      tensors: Key -> array.
-      optional: Keys that may be missing.
-    """
+    """Describes how tensors differ from the variables of a model; "" where they fit."""
     variables = {variable.key: variable for variable in wanted}
     faults = {
         "missing": sorted(variables.keys() - tensors.keys() - set(optional)),

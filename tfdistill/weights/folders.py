@@ -9,14 +9,7 @@ _LFS = b"version https://git-lfs"
 
 
 def other_format(folder: pathlib.Path) -> tuple[str, str] | None:
-    """Names the format of a folder without model.safetensors or config.json.
-
-    Args:
-      folder: The folder.
-
-    Returns:
-      What it holds, and how to get a checkpoint of it; None where it is of no other format.
-    """
+    """Names the format of a folder without model.safetensors or config.json."""
     if any(folder.glob("adapter_model.*")) or (folder / "adapter_config.json").is_file():
         return (
             "an adapter (LoRA or alike): changes to the weights of another model",

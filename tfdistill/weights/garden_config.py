@@ -17,19 +17,7 @@ _MOBILEBERT_ACTIVATIONS = {"gelu": "gelu", "relu": "relu"}
 
 
 def read_params(folder: pathlib.Path) -> tuple[EncoderConfig, str | None] | None:
-    """Reads params.yaml as the Garden's trainer writes it.
-
-    Args:
-      folder: Its folder.
-
-    Returns:
-      The encoder and the activation of the masked-LM head (None if the file has none); None if
-      there is no such file.
-
-    Raises:
-      WeightsError: If the file is malformed, or describes an encoder that we do not have.
-      ConfigError: If a size in it is impossible.
-    """
+    """Reads params.yaml as the Garden's trainer writes it."""
     path = folder / PARAMS_FILE
     if not path.is_file():
         return None

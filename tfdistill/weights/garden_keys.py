@@ -97,14 +97,7 @@ def check(config: EncoderConfig) -> None:
 
 
 def variables(model: keras.Model) -> list[Variable]:
-    """Lists every variable of an encoder, or of a masked language model over it.
-
-    Args:
-      model: A model of `tfdistill.models` that `check` allows.
-
-    Returns:
-      One entry for each variable, no two with the same name.
-    """
+    """Lists every variable of an encoder, or of a masked language model over it."""
     config = models.config_of(model)
     rules = _MOBILEBERT if isinstance(config, MobileBertConfig) else _BERT
     heads = (config.num_heads, config.attention_width // config.num_heads)

@@ -86,16 +86,7 @@ _IDENTITY = "torch.nn.modules.linear.Identity"
 
 
 def check_problem(checkpoint: Checkpoint, task_kind: str) -> None:
-    """Refuses a classifier whose config.json says that its outputs mean something else.
-
-    Args:
-      checkpoint: A checkpoint whose head is used.
-      task_kind: That of a `tasks.TaskSpec`.
-
-    Raises:
-      WeightsError: If its problem_type is that of another kind of task, or it is a cross-encoder
-        whose scores are a function of its logits.
-    """
+    """Refuses a classifier whose config.json says that its outputs mean something else."""
     told, expected = checkpoint.raw_config.get("problem_type"), _PROBLEMS.get(task_kind)
     what = str(checkpoint.folder / CONFIG_FILE)
     if expected is not None and told not in (None, expected):
@@ -125,11 +116,7 @@ def check_problem(checkpoint: Checkpoint, task_kind: str) -> None:
 
 
 def check_labels(checkpoint: Checkpoint) -> None:
-    """Refuses names of outputs that contradict each other.
-
-    Raises:
-      WeightsError: If two outputs have one name in id2label, or label2id has other numbers.
-    """
+    """Refuses names of outputs that contradict each other."""
     names = checkpoint.raw_config.get("id2label") or {}
     values = [str(name) for name in names.values()]
     if doubled := sorted({name for name in values if values.count(name) > 1}):

@@ -85,11 +85,7 @@ _MOBILEBERT_DEFAULTS = {"hidden_act": "relu", "hidden_dropout_prob": 0.0}
 
 
 def check_kind(raw: Mapping[str, Any], *, what: str = "config.json model_type") -> str:
-    """Returns the ``model_type`` of a config.json.
-
-    Raises:
-      WeightsError: If it is none of ours.
-    """
+    """Returns the ``model_type`` of a config.json."""
     kind = raw.get("model_type")
     if kind is None:
         raise errors.WeightsError(
@@ -114,22 +110,7 @@ def check_kind(raw: Mapping[str, Any], *, what: str = "config.json model_type") 
 def parse_config(
     raw: Mapping[str, Any], *, family: str | None = None, layout: str = "pt"
 ) -> EncoderConfig:
-    """Reads the architecture from a config.json.
-
-    Args:
-      raw: The parsed JSON.
-      family: "tinybert" or "bert" to choose the head style of a BERT checkpoint; default what
-        the file says.
-      layout: Whose tensors the file belongs to: "pt", PyTorch's, or "tf", where MobileBERT takes
-        `layer_norm_eps` in its embeddings, too.
-
-    Returns:
-      The configuration.
-
-    Raises:
-      WeightsError: If the model is of another kind, or uses a feature that we do not have.
-      ConfigError: If a size in it is impossible.
-    """
+    """Reads the architecture from a config.json."""
     kind = check_kind(raw)
     _check_types(raw)
     block = raw.get(BLOCK) or {}
@@ -280,20 +261,7 @@ def _activation(name: Any) -> str:
 def format_config(
     config: EncoderConfig, head: Head, labels: tuple[str, ...] | None
 ) -> dict[str, Any]:
-    """Writes the architecture as the content of a config.json.
-
-    Args:
-      config: The architecture.
-      head: The head.
-      labels: Names of the classes; None gives "LABEL_0", "LABEL_1", ...
-
-    Returns:
-      A JSON-able dict that `transformers.AutoConfig` understands. What it has no word for
-      (TinyBERT's head, no token types, no pooler, a factorised word table) is under "tfdistill".
-
-    Raises:
-      WeightsError: If `transformers` could only build a different network.
-    """
+    """Writes the architecture as the content of a config.json."""
     distil = config.family == "distilbert"
     if distil and config.layer_norm_eps != _DISTILBERT_EPS:
         raise errors.WeightsError(

@@ -105,14 +105,7 @@ _MOBILEBERT = {
 
 
 def variables(model: keras.Model) -> list[Variable]:
-    """Lists every variable of a model of `tfdistill.models` that Hugging Face has a class for.
-
-    Args:
-      model: The model.
-
-    Returns:
-      One entry for each variable, no two with the same key, in PyTorch's shapes.
-    """
+    """Lists every variable of a model of `tfdistill.models` that Hugging Face has a class for."""
     config = models.config_of(model)
     of_family = {"distilbert": _DISTILBERT, "electra": _ELECTRA, "mobilebert": _MOBILEBERT}
     rules = of_family.get(config.family, _BERT)
@@ -157,18 +150,6 @@ def wrapper_of(names: Iterable[str], layout: str, *, what: str) -> str:
 
     It is what precedes the table of words, whatever the wrapper calls it: also ``model.`` of
     Lightning and ``0.auto_model.`` of a sentence encoder that was saved as a whole.
-
-    Args:
-      names: The keys of a checkpoint.
-      layout: As for `canonical_key`.
-      what: The file, for messages.
-
-    Returns:
-      The prefix, "" where there is none or no table of words.
-
-    Raises:
-      WeightsError: If there are two tables under different prefixes, keys without the prefix, or
-        an adapter that is not merged.
     """
     if layout == "tf":
         return ""
@@ -207,13 +188,6 @@ def canonical_key(key: str, layout: str) -> tuple[str, bool]:
     The base model's prefix ("bert.", "electra." and so on) falls away, LayerNorm's old
     "gamma" and "beta" become "weight" and "bias", and the names that `transformers` gives to
     TensorFlow models become those of PyTorch ones.
-
-    Args:
-      key: The key as it is in the file.
-      layout: The file's "format": "pt", or "tf" for one written by a TensorFlow model.
-
-    Returns:
-      The canonical key, and whether the tensor is transposed against PyTorch's layout.
     """
     transposed = False
     if layout == "tf":

@@ -42,14 +42,7 @@ class LoadedRoberta:
 
 
 def folder_of(source: files.Path) -> pathlib.Path | None:
-    """Finds the folder of such a model; one on the hub is fetched.
-
-    Args:
-      source: A folder or a hub id.
-
-    Returns:
-      The folder, or None if its config.json names another kind of model, or there is none.
-    """
+    """Finds the folder of such a model; one on the hub is fetched."""
     folder = pathlib.Path(source).expanduser()
     if not folder.exists():
         folder = checkpoint.checkpoint_folder(source, (TOKENIZER_FILE,))
@@ -58,19 +51,7 @@ def folder_of(source: files.Path) -> pathlib.Path | None:
 
 
 def load_roberta(folder: pathlib.Path) -> LoadedRoberta:
-    """Loads a fine-tuned classifier (or regressor) of texts.
-
-    Args:
-      folder: A Hugging Face folder: config.json, model.safetensors (or its parts) and
-        tokenizer.json.
-
-    Returns:
-      The classifier and its tokenizer.
-
-    Raises:
-      WeightsError: If the checkpoint is missing, corrupt, of another kind, without a classifier, or
-        without tokenizer.json; the message names keys that do not fit.
-    """
+    """Loads a fine-tuned classifier (or regressor) of texts."""
     tokenizer_file = folder / TOKENIZER_FILE
     if not tokenizer_file.is_file():
         raise errors.WeightsError(

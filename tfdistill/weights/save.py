@@ -164,11 +164,7 @@ def _save_tokenizer(
 def _check_with_transformers(
     folder: pathlib.Path, texts: Sequence[str], vocab_file: files.Path | None, lower_case: bool
 ) -> None:
-    """Loads a written folder as its users do, and compares the ids of texts.
-
-    Raises:
-      WeightsError: If `transformers` cannot read it, or gives a text other ids.
-    """
+    """Loads a written folder as its users do, and compares the ids of texts."""
     import transformers
 
     try:

@@ -103,18 +103,7 @@ def has_modules(folder: files.Path) -> bool:
 
 
 def read_modules(folder: pathlib.Path) -> SentenceModules:
-    """Reads the modules of a folder.
-
-    Args:
-      folder: The folder of modules.json.
-
-    Returns:
-      What the modules say.
-
-    Raises:
-      WeightsError: If the folder has no modules.json, or one is missing, malformed, or of a kind or
-        with a setting that gives other vectors than ours.
-    """
+    """Reads the modules of a folder."""
     path = folder / MODULES_FILE
     if not path.is_file():
         raise errors.WeightsError(
@@ -253,12 +242,7 @@ def _check_library(path: pathlib.Path, *, normalized: bool) -> None:
 
 
 def write_modules(model: keras.Model, folder: pathlib.Path) -> None:
-    """Writes what follows the encoder of an embedding model, next to its files.
-
-    Args:
-      model: A model of `models.build_embedder`.
-      folder: The folder, with the encoder's files in it.
-    """
+    """Writes what follows the encoder of an embedding model, next to its files."""
     head, config = models.read_head(model), models.config_of(model)
     listed = [("", "Transformer"), ("1_Pooling", "Pooling")]
     pooled = {

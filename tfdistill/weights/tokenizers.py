@@ -80,20 +80,7 @@ class TokenizerFiles(NamedTuple):
 
 
 def read_tokenizer(folder: pathlib.Path) -> TokenizerFiles:
-    """Reads the tokenizer of a folder from all its files.
-
-    Args:
-      folder: A Hugging Face folder. tokenizer.json, vocab.txt, tokenizer_config.json,
-        special_tokens_map.json and added_tokens.json may each be absent.
-
-    Returns:
-      The vocabulary and the settings.
-
-    Raises:
-      WeightsError: If a setting asks for another tokenizer, adds tokens, or is not known; or if
-        two files contradict each other.
-      VocabularyError: If tokenizer.json is not that of BERT's tokenizer.
-    """
+    """Reads the tokenizer of a folder from all its files."""
     path = folder / CONFIG_FILE
     settings = _read(path)
     listed = folder / VOCAB_FILE
@@ -145,20 +132,7 @@ def existing_vocab(vocab_file: pathlib.Path | None, name: object) -> pathlib.Pat
 def check_settings(
     settings: Mapping[str, Any], *, what: str = CONFIG_FILE, described: bool = False
 ) -> bool:
-    """Checks that text is split as our tokenizer splits it.
-
-    Args:
-      settings: The parsed tokenizer_config.json; {} where there is none.
-      what: What messages call it.
-      described: Whether there is a tokenizer.json, which may name no class of its own.
-
-    Returns:
-      Whether text is lower-cased (`do_lower_case`, default True).
-
-    Raises:
-      WeightsError: If a setting asks for another tokenizer, or is not known; with every such
-        setting.
-    """
+    """Checks that text is split as our tokenizer splits it."""
     lower_case = settings.get("do_lower_case")
     lower_case = True if lower_case is None else lower_case
     faults = []
