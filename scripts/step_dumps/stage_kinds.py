@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 import toys  # pyright: ignore[reportMissingImports]  # of the tests
 
-from tfdistill import config, distillers, models
+from tfdistill import config, distillers, models, tasks
 from tfdistill.run import stage_distillers
 
 EXAMPLES = 4
@@ -24,7 +24,7 @@ Case = tuple[str, Callable[[], Any]]
 
 
 def _stage(kind: str, **options: Any) -> Case:
-    return kind, lambda: config.STAGES[kind](kind=kind, **options)
+    return kind, lambda: config.new_stage(kind, **options)
 
 
 CASES: dict[str, Case] = {
@@ -121,8 +121,9 @@ def distiller(
             teacher, student, layers=None if words else (1,), predict_words=words, seed=5
         )
     head = models.head_of(student)
-    answers = head if head in ("sequence", "embedding") else None
-    pair = stage_distillers.DistilledPair(teacher, student, 5, head=answers, regression=False)
+    names = {"sequence": "classification", "embedding": "embedding"}
+    answers = tasks.KINDS[names[head]] if head in names else None
+    pair = stage_distillers.DistilledPair(teacher, student, 5, answers)
     return stage_distillers.distiller_of(stage, pair)
 
 

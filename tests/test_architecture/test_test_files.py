@@ -48,7 +48,7 @@ COVERED_BY = (
         "recipes are read, merged and scaled down through `config.load_recipe`",
         "tfdistill/config/baseline tfdistill/config/recipe tfdistill/config/recipe_files "
         "tfdistill/config/scaled "
-        "tfdistill/config/sections tfdistill/config/training tfdistill/config/unions",
+        "tfdistill/config/sections tfdistill/config/training tfdistill/config/section",
     ),
     (
         "test_architecture/test_packaging.py",

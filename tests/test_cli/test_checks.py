@@ -149,7 +149,19 @@ def test_a_message_is_followed_by_the_options_that_set_its_keys(text, told):
 RECIPE_VERBS = ["finetune", "distill", "compress", "quickstart", "pretrain", "augment", "search"]
 # No key of a recipe: outputs, how and where the command works, and what it computes first.
 OF_THE_COMMAND = {
-    *("help", "quiet", "verbose", "out", "resume", "overwrite", "dry_run", "json", "gpus", "set"),
+    *(
+        "help",
+        "quiet",
+        "verbose",
+        "no_lock",
+        "out",
+        "resume",
+        "overwrite",
+        "dry_run",
+        "json",
+        "gpus",
+        "set",
+    ),
     *("pipeline", "finetune", "workers", "on_invalid", "cased", "new_head", "shape"),
     *("stop_words", "originals", "token_budget", "precision", "latency_ms", "size_mb", "count"),
     *("device", "serial", "binary", "binary_sha256", "delegates", "affinity", "cool_down"),
@@ -171,7 +183,7 @@ def test_an_option_of_a_recipe_sets_a_key_of_the_schema(name):
     for key in keys.values():
         section, _, field = key.rpartition(".")
         classes = [s for s, place in options.PLACES.items() if place == section]
-        stages = config.STAGES.values() if section.startswith("stages.") else ()
+        stages = [config.Stage] if section.startswith("stages.") else []
         tuning = [config.FineTuneConfig] if section == "teacher.finetune" else []
         assert any(field in c.model_fields for c in [*tuning, *classes, *stages]), key
 

@@ -66,7 +66,7 @@ def test_the_help_of_an_option_tells_its_default():
 
 @pytest.mark.parametrize("section, field", [(config.FineTuneConfig, "epochs"),
                                             (config.DataConfig, "max_length"),
-                                            (config.PruneConfig, "sparsity")])  # fmt: skip
+                                            (config.CompressConfig, "sparsity")])  # fmt: skip
 def test_an_option_has_the_name_type_default_and_help_of_its_field(section, field):
     parser = argparse.ArgumentParser()
 

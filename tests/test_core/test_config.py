@@ -442,7 +442,9 @@ def test_baselines_are_chosen_by_name(given, meant):
 
 
 def test_a_student_without_a_teacher_learns_as_long_at_the_same_rate():
-    joint = config.JointStage(batch_size=16, epochs=7, min_steps=50, loss_weights={"label": 1})
+    joint = config.new_stage(
+        "joint", batch_size=16, epochs=7, min_steps=50, loss_weights={"label": 1}
+    )
     alone = config.labels_alone(joint, learning_rate=3e-4, batches=120)
     assert (alone.kind, alone.epochs, alone.min_steps) == ("labels", 1, 120)
     assert (alone.batch_size, alone.learning_rate) == (16, 3e-4)

@@ -21,7 +21,7 @@ def values(**changes):
 def test_a_recipe_of_kind_embedding_is_read_with_its_defaults():
     recipe = config.Recipe.model_validate(values())
     stage = recipe.stages["near"]
-    assert isinstance(stage, config.EmbeddingStage)
+    assert stage.kind == "embedding"
     assert (stage.objective, stage.temperature, stage.prefixes) == ("vector_cosine", 0.05, ())
 
 

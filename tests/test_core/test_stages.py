@@ -1,7 +1,6 @@
 """Stages: each kind has the options that its method reads, and its distiller's defaults."""
 
 import inspect
-import typing
 
 import pydantic
 import pytest
@@ -10,7 +9,7 @@ from tfdistill import config, distillers, errors
 
 KINDS = tuple(config.STAGES)
 # Read by whatever trains: the schedule, the number and the size of the batches.
-EVERYWHERE = set(config.StageConfig.model_fields)
+EVERYWHERE = set(config.Stage.model_fields).difference(*(s.keys for s in config.STAGES.values()))
 OTHER_VALUES = {
     "temperature": 4.0,
     "relation_heads": 12,
@@ -59,7 +58,7 @@ def faults_of(stage):
 def test_an_option_is_taken_by_the_kinds_that_read_it_and_refused_by_the_others(kind, option):
     stage = {"kind": kind, option: OTHER_VALUES[option]}
 
-    if option in config.STAGES[kind].model_fields:
+    if option in config.STAGES[kind].keys:
         value = getattr(recipe(stage).stages["it"], option)
         assert (list(value) if isinstance(value, tuple) else value) == OTHER_VALUES[option]
         return
@@ -100,27 +99,27 @@ def test_lamb_has_no_other_bias_correction():
 def test_a_stage_is_written_with_the_options_of_its_kind_and_read_back(kind):
     written_out = recipe({"kind": kind}).stages["it"].model_dump(mode="json")
 
-    assert set(written_out) == set(config.STAGES[kind].model_fields)
+    assert set(written_out) == EVERYWHERE | set(config.STAGES[kind].keys)
     assert recipe(written_out) == recipe({"kind": kind})
 
 
 @pytest.mark.parametrize("kind", DISTILLERS)
 def test_defaults_are_those_of_the_distiller(kind):
     parameters = inspect.signature(DISTILLERS[kind].__init__).parameters
-    stage = config.STAGES[kind](kind=kind)
+    stage = config.new_stage(kind)
     compared = set()
-    for option in set(config.STAGES[kind].model_fields) - EVERYWHERE:
+    for option in config.STAGES[kind].keys:
         name = option if option in parameters else ARGUMENTS.get(option)
         if name in parameters:
             value, default = getattr(stage, option), parameters[name].default
             assert value == default or (not value and not default), option
             compared.add(option)
-    assert compared >= {"temperature"} & set(config.STAGES[kind].model_fields)
+    assert compared >= {"temperature"} & set(config.STAGES[kind].keys)
 
 
 def test_methods_that_differ_in_one_option():
     def reads(kind, option):
-        return option in config.STAGES[kind].model_fields
+        return option in config.STAGES[kind].keys
 
     assert reads("logits", "scale_by_t2")
     assert not reads("prediction", "scale_by_t2")
@@ -153,8 +152,23 @@ def test_a_number_that_is_not_finite_is_refused():
     assert fault.startswith("stages.it.learning_rate: expected a finite number")
 
 
-def test_every_kind_is_named_by_its_class():
-    for kind, section in config.STAGES.items():
-        assert typing.get_args(section.model_fields["kind"].annotation) == (kind,)
+def test_a_section_takes_its_own_kind_alone():
+    for kind, traits in config.STAGES.items():
+        assert traits.section().kind == kind
         with pytest.raises(pydantic.ValidationError):
-            section(kind="other")
+            traits.section(kind="other")
+
+
+def test_every_option_is_read_by_a_kind_and_every_key_is_an_option():
+    options = set(config.Stage.model_fields)
+    for kind in config.STAGES.values():
+        assert {*kind.keys, *kind.defaults, *kind.types} <= options
+        assert {*kind.defaults, *kind.types} <= {*kind.keys, *EVERYWHERE}
+    assert {"epochs", "learning_rate", "loss_weights"} <= EVERYWHERE
+
+
+def test_an_option_that_a_kind_does_not_read_says_nothing_and_is_not_saved():
+    stage = config.new_stage("mlm")
+    assert (stage.compress, stage.augmented, stage.min_steps) == (None, False, None)
+    assert "compress" not in stage.model_dump()
+    assert stage.noisy_share == stage.noisy_pairs == 0

@@ -96,13 +96,14 @@ def test_each_text_is_kept_once_and_those_with_labels_not_at_all(tmp_path):
     ],
 )
 def test_stages_with_gold_labels_need_them(stage, needs):
-    parsed = config.STAGES[stage["kind"]].model_validate(stage)
-    assert config.needs_labels(parsed) == needs
+    parsed = config.new_stage(**stage)
+    assert parsed.needs_labels() == needs
 
 
 def test_a_regression_learns_gold_numbers_in_a_prediction_stage():
-    assert config.needs_labels(config.PredictionStage(), regression=True)
-    assert not config.needs_labels(config.JointStage(), regression=True)
+    regression = tasks.KINDS["regression"]
+    assert config.new_stage("prediction").needs_labels(regression)
+    assert not config.new_stage("joint").needs_labels(regression)
 
 
 def test_examples_that_follow_others_keep_their_tokens():

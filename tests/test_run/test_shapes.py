@@ -71,7 +71,7 @@ def test_word_vectors_that_are_narrower_than_the_student_s_start_none(tmp_path):
     first, student = config.load_recipe("demo").stages["general"], models.preset("tinybert_2l_128d")
     assert task_models.has_narrower_words(first, shape, student)
     assert not task_models.has_narrower_words(first, shape.replace(embedding_size=None), student)
-    assert not task_models.has_narrower_words(config.LabelsStage(kind="labels"), shape, student)
+    assert not task_models.has_narrower_words(config.new_stage("labels"), shape, student)
 
     start = types.SimpleNamespace(
         settings=types.SimpleNamespace(start="auto"),

@@ -27,15 +27,15 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_field(
         parser,
-        config.StageConfig,
+        config.Stage,
         "kind",
         "prediction",
         flag="--objective",
         choices=("prediction", "intermediate", "labels"),
         help="what the training minimizes, a kind of stage (default: %(default)s)",
     )
-    options.add_field(parser, config.PruneConfig, "sparsity")
-    options.add_field(parser, config.ClusterConfig, "clusters", 32)
+    options.add_field(parser, config.CompressConfig, "sparsity")
+    options.add_field(parser, config.CompressConfig, "clusters", 32)
     options.add_allow_weak(parser, "a student that answers near chance")
     models.add_run(parser, epochs=2, gpus=False, of_run="student")
 
@@ -57,7 +57,7 @@ def recipe_of(args: argparse.Namespace) -> config.Recipe:
     teaches = "student" if itself and step["kind"] != "labels" else "teacher"
     stages = {name: {**step, "compress": {"method": name, "teacher": teaches}} for name in names}
     for name, stage in stages.items():
-        read = compress.keys() & config.METHODS[name].model_fields.keys()
+        read = compress.keys() & set(config.METHODS[name])
         stage["compress"] |= {option: compress[option] for option in read}
     return models.recipe_of(
         args,

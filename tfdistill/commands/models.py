@@ -16,7 +16,9 @@ STAGES = (
     "embedding",
 )
 # MiniLM on MRPC, development F1: 0.853 after 345 steps, see docs/guides/getting-started.md.
-_JOINT = config.JointStage.model_fields  # what a student gets by default, a teacher gets, too
+_JOINT = config.STAGES[
+    "joint"
+].section.model_fields  # what a student gets by default, a teacher gets, too
 _MIN_STEPS, _PATIENCE = _JOINT["min_steps"].default, _JOINT["patience"].default
 RATE = config.FineTuneConfig.model_fields["learning_rate"].default
 _LAYER_MAPS = ("uniform", "top", "bottom", "skip", "last")
@@ -110,7 +112,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_field(parser, config.StudentConfig, "hidden_act")
     options.add_field(
         parser,
-        config.StageConfig,
+        config.Stage,
         "kind",
         flag="--stages",
         metavar="KIND,...",
@@ -126,7 +128,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_field(
         parser,
-        config.GeneralStage,
+        config.Stage,
         "corpus",
         None,
         place="stages.general",
@@ -135,13 +137,14 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_field(
         parser,
-        config.JointStage,
+        config.Stage,
         "temperature",
+        None,
         help="divides the logits of both models (default: 10 for patient, else 1)",
     )
     options.add_field(
         parser,
-        config.JointStage,
+        config.Stage,
         "layer_map",
         None,
         choices=_LAYER_MAPS,
@@ -165,7 +168,7 @@ def _distill(args: argparse.Namespace) -> None:
     stages: dict[str, dict[str, Any]] = {name: {"kind": name} for name in names}
     # An option goes to the stages that read it; where none does, all are told and refuse it.
     for option, value in step.items():
-        readers = [name for name in names if option in config.STAGES[name].model_fields]
+        readers = [name for name in names if config.STAGES[name].reads_option(option)]
         for name in readers or names:
             stages[name][option] = value
     general_stage = options.section_of(args, "stages.general")

@@ -30,11 +30,8 @@ PLACES: dict[type[pydantic.BaseModel], str] = {
     config.AnswersConfig: "teacher.answers",
     config.StudentConfig: "student",
     config.FineTuneConfig: "stages.*",
-    config.StageConfig: "stages.*",
-    config.JointStage: "stages.*",
+    config.Stage: "stages.*",
     config.CompressConfig: "stages.*.compress",
-    config.PruneConfig: "stages.*.compress",
-    config.ClusterConfig: "stages.*.compress",
     config.ExportConfig: "export",
     config.BenchmarkConfig: "benchmark",
 }

@@ -167,10 +167,10 @@ def _data(settings: config.DataConfig) -> dict[str, Any]:
 
 def _stage(stage: Any, data: dict[str, Any]) -> str:
     """What a fit takes: its kind, epochs or steps, batch size and rate."""
-    num_train, least = data.get("train"), getattr(stage, "min_steps", None)
-    if isinstance(stage, config.TaskStage) and not config.needs_labels(stage):
+    kind = getattr(stage, "kind", None)  # none of a fine-tuning
+    num_train, least = data.get("train"), stage.min_steps
+    if kind is not None and not stage.on_corpus and not stage.needs_labels():
         num_train = num_train and num_train + data.get("unlabelled", 0)
-    kind = getattr(stage, "kind", None)
     steps = getattr(stage, "steps", None)
     long = f"{stage.epochs} epochs" if steps is None else f"{steps} steps"
     if steps is None and num_train is not None and not getattr(stage, "on_corpus", False):

@@ -91,7 +91,7 @@ def _add_effort(group: argparse._ArgumentGroup) -> None:
     )
     options.add_field(
         group,
-        config.JointStage,
+        config.Stage,
         "steps",
         flag="--updates",
         place="stages.joint",

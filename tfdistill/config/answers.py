@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from tfdistill import storage
-from tfdistill.config.cross_checks import EMBEDDING
 from tfdistill.config.pruned import is_pruned
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.sections import STARTS, AnswersConfig
-from tfdistill.config.stages import (
-    ANSWERS_ALONE,
-    VECTOR_LOSSES,
-    CombinationStage,
-    StageConfig,
-    TaskStage,
-)
+from tfdistill.config.stages import ANSWERS_ALONE, STAGES, VECTOR_LOSSES, Stage
 
 
 def answers_faults(recipe: Recipe) -> list[str]:
@@ -36,7 +29,7 @@ def answers_faults(recipe: Recipe) -> list[str]:
         faults.append("teacher.answers: answers belong to a task, and data.task is null")
     embeds = recipe.data.gives_vectors
     faults += _faults_of_vectors(answers) if embeds else []
-    kinds = [kind for kind in ANSWERS_ALONE if embeds == (kind == EMBEDDING)]
+    kinds = [kind for kind in ANSWERS_ALONE if embeds == STAGES[kind].for_vectors]
     for name, stage in recipe.used_stages.items():
         why = _needs_model(stage)
         if why is not None:
@@ -72,19 +65,18 @@ def _faults_of_vectors(answers: AnswersConfig) -> list[str]:
     return faults
 
 
-def _needs_model(stage: StageConfig) -> str | None:
+def _needs_model(stage: Stage) -> str | None:
     """What a stage takes from a teacher besides answers to the task's texts, or None."""
-    compress = stage.compress if isinstance(stage, TaskStage) else None
-    if not stage.has_teacher or (compress is not None and compress.teacher == "student"):
+    if not stage.traits.has_teacher or stage.own_teacher:
         return None
     if stage.on_corpus:
         return "asks the teacher about the text of a corpus"
-    if isinstance(stage, TaskStage) and stage.augmented:
+    if stage.augmented:
         return "asks the teacher about augmented texts"
-    if isinstance(stage, CombinationStage):
+    if "losses" in stage.traits.keys:
         named = [loss.get("loss") for loss in stage.losses.values()]
         if all(name in VECTOR_LOSSES for name in named):
             return None
-    if stage.kind not in ANSWERS_ALONE:
+    if not stage.traits.answers_alone:
         return "compares the student with the teacher's layers"
     return None

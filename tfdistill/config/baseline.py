@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfdistill import errors
 from tfdistill.config.recipe import Recipe
-from tfdistill.config.stages import LabelsStage, StageConfig
+from tfdistill.config.stages import Stage, new_stage
 
 NAME = "no_teacher"
 _COMMON = {
@@ -15,9 +15,7 @@ _COMMON = {
 _LENGTH = {"epochs", "steps", "min_steps"}
 
 
-def labels_alone(
-    last: StageConfig, *, learning_rate: float | None, batches: int | None = None
-) -> LabelsStage:
+def labels_alone(last: Stage, *, learning_rate: float | None, batches: int | None = None) -> Stage:
     """Makes a stage of gold labels like the one that trains a classifier.
 
     Args:
@@ -33,7 +31,7 @@ def labels_alone(
         values["learning_rate"] = learning_rate
     if batches:
         values |= {"epochs": 1, "min_steps": batches}
-    return LabelsStage.model_validate({"kind": "labels", **values})
+    return new_stage("labels", **values)
 
 
 def with_baseline(recipe: Recipe) -> Recipe:

@@ -13,11 +13,11 @@ from tfdistill import errors, safe_paths
 from tfdistill.config.compression import METHODS
 from tfdistill.config.pruned import is_static
 from tfdistill.config.sections import DataConfig, StudentConfig, TeacherConfig, VariantConfig
-from tfdistill.config.stages import StageConfig, TaskStage, needs_labels
+from tfdistill.config.stages import STAGES, Stage
 
 EMBEDDING = "embedding"
 _LAST = (EMBEDDING, "combination")
-_BEFORE = ("general", "intermediate", "relations")  # stages that compare layers alone
+_BEFORE = tuple(name for name, kind in STAGES.items() if kind.layers_alone)
 
 
 class Sections(Protocol):
@@ -32,7 +32,7 @@ class Sections(Protocol):
     @property
     def baselines(self) -> str: ...  # noqa: D102
     @property
-    def stages(self) -> Mapping[str, StageConfig | None]: ...  # noqa: D102
+    def stages(self) -> Mapping[str, Stage | None]: ...  # noqa: D102
     @property
     def variants(self) -> Mapping[str, VariantConfig | None]: ...  # noqa: D102
 
@@ -65,13 +65,12 @@ def _no_folders(section: str, names: Mapping[str, object]) -> Iterator[str]:
 
 def _compressing_stages(recipe: Sections) -> Iterator[str]:
     for name, stage in recipe.stages.items():
-        compress = stage.compress if isinstance(stage, TaskStage) else None
-        if stage is None or compress is None:
+        if stage is None or stage.compress is None:
             continue
-        if compress.teacher == "student" and stage.kind == "labels":
+        if stage.own_teacher and not stage.traits.has_teacher:
             yield (
-                f"stages.{name}.compress.teacher: a stage of kind labels has no teacher. Choose "
-                "another kind, such as prediction"
+                f"stages.{name}.compress.teacher: a stage of kind {stage.kind} has no teacher. "
+                "Choose another kind, such as prediction"
             )
         if stage.on_corpus:
             yield (
@@ -79,7 +78,7 @@ def _compressing_stages(recipe: Sections) -> Iterator[str]:
                 "corpus. Compress in a later stage"
             )
         for option in ("keep_best", "patience"):
-            if compress.method == "prune" and getattr(stage, option, None):
+            if stage.compress.method == "prune" and getattr(stage, option):
                 yield (
                     f"stages.{name}.{option}: while zeros come, the best epoch is an early one "
                     "that has few. Leave it out"
@@ -101,7 +100,7 @@ def _compression_order(recipe: Sections) -> Iterator[str]:
         done: str | None = None
         for name in variant.stages:
             stage = recipe.stages.get(name)
-            compress = stage.compress if isinstance(stage, TaskStage) else None
+            compress = None if stage is None else stage.compress
             method = None if compress is None else compress.method
             allowed = order if done is None else order[order.index(done) + 1 :]
             if done is not None and method not in allowed:
@@ -138,10 +137,7 @@ def _class_weights(recipe: Sections) -> Iterator[str]:
     used = _used_stages(recipe).values()
     if recipe.data.class_weights is None or recipe.teacher.finetune is not None or None in used:
         return
-    if not any(
-        isinstance(stage, TaskStage) and not stage.on_corpus and needs_labels(stage)
-        for stage in used
-    ):
+    if not any(stage and not stage.on_corpus and stage.needs_labels() for stage in used):
         yield errors.explain(
             "data.class_weights",
             "a training on gold labels (teacher.finetune, a labels stage, or a stage with "
@@ -157,7 +153,7 @@ def _only_embeddings(recipe: Sections) -> Iterator[str]:
     options = [
         f"stages.{name}, kind {EMBEDDING}"
         for name, stage in sorted(_used_stages(recipe).items())
-        if stage is not None and stage.kind == EMBEDDING
+        if stage is not None and stage.traits.for_vectors
     ]
     if recipe.student is not None and recipe.student.vector_size is not None:
         options.append("student.vector_size")
@@ -183,7 +179,7 @@ def _stages_of_embeddings(recipe: Sections) -> Iterator[str]:
             what = f"variants.{name}.stages, the last one"
             yield errors.explain(what, " or ".join(_LAST), last.kind)
     for name, stage in used:
-        if isinstance(stage, TaskStage) and stage.compress is not None:
+        if stage is not None and stage.compress is not None:
             what = f"stages.{name}.compress, for an embedding"
             yield errors.explain(what, "none", "a compression")
 
@@ -220,7 +216,7 @@ def _valid_variants(recipe: Sections) -> list[tuple[str, VariantConfig]]:
     return [(name, variant) for name, variant in recipe.variants.items() if variant is not None]
 
 
-def _used_stages(recipe: Sections) -> dict[str, StageConfig | None]:
+def _used_stages(recipe: Sections) -> dict[str, Stage | None]:
     used = {stage for _, variant in _valid_variants(recipe) for stage in variant.stages}
     return {name: stage for name, stage in recipe.stages.items() if name in used}
 

@@ -10,7 +10,6 @@ from tfdistill.config.pruned import is_checkpoint
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.recipe_files import load_recipe
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS
-from tfdistill.config.stages import CorpusStage, DistilBertStage, MobileBertStage, TaskStage
 
 RECIPE_FILE = "recipe.yaml"
 """The recipe of a run folder."""
@@ -117,7 +116,7 @@ def missing_inputs(recipe: Recipe) -> list[str]:
         faults.append(f"data.vocab: {choice} is not there")
     texts: dict[str, tuple[str, ...]] = {}
     for name, stage in sorted(recipe.used_stages.items()):
-        if isinstance(stage, CorpusStage) and stage.on_corpus:
+        if stage.on_corpus:
             texts[f"stages.{name}.corpus"] = stage.corpus
     if recipe.teacher.pretrain is not None:
         texts["teacher.pretrain.corpus"] = recipe.teacher.pretrain.corpus
@@ -130,11 +129,7 @@ def missing_inputs(recipe: Recipe) -> list[str]:
 
 def _augment_faults(recipe: Recipe) -> list[str]:
     settings = recipe.data.augment
-    augmented = sorted(
-        name
-        for name, stage in recipe.used_stages.items()
-        if isinstance(stage, TaskStage) and stage.augmented
-    )
+    augmented = sorted(name for name, stage in recipe.used_stages.items() if stage.augmented)
     if not augmented:
         return []
     if settings is None:
@@ -169,7 +164,7 @@ def _teacher_faults(recipe: Recipe) -> list[str]:
         f"teacher.pretrain: stages.{name} ({stage.kind}) learns from a masked language model, "
         "and a preset is none before it is pre-trained"
         for name, stage in recipe.stages.items()
-        if isinstance(stage, DistilBertStage | MobileBertStage)
+        if stage.traits.predicts_words and stage.traits.has_teacher
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pydantic
 
 from tfdistill.config.cross_checks import cross_faults
+from tfdistill.config.section import Section, described
 from tfdistill.config.sections import (
     Baselines,
     BenchmarkConfig,
@@ -18,8 +19,7 @@ from tfdistill.config.sections import (
     spelled_out,
     usual_lengths,
 )
-from tfdistill.config.stages import Stage
-from tfdistill.config.training import Section, described
+from tfdistill.config.stages import AnyStage, Stage
 
 
 class Recipe(Section):
@@ -34,7 +34,7 @@ class Recipe(Section):
     data: DataConfig
     teacher: TeacherConfig
     student: StudentConfig
-    stages: dict[str, Stage] = pydantic.Field(min_length=1)
+    stages: dict[str, AnyStage] = pydantic.Field(min_length=1)
     variants: dict[str, VariantConfig] = pydantic.Field(min_length=1)
     seeds: tuple[int, ...] = pydantic.Field(default=(1,), min_length=1)
     baselines: Baselines = described(

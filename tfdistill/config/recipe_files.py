@@ -14,13 +14,12 @@ import pydantic
 import yaml
 
 from tfdistill import errors, reading, safe_paths
-from tfdistill.config import unions
-from tfdistill.config.compression import METHODS
+from tfdistill.config.compression import COMPRESS_SECTIONS, CompressConfig
 from tfdistill.config.cross_checks import cross_faults
 from tfdistill.config.recipe import Recipe
+from tfdistill.config.section import Section, SectionType, unknown_key
 from tfdistill.config.sections import SHORTHANDS, spelled_out
-from tfdistill.config.stages import STAGES
-from tfdistill.config.training import Section, SectionType
+from tfdistill.config.stages import STAGES, Stage
 
 
 def recipes() -> dict[str, pathlib.Path]:
@@ -262,15 +261,12 @@ def _follows(fault: Any) -> bool:
     return fault["type"] == "too_short" and bool(fault["input"])
 
 
-def _describe(fault: Any, section: type[pydantic.BaseModel]) -> str:
-    location, kind, classes = _without_tags(fault["loc"])
+def _describe(fault: Any, section: type[Section]) -> str:
+    location, *sections = _without_tags(fault["loc"])
     where = ".".join(str(part) for part in location if "[" not in str(part))
     if fault["type"] == "extra_forbidden":
-        option = str(location[-1])
-        if classes is not None:
-            what = "with method" if classes is METHODS else "in a stage of kind"
-            return unions.describe_extra(where, option, fault["input"], kind, what, classes)
-        return f"{where}: unknown key. {errors.nearest(option, _keys_at(section, location[:-1]))}"
+        at = sections or [_section_at(section, location[:-1])] * 2
+        return f"{where}: {unknown_key(str(location[-1]), *at)}"
     message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "missing":
         return f"{where}: missing. It is required"
@@ -284,24 +280,24 @@ def _describe(fault: Any, section: type[pydantic.BaseModel]) -> str:
     return errors.explain(where, wanted, repr(fault.get("input")))
 
 
-def _without_tags(
-    location: Sequence[Any],
-) -> tuple[Sequence[Any], str, Mapping[str, type[Section]] | None]:
-    """Takes the kinds of unions out of a location; with the innermost one and its classes."""
+def _without_tags(location: Sequence[Any]) -> tuple[Any, ...]:
+    """Takes the kinds out of a location; with the section of the innermost kind and its base."""
     match location:
         case ["stages", name, _, "compress", method, *rest]:
-            return ["stages", name, "compress", *rest], method, METHODS
+            section = COMPRESS_SECTIONS.get(method, CompressConfig)
+            return ["stages", name, "compress", *rest], section, CompressConfig
         case ["stages", name, kind, *rest]:
-            return ["stages", name, *rest], kind, STAGES
+            section = STAGES[kind].section if kind in STAGES else Stage
+            return ["stages", name, *rest], section, Stage
         case _:
-            return location, "", None
+            return (location,)
 
 
-def _keys_at(section: type[pydantic.BaseModel], location: Sequence[Any]) -> list[str]:
-    """The keys of the section at a location below another one."""
+def _section_at(section: type[Section], location: Sequence[Any]) -> type[Section]:
+    """The section at a location below another one."""
     for part in location:
         field = section.model_fields.get(str(part))
         inner = () if field is None else (field.annotation, *typing.get_args(field.annotation))
         sections = [kind for kind in inner if isinstance(kind, type) and issubclass(kind, Section)]
         section = sections[0] if sections else section
-    return list(section.model_fields)
+    return section

@@ -46,10 +46,10 @@ def scaled_down(recipe: Recipe) -> Recipe:
         raise errors.ConfigError(
             f"recipe {recipe.name} to scale down", "a task with labels", "one of kind embedding"
         )
-    kinds = {stage.kind for stage in recipe.stages.values()}
-    mobile = "mobilebert" in kinds
-    masked = bool(kinds & {"distilbert", "mobilebert"}) or recipe.teacher.pretrain is not None
-    masked = masked or recipe.data.augment is not None
+    kinds = [stage.traits for stage in recipe.stages.values()]
+    mobile = any(kind.in_parts for kind in kinds)
+    masked = any(kind.predicts_words and kind.has_teacher for kind in kinds)
+    masked |= recipe.teacher.pretrain is not None or recipe.data.augment is not None
     values = recipe.model_dump()
     values["name"] = f"{recipe.name}-scaled-down"
     values["data"] |= {

@@ -9,13 +9,8 @@ import pydantic
 
 from tfdistill import errors
 from tfdistill.config.pruned import Choice, is_checkpoint
-from tfdistill.config.training import (
-    FineTuneConfig,
-    PathText,
-    Section,
-    TeacherPretrainConfig,
-    described,
-)
+from tfdistill.config.section import Section, described
+from tfdistill.config.training import FineTuneConfig, PathText, TeacherPretrainConfig
 from tfdistill.tasks.kind import KINDS, KindName
 
 Quantize = Literal[

@@ -1,4 +1,4 @@
-"""The stages of a recipe: a class for each kind, with the options that its method reads.
+"""The stages of a recipe: one section, and a table of the kinds, which read parts of it.
 
 On a corpus learn general (TinyBERT's first stage), mlm, distilbert and mobilebert; on the task
 intermediate and prediction (TinyBERT's second stage), joint, labels, logits, patient and embedding;
@@ -7,13 +7,17 @@ on either of the two relations and combination. Defaults are those of `losses.me
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic
 
-from tfdistill.config import unions
 from tfdistill.config.compression import Compress
-from tfdistill.config.training import OptimizerConfig, PathText, Section, at_least
+from tfdistill.config.section import section_of, union_of
+from tfdistill.config.training import OptimizerConfig, PathText, at_least
+from tfdistill.tasks.kind import TaskKind
 
 LayerMap = Literal["uniform", "top", "bottom"] | tuple[int, ...]
 """Which teacher layer each student layer learns from: a rule, or the layers."""
@@ -22,22 +26,42 @@ TOKEN_NOISE = PAIR_NOISE = 0.5
 Temperature = Annotated[float, pydantic.Field(gt=0)]
 
 
-class StageConfig(OptimizerConfig):
-    """What every stage reads.
+class Stage(OptimizerConfig):
+    """A stage of any kind; `STAGES` says which kinds read an option, and with which default.
 
     Attributes:
-      has_teacher: Whether the student learns from a teacher.
-      kind: Which class of this module it is.
-      epochs: Passes over the examples.
+      kind: What it is, a key of `STAGES`.
+      epochs: Passes over the examples, more where these are fewer than `min_steps` batches.
       steps: Batches in all, instead of epochs.
       batch_size: Examples of a batch.
       gradient_accumulation: Batches of an optimizer step.
       bucketing: Whether batches hold examples of like lengths, padded to the longest of them.
       max_length: Tokens of an example; None: the task's.
       loss_weights: Factors of the terms by name, 0 switches one off.
+      token_budget: Tokens of a batch, which then may have more or fewer examples.
+      reads: Whether a stage that can do either learns from the task's text or from a corpus; None:
+        the task's.
+      corpus: Plain text: files, or one folder of shards.
+      max_tokens: Tokens that are drawn of a corpus, where it is read into memory.
+      mask_rate: Share of the tokens that are masked.
+      mask_smoothing: Exponent that masks frequent words less often (DistilBERT: 0.7).
+      augmented: Whether it learns from the augmented training set.
+      keep_best: Whether the best epoch on the development set is kept; None: yes, but not while the
+        stage prunes: early epochs have few zeros.
+      patience: Epochs without a better one after which training stops, not before `min_steps`.
+      projection: Projections of TinyBERT's states; see `distillers.TinyBertDistiller`.
+      temperature: T of the teacher's answers. None, in joint: 1, or for a teacher whose answers are
+        nearly uniform the one below 1 that calibrates them on the development set.
+      token_noise: The share of a batch's examples with replaced tokens, see `data.noise`; None:
+        `TOKEN_NOISE`, but 0 where gold labels count or the answers were stored before.
+      pair_noise: The share of a batch's pairs of texts that become other pairs, see
+        `data.noise.PairNoise`; None: `PAIR_NOISE` where tokens are replaced, otherwise 0.
+      prefixes: Widths that the vectors shall be of use cut to (Matryoshka).
+      teacher_layer: The layer whose relations are learnt; -1: the last.
+      losses: The class and the arguments of each loss of a combination by name.
+      transfer_epochs: Epochs of each layer (pkt), or of all (jkt), of MobileBERT's transfer.
+      learning_rate: None, where the student may start pruned: by its width.
     """
-
-    has_teacher: ClassVar[bool] = True
 
     kind: str
     epochs: int = pydantic.Field(default=3, gt=0)
@@ -47,171 +71,94 @@ class StageConfig(OptimizerConfig):
     bucketing: bool = True
     max_length: int | None = pydantic.Field(default=None, ge=3, le=512)
     loss_weights: dict[str, float] = pydantic.Field(default={})
-
-    def num_epochs(self, steps_per_epoch: int) -> int:
-        """The epochs to train, of so many batches each."""
-        return self.epochs
-
-    @property
-    def on_corpus(self) -> bool:
-        """Whether the stage reads plain text, not the task's examples."""
-        if isinstance(self, EitherStage):
-            return self.reads == "corpus"
-        return isinstance(self, CorpusStage)
-
-    @property
-    def trains_classifier(self) -> bool:
-        """Whether the student answers the task after it."""
-        return isinstance(self, ClassifierStage) and not self.on_corpus
-
-
-class BudgetStage(StageConfig):
-    """A stage whose batches may be as large as a number of tokens allows."""
-
+    # Text.
     token_budget: int | None = pydantic.Field(default=None, gt=0)
-
-
-class CorpusStage(StageConfig):
-    """A stage on plain text: files, or one folder of shards."""
-
+    reads: Literal["corpus", "task"] | None = None
     corpus: tuple[PathText, ...] = ()
-
-
-class PlainTextStage(CorpusStage, BudgetStage):
-    """A stage on text as it is; `max_tokens` of it are drawn where it is read into memory."""
-
     max_tokens: int | None = pydantic.Field(default=None, gt=0)
-
-
-class MaskedStage(CorpusStage):
-    """A stage that guesses masked words; frequent ones less often with `mask_smoothing`."""
-
     mask_rate: float = pydantic.Field(default=0.15, gt=0, lt=1)
-    mask_smoothing: float = pydantic.Field(default=0.0, ge=0)  # DistilBERT: 0.7
+    mask_smoothing: float = pydantic.Field(default=0.0, ge=0)
     next_sentence: bool = False
-
-
-class TaskStage(BudgetStage):
-    """A stage on the task's examples, or with `augmented` on the augmented ones."""
-
     augmented: bool = False
+    # The student.
     compress: Compress | None = None
-
-
-class ClassifierStage(TaskStage):
-    """A stage that trains the classifier, watched on the development set.
-
-    `keep_best` None keeps the best epoch, but not while a stage prunes: early epochs have few
-    zeros. Where `epochs` are fewer than `min_steps` batches, there are as many as these need.
-    After `patience` epochs without a better one training stops, but not before `min_steps`.
-    """
-
     keep_best: bool | None = None
     min_steps: int | None = pydantic.Field(default=None, gt=0)
     patience: int | None = pydantic.Field(default=None, gt=0)
-
-    def num_epochs(self, steps_per_epoch: int) -> int:
-        """The epochs to train, of so many batches each."""
-        return at_least(self.epochs, self.min_steps, steps_per_epoch)
-
-
-class EitherStage(PlainTextStage, TaskStage):
-    """A stage that can learn from the task's text or from a corpus; None: the task's."""
-
-    reads: Literal["corpus", "task"] | None = None
-
-
-class LayerOptions(Section):
-    """What TinyBERT's layer losses read; see `distillers.TinyBertDistiller`."""
-
+    # Losses.
     layer_weights: dict[str, tuple[float, ...]] = pydantic.Field(default={})
     layer_map: LayerMap = "uniform"
     projection: Literal["shared", "per_layer", "none"] = "shared"
-    reduction: Literal["tokens", "reference"] = "tokens"
-
-
-class GeneralStage(PlainTextStage, LayerOptions):
-    """TinyBERT's general distillation: layers, on plain text."""
-
-    kind: Literal["general"] = "general"
-
-
-class IntermediateStage(TaskStage, LayerOptions):
-    """TinyBERT's task distillation of layers."""
-
-    kind: Literal["intermediate"] = "intermediate"
-
-
-class PredictionStage(ClassifierStage):
-    """TinyBERT's task distillation of answers."""
-
-    kind: Literal["prediction"] = "prediction"
-    prediction: Prediction = "soft_cross_entropy"
-    temperature: Temperature = 1.0
-    reduction: Literal["tokens", "reference"] = "tokens"
-
-
-class LabelsStage(ClassifierStage):
-    """Gold labels, no teacher."""
-
-    has_teacher: ClassVar[bool] = False
-
-    kind: Literal["labels"] = "labels"
-
-
-class LogitsStage(ClassifierStage):
-    """Answers alone: Hinton, PD, logit MSE and mixes; see `distillers.LogitDistiller`."""
-
-    kind: Literal["logits"] = "logits"
     prediction: Prediction = "kl_divergence"
+    objective: Literal["vector_cosine", "vector_mse"] = "vector_cosine"
     temperature: Temperature = 1.0
     scale_by_t2: bool = True
-
-
-class PrunedStage(ClassifierStage):
-    """What stages read that usually train a student which starts pruned.
-
-    Attributes:
-      learning_rate: None: by the student's width, see `run.stages.joint_rate`.
-    """
-
-    learning_rate: float | None = pydantic.Field(default=None, gt=0)  # pyright: ignore
-    min_steps: int | None = pydantic.Field(default=1000, gt=0)
-    patience: int | None = pydantic.Field(default=5, gt=0)
-    layer_map: LayerMap = "uniform"
-
-
-class JointStage(PrunedStage):
-    """Answers and hidden states of mapped layers together, for a student that starts pruned.
-
-    The terms are "answers" (`prediction` with `temperature`), "hidden" (mean over layers of the
-    MSE of hidden states) and "label" (gold labels, weight 0 unless `loss_weights` has another). A
-    student without layers learns from the answers alone.
-
-    Attributes:
-      temperature: None: 1, or for a teacher whose answers are nearly uniform the one below 1 that
-        calibrates them on the development set.
-      token_noise: The share of a batch's examples with replaced tokens, see `data.noise`; None:
-        `TOKEN_NOISE`, but 0 where gold labels count or the answers were stored before.
-      pair_noise: The share of a batch's pairs of texts that become other pairs, see
-        `data.noise.PairNoise`; None: `PAIR_NOISE` where tokens are replaced, otherwise 0.
-    """
-
-    kind: Literal["joint"] = "joint"
-    prediction: Prediction = "kl_divergence"
-    temperature: Temperature | None = None
+    reduction: Literal["tokens", "reference"] = "tokens"
     token_noise: float | None = pydantic.Field(default=None, ge=0, le=1)
     pair_noise: float | None = pydantic.Field(default=None, ge=0, le=1)
+    prefixes: tuple[pydantic.PositiveInt, ...] = ()
+    relation_heads: int | None = pydantic.Field(default=None, gt=0)
+    teacher_layer: int = -1
+    losses: dict[str, dict[str, Any]] = pydantic.Field(default={})
+    strategy: Literal["akt", "jkt", "pkt"] = "pkt"
+    transfer_epochs: int = pydantic.Field(default=1, gt=0)
+    transfer_steps: int | None = pydantic.Field(default=None, gt=0)
+    transfer_learning_rate: float | None = pydantic.Field(default=None, gt=0)
+    earlier: Literal["freeze", "soft", "full"] = "freeze"
 
     @pydantic.model_validator(mode="after")
-    def _check_noise(self) -> JointStage:
+    def _check_noise(self) -> Stage:
         for name, share in self.asked_noise.items():
-            if needs_labels(self):
+            if self.needs_labels():
                 raise ValueError(
                     f"{name}: expected 0 with a weight for gold labels, which are not those of "
                     f"changed texts, received {share}. Leave one of the two out."
                 )
         return self
+
+    @property
+    def traits(self) -> StageKind:
+        """What is true of all stages of its kind."""
+        return STAGES[self.kind]
+
+    @property
+    def on_corpus(self) -> bool:
+        """Whether the stage reads plain text, not the task's examples."""
+        return (self.reads if self.traits.reads == "either" else self.traits.reads) == "corpus"
+
+    @property
+    def trains_classifier(self) -> bool:
+        """Whether the student answers the task after it."""
+        return self.traits.trains_classifier and not self.on_corpus
+
+    @property
+    def own_teacher(self) -> bool:
+        """Whether the student as it enters the stage is the teacher."""
+        return self.compress is not None and self.compress.teacher == "student"
+
+    def num_epochs(self, steps_per_epoch: int) -> int:
+        """The epochs to train, of so many batches each."""
+        return at_least(self.epochs, self.min_steps, steps_per_epoch)
+
+    def weight_of(self, loss: str) -> float:
+        """The factor of a loss of its kind; 0 of one that it has not."""
+        return self.loss_weights.get(loss, self.traits.losses.get(loss, 0.0))
+
+    def needs_labels(self, task: TaskKind | None = None) -> bool:
+        """Whether it learns from gold labels, which unlabelled text does not have.
+
+        Args:
+          task: The kind of the task: TinyBERT's prediction stage learns gold numbers.
+        """
+        if "losses" in self.traits.keys:
+            return any(
+                self.loss_weights.get(name, loss.get("weight", 1.0))
+                for name, loss in self.losses.items()
+                if loss.get("loss") == "GoldLabels"
+            )
+        if self.traits.gold_numbers and task is not None and task.one_number:
+            return True
+        return self.weight_of("label") > 0
 
     @property
     def asked_noise(self) -> dict[str, float]:
@@ -224,7 +171,8 @@ class JointStage(PrunedStage):
         """The share of examples with noise, where the teacher answers during the training."""
         if self.token_noise is not None:
             return self.token_noise
-        return 0.0 if needs_labels(self) else TOKEN_NOISE
+        reads_noise = "token_noise" in self.traits.keys
+        return TOKEN_NOISE if reads_noise and not self.needs_labels() else 0.0
 
     @property
     def noisy_pairs(self) -> float:
@@ -234,117 +182,199 @@ class JointStage(PrunedStage):
         return PAIR_NOISE if self.noisy_share else 0.0
 
 
-class EmbeddingStage(PrunedStage):
-    """The teacher's vectors of texts, for a task of kind embedding.
+_PLAIN_TEXT = ("token_budget", "corpus", "max_tokens")
+_MASKED = ("corpus", "mask_rate", "mask_smoothing", "next_sentence")
+_TASK = ("token_budget", "augmented", "compress")
+_CLASSIFIER = (*_TASK, "keep_best", "min_steps", "patience")
+_LAYERS = ("layer_weights", "layer_map", "projection", "reduction")
+_ANSWERS = ("prediction", "temperature")
+_TRANSFER = ("transfer_epochs", "transfer_steps", "transfer_learning_rate")
+_FROM_START = {"learning_rate": None, "min_steps": 1000, "patience": 5}
+_BY_WIDTH = Annotated[float, pydantic.Field(gt=0)] | None
 
-    The terms are "vectors" (`objective`), "similarity" (`losses.similarity_kl` with
-    `temperature` and `prefixes`) and "hidden" (mean over layers of the MSE of hidden states; weight
-    0 unless `loss_weights` has another).
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StageKind:
+    """What is true of all stages of a kind.
 
     Attributes:
-      prefixes: Widths that the vectors shall be of use cut to (Matryoshka).
+      name: The kind.
+      reads: The text that it learns from: the task's, a corpus, or either of them.
+      keys: The options that it reads beside those of every stage.
+      losses: Name -> weight by default, of the losses whose weights decide what a stage needs.
+      defaults: Option -> default, where it is not that of `Stage`.
+      types: Option -> type, where it is not that of `Stage`.
+      has_teacher: Whether the student learns from a teacher.
+      answers_alone: Whether it needs no more of a teacher than its answers.
+      trains_classifier: Whether it trains the classifier, watched on the development set.
+      predicts_words: The words that it guesses: masked ones, all, or none.
+      in_parts: Whether it is MobileBERT's transfer, which trains layers in fits of their own.
+      from_start: Whether rate and compared layers follow from how the student starts.
+      for_vectors: Whether it learns the vectors of a sentence encoder.
+      gold_numbers: Whether the numbers of a regression are learnt from its labels.
+      watched_every: The fewest steps between evaluations, where it trains `steps`: they may cost as
+        much as the training.
     """
 
-    kind: Literal["embedding"] = "embedding"
-    objective: Literal["vector_cosine", "vector_mse"] = "vector_cosine"
-    temperature: Temperature = 0.05
-    prefixes: tuple[pydantic.PositiveInt, ...] = ()
+    name: str
+    reads: Literal["task", "corpus", "either"]
+    keys: tuple[str, ...]
+    losses: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    types: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    has_teacher: bool = True
+    answers_alone: bool = False
+    trains_classifier: bool = False
+    predicts_words: Literal["masked", "all"] | None = None
+    in_parts: bool = False
+    from_start: bool = False
+    for_vectors: bool = False
+    gold_numbers: bool = False
+    watched_every: int = 1
+
+    @property
+    def layers_alone(self) -> bool:
+        """Whether it compares layers and trains no answers."""
+        return not self.trains_classifier and self.predicts_words is None
+
+    def reads_option(self, option: str) -> bool:
+        """Whether a stage of this kind reads an option of `Stage`."""
+        return not self.section.model_fields[option].exclude
+
+    @functools.cached_property
+    def section(self) -> type[Stage]:
+        """Its part of `Stage`: the options that it reads, with its defaults."""
+        return section_of(
+            Stage,
+            "kind",
+            self.name,
+            readers=_READERS,
+            what="in a stage of kind",
+            defaults=self.defaults,
+            types=self.types,
+        )
 
 
-class PatientStage(ClassifierStage):
-    """BERT-PKD; see `distillers.PatientDistiller`."""
+_KINDS = (
+    StageKind(
+        name="general",
+        reads="corpus",
+        keys=(*_PLAIN_TEXT, *_LAYERS),
+        losses={"attention": 1.0, "embedding": 1.0, "hidden": 1.0},
+    ),
+    StageKind(
+        name="intermediate",
+        reads="task",
+        keys=(*_TASK, *_LAYERS),
+        losses={"attention": 1.0, "embedding": 1.0, "hidden": 1.0},
+    ),
+    StageKind(
+        name="prediction",
+        reads="task",
+        keys=(*_CLASSIFIER, *_ANSWERS, "reduction"),
+        losses={"prediction": 1.0, "label": 0.0},
+        defaults={"prediction": "soft_cross_entropy"},
+        answers_alone=True,
+        trains_classifier=True,
+        gold_numbers=True,
+    ),
+    StageKind(
+        name="labels",
+        reads="task",
+        keys=_CLASSIFIER,
+        losses={"label": 1.0},
+        has_teacher=False,
+        trains_classifier=True,
+    ),
+    StageKind(
+        name="logits",
+        reads="task",
+        keys=(*_CLASSIFIER, *_ANSWERS, "scale_by_t2"),
+        losses={"prediction": 1.0, "label": 0.0},
+        answers_alone=True,
+        trains_classifier=True,
+    ),
+    StageKind(
+        name="joint",
+        reads="task",
+        keys=(*_CLASSIFIER, *_ANSWERS, "layer_map", "token_noise", "pair_noise"),
+        losses={"answers": 1.0, "label": 0.0, "hidden": 1.0},
+        defaults={**_FROM_START, "temperature": None},
+        types={"learning_rate": _BY_WIDTH, "temperature": Temperature | None},
+        answers_alone=True,
+        trains_classifier=True,
+        from_start=True,
+        watched_every=50,
+    ),
+    StageKind(
+        name="embedding",
+        reads="task",
+        keys=(*_CLASSIFIER, "layer_map", "objective", "temperature", "prefixes"),
+        losses={"vectors": 1.0, "similarity": 1.0, "hidden": 0.0},
+        defaults={**_FROM_START, "temperature": 0.05},
+        types={"learning_rate": _BY_WIDTH},
+        answers_alone=True,
+        trains_classifier=True,
+        from_start=True,
+        for_vectors=True,
+    ),
+    StageKind(
+        name="patient",
+        reads="task",
+        keys=(*_CLASSIFIER, *_ANSWERS, "layer_map"),
+        losses={"label": 0.5, "prediction": 0.5, "patient": 100.0},
+        defaults={"layer_map": "skip", "temperature": 10.0},
+        types={"layer_map": Literal["skip", "last"] | tuple[int, ...]},
+        trains_classifier=True,
+    ),
+    StageKind(
+        name="relations",
+        reads="either",
+        keys=(*_PLAIN_TEXT, *_TASK, "reads", "relation_heads", "teacher_layer", "reduction"),
+        losses={"query": 1.0, "key": 1.0, "value": 1.0},
+    ),
+    StageKind(
+        name="combination",
+        reads="either",
+        keys=(*_PLAIN_TEXT, *_CLASSIFIER, "reads", "losses"),
+        trains_classifier=True,
+    ),
+    StageKind(name="mlm", reads="corpus", keys=_MASKED, has_teacher=False, predicts_words="masked"),
+    StageKind(
+        name="distilbert",
+        reads="corpus",
+        keys=(*_MASKED, "temperature"),
+        defaults={"temperature": 2.0},
+        predicts_words="all",
+    ),
+    StageKind(
+        name="mobilebert",
+        reads="corpus",
+        keys=(*_MASKED, "strategy", *_TRANSFER, "earlier"),
+        predicts_words="masked",
+        in_parts=True,
+    ),
+)
+STAGES: Mapping[str, StageKind] = {kind.name: kind for kind in _KINDS}
+"""The kinds of stages by name."""
+_READERS = {
+    option: [kind.name for kind in _KINDS if option in kind.keys]
+    for option in Stage.__annotations__
+    if any(option in kind.keys for kind in _KINDS)
+}
+_VARYING = {option for kind in _KINDS for option in kind.types}
+if TYPE_CHECKING:
+    AnyStage = Stage
+else:
+    AnyStage = union_of(Stage, "kind", {kind.name: kind.section for kind in _KINDS}, _VARYING)
 
-    kind: Literal["patient"] = "patient"
-    layer_map: Literal["skip", "last"] | tuple[int, ...] = "skip"
-    prediction: Prediction = "kl_divergence"
-    temperature: Temperature = 10.0
+
+def new_stage(kind: str, **options: Any) -> Stage:
+    """A stage of a kind, with the options that are given."""
+    return STAGES[kind].section.model_validate({"kind": kind, **options})
 
 
-class RelationsStage(EitherStage):
-    """MiniLM v2; see `distillers.MiniLmDistiller`."""
-
-    kind: Literal["relations"] = "relations"
-    relation_heads: int | None = pydantic.Field(default=None, gt=0)
-    teacher_layer: int = -1  # the last
-    reduction: Literal["tokens", "reference"] = "tokens"
-
-
-class CombinationStage(EitherStage, ClassifierStage):
-    """Any losses: `losses` holds the class and the arguments of each by name."""
-
-    kind: Literal["combination"] = "combination"
-    losses: dict[str, dict[str, Any]] = pydantic.Field(default={})
-
-
-class MaskedWordsStage(MaskedStage):
-    """Masked words without a teacher."""
-
-    has_teacher: ClassVar[bool] = False
-
-    kind: Literal["mlm"] = "mlm"
-
-
-class DistilBertStage(MaskedStage):
-    """Masked words, the teacher's distribution, cosine; see `distillers.DistilBertDistiller`."""
-
-    kind: Literal["distilbert"] = "distilbert"
-    temperature: Temperature = 2.0
-
-
-class MobileBertStage(MaskedStage):
-    """Layer transfer by `strategy`, then masked words; see `training.transfer_stages`."""
-
-    kind: Literal["mobilebert"] = "mobilebert"
-    strategy: Literal["akt", "jkt", "pkt"] = "pkt"
-    transfer_epochs: int = pydantic.Field(default=1, gt=0)  # pkt: of each layer; jkt: of all
-    transfer_steps: int | None = pydantic.Field(default=None, gt=0)
-    transfer_learning_rate: float | None = pydantic.Field(default=None, gt=0)
-    earlier: Literal["freeze", "soft", "full"] = "freeze"
-
-
-ANSWERS_ALONE = ("joint", "logits", "prediction", "embedding")
+ANSWERS_ALONE = tuple(kind.name for kind in _KINDS if kind.answers_alone)
 """Kinds of stages that need no more of a teacher than its answers."""
 VECTOR_LOSSES = ("VectorMSE", "VectorCosine", "SimilarityKL")
 """Losses of a combination that need no more than the vectors of a sentence encoder."""
-
-
-def needs_labels(stage: StageConfig, *, regression: bool = False) -> bool:
-    """Whether a stage of the task learns from gold labels, which unlabelled text does not have.
-
-    Args:
-      stage: A stage.
-      regression: Whether the task is one: TinyBERT's prediction stage then learns gold numbers.
-    """
-    if isinstance(stage, CombinationStage):
-        weights = {
-            name: stage.loss_weights.get(name, term.get("weight", 1.0))
-            for name, term in stage.losses.items()
-            if term.get("loss") == "GoldLabels"
-        }
-        return any(weights.values())
-    if isinstance(stage, PredictionStage) and regression:
-        return True
-    usual = isinstance(stage, LabelsStage | PatientStage)
-    return stage.loss_weights.get("label", float(usual)) > 0
-
-
-STAGES: dict[str, type[StageConfig]] = {
-    "general": GeneralStage,
-    "intermediate": IntermediateStage,
-    "prediction": PredictionStage,
-    "labels": LabelsStage,
-    "logits": LogitsStage,
-    "joint": JointStage,
-    "embedding": EmbeddingStage,
-    "patient": PatientStage,
-    "relations": RelationsStage,
-    "combination": CombinationStage,
-    "mlm": MaskedWordsStage,
-    "distilbert": DistilBertStage,
-    "mobilebert": MobileBertStage,
-}
-"""The kinds of stages and their settings."""
-if TYPE_CHECKING:
-    Stage = StageConfig
-else:
-    Stage = unions.union_of("AnyStage", "kind", STAGES)

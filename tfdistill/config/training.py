@@ -4,39 +4,18 @@ from __future__ import annotations
 
 import math
 import os.path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal
 
 import pydantic
 
 from tfdistill import errors
 from tfdistill.config import rates
+from tfdistill.config.section import Section, described
 
 # A path or a hub id. "~" is the home folder: shells do not expand it after "=".
 PathText = Annotated[str, pydantic.AfterValidator(os.path.expanduser)]
 Schedule = Literal["linear", "linear_after_warmup", "constant"]
 Clip = Literal["per_tensor", "global", "none"]
-
-
-class Section(pydantic.BaseModel):
-    """A part of a recipe: every key known, nothing changed later."""
-
-    model_config = pydantic.ConfigDict(
-        extra="forbid", protected_namespaces=(), frozen=True, allow_inf_nan=False
-    )
-
-
-SectionType = TypeVar("SectionType", bound=Section)
-
-
-def described(default: Any, description: str, **limits: Any) -> Any:
-    """A field whose description is also the help of the command line's option.
-
-    Args:
-      default: Its default; ``...`` for none.
-      description: What it is, in lower case without a full stop.
-      **limits: Of `pydantic.Field`, such as ``gt=0``.
-    """
-    return pydantic.Field(default, description=description, **limits)
 
 
 class OptimizerConfig(Section):

@@ -346,7 +346,7 @@ def _format_of(folder: pathlib.Path) -> str:
 def _say_layer_maps(context: RunContext) -> None:
     recipe, vocab_size = context.recipe, context.data.tokenizer.vocab_size
     stages = recipe.used_stages.values()
-    for layer_map in {s.layer_map: None for s in stages if isinstance(s, config.LayerOptions)}:
+    for layer_map in {s.layer_map: None for s in stages if "projection" in s.traits.keys}:
         teacher = models.config_of(context.teachers.task)
         student = task_models.student_shape(recipe.student, vocab_size, teacher)
         mapped = losses.layer_map(teacher.num_layers, student.num_layers, layer_map)

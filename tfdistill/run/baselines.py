@@ -268,7 +268,7 @@ def _no_teacher(context: RunContext) -> _Baseline:
     counts = [
         num_batches(stage, students.untaught(context, name), seed)
         for name, stage in zip(names, stages, strict=True)
-        if isinstance(stage, config.TaskStage) and not stage.on_corpus
+        if not stage.on_corpus
     ]
     alone = config.labels_alone(
         stages[-1],

@@ -19,7 +19,7 @@ def begin(settings: config.CompressConfig, student: keras.Model, total_steps: in
       The model that the stage trains.
     """
     options = {} if settings.layers is None else {"layers": settings.layers}
-    if isinstance(settings, config.PruneConfig):
+    if settings.method == "prune":
         return compress.prune(
             student,
             sparsity=settings.sparsity,
@@ -29,7 +29,7 @@ def begin(settings: config.CompressConfig, student: keras.Model, total_steps: in
             block_size=settings.block_size,
             **options,
         )
-    if isinstance(settings, config.ClusterConfig):
+    if settings.method == "cluster":
         return compress.cluster(
             student, clusters=settings.clusters, start=settings.start, **options
         )
@@ -43,7 +43,7 @@ def finish(trained: keras.Model) -> keras.Model:
 
 def restart(settings: config.CompressConfig, student: keras.Model) -> keras.Model:
     """Returns a model of the form of `finish`, to load the stage's weights into."""
-    if isinstance(settings, config.QuantizeConfig):
+    if settings.method == "quantize":
         return begin(settings, student, total_steps=1)
     return student
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import pathlib
 from typing import Literal
@@ -31,7 +32,7 @@ class Corpus:
     folder: pathlib.Path | None = None
 
     def batches(
-        self, settings: config.CorpusStage, seed: int, *, held_out: float = 0.0
+        self, settings: config.Stage, seed: int, *, held_out: float = 0.0
     ) -> training.TrainingBatches:
         """Plans the batches of a stage."""
         if self.folder is not None:
@@ -43,7 +44,7 @@ class Corpus:
                 bucketing=settings.bucketing,
                 held_out=held_out,
             )
-        assert self.encoded is not None and isinstance(settings, config.PlainTextStage)
+        assert self.encoded is not None
         return batches.Batches(
             self.encoded,
             batch_size=settings.batch_size,
@@ -54,7 +55,7 @@ class Corpus:
         )
 
     def masked(
-        self, settings: config.MaskedStage, seed: int, *, predict: Literal["masked", "all"]
+        self, settings: config.Stage, seed: int, *, predict: Literal["masked", "all"]
     ) -> training.TrainingBatches:
         """Plans the batches of a stage that guesses masked words; some text is held out."""
         assert self.folder is not None
@@ -81,9 +82,11 @@ class Corpus:
 
 def open_corpus(
     name: str,
-    settings: config.CorpusStage | config.TeacherPretrainConfig,
-    tokenizer: tokenize.Tokenizer,
+    settings: config.Stage | config.TeacherPretrainConfig,
     *,
+    tokenizer: tokenize.Tokenizer,
+    masked: bool,
+    max_tokens: int | None = None,
     max_length: int,
     source: pathlib.Path | None,
     folder: pathlib.Path,
@@ -93,9 +96,10 @@ def open_corpus(
 
     Args:
       name: Name of the stage.
-      settings: Its settings; `corpus` names text files, or one folder of shards. Where words are
-        masked, text is prepared into shards, of which some is held out.
+      settings: Its settings; `corpus` names text files, or one folder of shards.
       tokenizer: The tokenizer of the models.
+      masked: Whether words are masked: text is prepared into shards, of which some is held out.
+      max_tokens: Tokens that are drawn of text in memory; None: all.
       max_length: The longest example, where the settings name none.
       source: Folder of the task, whose corpus.txt is read where no text is named.
       folder: Where shards are prepared.
@@ -109,7 +113,6 @@ def open_corpus(
       ConfigError: If options contradict each other.
     """
     paths = [storage.located(path) for path in settings.corpus]
-    max_tokens = settings.max_tokens if isinstance(settings, config.PlainTextStage) else None
     prepared = any(path.is_dir() for path in paths)
     if prepared and (len(paths) > 1 or max_tokens is not None):
         raise errors.ConfigError(
@@ -123,7 +126,7 @@ def open_corpus(
     if not paths and source is not None:
         paths = [source / synthetic.CORPUS_NAME]
     length = settings.max_length or max_length
-    if isinstance(settings, config.MaskedStage | config.TeacherPretrainConfig):
+    if masked:
         # Stages that read the same text in the same way share their shards.
         what = repr((settings.corpus, length, settings.next_sentence)).encode()
         target = folder / f"shards-{hashlib.sha256(what).hexdigest()[:12]}"
@@ -163,25 +166,21 @@ def open_texts(
             files.atomic_write_text(source / synthetic.CORPUS_NAME, text)
     vocab_file, lower_case = _vocabulary(recipe, folder, source, sentences)
     tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
-    settings: dict[str, config.CorpusStage | config.TeacherPretrainConfig] = {
-        name: stage
-        for name, stage in recipe.used_stages.items()
-        if isinstance(stage, config.CorpusStage) and stage.on_corpus
-    }
+    opened = functools.partial(
+        open_corpus,
+        tokenizer=tokenizer,
+        max_length=recipe.data.max_length,
+        source=source,
+        folder=folder,
+    )
+    read: dict[str, Corpus] = {}
+    for name, stage in recipe.used_stages.items():
+        if stage.on_corpus:
+            masked, seed = stage.traits.predicts_words is not None, recipe.seeds[0] + len(read)
+            read[name] = opened(name, stage, masked=masked, max_tokens=stage.max_tokens, seed=seed)
     if recipe.teacher.pretrain is not None:
-        settings[TEACHER] = recipe.teacher.pretrain
-    read = {
-        name: open_corpus(
-            name,
-            section,
-            tokenizer,
-            max_length=recipe.data.max_length,
-            source=source,
-            folder=folder,
-            seed=recipe.seeds[0] + index,
-        )
-        for index, (name, section) in enumerate(settings.items())
-    }
+        seed = recipe.seeds[0] + len(read)
+        read[TEACHER] = opened(TEACHER, recipe.teacher.pretrain, masked=True, seed=seed)
     text = TextData(
         settings=recipe.data,
         seed=recipe.seeds[0],
@@ -229,8 +228,7 @@ def _vocabulary(
 
 def _corpus_lines(recipe: config.Recipe, source: pathlib.Path | None) -> list[str]:
     """The text files that the recipe names, or the generated one."""
-    stages = [s for s in recipe.stages.values() if isinstance(s, config.CorpusStage)]
-    named = [path for stage in stages for path in stage.corpus]
+    named = [path for stage in recipe.stages.values() for path in stage.corpus]
     paths = [pathlib.Path(path) for path in dict.fromkeys(named)]
     if not paths and source is not None:
         paths = [source / synthetic.CORPUS_NAME]

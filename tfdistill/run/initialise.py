@@ -107,7 +107,7 @@ def build_student(
     section = config.parse_section(
         config.StudentConfig, values, source="build_student", place="student"
     )
-    first = config.EmbeddingStage() if data.task.traits.vectors else config.JointStage()
+    first = config.new_stage("embedding" if data.task.traits.vectors else "joint")
     start = Start(section, first, teachers.OneTeacher(teacher), data, data)
     return new_student(start, seed).model
 
@@ -133,7 +133,7 @@ class Start:
     """
 
     settings: config.StudentConfig
-    first: config.StageConfig
+    first: config.Stage
     teachers: teachers.TeacherModels | teachers.OneTeacher
     data: TextData
     student_data: TextData
@@ -173,7 +173,7 @@ def _new_student(start: Start) -> Student:
     source = settings.start
     vocab_size = start.student_data.tokenizer.vocab_size
     teacher = start.teachers.shape(first)
-    shared = start.data.settings.vocab == "teacher" and first.has_teacher
+    shared = start.data.settings.vocab == "teacher" and first.traits.has_teacher
     if teacher is not None and shared and source in ("auto", "pruned", "teacher"):
         vocab_size = max(vocab_size, teacher.vocab_size)  # its table may have spare rows
     pairs = start.data.task is not None and start.task_data.train_examples.pairs is not None
@@ -200,9 +200,9 @@ def _new_student(start: Start) -> Student:
             )
         general = start.teachers.general
         training.initialise_from_layers(student, general, layers=layers, mlm_head=False)
-    elif source == "teacher" and isinstance(first, config.MobileBertStage):
+    elif source == "teacher" and first.traits.in_parts:
         training.initialise_from_mobilebert_teacher(student, start.teachers.words)
-    elif source == "teacher" and first.has_teacher:
+    elif source == "teacher" and first.traits.has_teacher:
         training.initialise_from_teacher(student, start.teachers.in_float32(first))
         if isinstance(shape, models.StaticConfig):
             training.scale_words(student, start.task_data.train.encoded)
@@ -239,7 +239,6 @@ def resolve_start(start: Start, shape: models.EncoderConfig) -> str:
         return wanted
     if start.teachers.soft_labels is not None:  # whose words and layers nobody knows
         return "random"
-    learns_words = isinstance(first, config.MaskedStage)
     fallback, begins = "teacher", "from the teacher's projected embeddings"
     teacher = start.teachers.shape(first)
     if teacher is not None and task_models.has_narrower_words(first, teacher, shape):
@@ -247,7 +246,7 @@ def resolve_start(start: Start, shape: models.EncoderConfig) -> str:
             "random",
             "at random, since its word vectors are wider than the teacher's",
         )
-    if not first.has_teacher or learns_words or start.data.task is None:
+    if not first.traits.has_teacher or first.traits.predicts_words or start.data.task is None:
         if wanted == "auto":
             return fallback
         raise errors.ConfigError(

@@ -62,8 +62,7 @@ def open_run(
 def _check_stages(recipe: config.Recipe, replicas: int) -> None:
     """Refuses what would be another computation on several devices."""
     for name, stage in recipe.used_stages.items():
-        compress = stage.compress if isinstance(stage, config.TaskStage) else None
-        if isinstance(compress, config.QuantizeConfig):
+        if stage.compress is not None and stage.compress.method == "quantize":
             raise errors.ConfigError(
                 f"stages.{name}.compress",
                 "one device: the ranges of activations are those of whole batches",

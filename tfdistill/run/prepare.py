@@ -282,7 +282,7 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
         return None
     wholes = not data.task.traits.over_tokens
     for name, stage in recipe.used_stages.items():
-        if stage.has_teacher and not (wholes and stage.kind in config.ANSWERS_ALONE):
+        if stage.traits.has_teacher and not (wholes and stage.traits.answers_alone):
             raise errors.VocabularyError(
                 f"student {settings.preset}, stages.{name}",
                 "the teacher's vocabulary, since the two are compared token by token",
@@ -312,9 +312,9 @@ def _unlabelled(
     read = unlabelled.read_unlabelled(task, recipe.data.unlabelled)
     new = unlabelled.select_new(read, train, held_out)
     stages = {
-        name: config.needs_labels(stage, regression=task.traits.one_number)
+        name: stage.needs_labels(task.traits)
         for name, stage in recipe.used_stages.items()
-        if isinstance(stage, config.TaskStage) and not stage.on_corpus
+        if not stage.on_corpus
     }
     used = [name for name, needs in stages.items() if not needs]
     unused = [name for name, needs in stages.items() if needs]
@@ -355,8 +355,7 @@ def augmented(
       VocabularyError: If its vocabulary is not that of the data.
     """
     settings = recipe.data.augment
-    stages = [s for s in recipe.used_stages.values() if isinstance(s, config.TaskStage)]
-    if settings is None or not any(stage.augmented for stage in stages):
+    if settings is None or not any(s.augmented for s in recipe.used_stages.values()):
         return data
     folder = root / "data" / "augmented"
     if not (folder / "train.tsv").is_file():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import analysis, compress, config, errors, models, results, tasks, training
+from tfdistill import analysis, compress, errors, models, results, tasks, training
 from tfdistill.data import answers, batches, from_config
 from tfdistill.data.task_data import TaskData
 from tfdistill.data.unlabelled import example_keys
@@ -239,7 +239,6 @@ def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
 def _word_metrics(context: RunContext, model: keras.Model, stage: str) -> dict[str, float]:
     """Metrics on the text that the last stage left out."""
     settings = context.recipe.stages[stage]
-    assert isinstance(settings, config.MaskedStage)
     held_out = context.corpora[stage].held_out(
         batch_size=settings.batch_size, mask_rate=settings.mask_rate
     )

@@ -31,7 +31,7 @@ def shape_faults(recipe: config.Recipe, *, import_classes: bool = False) -> list
 def _loss_faults(recipe: config.Recipe, import_classes: bool) -> list[str]:
     faults = []
     for name, stage in recipe.used_stages.items():
-        if isinstance(stage, config.CombinationStage):
+        if "losses" in stage.traits.keys:
             from tfdistill import losses  # it imports TensorFlow, which other recipes need not
 
             try:
@@ -121,12 +121,5 @@ def _head_faults(
             "(MiniLM), which need no equal heads.",
         )
         for name, stage in recipe.used_stages.items()
-        if isinstance(stage, config.GeneralStage | config.IntermediateStage)
-        and stage.loss_weights.get("attention", 1.0) != 0
-        and not _learns_from_itself(stage)
+        if stage.weight_of("attention") != 0 and not stage.own_teacher
     ]
-
-
-def _learns_from_itself(stage: config.StageConfig) -> bool:
-    compress = stage.compress if isinstance(stage, config.TaskStage) else None
-    return compress is not None and compress.teacher == "student"

@@ -152,12 +152,12 @@ def _check_stages(
     certain = settings.missing == "gold" or any(file.holds == soft_labels.LABEL for file in read)
     faults = []
     for name, stage in recipe.used_stages.items():
-        if spec.traits.one_number and isinstance(stage, config.PredictionStage):
+        if spec.traits.one_number and stage.traits.gold_numbers:
             faults.append(
                 f"stages.{name}: a stage of kind prediction learns the gold numbers of a "
                 "regression, and no answer. Use logits"
             )
-        compared = getattr(stage, "prediction", None) == "logit_mse"
+        compared = stage.prediction == "logit_mse"
         if compared and certain and not spec.traits.one_number:
             faults.append(
                 f"stages.{name}.prediction: logit_mse compares logits, and a label has none. Use "

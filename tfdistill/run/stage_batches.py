@@ -50,7 +50,7 @@ class Lesson:
 
 
 def stage_batches(
-    stage: config.StageConfig,
+    stage: config.Stage,
     lesson: Lesson,
     seed: int,
     distiller: distillers.Distiller | None = None,
@@ -67,16 +67,15 @@ def stage_batches(
     Returns:
       The batches.
     """
-    if isinstance(stage, config.TaskStage) and not stage.on_corpus:
+    if not stage.on_corpus:
         return _of_task(stage, lesson, seed, distiller)
-    assert isinstance(stage, config.CorpusStage) and lesson.corpus is not None
-    if isinstance(stage, config.MaskedStage):
-        predict = "all" if isinstance(stage, config.DistilBertStage) else "masked"
-        return lesson.corpus.masked(stage, seed, predict=predict)
+    assert lesson.corpus is not None
+    if stage.traits.predicts_words is not None:
+        return lesson.corpus.masked(stage, seed, predict=stage.traits.predicts_words)
     return lesson.corpus.batches(stage, seed)
 
 
-def num_batches(stage: config.StageConfig, lesson: Lesson, seed: int) -> int:
+def num_batches(stage: config.Stage, lesson: Lesson, seed: int) -> int:
     """Counts the batches that a stage trains on."""
     if stage.steps is not None:
         return stage.steps
@@ -85,13 +84,13 @@ def num_batches(stage: config.StageConfig, lesson: Lesson, seed: int) -> int:
 
 
 def _of_task(
-    stage: config.TaskStage,
+    stage: config.Stage,
     lesson: Lesson,
     seed: int,
     distiller: distillers.Distiller | None,
 ) -> training.TrainingBatches:
     data = lesson.task_data
-    labelled = config.needs_labels(stage, regression=data.task.traits.one_number)
+    labelled = stage.needs_labels(data.task.traits)
     encoded = data.texts(labelled=labelled, augmented=stage.augmented)
     extra: dict[str, Any] = {}
     teacher = None if distiller is None or not distiller.needs_only_logits() else distiller.teacher
@@ -117,7 +116,7 @@ def _of_task(
         seed=seed,
         **extra,
     )
-    if not isinstance(stage, config.JointStage) or distiller is None:
+    if "token_noise" not in stage.traits.keys or distiller is None:
         return plain
     if extra:
         _check_no_noise(stage)
@@ -125,7 +124,7 @@ def _of_task(
     return _noisy(plain, stage, data, seed)
 
 
-def _check_no_noise(stage: config.JointStage) -> None:
+def _check_no_noise(stage: config.Stage) -> None:
     """Refuses noise in texts whose answers are known before the training.
 
     Raises:
@@ -141,7 +140,7 @@ def _check_no_noise(stage: config.JointStage) -> None:
 
 
 def _noisy(
-    plain: batches.Batches, stage: config.JointStage, data: TaskData, seed: int
+    plain: batches.Batches, stage: config.Stage, data: TaskData, seed: int
 ) -> training.TrainingBatches:
     """The batches with other pairs of texts, then other tokens, as the stage says.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import config, distillers, losses, models
+from tfdistill import config, distillers, losses, models, tasks
 from tfdistill.losses import methods, words
 from tfdistill.run import soft_labels
 
@@ -23,8 +23,7 @@ class DistilledPair:
     teacher: Any  # a model, or answers in files
     student: keras.Model
     seed: int
-    head: str | None
-    regression: bool
+    kind: tasks.TaskKind | None = None  # of the task
     same_tokens: bool = True
 
     @property
@@ -32,15 +31,25 @@ class DistilledPair:
         """The width of the vectors of a teacher that is known by them alone."""
         return self.teacher.width if isinstance(self.teacher, soft_labels.SoftLabels) else None
 
+    @property
+    def head(self) -> str | None:
+        """The head that answers the task."""
+        return None if self.kind is None else self.kind.head
+
+    @property
+    def regression(self) -> bool:
+        """Whether an answer is a number."""
+        return self.kind is not None and self.kind.one_number
+
     def objective(self, prediction: str) -> str:
         """The objective of the answers: of a regression they are numbers."""
         return "logit_mse" if self.regression else prediction
 
 
-def distiller_of(stage: config.StageConfig, pair: DistilledPair) -> distillers.Distiller:
+def distiller_of(stage: config.Stage, pair: DistilledPair) -> distillers.Distiller:
     """Builds the distiller of a stage, with the losses of its kind."""
     return distillers.Distiller(
-        pair.teacher if stage.has_teacher else None,
+        pair.teacher if stage.traits.has_teacher else None,
         pair.student,
         LOSSES[stage.kind](stage, pair),
         same_tokens=pair.same_tokens,
@@ -50,7 +59,7 @@ def distiller_of(stage: config.StageConfig, pair: DistilledPair) -> distillers.D
     )
 
 
-def _joint(stage: config.JointStage, pair: DistilledPair) -> methods.Losses:
+def _joint(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
     objective = pair.objective(stage.prediction)
     used = f"the teacher's answers ({objective})"
     if stage.loss_weights.get("label"):
@@ -59,19 +68,19 @@ def _joint(stage: config.JointStage, pair: DistilledPair) -> methods.Losses:
         objective=objective,
         temperature=stage.temperature or 1.0,
         layers=stage.layer_map,
-        hidden_states=_has_hidden_states(stage, pair, used, weight=1.0),
+        hidden_states=_has_hidden_states(stage, pair, used),
         head=pair.head,
     )
 
 
-def _embedding(stage: config.EmbeddingStage, pair: DistilledPair) -> methods.Losses:
+def _embedding(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
     used = f"the teacher's vectors ({stage.objective}) and their similarities"
     return methods.embedding(
         objective=stage.objective,
         temperature=stage.temperature,
         prefixes=stage.prefixes,
         layers=stage.layer_map,
-        hidden_states=_has_hidden_states(stage, pair, used, weight=0.0),
+        hidden_states=_has_hidden_states(stage, pair, used),
     )
 
 
@@ -85,7 +94,7 @@ def _layers(stage: Any, pair: DistilledPair) -> methods.Losses:
     )
 
 
-def _prediction(stage: config.PredictionStage, pair: DistilledPair) -> methods.Losses:
+def _prediction(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
     return methods.tinybert(
         "prediction",
         prediction=stage.prediction,
@@ -96,7 +105,7 @@ def _prediction(stage: config.PredictionStage, pair: DistilledPair) -> methods.L
     )
 
 
-def _logits(stage: config.LogitsStage, pair: DistilledPair) -> methods.Losses:
+def _logits(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
     return methods.hinton(
         objective=pair.objective(stage.prediction),
         temperature=stage.temperature,
@@ -105,7 +114,7 @@ def _logits(stage: config.LogitsStage, pair: DistilledPair) -> methods.Losses:
     )
 
 
-def _patient(stage: config.PatientStage, pair: DistilledPair) -> methods.Losses:
+def _patient(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
     return methods.patient(
         layers=stage.layer_map,
         projection="auto",
@@ -115,7 +124,7 @@ def _patient(stage: config.PatientStage, pair: DistilledPair) -> methods.Losses:
     )
 
 
-def _relations(stage: config.RelationsStage, pair: DistilledPair) -> methods.Losses:
+def _relations(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
     return methods.minilm(
         teacher_layer=stage.teacher_layer,
         num_relation_heads=stage.relation_heads,
@@ -123,7 +132,7 @@ def _relations(stage: config.RelationsStage, pair: DistilledPair) -> methods.Los
     )
 
 
-def _masked_words(stage: config.MaskedWordsStage, pair: DistilledPair) -> methods.Losses:
+def _masked_words(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
     return methods.masked_words(next_sentence=words.has_nsp_head(pair.student))
 
 
@@ -144,19 +153,16 @@ LOSSES: Mapping[str, Callable[[Any, DistilledPair], methods.Losses]] = {
 """Kind of stage -> its losses; the stages of mobilebert are `training.transfer_stages`."""
 
 
-def _has_hidden_states(
-    stage: config.PrunedStage, pair: DistilledPair, used: str, *, weight: float
-) -> bool:
+def _has_hidden_states(stage: config.Stage, pair: DistilledPair, used: str) -> bool:
     """Whether hidden states can be compared; prints what the student learns from.
 
     Args:
       stage: The stage.
       pair: Teacher and student.
       used: What else it learns from.
-      weight: The weight of hidden states by default.
     """
     lacking = _no_hidden_states(stage, pair)
-    if not stage.loss_weights.get("hidden", weight):
+    if not stage.weight_of("hidden"):
         pass
     elif lacking is None:
         theirs, ours = (
@@ -170,7 +176,7 @@ def _has_hidden_states(
     return lacking is None
 
 
-def _no_hidden_states(stage: config.PrunedStage, pair: DistilledPair) -> str | None:
+def _no_hidden_states(stage: config.Stage, pair: DistilledPair) -> str | None:
     """Why hidden states of teacher and student cannot be compared, or None."""
     if isinstance(pair.teacher, soft_labels.SoftLabels):
         return "its teacher is known by its answers alone"

@@ -24,7 +24,6 @@ from tfdistill.training import multi_worker, optimizers
 _log = logging.getLogger(__name__)
 
 SETTINGS = "distillation.json"
-_WATCHED_EVERY = 50  # steps of a joint stage, at least: evaluations cost as much as training
 
 
 def joint_rate(shape: models.EncoderConfig | models.BiLstmConfig | models.StaticConfig) -> float:
@@ -35,18 +34,18 @@ def joint_rate(shape: models.EncoderConfig | models.BiLstmConfig | models.Static
 
 
 def _resolved(
-    stage: config.PrunedStage,
+    stage: config.Stage,
     lesson: Lesson,
     student: keras.Model,
     kept_layers: tuple[int, ...] | None,
-) -> config.PrunedStage:
+) -> config.Stage:
     """Chooses rate, temperature and layers where the recipe leaves them open.
 
     A pruned student is compared at the teacher layers that it was cut from (`kept_layers`).
     """
     rate = stage.learning_rate or joint_rate(models.config_of(student))
     chosen: dict[str, Any] = {"learning_rate": rate}
-    if isinstance(stage, config.JointStage) and stage.temperature is None:
+    if stage.temperature is None:
         chosen["temperature"] = 1.0 if lesson.teacher is None else _sharpening(lesson)
     if kept_layers is not None and stage.layer_map == "uniform":
         chosen["layer_map"] = kept_layers
@@ -149,7 +148,8 @@ def distill(
             repr(kind),
             errors.nearest(kind, config.STAGES),
         )
-    stage = config.parse_section(config.STAGES[kind], values, source="distill", place=kind)
+    section = config.STAGES[kind].section
+    stage = config.parse_section(section, values, source="distill", place=kind)
     if not stage.trains_classifier:
         remedy = "Run a recipe: `tfdistill run`."
         raise errors.ConfigError("kind", "a stage that trains the answers of a task", kind, remedy)
@@ -185,7 +185,7 @@ def distill(
 
 
 def build_stage(
-    stage: config.StageConfig,
+    stage: config.Stage,
     lesson: Lesson,
     student: keras.Model,
     seed: int,
@@ -203,30 +203,28 @@ def build_stage(
     Returns:
       What trains it.
     """
-    if isinstance(stage, config.MobileBertStage):
+    if stage.traits.in_parts:
         return _transfer(stage, lesson, student, seed)
-    if isinstance(stage, config.PrunedStage):
+    if stage.traits.from_start:
         stage = _resolved(stage, lesson, student, kept_layers)
     task = lesson.data.task
     pair = DistilledPair(
         lesson.teacher,
         student,
         seed,
-        head=None if task is None else task.head,
-        regression=task is not None and task.traits.one_number,
+        kind=None if task is None else task.traits,
         same_tokens=lesson.same_tokens,
     )
     distiller = distiller_of(stage, pair)
-    if isinstance(stage, config.TaskStage) and not stage.on_corpus:
+    if not stage.on_corpus:
         weights = lesson.task_data.class_weights
         if weights is not None:
             distiller.weigh_classes(weights)
     train = stage_batches(stage, lesson, seed, distiller)
     epochs = stage.num_epochs(train.steps_per_epoch)
     if stage.steps is not None:
-        parts = streaming.MOST_PARTS
-        if isinstance(stage, config.JointStage):
-            parts = min(parts, max(1, stage.steps // _WATCHED_EVERY))
+        parts = max(1, stage.steps // stage.traits.watched_every)
+        parts = min(streaming.MOST_PARTS, parts)
         train = training.StepRange(train, start=0, steps=stage.steps, most_parts=parts)
         epochs = train.parts
     keras.utils.set_random_seed(seed)
@@ -237,9 +235,9 @@ def build_stage(
         gradient_accumulation=stage.gradient_accumulation,
     )
     fit = functools.partial(training.fit, distiller, train, epochs=epochs)
-    if isinstance(stage, config.ClassifierStage) and stage.trains_classifier:
+    if stage.trains_classifier:
         data = lesson.task_data
-        prunes = isinstance(stage.compress, config.PruneConfig)
+        prunes = stage.compress is not None and stage.compress.method == "prune"
         keep = stage.keep_best is not False and not prunes
         fit = functools.partial(
             fit,
@@ -254,9 +252,7 @@ def build_stage(
     )
 
 
-def _transfer(
-    stage: config.MobileBertStage, lesson: Lesson, student: keras.Model, seed: int
-) -> StageJob:
+def _transfer(stage: config.Stage, lesson: Lesson, student: keras.Model, seed: int) -> StageJob:
     """MobileBERT's fits, one after the other in folders of their own."""
     teacher = lesson.teacher
     assert isinstance(teacher, keras.Model)

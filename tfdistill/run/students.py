@@ -36,7 +36,7 @@ def stage_folder(
     return root / "stages" / "+".join(stages) / f"seed-{seed}"
 
 
-def start_of(context: RunContext, first: config.StageConfig) -> initialise.Start:
+def start_of(context: RunContext, first: config.Stage) -> initialise.Start:
     """What a run's students follow from; `first` is their first stage."""
     return initialise.Start(
         context.recipe.student,
@@ -80,12 +80,12 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
     start = start_of(context, stage)
     student = train_stages(context, tuple(earlier), seed) if earlier else new_student(start, seed)
     trained, weights_file = student.model, folder / STUDENT
-    if isinstance(stage, config.MaskedStage):
+    if stage.traits.predicts_words:
         weights_file = folder / MASKED
         trained = student.with_words(next_sentence=stage.next_sentence)
-        if not earlier and stage.has_teacher:
+        if not earlier and stage.traits.has_teacher:
             initialise.initialise_words(start, trained)
-    compressing = stage.compress if isinstance(stage, config.TaskStage) else None
+    compressing = stage.compress
     if results.read_finished(folder / RESULT, results.FitResult) is not None:
         if compressing is not None:
             trained = student.model = compression.restart(compressing, student.model)
@@ -101,7 +101,7 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
         if teacher is not None:  # it reads the student's tokens, and is as wide
             answers = context.teachers.answers
             lesson = dataclasses.replace(lesson, teacher=teacher, answers=answers)
-            if isinstance(stage, config.LayerOptions):
+            if "projection" in stage.traits.keys:
                 stage = stage.model_copy(update={"projection": "none"})
         job = build_stage(stage, lesson, trained, seed, student.origin.layers)
         _start_projections(context, job.projections, tuple(earlier), seed, stage, student)
@@ -113,7 +113,7 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
             held = [weight for layer in job.projections for weight in layer.weights]
             variables.save(held, folder / PROJECTION)
         results.write_result_file(result, folder / RESULT)
-    if isinstance(stage, config.MaskedStage):
+    if stage.traits.predicts_words:
         models.copy_encoder(trained, student.model)
     return student
 
@@ -154,7 +154,7 @@ def _start_projections(
     layers: Sequence[keras.layers.Layer],
     earlier: tuple[str, ...],
     seed: int,
-    stage: config.StageConfig,
+    stage: config.Stage,
     student: Student,
 ) -> None:
     """Hidden projections continue from the stage before, or start as the teacher's directions."""

@@ -92,10 +92,10 @@ def _static_or_preset(
 
 
 def has_narrower_words(
-    first: config.StageConfig, teacher: models.EncoderConfig, student: models.EncoderConfig
+    first: config.Stage, teacher: models.EncoderConfig, student: models.EncoderConfig
 ) -> bool:
     """Whether no student as wide can start its word vectors from the teacher's in a first stage."""
-    if not first.has_teacher or isinstance(first, config.MobileBertStage):
+    if not first.traits.has_teacher or first.traits.in_parts:
         return False
     theirs, ours = (shape.embedding_size or shape.hidden_size for shape in (teacher, student))
     return theirs < ours

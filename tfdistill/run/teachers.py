@@ -68,10 +68,7 @@ class TeacherModels:
     def words(self) -> keras.Model:
         """The masked language model before fine-tuning."""
         source = general_source(self._recipe, self._root)
-        nsp = any(
-            isinstance(stage, config.MaskedStage) and stage.next_sentence
-            for stage in self._recipe.stages.values()
-        )
+        nsp = any(stage.next_sentence for stage in self._recipe.stages.values())
         return weights.load_masked_lm(source, next_sentence=nsp).model
 
     def check(self) -> None:
@@ -81,26 +78,26 @@ class TeacherModels:
           WeightsError: If the teacher before fine-tuning is none.
         """
         stages = self._recipe.used_stages.values()
-        if any(isinstance(stage, config.MaskedStage) and stage.has_teacher for stage in stages):
+        if any(s.traits.predicts_words and s.traits.has_teacher for s in stages):
             _ = self.words
 
-    def in_float32(self, stage: config.StageConfig) -> keras.Model:
+    def in_float32(self, stage: config.Stage) -> keras.Model:
         """The teacher of a stage, for its weights."""
         return getattr(self, _role(stage))
 
-    def shape(self, stage: config.StageConfig) -> models.EncoderConfig | None:
+    def shape(self, stage: config.Stage) -> models.EncoderConfig | None:
         """The configuration of a stage's teacher; of the task's where it learns without one.
 
         None where the teacher is known by its answers alone.
         """
         if self.soft_labels is not None:
             return None
-        alone = not stage.has_teacher and self._task is not None
+        alone = not stage.traits.has_teacher and self._task is not None
         return models.config_of(self.task if alone else self.in_float32(stage))
 
-    def for_stage(self, stage: config.StageConfig) -> Teacher | None:
+    def for_stage(self, stage: config.Stage) -> Teacher | None:
         """The teacher of a stage in the chosen arithmetic; None where it learns without one."""
-        if not stage.has_teacher:
+        if not stage.traits.has_teacher:
             return None
         if self.soft_labels is not None:
             return self.soft_labels
@@ -156,17 +153,17 @@ class OneTeacher:
         """The model, as one of masked words."""
         return self.task
 
-    def in_float32(self, stage: config.StageConfig) -> keras.Model:
+    def in_float32(self, stage: config.Stage) -> keras.Model:
         """The model, whatever the stage."""
         return self.task
 
-    def shape(self, stage: config.StageConfig) -> models.EncoderConfig:
+    def shape(self, stage: config.Stage) -> models.EncoderConfig:
         """Its configuration."""
         return models.config_of(self.task)
 
 
-def _role(stage: config.StageConfig) -> str:
-    if isinstance(stage, config.MaskedStage):
+def _role(stage: config.Stage) -> str:
+    if stage.traits.predicts_words:
         return "words"
     return "general" if stage.on_corpus else "task"
 

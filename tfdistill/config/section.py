@@ -1,0 +1,127 @@
+"""What every section of a recipe is, and sections of several kinds.
+
+Of several kinds is a section in which one key names the kind. A base class declares the options of
+all kinds; a table says which of them a kind reads, and with which defaults. A kind that does not
+read an option refuses it, and shows readers of the code the default of the base class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Literal, TypeVar, Union
+
+import pydantic
+
+from tfdistill import errors
+
+
+class Section(pydantic.BaseModel):
+    """A part of a recipe: every key known, nothing changed later."""
+
+    model_config = pydantic.ConfigDict(
+        extra="forbid", protected_namespaces=(), frozen=True, allow_inf_nan=False
+    )
+
+
+SectionType = TypeVar("SectionType", bound=Section)
+UNKNOWN = "unknown"  # the tag of values that name no kind
+
+
+def described(default: Any, description: str, **limits: Any) -> Any:
+    """A field whose description is also the help of the command line's option.
+
+    Args:
+      default: Its default; ``...`` for none.
+      description: What it is, in lower case without a full stop.
+      **limits: Of `pydantic.Field`, such as ``gt=0``.
+    """
+    return pydantic.Field(default, description=description, **limits)
+
+
+def section_of(
+    base: type[SectionType],
+    key: str,
+    kind: str,
+    *,
+    readers: Mapping[str, Collection[str]],
+    what: str,
+    defaults: Mapping[str, Any],
+    types: Mapping[str, Any],
+) -> type[SectionType]:
+    """Derives the section of one kind from the section that has the options of all.
+
+    Args:
+      base: That section.
+      key: The option that names the kind.
+      kind: The kind.
+      readers: Option -> the kinds that read it; an option that is not in it is read by all.
+      what: What a kind is called, such as "in a stage of kind".
+      defaults: Option -> the kind's default, where that of `base` is another.
+      types: Option -> the kind's type, where that of `base` is another.
+    """
+    fields: dict[str, Any] = {key: (Literal[kind], kind)}
+    for option, kinds in readers.items():
+        if kind not in kinds:
+            refusal = pydantic.BeforeValidator(_refusal(kind, kinds, what))
+            unread = pydantic.Field(base.model_fields[option].default, exclude=True)
+            fields[option] = (Annotated[Any, refusal], unread)
+    for option in {**defaults, **types}:
+        info = base.model_fields[option]
+        annotation = Annotated[types.get(option, info.annotation), info]
+        fields[option] = (annotation, defaults.get(option, info.default))
+    return pydantic.create_model(kind, __base__=base, __module__=base.__module__, **fields)
+
+
+def _refusal(kind: str, kinds: Collection[str], what: str) -> Any:
+    def refuse(value: Any) -> Any:
+        raise ValueError(
+            f"expected none {what} {kind}, which does not read it, received {value!r}. "
+            f"Those that do: {', '.join(kinds)}"
+        )
+
+    return refuse
+
+
+def union_of(
+    base: type[Section], key: str, sections: Mapping[str, type[Section]], varying: Collection[str]
+) -> Any:
+    """Makes the type of a section of several kinds: a discriminated union.
+
+    A value that names no kind always fails, and all its other options are checked: a misspelt kind
+    hides none of their faults.
+
+    Args:
+      base: The section that has the options of all kinds.
+      key: The option that names the kind.
+      sections: Kind -> section.
+      varying: Options whose type is another in some kinds.
+    """
+    open_options = {option: (Any, base.model_fields[option].default) for option in varying}
+    named: Any = (Literal[tuple(sections)], ...)
+    unknown = pydantic.create_model(UNKNOWN, __base__=base, **{**open_options, key: named})
+
+    def tag(value: Any) -> str:
+        kind = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+        return kind if isinstance(kind, str) and kind in sections else UNKNOWN
+
+    tagged = {**sections, UNKNOWN: unknown}
+    members = tuple(Annotated[section, pydantic.Tag(kind)] for kind, section in tagged.items())
+    return Annotated[Union[members], pydantic.Discriminator(tag)]  # noqa: UP007
+
+
+def keys_of(section: type[Section]) -> list[str]:
+    """The options that a section reads."""
+    return [option for option, info in section.model_fields.items() if not info.exclude]
+
+
+def unknown_key(option: str, section: type[Section], base: type[Section]) -> str:
+    """Says that there is no such option: with the nearest that the kind reads, or another kind.
+
+    Args:
+      option: The option.
+      section: The section of the kind.
+      base: The section that has the options of all kinds.
+    """
+    hints = [errors.nearest(option, keys_of(keys)) for keys in (section, base)]
+    close = [hint for hint in hints if hint.startswith("Did")]
+    return f"unknown key. {(close or hints)[0]}"
