@@ -46,9 +46,8 @@ COVERED_BY = (
     (
         "test_core",
         "recipes are read, merged and scaled down through `config.load_recipe`",
-        "tfdistill/config/baseline tfdistill/config/recipe tfdistill/config/recipe_files "
-        "tfdistill/config/scaled "
-        "tfdistill/config/sections tfdistill/config/training tfdistill/config/section",
+        "tfdistill/config/derived tfdistill/config/recipe tfdistill/config/recipe_files "
+        "tfdistill/config/schema tfdistill/config/sections tfdistill/config/training",
     ),
     (
         "test_architecture/test_packaging.py",

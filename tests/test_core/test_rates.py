@@ -3,20 +3,23 @@
 import pytest
 
 from tfdistill import config
-from tfdistill.config import rates
 
 
 @pytest.mark.parametrize(("width", "rate"), [(192, 3e-4), (384, 3e-4), (768, 1.5e-4)])
 def test_a_wide_student_takes_smaller_steps(width, rate):
-    assert rates.joint(width) == rate
+    assert config.joint_rate(width) == rate
 
 
 @pytest.mark.parametrize(("width", "rate"), [(128, 1e-4), (512, 7.5e-5), (768, 5e-5), (1024, 5e-5)])
 def test_a_narrow_teacher_takes_at_most_twice_the_step(width, rate):
-    assert rates.teacher(width) == pytest.approx(rate, rel=1e-12)
+    assert config.teacher_rate(width) == pytest.approx(rate, rel=1e-12)
 
 
 def test_sections_have_the_rates_of_the_table():
     sections = (config.OptimizerConfig, config.FineTuneConfig, config.PretrainConfig)
     defaults = [section().learning_rate for section in sections]
-    assert defaults == [rates.STAGE, rates.FINE_TUNING, rates.PRETRAINING] == [5e-5, 5e-5, 5e-4]
+    assert (
+        defaults
+        == [config.STAGE_RATE, config.FINE_TUNING_RATE, config.PRETRAINING_RATE]
+        == [5e-5, 5e-5, 5e-4]
+    )

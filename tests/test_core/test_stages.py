@@ -30,7 +30,7 @@ DISTILLERS = {
     "distilbert": distillers.DistilBertDistiller,
 }
 # Option of a stage -> what its distiller calls it.
-ARGUMENTS = {"prediction": "objective", "relation_heads": "num_relation_heads"}
+ARGUMENTS = {"relation_heads": "num_relation_heads"}
 
 
 def recipe(stage):

@@ -166,7 +166,7 @@ def test_the_projection_learns_with_the_student_and_is_no_part_of_it(tinybert, s
 
 def test_fit_and_evaluate_log_every_term_by_name(tinybert):
     data = tf.data.Dataset.from_tensors((FEATURES, LABELS)).repeat(2)
-    terms = {"intermediate": ["attention", "embedding", "hidden"], "prediction": ["prediction"]}
+    terms = {"intermediate": ["attention", "embedding", "hidden"], "prediction": ["logits"]}
     for stage, names in terms.items():
         distiller = tinybert(stage)
         distiller.compile(
@@ -193,7 +193,7 @@ def test_the_loss_is_the_weighted_sum_of_the_logged_terms(tinybert, logs):
     assert weighted["loss"] == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("weights", [0.5, {"prediction": 0.5}])
+@pytest.mark.parametrize("weights", [0.5, {"logits": 0.5}])
 def test_one_loss_weight_is_honoured(tinybert, logs, student, weights):
     """keras.distillation turned a single weight into 1 without a word."""
     before = student.get_weights()
@@ -212,7 +212,7 @@ def test_one_loss_weight_is_honoured(tinybert, logs, student, weights):
         ("intermediate", "attention", "AttentionScoreMSE"),
         ("intermediate", "embedding", None),
         ("intermediate", "hidden", None),
-        ("prediction", "prediction", "SoftCrossEntropy"),
+        ("prediction", "logits", "SoftCrossEntropy"),
     ],
 )
 def test_weight_zero_switches_a_term_off(tinybert, logs, monkeypatch, stage, off, objective):
@@ -317,7 +317,7 @@ def test_outputs_are_consumed_as_logits(tinybert, student, logs):
     for name, make in (
         ("label", lambda: _compiled(distillers.LabelTrainer(student))),
         ("prediction", lambda: tinybert("prediction")),
-        ("prediction", lambda: tinybert("prediction", prediction="kl_divergence")),
+        ("prediction", lambda: tinybert("prediction", objective="kl_divergence")),
     ):
         distiller = make()
         before = logs(distiller.test_step, FEATURES, LABELS)[name]
@@ -402,7 +402,7 @@ def test_mixed_precision_trains_with_the_gradient_of_float32(student):
     [
         ({"loss": "mse"}, "compile(loss=...): expected no loss, received mse"),
         ({"loss_weights": {"atention": 1}}, "Did you mean 'attention'?"),
-        ({"loss_weights": {"prediction": 1}}, "'prediction'"),
+        ({"loss_weights": {"logits": 1}}, "'logits'"),
         ({"loss_weights": {"hidden": -1}}, "loss_weights['hidden']: expected a finite number >= 0"),
         ({"loss_weights": {"hidden": float("nan")}}, "a finite number >= 0, received nan"),
         ({"loss_weights": float("inf")}, "a finite number >= 0, received inf"),

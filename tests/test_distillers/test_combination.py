@@ -111,7 +111,7 @@ def test_pkd_as_a_combination(make, teacher, wide, layer_map):
     combination = make(
         {
             "label": {"loss": "GoldLabels", "weight": 0.3},
-            "prediction": soft,
+            "logits": soft,
             "patient": {**patient, "layers": layer_map},
         },
         student=wide,
@@ -151,7 +151,7 @@ def test_distilbert_as_a_combination(make):
     method = distillers.DistilBertDistiller(teacher, student)
     combination = make(
         {
-            "distillation": {"loss": "KLDivergence", "temperature": 2, "weight": 5},
+            "logits": {"loss": "KLDivergence", "temperature": 2, "weight": 5},
             "mlm": {"loss": "MaskedWords", "weight": 2},
             "cosine": {"loss": "CosineDistance", "layers": [[-1, -1]]},
         },

@@ -111,7 +111,7 @@ def triple_loss(teacher, student, t, weights):
                 of_masked.append(weights[b])
             row += 1
     return {
-        "distillation": np.average(kl, weights=of_tokens),
+        "logits": np.average(kl, weights=of_tokens),
         "mlm": np.average(mlm, weights=of_masked),
         "cosine": np.average(cosine, weights=of_tokens),
     }
@@ -123,7 +123,7 @@ def test_terms_are_the_formulas(make, teacher, student, t, weights):
     data = (FEATURES,) if weights is None else (FEATURES, None, weights)
     received = logged(make(temperature=t), *data)
     expected = triple_loss(teacher, student, t, [1.0] * 4 if weights is None else weights.numpy())
-    expected["loss"] = 5 * expected["distillation"] + 2 * expected["mlm"] + expected["cosine"]
+    expected["loss"] = 5 * expected["logits"] + 2 * expected["mlm"] + expected["cosine"]
     assert 0 <= received.pop("mlm_accuracy") <= 1
     assert received == pytest.approx(expected, rel=RELATIVE)
     assert min(expected.values()) > 0.1
@@ -171,13 +171,13 @@ def test_a_head_that_answers_at_masked_tokens_only_is_refused(make):
     some = tf.cast(FEATURES["mlm_labels"] >= 0, tf.int32)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Masker\(predict='all'\)"):
         logged(make(), {**FEATURES, "prediction_mask": some})
-    rest = logged(make(), {**FEATURES, "prediction_mask": some}, loss_weights={"distillation": 0})
+    rest = logged(make(), {**FEATURES, "prediction_mask": some}, loss_weights={"logits": 0})
     whole = logged(make(), FEATURES)
     assert rest["mlm"] == pytest.approx(whole["mlm"], rel=RELATIVE)
 
 
 def test_weight_zero_removes_exactly_its_term(make):
-    weights = {"distillation": 5.0, "mlm": 2.0, "cosine": 1.0}
+    weights = {"logits": 5.0, "mlm": 2.0, "cosine": 1.0}
     distiller_checks.check_ablation(make, (FEATURES,), weights)
 
 
@@ -196,7 +196,7 @@ def test_one_seed_repeats_and_the_teacher_stays(make, masked_lm, student):
 def test_eight_examples_can_be_overfitted(make):
     batches = [(masked((6, 3, 5, 4), seed=seed),) for seed in (5, 6)]
     terms = distiller_checks.first_and_last(make(), batches, epochs=80)
-    for term in ("distillation", "mlm", "cosine"):
+    for term in ("logits", "mlm", "cosine"):
         first, last = terms[term]
         # One layer of a teacher's two, and words that the teacher would not have chosen.
         assert last < 0.4 * first, term
@@ -226,7 +226,7 @@ def test_each_loss_goes_down_on_a_toy_corpus():
     before = distiller_checks.logged(distiller.test_step, unseen)
     distiller_checks.first_and_last(distiller, batches, epochs=12, rate=0.005)
     after = distiller_checks.logged(distiller.test_step, unseen)
-    for term, share in (("distillation", 0.25), ("mlm", 0.4), ("cosine", 0.75)):
+    for term, share in (("logits", 0.25), ("mlm", 0.4), ("cosine", 0.75)):
         assert after[term] < share * before[term], term
     assert after["mlm_accuracy"] > before["mlm_accuracy"] + 0.4
 

@@ -66,10 +66,10 @@ def test_the_terms_are_the_formulas_and_the_loss_their_sum(
     (projection,) = distiller.projections
     kernel, bias = (weight.numpy().astype(np.float64) for weight in projection.weights)
     expected = {
-        "answers": answers(teacher, student, temperature),
+        "logits": answers(teacher, student, temperature),
         "hidden": hidden(teacher, student, layers, kernel, bias),
     }
-    expected["loss"] = expected["answers"] + expected["hidden"]
+    expected["loss"] = expected["logits"] + expected["hidden"]
     assert found == pytest.approx(expected, rel=1e-5)
 
 
@@ -79,8 +79,8 @@ def test_gold_labels_count_where_they_have_a_weight(teacher, student):
     found = distiller_checks.logged(distiller.test_step, FEATURES, LABELS)
     chosen = softmax(logits_of(student))[np.arange(4), np.array(LABELS)]
     gold = -np.log(chosen).mean()
-    expected = {"answers": answers(teacher, student, 1.0), "label": gold}
-    expected["loss"] = expected["answers"] + 0.5 * gold
+    expected = {"logits": answers(teacher, student, 1.0), "label": gold}
+    expected["loss"] = expected["logits"] + 0.5 * gold
     assert found == pytest.approx(expected, rel=1e-5)
 
 

@@ -72,14 +72,14 @@ def test_prediction_is_the_formula(make, teacher, student, options, loss, weight
     assert expected > 0.01
     data = (FEATURES, LABELS) if weights is None else (FEATURES, LABELS, weights)
     received = logged(make(**options), *data)
-    assert received == pytest.approx({"loss": expected, "prediction": expected}, rel=RELATIVE)
+    assert received == pytest.approx({"loss": expected, "logits": expected}, rel=RELATIVE)
 
 
 def test_alpha_mixes_hard_and_soft_targets(make, teacher, student):
     soft = 4 * kl(answers_of(teacher), answers_of(student), 2).mean()
     hard = gold(answers_of(student), LABELS).mean()
     received = logged(make(temperature=2.0, alpha=0.25), FEATURES, LABELS)
-    expected = {"loss": 0.75 * soft + 0.25 * hard, "prediction": soft, "label": hard}
+    expected = {"loss": 0.75 * soft + 0.25 * hard, "logits": soft, "label": hard}
     assert received == pytest.approx(expected, rel=RELATIVE)
 
 
@@ -113,7 +113,7 @@ def test_the_second_step_on_spans(make):
     received = logged(distiller, FEATURES, tf.constant(spans, tf.int32))
     expected = {
         "loss": 0.5 * np.mean(soft) + 0.5 * np.mean(hard),
-        "prediction": np.mean(soft),
+        "logits": np.mean(soft),
         "label": np.mean(hard),
     }
     assert received == pytest.approx(expected, rel=RELATIVE)
@@ -129,7 +129,7 @@ def test_several_labels_at_once(make, teacher, student):
     received = logged(distiller, FEATURES, labels)
     expected = {
         "loss": (hard.mean() + soft.mean()) / 2,
-        "prediction": soft.mean(),
+        "logits": soft.mean(),
         "label": hard.mean(),
     }
     assert received == pytest.approx(expected, rel=RELATIVE)
@@ -154,7 +154,7 @@ def test_cached_logits_are_used(make, teacher):
 
 
 def test_weight_zero_removes_exactly_its_term(make):
-    weights = {"prediction": 0.5, "label": 0.5}
+    weights = {"logits": 0.5, "label": 0.5}
     distiller_checks.check_ablation(lambda: make(alpha=0.5), (FEATURES, LABELS), weights)
 
 
@@ -177,7 +177,7 @@ def test_eight_examples_can_be_overfitted(make, built, teacher):
     student = toys.randomise(built(config), seed=2)
     batches = distiller_checks.halves(features)
     distiller = make(student=student, temperature=2.0)
-    first, last = distiller_checks.first_and_last(distiller, batches, epochs=80)["prediction"]
+    first, last = distiller_checks.first_and_last(distiller, batches, epochs=80)["logits"]
     assert first > 0.05
     assert last < 0.002
     theirs, ours = (tf.nn.softmax(model(features)) for model in (teacher, student))

@@ -24,7 +24,7 @@ MASKED = {
 # float32 sums of some hundred squares against float64.
 RELATIVE = 1e-5
 TRANSFER = ("feature_map", "mean", "variance", "attention")
-WORDS = ("mlm", "distillation", "nsp")
+WORDS = ("mlm", "logits", "nsp")
 
 COMMON = {"num_layers": 2, "num_heads": 2, "vocab_size": 30, "max_positions": 12}
 SHAPES = {
@@ -156,7 +156,7 @@ def words(theirs, ours):
     sentences = log_softmax(ours["nsp_logits"])
     return {
         "mlm": -answers[np.arange(4), labels[known]].mean(),
-        "distillation": -(targets * answers).sum(axis=-1).mean(),
+        "logits": -(targets * answers).sum(axis=-1).mean(),
         "nsp": -sentences[np.arange(3), [0, 1, 1]].mean(),
     }
 
@@ -359,7 +359,7 @@ def test_the_loss_of_eight_examples_goes_down(pairs):
         # A term that is not learnt stays where it is.
         assert history[term][-1] < 0.5 * history[term][0], term
     # The gold token and the teacher's distribution pull two ways: their sum is what falls.
-    first, last = (history["mlm"][i] + history["distillation"][i] for i in (0, -1))
+    first, last = (history["mlm"][i] + history["logits"][i] for i in (0, -1))
     assert last < 0.8 * first
 
 
@@ -405,6 +405,6 @@ def test_unequal_widths_depths_heads_and_words_are_refused(pairs):
     heads.compile("sgd", loss_weights={"attention": 0})
     _, masked = pairs["bert"]
     mute = distillers.MobileBertDistiller(encoder(), masked)
-    with pytest.raises(errors.ShapeError, match="loss 'distillation': teacher: expected a masked"):
+    with pytest.raises(errors.ShapeError, match="loss 'logits': teacher: expected a masked"):
         mute.compile("sgd")
-    mute.compile("sgd", loss_weights={"distillation": 0, "mlm": 1})
+    mute.compile("sgd", loss_weights={"logits": 0, "mlm": 1})

@@ -46,9 +46,9 @@ def test_inner_states(built, teacher, stage):
 def test_predictions(built, teacher):
     student = toys.randomise(built(CONFIG), seed=2)
     distiller = distillers.TinyBertDistiller(
-        teacher, student, stage="prediction", prediction="kl_divergence"
+        teacher, student, stage="prediction", objective="kl_divergence"
     )
-    first, last = first_and_last(distiller)["prediction"]
+    first, last = first_and_last(distiller)["logits"]
     assert first > 0.05
     assert last < 0.0005
     theirs, ours = (tf.nn.softmax(model(FEATURES)) for model in (teacher, student))

@@ -110,7 +110,7 @@ def transcribed(teacher, student, pairs, t, weights, project=lambda state, index
             v = project(ours["hidden_states"][layer][b, 0], index)
             errors_.append(np.mean((u / np.linalg.norm(u) - v / np.linalg.norm(v)) ** 2))
         patient.append(np.mean(errors_))
-    values = {"label": hard, "prediction": soft, "patient": patient}
+    values = {"label": hard, "logits": soft, "patient": patient}
     return {name: np.average(rows, weights=weights) for name, rows in values.items()}
 
 
@@ -124,9 +124,7 @@ def test_terms_are_the_formulas(make, teacher, student, strategy, pairs, weights
     data = (FEATURES, LABELS) if weights is None else (FEATURES, LABELS, weights)
     received = logged(make(**options), *data)
     expected = transcribed(teacher, student, pairs, 5.0, weights)
-    expected["loss"] = (
-        0.3 * expected["label"] + 0.7 * expected["prediction"] + 50 * expected["patient"]
-    )
+    expected["loss"] = 0.3 * expected["label"] + 0.7 * expected["logits"] + 50 * expected["patient"]
     assert received == pytest.approx(expected, rel=RELATIVE)
     assert expected["patient"] > 0.01
 
@@ -175,7 +173,7 @@ def test_the_last_layer_is_not_compared(make, student):
     norm.set_weights([gamma, beta + np.arange(12)])
     after = logged(distiller, FEATURES, LABELS)
     assert after["patient"] == pytest.approx(before["patient"], rel=1e-6)
-    assert after["prediction"] != pytest.approx(before["prediction"], rel=0.01)
+    assert after["logits"] != pytest.approx(before["logits"], rel=0.01)
 
 
 def test_only_the_patient_term_needs_the_inner_states(make, teacher):
@@ -187,7 +185,7 @@ def test_only_the_patient_term_needs_the_inner_states(make, teacher):
 
 
 def test_weight_zero_removes_exactly_its_term(make):
-    weights = {"label": 0.5, "prediction": 0.5, "patient": 100.0}
+    weights = {"label": 0.5, "logits": 0.5, "patient": 100.0}
     distiller_checks.check_ablation(make, (FEATURES, LABELS), weights)
 
 
@@ -216,7 +214,7 @@ def test_eight_examples_can_be_overfitted(make, teacher):
     terms = distiller_checks.first_and_last(
         make(temperature=2.0, alpha=0.02, beta=20.0), batches, epochs=60
     )
-    for term in ("prediction", "patient"):
+    for term in ("logits", "patient"):
         first, last = terms[term]
         assert last < 0.2 * first, term
     theirs = gold(teacher, features, labels)  # as sure as the teacher is, no surer

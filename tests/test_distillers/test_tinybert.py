@@ -142,8 +142,8 @@ def kl(teacher, student, t):
         ({}, lambda t, s: soft(t, s, 1).mean()),
         ({"temperature": 2.0}, lambda t, s: soft(t, s, 2).mean()),
         ({"reduction": "reference"}, lambda t, s: soft(t, s, 1).mean() / 3),
-        ({"prediction": "kl_divergence", "temperature": 3.0}, lambda t, s: kl(t, s, 3).mean()),
-        ({"prediction": "logit_mse"}, lambda t, s: ((t - s) ** 2).mean()),
+        ({"objective": "kl_divergence", "temperature": 3.0}, lambda t, s: kl(t, s, 3).mean()),
+        ({"objective": "logit_mse"}, lambda t, s: ((t - s) ** 2).mean()),
     ],
 )
 def test_prediction_is_the_formula(tinybert, logs, teacher, student, options, loss):
@@ -153,7 +153,7 @@ def test_prediction_is_the_formula(tinybert, logs, teacher, student, options, lo
     received = logs(distiller.test_step, FEATURES, LABELS)
     expected = loss(theirs, ours)
     assert expected > 0.02
-    assert received == pytest.approx({"loss": expected, "prediction": expected}, rel=RELATIVE)
+    assert received == pytest.approx({"loss": expected, "logits": expected}, rel=RELATIVE)
 
 
 def test_the_gold_label_is_a_term_when_it_has_a_weight(tinybert, logs, student):
@@ -162,7 +162,7 @@ def test_the_gold_label_is_a_term_when_it_has_a_weight(tinybert, logs, student):
     )
     received = logs(tinybert("prediction", loss_weights={"label": 0.5}).test_step, FEATURES, LABELS)
     assert received["label"] == pytest.approx(gold, rel=RELATIVE)
-    assert received["loss"] == pytest.approx(received["prediction"] + gold / 2, rel=RELATIVE)
+    assert received["loss"] == pytest.approx(received["logits"] + gold / 2, rel=RELATIVE)
 
 
 def test_a_regression_learns_the_gold_number(tinybert, logs, built):
@@ -172,7 +172,7 @@ def test_a_regression_learns_the_gold_number(tinybert, logs, built):
     expected = np.mean((student(FEATURES).numpy()[:, 0] - gold) ** 2)
     distiller = tinybert("prediction", teacher=teacher, student=student)
     received = logs(distiller.test_step, FEATURES, tf.constant(gold))
-    assert received["prediction"] == pytest.approx(expected, rel=RELATIVE)
+    assert received["label"] == pytest.approx(expected, rel=RELATIVE)
 
 
 def test_encoders_without_a_head_can_learn_inner_states(tinybert, logs, built):
@@ -204,7 +204,7 @@ def test_a_student_without_token_types_learns_from_a_teacher_with_them(tinybert,
     [
         ({"stage": "task"}, "stage: expected one of general, intermediate, prediction"),
         ({"projection": "shard"}, "projection: expected one of shared, per_layer, none"),
-        ({"prediction": "mse"}, "prediction: expected one of soft_cross_entropy"),
+        ({"objective": "mse"}, "objective: expected one of soft_cross_entropy"),
         ({"reduction": "mean"}, "reduction: expected one of tokens, reference"),
         ({"layer_map": "upper"}, "layer map"),
         ({"layer_map": [0, 4]}, "a teacher layer from 0 to 3, received 4"),

@@ -20,7 +20,7 @@ METHODS = {
             "losses": {
                 "attention": losses.AttentionKLDivergence(layers=[[-1, -1]]),
                 "states": losses.FeatureMapMSE(layers=[[-1, -1]]),
-                "answers": losses.LogitMSE(),
+                "logits": losses.LogitMSE(),
             }
         },
     ),

@@ -343,14 +343,14 @@ def test_a_prediction_stage_compares_the_answers_of_its_head(pair):
     logits = teacher(FEATURES, training=False)
     ours = student(FEATURES, training=False)
     expected = answers.soft_loss(logits, ours, batch_of(head), head=head, temperature=2.0)
-    assert run_step(distiller, head)["prediction"] == pytest.approx(float(expected), rel=RELATIVE)
+    assert run_step(distiller, head)["logits"] == pytest.approx(float(expected), rel=RELATIVE)
 
 
 def test_a_handful_of_examples_of_any_head_are_learnt(pair):
     head, teacher, _ = pair
     student = model_of(head, toys.SHALLOW_STUDENT.replace(hidden_size=16), 5)
     distiller = distillers.TinyBertDistiller(
-        teacher, student, stage="prediction", prediction="kl_divergence", **argument(head)
+        teacher, student, stage="prediction", objective="kl_divergence", **argument(head)
     )
     distiller.compile(keras.optimizers.Adam(0.02))
     data = tf.data.Dataset.from_tensors((FEATURES, tf.constant(LABELS[head]))).repeat(150)

@@ -272,7 +272,7 @@ def test_logits_that_there_are_not_are_not_compared(folder, tmp_path):
     rows = [{TASK.text_column: text, "label": TASK.labels[0]} for text in texts]
     path = tmp_path / "all.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
-    recipe = recipe_of(folder, {"answers": [str(path)]}, stage={"prediction": "logit_mse"})
+    recipe = recipe_of(folder, {"answers": [str(path)]}, stage={"objective": "logit_mse"})
     with pytest.raises(errors.ConfigError, match="a label has none"):
         run.distill(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()

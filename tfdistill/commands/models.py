@@ -9,7 +9,6 @@ from typing import Any
 
 from tfdistill import config, results, tasks
 from tfdistill.commands import base, options, plan
-from tfdistill.config import rates
 
 STAGES = (
     *("joint", "intermediate", "prediction", "logits", "patient", "relations", "labels"),
@@ -23,7 +22,7 @@ _MIN_STEPS, _PATIENCE = _JOINT["min_steps"].default, _JOINT["patience"].default
 RATE = config.FineTuneConfig.model_fields["learning_rate"].default
 _LAYER_MAPS = ("uniform", "top", "bottom", "skip", "last")
 # The stage that --corpus puts in front: one pass, at the rate of a student that starts pruned.
-_GENERAL = {"kind": "general", "epochs": 1, "batch_size": 32, "learning_rate": rates.GENERAL}
+_GENERAL = {"kind": "general", "epochs": 1, "batch_size": 32, "learning_rate": config.GENERAL_RATE}
 
 
 def add_run(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfdistill import analysis, config, models, tasks
-from tfdistill.config import rates
 
 if TYPE_CHECKING:
     from tfdistill.data.labelled_file import LabelledFile
@@ -139,7 +138,7 @@ def teacher_training(num_train: int, width: int, num_labels: int) -> dict[str, A
         "epochs": 1 if num_train > _LONG_SET else 3,
         "min_steps": max(_LEAST_STEPS, _STEPS_A_CLASS * num_labels),
         "batch_size": 16 if num_train < _SHORT_SET else 32,
-        "learning_rate": rates.teacher(width),
+        "learning_rate": config.teacher_rate(width),
     }
 
 

@@ -5,8 +5,7 @@ and reports every fault at once, with the nearest valid key for a misspelt one. 
 in `tfdistill.run` see these classes; everything below takes plain arguments.
 """
 
-from tfdistill.config.baseline import labels_alone, with_baseline
-from tfdistill.config.compression import COMPRESS_SECTIONS, METHODS, CompressConfig
+from tfdistill.config.derived import labels_alone, scaled_down, with_baseline
 from tfdistill.config.inputs import (
     RECIPE_FILE,
     is_missing,
@@ -35,7 +34,6 @@ from tfdistill.config.recipe_files import (
     recipes,
     without_defaults,
 )
-from tfdistill.config.scaled import scaled_down
 from tfdistill.config.sections import (
     BUILT_IN_DATA,
     STARTS,
@@ -60,20 +58,37 @@ from tfdistill.config.stages import (
     new_stage,
 )
 from tfdistill.config.training import (
+    COMPRESS_SECTIONS,
+    FINE_TUNING_RATE,
+    GENERAL_RATE,
+    METHODS,
+    MOBILEBERT_RATE,
+    PRETRAINING_RATE,
+    STAGE_RATE,
+    STATIC_RATE,
+    CompressConfig,
     FineTuneConfig,
     OptimizerConfig,
     PretrainConfig,
     TeacherPretrainConfig,
+    joint_rate,
+    teacher_rate,
 )
 
 __all__ = [
     "ANSWERS_ALONE",
     "BUILT_IN_DATA",
     "COMPRESS_SECTIONS",
+    "FINE_TUNING_RATE",
+    "GENERAL_RATE",
     "METHODS",
+    "MOBILEBERT_RATE",
+    "PRETRAINING_RATE",
     "RECIPE_FILE",
     "STAGES",
+    "STAGE_RATE",
     "STARTS",
+    "STATIC_RATE",
     "AnswersConfig",
     "AugmentConfig",
     "BenchmarkConfig",
@@ -101,6 +116,7 @@ __all__ = [
     "is_missing",
     "is_pruned",
     "is_static",
+    "joint_rate",
     "labels_alone",
     "load_recipe",
     "missing_inputs",
@@ -114,6 +130,7 @@ __all__ = [
     "saved_recipe",
     "scaled_down",
     "short_form_faults",
+    "teacher_rate",
     "trained_length",
     "usual_lengths",
     "with_baseline",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, Protocol
 
 import pydantic
 
-from tfdistill.config.cross_checks import cross_faults
-from tfdistill.config.section import Section, described
+from tfdistill import errors, safe_paths
+from tfdistill.config.pruned import is_static
+from tfdistill.config.schema import Section, described
 from tfdistill.config.sections import (
     Baselines,
     BenchmarkConfig,
@@ -19,7 +21,229 @@ from tfdistill.config.sections import (
     spelled_out,
     usual_lengths,
 )
-from tfdistill.config.stages import AnyStage, Stage
+from tfdistill.config.stages import STAGES, AnyStage, Stage
+from tfdistill.config.training import METHODS
+
+EMBEDDING = "embedding"
+_LAST = (EMBEDDING, "combination")
+_BEFORE = tuple(name for name, kind in STAGES.items() if kind.layers_alone)
+
+
+class Sections(Protocol):
+    """A recipe, or of an invalid one what is valid: None stands for the rest."""
+
+    @property
+    def data(self) -> DataConfig: ...  # noqa: D102
+    @property
+    def teacher(self) -> TeacherConfig: ...  # noqa: D102
+    @property
+    def student(self) -> StudentConfig: ...  # noqa: D102
+    @property
+    def baselines(self) -> str: ...  # noqa: D102
+    @property
+    def stages(self) -> Mapping[str, Stage | None]: ...  # noqa: D102
+    @property
+    def variants(self) -> Mapping[str, VariantConfig | None]: ...  # noqa: D102
+
+
+def cross_faults(recipe: Sections) -> list[str]:
+    """Returns a sentence for every fault between the sections."""
+    return [
+        fault
+        for sections, check in CHECKS
+        if all(getattr(recipe, name) is not None for name in sections)
+        for fault in check(recipe)
+    ]
+
+
+def _stage_names(recipe: Sections) -> Iterator[str]:
+    yield from _no_folders("stages", recipe.stages)
+
+
+def _variant_names(recipe: Sections) -> Iterator[str]:
+    yield from _no_folders("variants", recipe.variants)
+
+
+def _no_folders(section: str, names: Mapping[str, object]) -> Iterator[str]:
+    """Names of stages and variants are names of folders, too."""
+    for name in names:
+        if not isinstance(name, str) or not safe_paths.is_plain_name(name):
+            expected = "one of a folder: no / or \\, no dot at its start"
+            yield errors.explain(f"{section}, a name", expected, repr(name))
+
+
+def _compressing_stages(recipe: Sections) -> Iterator[str]:
+    for name, stage in recipe.stages.items():
+        if stage is None or stage.compress is None:
+            continue
+        if stage.own_teacher and not stage.traits.has_teacher:
+            yield (
+                f"stages.{name}.compress.teacher: a stage of kind {stage.kind} has no teacher. "
+                "Choose another kind, such as prediction"
+            )
+        if stage.on_corpus:
+            yield (
+                f"stages.{name}.compress: expected a stage on the task, received one that reads a "
+                "corpus. Compress in a later stage"
+            )
+        for option in ("keep_best", "patience"):
+            if stage.compress.method == "prune" and getattr(stage, option):
+                yield (
+                    f"stages.{name}.{option}: while zeros come, the best epoch is an early one "
+                    "that has few. Leave it out"
+                )
+
+
+def _stages_of_variants(recipe: Sections) -> Iterator[str]:
+    for name, variant in _valid_variants(recipe):
+        for stage in variant.stages:
+            if stage not in recipe.stages:
+                hint = errors.nearest(stage, recipe.stages)
+                yield f"variants.{name}.stages: no stage {stage!r}. {hint}"
+
+
+def _compression_order(recipe: Sections) -> Iterator[str]:
+    """Finds stages of a variant that would undo what one before them compressed."""
+    order = list(METHODS)
+    for variant_name, variant in _valid_variants(recipe):
+        done: str | None = None
+        for name in variant.stages:
+            stage = recipe.stages.get(name)
+            compress = None if stage is None else stage.compress
+            method = None if compress is None else compress.method
+            allowed = order if done is None else order[order.index(done) + 1 :]
+            if done is not None and method not in allowed:
+                methods = " or ".join(allowed)
+                expected = f"compress.method {methods}" if allowed else "no further stage"
+                yield (
+                    f"variants.{variant_name}.stages: expected after a stage that does {done} "
+                    f"{expected}, received {name} ({method or 'no compress'}), which would undo it"
+                )
+            done = method or done
+
+
+def _task_of_variants(recipe: Sections) -> Iterator[str]:
+    """Where there is a task, variants end in its classifier; otherwise none learns it."""
+    for name, variant in _valid_variants(recipe):
+        last = recipe.stages.get(variant.stages[-1])
+        if recipe.data.task is not None:
+            if last is not None and not last.trains_classifier:
+                yield (
+                    f"variants.{name}.stages: ends in a {last.kind} stage, which trains no "
+                    "classifier. End with a prediction or a labels stage"
+                )
+            continue
+        for stage_name in variant.stages:
+            stage = recipe.stages.get(stage_name)
+            if stage is not None and not stage.on_corpus:
+                yield (
+                    f"variants.{name}.stages: {stage_name} ({stage.kind}) learns a task, and "
+                    "data.task is null"
+                )
+
+
+def _class_weights(recipe: Sections) -> Iterator[str]:
+    used = _used_stages(recipe).values()
+    if recipe.data.class_weights is None or recipe.teacher.finetune is not None or None in used:
+        return
+    if not any(stage and not stage.on_corpus and stage.needs_labels() for stage in used):
+        yield errors.explain(
+            "data.class_weights",
+            "a training on gold labels (teacher.finetune, a labels stage, or a stage with "
+            "loss_weights.label)",
+            "stages that learn the teacher's answers alone",
+        )
+
+
+def _only_embeddings(recipe: Sections) -> Iterator[str]:
+    """What only a task of kind embedding has."""
+    if recipe.data.gives_vectors:
+        return
+    options = [
+        f"stages.{name}, kind {EMBEDDING}"
+        for name, stage in sorted(_used_stages(recipe).items())
+        if stage is not None and stage.traits.for_vectors
+    ]
+    if recipe.student is not None and recipe.student.vector_size is not None:
+        options.append("student.vector_size")
+    for option in options:
+        yield errors.explain(option, f"data.kind {EMBEDDING}", recipe.data.kind)
+
+
+def _stages_of_embeddings(recipe: Sections) -> Iterator[str]:
+    if not recipe.data.gives_vectors:
+        return
+    used = sorted(_used_stages(recipe).items())
+    for name, stage in used:
+        if stage is not None and stage.kind not in (*_LAST, *_BEFORE):
+            yield errors.explain(
+                f"stages.{name}, kind, for an embedding",
+                ", ".join((*_LAST, *_BEFORE)),
+                stage.kind,
+                "Vectors have no classes. On the command line: --stages embedding.",
+            )
+    for name, variant in _valid_variants(recipe):
+        last = recipe.stages.get(variant.stages[-1])
+        if last is not None and last.kind in _BEFORE:
+            what = f"variants.{name}.stages, the last one"
+            yield errors.explain(what, " or ".join(_LAST), last.kind)
+    for name, stage in used:
+        if stage is not None and stage.compress is not None:
+            what = f"stages.{name}.compress, for an embedding"
+            yield errors.explain(what, "none", "a compression")
+
+
+def _teacher_of_embeddings(recipe: Sections) -> Iterator[str]:
+    from_preset = recipe.teacher.source.startswith("preset:")
+    training = [name for name in ("finetune", "pretrain") if getattr(recipe.teacher, name)]
+    if recipe.data.gives_vectors and (from_preset or training):
+        yield errors.explain(
+            "teacher of an embedding",
+            "a sentence encoder that is trained already, as source alone, or its vectors",
+            "a preset" if from_preset else " and ".join(training),
+            "Name a sentence-transformers folder, or a file in answers.",
+        )
+
+
+def _student_of_embeddings(recipe: Sections) -> Iterator[str]:
+    if not recipe.data.gives_vectors:
+        return
+    preset = recipe.student.preset
+    if preset == "static" or is_static(preset) or preset.startswith("bilstm"):
+        expected = "an encoder of the BERT family"
+        yield errors.explain("student.preset of an embedding", expected, preset)
+    for name, differs in (
+        ("baselines", recipe.baselines == "all"),
+        ("data.augment", recipe.data.augment is not None),
+        ("student.keep_head", recipe.student.keep_head),
+    ):
+        if differs:
+            yield errors.explain(f"{name} of an embedding", "the default", "another value")
+
+
+def _valid_variants(recipe: Sections) -> list[tuple[str, VariantConfig]]:
+    return [(name, variant) for name, variant in recipe.variants.items() if variant is not None]
+
+
+def _used_stages(recipe: Sections) -> dict[str, Stage | None]:
+    used = {stage for _, variant in _valid_variants(recipe) for stage in variant.stages}
+    return {name: stage for name, stage in recipe.stages.items() if name in used}
+
+
+CHECKS: tuple[tuple[tuple[str, ...], Callable[[Sections], Iterator[str]]], ...] = (
+    (("stages",), _stage_names),
+    (("variants",), _variant_names),
+    (("stages",), _compressing_stages),
+    (("stages", "variants"), _stages_of_variants),
+    (("stages", "variants"), _compression_order),
+    (("data", "stages", "variants"), _task_of_variants),
+    (("data", "stages", "variants"), _only_embeddings),
+    (("data", "stages", "variants"), _stages_of_embeddings),
+    (("data", "teacher"), _teacher_of_embeddings),
+    (("data", "student"), _student_of_embeddings),
+    (("data", "teacher", "stages", "variants"), _class_weights),
+)
+"""The checks, each with the sections that it reads."""
 
 
 class Recipe(Section):

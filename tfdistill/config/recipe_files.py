@@ -14,12 +14,11 @@ import pydantic
 import yaml
 
 from tfdistill import errors, reading, safe_paths
-from tfdistill.config.compression import COMPRESS_SECTIONS, CompressConfig
-from tfdistill.config.cross_checks import cross_faults
-from tfdistill.config.recipe import Recipe
-from tfdistill.config.section import Section, SectionType, unknown_key
+from tfdistill.config.recipe import Recipe, cross_faults
+from tfdistill.config.schema import Section, SectionType, unknown_key
 from tfdistill.config.sections import SHORTHANDS, spelled_out
 from tfdistill.config.stages import STAGES, Stage
+from tfdistill.config.training import COMPRESS_SECTIONS, CompressConfig
 
 
 def recipes() -> dict[str, pathlib.Path]:

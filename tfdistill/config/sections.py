@@ -9,7 +9,7 @@ import pydantic
 
 from tfdistill import errors
 from tfdistill.config.pruned import Choice, is_checkpoint
-from tfdistill.config.section import Section, described
+from tfdistill.config.schema import Section, described
 from tfdistill.config.training import FineTuneConfig, PathText, TeacherPretrainConfig
 from tfdistill.tasks.kind import KINDS, KindName
 

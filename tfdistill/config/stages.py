@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic
 
-from tfdistill.config.compression import Compress
-from tfdistill.config.section import section_of, union_of
-from tfdistill.config.training import OptimizerConfig, PathText, at_least
+from tfdistill.config.schema import section_of, union_of
+from tfdistill.config.training import Compress, OptimizerConfig, PathText, at_least
 from tfdistill.tasks.kind import TaskKind
 
 LayerMap = Literal["uniform", "top", "bottom"] | tuple[int, ...]
 """Which teacher layer each student layer learns from: a rule, or the layers."""
-Prediction = Literal["soft_cross_entropy", "kl_divergence", "logit_mse"]
+Objective = Literal["soft_cross_entropy", "kl_divergence", "logit_mse"]
 TOKEN_NOISE = PAIR_NOISE = 0.5
 Temperature = Annotated[float, pydantic.Field(gt=0)]
 
@@ -50,6 +49,7 @@ class Stage(OptimizerConfig):
         stage prunes: early epochs have few zeros.
       patience: Epochs without a better one after which training stops, not before `min_steps`.
       projection: Projections of TinyBERT's states; see `distillers.TinyBertDistiller`.
+      objective: The loss on the teacher's logits, of an embedding on its vectors.
       temperature: T of the teacher's answers. None, in joint: 1, or for a teacher whose answers are
         nearly uniform the one below 1 that calibrates them on the development set.
       token_noise: The share of a batch's examples with replaced tokens, see `data.noise`; None:
@@ -89,8 +89,7 @@ class Stage(OptimizerConfig):
     layer_weights: dict[str, tuple[float, ...]] = pydantic.Field(default={})
     layer_map: LayerMap = "uniform"
     projection: Literal["shared", "per_layer", "none"] = "shared"
-    prediction: Prediction = "kl_divergence"
-    objective: Literal["vector_cosine", "vector_mse"] = "vector_cosine"
+    objective: Objective = "kl_divergence"
     temperature: Temperature = 1.0
     scale_by_t2: bool = True
     reduction: Literal["tokens", "reference"] = "tokens"
@@ -187,7 +186,7 @@ _MASKED = ("corpus", "mask_rate", "mask_smoothing", "next_sentence")
 _TASK = ("token_budget", "augmented", "compress")
 _CLASSIFIER = (*_TASK, "keep_best", "min_steps", "patience")
 _LAYERS = ("layer_weights", "layer_map", "projection", "reduction")
-_ANSWERS = ("prediction", "temperature")
+_ANSWERS = ("objective", "temperature")
 _TRANSFER = ("transfer_epochs", "transfer_steps", "transfer_learning_rate")
 _FROM_START = {"learning_rate": None, "min_steps": 1000, "patience": 5}
 _BY_WIDTH = Annotated[float, pydantic.Field(gt=0)] | None
@@ -272,8 +271,8 @@ _KINDS = (
         name="prediction",
         reads="task",
         keys=(*_CLASSIFIER, *_ANSWERS, "reduction"),
-        losses={"prediction": 1.0, "label": 0.0},
-        defaults={"prediction": "soft_cross_entropy"},
+        losses={"logits": 1.0, "label": 0.0},
+        defaults={"objective": "soft_cross_entropy"},
         answers_alone=True,
         trains_classifier=True,
         gold_numbers=True,
@@ -290,7 +289,7 @@ _KINDS = (
         name="logits",
         reads="task",
         keys=(*_CLASSIFIER, *_ANSWERS, "scale_by_t2"),
-        losses={"prediction": 1.0, "label": 0.0},
+        losses={"logits": 1.0, "label": 0.0},
         answers_alone=True,
         trains_classifier=True,
     ),
@@ -298,7 +297,7 @@ _KINDS = (
         name="joint",
         reads="task",
         keys=(*_CLASSIFIER, *_ANSWERS, "layer_map", "token_noise", "pair_noise"),
-        losses={"answers": 1.0, "label": 0.0, "hidden": 1.0},
+        losses={"logits": 1.0, "label": 0.0, "hidden": 1.0},
         defaults={**_FROM_START, "temperature": None},
         types={"learning_rate": _BY_WIDTH, "temperature": Temperature | None},
         answers_alone=True,
@@ -309,10 +308,13 @@ _KINDS = (
     StageKind(
         name="embedding",
         reads="task",
-        keys=(*_CLASSIFIER, "layer_map", "objective", "temperature", "prefixes"),
+        keys=(*_CLASSIFIER, *_ANSWERS, "layer_map", "prefixes"),
         losses={"vectors": 1.0, "similarity": 1.0, "hidden": 0.0},
-        defaults={**_FROM_START, "temperature": 0.05},
-        types={"learning_rate": _BY_WIDTH},
+        defaults={**_FROM_START, "objective": "vector_cosine", "temperature": 0.05},
+        types={
+            "learning_rate": _BY_WIDTH,
+            "objective": Literal["vector_cosine", "vector_mse"],
+        },
         answers_alone=True,
         trains_classifier=True,
         from_start=True,
@@ -322,7 +324,7 @@ _KINDS = (
         name="patient",
         reads="task",
         keys=(*_CLASSIFIER, *_ANSWERS, "layer_map"),
-        losses={"label": 0.5, "prediction": 0.5, "patient": 100.0},
+        losses={"label": 0.5, "logits": 0.5, "patient": 100.0},
         defaults={"layer_map": "skip", "temperature": 10.0},
         types={"layer_map": Literal["skip", "last"] | tuple[int, ...]},
         trains_classifier=True,

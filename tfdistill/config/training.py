@@ -1,21 +1,47 @@
-"""What every training of a recipe is made of: optimizer, fine-tuning, pre-training."""
+"""What every training of a recipe is made of: rates, optimizer, fine-tuning, compression."""
 
 from __future__ import annotations
 
 import math
 import os.path
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import pydantic
 
 from tfdistill import errors
-from tfdistill.config import rates
-from tfdistill.config.section import Section, described
+from tfdistill.config.schema import Section, described, section_of, union_of
 
 # A path or a hub id. "~" is the home folder: shells do not expand it after "=".
 PathText = Annotated[str, pydantic.AfterValidator(os.path.expanduser)]
 Schedule = Literal["linear", "linear_after_warmup", "constant"]
 Clip = Literal["per_tensor", "global", "none"]
+# Peak learning rates where nobody names one. Wide models take smaller steps, in inverse proportion
+# to their width, as in Yang et al. 2022, Tensor Programs V, for Adam.
+STAGE_RATE = 5e-5
+FINE_TUNING_RATE = 5e-5
+PRETRAINING_RATE = 5e-4
+SCALED_DOWN_RATE = 1e-4
+GENERAL_RATE = 3e-4
+"""A general stage that `distill --corpus` puts in front."""
+STATIC_RATE = 3e-3
+"""A student of word vectors: tried on questions of 6 types."""
+MOBILEBERT_RATE = 1.5e-3
+_JOINT, _JOINT_WIDTH = 3e-4, 384
+_TEACHER, _TEACHER_WIDTH = 5e-5, 768
+
+
+def joint_rate(width: int) -> float:
+    """The rate of a student that starts pruned: ``3e-4 * min(1, 384 / width)``.
+
+    Measured for students that are 192 to 384 wide (docs/guides/methods/pruned.md).
+    """
+    return _JOINT * min(1.0, _JOINT_WIDTH / width)
+
+
+def teacher_rate(width: int) -> float:
+    """The rate of a teacher that `quickstart` fine-tunes: 5e-5 at 768, at most twice as much."""
+    return _TEACHER * min(2.0, max(1.0, _TEACHER_WIDTH / width))
 
 
 class OptimizerConfig(Section):
@@ -25,7 +51,7 @@ class OptimizerConfig(Section):
     """
 
     optimizer: Literal["adamw", "lamb"] = described("adamw", "optimizer")
-    learning_rate: float = described(rates.STAGE, "peak learning rate, after the warm-up", gt=0)
+    learning_rate: float = described(STAGE_RATE, "peak learning rate, after the warm-up", gt=0)
     end_learning_rate: float = pydantic.Field(default=0.0, ge=0)
     beta_2: float = pydantic.Field(default=0.999, gt=0, lt=1)
     epsilon: float = pydantic.Field(default=1e-6, gt=0)
@@ -56,7 +82,7 @@ class FineTuneConfig(OptimizerConfig):
     """
 
     learning_rate: float = described(
-        rates.FINE_TUNING, "peak learning rate, after the warm-up", gt=0
+        FINE_TUNING_RATE, "peak learning rate, after the warm-up", gt=0
     )
     clip: Clip = "global"
     epochs: int = described(3, "passes over the training set", gt=0)
@@ -91,7 +117,7 @@ class PretrainConfig(OptimizerConfig):
     batch_size: int = described(32, "examples per batch", ge=1)
     gradient_accumulation: int = described(1, "batches per optimizer step", ge=1)
     learning_rate: float = described(
-        rates.PRETRAINING, "peak learning rate, after the warm-up", gt=0
+        PRETRAINING_RATE, "peak learning rate, after the warm-up", gt=0
     )
     warmup: float = described(
         0.05, "share of the steps in which the learning rate rises", ge=0, lt=1
@@ -122,3 +148,61 @@ class TeacherPretrainConfig(PretrainConfig):
 
     corpus: tuple[PathText, ...] = ()
     max_length: int | None = pydantic.Field(default=None, ge=3, le=512)
+
+
+class CompressConfig(Section):
+    """What a stage does to the student's weights while it trains.
+
+    Attributes:
+      method: "prune" prunes by magnitude to `sparsity`, from the share `begin` of the stage's steps
+        to `end`; with "cluster" each matrix is made of `clusters` numbers; "quantize" is
+        quantization-aware training: the export as static_wi8_ai8 needs no calibration then.
+      teacher: The model that the stage learns from: "teacher", or "student", the float student as
+        it enters the stage.
+      layers: Patterns of layer names; None: the method's own.
+    """
+
+    method: str
+    teacher: Literal["teacher", "student"] = "teacher"
+    layers: tuple[str, ...] | None = None
+    sparsity: float = described(0.5, "share of weights that become zero, with prune", gt=0, lt=1)
+    begin: float = pydantic.Field(default=0.0, ge=0, lt=1)
+    end: float = pydantic.Field(default=0.7, gt=0, le=1)
+    block_size: tuple[pydantic.PositiveInt, pydantic.PositiveInt] = (1, 1)
+    clusters: int = described(16, "different values in each matrix, with cluster", ge=2, le=256)
+    start: Literal["linear", "density", "kmeans++"] = "linear"
+
+    @pydantic.model_validator(mode="after")
+    def _begins_before_it_ends(self) -> CompressConfig:
+        if self.begin >= self.end:
+            raise ValueError(errors.explain("begin", f"a share below end ({self.end})", self.begin))
+        return self
+
+
+METHODS: Mapping[str, tuple[str, ...]] = {
+    "prune": ("sparsity", "begin", "end", "block_size"),
+    "cluster": ("clusters", "start"),
+    "quantize": (),
+}
+"""Compressions in the order in which a student may go through them, and the options of each.
+
+A later one keeps what an earlier one made.
+"""
+_METHOD_READERS = {option: [method] for method, keys in METHODS.items() for option in keys}
+COMPRESS_SECTIONS = {
+    method: section_of(
+        CompressConfig,
+        "method",
+        method,
+        readers=_METHOD_READERS,
+        what="with method",
+        defaults={},
+        types={},
+    )
+    for method in METHODS
+}
+"""Method -> its section."""
+if TYPE_CHECKING:
+    Compress = CompressConfig
+else:
+    Compress = union_of(CompressConfig, "method", COMPRESS_SECTIONS, ())

@@ -14,11 +14,11 @@ class DistilBertDistiller(base.Distiller):
     With R the real tokens of the batch (no padding; [CLS] and [SEP] count), z their logits over
     the vocabulary, h their last hidden states and M the masked tokens among them:
 
-        distillation = T^2 / |R| sum over R of KL(softmax(z_t / T) || softmax(z_s / T))
-        mlm          = 1 / |M| sum over M of -log softmax(z_s)[original token]
-        cosine       = 1 / |R| sum over R of 1 - cos(h_t, h_s)
+        logits = T^2 / |R| sum over R of KL(softmax(z_t / T) || softmax(z_s / T))
+        mlm    = 1 / |M| sum over M of -log softmax(z_s)[original token]
+        cosine = 1 / |R| sum over R of 1 - cos(h_t, h_s)
 
-    and ``loss = 5 distillation + 2 mlm + 1 cosine``, as published; `compile(loss_weights=...)` can
+    and ``loss = 5 logits + 2 mlm + 1 cosine``, as published; `compile(loss_weights=...)` can
     change the weights. Sample weights weigh the tokens of their example in every sum.
 
     The batches need the features ``mlm_labels`` and ``prediction_mask``; the latter is the

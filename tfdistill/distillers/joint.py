@@ -16,11 +16,11 @@ class JointDistiller(base.Distiller):
     hidden states after a layer, d the teacher's width, K the student's layers, g the layer map and
     P the identity or, where the widths differ, one Dense layer:
 
-        answers = T^2 / B sum over b of KL(softmax(z_t / T) || softmax(z_s / T))
-        hidden  = 1 / K sum over i < K of 1 / (N d) sum over tokens n of |P s_in - t_g(i)n|^2
-        label   = cross entropy with the gold label, mean over the batch
+        logits = T^2 / B sum over b of KL(softmax(z_t / T) || softmax(z_s / T))
+        hidden = 1 / K sum over i < K of 1 / (N d) sum over tokens n of |P s_in - t_g(i)n|^2
+        label  = cross entropy with the gold label, mean over the batch
 
-    and ``loss = answers + hidden + 0 * label``; `compile(loss_weights=...)` changes the weights.
+    and ``loss = logits + hidden + 0 * label``; `compile(loss_weights=...)` changes the weights.
     Below T = 1, which sharpens a teacher, there is no factor T^2. If ``label`` has no weight, the
     batches need no labels.
 
@@ -28,7 +28,7 @@ class JointDistiller(base.Distiller):
       teacher: The teacher, with a head; where there are no hidden states, any function from
         features to logits.
       student: The student, with a head of the same kind; see `tfdistill.build_student`.
-      objective: Of ``answers``: "kl_divergence", "soft_cross_entropy", or "logit_mse" (for a
+      objective: Of ``logits``: "kl_divergence", "soft_cross_entropy", or "logit_mse" (for a
         regression: the mean over outputs of squared differences; T is not used).
       temperature: T > 0.
       layer_map: "uniform", "top", "bottom" or a list, as for `losses.layer_map`.

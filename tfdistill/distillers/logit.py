@@ -15,12 +15,12 @@ class LogitDistiller(base.Distiller):
 
     Two terms, with z the logits and B the examples of the batch:
 
-        prediction = T^2 / B sum over b of KL(softmax(z_t / T) || softmax(z_s / T))
-        label      = cross entropy with the gold label (`losses.gold_loss`), mean over the batch
+        logits = T^2 / B sum over b of KL(softmax(z_t / T) || softmax(z_s / T))
+        label  = cross entropy with the gold label (`losses.gold_loss`), mean over the batch
 
-    and ``loss = (1 - alpha) * prediction + alpha * label``; `compile(loss_weights=...)` can
+    and ``loss = (1 - alpha) * logits + alpha * label``; `compile(loss_weights=...)` can
     change the weights. If ``label`` has none, the batches need no labels. `losses.soft_loss`
-    defines `prediction` for heads over tokens, spans and several labels at once.
+    defines `logits` for heads over tokens, spans and several labels at once.
 
     - Hinton: some `temperature` above 1, `alpha` to taste.
     - PD (pre-trained distillation): the defaults, on the task's text, labelled or not, with a

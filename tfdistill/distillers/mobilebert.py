@@ -26,12 +26,12 @@ class MobileBertDistiller(base.Distiller):
     each a mean over real tokens (and heads), see `tfdistill.losses`. Where both predict words,
     with M the masked tokens and z the logits over the vocabulary:
 
-        mlm          = 1 / |M| sum over M of -log softmax(z_s)[original token]
-        distillation = 1 / |M| sum over M of -softmax(z_t) . log_softmax(z_s)
-        nsp          = next-sentence cross entropy, where the student has that head
+        mlm    = 1 / |M| sum over M of -log softmax(z_s)[original token]
+        logits = 1 / |M| sum over M of -softmax(z_t) . log_softmax(z_s)
+        nsp    = next-sentence cross entropy, where the student has that head
 
     and ``loss = 100 feature_map + 5000 mean + 5 variance + 1 attention + 0.5 mlm +
-    0.5 distillation + 1 nsp``, the published weights (the half each is the published mix of the
+    0.5 logits + 1 nsp``, the published weights (the half each is the published mix of the
     original token with the teacher's distribution). `compile(loss_weights=...)` changes them.
 
     AKT learns all terms at once, JKT the layers and then the words, PKT one layer after the other

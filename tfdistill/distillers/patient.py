@@ -17,11 +17,11 @@ class PatientDistiller(base.Distiller):
     Three terms, with g the layer map (`patient_layer_map`) over K student layers, t and s the [CLS]
     states after a layer, d their width and B the examples of the batch:
 
-        label      = cross entropy with the gold label, mean over the batch
-        prediction = T^2 / B sum over b of KL(softmax(z_t / T) || softmax(z_s / T))
-        patient    = 1 / (K B d) sum over i < K, b of |t_gib / |t_gib| - s_ib / |s_ib||^2
+        label   = cross entropy with the gold label, mean over the batch
+        logits  = T^2 / B sum over b of KL(softmax(z_t / T) || softmax(z_s / T))
+        patient = 1 / (K B d) sum over i < K, b of |t_gib / |t_gib| - s_ib / |s_ib||^2
 
-    and ``loss = alpha * label + (1 - alpha) * prediction + beta * patient``. (The paper writes
+    and ``loss = alpha * label + (1 - alpha) * logits + beta * patient``. (The paper writes
     alpha on the soft targets and 1 - alpha on the label.)
 
     Args:
@@ -33,7 +33,7 @@ class PatientDistiller(base.Distiller):
       layer_map: "skip" (PKD-Skip: evenly spaced), "last" (PKD-Last) or a list.
       projection: "none" as published, or "per_layer": a Dense for each compared layer that maps
         the student's [CLS] state to the teacher's width; it learns with the student.
-      objective: Of ``prediction``: "kl_divergence" as published, "soft_cross_entropy" or
+      objective: Of ``logits``: "kl_divergence" as published, "soft_cross_entropy" or
         "logit_mse" (for a regression).
       head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
       seed: Seed of the dropout masks.

@@ -25,11 +25,12 @@ class TinyBertDistiller(base.Distiller):
 
     Each MSE is a mean over real tokens (pairs of them for the scores). Stage ``prediction``:
 
-        prediction = -softmax(z_t / T) . log_softmax(z_s / T), mean over the batch
-        label      = cross entropy with the gold label, off unless it is given a weight
+        logits = -softmax(z_t / T) . log_softmax(z_s / T), mean over the batch
+        label  = cross entropy with the gold label, off unless it is given a weight
 
-    With one output (regression) ``prediction`` is the MSE to the gold label, as published. Heads
-    over tokens and spans and several labels at once: see `losses.soft_loss`, `losses.gold_loss`.
+    With one output (regression) there is ``label`` alone, the MSE to the gold label, as published.
+    Heads over tokens and spans and several labels at once: see `losses.soft_loss`,
+    `losses.gold_loss`.
 
     Args:
       teacher: The teacher, a model of `tfdistill.models`; in the prediction stage also any function
@@ -41,7 +42,7 @@ class TinyBertDistiller(base.Distiller):
         the embeddings and each layer, as in the second checkpoints) or "none" (equal widths).
       layer_weights: Weights by term: "attention" and "hidden" take one per student layer; all 1
         when left out.
-      prediction: "soft_cross_entropy", "kl_divergence" or "logit_mse".
+      objective: "soft_cross_entropy", "kl_divergence" or "logit_mse".
       temperature: T of the prediction stage.
       head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
       reduction: "tokens", or "reference" for the published code's means (see `objectives`).
@@ -66,7 +67,7 @@ class TinyBertDistiller(base.Distiller):
         layer_map: LayerMap = "uniform",
         projection: Literal["shared", "per_layer", "none"] = "shared",
         layer_weights: Mapping[str, Sequence[float]] | None = None,
-        prediction: str = "soft_cross_entropy",
+        objective: str = "soft_cross_entropy",
         temperature: float = 1.0,
         head: str | None = None,
         reduction: Literal["tokens", "reference"] = "tokens",
@@ -81,14 +82,14 @@ class TinyBertDistiller(base.Distiller):
             layers=layer_map,
             projection=projection,
             layer_weights=layer_weights,
-            prediction=prediction,
+            objective=objective,
             temperature=temperature,
             head=head,
             reduction=reduction,
             regression=regression,
         )
         if stage == "prediction":
-            answers.check_answers(teacher, student, head, "logit_mse" if regression else prediction)
+            answers.check_answers(teacher, student, head, "logit_mse" if regression else objective)
         elif projection == "none":
             checks.check_equal(
                 "student width with projection='none'",

@@ -20,7 +20,7 @@ STAGES: tuple[Stage, ...] = ("general", "intermediate", "prediction")
 Losses = dict[str, Loss]
 # MobileBERT's published weights.
 TRANSFER_WEIGHTS = {"feature_map": 100.0, "mean": 5000.0, "variance": 5.0, "attention": 1.0}
-WORD_WEIGHTS = {"mlm": 0.5, "distillation": 0.5, "nsp": 1.0}
+WORD_WEIGHTS = {"mlm": 0.5, "logits": 0.5, "nsp": 1.0}
 _TRANSFER_LOSSES = {
     "feature_map": layered.FeatureMapMSE,
     "mean": layered.FeatureMeanMSE,
@@ -46,7 +46,7 @@ def tinybert(
     layers: LayerMap = "uniform",
     projection: Literal["shared", "per_layer", "none"] = "shared",
     layer_weights: Mapping[str, Sequence[float]] | None = None,
-    prediction: str = "soft_cross_entropy",
+    objective: str = "soft_cross_entropy",
     temperature: float = 1.0,
     head: str | None = None,
     reduction: Literal["tokens", "reference"] = "tokens",
@@ -59,7 +59,7 @@ def tinybert(
       layers: As for `LayerLoss`.
       projection: "shared", "per_layer" or "none".
       layer_weights: "attention" and "hidden" -> a weight for each student layer.
-      prediction: "soft_cross_entropy", "kl_divergence" or "logit_mse".
+      objective: "soft_cross_entropy", "kl_divergence" or "logit_mse".
       temperature: T of the prediction stage.
       head: As for `LogitLoss`.
       reduction: "tokens" or "reference".
@@ -74,21 +74,20 @@ def tinybert(
     checks.check_choice("stage", stage, STAGES)
     checks.check_choice("projection", projection, ("shared", "per_layer", "none"))
     checks.check_choice("reduction", reduction, ("tokens", "reference"))
-    checks.check_choice("prediction", prediction, answers.OBJECTIVES)
+    checks.check_choice("objective", objective, answers.OBJECTIVES)
     for term in layer_weights or {}:
         checks.check_choice("layer_weights", term, ("attention", "hidden"))
     if stage == "prediction":
-        gold = gold_labels.GoldLabels(head=head, weight=0.0)
         if regression:
-            return {"prediction": gold_labels.GoldLabels(head=head), "label": gold}
+            return labels(head=head)
         soft = answer_loss(
-            prediction,
+            objective,
             temperature=temperature,
             scale_by_t2=False,
             head=head,
             reduction="reference" if reduction == "reference" else "batch",
         )
-        return {"prediction": soft, "label": gold}
+        return {"logits": soft, "label": gold_labels.GoldLabels(head=head, weight=0.0)}
     projections: tuple[Projection, Projection] = ("none", "none")
     if projection != "none":
         per_layer = projection == "per_layer"
@@ -125,7 +124,7 @@ def hinton(
     """The teacher's answers and a share `alpha` of the gold labels; see `LogitDistiller`."""
     checks.check_share("alpha", alpha)
     return {
-        "prediction": answer_loss(
+        "logits": answer_loss(
             objective,
             temperature=temperature,
             scale_by_t2=scale_by_t2,
@@ -148,7 +147,7 @@ def joint(
     """Answers and hidden states at once; see `distillers.JointDistiller`."""
     losses: Losses = {
         # T^2 makes up for the smaller gradients above 1; below 1 it would silence the loss.
-        "answers": answer_loss(
+        "logits": answer_loss(
             objective, temperature=temperature, scale_by_t2=temperature >= 1, head=head
         ),
         "label": gold_labels.GoldLabels(head=head, weight=0.0),
@@ -203,9 +202,7 @@ def patient(
     )
     return {
         "label": gold_labels.GoldLabels(head=head, weight=float(alpha)),
-        "prediction": answer_loss(
-            objective, temperature=temperature, head=head, weight=1.0 - alpha
-        ),
+        "logits": answer_loss(objective, temperature=temperature, head=head, weight=1.0 - alpha),
         "patient": layered.PatientMSE(
             layers=layers, over_layers="mean", projection=named, weight=float(beta)
         ),
@@ -236,7 +233,7 @@ def minilm(
 def distilbert(*, temperature: float = 2.0) -> Losses:
     """DistilBERT's triple loss; see `distillers.DistilBertDistiller`."""
     return {
-        "distillation": answers.KLDivergence(temperature=temperature, rows="all", weight=5.0),
+        "logits": answers.KLDivergence(temperature=temperature, rows="all", weight=5.0),
         "mlm": words.MaskedWords(weight=2.0),
         "cosine": layered.CosineDistance(layers=((-1, -1),)),
     }
@@ -278,8 +275,8 @@ def mobilebert(
             )
     if predict_words:
         losses["mlm"] = words.MaskedWords(weight=WORD_WEIGHTS["mlm"])
-        losses["distillation"] = answers.SoftCrossEntropy(
-            rows="masked", scale_by_t2=False, weight=WORD_WEIGHTS["distillation"]
+        losses["logits"] = answers.SoftCrossEntropy(
+            rows="masked", scale_by_t2=False, weight=WORD_WEIGHTS["logits"]
         )
         if next_sentence:
             losses["nsp"] = words.NextSentence(weight=WORD_WEIGHTS["nsp"])

@@ -157,10 +157,10 @@ def _check_stages(
                 f"stages.{name}: a stage of kind prediction learns the gold numbers of a "
                 "regression, and no answer. Use logits"
             )
-        compared = stage.prediction == "logit_mse"
+        compared = stage.objective == "logit_mse"
         if compared and certain and not spec.traits.one_number:
             faults.append(
-                f"stages.{name}.prediction: logit_mse compares logits, and a label has none. Use "
+                f"stages.{name}.objective: logit_mse compares logits, and a label has none. Use "
                 "kl_divergence"
             )
     if spec.traits.one_number and settings.temperatures:

@@ -41,9 +41,9 @@ class DistilledPair:
         """Whether an answer is a number."""
         return self.kind is not None and self.kind.one_number
 
-    def objective(self, prediction: str) -> str:
+    def objective(self, stage: config.Stage) -> str:
         """The objective of the answers: of a regression they are numbers."""
-        return "logit_mse" if self.regression else prediction
+        return "logit_mse" if self.regression else stage.objective
 
 
 def distiller_of(stage: config.Stage, pair: DistilledPair) -> distillers.Distiller:
@@ -60,7 +60,7 @@ def distiller_of(stage: config.Stage, pair: DistilledPair) -> distillers.Distill
 
 
 def _joint(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
-    objective = pair.objective(stage.prediction)
+    objective = pair.objective(stage)
     used = f"the teacher's answers ({objective})"
     if stage.loss_weights.get("label"):
         used += ", gold labels"
@@ -73,7 +73,7 @@ def _joint(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
     )
 
 
-def _embedding(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
+def _embedding(stage: Any, pair: DistilledPair) -> methods.Losses:
     used = f"the teacher's vectors ({stage.objective}) and their similarities"
     return methods.embedding(
         objective=stage.objective,
@@ -97,7 +97,7 @@ def _layers(stage: Any, pair: DistilledPair) -> methods.Losses:
 def _prediction(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
     return methods.tinybert(
         "prediction",
-        prediction=stage.prediction,
+        objective=stage.objective,
         temperature=stage.temperature,
         reduction=stage.reduction,
         head=pair.head,
@@ -107,7 +107,7 @@ def _prediction(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
 
 def _logits(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
     return methods.hinton(
-        objective=pair.objective(stage.prediction),
+        objective=pair.objective(stage),
         temperature=stage.temperature,
         scale_by_t2=stage.scale_by_t2,
         head=pair.head,
@@ -119,7 +119,7 @@ def _patient(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
         layers=stage.layer_map,
         projection="auto",
         temperature=stage.temperature,
-        objective=pair.objective(stage.prediction),
+        objective=pair.objective(stage),
         head=pair.head,
     )
 

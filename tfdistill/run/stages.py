@@ -12,7 +12,6 @@ from typing import Any
 import tf_keras as keras
 
 from tfdistill import analysis, config, errors, files, models, results, training, work_folder
-from tfdistill.config import rates
 from tfdistill.data import streaming
 from tfdistill.data.task_data import TaskData
 from tfdistill.distillers import checks
@@ -29,8 +28,8 @@ SETTINGS = "distillation.json"
 def joint_rate(shape: models.EncoderConfig | models.BiLstmConfig | models.StaticConfig) -> float:
     """The learning rate of a joint stage, by the width of the student."""
     if isinstance(shape, models.StaticConfig):
-        return rates.STATIC
-    return rates.joint(shape.hidden_size)
+        return config.STATIC_RATE
+    return config.joint_rate(shape.hidden_size)
 
 
 def _resolved(

@@ -7,8 +7,7 @@ from typing import Literal
 
 import tf_keras as keras
 
-from tfdistill import errors
-from tfdistill.config import rates
+from tfdistill import config, errors
 from tfdistill.training import optimizers
 
 STRATEGIES = ("akt", "jkt", "pkt")
@@ -138,7 +137,7 @@ def _check_length(what: str, steps: int | None, epochs: int | None) -> None:
 
 
 def published_optimizer(
-    stage: TransferStage, total_steps: int, *, learning_rate: float = rates.PUBLISHED_MOBILEBERT
+    stage: TransferStage, total_steps: int, *, learning_rate: float = config.MOBILEBERT_RATE
 ) -> keras.optimizers.Optimizer:
     """MobileBERT's optimizer for a stage: LAMB, decay 0.01, global norm clipped to 1.
 

@@ -1,14 +1,82 @@
-"""A recipe scaled down: the same code path in minutes, on generated data and toy models."""
+"""Recipes made of others: with a student without a teacher, or scaled down to a toy."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tfdistill import errors
-from tfdistill.config import rates
 from tfdistill.config.pruned import PrunedShape, is_checkpoint, is_pruned, is_static, parse_pruned
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, ShapeConfig
+from tfdistill.config.stages import Stage, new_stage
+from tfdistill.config.training import SCALED_DOWN_RATE
+
+NAME = "no_teacher"
+_COMMON = {
+    *("optimizer", "end_learning_rate", "beta_2", "epsilon"),
+    *("schedule", "bias_correction", "warmup", "weight_decay", "clip", "clip_norm"),
+    *("batch_size", "token_budget", "bucketing", "patience"),
+}
+_LENGTH = {"epochs", "steps", "min_steps"}
+
+
+def labels_alone(last: Stage, *, learning_rate: float | None, batches: int | None = None) -> Stage:
+    """Makes a stage of gold labels like the one that trains a classifier.
+
+    Args:
+      last: That stage.
+      learning_rate: Its rate, or None for the default.
+      batches: The least number of batches; None: as long as `last`.
+
+    Returns:
+      The stage.
+    """
+    values = last.model_dump(include=_COMMON if batches else _COMMON | _LENGTH)
+    if learning_rate is not None:
+        values["learning_rate"] = learning_rate
+    if batches:
+        values |= {"epochs": 1, "min_steps": batches}
+    return new_stage("labels", **values)
+
+
+def with_baseline(recipe: Recipe) -> Recipe:
+    """Adds the student that learns from gold labels alone, unless the recipe has it.
+
+    It is trained as long, in batches as large and at the rate of the exported variant's last
+    stage, which trains the classifier there. A student that starts as a part of its teacher, or
+    whose rate follows from its start, gets the baseline "no_teacher" instead, which starts alike.
+
+    Args:
+      recipe: A recipe.
+
+    Returns:
+      The recipe with a first variant "no_teacher", or with all baselines; the recipe itself, if it
+      has no task or a variant whose stages are all of kind "labels".
+
+    Raises:
+      ConfigError: If it is of kind "embedding".
+    """
+    if recipe.data.gives_vectors:
+        raise errors.ConfigError(
+            "the student without a teacher",
+            "a task with labels",
+            "sentence vectors, which come from a teacher alone",
+            "Leave --no-teacher out.",
+        )
+    alone = any(
+        all(recipe.stages[stage].kind == "labels" for stage in variant.stages)
+        for variant in recipe.variants.values()
+    )
+    if alone or recipe.data.task is None:
+        return recipe
+    last = recipe.stages[list(recipe.variants.values())[-1].stages[-1]]
+    if recipe.student.start in ("auto", "pruned") or last.learning_rate is None:
+        return recipe.model_copy(update={"baselines": "all"})
+    values = recipe.model_dump()
+    values["stages"][NAME] = labels_alone(last, learning_rate=last.learning_rate).model_dump()
+    values["variants"] = {NAME: {"stages": (NAME,)}, **values["variants"]}
+    return Recipe.model_validate(values)
+
 
 _MAX_LENGTH, _BATCH_SIZE, _STEPS, _EXAMPLES, _TOKENS = 32, 16, 24, 256, 4000
 _NO_SIZES = {name: None for name in ShapeConfig.model_fields if name != "hidden_act"}
@@ -21,7 +89,7 @@ _MOBILEBERT = {
     "num_heads": 2,
     "intermediate_size": 32,
 }
-_PRETRAIN = {"learning_rate": rates.SCALED_DOWN_PRETRAINING, "warmup": 0.1}
+_PRETRAIN = {"learning_rate": SCALED_DOWN_RATE, "warmup": 0.1}
 _IB_BERT = {**_MOBILEBERT, "bottleneck_size": 48, "intermediate_size": 64}
 
 
