@@ -11,7 +11,7 @@ import tf_keras as keras
 import toys  # pyright: ignore[reportMissingImports]  # of the tests
 
 from tfdistill import config, distillers, models, tasks
-from tfdistill.run import stage_distillers
+from tfdistill.run import lessons
 
 EXAMPLES = 4
 LENGTHS = ((5, 3, 9, 4), (7, 7, 3, 5), (4, 9, 6, 3), (8, 3, 3, 8))
@@ -123,8 +123,8 @@ def distiller(
     head = models.head_of(student)
     names = {"sequence": "classification", "embedding": "embedding"}
     answers = tasks.KINDS[names[head]] if head in names else None
-    pair = stage_distillers.DistilledPair(teacher, student, 5, answers)
-    return stage_distillers.distiller_of(stage, pair)
+    pair = lessons.DistilledPair(teacher, student, 5, answers)
+    return lessons.distiller_of(stage, pair)
 
 
 def _models(kind: str, stage: Any) -> tuple[keras.Model, keras.Model]:

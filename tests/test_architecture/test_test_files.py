@@ -179,9 +179,8 @@ COVERED_BY = (
     (
         "test_run",
         "a run prepares, trains, delivers and records as a whole",
-        "tfdistill/run/context tfdistill/run/corpora "
-        "tfdistill/run/deliver tfdistill/run/multi_gpu tfdistill/run/records "
-        "tfdistill/run/stage_batches tfdistill/run/stage_distillers tfdistill/run/task_models "
+        "tfdistill/run/corpora tfdistill/run/deliver tfdistill/run/lessons "
+        "tfdistill/run/records tfdistill/run/task_models "
         "tfdistill/run/labelled "
         "tfdistill/run/prepare "
         "tfdistill/run/students tfdistill/data/task_data",

@@ -74,7 +74,7 @@ def test_an_earlier_run_needs_resume_or_overwrite(folder, tmp_path, capsys):
     assert cli.main(arguments(folder, tmp_path / "out", "--resume")) == 0
     assert (tmp_path / "out" / "train.tsv").read_bytes() == before
     assert cli.main(arguments(folder, tmp_path / "out", "--resume", "--seed", "3")) == 2
-    assert "seed 1 instead of 3" in capsys.readouterr().err
+    assert "seed 3 instead of 1" in capsys.readouterr().err
     with pytest.raises(SystemExit) as refused:
         cli.main(arguments(folder, tmp_path / "out", "--resume", "--overwrite"))
     assert refused.value.code == 2

@@ -144,10 +144,10 @@ def test_doctor_reports_every_package_as_json(capsys):
         ("finetune bert --task assistant --out o --gpus 3", "finetune", {"devices": 3}),
         (
             "distill --teacher t --student bert_tiny --task assistant --out o",
-            "distill",
+            "distill_variant",
             {"devices": None},
         ),
-        ("compress r --methods prune --task assistant --out o", "distill", {"devices": 1}),
+        ("compress r --methods prune --task assistant --out o", "distill_variant", {"devices": 1}),
     ],
 )
 def test_where_to_work_reaches_the_training(line, work, options, monkeypatch, tmp_path):
@@ -178,7 +178,7 @@ def test_a_student_is_compared_by_the_metric_of_its_task(monkeypatch, tmp_path, 
         primary_metric="f1",
         baselines=(baseline,),
     )
-    monkeypatch.setattr(run, "distill", lambda *_, **__: record)
+    monkeypatch.setattr(run, "distill_variant", lambda *_, **__: record)
     line = "distill --teacher t --student bert_tiny --task assistant --out"
     assert cli.main([*line.split(), str(tmp_path / "o")]) == 0
     shown = capsys.readouterr().out
@@ -266,7 +266,7 @@ def test_distill_knows_the_model_before_the_fine_tuning_of_a_run(tmp_path, monke
         seen.append(recipe)
         raise errors.ConfigError("seen enough")
 
-    monkeypatch.setattr(run, "distill", stand_in)
+    monkeypatch.setattr(run, "distill_variant", stand_in)
     teacher, before = tmp_path / "teacher", tmp_path / "bert"
     (teacher / "teacher" / "model" / "hf").mkdir(parents=True)
     before.mkdir()

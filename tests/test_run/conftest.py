@@ -32,7 +32,7 @@ def until_fit(monkeypatch):
 
     def begin(recipe, out, **options):
         with pytest.raises(Stop):
-            run.distill(recipe, out, **options)
+            run.distill_variant(recipe, out, **options)
         return found.pop()
 
     return begin

@@ -101,7 +101,7 @@ def test_shape_and_weights_come_from_the_folder(
         return real(stage, lesson, model, *args)
 
     monkeypatch.setattr(students, "build_stage", look)
-    record = run.distill(recipe_of(data_dir, teacher, student), tmp_path / "run")
+    record = run.distill_variant(recipe_of(data_dir, teacher, student), tmp_path / "run")
     expected = weights.load_encoder(student)
     for layer in expected.layers:
         for ours, theirs in zip(began[layer.name], layer.get_weights(), strict=True):
@@ -138,7 +138,7 @@ def test_each_side_reads_its_own_tokens(
 
     monkeypatch.setattr(stages, "stage_batches", look)
     recipe = recipe_of(data_dir, teacher, stranger, kind)
-    run.distill(recipe, tmp_path / "run")
+    run.distill_variant(recipe, tmp_path / "run")
     (used,) = planned
     examples = tasks.load_examples(synthetic.TASK, data_dir, "train")
     expected = {
@@ -170,7 +170,7 @@ def test_another_vocabulary_is_refused_where_layers_are_compared(
     values["variants"]["student"]["stages"] = ["first", "only"]
     recipe = config.parse_recipe(values)
     with pytest.raises(errors.VocabularyError, match=r"stages.first.*--stages logits"):
-        run.distill(recipe, tmp_path / "run")
+        run.distill_variant(recipe, tmp_path / "run")
     assert not (tmp_path / "run" / "teacher").exists()
 
 
@@ -190,5 +190,5 @@ def test_what_does_not_fit_a_checkpoint_is_refused_at_once(
     for section, change in changes.items():
         values[section] |= change
     with pytest.raises(errors.ConfigError, match=message):
-        run.distill(config.parse_recipe(values), tmp_path / "run")
+        run.distill_variant(config.parse_recipe(values), tmp_path / "run")
     assert not (tmp_path / "run" / "recipe.yaml").exists()

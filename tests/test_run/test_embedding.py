@@ -67,7 +67,7 @@ def recipe(data, **student):
 @pytest.fixture(scope="module")
 def done(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "near"
-    return folder, run.distill(recipe(data, allow_weak=True), folder)
+    return folder, run.distill_variant(recipe(data, allow_weak=True), folder)
 
 
 def test_the_student_embeds_as_its_teacher_does_into_the_same_space(done):
@@ -202,4 +202,4 @@ def test_a_plain_encoder_is_no_teacher(data, tmp_path):
         update={"teacher": changed.teacher.model_copy(update={"source": str(plain)})}
     )
     with pytest.raises(errors.WeightsError, match="a sentence-transformers folder"):
-        run.distill(changed, tmp_path / "run")
+        run.distill_variant(changed, tmp_path / "run")

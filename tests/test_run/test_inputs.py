@@ -64,7 +64,7 @@ def test_what_distill_leaves_is_opened_as_its_student(save, tmp_path, monkeypatc
     monkeypatch.setattr(run.prepare, "prepare", lambda *_: nothing)
     monkeypatch.setattr(records, "train_student", student)
 
-    record = run.distill(GIVEN, tmp_path)
+    record = run.distill_variant(GIVEN, tmp_path)
 
     assert record.model_folder == "student/hf"
     assert inputs.open_source(str(tmp_path)).labels == ("student", "other")

@@ -52,7 +52,7 @@ def recipe_of(data_dir, tuned=None, **changes):
 @pytest.fixture(scope="module")
 def distilled(data_dir, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "joint"
-    return out, run.distill(recipe_of(data_dir), out)
+    return out, run.distill_variant(recipe_of(data_dir), out)
 
 
 def test_a_pruned_student_has_the_shape_that_was_asked_for(distilled):
@@ -140,7 +140,7 @@ def test_the_student_without_a_teacher_starts_as_the_student_and_learns_as_long(
     source = str(distilled[0] / "teacher" / "model" / "hf")
     values["teacher"] |= {"source": source, "finetune": None}
     values["student"]["allow_weak"] = True
-    record = run.distill(config.Recipe.model_validate(values), tmp_path / "run")
+    record = run.distill_variant(config.Recipe.model_validate(values), tmp_path / "run")
     *_, frozen, alone = record.baselines
     assert (frozen.note, alone.name) == ("the fine-tuned teacher", "no_teacher")
     assert alone.metrics["accuracy"] == record.metrics["accuracy"] > 0.5
@@ -201,7 +201,7 @@ def test_a_second_run_of_the_same_teacher_starts_from_the_same_weights(
     before = safetensors.numpy.load_file(out / "stages" / initialise.START)
     again = out.parent / "again"
     with pytest.raises(KeyboardInterrupt):
-        run.distill(recipe_of(data_dir, out), again)
+        run.distill_variant(recipe_of(data_dir, out), again)
     after = safetensors.numpy.load_file(again / "stages" / initialise.START)
     assert before.keys() == after.keys()
     for name, array in before.items():
@@ -214,7 +214,9 @@ def test_a_student_that_fits_no_teacher_starts_from_its_word_vectors(
     other = {"preset": "bert_tiny", "num_layers": 1, "hidden_act": "relu"}  # the teacher has GELU
     out = tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        run.distill(recipe_of(data_dir, distilled[0], student={**other, "initialise": "auto"}), out)
+        run.distill_variant(
+            recipe_of(data_dir, distilled[0], student={**other, "initialise": "auto"}), out
+        )
     assert "not pruned: " in capsys.readouterr().err
     assert not (out / "stages" / initialise.START).exists()
 
@@ -222,7 +224,7 @@ def test_a_student_that_fits_no_teacher_starts_from_its_word_vectors(
 def test_a_student_larger_than_its_teacher_cannot_be_pruned(distilled, data_dir, tmp_path):
     wide = {"preset": "bert_tiny", "num_layers": 3, "initialise": "pruned"}
     with pytest.raises(errors.ConfigError, match=r"num_layers .* at most the teacher's 2"):
-        run.distill(recipe_of(data_dir, distilled[0], student=wide), tmp_path / "run")
+        run.distill_variant(recipe_of(data_dir, distilled[0], student=wide), tmp_path / "run")
 
 
 def test_a_student_without_a_teacher_cannot_be_pruned(distilled, data_dir, tmp_path):
@@ -234,7 +236,7 @@ def test_a_student_without_a_teacher_cannot_be_pruned(distilled, data_dir, tmp_p
         variants={"student": {"stages": ["labels"]}},
     )
     with pytest.raises(errors.ConfigError, match="first stage of kind labels"):
-        run.distill(recipe, tmp_path / "run")
+        run.distill_variant(recipe, tmp_path / "run")
 
 
 @pytest.mark.slow
@@ -247,13 +249,13 @@ def test_a_student_near_chance_is_saved_and_refused(distilled, data_dir, tmp_pat
     )
     out = tmp_path / "run"
     with pytest.raises(errors.StudentError, match=r"chance is .* --allow-weak") as caught:
-        run.distill(recipe, out)
+        run.distill_variant(recipe, out)
     assert "it started from random weights" in str(caught.value)
     assert (out / "report.html").is_file()
     assert (out / "student" / "hf" / "config.json").is_file()
     values = recipe.model_dump()
     values["student"]["allow_weak"] = True
-    record = run.distill(config.Recipe.model_validate(values), out, resume=True)
+    record = run.distill_variant(config.Recipe.model_validate(values), out, resume=True)
     assert record.metrics["accuracy"] < 0.5
 
 
@@ -275,7 +277,7 @@ def test_a_tuned_model_near_chance_is_kept_with_a_warning(data_dir, tmp_path, ca
 def test_a_shape_that_no_folder_can_hold_is_refused_before_any_training(data_dir, tmp_path):
     recipe = recipe_of(data_dir, student={"preset": "pruned:heads=1,head_size=48"})
     with pytest.raises(errors.ConfigError, match=r"divides the width 128, .* 1 heads of 48"):
-        run.distill(recipe, tmp_path / "run")
+        run.distill_variant(recipe, tmp_path / "run")
     assert not (tmp_path / "run" / "teacher").exists()
 
 
@@ -290,7 +292,7 @@ def test_the_rate_falls_with_the_width_beyond_what_was_measured():
 def test_a_shape_that_is_no_part_of_the_teacher_is_named_before_any_training(data_dir, tmp_path):
     recipe = recipe_of(data_dir, student={"preset": "pruned:layers=5"})
     with pytest.raises(errors.ConfigError, match="at most the teacher's 2"):
-        run.distill(recipe, tmp_path / "run")
+        run.distill_variant(recipe, tmp_path / "run")
     assert not (tmp_path / "run" / "teacher").exists()
 
 
@@ -374,7 +376,7 @@ def test_a_student_is_compared_at_the_layers_that_it_was_cut_from(
         stages={"joint": {"kind": "joint", **STEP, "min_steps": 1}},
         baselines="none",
     )
-    record = run.distill(recipe, tmp_path / "run")
+    record = run.distill_variant(recipe, tmp_path / "run")
     kept = safetensors.numpy.load_file(tmp_path / "run" / "stages" / initialise.START)["layers"]
     assert tuple(kept) == (0,)
     assert "hidden states, student layer <- teacher layer: 0 <- 0" in capsys.readouterr().err
@@ -403,7 +405,7 @@ def test_a_static_student_starts_from_the_teachers_words(distilled, data_dir, tm
         baselines="none",
     )
     out = tmp_path / "run"
-    record = run.distill(recipe, out)
+    record = run.distill_variant(recipe, out)
     assert "no hidden states, since it has no layers" in capsys.readouterr().err
     assert record.metrics["accuracy"] > 0.5
     opened = inputs.open_source(str(out))

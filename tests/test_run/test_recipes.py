@@ -15,7 +15,7 @@ import pytest
 
 from tfdistill import cli, config, models, training
 from tfdistill.data import synthetic, task_data, tokenize, vocab
-from tfdistill.run import context, folder, prepare, students, task_models, teachers
+from tfdistill.run import folder, prepare, students, task_models, teachers
 from tfdistill.training import transfer_run
 
 RECIPES = {name: config.load_recipe(name) for name in config.recipes()}
@@ -139,7 +139,7 @@ def test_every_stage_of_a_recipe_takes_a_step(name, vocab_file, tmp_path, monkey
         data = dataclasses.replace(data, augmented=data.train.encoded)
     pool = ToyTeachers(recipe, data.task, tmp_path)
     pool.vocab_size = data.tokenizer.vocab_size
-    run = context.RunContext(recipe, folder.RunFolder(tmp_path), data, pool, prepared.corpora)
+    run = folder.RunContext(recipe, folder.RunFolder(tmp_path), data, pool, prepared.corpora)
     monkeypatch.setattr(training, "fit", one_step)
     monkeypatch.setattr(transfer_run, "fit", one_step)
     STEPPED.clear()

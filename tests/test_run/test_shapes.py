@@ -8,18 +8,18 @@ import pytest
 import tf_keras as keras
 
 from tfdistill import config, models, training, weights
-from tfdistill.run import initialise, shapes, task_models
+from tfdistill.run import initialise, task_models
 
 
 def faults(*overrides):
-    return shapes.shape_faults(config.load_recipe("demo", overrides))
+    return task_models.shape_faults(config.load_recipe("demo", overrides))
 
 
 def test_every_recipe_that_comes_with_us_fits():
     for name in config.recipes():
         recipe = config.load_recipe(name)
         for way in (recipe, config.scaled_down(recipe), config.with_baseline(recipe)):
-            assert shapes.shape_faults(way) == [], name
+            assert task_models.shape_faults(way) == [], name
 
 
 def test_unknown_presets_are_named_at_once_with_the_nearest():
@@ -122,10 +122,10 @@ def test_losses_of_a_recipe_are_checked_without_importing_the_user_s_own(tmp_pat
         )
 
     own = {"loss": "own_losses:Mine", "weight": 2}
-    assert shapes.shape_faults(described(mine=own)) == []
+    assert task_models.shape_faults(described(mine=own)) == []
     with pytest.raises(RuntimeError, match="imported"):
-        shapes.shape_faults(described(mine=own), import_classes=True)
-    first, second = shapes.shape_faults(
+        task_models.shape_faults(described(mine=own), import_classes=True)
+    first, second = task_models.shape_faults(
         described(a={"loss": "HidenStateMSE"}, b={"loss": "KLDivergence", "temperature": 0})
     )
     assert first.startswith("stages.mix.losses.a: loss") and "'HiddenStateMSE'" in first

@@ -60,7 +60,7 @@ def texts_of(folder, *splits):
 def by_model(folder, tmp_path_factory):
     """A run whose teacher is a model, and a file with the numbers that it has in memory."""
     out = tmp_path_factory.mktemp("runs") / "model"
-    record = run.distill(recipe_of(folder, {"source": str(folder / "teacher")}), out)
+    record = run.distill_variant(recipe_of(folder, {"source": str(folder / "teacher")}), out)
     (cache,) = (out / "teacher" / "cache").iterdir()
     train = arrays.read_arrays(cache)["logits"]
     dev = answers.read(out / "teacher" / answers.FILE_NAME).logits["model"]
@@ -82,7 +82,7 @@ def test_a_student_of_a_file_is_that_of_the_same_numbers_in_memory_to_the_bit(
     folder, by_model, tmp_path, capsys
 ):
     out, expected, path = by_model
-    record = run.distill(recipe_of(folder, {"answers": [str(path)]}), tmp_path / "run")
+    record = run.distill_variant(recipe_of(folder, {"answers": [str(path)]}), tmp_path / "run")
     theirs, ours = weights_of(out), weights_of(tmp_path / "run")
     started = safetensors.numpy.load_file(folder / "student" / "model.safetensors")
     assert ours.keys() == theirs.keys()
@@ -156,7 +156,7 @@ def test_texts_without_an_answer_are_refused_or_learnt_from_gold_labels(
     path = without_rows(by_model[2], tmp_path / "part.jsonl", left, dev[0])
     out = tmp_path / "run"
     with pytest.raises(errors.DataError, match=r"none to \d of 48, .*answers.missing=gold"):
-        run.distill(recipe_of(folder, {"answers": [str(path)]}), out)
+        run.distill_variant(recipe_of(folder, {"answers": [str(path)]}), out)
     assert not out.exists()
 
     settings = {"files": [str(path)], "missing": "gold"}
@@ -174,7 +174,7 @@ def test_texts_without_an_answer_are_refused_or_learnt_from_gold_labels(
     none = without_rows(by_model[2], tmp_path / "none.jsonl", *dev)
     settings["files"] = [str(none)]
     with pytest.raises(errors.DataError, match="judged by its answers"):
-        run.distill(recipe_of(folder, {"answers": settings}), tmp_path / "other")
+        run.distill_variant(recipe_of(folder, {"answers": settings}), tmp_path / "other")
 
 
 def test_unlabelled_texts_are_answered_by_the_file(folder, by_model, tmp_path, planned):
@@ -207,7 +207,7 @@ def test_answers_near_chance_are_refused_before_any_training(folder, tmp_path, m
     path.write_text("\n".join(map(json.dumps, rows)))
     recipe = recipe_of(folder, {"answers": [str(path)], "allow_weak": False})
     with pytest.raises(errors.TeacherError, match="the files answer other texts") as caught:
-        run.distill(recipe, tmp_path / "run")
+        run.distill_variant(recipe, tmp_path / "run")
     assert "Fine-tune" not in str(caught.value)
 
 
@@ -222,7 +222,7 @@ def test_a_run_goes_on_with_the_answers_that_it_began_with(folder, by_model, tmp
         row[f"logits.{TASK.labels[0]}"] += 1e-3
     path.write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(errors.ConfigError, match="others: answers"):
-        run.distill(recipe, tmp_path / "run", resume=True)
+        run.distill_variant(recipe, tmp_path / "run", resume=True)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_logits_that_there_are_not_are_not_compared(folder, tmp_path):
     path.write_text("\n".join(map(json.dumps, rows)))
     recipe = recipe_of(folder, {"answers": [str(path)]}, stage={"objective": "logit_mse"})
     with pytest.raises(errors.ConfigError, match="a label has none"):
-        run.distill(recipe, tmp_path / "run")
+        run.distill_variant(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -81,7 +81,9 @@ def by_model(folder, tmp_path_factory):
     """A run whose teacher is a model, and a file with the numbers that it has in memory."""
     out = tmp_path_factory.mktemp("runs") / "model"
     teacher = {"source": str(folder / "teacher")}
-    record = run.distill(recipe_of(folder, teacher, OBJECTIVE, initialise="random", **OWN), out)
+    record = run.distill_variant(
+        recipe_of(folder, teacher, OBJECTIVE, initialise="random", **OWN), out
+    )
     (cache,) = (out / "teacher" / "cache").iterdir()
     train, dev = texts_of(folder)
     encoded = batches.encode_examples(dev, tokenize.Tokenizer(folder / "vocab.txt"), 12)
@@ -112,7 +114,7 @@ def test_a_student_of_a_file_is_that_of_the_same_vectors_in_memory_to_the_bit(
 ):
     out, expected, path = by_model
     recipe = recipe_of(folder, {"answers": [str(path)]}, OBJECTIVE, **OWN)
-    record = run.distill(recipe, tmp_path / "run")
+    record = run.distill_variant(recipe, tmp_path / "run")
     theirs, ours = weights_of(out), weights_of(tmp_path / "run")
     unused = {"hidden_projection/kernel", "hidden_projection/bias"}  # of weight 0
     assert theirs.keys() - ours.keys() == unused
@@ -158,7 +160,7 @@ def test_texts_without_a_vector_are_refused_or_left_out(
     left = texts[3], texts[-1], dev.texts[5]
     path = without(by_model[2], tmp_path / "part.parquet", *left)
     with pytest.raises(errors.DataError, match=r"none to 1 of 30.*leave out such texts.*=gold"):
-        run.distill(recipe_of(folder, {"answers": [path]}), tmp_path / "run")
+        run.distill_variant(recipe_of(folder, {"answers": [path]}), tmp_path / "run")
 
     terms = {
         "mse": {"loss": "VectorMSE", "projection": "shared"},

@@ -92,7 +92,7 @@ def test_what_a_file_lacks_is_refused_or_learnt_from_gold(folder, tmp_path, unti
     rows[0] = {name: values[:1] for name, values in rows[0].items()} | {"words": ["goodfilms"]}
     path = written(tmp_path / "tags.jsonl", rows)
     with pytest.raises(errors.DataError, match=r"none to 1 of 4, the first 'good films'.*goodfil"):
-        run.distill(recipe_of(folder, {"answers": [path]}), tmp_path / "run")
+        run.distill_variant(recipe_of(folder, {"answers": [path]}), tmp_path / "run")
     settings = {"files": [path], "missing": "gold"}
     _, train = until_fit(recipe_of(folder, {"answers": settings}), tmp_path / "run")
     logits = train._token_extra["teacher_logits"]
@@ -120,5 +120,5 @@ def test_spans_need_a_teacher_that_is_a_model(folder, tmp_path):
     teacher = {"answers": [str(folder / "tags.jsonl")]}
     recipe = recipe_of(folder, teacher, task="squad", dir=str(tmp_path), doc_stride=4)
     with pytest.raises(errors.ConfigError, match=r"answers inside texts.*--teacher"):
-        run.distill(recipe, tmp_path / "run")
+        run.distill_variant(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -3,7 +3,7 @@ import pytest
 
 from tfdistill import results, tasks
 from tfdistill.data import answers
-from tfdistill.run import weakness
+from tfdistill.run import records
 from tfdistill.tasks import spec
 
 TASK = spec.TaskSpec("kinds", "text", "kind", labels=("a", "b", "c"))
@@ -33,7 +33,7 @@ def run_dir(tmp_path):
             folder="student",
             history=(results.HistoryFile(stage="joint", csv="history.csv"),),
         )
-        return weakness.likely_causes(tmp_path, model, initialise=initialise)
+        return records.likely_causes(tmp_path, model, initialise=initialise)
 
     return causes
 

@@ -143,7 +143,7 @@ def ran(folder, devices):
     else:
         if devices == "21":
             run.finetune(toy_recipe, out, devices=TWO)
-        run.distill(toy_recipe, out, devices=1, resume=devices == "21")
+        run.distill_variant(toy_recipe, out, devices=1, resume=devices == "21")
     weights = {}
     for where in ("teacher/model", "student"):
         model = keras.models.load_model(out / where / "model.keras", compile=False)
@@ -163,7 +163,9 @@ def refusals(folder):
         "devices": lambda: strategies.choose(3),
         "none": lambda: strategies.choose(0),
         "batch": lambda: run.run_recipe(config.parse_recipe(uneven), folder, devices=TWO),
-        "quantize": lambda: run.distill(config.parse_recipe(quantized), folder, devices=TWO),
+        "quantize": lambda: run.distill_variant(
+            config.parse_recipe(quantized), folder, devices=TWO
+        ),
     }
     messages = {}
     for name, attempt in attempts.items():

@@ -20,6 +20,7 @@ from tfdistill.data import parallel
 from tfdistill.tasks import Examples
 
 FORMAT_VERSION = 1
+_SAME = "an augmentation of the same inputs and options"
 KIND = "augmentation"
 MANIFEST = "augmentation.json"
 FILE = "train.tsv"
@@ -69,7 +70,8 @@ class _Augmentation:
         assert self.load is not None
         train, finder = self.load()
         inputs = _Inputs(train, _label_cells(train), finder)
-        _check_same(inputs.identity(self.options), self.identity, "inputs of a worker")
+        same = inputs.identity(self.options)
+        work_folder.check_same(same, self.identity, _SAME, "", what="inputs of a worker")
         return inputs
 
     def process(self, unit: parallel.WorkUnit, tools: _Inputs) -> None:
@@ -280,19 +282,6 @@ def _earlier(manifest: pathlib.Path, identity: dict[str, Any]) -> dict[str, Any]
         raise errors.DataError(
             f"{manifest}, format_version", FORMAT_VERSION, version, "Use --overwrite."
         )
-    _check_same(before, identity, f"{manifest.parent}", "Use --overwrite or another folder.")
+    remedy = "Use --overwrite or another folder."
+    work_folder.check_same(before, identity, _SAME, remedy, what=f"{manifest.parent}")
     return record
-
-
-def _check_same(
-    written: dict[str, Any], wanted: dict[str, Any], where: str, remedy: str = ""
-) -> None:
-    names = dict.fromkeys([*written, *wanted])
-    differing = [name for name in names if written.get(name) != wanted.get(name)]
-    if differing:
-        raise errors.ConfigError(
-            where,
-            "an augmentation of the same inputs and options",
-            ", ".join(f"{n} {written.get(n)!r} instead of {wanted.get(n)!r}" for n in differing),
-            remedy,
-        )

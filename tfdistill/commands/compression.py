@@ -42,7 +42,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _compress(args: argparse.Namespace) -> None:
     quantize = "static_wi8_ai8" if args.methods.endswith("quantize") else "dynamic_wi8_afp32"
-    models.train(recipe_of(args), args, "distill", devices=1, quantize=quantize)
+    models.train(recipe_of(args), args, "distill_variant", devices=1, quantize=quantize)
 
 
 def recipe_of(args: argparse.Namespace) -> config.Recipe:

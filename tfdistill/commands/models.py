@@ -191,14 +191,14 @@ def _distill(args: argparse.Namespace) -> None:
     )
     if general_stage:
         recipe = _comparable(recipe)
-    train(recipe, args, "distill", devices=args.gpus)
+    train(recipe, args, "distill_variant", devices=args.gpus)
 
 
 def _comparable(recipe: config.Recipe) -> config.Recipe:
     """Leaves attention out of the general stage where teacher and student have unequal heads."""
-    from tfdistill.run import shapes
+    from tfdistill.run import task_models
 
-    if not shapes.unequal_heads(recipe):
+    if not task_models.unequal_heads(recipe):
         return recipe
     print(
         "The general stage learns hidden states alone: the numbers of heads differ.",

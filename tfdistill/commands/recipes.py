@@ -29,9 +29,9 @@ def _check(args: argparse.Namespace) -> None:
     recipe = config.load_recipe(args.recipe, args.set)
     faults = list(plan.preset_faults(recipe))
     if not faults:
-        from tfdistill.run import shapes
+        from tfdistill.run import task_models
 
-        faults = shapes.shape_faults(recipe)
+        faults = task_models.shape_faults(recipe)
     if faults:
         raise errors.ConfigError("\n  - ".join([f"{recipe.name} does not fit together:", *faults]))
     print(f"{recipe.name}: valid")

@@ -26,19 +26,17 @@ from tfdistill.run import (
     candidates,
     deliver,
     model_cards,
-    multi_gpu,
     prepare,
     records,
     task_models,
     teachers,
 )
-from tfdistill.run.context import RunContext
-from tfdistill.run.folder import RunFolder, now
+from tfdistill.run.folder import RunContext, RunFolder, now, open_run
 from tfdistill.training import strategies
 
 _log = logging.getLogger(__name__)
 
-__all__ = ["distill", "distill_candidates", "finetune", "run_recipe"]
+__all__ = ["distill_candidates", "distill_variant", "finetune", "run_recipe"]
 
 
 def run_recipe(
@@ -74,7 +72,7 @@ def run_recipe(
     if pipeline is not None:
         parallel.check_pipeline(pipeline, out)
     deliver.check_variants(recipe.export)
-    opening = multi_gpu.open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
+    opening = open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
     with opening as (folder, strategy):
         with strategies.scope(strategy):
             _log.info(f"{recipe.name}: reading the data")
@@ -92,9 +90,7 @@ def finetune(
     overwrite: bool = False,
 ) -> results.SavedModel:
     """Runs the teacher's part of a recipe alone; see `run_recipe`."""
-    opening = multi_gpu.open_run(
-        recipe, out, devices, resume=resume, overwrite=overwrite, cluster=True
-    )
+    opening = open_run(recipe, out, devices, resume=resume, overwrite=overwrite, cluster=True)
     with opening as (folder, strategy), strategies.scope(strategy):
         context = _begin(recipe, folder)
         teacher = records.train_teacher(context)
@@ -112,7 +108,7 @@ def finetune(
     )
 
 
-def distill(
+def distill_variant(
     recipe: config.Recipe,
     out: files.Path,
     *,
@@ -121,9 +117,7 @@ def distill(
     overwrite: bool = False,
 ) -> results.SavedModel:
     """Trains the last variant of a recipe with its first seed, without export; see `run_recipe`."""
-    opening = multi_gpu.open_run(
-        recipe, out, devices, resume=resume, overwrite=overwrite, cluster=True
-    )
+    opening = open_run(recipe, out, devices, resume=resume, overwrite=overwrite, cluster=True)
     with opening as (folder, strategy), strategies.scope(strategy):
         context = _with_students(_begin(recipe, folder))
         found, compared = [], ()
@@ -163,7 +157,7 @@ def distill_candidates(
       ConfigError: If the folder holds a run of another recipe.
       TeacherError: If the teacher answers near chance.
     """
-    opening = multi_gpu.open_run(recipe, out, None, resume=True, overwrite=False)
+    opening = open_run(recipe, out, None, resume=True, overwrite=False)
     with opening as (folder, strategy), strategies.scope(strategy):
         context = _with_students(_begin(recipe, folder))
         teacher = records.check(context, records.train_teacher(context))

@@ -15,9 +15,9 @@ import tf_keras as keras
 from tfdistill import analysis, config, models, results, training
 from tfdistill.data import answers, batches
 from tfdistill.run import students
-from tfdistill.run.context import RunContext
+from tfdistill.run.folder import RunContext
 from tfdistill.run.initialise import new_student
-from tfdistill.run.stage_batches import num_batches
+from tfdistill.run.lessons import num_batches
 from tfdistill.run.stages import build_stage, joint_rate
 from tfdistill.run.task_models import PRESET
 from tfdistill.tasks import metrics

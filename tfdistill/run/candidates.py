@@ -11,8 +11,7 @@ import numpy as np
 from tfdistill import analysis, results
 from tfdistill.data import answers
 from tfdistill.run import records
-from tfdistill.run.context import RunContext
-from tfdistill.run.folder import RunFolder
+from tfdistill.run.folder import RunContext, RunFolder
 
 
 def compare(

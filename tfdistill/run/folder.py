@@ -1,8 +1,9 @@
-"""The run folder: who may write it, what it records first, which steps are done."""
+"""The run folder: how a run opens it, what it records first, which steps are done."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import importlib.metadata
 import os
@@ -13,10 +14,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import tensorflow as tf
+
 from tfdistill import config, errors, files, marker_file, results, safe_paths, weights, work_folder
 from tfdistill._version import __version__
+from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.results import ResultType
-from tfdistill.run import shapes
+from tfdistill.run import task_models
+from tfdistill.run.corpora import Corpus
+from tfdistill.run.teachers import TeacherModels
+from tfdistill.training import multi_worker, strategies
 
 ENVIRONMENT = "environment.json"
 KIND = "run"
@@ -71,7 +78,9 @@ class RunFolder:
           ConfigError: If an input of the recipe is missing, teacher and student do not fit, or
             `resume` finds another recipe.
         """
-        faults = config.missing_inputs(recipe) + shapes.shape_faults(recipe, import_classes=True)
+        faults = config.missing_inputs(recipe) + task_models.shape_faults(
+            recipe, import_classes=True
+        )
         if faults:
             raise errors.ConfigError("\n  - ".join([f"recipe {recipe.name} needs:", *faults]))
         with self._work.open(resume=resume, overwrite=overwrite):
@@ -95,21 +104,13 @@ class RunFolder:
         saved = self.path / config.RECIPE_FILE
         if not saved.is_file():
             return
-        before = config.load_recipe(str(saved)).model_dump(mode="json")
-        now = recipe.model_dump(mode="json")
-        for values in (before, now):  # what changes no training
-            for section in ("teacher", "student"):
-                del values[section]["allow_weak"]
-            for key in ("also_quantize", "fallback"):  # other files of the same models
-                del values["export"][key]
-        changed = [key for key in now if before.get(key) != now[key]]
-        if changed:
-            raise errors.ConfigError(
-                "--resume",
-                f"the recipe that is saved in {saved}",
-                f"another one: {', '.join(changed)} differ",
-                "Resume with the saved file as recipe, or start again with --overwrite.",
-            )
+        before, now = (_trained(each) for each in (config.load_recipe(str(saved)), recipe))
+        work_folder.check_same(
+            before,
+            now,
+            f"the recipe that is saved in {saved}",
+            "Resume with the saved file as recipe, or start again with --overwrite.",
+        )
 
     def step(self, name: str, kind: type[ResultType], work: Callable[[], ResultType]) -> ResultType:
         """Runs a step unless its result exists.
@@ -131,6 +132,16 @@ class RunFolder:
         if marker_file.read_marker(self.path) is not None:  # none in the folder of a candidate
             self._work.save()
         return value
+
+
+def _trained(recipe: config.Recipe) -> dict[str, Any]:
+    """The values of a recipe that change what is trained, or its file."""
+    values = recipe.model_dump(mode="json")
+    for section in ("teacher", "student"):
+        del values[section]["allow_weak"]
+    for key in ("also_quantize", "fallback"):  # other files of the same models
+        del values["export"][key]
+    return values
 
 
 def commits(recipe: config.Recipe) -> dict[str, str]:
@@ -192,3 +203,114 @@ def _commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return answer.stdout.strip()
+
+
+@contextlib.contextmanager
+def open_run(
+    recipe: config.Recipe,
+    out: files.Path,
+    devices: int | None,
+    *,
+    resume: bool,
+    overwrite: bool,
+    cluster: bool = False,
+) -> Iterator[tuple[RunFolder, tf.distribute.Strategy | None]]:
+    """Chooses the strategy of a run, checks that its batches fit, and takes the run folder.
+
+    Of several workers each gets a folder of its own, and the chief's is kept.
+
+    Args:
+      recipe: The recipe, whose batches are shared out.
+      out: The run folder.
+      devices: As for `strategies.choose`.
+      resume: As for `RunFolder.open`.
+      overwrite: The same.
+      cluster: Whether the workers of TF_CONFIG may share the work.
+
+    Yields:
+      The folder, and the strategy, None for one device.
+
+    Raises:
+      ConfigError: If there are not so many devices, a stage needs one, a batch cannot be shared
+        out evenly, the folder does not fit, or there is a cluster that may not share the work.
+      OutputExistsError: If the folder is not free.
+      EnvironmentFault: If another worker goes away.
+    """
+    if not cluster:
+        strategies.refuse_cluster(
+            "a whole run or search",
+            "It exports and measures as well. Train with `tfdistill finetune` and `distill` on the "
+            "workers, and export on one machine.",
+        )
+    strategy = strategies.choose(devices)
+    if strategy is not None:
+        _check_stages(recipe, strategy.num_replicas_in_sync)
+    strategies.check_batch_sizes(_batch_sizes(recipe), strategy)
+    with multi_worker.working_folder(out, strategy) as path:
+        opened = RunFolder(path, strategies.devices_of(strategy))
+        with opened.open(recipe, resume=resume, overwrite=overwrite):
+            yield opened, strategy
+
+
+def _check_stages(recipe: config.Recipe, replicas: int) -> None:
+    """Refuses what would be another computation on several devices."""
+    for name, stage in recipe.used_stages.items():
+        if stage.compress is not None and stage.compress.method == "quantize":
+            raise errors.ConfigError(
+                f"stages.{name}.compress",
+                "one device: the ranges of activations are those of whole batches",
+                f"{replicas} devices",
+                "Use --gpus 1.",
+            )
+
+
+def _batch_sizes(recipe: config.Recipe) -> dict[str, int]:
+    """The global batches of all that a recipe trains, by the names of the options."""
+    sizes = {f"stages.{name}.batch_size": s.batch_size for name, s in recipe.used_stages.items()}
+    teacher = recipe.teacher
+    for name, settings in (("finetune", teacher.finetune), ("pretrain", teacher.pretrain)):
+        if settings is not None:
+            sizes[f"teacher.{name}.batch_size"] = settings.batch_size
+    return sizes
+
+
+@dataclasses.dataclass(frozen=True)
+class RunContext:
+    """A run: its recipe, its folder, its data and its teachers.
+
+    Attributes:
+      recipe: The recipe.
+      folder: The run folder.
+      data: The data, in the teacher's tokens.
+      teachers: The teachers.
+      corpora: Plain text by stage name; that of the teacher's pre-training is "teacher".
+      own_tokens: The same examples in the student's tokens, where its vocabulary is another one.
+    """
+
+    recipe: config.Recipe
+    folder: RunFolder
+    data: TextData
+    teachers: TeacherModels
+    corpora: Mapping[str, Corpus] = dataclasses.field(default_factory=dict)
+    own_tokens: TaskData | None = None
+
+    @property
+    def root(self) -> pathlib.Path:
+        """The path of the run folder."""
+        return self.folder.path
+
+    @property
+    def task_data(self) -> TaskData:
+        """The data of a run that has a task."""
+        assert isinstance(self.data, TaskData)
+        return self.data
+
+    @property
+    def student_data(self) -> TextData:
+        """The data in the tokens that the student reads."""
+        return self.own_tokens or self.data
+
+    @property
+    def student_task_data(self) -> TaskData:
+        """The same of a run that has a task."""
+        return self.own_tokens or self.task_data

@@ -164,7 +164,7 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
                 data, train=task_data.to_train(encoded, data.seed), train_examples=train
             )
     parts |= {"train": digest(train), "dev": digest(dev), "unlabelled": digest(further)}
-    work_folder.check_same(
+    work_folder.check_same_file(
         generated / _DIGESTS,
         parts,
         "the examples that the run began with",

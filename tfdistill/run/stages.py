@@ -16,8 +16,7 @@ from tfdistill.data import streaming
 from tfdistill.data.task_data import TaskData
 from tfdistill.distillers import checks
 from tfdistill.run import initialise, prepare, soft_labels, teachers
-from tfdistill.run.stage_batches import Lesson, stage_batches
-from tfdistill.run.stage_distillers import DistilledPair, distiller_of
+from tfdistill.run.lessons import DistilledPair, Lesson, distiller_of, stage_batches
 from tfdistill.training import multi_worker, optimizers
 
 _log = logging.getLogger(__name__)
@@ -172,7 +171,7 @@ def distill(
     ):
         remedy = "Name another folder, or pass overwrite=True to start again."
         expected = "the settings, models and examples that the folder began with"
-        work_folder.check_same(root / SETTINGS, begins, expected, remedy)
+        work_folder.check_same_file(root / SETTINGS, begins, expected, remedy)
         answers = functools.partial(training.cached_logits, folder=root / "cache")
         lesson = Lesson(teacher=teacher, data=data, teacher_data=data, answers=answers)
         keras.utils.set_random_seed(seed)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import tf_keras as keras
 
-from tfdistill import config, models, results
-from tfdistill.run import compression, initialise, variables
-from tfdistill.run.context import RunContext
+from tfdistill import compress, config, models, results
+from tfdistill.run import initialise, variables
+from tfdistill.run.folder import RunContext
 from tfdistill.run.initialise import Student, new_student
-from tfdistill.run.stage_batches import Lesson, num_batches
+from tfdistill.run.lessons import Lesson, num_batches
 from tfdistill.run.stages import build_stage
 
 RESULT = "result.json"
@@ -88,14 +88,14 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
     compressing = stage.compress
     if results.read_finished(folder / RESULT, results.FitResult) is not None:
         if compressing is not None:
-            trained = student.model = compression.restart(compressing, student.model)
+            trained = student.model = _restarted(compressing, student.model)
         variables.load(trained.weights, weights_file)
     else:
         teacher = None
         if compressing is not None:
-            teacher = compression.student_as_teacher(compressing, student.model)
+            teacher = _student_as_teacher(compressing, student.model)
             steps = num_batches(stage, untaught(context, last), seed)
-            trained = compression.begin(compressing, student.model, steps)
+            trained = _compressing(compressing, student.model, steps)
         keras.utils.set_random_seed(seed)
         lesson = lesson_of(context, last) if teacher is None else untaught(context, last)
         if teacher is not None:  # it reads the student's tokens, and is as wide
@@ -107,7 +107,7 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
         _start_projections(context, job.projections, tuple(earlier), seed, stage, student)
         result = job.run(folder, f"{'+'.join(stages)} seed {seed}")
         if compressing is not None:
-            trained = student.model = compression.finish(trained)
+            trained = student.model = _compressed(trained)
         variables.save(trained.weights, weights_file)
         if job.projections:
             held = [weight for layer in job.projections for weight in layer.weights]
@@ -168,3 +168,44 @@ def _start_projections(
     elif context.teachers.soft_labels is None or student.origin.basis is not None:
         teacher = functools.partial(context.teachers.in_float32, stage)
         initialise.start_projections(layers, student.model, student.origin, teacher)
+
+
+def _compressing(
+    settings: config.CompressConfig, student: keras.Model, total_steps: int
+) -> keras.Model:
+    """The model that a stage trains which compresses the student; the student is not changed."""
+    options = {} if settings.layers is None else {"layers": settings.layers}
+    if settings.method == "prune":
+        return compress.prune(
+            student,
+            sparsity=settings.sparsity,
+            total_steps=total_steps,
+            begin=settings.begin,
+            end=settings.end,
+            block_size=settings.block_size,
+            **options,
+        )
+    if settings.method == "cluster":
+        return compress.cluster(
+            student, clusters=settings.clusters, start=settings.start, **options
+        )
+    return compress.quantize_aware(student, **options)
+
+
+def _compressed(trained: keras.Model) -> keras.Model:
+    """Returns the student that a stage leaves: plain, or quantization-aware with its ranges."""
+    return trained if compress.is_quantize_aware(trained) else compress.strip(trained)
+
+
+def _restarted(settings: config.CompressConfig, student: keras.Model) -> keras.Model:
+    """A model of the form of `_compressed`, to load the stage's weights into."""
+    if settings.method == "quantize":
+        return _compressing(settings, student, total_steps=1)
+    return student
+
+
+def _student_as_teacher(
+    settings: config.CompressConfig, student: keras.Model
+) -> keras.Model | None:
+    """Copies the student as it enters a stage, where the stage learns from it."""
+    return models.with_policy(student, "float32") if settings.teacher == "student" else None

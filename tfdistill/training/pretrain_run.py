@@ -70,7 +70,7 @@ def run_pretraining(
         multi_worker.working_folder(out, strategy) as root,
         work_folder.WorkFolder(root, KIND).open(resume=resume, overwrite=overwrite),
     ):
-        work_folder.check_same(
+        work_folder.check_same_file(
             root / SETTINGS,
             identity,
             f"the options that are saved in {root / SETTINGS}",
