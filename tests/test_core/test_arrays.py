@@ -18,11 +18,11 @@ def path(tmp_path):
 
 
 def test_what_was_written_is_read(path):
-    found, header = arrays.read_with_metadata(path, made_from="x")
-    assert found.keys() == VALUES.keys() and header["k"] == "v"
+    arrays_read, header = arrays.read_with_metadata(path, made_from="x")
+    assert arrays_read.keys() == VALUES.keys() and header["k"] == "v"
     for name, value in VALUES.items():
-        np.testing.assert_array_equal(found[name], value)
-        assert (found[name].dtype, found[name].shape) == (value.dtype, value.shape)
+        np.testing.assert_array_equal(arrays_read[name], value)
+        assert (arrays_read[name].dtype, arrays_read[name].shape) == (value.dtype, value.shape)
 
 
 @pytest.mark.parametrize("position", [-1, -20, -30])

@@ -40,10 +40,8 @@ def recipe(*compressed, **options):
 def test_an_option_is_taken_by_its_method_and_refused_by_the_others(method, option):
     reader, value = OPTIONS[option]
     if method == reader:
-        found = getattr(
-            recipe({"method": method, option: value}).stages["stage_0"].compress, option
-        )
-        assert (list(found) if isinstance(found, tuple) else found) == value
+        read = getattr(recipe({"method": method, option: value}).stages["stage_0"].compress, option)
+        assert (list(read) if isinstance(read, tuple) else read) == value
         return
     with pytest.raises(errors.ConfigError, match=rf"{option}: expected none with method {method}"):
         recipe({"method": method, option: value})
@@ -53,8 +51,8 @@ def test_an_option_is_taken_by_its_method_and_refused_by_the_others(method, opti
     "order", [("prune",), ("cluster", "quantize"), ("prune", "quantize"), METHODS]
 )
 def test_a_later_method_keeps_what_an_earlier_one_made(order):
-    found = recipe(*order)
-    assert config.parse_recipe(found.model_dump(mode="json")) == found
+    read = recipe(*order)
+    assert config.parse_recipe(read.model_dump(mode="json")) == read
 
 
 @pytest.mark.parametrize(

@@ -94,11 +94,11 @@ def test_what_is_written_is_read_back_equal(tmp_path):
 
 @pytest.mark.parametrize("name", config.recipes())
 def test_every_recipe_that_comes_with_us_is_valid_and_named_by_its_file(name, tmp_path):
-    known = config.load_recipe(name)
-    assert known.name == name
+    recipe = config.load_recipe(name)
+    assert recipe.name == name
     path = tmp_path / "again.yaml"
-    path.write_text(config.dump_recipe(known), encoding="utf-8")
-    assert config.load_recipe(str(path)) == known
+    path.write_text(config.dump_recipe(recipe), encoding="utf-8")
+    assert config.load_recipe(str(path)) == recipe
 
 
 # What is refused.
@@ -423,17 +423,17 @@ def test_a_recipe_extends_only_what_is_in_its_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("baselines", "meant"),
     [("none", "none"), ("all", "all"), (None, "cheap")],
 )
-def test_baselines_are_chosen_by_name(given, meant):
+def test_baselines_are_chosen_by_name(baselines, meant):
     values = {
         **{"name": "toy", "data": {"task": "sst2"}, "teacher": "bert", "student": "bert_tiny"},
         "stages": {"gold": {"kind": "labels"}},
         "variants": {"full": {"stages": ["gold"]}},
     }
-    if given is not None:
-        values["baselines"] = given
+    if baselines is not None:
+        values["baselines"] = baselines
     recipe = config.parse_recipe(values)
     assert recipe.baselines == meant
     assert config.parse_recipe(recipe.model_dump()).baselines == meant

@@ -27,14 +27,14 @@ BUILT_IN = {
 
 
 def test_every_error_is_ours_and_the_built_in_that_a_caller_expects():
-    found = {
+    classes = {
         name: kind
         for name, kind in vars(errors).items()
         if isinstance(kind, type) and issubclass(kind, Exception)
     }
-    assert found.pop("TfdistillError") is errors.TfdistillError
-    assert set(found) == set(BUILT_IN)
-    for name, kind in found.items():
+    assert classes.pop("TfdistillError") is errors.TfdistillError
+    assert set(classes) == set(BUILT_IN)
+    for name, kind in classes.items():
         assert issubclass(kind, (errors.TfdistillError)) and issubclass(kind, BUILT_IN[name])
 
 

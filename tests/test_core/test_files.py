@@ -297,9 +297,9 @@ def test_folders_in_the_temporary_folder_of_a_killed_process_are_removed(tmp_pat
     subprocess.run([sys.executable, "-c", code], env=environment)
     (left,) = tmp_path.iterdir()
     assert left.name.startswith("tfdistill-export.")
-    with files.temporary_folder("export") as mine:
+    with files.temporary_folder("export") as living:
         files.remove_leftovers()
-        assert only(tmp_path, mine.name)
+        assert only(tmp_path, living.name)
     assert only(tmp_path)
 
 

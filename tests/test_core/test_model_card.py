@@ -58,8 +58,8 @@ def metadata(text):
 
 
 def test_the_hub_reads_the_figures_of_the_file_and_all_that_is_known():
-    known = model_card.CardFacts(base_model="a/bert", license="apache-2.0", language="en")
-    data = metadata(model_card.of_file(SCORED, known))
+    facts = model_card.CardFacts(base_model="a/bert", license="apache-2.0", language="en")
+    data = metadata(model_card.of_file(SCORED, facts))
 
     assert (data.base_model, data.license, data.language) == ("a/bert", "apache-2.0", "en")
     assert data.pipeline_tag == "text-classification"

@@ -6,6 +6,7 @@ import pydantic
 import pytest
 
 from tfdistill import config, distillers, errors
+from tfdistill.losses import methods
 
 KINDS = tuple(config.STAGES)
 # Read by whatever trains: the schedule, the number and the size of the batches.
@@ -172,3 +173,31 @@ def test_an_option_that_a_kind_does_not_read_says_nothing_and_is_not_saved():
     assert (stage.compress, stage.augmented, stage.min_steps) == (None, False, None)
     assert "compress" not in stage.model_dump()
     assert stage.noisy_share == stage.noisy_pairs == 0
+
+
+def test_weights_are_those_of_the_losses_of_the_kind():
+    (fault,) = faults_of({"kind": "general", "loss_weights": {"atention": 0}})
+    assert fault.startswith("stages.it.loss_weights: expected losses of a stage of kind general")
+    assert "Did you mean 'attention'?" in fault
+    mixed = {"kind": "combination", "losses": {"soft": {"loss": "KLDivergence"}}}
+    assert recipe({**mixed, "loss_weights": {"soft": 2}}).stages["it"].loss_weights == {"soft": 2}
+    (fault,) = faults_of({**mixed, "loss_weights": {"logits": 2}})
+    assert "received 'logits'" in fault
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "combination"])
+def test_the_losses_of_a_kind_and_their_weights_are_those_of_its_method(kind):
+    losses = {
+        **{stage: methods.tinybert(stage) for stage in ("general", "intermediate", "prediction")},
+        "labels": methods.labels(),
+        "logits": methods.hinton(),
+        "joint": methods.joint(),
+        "embedding": methods.embedding(),
+        "patient": methods.patient(),
+        "relations": methods.minilm(),
+        "mlm": methods.masked_words(next_sentence=True),
+        "distilbert": methods.distilbert(),
+        "mobilebert": methods.mobilebert(),
+    }
+    weights = {name: loss.weight for name, loss in losses[kind].items()}
+    assert config.STAGES[kind].losses == weights

@@ -58,16 +58,16 @@ def endpoint():
 def bucket(endpoint, tmp_path, monkeypatch):
     """An empty bucket, as boto3 sees it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    made = boto3.resource("s3").Bucket("texts")
-    made.create()
-    yield made
-    made.objects.all().delete()
+    texts = boto3.resource("s3").Bucket("texts")
+    texts.create()
+    yield texts
+    texts.objects.all().delete()
 
 
 def stored(bucket, prefix):
     """Name -> bytes of what lies under a prefix."""
-    found = bucket.objects.filter(Prefix=f"{prefix}/")
-    return {one.key.removeprefix(f"{prefix}/"): one.get()["Body"].read() for one in found}
+    objects = bucket.objects.filter(Prefix=f"{prefix}/")
+    return {one.key.removeprefix(f"{prefix}/"): one.get()["Body"].read() for one in objects}
 
 
 def contents(folder):
@@ -180,9 +180,9 @@ def test_batches_of_an_address_are_those_of_the_files(bucket, prepared, monkeypa
     )
     here = shards.ShardedBatches(prepared, 4)
     there = shards.ShardedBatches("s3://texts/shards", 4)
-    for ours, theirs in zip(here.batches(), there.batches(), strict=True):
-        for name in ours:
-            np.testing.assert_array_equal(ours[name], theirs[name])
+    for local, remote in zip(here.batches(), there.batches(), strict=True):
+        for name in local:
+            np.testing.assert_array_equal(local[name], remote[name])
     assert len(downloads) == len(here.corpus.shards)
     shards.check_shards("s3://texts/shards")
     counts = shards.token_counts("s3://texts/shards")
@@ -351,13 +351,13 @@ def test_files_that_change_below_other_machines_are_seen(bucket):
 def test_many_threads_read_one_address(bucket, text):
     bucket.upload_file(str(text), "a.txt")
     spans = textspans.plan_spans("s3://texts/a.txt", 100)
-    found = {}
+    contents = {}
     threads = [
-        threading.Thread(target=lambda s=span: found.update({s: textspans.read_span(s)}))
+        threading.Thread(target=lambda s=span: contents.update({s: textspans.read_span(s)}))
         for span in spans
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert "".join(found[span] for span in spans) == text.read_text()
+    assert "".join(contents[span] for span in spans) == text.read_text()

@@ -11,13 +11,13 @@ from tfdistill import distillers, models
 @pytest.fixture(scope="session")
 def built():
     """Builds each toy once: (config, labels) -> model."""
-    known = {}
+    models_of_shapes = {}
 
     def build(config, num_labels=toys.NUM_LABELS):
         key = (config, num_labels)
-        if key not in known:
-            known[key] = models.build_classifier(config, num_labels)
-        return known[key]
+        if key not in models_of_shapes:
+            models_of_shapes[key] = models.build_classifier(config, num_labels)
+        return models_of_shapes[key]
 
     return build
 

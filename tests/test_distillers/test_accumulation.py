@@ -44,8 +44,8 @@ def after(distiller, *batches):
 
 
 def check_close(first, second):
-    for ours, theirs in zip(first, second, strict=True):
-        np.testing.assert_allclose(ours, theirs, **ROUNDING)
+    for ours, expected in zip(first, second, strict=True):
+        np.testing.assert_allclose(ours, expected, **ROUNDING)
 
 
 @pytest.mark.parametrize("stage", ["label", "intermediate", "prediction"])

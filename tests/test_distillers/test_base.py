@@ -54,8 +54,8 @@ def test_the_teacher_is_the_same_bit_for_bit_after_a_fit(tinybert, teacher, stud
     ours = {variable.ref() for variable in teacher.variables}
     assert not ours & {variable.ref() for variable in distiller.variables}
     checkpoint = tf.train.Checkpoint(model=distiller)
-    kept = {id(x) for x in tf.train.TrackableView(checkpoint).descendants()}
-    assert id(teacher.layers[-1]) not in kept
+    tracked = {id(x) for x in tf.train.TrackableView(checkpoint).descendants()}
+    assert id(teacher.layers[-1]) not in tracked
 
 
 @pytest.mark.parametrize("stage", ["intermediate", "prediction"])
@@ -108,11 +108,11 @@ def test_cached_logits_do_not_keep_the_teacher_from_its_inner_states(tinybert, l
 def test_teacher_and_student_run_forward_once_a_step(tinybert, teacher, student, stage):
     distiller = tinybert(stage)
     distiller.compile("sgd", metrics=[keras.metrics.SparseCategoricalAccuracy()], run_eagerly=True)
-    theirs, ours = counted(teacher), counted(student)
+    teacher_calls, student_calls = counted(teacher), counted(student)
     distiller.train_step((FEATURES, LABELS))
-    assert (len(theirs), len(ours)) == (1, 1)
+    assert (len(teacher_calls), len(student_calls)) == (1, 1)
     distiller.test_step((FEATURES, LABELS))
-    assert (len(theirs), len(ours)) == (2, 2)
+    assert (len(teacher_calls), len(student_calls)) == (2, 2)
 
 
 def test_evaluate_is_without_dropout_and_repeats_itself(built, student):
@@ -258,8 +258,8 @@ def stepped(make, student, before, *data):
 
 def check_equal(first, second):
     assert first[0] == pytest.approx(second[0], rel=2e-5)
-    for ours, theirs in zip(first[1], second[1], strict=True):
-        np.testing.assert_allclose(ours, theirs, **ROUNDING)
+    for ours, expected in zip(first[1], second[1], strict=True):
+        np.testing.assert_allclose(ours, expected, **ROUNDING)
 
 
 def test_an_example_of_weight_zero_does_not_matter(tinybert, student):
@@ -371,8 +371,8 @@ def test_a_scaled_loss_gives_the_unscaled_update(student):
         )
     )
     scaled = updates(trainer, student.trainable_variables, FEATURES, LABELS)
-    for ours, theirs in zip(scaled, plain, strict=True):
-        np.testing.assert_allclose(ours, theirs, **ROUNDING)
+    for ours, expected in zip(scaled, plain, strict=True):
+        np.testing.assert_allclose(ours, expected, **ROUNDING)
     assert max(np.abs(update).max() for update in plain) > 0.01
 
 

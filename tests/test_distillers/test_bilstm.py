@@ -38,12 +38,12 @@ def test_eight_examples_can_be_overfitted():
 
 def test_the_logits_of_a_teacher_can_be_learnt(teacher):
     model = student()
-    given = {name: FEATURES[name] for name in model.input_names}
-    theirs = teacher(FEATURES)
-    before = np.mean((model(given) - theirs) ** 2)
+    read = {name: FEATURES[name] for name in model.input_names}
+    teacher_logits = teacher(FEATURES)
+    before = np.mean((model(read) - teacher_logits) ** 2)
     frozen = [weight.copy() for weight in teacher.get_weights()]
     run(distillers.LogitDistiller(teacher, model, objective="logit_mse"), (FEATURES, LABELS), 80)
-    assert np.mean((model(given) - theirs) ** 2) < 0.02 * before
+    assert np.mean((model(read) - teacher_logits) ** 2) < 0.02 * before
     for old, new in zip(frozen, teacher.get_weights(), strict=True):
         np.testing.assert_array_equal(new, old)
 
@@ -56,8 +56,8 @@ def test_layer_by_layer_it_cannot_be_taught(teacher):
 def test_it_starts_from_its_teachers_words(teacher):
     model = student()
     training.initialise_from_teacher(model, teacher)
-    (theirs,) = teacher.get_layer("word_embeddings").get_weights()
-    expected = theirs @ training.leading_directions(theirs, 8)
+    (teacher_table,) = teacher.get_layer("word_embeddings").get_weights()
+    expected = teacher_table @ training.leading_directions(teacher_table, 8)
     np.testing.assert_array_equal(model.get_layer("word_embeddings").get_weights()[0], expected)
 
 

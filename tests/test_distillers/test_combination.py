@@ -88,9 +88,11 @@ def test_projections_are_those_of_tinybert(make, teacher, student, kind):
         else ["hidden_projection_0", "hidden_projection_1"]
     )
     method = distillers.TinyBertDistiller(teacher, student, projection=kind)
-    mine = [layer.get_weights() for layer in combination.projections]
+    projection_weights = [layer.get_weights() for layer in combination.projections]
     # Its projection 0 is that of the embeddings, unless one serves all.
-    for layer, weights in zip(method.projections[-len(mine) :], mine, strict=True):
+    for layer, weights in zip(
+        method.projections[-len(projection_weights) :], projection_weights, strict=True
+    ):
         layer.set_weights(weights)
     off = {"attention": 0, "embedding": 0}
     expected = logged(method, FEATURES, loss_weights=off)
@@ -187,7 +189,9 @@ def test_without_a_map_layers_are_spread_evenly(make, wide):
 
 def test_every_layered_objective_is_what_it_is_called(make, teacher, wide):
     """Each on layer 2 of the teacher and 0 of the student, against the objective itself."""
-    theirs, ours = (models.taps(model)(FEATURES, training=False) for model in (teacher, wide))
+    teacher_taps, student_taps = (
+        models.taps(model)(FEATURES, training=False) for model in (teacher, wide)
+    )
     mask = tf.cast(FEATURES["attention_mask"], tf.float32)
     kernels = {
         "AttentionScoreMSE": losses.attention_score_mse,
@@ -203,7 +207,7 @@ def test_every_layered_objective_is_what_it_is_called(make, teacher, wide):
     received = logged(make(terms, student=wide), FEATURES)
     for name, kernel in kernels.items():
         tap = "attention_scores" if name.startswith("Attention") else "hidden_states"
-        expected = kernel(theirs[tap][2], ours[tap][0], mask)
+        expected = kernel(teacher_taps[tap][2], student_taps[tap][0], mask)
         assert received[name] == pytest.approx(float(expected), rel=RELATIVE), name
 
 

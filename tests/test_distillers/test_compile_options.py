@@ -35,11 +35,11 @@ def test_eager_steps_graphs_several_at_once_and_xla_give_the_same_student(tinybe
     eager, loss = trained(tinybert, student, start, data, run_eagerly=True)
     assert max(np.abs(a - b).max() for a, b in zip(start, eager, strict=True)) > 0.01
     for options in ({}, {"steps_per_execution": 4}, {"jit_compile": True}):
-        weights, found = trained(tinybert, student, start, data, **options)
+        weights, history = trained(tinybert, student, start, data, **options)
         # Keras logs the mean of an execution's last step; TensorFlow fuses and XLA reorders sums.
-        assert found == pytest.approx(loss, rel=1e-4), options
-        for ours, theirs in zip(weights, eager, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-5, err_msg=str(options))
+        assert history == pytest.approx(loss, rel=1e-4), options
+        for ours, expected in zip(weights, eager, strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=2e-5, err_msg=str(options))
 
 
 def test_class_weights_are_sample_weights(teacher, student, data):
@@ -48,16 +48,16 @@ def test_class_weights_are_sample_weights(teacher, student, data):
     class_weight = {0: 0.5, 1: 3.0, 2: 0.0}
     table = tf.constant([class_weight[label] for label in range(toys.NUM_LABELS)])
     weighted = data.map(lambda features, labels: (features, labels, tf.gather(table, labels)))
-    found = []
+    weights = []
     for rows, options in ((data, {"class_weight": class_weight}), (weighted, {}), (data, {})):
         student.set_weights(start)
         trainer = distillers.LogitDistiller(teacher, student)
         trainer.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
         trainer.fit(rows, verbose=0, **options)
-        found.append(student.get_weights())
-    by_class, by_sample, plain = found
-    for ours, theirs in zip(by_class, by_sample, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+        weights.append(student.get_weights())
+    by_class, by_sample, plain = weights
+    for ours, expected in zip(by_class, by_sample, strict=True):
+        np.testing.assert_array_equal(ours, expected)
     assert any((a != b).any() for a, b in zip(by_class, plain, strict=True))
 
 
@@ -65,12 +65,12 @@ def test_batches_take_class_weights(teacher, student):
     examples = toys.encoded(8, seed=5)
     train = batches.Batches(examples, batch_size=4, seed=3)
     start = student.get_weights()
-    found = []
+    weights = []
     for options in ({}, {"class_weight": {0: 0.0, 1: 0.0, 2: 0.0}}):
         student.set_weights(start)
         trainer = distillers.LogitDistiller(teacher, student)
         trainer.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
         trainer.fit(train, verbose=0, **options)
-        found.append(student.get_weights())
-    assert any((a != b).any() for a, b in zip(start, found[0], strict=True))
-    assert all((a == b).all() for a, b in zip(start, found[1], strict=True))
+        weights.append(student.get_weights())
+    assert any((a != b).any() for a, b in zip(start, weights[0], strict=True))
+    assert all((a == b).all() for a, b in zip(start, weights[1], strict=True))

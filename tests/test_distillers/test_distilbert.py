@@ -43,12 +43,12 @@ RELATIVE = 1e-5
 @pytest.fixture(scope="module")
 def masked_lm():
     """Builds each toy once."""
-    known = {}
+    models_of_seeds = {}
 
     def build(config):
-        if config not in known:
-            known[config] = models.build_masked_lm(config)
-        return known[config]
+        if config not in models_of_seeds:
+            models_of_seeds[config] = models.build_masked_lm(config)
+        return models_of_seeds[config]
 
     return build
 

@@ -29,8 +29,8 @@ def softmax(logits):
 
 
 def states_of(model):
-    found = models.taps(model)(FEATURES, training=False)
-    return [state.numpy().astype(np.float64) for state in found["hidden_states"]]
+    taps = models.taps(model)(FEATURES, training=False)
+    return [state.numpy().astype(np.float64) for state in taps["hidden_states"]]
 
 
 def logits_of(model):
@@ -44,11 +44,11 @@ def answers(teacher, student, temperature):
 
 
 def hidden(teacher, student, layers, kernel, bias):
-    theirs, ours = states_of(teacher), states_of(student)
+    teacher_states, student_states = states_of(teacher), states_of(student)
     means = []
     for index, layer in enumerate(layers):
-        mapped = ours[index] @ kernel + bias
-        means.append(np.square(mapped - theirs[layer])[REAL].mean())
+        mapped = student_states[index] @ kernel + bias
+        means.append(np.square(mapped - teacher_states[layer])[REAL].mean())
     return np.mean(means)
 
 
@@ -62,7 +62,7 @@ def test_the_terms_are_the_formulas_and_the_loss_their_sum(
         teacher, student, temperature=temperature, layer_map=layer_map
     )
     step = distiller_checks.compiled(distiller).test_step
-    found = distiller_checks.logged(step, FEATURES)  # without labels
+    logs = distiller_checks.logged(step, FEATURES)  # without labels
     (projection,) = distiller.projections
     kernel, bias = (weight.numpy().astype(np.float64) for weight in projection.weights)
     expected = {
@@ -70,18 +70,18 @@ def test_the_terms_are_the_formulas_and_the_loss_their_sum(
         "hidden": hidden(teacher, student, layers, kernel, bias),
     }
     expected["loss"] = expected["logits"] + expected["hidden"]
-    assert found == pytest.approx(expected, rel=1e-5)
+    assert logs == pytest.approx(expected, rel=1e-5)
 
 
 def test_gold_labels_count_where_they_have_a_weight(teacher, student):
     distiller = distillers.JointDistiller(teacher, student, hidden_states=False)
     distiller_checks.compiled(distiller, loss_weights={"label": 0.5})
-    found = distiller_checks.logged(distiller.test_step, FEATURES, LABELS)
+    logs = distiller_checks.logged(distiller.test_step, FEATURES, LABELS)
     chosen = softmax(logits_of(student))[np.arange(4), np.array(LABELS)]
     gold = -np.log(chosen).mean()
     expected = {"logits": answers(teacher, student, 1.0), "label": gold}
     expected["loss"] = expected["logits"] + 0.5 * gold
-    assert found == pytest.approx(expected, rel=1e-5)
+    assert logs == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_deeper_student_is_refused(teacher, student):

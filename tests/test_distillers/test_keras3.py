@@ -18,26 +18,26 @@ OPTIMIZERS = ("Adam", "AdamW", "SGD", "RMSprop", "Adamax", "Nadam", "Lion", "Ada
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_converted_optimizer_takes_the_same_steps(name):
     schedule = keras.optimizers.schedules.PolynomialDecay(0.1, 4, 0.01)
-    theirs = getattr(keras.optimizers, name)(schedule)
-    ours = keras3.convert_optimizer(theirs)
+    keras3_optimizer = getattr(keras.optimizers, name)(schedule)
+    ours = keras3.convert_optimizer(keras3_optimizer)
     assert isinstance(ours, tf_keras.optimizers.Optimizer)
     value = np.float32([1.0, -2.0, 0.5])
     left, right = keras.Variable(value), tf.Variable(value)
     for step in range(3):
         gradient = tf.constant(np.float32([0.1, 0.3, -0.2]) * (step + 1))
-        theirs.apply([gradient], [left])
+        keras3_optimizer.apply([gradient], [left])
         ours.apply_gradients([(gradient, right)])
     np.testing.assert_allclose(right.numpy(), np.asarray(left.value), rtol=1e-6)
     assert not np.allclose(right.numpy(), value)
 
 
 def test_metrics_are_made_again_and_count_alike():
-    theirs = keras.metrics.TopKCategoricalAccuracy(k=2, name="top2")
-    (ours,) = keras3.convert_metrics([theirs])
+    keras3_metric = keras.metrics.TopKCategoricalAccuracy(k=2, name="top2")
+    (ours,) = keras3.convert_metrics([keras3_metric])
     assert isinstance(ours, tf_keras.metrics.Metric)
     answers = np.float32([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.6, 0.3, 0.1]])
     truth = np.float32([[0, 0, 1], [0, 0, 1], [0, 1, 0]])
-    assert float(ours(truth, answers)) == pytest.approx(float(theirs(truth, answers)))
+    assert float(ours(truth, answers)) == pytest.approx(float(keras3_metric(truth, answers)))
     assert ours.name == "top2"
 
 
@@ -93,16 +93,16 @@ def test_fit_with_objects_of_keras_3_equals_fit_with_those_of_tf_keras(train):
     teacher = toys.classifier(toys.TEACHER, seed=1)
     ours = fitted(teacher, train, optimizer=tf_keras.optimizers.Adam(0.01), metrics=["accuracy"])
     seen = []
-    theirs = fitted(
+    with_keras3 = fitted(
         teacher,
         train,
         optimizer=keras.optimizers.Adam(0.01),
         metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
         callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=lambda e, logs: seen.append(e))],
     )
-    assert theirs[1] == ours[1]
+    assert with_keras3[1] == ours[1]
     assert seen == [0, 1, 2]
-    for left, right in zip(ours[0].student.weights, theirs[0].student.weights, strict=True):
+    for left, right in zip(ours[0].student.weights, with_keras3[0].student.weights, strict=True):
         np.testing.assert_array_equal(left.numpy(), right.numpy())
 
 
@@ -192,8 +192,8 @@ def test_token_types_are_zero_where_a_batch_has_none():
     without = {name: features[name] for name in ("input_ids", "attention_mask")}
     expected = distiller_checks.logged(distiller.test_step, zeros)
     assert distiller_checks.logged(distiller.test_step, without) == expected
-    given = distiller_checks.logged(distiller.test_step, features)
-    assert given["loss"] != expected["loss"]
+    with_types = distiller_checks.logged(distiller.test_step, features)
+    assert with_types["loss"] != expected["loss"]
 
 
 def test_a_distiller_can_be_summarised_before_fit():

@@ -102,11 +102,11 @@ def test_the_second_step_on_spans(make):
         for config, seed in ((toys.SHALLOW_TEACHER, 1), (toys.SHALLOW_STUDENT, 2))
     )
     spans = np.array([[1, 3], [0, 2], [5, 5], [2, 3]])
-    theirs, ours = answers_of(teacher), answers_of(student)
+    teacher_answers, student_answers = answers_of(teacher), answers_of(student)
     soft, hard = [], []
     for b, length in enumerate(LENGTHS):
         for side in (0, 1):
-            t, s = theirs[b, :length, side], ours[b, :length, side]
+            t, s = teacher_answers[b, :length, side], student_answers[b, :length, side]
             soft.append(4 * float(kl(t, s, 2)))
             hard.append(-log_softmax(s)[spans[b, side]])
     distiller = make(teacher, student, temperature=2.0, alpha=0.5)
@@ -180,8 +180,10 @@ def test_eight_examples_can_be_overfitted(make, built, teacher):
     first, last = distiller_checks.first_and_last(distiller, batches, epochs=80)["logits"]
     assert first > 0.05
     assert last < 0.002
-    theirs, ours = (tf.nn.softmax(model(features)) for model in (teacher, student))
-    np.testing.assert_allclose(ours, theirs, atol=0.05)
+    teacher_probabilities, student_probabilities = (
+        tf.nn.softmax(model(features)) for model in (teacher, student)
+    )
+    np.testing.assert_allclose(student_probabilities, teacher_probabilities, atol=0.05)
 
 
 @pytest.mark.parametrize(

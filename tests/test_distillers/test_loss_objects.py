@@ -121,13 +121,13 @@ def test_vectors_that_come_with_the_batch_replace_the_teacher(encoders):
     distiller = distillers.Distiller(*encoders, {"batch": losses.SimilarityKL()})
     step = distiller_checks.compiled(distiller).test_step
     assert distiller.needs_only_logits()
-    given = {**FEATURES, "teacher_logits": vectors(encoders)[0]}
-    known = distiller_checks.logged(step, given, LABELS)
+    with_vectors = {**FEATURES, "teacher_logits": vectors(encoders)[0]}
+    received = distiller_checks.logged(step, with_vectors, LABELS)
     spoilt = distiller_checks.logged(
-        step, {**given, "teacher_logits": -given["teacher_logits"] + 1}, LABELS
+        step, {**with_vectors, "teacher_logits": -with_vectors["teacher_logits"] + 1}, LABELS
     )
-    assert known["batch"] == pytest.approx(logged(distiller)["batch"], rel=1e-5)
-    assert spoilt["batch"] != pytest.approx(known["batch"], rel=1e-3)
+    assert received["batch"] == pytest.approx(logged(distiller)["batch"], rel=1e-5)
+    assert spoilt["batch"] != pytest.approx(received["batch"], rel=1e-3)
 
 
 def test_a_teacher_may_be_a_function_that_gives_vectors_of_a_known_width(encoders):
@@ -141,9 +141,9 @@ def test_a_teacher_may_be_a_function_that_gives_vectors_of_a_known_width(encoder
         return teacher({name: features[name] for name in teacher.input})
 
     by_model = distillers.Distiller(teacher, student, terms)
-    known = distillers.Distiller(answer, student, terms, vector_width=12)
-    known.projections[0].set_weights(by_model.projections[0].get_weights())
-    assert logged(known) == pytest.approx(logged(by_model), rel=1e-6)
+    distiller = distillers.Distiller(answer, student, terms, vector_width=12)
+    distiller.projections[0].set_weights(by_model.projections[0].get_weights())
+    assert logged(distiller) == pytest.approx(logged(by_model), rel=1e-6)
     other = distillers.Distiller(answer, student, terms)
     with pytest.raises(errors.ShapeError, match=r"logits of the teacher: expected \(..., 8\)"):
         logged(other)

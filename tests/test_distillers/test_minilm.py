@@ -43,11 +43,11 @@ def logged(distiller, *data, **options):
 
 def relations(vectors, heads):
     """log softmax_j(x_i . x_j / sqrt(d_r)) for each head: (heads, tokens, tokens)."""
-    found = []
+    relations_of_layers = []
     for part in np.split(vectors, heads, axis=1):
         scores = part @ part.T / part.shape[1] ** 0.5
-        found.append(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
-    return np.array(found)
+        relations_of_layers.append(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
+    return np.array(relations_of_layers)
 
 
 def transcribed(teacher, student, layers, heads, weights):

@@ -70,7 +70,9 @@ def pairs():
     def build(config, seed):
         return toys.randomise(models.build_masked_lm(config, next_sentence=True), seed)
 
-    return {name: (build(theirs, 1), build(ours, 2)) for name, (theirs, ours) in SHAPES.items()}
+    return {
+        name: (build(of_teacher, 1), build(ours, 2)) for name, (of_teacher, ours) in SHAPES.items()
+    }
 
 
 @pytest.fixture
@@ -115,30 +117,30 @@ def log_softmax(logits):
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
-def feature_map(theirs, ours):
-    return np.mean((layer_norm(tokens(ours)) - layer_norm(tokens(theirs))) ** 2)
+def feature_map(of_teacher, ours):
+    return np.mean((layer_norm(tokens(ours)) - layer_norm(tokens(of_teacher))) ** 2)
 
 
-def mean(theirs, ours):
-    return np.mean((tokens(ours).mean(axis=-1) - tokens(theirs).mean(axis=-1)) ** 2)
+def mean(of_teacher, ours):
+    return np.mean((tokens(ours).mean(axis=-1) - tokens(of_teacher).mean(axis=-1)) ** 2)
 
 
-def variance(theirs, ours):
-    return np.mean(np.abs(tokens(ours).var(axis=-1) - tokens(theirs).var(axis=-1)))
+def variance(of_teacher, ours):
+    return np.mean(np.abs(tokens(ours).var(axis=-1) - tokens(of_teacher).var(axis=-1)))
 
 
-def attention(theirs, ours, entropy=0.0):
+def attention(of_teacher, ours, entropy=0.0):
     rows = []
     for b, n in enumerate(LENGTHS):
-        p, q = log_softmax(theirs[b, :, :n, :n]), log_softmax(ours[b, :, :n, :n])
+        p, q = log_softmax(of_teacher[b, :, :n, :n]), log_softmax(ours[b, :, :n, :n])
         rows.append(-(np.exp(p) * (q - entropy * p)).sum(axis=-1).ravel())
     return np.concatenate(rows).mean()
 
 
-def transfer(theirs, ours, layers):
+def transfer(of_teacher, ours, layers):
     """The unweighted terms, summed over layers."""
-    states = [(theirs["hidden_states"][i], ours["hidden_states"][i]) for i in layers]
-    scores = [(theirs["attention_scores"][i], ours["attention_scores"][i]) for i in layers]
+    states = [(of_teacher["hidden_states"][i], ours["hidden_states"][i]) for i in layers]
+    scores = [(of_teacher["attention_scores"][i], ours["attention_scores"][i]) for i in layers]
     return {
         "feature_map": sum(feature_map(*pair) for pair in states),
         "mean": sum(mean(*pair) for pair in states),
@@ -147,15 +149,15 @@ def transfer(theirs, ours, layers):
     }
 
 
-def words(theirs, ours):
+def words(of_teacher, ours):
     """The terms of the masked tokens: of the five predicted rows the last has no label."""
     labels = LABELS[PREDICTED == 1]
-    known = labels >= 0
-    answers = log_softmax(ours["mlm_logits"])[known]
-    targets = np.exp(log_softmax(theirs["mlm_logits"]))[known]
+    labelled = labels >= 0
+    answers = log_softmax(ours["mlm_logits"])[labelled]
+    targets = np.exp(log_softmax(of_teacher["mlm_logits"]))[labelled]
     sentences = log_softmax(ours["nsp_logits"])
     return {
-        "mlm": -answers[np.arange(4), labels[known]].mean(),
+        "mlm": -answers[np.arange(4), labels[labelled]].mean(),
         "logits": -(targets * answers).sum(axis=-1).mean(),
         "nsp": -sentences[np.arange(3), [0, 1, 1]].mean(),
     }
@@ -163,9 +165,9 @@ def words(theirs, ours):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_all_terms_are_the_formulas_and_the_loss_their_published_sum(mobilebert, logs, pairs, name):
-    theirs, ours = (tapped(model) for model in pairs[name])
+    of_teacher, ours = (tapped(model) for model in pairs[name])
     received = logs(mobilebert(name).test_step, MASKED)
-    expected = {**transfer(theirs, ours, (0, 1)), **words(theirs, ours)}
+    expected = {**transfer(of_teacher, ours, (0, 1)), **words(of_teacher, ours)}
     weights = (100, 5000, 5, 1, 0.5, 0.5, 1)
     loss = sum(w * value for w, value in zip(weights, expected.values(), strict=True))
     accuracy = received.pop("mlm_accuracy")
@@ -179,25 +181,27 @@ def test_all_terms_are_the_formulas_and_the_loss_their_published_sum(mobilebert,
 @pytest.mark.parametrize("layers", [(0,), (1,), (-1,), (1, 0)])
 def test_a_layer_is_compared_with_its_own_statistics_alone(mobilebert, logs, pairs, layers):
     """The published TF1 code compares each layer with the statistics of all teacher layers."""
-    theirs, ours = (tapped(model) for model in pairs["mobilebert"])
+    of_teacher, ours = (tapped(model) for model in pairs["mobilebert"])
     received = logs(mobilebert(layers=layers, predict_words=False).test_step, MASKED)
-    expected = transfer(theirs, ours, [layer % 2 for layer in layers])
+    expected = transfer(of_teacher, ours, [layer % 2 for layer in layers])
     received.pop("loss")
     assert received == pytest.approx(expected, rel=RELATIVE)
     if len(layers) == 1:
         stacked = np.mean(
-            [mean(t, ours["hidden_states"][layers[0]]) for t in theirs["hidden_states"]]
+            [mean(t, ours["hidden_states"][layers[0]]) for t in of_teacher["hidden_states"]]
         )
         assert abs(stacked - expected["mean"]) > 0.05 * expected["mean"]
 
 
 def test_the_attention_passes_through_one_softmax(mobilebert, logs, pairs):
     """The published TF2 code softmaxes probabilities."""
-    theirs, ours = (tapped(model)["attention_scores"] for model in pairs["mobilebert"])
+    of_teacher, ours = (tapped(model)["attention_scores"] for model in pairs["mobilebert"])
     received = logs(mobilebert(predict_words=False).test_step, MASKED)["attention"]
-    probabilities = [[np.exp(log_softmax(scores)) for scores in side] for side in (theirs, ours)]
+    probabilities = [
+        [np.exp(log_softmax(scores)) for scores in side] for side in (of_teacher, ours)
+    ]
     twice = sum(attention(p, q) for p, q in zip(*probabilities, strict=True))
-    once = sum(attention(p, q) for p, q in zip(theirs, ours, strict=True))
+    once = sum(attention(p, q) for p, q in zip(of_teacher, ours, strict=True))
     assert received == pytest.approx(once, rel=RELATIVE)
     assert abs(twice - once) > 0.02 * once
 
@@ -208,12 +212,12 @@ def test_states_of_small_variance_are_still_normalised(mobilebert, logs, pairs):
     norm = student.get_layer("layer_1_layer_norm")
     before = norm.get_weights()
     norm.set_weights([0.003 * values for values in before])
-    theirs, ours = (tapped(model)["hidden_states"][1] for model in pairs["mobilebert"])
+    of_teacher, ours = (tapped(model)["hidden_states"][1] for model in pairs["mobilebert"])
     received = logs(mobilebert(layers=(1,), predict_words=False).test_step, MASKED)
     norm.set_weights(before)
-    assert received["feature_map"] == pytest.approx(feature_map(theirs, ours), rel=1e-4)
-    muted = np.mean((layer_norm(tokens(ours), 1e-3) - layer_norm(tokens(theirs), 1e-3)) ** 2)
-    assert abs(muted - feature_map(theirs, ours)) > 0.1 * muted
+    assert received["feature_map"] == pytest.approx(feature_map(of_teacher, ours), rel=1e-4)
+    muted = np.mean((layer_norm(tokens(ours), 1e-3) - layer_norm(tokens(of_teacher), 1e-3)) ** 2)
+    assert abs(muted - feature_map(of_teacher, ours)) > 0.1 * muted
 
 
 def test_the_teacher_s_dropout_is_off(mobilebert, logs, pairs):
@@ -230,19 +234,19 @@ def test_the_teacher_s_dropout_is_off(mobilebert, logs, pairs):
 
 
 def test_options_change_the_formula_they_name(mobilebert, logs, pairs):
-    theirs, ours = (tapped(model) for model in pairs["mobilebert"])
-    plain = transfer(theirs, ours, (0, 1))
+    of_teacher, ours = (tapped(model) for model in pairs["mobilebert"])
+    plain = transfer(of_teacher, ours, (0, 1))
     only = {"predict_words": False}
     received = logs(mobilebert(layer_reduction="mean", **only).test_step, MASKED)
     for term, value in plain.items():
         assert received[term] == pytest.approx(value / 2, rel=RELATIVE)
     received = logs(mobilebert(attention="kl_divergence", **only).test_step, MASKED)
-    scores = zip(theirs["attention_scores"], ours["attention_scores"], strict=True)
+    scores = zip(of_teacher["attention_scores"], ours["attention_scores"], strict=True)
     divergence = sum(attention(*pair, entropy=1.0) for pair in scores)
     assert received["attention"] == pytest.approx(divergence, rel=RELATIVE)
     assert received["mean"] == pytest.approx(plain["mean"], rel=RELATIVE)
     received = logs(mobilebert(reduction="reference", **only).test_step, MASKED)
-    states = zip(theirs["hidden_states"], ours["hidden_states"], strict=True)
+    states = zip(of_teacher["hidden_states"], ours["hidden_states"], strict=True)
     everywhere = sum(np.mean((t.mean(axis=-1) - s.mean(axis=-1)) ** 2) for t, s in states)
     assert received["mean"] == pytest.approx(everywhere, rel=RELATIVE)
 
@@ -319,8 +323,8 @@ def test_words_that_are_not_learnt_are_not_computed(mobilebert):
 
 
 def test_task_text_teaches_encoders_and_classifiers_their_layers(logs):
-    theirs, ours = SHAPES["mobilebert"]
-    teacher = toys.randomise(models.build_encoder(theirs), 1)
+    of_teacher, ours = SHAPES["mobilebert"]
+    teacher = toys.randomise(models.build_encoder(of_teacher), 1)
     student = toys.randomise(models.build_classifier(ours, 3), 2)
     distiller = distillers.MobileBertDistiller(teacher, student)
     distiller.compile("sgd", run_eagerly=True)

@@ -51,5 +51,7 @@ def test_predictions(built, teacher):
     first, last = first_and_last(distiller)["logits"]
     assert first > 0.05
     assert last < 0.0005
-    theirs, ours = (tf.nn.softmax(model(FEATURES)) for model in (teacher, student))
-    np.testing.assert_allclose(ours, theirs, atol=0.03)
+    teacher_probabilities, student_probabilities = (
+        tf.nn.softmax(model(FEATURES)) for model in (teacher, student)
+    )
+    np.testing.assert_allclose(student_probabilities, teacher_probabilities, atol=0.03)

@@ -45,8 +45,8 @@ def logged(distiller, *data):
 
 
 def test_values_of_examples_and_tokens_are_weighed_means(teacher, student):
-    mine = {"centred": CentredMSE(), "norms": Norms(layers=[[2, 0]], weight=0.5)}
-    values = logged(distillers.Distiller(teacher, student, mine), FEATURES, LABELS, WEIGHTS)
+    users_losses = {"centred": CentredMSE(), "norms": Norms(layers=[[2, 0]], weight=0.5)}
+    values = logged(distillers.Distiller(teacher, student, users_losses), FEATURES, LABELS, WEIGHTS)
     z_t, z_s = (model(FEATURES).numpy() for model in (teacher, student))
     total = count = 0.0
     for t, s, weight in zip(z_t, z_s, WEIGHTS.numpy(), strict=True):
@@ -146,11 +146,11 @@ def test_layers_cannot_be_compared_with_answers_alone(student):
 
 
 @pytest.mark.parametrize(
-    "mine", [{}, None, [CentredMSE()], {"x": CentredMSE}, {"loss": CentredMSE()}]
+    "users_losses", [{}, None, [CentredMSE()], {"x": CentredMSE}, {"loss": CentredMSE()}]
 )
-def test_losses_are_a_dict_of_named_objects(teacher, student, mine):
+def test_losses_are_a_dict_of_named_objects(teacher, student, users_losses):
     with pytest.raises(errors.ConfigError, match="loss"):
-        distillers.Distiller(teacher, student, mine)
+        distillers.Distiller(teacher, student, users_losses)
 
 
 def test_a_recipe_names_it_by_its_import_path(teacher, student, tmp_path, monkeypatch):

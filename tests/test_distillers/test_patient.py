@@ -92,7 +92,7 @@ def log_softmax(logits):
 
 def transcribed(teacher, student, pairs, t, weights, project=lambda state, index: state):
     """The three terms, example by example."""
-    theirs, ours = (
+    teacher_states, ours = (
         tf.nest.map_structure(
             lambda x: x.numpy().astype(np.float64), models.taps(model)(FEATURES, training=False)
         )
@@ -100,13 +100,13 @@ def transcribed(teacher, student, pairs, t, weights, project=lambda state, index
     )
     hard, soft, patient = [], [], []
     for b in range(4):
-        z_t, z_s = theirs["logits"][b], ours["logits"][b]
+        z_t, z_s = teacher_states["logits"][b], ours["logits"][b]
         hard.append(-log_softmax(z_s)[LABELS.numpy()[b]])
         log_p, log_q = log_softmax(z_t / t), log_softmax(z_s / t)
         soft.append(t**2 * np.sum(np.exp(log_p) * (log_p - log_q)))
         errors_ = []
         for index, (source, layer) in enumerate(pairs):
-            u = theirs["hidden_states"][source][b, 0]
+            u = teacher_states["hidden_states"][source][b, 0]
             v = project(ours["hidden_states"][layer][b, 0], index)
             errors_.append(np.mean((u / np.linalg.norm(u) - v / np.linalg.norm(v)) ** 2))
         patient.append(np.mean(errors_))
@@ -217,9 +217,9 @@ def test_eight_examples_can_be_overfitted(make, teacher):
     for term in ("logits", "patient"):
         first, last = terms[term]
         assert last < 0.2 * first, term
-    theirs = gold(teacher, features, labels)  # as sure as the teacher is, no surer
-    assert terms["label"][1] == pytest.approx(theirs, abs=0.05)
-    assert terms["label"][0] > theirs + 0.1
+    teacher_loss = gold(teacher, features, labels)  # as sure as the teacher is, no surer
+    assert terms["label"][1] == pytest.approx(teacher_loss, abs=0.05)
+    assert terms["label"][0] > teacher_loss + 0.1
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,9 @@ def test_two_replicas_take_the_step_of_one(subtests):
             for name, values in one["logs"].items():
                 np.testing.assert_allclose(two["logs"][name], values, rtol=1e-5)
             assert len(one["values"]) == len(two["values"]) > 40
-            for ours, theirs in zip(two["values"], one["values"], strict=True):
+            for ours, expected in zip(two["values"], one["values"], strict=True):
                 # Three steps of float32 in another order of addition.
-                np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=5e-5)
+                np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=5e-5)
     # Replicas that dropped the same elements of the same example would be one of them.
     one, two = printed["noisy"]
     assert np.abs(np.array(one) - two).max() > 1e-3

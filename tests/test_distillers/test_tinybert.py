@@ -76,21 +76,22 @@ def test_layer_terms_are_the_formulas(tinybert, logs, built, teacher, case):
     distiller = tinybert(**options)
     assert [source for source, _ in distiller.losses_by_name["hidden"].pairs] == list(layers)
     assert len(distiller.projections) == projections
-    theirs, ours = tapped(teacher), tapped(distiller.student)
+    teacher_taps, student_taps = tapped(teacher), tapped(distiller.student)
     weights = options.get("layer_weights", {"attention": (1, 1), "hidden": (1, 1)})
     expected = {
         "attention": sum(
             weights["attention"][m]
-            * over_pairs(theirs["attention_scores"][g] - ours["attention_scores"][m])
+            * over_pairs(teacher_taps["attention_scores"][g] - student_taps["attention_scores"][m])
             for m, g in enumerate(layers)
         ),
         "embedding": over_tokens(
-            theirs["embeddings"] - projected(distiller, 0, ours["embeddings"])
+            teacher_taps["embeddings"] - projected(distiller, 0, student_taps["embeddings"])
         ),
         "hidden": sum(
             weights["hidden"][m]
             * over_tokens(
-                theirs["hidden_states"][g] - projected(distiller, m + 1, ours["hidden_states"][m])
+                teacher_taps["hidden_states"][g]
+                - projected(distiller, m + 1, student_taps["hidden_states"][m])
             )
             for m, g in enumerate(layers)
         ),
@@ -103,18 +104,22 @@ def test_layer_terms_are_the_formulas(tinybert, logs, built, teacher, case):
 
 def test_the_published_reduction_counts_padding(tinybert, logs, teacher, student):
     distiller = tinybert(reduction="reference")
-    theirs, ours = tapped(teacher), tapped(student)
+    teacher_taps, student_taps = tapped(teacher), tapped(student)
     mask = FEATURES["attention_mask"].numpy()
     hidden = sum(
         np.mean(
-            (theirs["hidden_states"][g] - projected(distiller, m, ours["hidden_states"][m])) ** 2
+            (
+                teacher_taps["hidden_states"][g]
+                - projected(distiller, m, student_taps["hidden_states"][m])
+            )
+            ** 2
         )
         for m, g in enumerate((1, 3))
     )
     attention = sum(
         np.mean(
             mask[:, None, None, :]
-            * (theirs["attention_scores"][g] - ours["attention_scores"][m]) ** 2
+            * (teacher_taps["attention_scores"][g] - student_taps["attention_scores"][m]) ** 2
         )
         for m, g in enumerate((1, 3))
     )
@@ -148,10 +153,10 @@ def kl(teacher, student, t):
 )
 def test_prediction_is_the_formula(tinybert, logs, teacher, student, options, loss):
     distiller = tinybert("prediction", **options)
-    theirs = teacher(FEATURES).numpy().astype(np.float64)
+    teacher_logits = teacher(FEATURES).numpy().astype(np.float64)
     ours = student(FEATURES).numpy().astype(np.float64)
     received = logs(distiller.test_step, FEATURES, LABELS)
-    expected = loss(theirs, ours)
+    expected = loss(teacher_logits, ours)
     assert expected > 0.02
     assert received == pytest.approx({"loss": expected, "logits": expected}, rel=RELATIVE)
 
@@ -181,12 +186,15 @@ def test_encoders_without_a_head_can_learn_inner_states(tinybert, logs, built):
     student = toys.randomise(built(toys.SHALLOW_STUDENT), seed=2)
     both = {"teacher": teacher, "student": student}
     expected = logs(tinybert("general", **both).test_step, FEATURES)
-    theirs = models.build_encoder(toys.SHALLOW_TEACHER)
+    teacher_encoder = models.build_encoder(toys.SHALLOW_TEACHER)
     ours = models.build_encoder(toys.SHALLOW_STUDENT)
-    for encoder, model in ((theirs, teacher), (ours, student)):
+    for encoder, model in ((teacher_encoder, teacher), (ours, student)):
         for layer in encoder.layers:
             layer.set_weights(model.get_layer(layer.name).get_weights())
-    assert logs(tinybert("general", teacher=theirs, student=ours).test_step, FEATURES) == expected
+    assert (
+        logs(tinybert("general", teacher=teacher_encoder, student=ours).test_step, FEATURES)
+        == expected
+    )
 
 
 def test_a_student_without_token_types_learns_from_a_teacher_with_them(tinybert, logs, built):
@@ -278,9 +286,9 @@ def test_the_word_vector_of_padding_is_not_learnt_under_the_published_reduction(
     before = table.numpy()
     with tf.GradientTape() as tape:
         student = models.taps(distiller.student)(FEATURES, training=False)
-        theirs = models.taps(distiller.teacher)(FEATURES, training=False)
+        teacher_taps = models.taps(distiller.teacher)(FEATURES, training=False)
         batch = StepInputs(
-            theirs, student, None, tf.cast(FEATURES["attention_mask"], tf.float32),
+            teacher_taps, student, None, tf.cast(FEATURES["attention_mask"], tf.float32),
             tf.ones(3), FEATURES,
         )  # fmt: skip
         loss = tf.add_n(list(distiller.compute_terms(batch).values()))

@@ -38,8 +38,8 @@ def gradients(student):
         logits = student(FEATURES, training=True)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(LABELS, logits)
         loss = tf.reduce_mean(losses)
-    found = tape.gradient(loss, student.trainable_variables)
-    return [tf.convert_to_tensor(gradient).numpy().astype(np.float64) for gradient in found]
+    values = tape.gradient(loss, student.trainable_variables)
+    return [tf.convert_to_tensor(gradient).numpy().astype(np.float64) for gradient in values]
 
 
 def decays(name):
@@ -67,10 +67,10 @@ def lamb_step(name, weights, gradient, rate, decay=0.1):
 def test_a_rate_multiplies_the_learning_rate_of_its_layer(trainer, student, build, step):
     distiller = trainer(build(0.01, weight_decay=0.1, clip="none"), MULTIPLIERS)
     before = [variable.numpy() for variable in student.trainable_variables]
-    found = gradients(student)
+    slope = gradients(student)
     distiller.train_step((FEATURES, LABELS))
     rates = set()
-    for variable, old, gradient in zip(student.trainable_variables, before, found, strict=True):
+    for variable, old, gradient in zip(student.trainable_variables, before, slope, strict=True):
         rate = rate_of(variable)
         rates.add(rate)
         if rate == 0:
@@ -89,7 +89,7 @@ def test_in_a_graph_that_is_traced_once_the_rates_are_the_same(trainer, student,
     before = student.get_weights()
     values, calls, step = [], [], distillers.Distiller.train_step
     monkeypatch.setattr(
-        distillers.Distiller, "train_step", lambda *given: calls.append(1) or step(*given)
+        distillers.Distiller, "train_step", lambda *arguments: calls.append(1) or step(*arguments)
     )
     for eagerly in (True, False):
         student.set_weights(before)

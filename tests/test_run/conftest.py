@@ -21,11 +21,11 @@ def messages_on_stderr():
 @pytest.fixture
 def until_fit(monkeypatch):
     """Distils as far as the first fit: the distiller, and the batches that it is given."""
-    found = []
+    seen = []
     real = stages.stage_batches
 
     def look(stage, lesson, seed, distiller):
-        found.append((distiller, real(stage, lesson, seed, distiller)))
+        seen.append((distiller, real(stage, lesson, seed, distiller)))
         raise Stop
 
     monkeypatch.setattr(stages, "stage_batches", look)
@@ -33,6 +33,6 @@ def until_fit(monkeypatch):
     def begin(recipe, out, **options):
         with pytest.raises(Stop):
             run.distill_variant(recipe, out, **options)
-        return found.pop()
+        return seen.pop()
 
     return begin

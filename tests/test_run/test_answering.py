@@ -53,21 +53,21 @@ def test_every_different_text_is_answered_once(folder, tmp_path, capsys):
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     texts = ["good film", "bad film", "Good film", "bad story", "good story", "a play"]
     assert [row["text"] for row in rows] == texts
-    found = [[row[f"logits.{name}"] for name in LABELS] for row in rows]
-    np.testing.assert_allclose(found, expected(folder, texts), rtol=1e-4, atol=1e-5)
+    logits_of_rows = [[row[f"logits.{name}"] for name in LABELS] for row in rows]
+    np.testing.assert_allclose(logits_of_rows, expected(folder, texts), rtol=1e-4, atol=1e-5)
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
 def test_a_stopped_command_goes_on_where_it_was(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(teacher_answers, "BLOCK", 2)
     assert cli.main(command(folder, tmp_path / "whole.parquet")) == 0
-    stopped, asked = toys.stopping(models.predictor, call=2)
+    stopped, calls = toys.stopping(models.predictor, call=2)
     monkeypatch.setattr(models, "predictor", stopped)
     path = tmp_path / "a.parquet"
     assert cli.main(command(folder, path)) == 130
     assert not path.exists()
     assert cli.main(command(folder, path)) == 0
-    assert asked == [2, 2, 2, 1]
+    assert calls == [2, 2, 2, 1]
     assert path.read_bytes() == (tmp_path / "whole.parquet").read_bytes()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.parquet", "whole.parquet"]
     assert cli.main(command(folder, path)) == 2
@@ -83,13 +83,13 @@ def test_a_stopped_command_goes_on_where_it_was(folder, tmp_path, monkeypatch, c
     ],
 )
 def test_what_cannot_be_answered_is_refused(options, message, folder, tmp_path, capsys):
-    given = command(folder, tmp_path / "a.csv", *options)
-    if "squad" in given:
+    line = command(folder, tmp_path / "a.csv", *options)
+    if "squad" in line:
         text = {"data": [{"paragraphs": []}]}
         for name in ("train", "dev"):
             (tmp_path / f"{name}-v1.1.json").write_text(json.dumps(text))
-        given = [*given[:2], "--task", "squad", "--data-dir", str(tmp_path), "--out", given[11]]
-    assert cli.main(given) != 0
+        line = [*line[:2], "--task", "squad", "--data-dir", str(tmp_path), "--out", line[11]]
+    assert cli.main(line) != 0
     assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("a*"))
 
@@ -99,9 +99,9 @@ def test_what_is_written_is_read_for_pairs_and_numbers(tmp_path):
     examples = tasks.Examples(spec, ["a", "b"], ["c", "d"], None)
     scores = np.array([[1 / 3], [2.5]], np.float32)
     soft_labels.write(tmp_path / "a.csv", examples, scores)
-    found = soft_labels.read(tmp_path / "a.csv", spec)
-    np.testing.assert_array_equal(found.values, scores)
-    assert found.find([("b", "d"), ("a", "d")]).tolist() == [1, -1]
+    file = soft_labels.read(tmp_path / "a.csv", spec)
+    np.testing.assert_array_equal(file.values, scores)
+    assert file.find([("b", "d"), ("a", "d")]).tolist() == [1, -1]
     with pytest.raises(errors.DataError, match="a column label"):
         soft_labels.write(tmp_path / "b.csv", examples, scores)
         (tmp_path / "b.csv").write_text("one,two,score\na,c,1\n")

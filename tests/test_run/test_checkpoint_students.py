@@ -104,8 +104,8 @@ def test_shape_and_weights_come_from_the_folder(
     record = run.distill_variant(recipe_of(data_dir, teacher, student), tmp_path / "run")
     expected = weights.load_encoder(student)
     for layer in expected.layers:
-        for ours, theirs in zip(began[layer.name], layer.get_weights(), strict=True):
-            np.testing.assert_array_equal(ours, theirs, err_msg=layer.name)
+        for ours, published in zip(began[layer.name], layer.get_weights(), strict=True):
+            np.testing.assert_array_equal(ours, published, err_msg=layer.name)
     assert record.architecture["num_layers"] == models.config_of(expected).num_layers
     assert models.config_of(expected).hidden_size == record.architecture["hidden_size"] == 16
     family = "mobilebert" if layout == "mobilebert" else "tinybert"

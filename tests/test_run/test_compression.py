@@ -27,7 +27,7 @@ def data_dir(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def recipe(data_dir):
-    own = {"teacher": "student"}
+    itself = {"teacher": "student"}
     values = {
         "name": "toy",
         "data": {"task": "assistant", "dir": str(data_dir), "max_length": 24, "vocab": "train:400"},
@@ -45,11 +45,11 @@ def recipe(data_dir):
             "allow_weak": True,
         },
         "stages": {
-            "prune": {**STEP, "compress": {"method": "prune", **own}},
+            "prune": {**STEP, "compress": {"method": "prune", **itself}},
             "cluster": {
                 **STEP,
                 "kind": "intermediate",
-                "compress": {"method": "cluster", "clusters": 8, **own},
+                "compress": {"method": "cluster", "clusters": 8, **itself},
             },
             "quantize": {**STEP, "compress": {"method": "quantize"}},
         },
@@ -90,8 +90,8 @@ def test_a_quantization_aware_student_falls_back_to_its_float_weights(
     (out / "benchmark.json").unlink()
     compare = verify._compare
 
-    def plant(plan, *given):
-        record, faults = compare(plan, *given)
+    def plant(plan, *student_given):
+        record, faults = compare(plan, *student_given)
         planted = plan.quantization.name == "static_wi8_ai8"
         return record, [*faults, *(["planted fault"] if planted else [])]
 
@@ -111,26 +111,26 @@ def test_a_quantization_aware_student_falls_back_to_its_float_weights(
     assert card.parity.model_metrics == pytest.approx(plain.evaluate(dev, task))
 
 
-def check_equal(ours, theirs):
+def check_equal(ours, expected):
     """Equal arrays: safetensors does not order the entries that describe the file."""
-    assert ours.keys() == theirs.keys()
-    for name, array in theirs.items():
+    assert ours.keys() == expected.keys()
+    for name, array in expected.items():
         np.testing.assert_array_equal(ours[name], array, err_msg=name)
 
 
 @pytest.mark.slow
 def test_a_stage_that_is_done_is_loaded_as_it_was_left(recipe, finished):
-    kept = finished / "students" / "int8" / "seed-1"
-    before = arrays.read_arrays(kept / compress.RANGES)
-    weights = (kept / "hf" / "model.safetensors").read_bytes()
+    student_folder = finished / "students" / "int8" / "seed-1"
+    before = arrays.read_arrays(student_folder / compress.RANGES)
+    weights = (student_folder / "hf" / "model.safetensors").read_bytes()
     for path in (finished / "results" / "int8-1.json", finished / "metrics.json"):
         path.unlink()
-    kept.rename(kept.with_name("moved"))
+    student_folder.rename(student_folder.with_name("moved"))
 
     run.run_recipe(recipe, finished, resume=True)
 
-    check_equal(arrays.read_arrays(kept / compress.RANGES), before)
-    assert (kept / "hf" / "model.safetensors").read_bytes() == weights
+    check_equal(arrays.read_arrays(student_folder / compress.RANGES), before)
+    assert (student_folder / "hf" / "model.safetensors").read_bytes() == weights
 
 
 @pytest.mark.slow
@@ -155,10 +155,10 @@ def test_a_run_that_is_killed_within_each_stage_ends_like_one_that_was_not(
 
     assert len(cut) == len(METHODS)
     for name in (compress.RANGES, "hf/model.safetensors"):
-        ours, theirs = (
+        ours, whole = (
             root / "students/int8/seed-1" / name for root in (tmp_path / "out", finished)
         )
-        check_equal(load_file(ours), load_file(theirs))
+        check_equal(load_file(ours), load_file(whole))
 
 
 def arguments(*more):
@@ -169,22 +169,22 @@ def arguments(*more):
 
 
 def test_the_command_makes_a_stage_of_each_method():
-    found = command.recipe_of(arguments("--methods", "prune,quantize", "--sparsity", "0.75"))
+    recipe = command.recipe_of(arguments("--methods", "prune,quantize", "--sparsity", "0.75"))
 
-    assert found.student.keep_head and found.student.initialise == "student"
-    assert found.variants["student"].stages == ("prune", "quantize")
-    settings = [found.stages[name].compress for name in ("prune", "quantize")]
+    assert recipe.student.keep_head and recipe.student.initialise == "student"
+    assert recipe.variants["student"].stages == ("prune", "quantize")
+    settings = [recipe.stages[name].compress for name in ("prune", "quantize")]
     assert [value and value.method for value in settings] == ["prune", "quantize"]
     assert all(value and value.teacher == "student" for value in settings)
     assert settings[0] is not None and settings[0].sparsity == 0.75
-    assert found.teacher.source == "student"
+    assert recipe.teacher.source == "student"
 
 
 def test_a_named_teacher_is_learnt_from():
-    found = command.recipe_of(arguments("--teacher", "large"))
-    assert found.teacher.source == "large"
-    assert found.stages["quantize"].compress is not None
-    assert found.stages["quantize"].compress.teacher == "teacher"
+    recipe = command.recipe_of(arguments("--teacher", "large"))
+    assert recipe.teacher.source == "large"
+    assert recipe.stages["quantize"].compress is not None
+    assert recipe.stages["quantize"].compress.teacher == "teacher"
 
 
 @pytest.mark.parametrize("methods", ["quantise", "quantize,prune"])

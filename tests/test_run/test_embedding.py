@@ -92,9 +92,9 @@ def test_it_learns_from_training_and_unlabelled_texts_and_is_measured_on_pairs(d
 
 def test_its_baselines_are_vectors_without_a_network(done, data):
     _, record = done
-    found = {row.name: row.metrics["spearman"] for row in record.baselines}
-    assert set(found) == {"tfidf_cosine", "mean_word_vectors"}
-    assert found["tfidf_cosine"] > 0.5  # the gold numbers are shares of common words
+    correlations = {row.name: row.metrics["spearman"] for row in record.baselines}
+    assert set(correlations) == {"tfidf_cosine", "mean_word_vectors"}
+    assert correlations["tfidf_cosine"] > 0.5  # the gold numbers are shares of common words
     examples = tasks.load_examples(recipe_task(), data, "dev")
     table = weights.load_embedder(data / "teacher").model.get_layer("word_embeddings")
     table = table.get_weights()[0]
@@ -108,7 +108,7 @@ def test_its_baselines_are_vectors_without_a_network(done, data):
     import scipy.stats
 
     expected = scipy.stats.spearmanr(cosines, examples.labels[0::2]).statistic
-    assert found["mean_word_vectors"] == pytest.approx(expected, abs=1e-4)
+    assert correlations["mean_word_vectors"] == pytest.approx(expected, abs=1e-4)
 
 
 def recipe_task():
@@ -131,8 +131,8 @@ def test_a_pruned_start_is_nearer_to_its_teacher_than_a_random_one(data):
         if start != "random":
             layers = "greedy" if start == "greedy" else "uniform"
             pruning.initialise_by_pruning(student, teacher, [features], layers=layers)
-        found = [model(features).numpy() for model in (teacher, student)]
-        cosines[start] = float(np.mean(np.sum(found[0] * found[1], axis=1)))
+        vectors = [model(features).numpy() for model in (teacher, student)]
+        cosines[start] = float(np.mean(np.sum(vectors[0] * vectors[1], axis=1)))
     assert cosines["pruned"] > 0.8 > cosines["random"] + 0.2, cosines
     assert cosines["greedy"] > 0.8, cosines
 
@@ -153,19 +153,19 @@ def test_questions_are_indexed_for_the_app_and_answered(shipped, tmp_path, capsy
     """The commands of docs/guides/faq.md, on generated questions."""
     out, assets = shipped
     random = np.random.default_rng(4)
-    asked = sorted({sentence(random) for _ in range(40)})
-    rows = [f"{question},answer {number}" for number, question in enumerate(asked)]
+    questions = sorted({sentence(random) for _ in range(40)})
+    rows = [f"{question},answer {number}" for number, question in enumerate(questions)]
     (tmp_path / "faq.csv").write_text("\n".join(["question,answer", *rows]) + "\n")
     command = ["index", str(tmp_path / "faq.csv"), "--model", out, "--text-column", "question"]
     assert cli.main([*command, "--answer-column", "answer", "--out", assets, "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)
+    written = json.loads(capsys.readouterr().out)
     (bundle,) = pathlib.Path(assets).glob("bundles/*/")
-    assert made["folder"] == str(bundle / "search") and made["count"] == len(asked)
+    assert written["folder"] == str(bundle / "search") and written["count"] == len(questions)
     for number in (0, 7):
-        assert cli.main(["index", made["folder"], "--query", asked[number], "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)["matches"]
-        assert (found[0]["answer"], found[0]["text"]) == (f"answer {number}", asked[number])
-        assert found[0]["score"] == pytest.approx(1, abs=1e-12)
+        assert cli.main(["index", written["folder"], "--query", questions[number], "--json"]) == 0
+        matches = json.loads(capsys.readouterr().out)["matches"]
+        assert (matches[0]["answer"], matches[0]["text"]) == (f"answer {number}", questions[number])
+        assert matches[0]["score"] == pytest.approx(1, abs=1e-12)
     assert cli.main([*command, "--out", assets]) == 2  # nothing is overwritten
     assert "search" in capsys.readouterr().err
 
@@ -179,8 +179,8 @@ def test_a_run_is_exported_and_its_file_evaluated(done, shipped, data, capsys):
     data_options = ["--task", "near", "--kind", "embedding", "--data-dir", str(data), *columns]
     for source in (out, str(folder)):
         assert cli.main(["evaluate", source, *data_options, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert found["spearman"] == pytest.approx(record.metrics["spearman"], abs=1e-3)
+        metrics = json.loads(capsys.readouterr().out)
+        assert metrics["spearman"] == pytest.approx(record.metrics["spearman"], abs=1e-3)
 
 
 @pytest.mark.parametrize(("size", "projection"), [(None, "linear"), (8, None), (5, "linear")])
@@ -189,9 +189,9 @@ def test_vectors_are_as_wide_as_the_teachers_or_as_the_recipe_says(data, size, p
     settings = config.StudentConfig(preset="pruned:layers=1", vector_size=size)
     head = task_models.embedding_head(settings, teacher)
     shape = models.config_of(teacher).replace(hidden_size=8, num_heads=2)
-    found = models.read_head(models.build_model(shape, head))
-    assert (found.num_labels, found.projection) == (size or 12, projection)
-    assert (found.pooling, found.normalize) == ("max", True)
+    built_head = models.read_head(models.build_model(shape, head))
+    assert (built_head.num_labels, built_head.projection) == (size or 12, projection)
+    assert (built_head.pooling, built_head.normalize) == ("max", True)
 
 
 def test_a_plain_encoder_is_no_teacher(data, tmp_path):

@@ -33,9 +33,9 @@ def test_overwriting_leaves_nothing_of_the_earlier_run(place):
         (place.path / "metrics.json").write_text("{}")
 
     with place.open(RECIPE, overwrite=True):
-        found = {child.name for child in place.path.iterdir()}
+        names = {child.name for child in place.path.iterdir()}
 
-    assert found == {*(locks.LOCK, marker_file.MARKER, config.RECIPE_FILE, folder.ENVIRONMENT)}
+    assert names == {*(locks.LOCK, marker_file.MARKER, config.RECIPE_FILE, folder.ENVIRONMENT)}
 
 
 def test_an_earlier_run_is_kept_unless_an_option_says_otherwise(place):

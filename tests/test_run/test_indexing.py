@@ -35,22 +35,22 @@ def questions(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def made(export, questions):
+def indexed(export, questions):
     command = ["index", str(questions), "--model", str(export.parent), "--text-column", "q"]
     assert cli.main([*command, "--answer-column", "a"]) == 0
     return export / "search"
 
 
-def test_the_index_has_the_vectors_that_the_file_gives(export, questions, made):
-    index = text_index.read_index(made)
+def test_the_index_has_the_vectors_that_the_file_gives(export, questions, indexed):
+    index = text_index.read_index(indexed)
     texts = [index.text(row)[0] for row in range(index.card.count)]
     encoder = indexing.open_encoder(str(export))
     alone = np.concatenate([indexing.embed(encoder, [text], ["x"])[0] for text in texts[:3]])
     np.testing.assert_array_equal(index.rows[:3], text_index.quantize(alone))
     assert index.card.model == manifest.read_manifest(export).model
     golden = json.loads((export / "golden.json").read_bytes())["examples"][0]
-    found = indexing.embed(encoder, [golden["text"]], ["x"])[0][0]
-    np.testing.assert_allclose(found, golden["outputs"], atol=1e-5)  # another processor's kernels
+    vector = indexing.embed(encoder, [golden["text"]], ["x"])[0][0]
+    np.testing.assert_allclose(vector, golden["outputs"], atol=1e-5)  # another processor's kernels
     assert index.card.checks.recall_at_10 > 0.9
     assert index.card.checks.mean_cosine_error < 1e-4
 
@@ -68,15 +68,15 @@ def test_repetitions_what_looks_the_same_and_what_is_cut_are_named(export, quest
     assert built.notes[2].endswith(f"line {last}")
 
 
-def test_a_search_from_the_command_line_shows_the_nearest(made, capsys):
-    text, answer = text_index.read_index(made).text(4)
-    assert cli.main(["index", str(made), "--query", text, "--top", "2", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    first, second = found["matches"]
+def test_a_search_from_the_command_line_shows_the_nearest(indexed, capsys):
+    text, answer = text_index.read_index(indexed).text(4)
+    assert cli.main(["index", str(indexed), "--query", text, "--top", "2", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    first, second = shown["matches"]
     assert (first["row"], first["text"], first["answer"]) == (4, text, answer)
     assert first["score"] == pytest.approx(1, abs=1e-12) and second["score"] < 1
-    assert found["answered"] is (first["score"] >= found["threshold"])
-    assert cli.main(["index", str(made), "--query", "good " * 19_999, "--top", "1"]) == 0
+    assert shown["answered"] is (first["score"] >= shown["threshold"])
+    assert cli.main(["index", str(indexed), "--query", "good " * 19_999, "--top", "1"]) == 0
     out, err = capsys.readouterr()
     assert "cut to 24 tokens" in err and "good good" in out
 
@@ -93,15 +93,15 @@ def test_a_search_from_the_command_line_shows_the_nearest(made, capsys):
         ([], "--model: expected the model that gives the vectors"),
     ],
 )
-def test_what_cannot_be_searched_for_is_said(made, capsys, options, message):
-    assert cli.main(["index", str(made), *options]) in (1, 2)
+def test_what_cannot_be_searched_for_is_said(indexed, capsys, options, message):
+    assert cli.main(["index", str(indexed), *options]) in (1, 2)
     assert message in capsys.readouterr().err
 
 
 def test_nothing_is_overwritten_and_a_failure_leaves_the_old_index(
-    export, questions, made, capsys, monkeypatch
+    export, questions, indexed, capsys, monkeypatch
 ):
-    before = {path.name: path.read_bytes() for path in made.iterdir()}
+    before = {path.name: path.read_bytes() for path in indexed.iterdir()}
     command = ["index", str(questions), "--model", str(export), "--text-column", "q"]
     assert cli.main(command) == 2
     assert "search" in capsys.readouterr().err
@@ -111,8 +111,8 @@ def test_nothing_is_overwritten_and_a_failure_leaves_the_old_index(
     rows = index_rows.read_rows(questions, "q")
     monkeypatch.setattr(index_checks, "_recall", lambda *_: np.zeros(1))
     with pytest.raises(errors.ExportError, match=r"received 0\.0%"):
-        indexing.build(rows, indexing.open_encoder(str(export)), made, overwrite=True)
-    assert before == {path.name: path.read_bytes() for path in made.iterdir()}
+        indexing.build(rows, indexing.open_encoder(str(export)), indexed, overwrite=True)
+    assert before == {path.name: path.read_bytes() for path in indexed.iterdir()}
 
 
 def test_an_index_goes_into_the_bundle_of_its_model(export, tmp_path):
@@ -129,8 +129,8 @@ def test_an_index_goes_into_the_bundle_of_its_model(export, tmp_path):
         indexing.target_of(encoder, str(assets))
 
 
-def test_an_index_of_another_model_is_refused(made, export):
-    card = text_index.read_index(made).card
+def test_an_index_of_another_model_is_refused(indexed, export):
+    card = text_index.read_index(indexed).card
     other = manifest.read_manifest(export)
     text_index.check_model(card, other)
     other = other.model_copy(update={"model": other.model.model_copy(update={"sha256": "00" * 32})})
@@ -171,25 +171,27 @@ def test_recall_and_scores_equal_a_loop():
     checks, scores = index_checks.measure(values, int8, groups)
     unit = values[:, :4] / np.linalg.norm(values[:, :4], axis=1, keepdims=True)
     whole = values / np.linalg.norm(values, axis=1, keepdims=True)
-    own = text_index.scores_of(int8, int8)
+    int8_scores = text_index.scores_of(int8, int8)
     recall, cut, other, same = [], [], [], []
     for row in range(40):
         rest = [i for i in range(40) if i != row]
-        nearest = set(sorted(rest, key=lambda i: -own[row, i])[:10])
+        nearest = set(sorted(rest, key=lambda i: -int8_scores[row, i])[:10])
         by_float = set(sorted(rest, key=lambda i: -(unit @ unit[row])[i])[:10])
         by_all = set(sorted(rest, key=lambda i: -(whole @ whole[row])[i])[:10])
         recall.append(len(nearest & by_float) / 10)
         cut.append(len(nearest & by_all) / 10)
-        other.append(max(own[row, i] for i in rest if groups[i] != groups[row]))
-        same.append(own[row, row ^ 1])
+        other.append(max(int8_scores[row, i] for i in rest if groups[i] != groups[row]))
+        same.append(int8_scores[row, row ^ 1])
     # Cosines within 1e-6 of the tenth count as well.
     assert checks.recall_at_10 == pytest.approx(np.mean(recall), abs=0.03)
     assert checks.recall_at_10 < 1
     assert checks.whole_recall_at_10 == pytest.approx(np.mean(cut), abs=0.03)
-    assert checks.max_score_error == pytest.approx(np.abs(own - unit @ unit.T).max(), abs=1e-6)
-    for found, values in ((scores.nearest_other, other), (scores.nearest_same, same)):
+    assert checks.max_score_error == pytest.approx(
+        np.abs(int8_scores - unit @ unit.T).max(), abs=1e-6
+    )
+    for spread, values in ((scores.nearest_other, other), (scores.nearest_same, same)):
         expected = np.percentile(values, (5, 50, 95))
-        assert [found.p05, found.p50, found.p95] == pytest.approx(expected, abs=1e-4)
+        assert [spread.p05, spread.p50, spread.p95] == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_threshold_lets_five_of_a_hundred_unrelated_questions_pass():

@@ -100,8 +100,8 @@ def test_its_baselines_are_measured_once(distilled):
     _, words, vectors, states = record.baselines
     assert words.latency_ms > 0 and vectors.latency_ms > 0 and states.latency_ms is None
     assert states.parameters > record.parameters > vectors.parameters > words.parameters > 100
-    kept = answers.read(out / "baselines" / "tfidf" / answers.FILE_NAME)
-    assert (kept.logits["model"].argmax(axis=1) == kept.gold).mean() == tfidf
+    recorded = answers.read(out / "baselines" / "tfidf" / answers.FILE_NAME)
+    assert (recorded.logits["model"].argmax(axis=1) == recorded.gold).mean() == tfidf
 
 
 @pytest.mark.slow
@@ -121,11 +121,11 @@ def test_candidates_of_a_search_are_distilled_once_and_only_their_figures_kept(
         lambda context, *more: trained.append(context.root.name) or train_stages(context, *more),
     )
     shapes["narrow"] = "pruned:layers=1,ffn=4,heads=1,head_size=4,width=4"
-    found = run.distill_candidates(recipe, shapes, tmp_path / "kept")
+    figures = run.distill_candidates(recipe, shapes, tmp_path / "kept")
     assert trained == ["narrow"]
-    assert found.students["whole"] == alone.students["whole"] > 0.9 * found.teacher
-    assert found.students["narrow"] < found.students["whole"]
-    assert found.within_chance == ("whole",)
+    assert figures.students["whole"] == alone.students["whole"] > 0.9 * figures.teacher
+    assert figures.students["narrow"] < figures.students["whole"]
+    assert figures.within_chance == ("whole",)
     assert not [*(tmp_path / "kept" / "candidates").rglob("stages")]
     assert not [*(tmp_path / "kept" / "candidates").rglob("model.keras")]
 
@@ -164,17 +164,17 @@ def test_the_mean_of_the_states_is_that_of_the_real_tokens_of_either_text():
         ).astype(np.uint8),
     )
     width = 12
-    found = baselines.mean_states(model, encoded)
+    means = baselines.mean_states(model, encoded)
     single = dataclasses.replace(encoded, types=np.zeros_like(encoded.types))
     alone = baselines.mean_states(model, single)
-    assert found.shape == (3, 4 * width) and alone.shape == (3, width)
+    assert means.shape == (3, 4 * width) and alone.shape == (3, width)
     view = models.taps(model)
     for index, (row, cut) in enumerate(zip(rows, second, strict=True)):
         features = {
             "input_ids": np.array([row], np.int32),
             "attention_mask": np.ones((1, len(row)), np.int32),
         }
-        for types, result in ((encoded, found), (single, alone)):
+        for types, result in ((encoded, means), (single, alone)):
             kinds = types.row_types(index).astype(np.int32)[None]
             states = view({**features, "token_type_ids": kinds})["sequence_output"].numpy()[0]
             u, v = states[:cut].mean(axis=0), states[cut:].mean(axis=0)
@@ -377,8 +377,10 @@ def test_a_student_is_compared_at_the_layers_that_it_was_cut_from(
         baselines="none",
     )
     record = run.distill_variant(recipe, tmp_path / "run")
-    kept = safetensors.numpy.load_file(tmp_path / "run" / "stages" / initialise.START)["layers"]
-    assert tuple(kept) == (0,)
+    layers_kept = safetensors.numpy.load_file(tmp_path / "run" / "stages" / initialise.START)[
+        "layers"
+    ]
+    assert tuple(layers_kept) == (0,)
     assert "hidden states, student layer <- teacher layer: 0 <- 0" in capsys.readouterr().err
     assert record.architecture["head_size"] == 64
     assert record.baselines == ()

@@ -121,8 +121,8 @@ def test_other_settings_give_the_command_s_student_too(folder):
     command += ["--baselines", "none", "--min-steps", str(STEPS)]
     assert cli.main([*command, *changes]) == 0
     other = tfdistill.load_teacher("runs/student/student/hf", task=data.task)
-    for ours, theirs in zip(student.get_weights(), other.get_weights(), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    for ours, of_command in zip(student.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, of_command)
 
 
 def test_the_data_of_one_file_are_split_by_the_seed(folder):

@@ -172,8 +172,8 @@ def test_a_scaled_down_recipe_keeps_the_path(name):
     assert scaled.data.task == recipe.data.task
     for stage in recipe.stages:
         before, after = recipe.stages[stage], scaled.stages[stage]
-        kept = ("kind", "loss_weights", "schedule", "optimizer", "objective", "strategy", "terms")
-        for key in (*kept, "augmented", "earlier", "next_sentence", "mask_smoothing", "reads"):
+        keys = ("kind", "loss_weights", "schedule", "optimizer", "objective", "strategy", "terms")
+        for key in (*keys, "augmented", "earlier", "next_sentence", "mask_smoothing", "reads"):
             assert getattr(before, key, None) == getattr(after, key, None), (stage, key)
     assert config.missing_inputs(scaled) == []
 

@@ -127,9 +127,9 @@ def on_test_set(finished, values, data_dir, tmp_path):
         recipe = config.parse_recipe({**values, "data": data})
         spec = from_config.task_of(recipe.data, tmp_path)
         train = tasks.load_examples(spec, tmp_path, "train")
-        given = types.SimpleNamespace(task=spec, train_examples=train)
+        context = types.SimpleNamespace(task=spec, train_examples=train)
         return records.test_metrics(
-            types.SimpleNamespace(recipe=recipe, root=finished[0], task_data=given)
+            types.SimpleNamespace(recipe=recipe, root=finished[0], task_data=context)
         )
 
     return score
@@ -159,8 +159,8 @@ def test_the_test_set_is_scored_as_the_development_set_is(
 
 def test_a_test_set_that_shares_texts_with_the_training_set_is_named(data_dir, on_test_set, capsys):
     train, dev = ((data_dir / f"{name}.tsv").read_text().splitlines() for name in ("train", "dev"))
-    known = {line.split("\t")[0] for line in train[1:]}
-    shared = sum(line.split("\t")[0] in known for line in dev[1:])
+    training_texts = {line.split("\t")[0] for line in train[1:]}
+    shared = sum(line.split("\t")[0] in training_texts for line in dev[1:])
     assert on_test_set("\n".join([*dev, train[1], train[2]])) != {}
     expected = f"WARNING: {shared + 2} of {len(dev) + 1} test texts are training texts too"
     assert expected in capsys.readouterr().err
@@ -171,9 +171,9 @@ def test_a_test_set_without_labels_or_none_has_no_figures(data_dir, on_test_set,
     assert on_test_set(None) == {}
     texts = [line.split("\t")[0] for line in lines]
     assert texts[0] == "text" and on_test_set("\n".join(texts)) == {}
-    own = {"task": "own", "text_column": "text", "label_column": "label"}
-    assert on_test_set("\n".join(lines), **own) != {}
-    assert on_test_set("\n".join(lines), **own, dev_split="test") == {}
+    section = {"task": "own", "text_column": "text", "label_column": "label"}
+    assert on_test_set("\n".join(lines), **section) != {}
+    assert on_test_set("\n".join(lines), **section, dev_split="test") == {}
     assert "WARNING: no figures" not in capsys.readouterr().err
     assert on_test_set("\n".join([*lines, "play a song\tno_such_intent"])) == {}
     said = capsys.readouterr().err
@@ -207,8 +207,8 @@ def test_a_format_that_differs_too_far_falls_back_to_one_that_does_not(
     (out / "benchmark.json").unlink()
     compare = verify._compare
 
-    def plant(plan, *given):  # a toy is too small to lose anything
-        record, faults = compare(plan, *given)
+    def plant(plan, *student_given):  # a toy is too small to lose anything
+        record, faults = compare(plan, *student_given)
         planted = plan.quantization.name == "dynamic_wi8_afp32"
         return record, [*faults, *(["planted fault"] if planted else [])]
 
@@ -251,11 +251,11 @@ def test_workers_of_a_pipeline_find_the_teacher_in_the_run_folder(
     recipe = config.parse_recipe({**values, "teacher": {**values["teacher"], "dtype": "bfloat16"}})
     shutil.copytree(out / "teacher" / "model", tmp_path / "teacher" / "model")
     prepared = prepare.prepare(recipe, out).data
-    work, asked = parallel.run_pipeline, []
+    work, pipelines = parallel.run_pipeline, []
 
-    def elsewhere(*given):
-        asked.append(given[2])
-        work(*given[:3])  # without the teacher that is loaded here
+    def elsewhere(*units):
+        pipelines.append(units[2])
+        work(*units[:3])  # without the teacher that is loaded here
 
     monkeypatch.setattr(parallel, "run_pipeline", elsewhere)
     monkeypatch.chdir(tmp_path)
@@ -266,7 +266,7 @@ def test_workers_of_a_pipeline_find_the_teacher_in_the_run_folder(
         answers.append(pool.answers(model, prepared.train.encoded))
         (cache,) = (tmp_path / "teacher" / "cache").iterdir()
         cache.unlink()
-    assert asked == [("--runner", "DirectRunner")]
+    assert pipelines == [("--runner", "DirectRunner")]
     np.testing.assert_array_equal(*answers)
 
 
@@ -298,16 +298,16 @@ def test_a_run_that_was_interrupted_ends_like_one_that_was_not(
     assert not (out / "metrics.json").exists()
     with monkeypatch.context() as patch:
         # The rest of the path is tested above: here only the students count.
-        patch.setattr(run, "_deliver", lambda context, found: found)
+        patch.setattr(run, "_deliver", lambda context, trained: trained)
         run.run_recipe(recipe, out, resume=True)
     for stages in (("labels",), ("intermediate", "prediction")):
-        ours, theirs = (
+        ours, whole = (
             variables.read(students.stage_folder(root, recipe, stages, 1) / "student.safetensors")
             for root in (out, reference)
         )
-        assert ours.keys() == theirs.keys()
+        assert ours.keys() == whole.keys()
         for name, array in ours.items():
-            np.testing.assert_array_equal(array, theirs[name], err_msg=name)
+            np.testing.assert_array_equal(array, whole[name], err_msg=name)
 
 
 def test_a_folder_with_other_files_is_never_overwritten(values, tmp_path):
@@ -345,12 +345,12 @@ def test_a_teacher_near_chance_is_refused(values, tmp_path):
 
 
 def test_the_median_seed_is_chosen_not_the_best():
-    found = [
+    trained = [
         results.ModelResult(name="full", role="student", seed=seed, metrics={"accuracy": value})
         for seed, value in ((1, 0.9), (2, 0.7), (3, 0.8), (4, float("nan")), (5, 0.95))
     ]
-    assert records.choose(found[:3], "full", "accuracy").seed == 3
-    assert records.choose(found, "full", "accuracy").seed == 3  # no metric is the worst
+    assert records.choose(trained[:3], "full", "accuracy").seed == 3
+    assert records.choose(trained, "full", "accuracy").seed == 3  # no metric is the worst
 
 
 def test_layer_maps_are_those_of_stages_that_are_used(capsys):

@@ -45,8 +45,8 @@ def test_unequal_heads_are_named_where_attention_is_learnt():
 @pytest.mark.parametrize("used", [True, False])
 def test_only_stages_that_a_variant_uses_count(used):
     stages = "[intermediate, prediction]" if used else "[prediction]"
-    found = faults("student.num_heads=2", f"variants={{student: {{stages: {stages}}}}}")
-    assert len(found) == used
+    messages = faults("student.num_heads=2", f"variants={{student: {{stages: {stages}}}}}")
+    assert len(messages) == used
 
 
 def test_a_folder_tells_its_heads_and_a_hub_id_nothing(tmp_path):
@@ -63,11 +63,11 @@ def test_word_vectors_that_are_narrower_than_the_student_s_start_none(tmp_path):
     shape = shape.replace(family="electra", pooler=False)
     teacher = models.build_encoder(shape)
     weights.save_hf(teacher, tmp_path / "teacher")
-    given = f"teacher.source={tmp_path / 'teacher'}", "student.num_heads=2"
-    (fault,) = faults(*given, "student.initialise=teacher")
+    overrides = f"teacher.source={tmp_path / 'teacher'}", "student.num_heads=2"
+    (fault,) = faults(*overrides, "student.initialise=teacher")
     assert "Set student.initialise=random" in fault
     for start in ("random", "auto"):
-        assert faults(*given, f"student.initialise={start}") == []
+        assert faults(*overrides, f"student.initialise={start}") == []
     first, student = config.load_recipe("demo").stages["general"], models.preset("tinybert_2l_128d")
     assert task_models.has_narrower_words(first, shape, student)
     assert not task_models.has_narrower_words(first, shape.replace(embedding_size=None), student)
@@ -121,10 +121,10 @@ def test_losses_of_a_recipe_are_checked_without_importing_the_user_s_own(tmp_pat
             "demo", [f"stages.mix={json.dumps(stage)}", "variants={student: {stages: [mix]}}"]
         )
 
-    own = {"loss": "own_losses:Mine", "weight": 2}
-    assert task_models.shape_faults(described(mine=own)) == []
+    users_loss = {"loss": "own_losses:Mine", "weight": 2}
+    assert task_models.shape_faults(described(centred=users_loss)) == []
     with pytest.raises(RuntimeError, match="imported"):
-        task_models.shape_faults(described(mine=own), import_classes=True)
+        task_models.shape_faults(described(centred=users_loss), import_classes=True)
     first, second = task_models.shape_faults(
         described(a={"loss": "HidenStateMSE"}, b={"loss": "KLDivergence", "temperature": 0})
     )

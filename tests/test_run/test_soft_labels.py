@@ -83,12 +83,12 @@ def test_a_student_of_a_file_is_that_of_the_same_numbers_in_memory_to_the_bit(
 ):
     out, expected, path = by_model
     record = run.distill_variant(recipe_of(folder, {"answers": [str(path)]}), tmp_path / "run")
-    theirs, ours = weights_of(out), weights_of(tmp_path / "run")
+    of_model, of_file = weights_of(out), weights_of(tmp_path / "run")
     started = safetensors.numpy.load_file(folder / "student" / "model.safetensors")
-    assert ours.keys() == theirs.keys()
-    for name, array in ours.items():
-        np.testing.assert_array_equal(array, theirs[name], err_msg=name)
-    assert any((ours[name] != started[name]).any() for name in started)
+    assert of_file.keys() == of_model.keys()
+    for name, array in of_file.items():
+        np.testing.assert_array_equal(array, of_model[name], err_msg=name)
+    assert any((of_file[name] != started[name]).any() for name in started)
     assert record.metrics == expected.metrics
     assert record.teacher_metrics == expected.teacher_metrics
     said = capsys.readouterr().err
@@ -112,9 +112,9 @@ def planned(until_fit):
 
 def without_rows(path, target, *texts):
     lines = path.read_text().splitlines()
-    kept = [line for line in lines if json.loads(line)[TASK.text_column] not in texts]
-    assert len(kept) < len(lines)
-    target.write_text("\n".join(kept) + "\n")
+    remaining = [line for line in lines if json.loads(line)[TASK.text_column] not in texts]
+    assert len(remaining) < len(lines)
+    target.write_text("\n".join(remaining) + "\n")
     return target
 
 

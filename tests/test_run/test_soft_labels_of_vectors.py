@@ -104,8 +104,8 @@ def weights_of(out):
     stage = out / "stages" / "only" / "seed-1"
     files = [out / "student" / "hf" / "model.safetensors", stage / "projection.safetensors"]
     files.append(out / "student" / "hf" / "2_Dense" / "model.safetensors")
-    found = [safetensors.numpy.load_file(file) for file in files]
-    return {**found[0], **found[1], **found[2]}
+    arrays = [safetensors.numpy.load_file(file) for file in files]
+    return {**arrays[0], **arrays[1], **arrays[2]}
 
 
 @pytest.mark.slow
@@ -115,12 +115,12 @@ def test_a_student_of_a_file_is_that_of_the_same_vectors_in_memory_to_the_bit(
     out, expected, path = by_model
     recipe = recipe_of(folder, {"answers": [str(path)]}, OBJECTIVE, **OWN)
     record = run.distill_variant(recipe, tmp_path / "run")
-    theirs, ours = weights_of(out), weights_of(tmp_path / "run")
+    of_model, of_file = weights_of(out), weights_of(tmp_path / "run")
     unused = {"hidden_projection/kernel", "hidden_projection/bias"}  # of weight 0
-    assert theirs.keys() - ours.keys() == unused
-    assert {"vectors_projection/kernel", "linear.weight"} <= ours.keys() <= theirs.keys()
-    for name, array in ours.items():
-        np.testing.assert_array_equal(array, theirs[name], err_msg=name)
+    assert of_model.keys() - of_file.keys() == unused
+    assert {"vectors_projection/kernel", "linear.weight"} <= of_file.keys() <= of_model.keys()
+    for name, array in of_file.items():
+        np.testing.assert_array_equal(array, of_model[name], err_msg=name)
     heads = [weights.sentence_head(run / "student" / "hf") for run in (out, tmp_path / "run")]
     assert heads[0] == heads[1] == models.Head("embedding", 6, projection="linear")
     assert record.metrics == expected.metrics
@@ -137,18 +137,18 @@ def test_vectors_of_no_length_1_teach_a_student_whose_vectors_have_none(folder, 
     for normalised in (True, False):
         head = task_models.head_of_vectors(settings, 5, normalised=normalised)
         assert head == models.Head("embedding", 5, pooling="mean", normalize=normalised)
-    own = recipe_of(folder, teacher).student  # a folder says itself how it pools
-    head = task_models.head_of_vectors(own, 5, normalised=False)
+    student = recipe_of(folder, teacher).student  # a folder says itself how it pools
+    head = task_models.head_of_vectors(student, 5, normalised=False)
     assert head == models.Head("embedding", 5, pooling="max", normalize=True)
 
 
 def without(path, target, *texts):
     columns = soft_labels.read(path, TASK)
     rows = [(key[0], columns.values[row]) for key, row in columns.rows.items()]
-    kept = [(text, vector) for text, vector in rows if text not in texts]
-    assert len(kept) < len(rows)
-    examples = tasks.Examples(TASK, [text for text, _ in kept], None, None)
-    soft_labels.write(target, examples, np.stack([vector for _, vector in kept]))
+    remaining = [(text, vector) for text, vector in rows if text not in texts]
+    assert len(remaining) < len(rows)
+    examples = tasks.Examples(TASK, [text for text, _ in remaining], None, None)
+    soft_labels.write(target, examples, np.stack([vector for _, vector in remaining]))
     return str(target)
 
 
@@ -169,11 +169,11 @@ def test_texts_without_a_vector_are_refused_or_left_out(
     stage = {"kind": "combination", "losses": terms, "min_steps": None}
     teacher = {"answers": {"files": [path], "missing": "gold"}}
     distiller, train = until_fit(recipe_of(folder, teacher, stage), tmp_path / "run")
-    found = soft_labels.read(by_model[2], TASK)
-    kept = [text for text in texts if text not in left]
-    expected = found.values[found.find([(text,) for text in kept])]
+    file = soft_labels.read(by_model[2], TASK)
+    answered = [text for text in texts if text not in left]
+    expected = file.values[file.find([(text,) for text in answered])]
     np.testing.assert_array_equal(train._extra["teacher_logits"], expected)
-    assert len(train.encoded) == len(kept) == 34
+    assert len(train.encoded) == len(answered) == 34
     assert distiller.needs_only_logits() and distiller.active_terms == ("mse", "near")
     assert "1 training texts are left out" in capsys.readouterr().err
     teacher = json.loads((tmp_path / "run" / "teacher" / "result.json").read_text())
@@ -224,9 +224,9 @@ def test_the_command_writes_a_vector_of_each_different_text(folder, by_model, tm
     train, dev = texts_of(folder)
     keys = [(text,) for text in (*train, *dev.texts)]
     assert json.loads(capsys.readouterr().out)["num_texts"] == len(set(keys))
-    made, known = (soft_labels.read(p, TASK) for p in (path, by_model[2]))
+    written, expected = (soft_labels.read(p, TASK) for p in (path, by_model[2]))
     np.testing.assert_allclose(
-        made.values[made.find(keys)], known.values[known.find(keys)], atol=1e-6
+        written.values[written.find(keys)], expected.values[expected.find(keys)], atol=1e-6
     )
     distil = ["distill", "--answers", str(path), "--student", str(folder / "student"), "--dry-run"]
     assert cli.main([*distil, *data, "--out", str(tmp_path / "run")]) == 0

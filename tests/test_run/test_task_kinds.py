@@ -40,8 +40,8 @@ def write_squad(folder, name, random, count, unanswerable):
     paragraphs = []
     for number, (who, verb, whom, where) in enumerate(sentences(random, count)):
         context = f"{who} {verb} {whom} in {where}."
-        asked, answer = ("where", where) if number % 2 else ("who", who)
-        entry = {"id": str(number), "question": f"{asked} is it?", "answers": []}
+        question, answer = ("where", where) if number % 2 else ("who", who)
+        entry = {"id": str(number), "question": f"{question} is it?", "answers": []}
         if unanswerable and number % 3 == 0:
             entry |= {"question": "why is it?", "is_impossible": True}
         else:
@@ -205,9 +205,9 @@ def test_models_of_tags_and_of_spans_become_files_that_are_measured_and_evaluate
     ):
         capsys.readouterr()
         assert cli.main(["evaluate", str(tmp_path / source), *data, *more]) == 0
-        found = json.loads(capsys.readouterr().out)
+        evaluated = json.loads(capsys.readouterr().out)
         for metric, value in expected.items():
-            assert found[metric] == pytest.approx(value, abs=1e-9), (source, metric)
+            assert evaluated[metric] == pytest.approx(value, abs=1e-9), (source, metric)
 
     target = str(tmp_path / "again")
     arguments = ["export", str(tmp_path / "run"), "--quantize", "float32", "--out", target]

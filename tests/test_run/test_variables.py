@@ -18,9 +18,9 @@ def saved(tmp_path):
 
 
 def test_variables_and_what_lies_beside_them_come_back(saved):
-    found = held([0.0, 0.0], [0.0])
-    more = variables.load(found, saved, made_from="one", beside=("kept", "basis"))
-    assert [variable.numpy().tolist() for variable in found] == [[1.0, 2.0], [3.0]]
+    loaded = held([0.0, 0.0], [0.0])
+    more = variables.load(loaded, saved, made_from="one", beside=("kept", "basis"))
+    assert [variable.numpy().tolist() for variable in loaded] == [[1.0, 2.0], [3.0]]
     assert {name: array.tolist() for name, array in more.items()} == {"kept": [0, 1]}
 
 
@@ -34,7 +34,7 @@ def test_variables_and_what_lies_beside_them_come_back(saved):
     ],
 )
 def test_what_belongs_to_something_else_is_not_loaded(saved, values, made_from, beside, said):
-    found = held(*values)
+    loaded = held(*values)
     with pytest.raises(errors.WeightsError, match=said):
-        variables.load(found, saved, made_from=made_from, beside=beside)
-    assert not any(variable.numpy().any() for variable in found)
+        variables.load(loaded, saved, made_from=made_from, beside=beside)
+    assert not any(variable.numpy().any() for variable in loaded)

@@ -22,9 +22,9 @@ def run_dir(tmp_path):
             logits["student"] = np.tile(np.eye(3)[student], (30, 1))
         for folder, values in logits.items():
             (tmp_path / folder).mkdir(exist_ok=True)
-            found = answers.of_examples(examples, {"model": values})
-            assert found is not None
-            answers.write(found, tmp_path / folder / answers.FILE_NAME)
+            recorded = answers.of_examples(examples, {"model": values})
+            assert recorded is not None
+            answers.write(recorded, tmp_path / folder / answers.FILE_NAME)
         (tmp_path / "history.csv").write_text(HEAD + "".join(f"{row}\n" for row in rows))
         model = results.ModelResult(
             name="student",

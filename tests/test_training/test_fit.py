@@ -96,8 +96,8 @@ def test_a_fit_writes_its_history(run, whole):
 
 def test_checkpoints_do_not_change_the_result(run, whole, tmp_path):
     check_equals(whole, run, run.fit(tmp_path, checkpoint_every=2), tmp_path)
-    kept = [path.name for path in (tmp_path / "checkpoints" / "last").glob("*.index")]
-    assert kept == [f"ckpt-{STEPS * EPOCHS}.index"]
+    checkpoints = [path.name for path in (tmp_path / "checkpoints" / "last").glob("*.index")]
+    assert checkpoints == [f"ckpt-{STEPS * EPOCHS}.index"]
 
 
 # Kill and resume.
@@ -177,8 +177,8 @@ def test_a_process_killed_by_the_system_resumes(run, whole, tmp_path):
         process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 300
         while process.poll() is None and time.monotonic() < deadline:
-            found = (tmp_path / "run" / "checkpoints" / "last").glob("ckpt-*.index")
-            if any(int(path.stem.split("-")[1]) >= step for path in found):
+            checkpoints = (tmp_path / "run" / "checkpoints" / "last").glob("ckpt-*.index")
+            if any(int(path.stem.split("-")[1]) >= step for path in checkpoints):
                 process.send_signal(signal.SIGKILL)
                 break
             time.sleep(0.002)
@@ -358,9 +358,9 @@ def test_a_full_disk_keeps_the_last_checkpoint(run, whole, tmp_path, monkeypatch
     with monkeypatch.context() as patch, pytest.raises(errors.WeightsError) as caught:
         patch.setattr(tf.train.CheckpointManager, "save", fails_at)
         run.fit(tmp_path, checkpoint_every=3)
-    kept = {3: "none yet", 6: "ckpt-5"}[step]
+    last = {3: "none yet", 6: "ckpt-5"}[step]
     assert f"checkpoint at step {step}: expected room to write in" in str(caught.value)
-    assert kept in str(caught.value)
+    assert last in str(caught.value)
     counter = CountSteps()
     check_equals(whole, run, run.fit(tmp_path, counter), tmp_path)
     assert counter.steps == STEPS * EPOCHS - {3: 0, 6: 5}[step]

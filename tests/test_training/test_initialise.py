@@ -84,8 +84,10 @@ def test_equal_widths_keep_the_geometry(teacher):
     """The basis is a rotation then: dot products of words stay what they are in the teacher."""
     student = toys.classifier(toys.SHALLOW_STUDENT.replace(hidden_size=12), seed=2)
     training.initialise_from_teacher(student, teacher)
-    ours, theirs = table_of(student), table_of(teacher)
-    np.testing.assert_allclose(ours @ ours.T, theirs @ theirs.T, rtol=1e-3, atol=1e-3)
+    student_table, teacher_table = table_of(student), table_of(teacher)
+    np.testing.assert_allclose(
+        student_table @ student_table.T, teacher_table @ teacher_table.T, rtol=1e-3, atol=1e-3
+    )
 
 
 def test_projections_lead_back_to_the_teacher(teacher, student):

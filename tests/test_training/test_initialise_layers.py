@@ -43,10 +43,10 @@ def test_each_layer_is_a_copy_of_the_one_that_was_chosen(teacher, student, layer
     training.initialise_from_layers(student, teacher, layers=layers)
     copied = 0
     for layer in student.layers:
-        for ours, theirs in enumerate(layers):
-            prefix = f"layer_{ours}_"
+        for student_layer, teacher_layer in enumerate(layers):
+            prefix = f"layer_{student_layer}_"
             if layer.weights and layer.name.startswith(prefix):
-                name = f"layer_{theirs}_{layer.name.removeprefix(prefix)}"
+                name = f"layer_{teacher_layer}_{layer.name.removeprefix(prefix)}"
                 assert same(layer.get_weights(), weights(teacher, name)), layer.name
                 copied += 1
     assert copied == 2 * 8  # q, k, v, out, two feed-forward, two LayerNorms
@@ -74,15 +74,15 @@ def test_all_layers_with_folded_types_are_the_teacher_on_a_single_text(teacher):
     """And the sum of the types could not have gone into the words, which the decoder reads too."""
     whole = models.build_masked_lm(DISTILBERT.replace(num_layers=4))
     training.initialise_from_layers(whole, teacher, layers=range(4), mlm_transform=True)
-    ours, theirs = (answers(model)["mlm_logits"].numpy() for model in (whole, teacher))
+    of_student, of_teacher = (answers(model)["mlm_logits"].numpy() for model in (whole, teacher))
     # The type is added to the position before the word is, not after: rounding.
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-    assert np.abs(theirs).max() > 0.5
+    np.testing.assert_allclose(of_student, of_teacher, rtol=1e-4, atol=1e-5)
+    assert np.abs(of_teacher).max() > 0.5
     training.initialise_from_layers(
         whole, teacher, layers=range(4), mlm_transform=True, token_types="drop"
     )
     dropped = answers(whole)["mlm_logits"].numpy()
-    assert np.abs(dropped - theirs).max() > 0.1
+    assert np.abs(dropped - of_teacher).max() > 0.1
     np.testing.assert_array_equal(
         weights(whole, "position_embeddings")[0], weights(teacher, "position_embeddings")[0]
     )

@@ -151,8 +151,8 @@ def test_a_step_of_lamb_is_as_long_as_the_tensor_times_the_rate():
     weights, offsets = kernel.numpy().astype(np.float64), bias.numpy().astype(np.float64)
     m = v = 0.0
     for step, gradient in enumerate(gradients, start=1):
-        given = tf.constant(gradient, tf.float32)
-        optimizer.apply_gradients([(given, kernel), (given[0], bias)])
+        tensor = tf.constant(gradient, tf.float32)
+        optimizer.apply_gradients([(tensor, kernel), (tensor[0], bias)])
         m = 0.9 * m + 0.1 * gradient
         v = 0.98 * v + 0.02 * gradient**2
         plain = m / (1 - 0.9**step) / (np.sqrt(v / (1 - 0.98**step)) + 1e-6)
@@ -193,15 +193,15 @@ def test_biases_and_layer_norms_do_not_decay(weight_decay):
         variable.assign(tf.ones_like(variable))
     optimizer = training.adamw(0.1, weight_decay=weight_decay)
     optimizer.apply_gradients((tf.zeros_like(variable), variable) for variable in variables)
-    kept = [v.name for v in variables if (v.numpy() == 1).all()]
-    decayed = [v for v in variables if v.name not in kept]
+    undecayed = [v.name for v in variables if (v.numpy() == 1).all()]
+    decayed = [v for v in variables if v.name not in undecayed]
     if not weight_decay:
         assert not decayed
         return
     for variable in decayed:
         np.testing.assert_allclose(variable, 1 - 0.1 * weight_decay, rtol=1e-6)
     # Per layer 6 Dense and 2 LayerNorms; 3 tables with a LayerNorm; pooler, classifier, projection.
-    assert len(kept) == (6 + 2 * 2) + 2 + 3
+    assert len(undecayed) == (6 + 2 * 2) + 2 + 3
     assert len(decayed) == 6 + 3 + 3
     assert all(variable.shape.rank == 2 for variable in decayed)
 

@@ -146,10 +146,10 @@ def test_both_saved_models_answer_alike_with_both_heads(whole, masked_batch):
     loaded = weights.load_masked_lm(out / "model" / "hf", next_sentence=True)
     assert loaded.report.fresh == ()
     ours = outputs(loaded.model, masked_batch)
-    kept = outputs(keras.models.load_model(out / "model" / "model.keras"), masked_batch)
+    saved = outputs(keras.models.load_model(out / "model" / "model.keras"), masked_batch)
     assert set(ours) == {"mlm_logits", "nsp_logits"}
     for name, value in ours.items():
-        np.testing.assert_array_equal(value, kept[name])
+        np.testing.assert_array_equal(value, saved[name])
     config = json.loads((out / "model" / "hf" / "config.json").read_text())
     assert config["architectures"] == ["BertForPreTraining"]
     assert tokenize.Tokenizer(loaded.vocab_file).vocab_size == loaded.config.vocab_size

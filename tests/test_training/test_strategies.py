@@ -29,7 +29,7 @@ def trained(folder, *parts):
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def measured(tmp_path_factory):
     return trained(tmp_path_factory.mktemp("two"), "labels", "words")
 
 
@@ -38,34 +38,34 @@ def check_alike(two, one, *, atol=1e-5):
     assert two["values"].keys() == one["values"].keys()
     for name, values in one["values"].items():
         np.testing.assert_allclose(two["values"][name], values, rtol=1e-4, atol=atol, err_msg=name)
-    for ours, theirs in zip(two.get("history", ()), one.get("history", ()), strict=True):
-        assert ours.keys() == theirs.keys()
-        for column, value in theirs.items():
+    for ours, expected in zip(two.get("history", ()), one.get("history", ()), strict=True):
+        assert ours.keys() == expected.keys()
+        for column, value in expected.items():
             assert float(ours[column]) == pytest.approx(float(value), rel=1e-4, abs=1e-6), column
 
 
 @pytest.mark.slow
-def test_the_cpu_alone_needs_no_strategy(found):
-    assert found["chosen"]
+def test_the_cpu_alone_needs_no_strategy(measured):
+    assert measured["chosen"]
 
 
 @pytest.mark.slow
-def test_each_device_gets_its_rows_of_every_batch(found):
-    assert found["shares"] == [[[0, 1], [2, 3, 4]], [[10, 11], [12, 13]], [[], [20]]]
+def test_each_device_gets_its_rows_of_every_batch(measured):
+    assert measured["shares"] == [[[0, 1], [2, 3, 4]], [[10, 11], [12, 13]], [[], [20]]]
 
 
 @pytest.mark.slow
-def test_fine_tuning_on_two_devices_equals_that_on_one(found):
+def test_fine_tuning_on_two_devices_equals_that_on_one(measured):
     """Buckets, sample weights, groups of batches, and a last batch with one example."""
-    one, two = found["labels"]["1"], found["labels"]["2"]
+    one, two = measured["labels"]["1"], measured["labels"]["2"]
     assert (one["steps"], two["steps"]) == (15, 15)
     check_alike(two, one)
 
 
 @pytest.mark.slow
-def test_pre_training_on_two_devices_equals_that_on_one(found):
+def test_pre_training_on_two_devices_equals_that_on_one(measured):
     """From the same initial weights, on shards, with masks drawn before a batch is shared out."""
-    one, two = found["words"]["1"], found["words"]["2"]
+    one, two = measured["words"]["1"], measured["words"]["2"]
     assert (one["devices"], two["devices"]) == (["CPU:0"], ["CPU:0", "CPU:1"])
     check_alike(two, one)
     assert one["held_out"].keys() == two["held_out"].keys()
@@ -74,20 +74,20 @@ def test_pre_training_on_two_devices_equals_that_on_one(found):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_on_two_devices_goes_on_to_the_same_bits(found):
-    assert found["labels"]["22"] == found["labels"]["2"]
+def test_a_run_that_was_killed_on_two_devices_goes_on_to_the_same_bits(measured):
+    assert measured["labels"]["22"] == measured["labels"]["2"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", ["21", "12"])
-def test_a_run_goes_on_with_another_number_of_devices(found, devices):
-    assert found["labels"][devices]["steps"] == 15
-    check_alike(found["labels"][devices], found["labels"]["1"])
+def test_a_run_goes_on_with_another_number_of_devices(measured, devices):
+    assert measured["labels"][devices]["steps"] == 15
+    check_alike(measured["labels"][devices], measured["labels"]["1"])
 
 
 @pytest.mark.slow
-def test_what_cannot_be_spread_is_refused_first(found):
-    messages = found["refusals"]
+def test_what_cannot_be_spread_is_refused_first(measured):
+    messages = measured["refusals"]
     assert "expected 1 to 2, the devices here (CPU:0, CPU:1), received 3" in messages["devices"]
     assert "received 0" in messages["none"]
     assert messages["batch"].splitlines() == [

@@ -121,9 +121,9 @@ def test_evaluation_of_words_scores_their_entities(per_token):
     spec = dataclasses.replace(tasks.task("ner"), labels=("O", "B-X", "I-X"))
     labels = alone.argmax(axis=1).astype(np.int32)
     encoded = dataclasses.replace(toys.encoded(7), labels=labels, token_labels=True)
-    made = batches.Batches(encoded, batch_size=3)
-    assert training.evaluate(model, made, spec) == dict.fromkeys(spec.metrics, 1.0)
-    np.testing.assert_array_equal(analysis.gold_labels(made.encoded), labels)
+    rows = batches.Batches(encoded, batch_size=3)
+    assert training.evaluate(model, rows, spec) == dict.fromkeys(spec.metrics, 1.0)
+    np.testing.assert_array_equal(analysis.gold_labels(rows.encoded), labels)
     wrong = dataclasses.replace(encoded, labels=(labels + 1) % 3)
     assert training.evaluate(model, batches.Batches(wrong), spec)["accuracy"] == 0.0
 
@@ -143,21 +143,21 @@ def test_evaluation_of_questions_scores_the_answers(per_token, toy_vocab_file):
     tokenizer = tokenize.Tokenizer(toy_vocab_file)
     encoded = windows.encode_questions(questions, tokenizer, 12)
     spec = tasks.task("squad")
-    made = batches.Batches(encoded, batch_size=2)
-    found = spans.decode(training.predict_logits(model, made), encoded, spec.spans)
+    rows = batches.Batches(encoded, batch_size=2)
+    decoded = spans.decode(training.predict_logits(model, rows), encoded, spec.spans)
     told = [
-        dataclasses.replace(question, answers=(found[index].text,))
+        dataclasses.replace(question, answers=(decoded[index].text,))
         for index, question in enumerate(questions)
     ]
     right = dataclasses.replace(
         encoded, span_sources=dataclasses.replace(encoded.span_sources, questions=tuple(told))
     )
     assert training.evaluate(model, batches.Batches(right), spec)["exact_match"] == 1.0
-    received = training.evaluate(model, made, spec)
-    expected = squad.score_answers(questions, [found[index].text for index in range(3)])
+    received = training.evaluate(model, rows, spec)
+    expected = squad.score_answers(questions, [decoded[index].text for index in range(3)])
     assert received == expected
     bare = batches.Batches(dataclasses.replace(encoded, labels=None))
-    assert analysis.gold_labels(made.encoded).tolist() == [False] * 3
+    assert analysis.gold_labels(rows.encoded).tolist() == [False] * 3
     with pytest.raises(errors.DataError, match="labelled examples"):
         analysis.gold_labels(bare.encoded)
 
@@ -191,13 +191,13 @@ def test_cached_logits_of_tokens_are_in_the_order_of_the_ids(
 
 def test_what_was_answered_before_a_stop_is_kept(teacher, small_blocks, monkeypatch, tmp_path):
     whole = training.cached_logits(teacher, toys.encoded(9), tmp_path / "whole")
-    stopped, asked = toys.stopping(training.predictor, call=3)
+    stopped, calls = toys.stopping(training.predictor, call=3)
     monkeypatch.setattr(models, "predictor", stopped)
     with pytest.raises(KeyboardInterrupt):
         training.cached_logits(teacher, toys.encoded(9), tmp_path / "out")
     again = training.cached_logits(teacher, toys.encoded(9), tmp_path / "out")
     np.testing.assert_array_equal(again, whole)
-    assert asked == [4, 4, 1, 1]
+    assert calls == [4, 4, 1, 1]
 
 
 DIRECT = ("--runner", "DirectRunner")
@@ -212,7 +212,7 @@ def test_a_pipeline_gives_the_same_answers(teacher, small_blocks, monkeypatch, t
     here = training.cached_logits(teacher, toys.encoded(9), tmp_path / "here")
     run = parallel.run_pipeline
     monkeypatch.setattr(
-        parallel, "run_pipeline", lambda *given: run(*given[:3])
+        parallel, "run_pipeline", lambda *arguments: run(*arguments[:3])
     )  # as in other processes
     _on_workers.append(toys.classifier(toys.SHALLOW_TEACHER, seed=2))
     options = {"pipeline": DIRECT, "load": load}
@@ -256,11 +256,11 @@ def test_the_cache_knows_its_teacher_and_its_examples(teacher, monkeypatch, tmp_
         "cuts": (teacher, changed(offsets=offsets)),
         "order": (teacher, encoded.select(np.arange(9)[::-1])),
     }
-    asked = []
+    calls = []
     monkeypatch.setattr(
         models,
         "predictor",
-        lambda model: lambda data: np.full((9, 3), asked.append(1) or len(asked), np.float32),
+        lambda model: lambda data: np.full((9, 3), calls.append(1) or len(calls), np.float32),
     )
     for count, (name, (model, examples)) in enumerate(cases.items(), start=1):
         logits = training.cached_logits(model, examples, tmp_path)
@@ -268,7 +268,7 @@ def test_the_cache_knows_its_teacher_and_its_examples(teacher, monkeypatch, tmp_
     # Labels are nothing that a teacher sees.
     relabelled = changed(labels=1 - encoded.labels)
     assert (training.cached_logits(copy(), relabelled, tmp_path) == 1).all()
-    assert len(list(tmp_path.iterdir())) == len(asked) == len(cases)
+    assert len(list(tmp_path.iterdir())) == len(calls) == len(cases)
 
 
 def test_a_cache_that_cannot_be_written_is_not_there(teacher, monkeypatch, tmp_path):

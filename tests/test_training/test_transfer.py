@@ -146,11 +146,11 @@ def test_a_step_range_is_the_stream_s_own_batches(start, steps, parts):
     ids = stream.batches["input_ids"].numpy()
     expected = [ids[step % PER_EPOCH] for step in range(start, start + steps)]
     for skipped in (0, 4, steps):
-        given = part.dataset(epochs=part.parts, start_step=skipped)
-        received = [batch["input_ids"].numpy() for batch in given]
+        part_stream = part.dataset(epochs=part.parts, start_step=skipped)
+        received = [batch["input_ids"].numpy() for batch in part_stream]
         assert len(received) == steps - skipped
-        for ours, theirs in zip(received, expected[skipped:], strict=True):
-            np.testing.assert_array_equal(ours, theirs)
+        for ours, whole in zip(received, expected[skipped:], strict=True):
+            np.testing.assert_array_equal(ours, whole)
     with pytest.raises(errors.ConfigError, match="start_step"):
         part.dataset(epochs=part.parts, start_step=steps + 1)
     with pytest.raises(errors.ConfigError, match="step range: expected a start >= 0"):
@@ -180,16 +180,16 @@ class KillAt(keras.callbacks.Callback):
 @pytest.fixture(scope="module")
 def pairs():
     """Teacher and student of so many layers, the student as it starts."""
-    known = {}
+    pairs_of_shapes = {}
 
     def fresh(num_layers):
-        if num_layers not in known:
+        if num_layers not in pairs_of_shapes:
             teacher, student = (
                 toys.randomise(models.build_masked_lm(config.replace(num_layers=num_layers)), seed)
                 for seed, config in ((1, TEACHER), (2, CONFIG))
             )
-            known[num_layers] = teacher, student, student.get_weights()
-        teacher, student, start = known[num_layers]
+            pairs_of_shapes[num_layers] = teacher, student, student.get_weights()
+        teacher, student, start = pairs_of_shapes[num_layers]
         student.set_weights(start)
         return teacher, student
 
@@ -312,19 +312,21 @@ def whole(pairs, tmp_path_factory):
 def check_equals(whole, results, weights, folder):
     stages, steps, expected, reference = whole
     assert [result.steps for result in results] == steps
-    for ours, theirs in zip(weights, expected, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-    for ours, theirs in zip(stage_ends(folder, stages), stage_ends(reference, stages), strict=True):
-        for name, values in theirs.items():
+    for ours, expected_weights in zip(weights, expected, strict=True):
+        np.testing.assert_array_equal(ours, expected_weights)
+    for ours, expected_weights in zip(
+        stage_ends(folder, stages), stage_ends(reference, stages), strict=True
+    ):
+        for name, values in expected_weights.items():
             np.testing.assert_array_equal(ours[name], values, err_msg=name)
     for path in reference.glob("*/history.csv"):
-        ours, theirs = (
+        ours, expected_weights = (
             [{k: v for k, v in row.items() if "second" not in k} for row in rows]
             for rows in map(
                 training.callbacks.read_history, (folder / path.relative_to(reference), path)
             )
         )
-        assert ours == theirs
+        assert ours == expected_weights
 
 
 @pytest.mark.slow
@@ -424,8 +426,8 @@ def test_in_graphs_with_gathered_gradients_a_kill_changes_nothing(transfer, tmp_
         transfer(tmp_path / "killed", stages, KillAt(10), **options)
     results, received = transfer(tmp_path / "killed", stages, restart=False, **options)
     assert [result.steps for result in results] == [result.steps for result in expected] == [7, 6]
-    for ours, theirs in zip(received, weights, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+    for ours, plain in zip(received, weights, strict=True):
+        np.testing.assert_array_equal(ours, plain)
 
 
 # Where the student starts.
@@ -441,13 +443,13 @@ def test_a_student_starts_with_its_teacher_s_embeddings_and_heads_on_request(hea
     for layer in student.layers:
         if not layer.weights:
             continue
-        kept = all(
+        copies = all(
             (a == b).all() for a, b in zip(layer.get_weights(), before[layer.name], strict=True)
         )
-        if not kept:
+        if not copies:
             copied.add(layer.name)
-            theirs = teacher.get_layer(layer.name).get_weights()
-            for ours, values in zip(layer.get_weights(), theirs, strict=True):
+            teacher_weights = teacher.get_layer(layer.name).get_weights()
+            for ours, values in zip(layer.get_weights(), teacher_weights, strict=True):
                 np.testing.assert_array_equal(ours, values)
     embeddings = {"word_embeddings", "embedding_projection", "position_embeddings"}
     embeddings |= {"token_type_embeddings", "embeddings_layer_norm"}

@@ -184,10 +184,12 @@ def shares():
     data = tf.data.Dataset.from_generator(
         lambda: ({"x": x} for x in rows), output_signature={"x": tf.TensorSpec((None,), tf.int64)}
     )
-    found = []
+    rows_of_devices = []
     for batch in strategies.share_out(data, two):
-        found.append([part.numpy().tolist() for part in two.experimental_local_results(batch["x"])])
-    return found
+        rows_of_devices.append(
+            [part.numpy().tolist() for part in two.experimental_local_results(batch["x"])]
+        )
+    return rows_of_devices
 
 
 def main():

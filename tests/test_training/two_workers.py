@@ -47,7 +47,7 @@ def stop():
     raise Stopped
 
 
-def made(strategy):
+def toy_fits(strategy):
     """Dropout, two batches an optimizer step, shares of one and two rows, and one of none."""
     with strategies.scope(strategy):
         fits = toy_run.Run(2, num_examples=17, built=True)
@@ -70,7 +70,7 @@ def fitted(fits, folder, watch=None):
 def local(folder):
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    return fitted(made(strategies.choose(2)), folder / "local")
+    return fitted(toy_fits(strategies.choose(2)), folder / "local")
 
 
 def worker(index, ports, folder):
@@ -82,13 +82,13 @@ def worker(index, ports, folder):
         }
     )
     strategy = strategies.choose()
-    found: dict[str, Any] = {"devices": strategies.devices_of(strategy)}
-    fits = made(strategy)
+    measured: dict[str, Any] = {"devices": strategies.devices_of(strategy)}
+    fits = toy_fits(strategy)
     watch = Watch(STOP, stop)
     with contextlib.suppress(Stopped):
         fitted(fits, folder / "shared", watch)
-    found |= {"before": watch.seen, "resumed": fitted(fits, folder / "shared")}
-    (folder / f"worker-{index}.json").write_text(json.dumps(found), encoding="utf-8")
+    measured |= {"before": watch.seen, "resumed": fitted(fits, folder / "shared")}
+    (folder / f"worker-{index}.json").write_text(json.dumps(measured), encoding="utf-8")
     begun = time.monotonic()
     try:
         end = Watch(2, lambda: os.kill(os.getpid(), signal.SIGKILL)) if index else None

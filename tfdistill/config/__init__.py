@@ -50,18 +50,14 @@ from tfdistill.config.sections import (
     usual_lengths,
 )
 from tfdistill.config.stages import (
-    ANSWERS_ALONE,
     STAGES,
-    LayerMap,
     Stage,
     StageKind,
     new_stage,
 )
 from tfdistill.config.training import (
-    COMPRESS_SECTIONS,
     FINE_TUNING_RATE,
     GENERAL_RATE,
-    METHODS,
     MOBILEBERT_RATE,
     PRETRAINING_RATE,
     STAGE_RATE,
@@ -76,12 +72,9 @@ from tfdistill.config.training import (
 )
 
 __all__ = [
-    "ANSWERS_ALONE",
     "BUILT_IN_DATA",
-    "COMPRESS_SECTIONS",
     "FINE_TUNING_RATE",
     "GENERAL_RATE",
-    "METHODS",
     "MOBILEBERT_RATE",
     "PRETRAINING_RATE",
     "RECIPE_FILE",
@@ -96,7 +89,6 @@ __all__ = [
     "DataConfig",
     "ExportConfig",
     "FineTuneConfig",
-    "LayerMap",
     "OptimizerConfig",
     "PretrainConfig",
     "PrunedShape",

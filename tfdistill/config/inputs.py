@@ -9,8 +9,10 @@ from tfdistill.config.pruned import is_checkpoint, is_pruned
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.recipe_files import load_recipe
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, AnswersConfig
-from tfdistill.config.stages import ANSWERS_ALONE, STAGES, VECTOR_LOSSES, Stage
+from tfdistill.config.stages import STAGES, Stage
 
+# Losses of a combination that need no more than the vectors of a sentence encoder.
+_VECTOR_LOSSES = ("VectorMSE", "VectorCosine", "SimilarityKL")
 RECIPE_FILE = "recipe.yaml"
 """The recipe of a run folder."""
 
@@ -55,18 +57,18 @@ def model_folder(source: str) -> str:
     """
     path = pathlib.Path(source)
     candidates = (path / "student" / "hf", path / "model" / "hf", path / "hf")
-    found = next((folder for folder in candidates if folder.is_dir()), None)
-    recipe = saved_recipe(path) if found is None else None
+    checkpoint = next((folder for folder in candidates if folder.is_dir()), None)
+    recipe = saved_recipe(path) if checkpoint is None else None
     if recipe is not None:
-        found = path / "teacher" / "model" / "hf"
+        checkpoint = path / "teacher" / "model" / "hf"
         # Only of `finetune` is the teacher the result: elsewhere students come after it.
         students_began = (path / "stages").is_dir()
         students_began |= recipe.teacher.finetune is None
-        if students_began or not found.is_dir():
+        if students_began or not checkpoint.is_dir():
             raise errors.WeightsError(
                 f"run {path}", "a trained model", "none yet", "Continue it with --resume first."
             )
-    return str(found or source)
+    return str(checkpoint or source)
 
 
 def is_missing(source: str) -> bool:
@@ -197,7 +199,9 @@ def answers_faults(recipe: Recipe) -> list[str]:
         faults.append("teacher.answers: answers belong to a task, and data.task is null")
     embeds = recipe.data.gives_vectors
     faults += _faults_of_vectors(answers) if embeds else []
-    kinds = [kind for kind in ANSWERS_ALONE if embeds == STAGES[kind].for_vectors]
+    kinds = [
+        name for name, kind in STAGES.items() if kind.answers_alone and kind.for_vectors == embeds
+    ]
     for name, stage in recipe.used_stages.items():
         why = _needs_model(stage)
         if why is not None:
@@ -243,7 +247,7 @@ def _needs_model(stage: Stage) -> str | None:
         return "asks the teacher about augmented texts"
     if "losses" in stage.traits.keys:
         named = [loss.get("loss") for loss in stage.losses.values()]
-        if all(name in VECTOR_LOSSES for name in named):
+        if all(name in _VECTOR_LOSSES for name in named):
             return None
     if not stage.traits.answers_alone:
         return "compares the student with the teacher's layers"

@@ -37,8 +37,8 @@ class PrunedShape:
 
     def __str__(self) -> str:
         """The short form, which `parse_pruned` reads."""
-        given = {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
-        return PREFIX + ",".join(f"{key}={value}" for key, value in given.items())
+        named = {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
+        return PREFIX + ",".join(f"{key}={value}" for key, value in named.items())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

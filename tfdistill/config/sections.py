@@ -168,8 +168,8 @@ class ShapeConfig(Section):
 
     def sizes(self) -> dict[str, Any]:
         """The sizes that are given, by field of the model's configuration."""
-        given = {name: getattr(self, name) for name in ShapeConfig.model_fields}
-        return {name: value for name, value in given.items() if value is not None}
+        values = {name: getattr(self, name) for name in ShapeConfig.model_fields}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class AnswersConfig(Section):
@@ -226,8 +226,8 @@ class TeacherConfig(ShapeConfig):
             if not self.source:
                 raise ValueError(errors.explain("source", "a model, or files in answers", "none"))
             return self
-        given = ("source", "general", "pretrain", "finetune")
-        of_model = [name for name in given if getattr(self, name)] + list(self.sizes())
+        model_keys = ("source", "general", "pretrain", "finetune")
+        of_model = [name for name in model_keys if getattr(self, name)] + list(self.sizes())
         if of_model:
             raise ValueError(
                 errors.explain("answers", "answers or a model", f"also {', '.join(of_model)}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pydantic
 
+from tfdistill import errors
 from tfdistill.config.schema import section_of, union_of
 from tfdistill.config.training import Compress, OptimizerConfig, PathText, at_least
 from tfdistill.tasks.kind import TaskKind
@@ -104,6 +105,16 @@ class Stage(OptimizerConfig):
     transfer_steps: int | None = pydantic.Field(default=None, gt=0)
     transfer_learning_rate: float | None = pydantic.Field(default=None, gt=0)
     earlier: Literal["freeze", "soft", "full"] = "freeze"
+
+    @pydantic.model_validator(mode="after")
+    def _weighs_its_losses(self) -> Stage:
+        names = self.losses or self.traits.losses
+        for name in self.loss_weights:
+            if names and name not in names:
+                expected = f"losses of a stage of kind {self.kind}"
+                hint = errors.nearest(name, names)
+                raise ValueError(errors.explain("loss_weights", expected, repr(name), hint))
+        return self
 
     @pydantic.model_validator(mode="after")
     def _check_noise(self) -> Stage:
@@ -200,7 +211,8 @@ class StageKind:
       name: The kind.
       reads: The text that it learns from: the task's, a corpus, or either of them.
       keys: The options that it reads beside those of every stage.
-      losses: Name -> weight by default, of the losses whose weights decide what a stage needs.
+      losses: Name -> weight by default, as `losses.methods` has them; empty where a recipe names
+        the losses.
       defaults: Option -> default, where it is not that of `Stage`.
       types: Option -> type, where it is not that of `Stage`.
       has_teacher: Whether the student learns from a teacher.
@@ -341,11 +353,19 @@ _KINDS = (
         keys=(*_PLAIN_TEXT, *_CLASSIFIER, "reads", "losses"),
         trains_classifier=True,
     ),
-    StageKind(name="mlm", reads="corpus", keys=_MASKED, has_teacher=False, predicts_words="masked"),
+    StageKind(
+        name="mlm",
+        reads="corpus",
+        keys=_MASKED,
+        losses={"mlm": 1.0, "nsp": 1.0},
+        has_teacher=False,
+        predicts_words="masked",
+    ),
     StageKind(
         name="distilbert",
         reads="corpus",
         keys=(*_MASKED, "temperature"),
+        losses={"logits": 5.0, "mlm": 2.0, "cosine": 1.0},
         defaults={"temperature": 2.0},
         predicts_words="all",
     ),
@@ -353,6 +373,10 @@ _KINDS = (
         name="mobilebert",
         reads="corpus",
         keys=(*_MASKED, "strategy", *_TRANSFER, "earlier"),
+        losses={
+            **{"feature_map": 100.0, "mean": 5000.0, "variance": 5.0, "attention": 1.0},
+            **{"mlm": 0.5, "logits": 0.5, "nsp": 1.0},
+        },
         predicts_words="masked",
         in_parts=True,
     ),
@@ -374,9 +398,3 @@ else:
 def new_stage(kind: str, **options: Any) -> Stage:
     """A stage of a kind, with the options that are given."""
     return STAGES[kind].section.model_validate({"kind": kind, **options})
-
-
-ANSWERS_ALONE = tuple(kind.name for kind in _KINDS if kind.answers_alone)
-"""Kinds of stages that need no more of a teacher than its answers."""
-VECTOR_LOSSES = ("VectorMSE", "VectorCosine", "SimilarityKL")
-"""Losses of a combination that need no more than the vectors of a sentence encoder."""

@@ -125,12 +125,12 @@ class _Forwarded(keras.callbacks.Callback):
 def _made(module: Any, what: str, name: str, settings: dict[str, Any], value: Any = None) -> Any:
     """The object of tf_keras with the same class name and configuration."""
     kind = getattr(module, name, None)
-    own = value is not None and type(value).__module__.split(".")[0] != "keras"
-    if kind is None or own:
+    custom = value is not None and type(value).__module__.split(".")[0] != "keras"
+    if kind is None or custom:
         raise errors.ConfigError(
             f"{what} {name} of Keras 3",
             "a class that tf_keras (the Keras 2 API) has too",
-            "a class of your own" if own else "one that it lacks",
+            "a class of your own" if custom else "one that it lacks",
             f"Derive it from a class of tf_keras, or take one of its {what}s.",
         )
     try:

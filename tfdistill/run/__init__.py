@@ -77,8 +77,8 @@ def run_recipe(
         with strategies.scope(strategy):
             _log.info(f"{recipe.name}: reading the data")
             context = _with_students(_begin(recipe, folder, pipeline))
-            found = _train_all(context)
-        return _deliver(context, found)
+            trained = _train_all(context)
+        return _deliver(context, trained)
 
 
 def finetune(
@@ -120,13 +120,13 @@ def distill_variant(
     opening = open_run(recipe, out, devices, resume=resume, overwrite=overwrite, cluster=True)
     with opening as (folder, strategy), strategies.scope(strategy):
         context = _with_students(_begin(recipe, folder))
-        found, compared = [], ()
+        teachers_trained, compared = [], ()
         if context.data.task is not None:
-            found = [records.check(context, records.train_teacher(context))]
+            teachers_trained = [records.check(context, records.train_teacher(context))]
             compared = baselines.measure_baselines(context)
         student = records.train_student(context, list(recipe.variants)[-1], recipe.seeds[0])
         _keep_chosen(context.root, student)
-        _report(context, [*found, student], compared, student)
+        _report(context, [*teachers_trained, student], compared, student)
         if context.data.task is not None:
             records.check(context, student)
     saved = "student/hf" if (context.root / "student" / "hf").is_dir() else "student"
@@ -135,8 +135,8 @@ def distill_variant(
         model_folder=saved,
         primary_metric="" if context.data.task is None else context.data.task.primary_metric,
         baselines=compared,
-        teacher_metrics=found[0].metrics if found else {},
-        teacher_examples=found[0].num_examples if found else None,
+        teacher_metrics=teachers_trained[0].metrics if teachers_trained else {},
+        teacher_examples=teachers_trained[0].num_examples if teachers_trained else None,
     )
 
 
@@ -185,46 +185,46 @@ def _with_students(context: RunContext) -> RunContext:
     if context.data.task is None:
         return context
     recipe, data = context.recipe, context.task_data
-    own = prepare.own_tokens(recipe, data)
+    student_data = prepare.own_tokens(recipe, data)
     masked_lm = teachers.general_source(recipe, context.root)
     data = prepare.augmented(recipe, data, context.root, masked_lm)
-    if own is not None:
+    if student_data is not None:
         _log.info("the student reads its own tokens: its vocabulary is not the teacher's")
-        own = prepare.augmented(recipe, own, context.root, masked_lm)
-    return dataclasses.replace(context, data=data, own_tokens=own)
+        student_data = prepare.augmented(recipe, student_data, context.root, masked_lm)
+    return dataclasses.replace(context, data=data, own_tokens=student_data)
 
 
 def _train_all(context: RunContext) -> list[results.ModelResult]:
     """Trains the teacher and every variant with every seed."""
-    recipe, found = context.recipe, []
+    recipe, trained = context.recipe, []
     if context.data.task is not None:
         data = context.task_data
         _log.info(
             f"{data.train.num_examples} training and {data.dev.num_examples} development examples"
         )
-        found = [records.check(context, records.train_teacher(context))]
-        _log.info(f"teacher: {_describe(found[0].metrics)}")
+        trained = [records.check(context, records.train_teacher(context))]
+        _log.info(f"teacher: {_describe(trained[0].metrics)}")
         _say_layer_maps(context)
     elif recipe.teacher.pretrain is not None:
-        found = [records.pretrained_teacher(context)]
+        trained = [records.pretrained_teacher(context)]
     for name in recipe.variants:
         for seed in recipe.seeds:
-            found.append(records.train_student(context, name, seed))
-            _log.info(f"{name}, seed {seed}: {_describe(found[-1].metrics)}")
-    return found
+            trained.append(records.train_student(context, name, seed))
+            _log.info(f"{name}, seed {seed}: {_describe(trained[-1].metrics)}")
+    return trained
 
 
-def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> results.RunMetrics:
+def _deliver(context: RunContext, trained: Sequence[results.ModelResult]) -> results.RunMetrics:
     """Keeps the chosen student; with a task also exports and measures it. Writes the report."""
     root, recipe, task = context.root, context.recipe, context.data.task
     if task is None:
-        _keep_chosen(root, found[-1])
+        _keep_chosen(root, trained[-1])
         _log.info(f"student: {root / 'student' / 'hf'}")
-        return _report(context, found, (), found[-1])
-    chosen = records.choose(found, list(recipe.variants)[-1], task.primary_metric)
+        return _report(context, trained, (), trained[-1])
+    chosen = records.choose(trained, list(recipe.variants)[-1], task.primary_metric)
     _keep_chosen(root, chosen)
     compared = baselines.measure_baselines(context)
-    _report(context, found, compared, chosen)  # of a student that is refused, too
+    _report(context, trained, compared, chosen)  # of a student that is refused, too
     records.check(context, chosen)
     exports = _export_all(context, chosen)
     measured = root / "benchmark.json"
@@ -236,7 +236,7 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
         folders = {e.name: (root / e.manifest).parent for e in order}
         deliver.measure(folders, recipe.benchmark, root / "benchmark.json")
     tested = records.test_metrics(context)
-    metrics = _report(context, found, compared, chosen, exports, tested)
+    metrics = _report(context, trained, compared, chosen, exports, tested)
     model_cards.write_all(root, exports)
     _log.info(f"report: {root / 'report.html'}")
     return metrics
@@ -244,7 +244,7 @@ def _deliver(context: RunContext, found: Sequence[results.ModelResult]) -> resul
 
 def _report(
     context: RunContext,
-    found: Sequence[results.ModelResult],
+    trained: Sequence[results.ModelResult],
     compared: Sequence[results.BaselineResult],
     chosen: results.ModelResult | None = None,
     exports: Sequence[results.ExportedFile] = (),
@@ -266,7 +266,7 @@ def _report(
         seed=recipe.seeds[0],
         task=described,
         synthetic_data=described.name == synthetic.TASK.name or recipe.data.placeholder_data,
-        models=tuple(found),
+        models=tuple(trained),
         baselines=tuple(compared),
         chosen=None if chosen is None else chosen.folder,
         exports=tuple(exports),
@@ -312,19 +312,22 @@ def _export_all(
                     raise
                 _log.warning(f"no {name} file to compare with: {error}")
                 return
-        made = results.ExportedFile(name=name, of=of, manifest=f"{target}/model.json")
-        exported.append(made)
+        exported_file = results.ExportedFile(name=name, of=of, manifest=f"{target}/model.json")
+        exported.append(exported_file)
 
     exported: list[results.ExportedFile] = []
     student = ("student", str(chosen.folder), "student")
     export(*student, "export", settings.quantize)
-    own = _format_of(root / "export")  # that of `fallback`, where the other differed too far
-    usual: dict[tuple[str, str, str], str] = {student: own}
+    # That of `fallback`, where the other differed too far.
+    chosen_format = _format_of(root / "export")
+    usual: dict[tuple[str, str, str], str] = {student: chosen_format}
     if recipe.teacher.export and recipe.teacher.answers is None:
         teacher = ("teacher", "teacher", "teacher/model")
         export(*teacher, "teacher/export", settings.teacher_quantize)
         usual[teacher] = settings.teacher_quantize
-    also = (own if named == settings.quantize else named for named in settings.also_quantize)
+    also = (
+        chosen_format if named == settings.quantize else named for named in settings.also_quantize
+    )
     for quantize in dict.fromkeys(also):
         for (name, of, source), format_ in usual.items():
             if quantize != format_:

@@ -84,20 +84,20 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
 def _measure(context: RunContext, name: str, fit: _Fit, note: str) -> results.BaselineResult:
     data, folder = context.task_data, f"baselines/{name}"
     started = time.monotonic()
-    found = fit(context)
+    baseline = fit(context)
     seconds = time.monotonic() - started
-    num_answers = found.logits.shape[0]
-    kept = answers.of_examples(data.dev_examples, {"model": found.logits}, with_texts=False)
-    if kept is not None:
-        answers.write(kept, context.root / folder / answers.FILE_NAME)
+    num_answers = baseline.logits.shape[0]
+    recorded = answers.of_examples(data.dev_examples, {"model": baseline.logits}, with_texts=False)
+    if recorded is not None:
+        answers.write(recorded, context.root / folder / answers.FILE_NAME)
     return results.BaselineResult(
         name=name,
         note=note,
-        metrics=metrics.score(data.task, found.logits, data.dev.encoded),
+        metrics=metrics.score(data.task, baseline.logits, data.dev.encoded),
         seconds=seconds,
-        parameters=found.parameters,
-        latency_ms=None if found.answer is None else _latency_ms(found.answer, num_answers),
-        folder=None if kept is None else folder,
+        parameters=baseline.parameters,
+        latency_ms=None if baseline.answer is None else _latency_ms(baseline.answer, num_answers),
+        folder=None if recorded is None else folder,
     )
 
 
@@ -248,11 +248,13 @@ def mean_states(encoder: keras.Model, encoded: batches.EncodedExamples) -> np.nd
         return means
 
     rows = batches.Batches(encoded, batch_size=64, shuffle=False)
-    found: list[Sequence[np.ndarray]] = []
+    means_of_batches: list[Sequence[np.ndarray]] = []
     for batch in rows.dataset():
         features = batch[0] if isinstance(batch, tuple) else batch
-        found.append([mean.numpy() for mean in pool({name: features[name] for name in kinds})])
-    joined = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+        means_of_batches.append(
+            [mean.numpy() for mean in pool({name: features[name] for name in kinds})]
+        )
+    joined = [np.concatenate(parts) for parts in zip(*means_of_batches, strict=True)]
     states = joined[0] if len(joined) == 1 else analysis.pair_features(*joined)
     ordered = np.empty_like(states)
     ordered[np.concatenate(rows.plan(0))] = states

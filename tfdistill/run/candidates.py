@@ -33,39 +33,40 @@ def compare(
     """
     data, metric = context.task_data, context.task_data.task.primary_metric
     variant, seed = list(context.recipe.variants)[-1], context.recipe.seeds[0]
-    found: dict[str, results.ModelResult] = {}
+    trained: dict[str, results.ModelResult] = {}
     for name, preset in students.items():
         student = context.recipe.student.model_copy(update={"preset": preset})
-        own = dataclasses.replace(
+        candidate_run = dataclasses.replace(
             context,
             recipe=context.recipe.model_copy(update={"student": student}),
             folder=RunFolder(context.root / "candidates" / name),
         )
-        found[name] = records.train_student(own, variant, seed, save=False)
-        shutil.rmtree(own.root / "stages", ignore_errors=True)  # the weights, after the result
-    values = {name: model.metrics.get(metric) for name, model in found.items()}
-    known = {name: value for name, value in values.items() if value is not None}
-    best = max(known, key=lambda name: known[name], default=None)
+        trained[name] = records.train_student(candidate_run, variant, seed, save=False)
+        # The weights, after the result.
+        shutil.rmtree(candidate_run.root / "stages", ignore_errors=True)
+    values = {name: model.metrics.get(metric) for name, model in trained.items()}
+    scored = {name: value for name, value in values.items() if value is not None}
+    best = max(scored, key=lambda name: scored[name], default=None)
     return results.CandidateMetrics(
         task=data.task.name,
         metric=metric,
         num_examples=data.dev.num_examples,
         teacher=teacher.metrics.get(metric),
         baselines=tuple(baselines),
-        students=known,
-        within_chance=tuple(n for n in known if best and _is_equal(context, found, best, n)),
+        students=scored,
+        within_chance=tuple(n for n in scored if best and _is_equal(context, trained, best, n)),
     )
 
 
 def _is_equal(
-    context: RunContext, found: Mapping[str, results.ModelResult], best: str, other: str
+    context: RunContext, trained: Mapping[str, results.ModelResult], best: str, other: str
 ) -> bool:
     """Whether a paired test cannot tell a student from the best one; without answers, equality."""
     task = context.task_data.task
-    logits = [_logits(context, name, found[name]) for name in (best, other)]
+    logits = [_logits(context, name, trained[name]) for name in (best, other)]
     if logits[0] is None or logits[1] is None:
         metric = task.primary_metric
-        return found[other].metrics.get(metric) == found[best].metrics.get(metric)
+        return trained[other].metrics.get(metric) == trained[best].metrics.get(metric)
     gold = context.task_data.dev_examples.labels
     assert gold is not None
     return not analysis.paired_difference(task, gold, logits[0], logits[1]).is_clear

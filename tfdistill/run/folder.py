@@ -87,8 +87,8 @@ class RunFolder:
             self._check_same(recipe)
             try:
                 if not (self.path / ENVIRONMENT).is_file():
-                    known = environment(self._devices, commits(recipe))
-                    files.atomic_write_json(self.path / ENVIRONMENT, known)
+                    environment_record = environment(self._devices, commits(recipe))
+                    files.atomic_write_json(self.path / ENVIRONMENT, environment_record)
                 if not (self.path / config.RECIPE_FILE).is_file():
                     text = config.dump_recipe(recipe)
                     files.atomic_write_text(self.path / config.RECIPE_FILE, text)
@@ -124,9 +124,9 @@ class RunFolder:
           The result, new or as it was saved. A step whose result is damaged is run again.
         """
         path = self.path / name
-        known = results.read_finished(path, kind)
-        if known is not None:
-            return known
+        finished = results.read_finished(path, kind)
+        if finished is not None:
+            return finished
         value = work()
         results.write_result_file(value, path)
         if marker_file.read_marker(self.path) is not None:  # none in the folder of a candidate

@@ -41,18 +41,18 @@ def measure(
     recalls, whole_recalls, errors_of = [], [], []
     others, nearest_other, nearest_same = [], [], []
     for start in range(0, len(chosen), _BLOCK):
-        asked = chosen[start : start + _BLOCK]
-        own = np.arange(len(asked)), asked
-        scores = text_index.scores_of(int8[asked], int8)
-        exact = unit[asked] @ unit.T
+        queries = chosen[start : start + _BLOCK]
+        itself = np.arange(len(queries)), queries
+        scores = text_index.scores_of(int8[queries], int8)
+        exact = unit[queries] @ unit.T
         errors_of.append(np.abs(scores - exact).max())
-        scores[own] = exact[own] = -np.inf
+        scores[itself] = exact[itself] = -np.inf
         recalls.append(_recall(scores, exact))
         if whole is not None:
-            exact = whole[asked] @ whole.T
-            exact[own] = -np.inf
+            exact = whole[queries] @ whole.T
+            exact[itself] = -np.inf
             whole_recalls.append(_recall(scores, exact))
-        same = groups[asked][:, None] == groups
+        same = groups[queries][:, None] == groups
         nearest_same.append(np.where(same, scores, -np.inf).max(axis=1))
         scores[same] = -np.inf
         nearest_other.append(scores.max(axis=1))
@@ -103,8 +103,8 @@ def _recall(scores: np.ndarray, exact: np.ndarray) -> np.ndarray:
     """The share of the best by `scores` that are among the best by `exact`, for each query."""
     count = min(_NEAREST, scores.shape[1] - 1)
     least = -np.partition(-exact, count - 1, axis=1)[:, count - 1 : count] - _SAME
-    found = np.argpartition(-scores, count - 1, axis=1)[:, :count]
-    return (np.take_along_axis(exact, found, axis=1) >= least).mean(axis=1)
+    nearest = np.argpartition(-scores, count - 1, axis=1)[:, :count]
+    return (np.take_along_axis(exact, nearest, axis=1) >= least).mean(axis=1)
 
 
 def _spread(parts: list[np.ndarray]) -> Spread | None:

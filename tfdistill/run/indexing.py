@@ -64,7 +64,7 @@ def open_encoder(source: str) -> inputs.ExportedSource:
     opened = inputs.open_answerer(str(path))
     assert isinstance(opened, inputs.ExportedSource)
     # Not by the task: an encoder that was exported as it came has none.
-    named = {name for own in opened.card.signatures.values() for name in own.outputs}
+    named = {name for entry in opened.card.signatures.values() for name in entry.outputs}
     if named != {heads.EMBEDDING}:
         received = f"a model that gives {', '.join(sorted(named))}"
         raise errors.ManifestError(f"--model {path}", "a sentence encoder", received, _REMEDY)
@@ -95,8 +95,8 @@ def target_of(encoder: inputs.ExportedSource, out: str | None) -> pathlib.Path:
     bundles = pathlib.Path(out) / android_bundle.FOLDER
     if not (bundles / android_bundle.INDEX).is_file():
         return pathlib.Path(out)
-    known = android_bundle.read_index(out).bundles
-    for entry in known.values():
+    entries = android_bundle.read_index(out).bundles
+    for entry in entries.values():
         folder = bundles / entry.folder
         card = manifest.read_manifest(folder, verify=False)
         if card.model.sha256 == encoder.card.model.sha256:
@@ -104,7 +104,7 @@ def target_of(encoder: inputs.ExportedSource, out: str | None) -> pathlib.Path:
     raise errors.ManifestError(
         f"bundles of {out}",
         f"one with the model of {encoder.folder}",
-        ", ".join(known) or "none",
+        ", ".join(entries) or "none",
         "Write it there first: `tfdistill export --android`.",
     )
 
@@ -143,7 +143,7 @@ def embed(
     if (sizes <= 2).any():
         first = int(np.argmax(sizes <= 2))
         raise errors.DataError(places[first], "a text with letters or signs", "blanks alone")
-    found = []
+    vectors = []
     with encoder.opened() as file:
         for index in tqdm.tqdm(
             range(len(texts)), desc="Embedding", unit="text", disable=None, leave=False
@@ -156,10 +156,10 @@ def embed(
                     "others",
                     "The file is damaged, or its quantization too coarse: export it again.",
                 )
-            found.append(vector)
+            vectors.append(vector)
     whole = tokenizer.lengths(texts)
     cut = [place for place, size in zip(places, whole, strict=True) if size > record.max_length]
-    return np.stack(found), cut
+    return np.stack(vectors), cut
 
 
 def build(
@@ -265,18 +265,18 @@ def _notes(
 def _check_recall(checks: Checks | None) -> list[str]:
     if checks is None:
         return []
-    found = checks.recall_at_10
-    if found < _LEAST_RECALL:
+    recall = checks.recall_at_10
+    if recall < _LEAST_RECALL:
         raise errors.ExportError(
             "int8 vectors",
             f"{_LEAST_RECALL:.0%} of the ten nearest texts, as the file's vectors have them",
-            f"{found:.1%}",
+            f"{recall:.1%}",
             "A few features outweigh the others, or all texts are alike: this model's vectors "
             "cannot be rounded to int8.",
         )
     notes = []
-    if found < _GOOD_RECALL:
-        notes.append(f"int8 vectors find {found:.1%} of the ten nearest texts")
+    if recall < _GOOD_RECALL:
+        notes.append(f"int8 vectors find {recall:.1%} of the ten nearest texts")
     if checks.whole_recall_at_10 is not None and checks.whole_recall_at_10 < _GOOD_RECALL:
         notes.append(
             f"of the ten nearest by all features {checks.whole_recall_at_10:.1%} are found: "

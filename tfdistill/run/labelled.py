@@ -101,13 +101,13 @@ def _reading(source: inputs.ExportedSource) -> tuple[Any, ...]:
 
 def _rows(encoded: EncodedExamples, examples: tasks.Examples) -> list[LabelledExample]:
     """Gives each row its ids, its label, and its text where the text gives just these ids."""
-    found = []
+    rows = []
     texts = np.arange(len(encoded)) if encoded.sources is None else encoded.sources
     rows_of_text = np.bincount(texts)
     for i, text in enumerate(texts.tolist()):
         alone = rows_of_text[text] == 1
         pair = examples.pairs[text] if examples.pairs is not None else None
-        found.append(
+        rows.append(
             LabelledExample(
                 input_ids=tuple(encoded.row(i).tolist()),
                 token_type_ids=tuple(encoded.row_types(i).tolist()),
@@ -116,7 +116,7 @@ def _rows(encoded: EncodedExamples, examples: tasks.Examples) -> list[LabelledEx
                 label=_label(encoded, i),
             )
         )
-    return found
+    return rows
 
 
 def _label(encoded: EncodedExamples, i: int) -> Any:

@@ -17,6 +17,8 @@ from tfdistill.distillers.teacher import TEACHER_LOGITS
 from tfdistill.losses import methods, words
 from tfdistill.run import corpora, soft_labels
 
+_log = logging.getLogger(__name__)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Lesson:
@@ -173,9 +175,6 @@ def _noisy(
     return noisy
 
 
-_log = logging.getLogger(__name__)
-
-
 @dataclasses.dataclass(frozen=True)
 class DistilledPair:
     """What a distiller is built from; `teacher` is not None where the stage has one."""
@@ -325,10 +324,10 @@ def _has_hidden_states(stage: config.Stage, pair: DistilledPair, used: str) -> b
     if not stage.weight_of("hidden"):
         pass
     elif lacking is None:
-        theirs, ours = (
+        teacher_layers, student_layers = (
             models.config_of(model).num_layers for model in (pair.teacher, pair.student)
         )
-        layers = losses.layer_map(theirs, ours, stage.layer_map)
+        layers = losses.layer_map(teacher_layers, student_layers, stage.layer_map)
         used += f" and hidden states, {losses.describe_layer_map(layers)}"
     else:
         used += f" and no hidden states, since {lacking}"

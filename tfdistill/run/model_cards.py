@@ -42,11 +42,11 @@ def write_all(root: pathlib.Path, exports: tuple[results.ExportedFile, ...]) -> 
     for exported in exports:
         path = root / exported.manifest
         described = manifest.read_manifest(path, verify=False)
-        known = evidence(root, described)
-        model_card.write(path.parent, model_card.of_file(described, known))
+        facts = evidence(root, described)
+        model_card.write(path.parent, model_card.of_file(described, facts))
         checkpoint = root / "student" / "hf"
         if exported.name == "student" and checkpoint.is_dir():
-            model_card.write(checkpoint, model_card.of_checkpoint(described, known))
+            model_card.write(checkpoint, model_card.of_checkpoint(described, facts))
 
 
 def _hub_id(source: str | None) -> str | None:
@@ -67,10 +67,10 @@ def _latency(
     except errors.BenchmarkError:  # the report says so; a card does without
         return (), "", False
     names = {model.name for model in result.models if model.sha256 == file.model.sha256}
-    found = tuple(
+    latencies = tuple(
         model_card.MeasuredLatency(row.sequence_length, row.threads, row.p50_ms, *row.p50_ci_ms)
         for row in result.summary
         if row.model in names and row.delegate == "xnnpack" and row.affinity is None
     )
     notes = " ".join(result.notes)
-    return found, f"{terminal.origin(result)}. {notes}".strip(), result.kind == "phone"
+    return latencies, f"{terminal.origin(result)}. {notes}".strip(), result.kind == "phone"

@@ -44,7 +44,7 @@ def pretrain_teacher(context: RunContext) -> results.PretrainedTeacher:
 
 def pretrained_teacher(context: RunContext) -> results.ModelResult:
     """Describes a teacher that was pre-trained here, for a run without a task."""
-    found = results.read_result_file(context.root / PRETRAINED, results.PretrainedTeacher)
+    pretrained = results.read_result_file(context.root / PRETRAINED, results.PretrainedTeacher)
     return _describe(
         context,
         context.teachers.words,
@@ -52,9 +52,9 @@ def pretrained_teacher(context: RunContext) -> results.ModelResult:
         role="teacher",
         seed=context.recipe.seeds[0],
         stages=("mlm",),
-        metrics={name: found.metrics[name] for name in _WORD_METRICS},
+        metrics={name: pretrained.metrics[name] for name in _WORD_METRICS},
         num_examples=0,
-        train_seconds=found.train_seconds,
+        train_seconds=pretrained.train_seconds,
         folder="teacher",
         history=(results.HistoryFile(stage="mlm", csv="teacher/pretrain/history.csv"),),
     )
@@ -186,21 +186,23 @@ def train_student(
     return context.folder.step(f"results/{name}-{seed}.json", results.ModelResult, work)
 
 
-def choose(found: Sequence[results.ModelResult], variant: str, metric: str) -> results.ModelResult:
+def choose(
+    trained: Sequence[results.ModelResult], variant: str, metric: str
+) -> results.ModelResult:
     """The variant's median seed: the typical result, not the luckiest one.
 
     Args:
-      found: The models of metrics.json.
+      trained: The models of metrics.json.
       variant: The variant that is exported.
       metric: The primary metric.
 
     Returns:
       The seed with the (lower) median metric.
     """
-    own = [(model, model.metrics[metric]) for model in found if model.name == variant]
-    known = [(model, -math.inf if value is None else value) for model, value in own]
-    median = statistics.median_low([value for _, value in known])
-    return next(model for model, value in known if value == median)
+    scored = [(model, model.metrics[metric]) for model in trained if model.name == variant]
+    ranked = [(model, -math.inf if value is None else value) for model, value in scored]
+    median = statistics.median_low([value for _, value in ranked])
+    return next(model for model, value in ranked if value == median)
 
 
 def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
@@ -221,20 +223,20 @@ def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
         return {}
     if examples is None:
         return {}
-    known = set(example_keys(context.task_data.train_examples))
-    if shared := sum(key in known for key in example_keys(examples)):
+    training_texts = set(example_keys(context.task_data.train_examples))
+    if shared := sum(key in training_texts for key in example_keys(examples)):
         _log.warning(
             f"{shared} of {len(examples)} test texts are training texts too: their metric "
             "is too good by up to that share."
         )
-    found: dict[str, dict[str, float | None]] = {}
+    scores: dict[str, dict[str, float | None]] = {}
     for role, folder in (("teacher", "teacher/model"), ("student", "student"), ("file", "export")):
         if not (context.root / folder).is_dir():  # a teacher that is known by its answers
             continue
         model = inputs.open_answerer(str(context.root / folder), task)
         encoded = batches.Batches(model.encode(examples, settings), batch_size=64, shuffle=False)
-        found[role] = {**model.evaluate(encoded, task)}
-    return found
+        scores[role] = {**model.evaluate(encoded, task)}
+    return scores
 
 
 def _word_metrics(context: RunContext, model: keras.Model, stage: str) -> dict[str, float]:
@@ -257,19 +259,19 @@ def _evaluate(model: keras.Model, data: TaskData, folder: pathlib.Path) -> dict[
 
 def _keep_answers(examples: tasks.Examples, logits: np.ndarray, folder: pathlib.Path) -> None:
     # The texts once: the answers of a run are paired.
-    kept = answers.of_examples(examples, {"model": logits}, with_texts=folder.name == "teacher")
-    if kept is not None:
-        answers.write(kept, folder / answers.FILE_NAME)
+    recorded = answers.of_examples(examples, {"model": logits}, with_texts=folder.name == "teacher")
+    if recorded is not None:
+        answers.write(recorded, folder / answers.FILE_NAME)
 
 
-def _describe(context: RunContext, model: keras.Model, **known: Any) -> results.ModelResult:
+def _describe(context: RunContext, model: keras.Model, **facts: Any) -> results.ModelResult:
     """Adds parameters, FLOPs by length and shape to what is known of a model."""
     shape = models.config_of(model)
     head = models.read_head(model)
     width = None if head.traits.vectors else head.num_labels or None
     sizes = ("family", "num_layers", "hidden_size", "num_heads", "intermediate_size")
     return results.ModelResult(
-        **known,
+        **facts,
         parameters=sum(weight.shape.num_elements() for weight in compress.float_weights(model)),
         flops={
             str(length): models.flops(shape, length, width, over_tokens=head.over_tokens)
@@ -306,30 +308,30 @@ def likely_causes(
     part = f"stages.{model.stages[-1]}" if model.role == "student" else "teacher.finetune"
     rows = [callbacks.read_history(root / part.csv) for part in model.history]
     rows = [part for part in rows if part]
-    found = []
+    causes = []
     teacher = _logits(root / "teacher") if model.role == "student" else None
     if teacher is not None and teacher.shape[1] > 1 and model.stages != ("labels",):
         share = analysis.entropy_share(teacher)
         if share >= analysis.NEARLY_UNIFORM:
-            found.append(
+            causes.append(
                 f"the teacher's answers are nearly uniform (entropy {share:.2f} of the largest): "
                 f"add gold labels (--set {part}.loss_weights.label=1)"
             )
     if initialise == "random":
-        found.append("it started from random weights: student.initialise=auto starts it pruned")
+        causes.append("it started from random weights: student.initialise=auto starts it pruned")
     steps = sum(int(_last(part, "step") or 0) for part in rows)
     if rows and steps < _FEW_STEPS:
-        found.append(f"it had {steps} updates: give it more, with --set {part}.epochs=N")
-    found += _of_loss(rows[-1] if rows else [], part)
-    own = _logits(root / str(model.folder))
-    if own is not None and own.shape[1] > 1:
-        share = np.bincount(own.argmax(axis=1)).max() / len(own)
+        causes.append(f"it had {steps} updates: give it more, with --set {part}.epochs=N")
+    causes += _of_loss(rows[-1] if rows else [], part)
+    logits = _logits(root / str(model.folder))
+    if logits is not None and logits.shape[1] > 1:
+        share = np.bincount(logits.argmax(axis=1)).max() / len(logits)
         if share >= _ONE_ANSWER:
-            found.append(
+            causes.append(
                 f"it gives one answer to {100 * share:.0f}% of the examples: where other labels "
                 "are rare, weigh them with data.class_weights=balanced"
             )
-    return found
+    return causes
 
 
 def _of_loss(rows: list[dict[str, str]], part: str) -> list[str]:

@@ -20,11 +20,11 @@ def shape_of(preset: str, sizes: config.ShapeConfig, vocab_size: int) -> models.
     Raises:
       ConfigError: If the preset is unknown, or has not one of the sizes.
     """
-    given = sizes.sizes()
+    changed = sizes.sizes()
     shape = models.preset(preset)
-    if "dropout" in given and hasattr(shape, "attention_dropout"):
-        given["attention_dropout"] = given["dropout"]
-    return shape.replace(vocab_size=vocab_size, **given)
+    if "dropout" in changed and hasattr(shape, "attention_dropout"):
+        changed["attention_dropout"] = changed["dropout"]
+    return shape.replace(vocab_size=vocab_size, **changed)
 
 
 def student_shape(
@@ -81,11 +81,11 @@ def _static_or_preset(
     if not config.is_static(settings.preset):
         shape = shape_of(settings.preset, settings, vocab_size)
     else:
-        given = config.parse_static(settings.preset)
+        static = config.parse_static(settings.preset)
         shape = shape_of("static", settings, vocab_size)
         shape = shape.replace(
-            embedding_size=given.width or shape.embedding_size,
-            dense_size=given.dense or shape.dense_size,
+            embedding_size=static.width or shape.embedding_size,
+            dense_size=static.dense or shape.dense_size,
         )
     if pairs and shape.family == models.StaticConfig.family:
         return shape.replace(pair_encoding="siamese")
@@ -98,8 +98,10 @@ def has_narrower_words(
     """Whether no student as wide can start its word vectors from the teacher's in a first stage."""
     if not first.traits.has_teacher or first.traits.in_parts:
         return False
-    theirs, ours = (shape.embedding_size or shape.hidden_size for shape in (teacher, student))
-    return theirs < ours
+    teacher_width, student_width = (
+        shape.embedding_size or shape.hidden_size for shape in (teacher, student)
+    )
+    return teacher_width < student_width
 
 
 def build_for_task(
@@ -267,8 +269,8 @@ def _shapes(
     except errors.TfdistillError as error:
         faults.append(f"teacher.source: {error}")
     try:
-        known = teacher is not None or not config.is_pruned(preset)
-        if known and here and not recipe.student.keep_head:
+        has_shape = teacher is not None or not config.is_pruned(preset)
+        if has_shape and here and not recipe.student.keep_head:
             student = student_shape(recipe.student, _VOCAB_SIZE, teacher)
     except errors.TfdistillError as error:
         faults.append(f"student: {error}")
@@ -295,8 +297,8 @@ def _word_faults(
     recipe: config.Recipe, teacher: models.EncoderConfig, student: models.EncoderConfig
 ) -> list[str]:
     firsts = [recipe.stages[variant.stages[0]] for variant in recipe.variants.values()]
-    asked = recipe.student.start == "teacher"
-    if not asked or not any(has_narrower_words(s, teacher, student) for s in firsts):
+    copies_words = recipe.student.start == "teacher"
+    if not copies_words or not any(has_narrower_words(s, teacher, student) for s in firsts):
         return []
     return [
         errors.explain(
