@@ -185,6 +185,15 @@ def test_weights_are_those_of_the_losses_of_the_kind():
     assert "received 'logits'" in fault
 
 
+def test_a_loss_of_a_combination_is_not_taken_for_one_of_that_name():
+    losses = {"attention": {"loss": "HiddenStateMSE"}}
+    stage = config.new_stage("combination", losses=losses, loss_weights={"attention": 2})
+    assert stage.weight_of("attention") == 0
+    weighed = config.new_stage("general", loss_weights={"attention": 2})
+    assert (weighed.weight_of("attention"), weighed.weight_of("hidden")) == (2, 1)
+    assert weighed.weight_of("label") == 0
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "combination"])
 def test_the_losses_of_a_kind_and_their_weights_are_those_of_its_method(kind):
     losses = {

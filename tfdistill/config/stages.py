@@ -152,7 +152,8 @@ class Stage(OptimizerConfig):
 
     def weight_of(self, loss: str) -> float:
         """The factor of a loss of its kind; 0 of one that it has not."""
-        return self.loss_weights.get(loss, self.traits.losses.get(loss, 0.0))
+        default = self.traits.losses.get(loss)
+        return 0.0 if default is None else self.loss_weights.get(loss, default)
 
     def needs_labels(self, task: TaskKind | None = None) -> bool:
         """Whether it learns from gold labels, which unlabelled text does not have.

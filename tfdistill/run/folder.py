@@ -78,9 +78,8 @@ class RunFolder:
           ConfigError: If an input of the recipe is missing, teacher and student do not fit, or
             `resume` finds another recipe.
         """
-        faults = config.missing_inputs(recipe) + task_models.shape_faults(
-            recipe, import_classes=True
-        )
+        faults = config.missing_inputs(recipe)
+        faults += task_models.shape_faults(recipe, import_classes=True)
         if faults:
             raise errors.ConfigError("\n  - ".join([f"recipe {recipe.name} needs:", *faults]))
         with self._work.open(resume=resume, overwrite=overwrite):
