@@ -58,6 +58,7 @@ from tfdistill.config.stages import (
 from tfdistill.config.training import (
     FINE_TUNING_RATE,
     GENERAL_RATE,
+    METHODS,
     MOBILEBERT_RATE,
     PRETRAINING_RATE,
     STAGE_RATE,
@@ -75,6 +76,7 @@ __all__ = [
     "BUILT_IN_DATA",
     "FINE_TUNING_RATE",
     "GENERAL_RATE",
+    "METHODS",
     "MOBILEBERT_RATE",
     "PRETRAINING_RATE",
     "RECIPE_FILE",
