@@ -23,8 +23,9 @@ from tfdistill.data import answers, batches, tokenize
 from tfdistill.losses import heads as answer_heads
 from tfdistill.losses import methods
 from tfdistill.models import heads as model_heads
-from tfdistill.report import run_answers, table_cells
+from tfdistill.report import answer_sides, cells
 from tfdistill.report.document import SectionPart
+from tfdistill.report.sections import answers as answers_section
 from tfdistill.tasks import kind, metrics, texts
 
 WORDS = ("awful", "bad", "fair", "good", "great")
@@ -98,8 +99,8 @@ class StarsOutputs(outputs.SequenceHead):
 def parts(sides):
     for name in sides.logits:
         far = np.abs((sides.logits[name] > 0).sum(axis=1) - sides.gold) > 1
-        rows = [table_cells.row("more than one star off", table_cells.number(int(far.sum())))]
-        table = table_cells.table("stars", f"Stars of the {name}", ("What", "Texts"), rows)
+        rows = [cells.row("more than one star off", cells.number(int(far.sum())))]
+        table = cells.table("stars", f"Stars of the {name}", ("What", "Texts"), rows)
         yield SectionPart("stars-part", tables=(table,))
 
 
@@ -110,10 +111,10 @@ def stars():
     models.register_head(StarsHead())
     answer_heads.register(StarsAnswers())
     outputs.register(StarsOutputs())
-    run_answers.register(NAME, parts)
+    answers_section.register(NAME, parts)
     yield
     tables = (kind._KINDS, model_heads._KINDS, answer_heads._HEADS)
-    for table in (*tables, outputs.HEADS, run_answers._PARTS):
+    for table in (*tables, outputs.HEADS, answers_section._PARTS):
         del table[NAME]
 
 
@@ -159,7 +160,7 @@ def test_a_name_is_taken_once(stars):
         with pytest.raises(errors.ConfigError, match="not taken"):
             register(item)
     with pytest.raises(errors.ConfigError, match="not taken"):
-        run_answers.register(NAME, parts)
+        answers_section.register(NAME, parts)
 
 
 def test_a_kind_from_outside_is_read_trained_exported_and_reported(stars, folder):
@@ -202,5 +203,5 @@ def test_a_kind_from_outside_is_read_trained_exported_and_reported(stars, folder
     assert metrics.score(task, logits, encoded["dev"]) == pytest.approx(reached)
 
     answered = answers.of_examples(examples["dev"], {"model": logits, "file": logits})
-    section = run_answers.section(run_answers.sides(None, None, answered))
+    section = answers_section.section(answer_sides.sides(None, None, answered))
     assert [part.key for part in section.parts][-1] == "stars-part"

@@ -254,8 +254,9 @@ COVERED_BY = (
     (
         "test_report",
         "sections are seen in the pages and tables of one report",
-        "tfdistill/report/device_section tfdistill/report/device_tables tfdistill/report/document "
-        "tfdistill/report/run_parts",
+        "tfdistill/report/answer_sides tfdistill/report/cells tfdistill/report/document "
+        "tfdistill/report/run_parts tfdistill/report/sections/device "
+        "tfdistill/report/sections/device_tables",
     ),
 )
 

@@ -4,7 +4,7 @@ import pytest
 from page_reading import SVG, chart_of, description_of, of_class, words_of
 
 from tfdistill.benchmark import schema
-from tfdistill.report import charts
+from tfdistill.report.plot import charts
 
 
 def bar(label, value, tail=None):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tfdistill.report import charts
+from tfdistill.report.plot import charts
 
 STYLE = (importlib.resources.files("tfdistill.report") / "style.css").read_text("utf-8")
 LIGHT, DARK = (

@@ -5,7 +5,7 @@ import pytest
 from page_reading import chart_of, of_class, words_of
 
 from tfdistill.benchmark import schema
-from tfdistill.report import histogram
+from tfdistill.report.plot import histogram
 
 
 def row(label="a", repetitions=(), blocks=(), p50=10.0, series=1):

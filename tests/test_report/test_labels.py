@@ -1,6 +1,6 @@
 import random
 
-from tfdistill.report import labels
+from tfdistill.report.plot import labels
 
 
 def boxes(points, placed, reach=6.0):

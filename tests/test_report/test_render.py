@@ -1,8 +1,7 @@
 import re
 
 from tfdistill import report
-from tfdistill.report import render
-from tfdistill.report import table_cells as cells
+from tfdistill.report import cells, render
 
 
 def test_markdown_holds_the_tables_of_the_page(run_dir):

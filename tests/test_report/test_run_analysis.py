@@ -3,7 +3,7 @@ import statistics
 import pytest
 
 from tfdistill import report
-from tfdistill.report import summary
+from tfdistill.report.sections import verdict
 
 
 def test_the_student_is_the_chosen_variant_and_its_seeds_are_averaged(analysis_of, fake_run):
@@ -51,8 +51,8 @@ def test_without_recorded_comparisons_the_ratio_is_computed_and_nothing_is_claim
     speed = run.headline_speed()
     assert speed.speedup == pytest.approx(18)
     assert (speed.interval, speed.faster) == (None, None)
-    assert "and has 18.0× the speed on this host by medians alone" in summary.headline(run)
-    assert summary.key_figures(run)[-1].label == "the speed on this host, by medians alone"
+    assert "and has 18.0× the speed on this host by medians alone" in verdict.headline(run)
+    assert verdict.key_figures(run)[-1].label == "the speed on this host, by medians alone"
 
 
 def test_the_checksum_and_not_the_name_says_which_file_was_measured(analysis_of, run_dir, edit):
@@ -74,8 +74,8 @@ def test_latency_of_another_file_is_not_shown_and_this_is_said(analysis_of, run_
     run = analysis_of()
     assert run.stale() == ["student"]
     assert run.headline_speed() is None
-    assert any("measured another student file" in said for said in summary.limits(run))
-    assert "faster" not in summary.headline(run)
+    assert any("measured another student file" in said for said in verdict.limits(run))
+    assert "faster" not in verdict.headline(run)
 
 
 def test_the_recipe_says_which_variant_had_no_teacher(analysis_of, run_dir, edit):
@@ -99,5 +99,5 @@ def test_a_run_without_a_teacher_claims_nothing_about_one(analysis_of, run_dir, 
     edit(run_dir / "metrics.json", drop)
     run = analysis_of()
     assert (run.teacher, run.kept(run.student), run.gain()) == (None, None, None)
-    assert summary.headline(run) == "A 3-layer student was trained on the task sst2."
+    assert verdict.headline(run) == "A 3-layer student was trained on the task sst2."
     report.render_html(report.build(run.results))

@@ -7,10 +7,11 @@ import pytest
 from page_reading import HTML, table_of, text_of
 
 from tfdistill import report
-from tfdistill.report import charts, device_tables, file_tables, run_report, run_tables, summary
-from tfdistill.report import table_cells as cells
+from tfdistill.report import cells, run_report
+from tfdistill.report.cells import Table
 from tfdistill.report.document import Picture, ReportSection, SectionPart
-from tfdistill.report.table_cells import Table
+from tfdistill.report.plot import charts
+from tfdistill.report.sections import device_tables, parity, quality, verdict
 
 HOSTILE = "<script>alert('x')</script>\"&|`*_\x00"
 
@@ -123,12 +124,12 @@ def test_everything_is_computed_once_for_all_three_renderers(run_dir, monkeypatc
 
     count(run_report, "RunAnalysis")
     for name in ("models", "seeds", "training"):
-        count(run_tables, name)
-    count(file_tables, "parity")
+        count(quality, name)
+    count(parity, "parity")
     for name in ("latency", "text", "start", "operators", "sustained", "conditions"):
         count(device_tables, name)
     for name in ("headline", "key_figures", "limits"):
-        count(summary, name)
+        count(verdict, name)
     report.write(run_dir)
     assert len(counted) == 14 and set(counted.values()) == {1}
 

@@ -3,7 +3,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from page_reading import SVG, chart_of, description_of, of_class, words_of
 
-from tfdistill.report import scatter
+from tfdistill.report.plot import scatter
 from tfdistill.report.tradeoff import Point
 
 

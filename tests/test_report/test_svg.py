@@ -1,7 +1,7 @@
 import pytest
 from page_reading import chart_of
 
-from tfdistill.report import svg
+from tfdistill.report.plot import svg
 
 
 def test_an_element_escapes_its_text_and_its_attributes():

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Sequence
 
 from tfdistill.benchmark import schema
-from tfdistill.report import device_section, devices, tradeoff
+from tfdistill.report import cells, devices, tradeoff
 from tfdistill.report import format as fmt
-from tfdistill.report import table_cells as cells
+from tfdistill.report.cells import Table, row
 from tfdistill.report.collection import Collection, NamedSweep
 from tfdistill.report.devices import DeviceResults
 from tfdistill.report.document import KeyFigure, Report, ReportSection, SectionPart
-from tfdistill.report.table_cells import Table, row
+from tfdistill.report.sections import device as device_section
 
 _MOST_NOTES = 40
 _MOST_DRAWN = 12  # sections with charts

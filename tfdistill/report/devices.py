@@ -274,6 +274,30 @@ def kind_word(kind: schema.Kind) -> str:
     return _KINDS[kind].lower()
 
 
+def primary_metric(model: schema.MeasuredFile) -> str | None:
+    """Returns the main metric of a file's task, or None where nothing was checked."""
+    manifest = model.manifest
+    if manifest is None or manifest.parity is None or not manifest.parity.file_metrics:
+        return None
+    names = list(manifest.parity.file_metrics)
+    if manifest.task is not None and manifest.task.primary_metric in names:
+        return manifest.task.primary_metric
+    return "accuracy" if "accuracy" in names else names[0]
+
+
+def thermal_status(window: schema.Window) -> int | None:
+    """Returns Android's thermal status at a window, or None where it is not known."""
+    return window.conditions.thermal_status if window.conditions else None
+
+
+def thermal_words(status: int | None) -> str:
+    """Names Android's thermal status."""
+    names = ("none", "light", "moderate", "severe", "critical", "emergency", "shutdown")
+    if status is None:
+        return fmt.ABSENT
+    return names[status] if 0 <= status < len(names) else str(status)
+
+
 def _identity(device: schema.Device) -> Hashable:
     if device.id is not None:
         return device.id, device.name  # some makers give all their phones one serial number

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from tfdistill.report.table_cells import Table
+from tfdistill.report.cells import Table
 
 Legend = tuple[tuple[Markup, str], ...]  # marks and their meanings
 Definitions = tuple[tuple[str, str], ...]  # names and values

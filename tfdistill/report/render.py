@@ -10,8 +10,8 @@ import jinja2
 from markupsafe import Markup
 
 from tfdistill import _version
+from tfdistill.report import cells
 from tfdistill.report import format as fmt
-from tfdistill.report import table_cells as cells
 from tfdistill.report.document import Definitions, Report, SectionPart
 
 TABLES_FOLDER = "report-tables"  # the CSV files next to a page

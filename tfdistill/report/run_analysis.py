@@ -9,7 +9,7 @@ from tfdistill import manifest
 from tfdistill.analysis import PairedDifference
 from tfdistill.benchmark import schema as measured
 from tfdistill.benchmark.statistics import summaries
-from tfdistill.report import devices, run_answers
+from tfdistill.report import answer_sides, devices
 from tfdistill.report import format as fmt
 from tfdistill.report.run_parts import ComparedFiles, ModelGroup, Speed, model_groups
 from tfdistill.report.run_results import RunResults
@@ -83,7 +83,7 @@ class RunAnalysis:
         return {(metrics.task.name, self.metric): named}
 
     @functools.cached_property
-    def sides(self) -> run_answers.AnswerSides | None:
+    def sides(self) -> answer_sides.AnswerSides | None:
         """The answers of teacher, student and file, or None."""
         kept = self.results.answers
         folders = [g.models[0].folder if g else None for g in (self.teacher, self.student)]
@@ -92,7 +92,7 @@ class RunAnalysis:
         export = self.export_of(self.subject)
         name = "file" if export is None and not self.groups else export and export.name
         best = self.best_baseline
-        return run_answers.sides(
+        return answer_sides.sides(
             *(kept.get(key or "") for key in (*folders, f"file {name}")),
             baseline=kept.get(best.folder or "") if best else None,
             baseline_title=fmt.baseline_title(best.name) if best else "",
@@ -109,7 +109,7 @@ class RunAnalysis:
     @property
     def against_teacher(self) -> PairedDifference | None:
         """How the chosen student differs from its teacher on the same examples, or None."""
-        pair = (run_answers.TEACHER, run_answers.STUDENT)
+        pair = (answer_sides.TEACHER, answer_sides.STUDENT)
         return self.sides.differences.get(pair) if self.sides else None
 
     @property

@@ -6,15 +6,6 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfdistill import config, errors, reading, safe_paths
-from tfdistill.report import (
-    charts,
-    device_section,
-    file_tables,
-    run_answers,
-    run_tables,
-    summary,
-    timeline_chart,
-)
 from tfdistill.report import format as fmt
 from tfdistill.report.document import (
     Definitions,
@@ -24,8 +15,11 @@ from tfdistill.report.document import (
     ReportSection,
     SectionPart,
 )
+from tfdistill.report.plot import charts, timeline
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.report.run_results import RunResults, StageHistory
+from tfdistill.report.sections import answers, parity, quality, verdict
+from tfdistill.report.sections import device as device_section
 
 _NO_LOSS_TERM = ("epoch", "step", "loss", "learning_rate", "seconds", "examples_per_second")
 
@@ -44,18 +38,18 @@ def build(results: RunResults) -> Report:
     tags = ()
     if metrics is not None:
         tags = (f"task {metrics.task.name}", *([metrics.created[:10]] if metrics.created else []))
-    answered = () if run.sides is None else (run_answers.section(run.sides),)
+    answered = () if run.sides is None else (answers.section(run.sides),)
     sections = (*_models(run), *answered, *_latency(run), *_training(run), *_parity(run))
     return Report(
         name=results.name,
-        headline=summary.headline(run),
+        headline=verdict.headline(run),
         tags=tags,
         synthetic=bool(metrics and metrics.synthetic_data),
-        figures=tuple(summary.key_figures(run)),
+        figures=tuple(verdict.key_figures(run)),
         missing=results.missing,
         overview=tuple(filter(None, (metric_chart(run), latency_chart(run)))),
         sections=sections,
-        limits=tuple(summary.limits(run)),
+        limits=tuple(verdict.limits(run)),
         environment=tuple(_environment(run)),
     )
 
@@ -64,7 +58,7 @@ def metric_chart(run: RunAnalysis) -> Picture | None:
     """Draws the primary metric of every model."""
     rows = [
         charts.Dots(
-            run_tables.variant_title(group).removeprefix("Student: "),
+            quality.variant_title(group).removeprefix("Student: "),
             fmt.mean_and_spread(run.metric, group.mean(run.metric), group.deviation(run.metric)),
             tuple(group.values(run.metric)),
             run.series[group.name],
@@ -132,9 +126,10 @@ def latency_chart(run: RunAnalysis) -> Picture | None:
 
 
 def _models(run: RunAnalysis) -> Iterator[ReportSection]:
-    models, seeds, formats = run_tables.models(run), run_tables.seeds(run), run_tables.formats(run)
+    models, seeds = quality.models(run), quality.seeds(run)
+    formats = quality.formats(run)
     if models is not None:
-        shown = tuple(t for t in (models, run_tables.test_set(run), formats) if t is not None)
+        shown = tuple(t for t in (models, quality.test_set(run), formats) if t is not None)
         part = SectionPart("models-part", tables=shown, folded=(seeds,) if seeds else ())
         yield ReportSection("models", "Models", "Models", parts=(part,))
 
@@ -169,10 +164,10 @@ def _training(run: RunAnalysis) -> Iterator[ReportSection]:
         panels = tuple(map(Picture, _panels(run, f"curve-{number}", histories)))
         if panels:
             parts.append(SectionPart(f"stage-{number}", stage, pictures=panels, small=True))
-    table = run_tables.training(run, stages)
+    table = quality.training(run, stages)
     if table is not None:
         legend = tuple(
-            (charts.legend_mark(run.series[group.name]), run_tables.variant_title(group))
+            (charts.legend_mark(run.series[group.name]), quality.variant_title(group))
             for group in run.groups
         )
         parts.append(SectionPart("training-part", folded=(table,)))
@@ -180,7 +175,7 @@ def _training(run: RunAnalysis) -> Iterator[ReportSection]:
 
 
 def _parity(run: RunAnalysis) -> Iterator[ReportSection]:
-    tables = tuple(filter(None, (file_tables.parity(run), file_tables.accelerators(run))))
+    tables = tuple(filter(None, (parity.parity(run), parity.accelerators(run))))
     if tables:
         part = SectionPart("parity-part", tables=tables)
         intro = "A file is exported only after a check: it and its model received the same inputs."
@@ -206,7 +201,7 @@ def _panels(run: RunAnalysis, key: str, histories: list[StageHistory]) -> Iterat
     shown = ["loss", *(terms if len(terms) > 1 else []), *(n for n in columns if n == metric)]
     for number, column in enumerate(shown):
         lines = [
-            timeline_chart.Line(history.label, points, run.series.get(history.model, 0))
+            timeline.Line(history.label, points, run.series.get(history.model, 0))
             for history in histories
             if (points := history.points(column))
         ]
@@ -215,12 +210,12 @@ def _panels(run: RunAnalysis, key: str, histories: list[StageHistory]) -> Iterat
         panel = f"{key}-{number}"
         if column == metric:
             title = f"{fmt.metric_title(run.metric)}, development set"
-            yield timeline_chart.curve_panel(
+            yield timeline.curve_panel(
                 panel, title, lines, show=lambda v: fmt.metric_tick(run.metric, v), most=1.0
             )
         else:
             title = "Loss" if column == "loss" else f"{column.replace('_', ' ').capitalize()} loss"
-            yield timeline_chart.curve_panel(panel, title, lines, show=timeline_chart.loss)
+            yield timeline.curve_panel(panel, title, lines, show=timeline.loss)
 
 
 def _environment(run: RunAnalysis) -> Iterator[Details]:

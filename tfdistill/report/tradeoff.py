@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from tfdistill import pareto
-from tfdistill.report import device_tables, devices
+from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
-from tfdistill.report import table_cells as cells
+from tfdistill.report.cells import Cell, Table, row
 from tfdistill.report.devices import DeviceFile, DeviceResults, Timing
-from tfdistill.report.table_cells import Cell, Table, row
 from tfdistill.results import SweepResults
 
 _LISTED = 5  # points of the front that are named in the sentence
@@ -239,7 +238,7 @@ def _answers(timing: Timing, metric: str) -> tuple[float, int] | None:
 
 
 def _task(file: DeviceFile) -> tuple[str, str] | None:
-    metric = device_tables.primary_metric(file.model)
+    metric = devices.primary_metric(file.model)
     manifest = file.model.manifest
     if metric is None or manifest is None:
         return None

@@ -23,7 +23,7 @@ class TaskKind(abc.ABC):
 
     Packages above register what they do for a kind under its name or under that of its head: a
     layer and its builder (`models.heads`), losses (`losses.heads`), outputs of a file
-    (`export.model.heads`), a section of the report (`report.run_answers`).
+    (`export.model.heads`), a section of the report (`report.sections.answers`).
 
     Attributes:
       name: As recipes, files and commands write it.

@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from tfdistill.report import cells
 from tfdistill.report import format as fmt
-from tfdistill.report import table_cells as cells
+from tfdistill.report.cells import Cell, Row, Table
 from tfdistill.report.render import markdown_table
-from tfdistill.report.table_cells import Cell, Row, Table
 from tfdistill.tables import table as aligned_table
 
 from . import published

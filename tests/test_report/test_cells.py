@@ -1,8 +1,8 @@
 import csv
 import io
 
-from tfdistill.report import table_cells as cells
-from tfdistill.report.table_cells import Cell, Row, Table
+from tfdistill.report import cells
+from tfdistill.report.cells import Cell, Row, Table
 
 
 def read(table):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfdistill import manifest
+from tfdistill.report import cells
 from tfdistill.report import format as fmt
-from tfdistill.report import table_cells as cells
+from tfdistill.report.cells import Cell, Table, row
 from tfdistill.report.run_analysis import RunAnalysis
-from tfdistill.report.table_cells import Cell, Table, row
 
 _INPUTS = {"real": "real inputs", "random": "random ids"}
 

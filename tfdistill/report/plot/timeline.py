@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from markupsafe import Markup
 
 from tfdistill.benchmark import schema
-from tfdistill.report import charts, device_tables, labels, svg
+from tfdistill.report import devices
 from tfdistill.report import format as fmt
+from tfdistill.report.plot import charts, labels, svg
 
 MOST_LINES = 8  # more cannot be distinguished
 _LEFT, _TOP, _BOTTOM = 52.0, 32.0, 40.0
@@ -165,7 +166,7 @@ def sustained(
     frame.parts.extend(_names(frame, lines))
     y = height + 12
     for _, short, _, windows in runs:
-        if any(device_tables.thermal_status(window) is not None for window in windows):
+        if any(devices.thermal_status(window) is not None for window in windows):
             label = labels.fitted(f"Thermal status, {short}", width - 8)
             frame.parts.append(svg.text(0, y, label, class_="tick"))
             frame.parts.extend(_thermal_strip(frame, windows, y + 5, unit))
@@ -278,7 +279,7 @@ def _thermal_strip(
 ) -> list[Markup]:
     """One box for each period of the same status, with its name inside."""
     parts: list[Markup] = []
-    statuses = [device_tables.thermal_status(window) for window in windows]
+    statuses = [devices.thermal_status(window) for window in windows]
     first = 0
     for i in range(1, len(windows) + 1):
         if i < len(windows) and statuses[i] == statuses[first]:
@@ -288,7 +289,7 @@ def _thermal_strip(
         class_ = f"thermal t{min(status or 0, 3)}"
         width = max(end - x, 2.0)
         parts.append(svg.element("rect", x=x, y=y, width=width, height=15, class_=class_))
-        word = device_tables.thermal_words(status)
+        word = devices.thermal_words(status)
         if labels.width_of(word, labels.PLAIN) < width - 6:
             parts.append(svg.text(x + 5, y + 11.5, word, class_="tick on-thermal"))
         first = i
@@ -296,8 +297,8 @@ def _thermal_strip(
 
 
 def _heat(windows: Sequence[schema.Window]) -> str:
-    known = [s for window in windows if (s := device_tables.thermal_status(window)) is not None]
-    return f", thermal status up to {device_tables.thermal_words(max(known))}" if known else ""
+    known = [s for window in windows if (s := devices.thermal_status(window)) is not None]
+    return f", thermal status up to {devices.thermal_words(max(known))}" if known else ""
 
 
 def _is_log(values: Sequence[float]) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tfdistill.benchmark import schema
+from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
-from tfdistill.report import table_cells as cells
+from tfdistill.report.cells import Cell, Row, Table, row
 from tfdistill.report.devices import DeviceResults, Timing
-from tfdistill.report.table_cells import Cell, Row, Table, row
 
 _MOST_OPERATORS = 12  # kinds of one file; the rest are added up
 
@@ -163,7 +163,9 @@ def sustained(device: DeviceResults) -> Table | None:
         if not part.windows:
             continue
         first, last = part.windows[0], part.windows[-1]
-        statuses = [s for window in part.windows if (s := thermal_status(window)) is not None]
+        statuses = [
+            s for window in part.windows if (s := devices.thermal_status(window)) is not None
+        ]
         hottest = max(statuses, default=None)
         rows.append(
             row(
@@ -173,7 +175,7 @@ def sustained(device: DeviceResults) -> Table | None:
                     first.p50_ms, last.p50_ms, max(window.p50_ms for window in part.windows)
                 ),
                 cells.ratio(last.p50_ms / first.p50_ms),
-                Cell(thermal_words(hottest), value=hottest),
+                Cell(devices.thermal_words(hottest), value=hottest),
             )
         )
     columns = (
@@ -193,7 +195,7 @@ def answers(device: DeviceResults) -> Table | None:
     """The device's answers against the host's, on the same examples."""
     rows = []
     for file, part in device.parts("answers"):
-        name = primary_metric(file.model) or next(iter(part.metrics), "accuracy")
+        name = devices.primary_metric(file.model) or next(iter(part.metrics), "accuracy")
         rows.append(
             row(
                 Cell(file.label, device.describe(part, file.source)),
@@ -245,7 +247,7 @@ def conditions(device: DeviceResults) -> Table | None:
                     Cell(fmt.cut(named.label, 80), when),
                     (state.time if state else result.created)[:19].replace("T", " "),
                     Cell(fmt.cut(runtime, 80), backend),
-                    thermal_words(state.thermal_status if state else None),
+                    devices.thermal_words(state.thermal_status if state else None),
                     *_state(state),
                     opens=when == "before" and bool(rows),
                 )
@@ -261,30 +263,6 @@ def conditions(device: DeviceResults) -> Table | None:
     )
     caption = "The state of the device before and after"
     return cells.table(device.anchor("conditions"), caption, columns, rows, drop_empty=True)
-
-
-def primary_metric(model: schema.MeasuredFile) -> str | None:
-    """Returns the main metric of a file's task, or None where nothing was checked."""
-    manifest = model.manifest
-    if manifest is None or manifest.parity is None or not manifest.parity.file_metrics:
-        return None
-    names = list(manifest.parity.file_metrics)
-    if manifest.task is not None and manifest.task.primary_metric in names:
-        return manifest.task.primary_metric
-    return "accuracy" if "accuracy" in names else names[0]
-
-
-def thermal_status(window: schema.Window) -> int | None:
-    """Returns Android's thermal status at a window, or None where it is not known."""
-    return window.conditions.thermal_status if window.conditions else None
-
-
-def thermal_words(status: int | None) -> str:
-    """Names Android's thermal status."""
-    names = ("none", "light", "moderate", "severe", "critical", "emergency", "shutdown")
-    if status is None:
-        return fmt.ABSENT
-    return names[status] if 0 <= status < len(names) else str(status)
 
 
 def _case(found: schema.BenchmarkCase | schema.Comparison) -> tuple[int, int, str, str | None]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import statistics
 
+from tfdistill.report import cells
 from tfdistill.report import format as fmt
-from tfdistill.report import table_cells as cells
+from tfdistill.report.cells import Cell, Row, Table, row
+from tfdistill.report.plot.timeline import loss
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.report.run_parts import ModelGroup, Speed
 from tfdistill.report.run_results import StageHistory
-from tfdistill.report.table_cells import Cell, Row, Table, row
-from tfdistill.report.timeline_chart import loss
 from tfdistill.results import BaselineResult
 
 _LONGEST_TITLE = 40  # letters; longer lists of stages are replaced by the variant's name

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from tfdistill.report import svg
+from tfdistill.report.plot import svg
 
 PLAIN, BOLD = 7.4, 8.3  # width of a letter of 12.5 pixels, in wide fonts
 _HEIGHT = 15.0

@@ -10,8 +10,8 @@ import numpy as np
 from markupsafe import Markup
 
 from tfdistill.benchmark import schema
-from tfdistill.report import charts, labels, svg
 from tfdistill.report import format as fmt
+from tfdistill.report.plot import charts, labels, svg
 
 _WIDTH, _ROW, _LEFT, _RIGHT = 350.0, 56.0, 4.0, 4.0
 _BINS = 110

@@ -4,16 +4,16 @@ import pytest
 from page_reading import chart_of, description_of, of_class, words_of
 
 from tfdistill.benchmark import schema
-from tfdistill.report import timeline_chart
+from tfdistill.report.plot import timeline
 
 
 def latencies(lines, x_title):
-    return chart_of(timeline_chart.latencies("k", "t", lines, x_title))
+    return chart_of(timeline.latencies("k", "t", lines, x_title))
 
 
 def test_a_curve_falls_when_its_values_fall():
-    line = timeline_chart.Line("full, seed 1", ((1, 4.0), (2, 3.0), (3, 2.0)), 2)
-    tree = chart_of(timeline_chart.curve_panel("k", "Loss", [line]))
+    line = timeline.Line("full, seed 1", ((1, 4.0), (2, 3.0), (3, 2.0)), 2)
+    tree = chart_of(timeline.curve_panel("k", "Loss", [line]))
     (curve,) = of_class(tree, "curve")
     points = [tuple(map(float, p.split())) for p in curve.get("d")[1:].split("L")]
     assert [x for x, _ in points] == sorted(x for x, _ in points)
@@ -22,8 +22,8 @@ def test_a_curve_falls_when_its_values_fall():
 
 
 def test_values_over_a_factor_of_twenty_are_drawn_on_a_log_scale():
-    lines = [timeline_chart.Line("a", ((1, 100.0), (2, 10.0), (3, 1.0)), 1)]
-    tree = chart_of(timeline_chart.curve_panel("k", "Loss", lines))
+    lines = [timeline.Line("a", ((1, 100.0), (2, 10.0), (3, 1.0)), 1)]
+    tree = chart_of(timeline.curve_panel("k", "Loss", lines))
     assert words_of(tree)[0] == "Loss (log scale)"
     (curve,) = of_class(tree, "curve")
     ys = [float(p.split()[1]) for p in curve.get("d")[1:].split("L")]
@@ -32,15 +32,15 @@ def test_values_over_a_factor_of_twenty_are_drawn_on_a_log_scale():
 
 @pytest.mark.parametrize("values", [(0.5,), (0.5, 0.5), (0.0, 0.0), (-1.0, 1.0)])
 def test_single_and_equal_and_negative_values_are_drawn(values):
-    line = timeline_chart.Line("a", tuple(enumerate(values)), 1)
-    tree = chart_of(timeline_chart.curve_panel("k", "Loss", [line]))
+    line = timeline.Line("a", tuple(enumerate(values)), 1)
+    tree = chart_of(timeline.curve_panel("k", "Loss", [line]))
     assert len(of_class(tree, "mark")) == len(values)
     assert len(of_class(tree, "curve")) == (len(values) > 1)
 
 
 def line(label, points, **more):
     intervals = tuple(more.pop("intervals", [None] * len(points)))
-    return timeline_chart.Line(label, points, 1, label, intervals, **more)
+    return timeline.Line(label, points, 1, label, intervals, **more)
 
 
 def test_curves_start_at_zero_unless_they_span_a_factor_of_twenty():
@@ -52,9 +52,7 @@ def test_curves_start_at_zero_unless_they_span_a_factor_of_twenty():
 
 def test_lengths_stand_where_their_numbers_are():
     tree = chart_of(
-        timeline_chart.latencies(
-            "k", "t", [line("a", ((32, 1.0), (64, 2.0), (128, 4.0)))], "tokens"
-        )
+        timeline.latencies("k", "t", [line("a", ((32, 1.0), (64, 2.0), (128, 4.0)))], "tokens")
     )
     (curve,) = of_class(tree, "curve")
     spots = [tuple(map(float, p.split())) for p in curve.get("d")[1:].split("L")]
@@ -73,11 +71,11 @@ def test_every_curve_has_its_name_at_its_end_and_names_do_not_collide():
 
 def test_long_names_give_way_to_numbers_for_all():
     names = ["short", "a name that is far too long for it"]
-    assert timeline_chart.short_names(names, {names[0]: 3, names[1]: 4}) == {
+    assert timeline.short_names(names, {names[0]: 3, names[1]: 4}) == {
         names[0]: "3",
         names[1]: "4",
     }
-    assert timeline_chart.short_names(["a", "b"], {"a": 1, "b": 2}) == {"a": "a", "b": "b"}
+    assert timeline.short_names(["a", "b"], {"a": 1, "b": 2}) == {"a": "a", "b": "b"}
 
 
 def test_throttled_points_are_rings_and_intervals_whiskers():
@@ -93,7 +91,7 @@ def window(start, p50, status=None, p90=None):
 
 def test_a_sustained_run_shows_the_thermal_status_below_it():
     windows = [window(60.0 * i, 5.0 + i, status=0 if i < 5 else 3) for i in range(10)]
-    tree = chart_of(timeline_chart.sustained("k", "t", [("a", "a", 1, windows)]))
+    tree = chart_of(timeline.sustained("k", "t", [("a", "a", 1, windows)]))
     cool, hot = of_class(tree, "thermal")
     assert (cool.get("class"), hot.get("class")) == ("thermal t0", "thermal t3")
     assert float(cool.get("x")) + float(cool.get("width")) == pytest.approx(
@@ -108,14 +106,14 @@ def test_a_sustained_run_shows_the_thermal_status_below_it():
 
 def test_a_device_that_tells_no_thermal_status_has_no_strip():
     windows = [window(5.0 * i, 5.0, p90=6.0) for i in range(3)]
-    tree = chart_of(timeline_chart.sustained("k", "t", [("a", "a", 1, windows)]))
+    tree = chart_of(timeline.sustained("k", "t", [("a", "a", 1, windows)]))
     assert of_class(tree, "thermal") == []
     assert "seconds" in words_of(tree)
     assert len(of_class(tree, "tail")) == 1
-    single = chart_of(timeline_chart.sustained("k", "t", [("a", "a", 1, windows[:1])]))
+    single = chart_of(timeline.sustained("k", "t", [("a", "a", 1, windows[:1])]))
     assert len(of_class(single, "mark")) == 1
 
 
 def test_a_run_of_days_stays_small():
     windows = [window(1.0 * i, 5.0 + i % 7) for i in range(4000)]
-    assert len(timeline_chart.sustained("k", "t", [("a", "a", 1, windows)])) < 8000
+    assert len(timeline.sustained("k", "t", [("a", "a", 1, windows)])) < 8000

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from tfdistill.benchmark import schema
 from tfdistill.report import format as fmt
-from tfdistill.report import labels, svg
+from tfdistill.report.plot import labels, svg
 
 _WIDTH, _BAR_ROW, _MOST_OPERATORS = 350.0, 31.0, 7
 

@@ -2,7 +2,7 @@ import pytest
 from page_reading import table_of, tree_of
 
 from tfdistill import report
-from tfdistill.report import run_tables, summary
+from tfdistill.report.sections import quality, verdict
 
 
 def page_of(run_dir):
@@ -34,9 +34,9 @@ def test_the_test_set_has_a_table_of_its_own(run_dir, edit, analysis_of):
             "file": {"accuracy": 0.7},
         }
 
-    assert "an independent test set would be" in "".join(summary.limits(analysis_of()))
+    assert "an independent test set would be" in "".join(verdict.limits(analysis_of()))
     edit(run_dir / "metrics.json", score)
-    limits = "".join(summary.limits(analysis_of()))
+    limits = "".join(verdict.limits(analysis_of()))
     assert "independent" not in limits and "expect those of the test set" in limits
     assert table_of(page_of(run_dir), "test-set") == [
         ["Model", "Accuracy", "Of the teacher’s"],
@@ -122,14 +122,14 @@ def test_a_correlation_with_one_seed_is_shown_as_such(run_dir, edit):
 def test_like_is_compared_with_like_where_the_teacher_has_the_students_format(
     fake_run, run_dir, analysis_of
 ):
-    assert run_tables.formats(analysis_of()) is None  # one file each, in two formats
-    assert "export.also_quantize=[dynamic_wi8_afp32]" in " ".join(summary.limits(analysis_of()))
+    assert quality.formats(analysis_of()) is None  # one file each, in two formats
+    assert "export.also_quantize=[dynamic_wi8_afp32]" in " ".join(verdict.limits(analysis_of()))
     fake_run.add_teacher_like_student(run_dir)
     run = analysis_of()
-    assert "4.50× faster on this host (both dynamic_wi8_afp32)" in summary.headline(run)
+    assert "4.50× faster on this host (both dynamic_wi8_afp32)" in verdict.headline(run)
     assert run.smaller() == pytest.approx(23_000_000 / 7_611_000)
-    assert "also_quantize" not in " ".join(summary.limits(run))
-    assert summary.key_figures(run)[2].detail == "7.61 MB against 23.0 MB, both dynamic_wi8_afp32"
+    assert "also_quantize" not in " ".join(verdict.limits(run))
+    assert verdict.key_figures(run)[2].detail == "7.61 MB against 23.0 MB, both dynamic_wi8_afp32"
     _, alike, mixed = table_of(page_of(run_dir), "formats")
     assert alike[:3] == ["dynamic_wi8_afp32both", "23.0 MB", "7.61 MB"]
     assert alike[4:6] == ["9.00 ms", "2.00 ms"] and alike[6].startswith("4.50×[")
@@ -153,7 +153,7 @@ def test_a_file_in_another_format_than_the_recipe_asks_for_is_named(
 ):
     (run_dir / "recipe.yaml").write_text("export:\n  quantize: dynamic_wi8_afp32\n")
     edit(run_dir / "export" / "model.json", lambda card: card.update(changes))
-    said = [line for line in summary.limits(analysis_of()) if "lost too much" in line]
+    said = [line for line in verdict.limits(analysis_of()) if "lost too much" in line]
     assert (told is None and not said) or (told is not None and told in said[0])
 
 
@@ -183,7 +183,7 @@ def test_a_teacher_of_fewer_examples_is_not_compared(run_dir, edit, analysis_of)
 
     edit(run_dir / "metrics.json", leave_out)
     run = analysis_of()
-    assert run.kept(run.student) is None and "teacher’s accuracy" not in summary.headline(run)
-    assert "answered 100 of the 872 development examples" in " ".join(summary.limits(run))
-    figure = summary.key_figures(run)[0]
+    assert run.kept(run.student) is None and "teacher’s accuracy" not in verdict.headline(run)
+    assert "answered 100 of the 872 development examples" in " ".join(verdict.limits(run))
+    figure = verdict.key_figures(run)[0]
     assert figure.label == "accuracy of the student" and "88.0" in figure.value

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from tfdistill.benchmark import schema
-from tfdistill.report import charts, device_tables, histogram, scatter, timeline_chart, tradeoff
 from tfdistill.report import format as fmt
+from tfdistill.report import tradeoff
+from tfdistill.report.cells import Table
 from tfdistill.report.devices import DeviceResults, Timing
 from tfdistill.report.document import (
     Definitions,
@@ -17,8 +18,9 @@ from tfdistill.report.document import (
     ReportSection,
     SectionPart,
 )
-from tfdistill.report.table_cells import Table
-from tfdistill.report.timeline_chart import MOST_LINES, Line
+from tfdistill.report.plot import charts, histogram, scatter, timeline
+from tfdistill.report.plot.timeline import MOST_LINES, Line
+from tfdistill.report.sections import device_tables
 
 Levels = tuple[tuple[str, float], ...]
 _MOST_ROWS = 24  # of distributions
@@ -248,10 +250,10 @@ def sustained(device: DeviceResults) -> Picture | None:
     caption += "; thin lines are 90th percentiles." if tails else "."
     caption += _more(len(runs), MOST_LINES)
     runs = runs[:MOST_LINES]
-    short = timeline_chart.short_names([name for name, _ in runs], device.order)
+    short = timeline.short_names([name for name, _ in runs], device.order)
     drawn = [(name, short[name], device.numbers[name], windows) for name, windows in runs]
     title = f"Sustained speed {device.where}"
-    chart = timeline_chart.sustained(device.anchor("sustained-chart"), title, drawn)
+    chart = timeline.sustained(device.anchor("sustained-chart"), title, drawn)
     return Picture(chart, "Speed", caption, _key(device, short))
 
 
@@ -312,11 +314,11 @@ def _latencies(
     if any(any(line.hollow) for line in lines):
         caption += " Rings: the device slowed down meanwhile (throttled)."
     caption += _more(len(lines), MOST_LINES)
-    short = timeline_chart.short_names(names[:MOST_LINES], device.order)
+    short = timeline.short_names(names[:MOST_LINES], device.order)
     drawn = [dataclasses.replace(line, short=short[line.label]) for line in lines[:MOST_LINES]]
     title = f"Latency by {name} {device.where}"
     x_title = "tokens" if by_length else "threads"
-    chart = timeline_chart.latencies(device.anchor(f"by-{name}"), title, drawn, x_title)
+    chart = timeline.latencies(device.anchor(f"by-{name}"), title, drawn, x_title)
     return Picture(chart, f"Latency by {name}", caption, _key(device, short))
 
 

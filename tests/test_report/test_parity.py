@@ -1,14 +1,13 @@
 from page_reading import table_of, tree_of
 
 from tfdistill import report
-from tfdistill.report import file_tables, run_analysis
+from tfdistill.report import run_analysis
+from tfdistill.report.sections import parity
 
 
 def test_the_files_of_all_devices_and_what_accelerators_took_of_them_are_tabled(run_dir, edit):
     results = report.collect(run_dir)
-    assert (
-        file_tables.accelerators(run_analysis.RunAnalysis(results)) is None
-    )  # files for CPUs alone
+    assert parity.accelerators(run_analysis.RunAnalysis(results)) is None  # files for CPUs alone
 
     def add_variants(card):
         kept = {key: card[key] for key in ("signatures", "parity")}

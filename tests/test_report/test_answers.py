@@ -8,7 +8,9 @@ from page_reading import table_of, tree_of
 
 from tfdistill import report, results, tasks
 from tfdistill.data import answers
-from tfdistill.report import run_analysis, run_answers, summary
+from tfdistill.report import answer_sides, run_analysis
+from tfdistill.report.sections import answers as answers_section
+from tfdistill.report.sections import verdict
 from tfdistill.tasks import spec
 
 LABELS = ("negative", "positive")
@@ -80,7 +82,7 @@ def test_a_baseline_above_the_student_is_told_from_chance(answered, edit, wrong,
     kept_answers = kept({"model": logits_of(wrong)}, with_texts=False)
     answers.write(kept_answers, answered / folder / answers.FILE_NAME)
     analysis_of = run_analysis.RunAnalysis(report.collect(answered))
-    assert summary.headline(analysis_of).startswith(f"TF-IDF and a linear model {said}")
+    assert verdict.headline(analysis_of).startswith(f"TF-IDF and a linear model {said}")
     compared = table_of(page_of(answered), "paired")[-1]
     assert compared[0] == "Student against baselineTF-IDF and a linear model"
     assert compared[-1] in ("within chance", "equal")
@@ -119,9 +121,9 @@ def test_texts_can_be_left_out_of_the_page(answered):
 
 def test_a_student_within_chance_keeps_no_share_of_its_teacher(answered, analysis_of):
     run = analysis_of()
-    assert "cannot be told from its teacher by accuracy" in summary.headline(run)
-    assert "keeps" not in summary.headline(run)
-    assert summary.key_figures(run)[0].label.startswith(
+    assert "cannot be told from its teacher by accuracy" in verdict.headline(run)
+    assert "keeps" not in verdict.headline(run)
+    assert verdict.key_figures(run)[0].label.startswith(
         "accuracy; the difference from the teacher’s may be chance"
     )
 
@@ -130,7 +132,7 @@ def test_a_clear_loss_is_a_share_of_the_teacher(answered, analysis_of):
     folder = answered / "students" / "full" / "seed-1"
     worse = kept({"model": logits_of(range(15))}, with_texts=False)
     answers.write(worse, folder / answers.FILE_NAME)
-    assert "keeps 97.8% of the teacher’s accuracy" in summary.headline(analysis_of())
+    assert "keeps 97.8% of the teacher’s accuracy" in verdict.headline(analysis_of())
 
 
 def test_one_seed_above_its_teacher_is_no_share_above_one(run_dir, edit, analysis_of):
@@ -141,7 +143,7 @@ def test_one_seed_above_its_teacher_is_no_share_above_one(run_dir, edit, analysi
 
     edit(run_dir / "metrics.json", one_seed)
     run = analysis_of()
-    assert "(93.0% against 90.0%); the difference was not tested" in summary.headline(run)
+    assert "(93.0% against 90.0%); the difference was not tested" in verdict.headline(run)
     page = report.render_markdown(report.build(run.results))
     assert "103." not in page.split("## Training")[0]
 
@@ -157,7 +159,7 @@ def test_a_baseline_that_wins_is_the_first_sentence(run_dir, edit, analysis_of):
     rows = [{"name": "majority", "metrics": {"accuracy": 0.5}}]
     rows.append({"name": "tfidf", "metrics": {"accuracy": 0.89}, "seconds": 2.0})
     edit(run_dir / "metrics.json", lambda m: m.update(baselines=rows))
-    headline = summary.headline(analysis_of())
+    headline = verdict.headline(analysis_of())
     assert headline.startswith(
         "TF-IDF and a linear model beats the student: accuracy 89.0% against 88.0%."
     )
@@ -165,8 +167,8 @@ def test_a_baseline_that_wins_is_the_first_sentence(run_dir, edit, analysis_of):
     assert models[-1][:3] == ["TF-IDF and a linear modelbaseline", "89.0%", "98.9%"]
     rows[1]["metrics"]["accuracy"] = 0.87
     edit(run_dir / "metrics.json", lambda m: m.update(baselines=rows))
-    assert summary.headline(analysis_of()).startswith("A 3-layer")
-    figure = summary.key_figures(analysis_of())[0]
+    assert verdict.headline(analysis_of()).startswith("A 3-layer")
+    figure = verdict.key_figures(analysis_of())[0]
     assert (figure.value, figure.detail.split("; ")[1:]) == (
         "97.8%",
         ["TF-IDF and a linear model: 87.0%"],
@@ -186,7 +188,7 @@ def test_a_teacher_below_its_own_frozen_states_was_undertrained(
 ):
     row = {"name": "frozen_teacher", "note": note, "metrics": {"accuracy": accuracy}}
     edit(run_dir / "metrics.json", lambda m: m.update(baselines=[row]))
-    assert ("knew more before it was fine-tuned" in summary.headline(analysis_of())) is undertrained
+    assert ("knew more before it was fine-tuned" in verdict.headline(analysis_of())) is undertrained
 
 
 def test_many_classes_are_listed_by_their_confusions_not_as_a_matrix():
@@ -195,9 +197,9 @@ def test_many_classes_are_listed_by_their_confusions_not_as_a_matrix():
     gold = (np.arange(40) % 20).astype(np.int32)
     logits = np.eye(20, dtype=np.float32)[gold]
     logits[[3, 23], :] = np.eye(20)[7]
-    found = run_answers.sides(kept({"model": logits}, task, gold), None, None)
+    found = answer_sides.sides(kept({"model": logits}, task, gold), None, None)
     assert found is not None and found.subject == "teacher"
-    tables = {t.key: t for part in run_answers.section(found).parts for t in part.tables}
+    tables = {t.key: t for part in answers_section.section(found).parts for t in part.tables}
     (row,) = tables["confused"].rows
     assert [row.head.text, *(cell.text for cell in row.cells)] == ["class 3", "class 7", "2"]
 
@@ -214,7 +216,7 @@ def test_numbers_are_compared_without_classes():
     task = spec.TaskSpec("similarity", "a", "score", kind="regression")
     gold = np.linspace(0, 5, 40).astype(np.float32)
     pair = {"model": gold[:, None], "file": gold[:, None] + 0.1}
-    found = run_answers.sides(None, None, kept(pair, task, gold))
+    found = answer_sides.sides(None, None, kept(pair, task, gold))
     assert found is not None
-    (part,) = run_answers.section(found).parts
+    (part,) = answers_section.section(found).parts
     assert [t.key for t in part.tables] == ["paired"]

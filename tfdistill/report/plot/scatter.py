@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from tfdistill.report import format as fmt
-from tfdistill.report import labels, svg
 from tfdistill.report.document import Legend
+from tfdistill.report.plot import labels, svg
 from tfdistill.report.tradeoff import Point
 
 _WIDTH, _HEIGHT = 350.0, 290.0
