@@ -1,11 +1,13 @@
-"""Tables of plain text, aligned and as wide as the terminal."""
+"""Tables of plain text, aligned and as wide as the terminal, and foreign text in other tables."""
 
 from __future__ import annotations
 
 import itertools
+import re
 import shutil
 import sys
 import textwrap
+import unicodedata
 from collections.abc import Sequence
 
 _GAP = "  "  # between the columns of a table
@@ -72,6 +74,28 @@ def csv_cell(text: str) -> str:
     """
     flat = " ".join(text.split())
     return f"'{flat}" if flat.startswith(("=", "+", "-", "@")) else flat
+
+
+def one_line(text: str) -> str:
+    """Foreign text on one line, without what is invisible or turns the direction of writing.
+
+    Control characters become U+FFFD; marks, embeddings and overrides of the direction go, since
+    they would also move the text behind them. Joiners stay: they shape letters.
+    """
+    shown = []
+    for character in " ".join(text.split()):
+        category = unicodedata.category(character)
+        if category == "Cc":
+            shown.append("\ufffd")
+        elif category != "Cf" or character in "\u200c\u200d":
+            shown.append(character)
+    return "".join(shown)
+
+
+def markdown(text: str) -> str:
+    """Foreign text as plain text in Markdown: one line, no markup, no HTML."""
+    flat = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|#~])", r"\\\1", flat)
 
 
 def without_empty(rows: Sequence[Sequence[str]]) -> list[list[str]]:

@@ -203,5 +203,5 @@ def test_a_kind_from_outside_is_read_trained_exported_and_reported(stars, folder
     assert metrics.score(task, logits, encoded["dev"]) == pytest.approx(reached)
 
     answered = answers.of_examples(examples["dev"], {"model": logits, "file": logits})
-    section = answers_section.section(answer_sides.sides(None, None, answered))
+    (section,) = answers_section.section(answer_sides.sides(None, None, answered))
     assert [part.key for part in section.parts][-1] == "stars-part"

@@ -254,9 +254,10 @@ COVERED_BY = (
     (
         "test_report",
         "sections are seen in the pages and tables of one report",
-        "tfdistill/report/answer_sides tfdistill/report/cells tfdistill/report/document "
-        "tfdistill/report/run_parts tfdistill/report/sections/device "
-        "tfdistill/report/sections/device_tables",
+        "tfdistill/report/answer_sides tfdistill/report/document tfdistill/report/model_groups "
+        "tfdistill/report/sections/device tfdistill/report/sections/device_tables "
+        "tfdistill/report/sections/speed "
+        "tfdistill/report/sections/training",
     ),
 )
 

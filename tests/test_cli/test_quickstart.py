@@ -10,7 +10,7 @@ import toys
 
 from tfdistill import analysis, cli, config, models, tasks, weights
 from tfdistill.commands import quickstart_recipe
-from tfdistill.data import synthetic, vocab
+from tfdistill.data import answers, synthetic, vocab
 from tfdistill.weights import hf_config
 
 SHAPE = models.EncoderConfig(
@@ -98,7 +98,7 @@ def test_the_table_has_teacher_student_file_and_baselines(done):
         for folder in ("also/teacher-dynamic_wi8_afp32", "teacher/export")
     ]
     assert sizes[0] < sizes[1] and alike[3:5] == [f"{sizes[0] / 1e6:.1f}", "MB"]
-    assert "**dynamic\\_wi8\\_afp32 (both)**" in (done.run / "report.md").read_text()
+    assert "both dynamic\\_wi8\\_afp32" in (done.run / "report.md").read_text()
     baseline = metrics["baselines"][1]
     assert baseline["parameters"] > 100 and 0 < baseline["latency_ms"] < 1000
     assert rows["baseline tfidf"][2] == f"{baseline['metrics']['accuracy']:.4f}"
@@ -118,7 +118,9 @@ def test_the_figure_on_the_test_set_is_that_of_evaluate(done, capsys):
     assert list(recorded) == ["teacher", "student", "file"]
     assert recorded["file"]["accuracy"] == pytest.approx(evaluated["accuracy"])
     page = (done.run / "report.md").read_text()
-    assert f"| The student’s file | {recorded['file']['accuracy']:.1%} |" in page
+    assert f"| **The student’s file** | {recorded['file']['accuracy']:.1%} (" in page
+    test_answers = answers.read(done.run / answers.TEST_FILE)
+    assert list(test_answers.logits) == ["teacher", "student", "file", "majority"]
 
 
 @pytest.mark.slow
@@ -259,10 +261,10 @@ def test_head_and_labels_decide_whether_a_teacher_is_fine_tuned(raw, outputs, an
 
 def test_a_regression_needs_one_output():
     task = tasks.TaskSpec("t", "text", "label", kind="regression")
-    for outputs, answers in ((1, True), (2, False)):
+    for outputs, is_one in ((1, True), (2, False)):
         tensors = {"classifier.weight": np.zeros((outputs, 4))}
         checkpoint = types.SimpleNamespace(raw_config=CLASSIFIER, tensors=tensors)
-        assert quickstart_recipe.answers_task(checkpoint, task)[0] is answers
+        assert quickstart_recipe.answers_task(checkpoint, task)[0] is is_one
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What models answered: differences and chance, classes, confidence, sentences."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from tfdistill import report, results, tasks
 from tfdistill.data import answers
 from tfdistill.report import answer_sides, run_analysis
 from tfdistill.report.sections import answers as answers_section
-from tfdistill.report.sections import verdict
+from tfdistill.report.sections import quality, verdict
 from tfdistill.tasks import spec
 
 LABELS = ("negative", "positive")
@@ -21,14 +22,14 @@ TEXTS = [f"sentence <b>{i}</b>" for i in range(40)]
 
 def logits_of(wrong, sure=3.0):
     """Right everywhere but at `wrong`."""
-    found = np.full((40, 2), -sure, np.float32)
+    logits = np.full((40, 2), -sure, np.float32)
     classes = GOLD.copy()
     classes[list(wrong)] = 1 - classes[list(wrong)]
-    found[np.arange(40), classes] = sure
-    return found
+    logits[np.arange(40), classes] = sure
+    return logits
 
 
-def kept(logits, task=TASK, labels=GOLD, **options):
+def answers_of(logits, task=TASK, labels=GOLD, **options):
     examples = tasks.Examples(task, TEXTS, None, labels)
     return answers.of_examples(examples, logits, **options)
 
@@ -37,11 +38,11 @@ def kept(logits, task=TASK, labels=GOLD, **options):
 def answered(run_dir):
     """A run whose teacher is wrong at 0, its student at 0, 1 and 2, the file at 2 and 3 too."""
     student = logits_of([0, 1, 2])
-    answers.write(kept({"model": logits_of([0])}), run_dir / "teacher" / answers.FILE_NAME)
+    answers.write(answers_of({"model": logits_of([0])}), run_dir / "teacher" / answers.FILE_NAME)
     folder = run_dir / "students" / "full" / "seed-1"
     folder.mkdir(parents=True, exist_ok=True)
-    answers.write(kept({"model": student}, with_texts=False), folder / answers.FILE_NAME)
-    file = kept({"model": student, "file": logits_of([0, 1, 2, 3])}, model_sha256="b" * 64)
+    answers.write(answers_of({"model": student}, with_texts=False), folder / answers.FILE_NAME)
+    file = answers_of({"model": student, "file": logits_of([0, 1, 2, 3])}, model_sha256="b" * 64)
     answers.write(file, run_dir / "export" / answers.FILE_NAME)
     return run_dir
 
@@ -52,15 +53,63 @@ def page_of(run_dir, **options):
 
 def test_differences_are_named_as_chance_where_they_may_be(answered):
     _, student, file = table_of(page_of(answered), "paired")
-    # 2 lost, 0 gained: p = 2 / 2^2; 1 lost: p = 1.
-    assert student[:3] == ["Student against teacher", "97.5%", "92.5%"]
-    assert student[3].startswith("−5.0 points") and student[4:] == [
-        "2",
+    # 2 lost, 0 gained: p = 2 / 2^2; 3 lost: p = 2 / 2^3.
+    assert student[0] == "Student against teacher" and student[1].startswith("−5.0 points")
+    assert student[2:] == ["2", "0", "0.5", "within chance"]
+    assert file[0] == "File against teacher" and file[2:] == ["3", "0", "0.25", "within chance"]
+
+
+def test_no_changed_answer_is_no_proof_of_no_difference(answered, analysis_of):
+    same = answers_of({"model": logits_of([0]), "file": logits_of([0])}, model_sha256="b" * 64)
+    answers.write(same, answered / "export" / answers.FILE_NAME)
+    # 1 - 0.025^(1/40): as many equal answers would be seen in 1 of 40 such samples.
+    rows = {row[0]: row[1:] for row in table_of(page_of(answered), "paired")}
+    assert rows["File against teacher"] == [
+        "noneup to 8.8 points unseen",
         "0",
-        "0.5",
-        "within chance",
+        "0",
+        "1",
+        "no answer differs",
     ]
-    assert file[0] == "File against student" and file[4:] == ["1", "0", "1", "within chance"]
+    assert "a difference of up to 8.8 points would go unseen" in verdict.headline(analysis_of())
+
+
+def test_the_test_set_gives_the_headline_where_there_is_one(answered, edit, analysis_of):
+    scores = {"teacher": 0.975, "student": 0.925, "file": 0.6}
+    logits = {"teacher": logits_of([0]), "student": logits_of([0, 1, 2])}
+    logits |= {"file": logits_of(range(16)), "majority": np.tile([[0.1, 0.0]], (40, 1))}
+    edit(
+        answered / "metrics.json",
+        lambda m: m.update(test_metrics={k: {"accuracy": v} for k, v in scores.items()}),
+    )
+    (answered / "test").mkdir()
+    answers.write(answers_of(logits, model_sha256="b" * 64), answered / answers.TEST_FILE)
+    run = analysis_of()
+    assert verdict.headline(run).startswith(
+        "Always giving the same answer does as well as the file. The student’s file is 37.5 points "
+        "below its teacher in accuracy on 40 test examples (95% interval"
+    )
+    quality = next(verdict.key_figures(run))
+    assert (quality.value, quality.label) == ("60.0%", "accuracy on 40 test examples")
+    assert quality.detail.startswith("95% interval 43.3 to 75.1%")  # Clopper and Pearson, 24 of 40
+    page = page_of(answered)
+    rows = {row[0]: row[1:] for row in table_of(page, "test-set")}
+    assert rows["The student’s file"] == ["60.0%43.3 to 75.1%"]
+    assert rows["Always the same answer"] == ["50.0%"]
+    assert "File against one answer for all" in [row[0] for row in table_of(page, "paired")]
+    assert "Answers to the 40 test examples" in "".join(page.itertext())
+    other = answers_of(logits, model_sha256="e" * 64)  # of a file that the run has no more
+    answers.write(other, answered / answers.TEST_FILE)
+    assert verdict.headline(analysis_of()).endswith("faster on this host.")
+    assert analysis_of().num_examples is None
+
+
+def test_three_right_and_three_wrong_answers_come_first(answered):
+    head, *rows = table_of(page_of(answered), "samples")
+    assert head == ["Text", "Label", "File", "Teacher"]
+    marks = [row[2][0] for row in rows]
+    assert marks == ["✓", "✓", "✗", "✗", "✗"]  # of two classes two are right
+    assert {row[0] for row in rows[2:]} < {f"sentence <b>{i}</b>" for i in range(4)}
 
 
 @pytest.mark.parametrize(
@@ -79,22 +128,30 @@ def test_a_baseline_above_the_student_is_told_from_chance(answered, edit, wrong,
             answered / "metrics.json",
             lambda m, at=-1 - model: m["models"][at].update(metrics={"accuracy": 0.925}),
         )
-    kept_answers = kept({"model": logits_of(wrong)}, with_texts=False)
-    answers.write(kept_answers, answered / folder / answers.FILE_NAME)
+    baseline_answers = answers_of({"model": logits_of(wrong)}, with_texts=False)
+    answers.write(baseline_answers, answered / folder / answers.FILE_NAME)
     analysis_of = run_analysis.RunAnalysis(report.collect(answered))
     assert verdict.headline(analysis_of).startswith(f"TF-IDF and a linear model {said}")
     compared = table_of(page_of(answered), "paired")[-1]
-    assert compared[0] == "Student against baselineTF-IDF and a linear model"
+    assert compared[0] == "File against TF-IDF"
     assert compared[-1] in ("within chance", "equal")
 
 
 def test_every_class_and_the_confusions_are_tabled(answered):
     tree = page_of(answered)
-    # Wrong at 0 and 2 (negative) and 1 (positive): 18 + 2 and 1 + 19.
-    assert table_of(tree, "confusion")[1:] == [["negative", "18", "2"], ["positive", "1", "19"]]
+    # The file is wrong at 0 and 2 (negative), 1 and 3 (positive).
+    assert table_of(tree, "confusion")[1:] == [["negative", "18", "2"], ["positive", "2", "18"]]
     head, negative, _ = table_of(tree, "classes")
-    assert head == ["Class", "Examples", "Precision", "Recall", "F1", "F1 (teacher)", "F1 (file)"]
-    assert negative[:4] == ["negative", "20", "94.7%", "90.0%"]  # 18 / 19, 18 / 20
+    assert head == [
+        "Class",
+        "Examples",
+        "Precision",
+        "Recall",
+        "F1",
+        "F1 (teacher)",
+        "F1 (student)",
+    ]
+    assert negative[:4] == ["negative", "20", "90.0%", "90.0%"]
 
 
 def test_confidence_is_shown_beside_how_often_it_is_right(answered):
@@ -119,20 +176,16 @@ def test_texts_can_be_left_out_of_the_page(answered):
     assert table_of(tree_of(page), "lost")[1][0] == "Example 2"
 
 
-def test_a_student_within_chance_keeps_no_share_of_its_teacher(answered, analysis_of):
+def test_a_student_within_chance_is_not_called_worse(answered, analysis_of):
     run = analysis_of()
     assert "cannot be told from its teacher by accuracy" in verdict.headline(run)
-    assert "keeps" not in verdict.headline(run)
-    assert verdict.key_figures(run)[0].label.startswith(
-        "accuracy; the difference from the teacher’s may be chance"
-    )
 
 
-def test_a_clear_loss_is_a_share_of_the_teacher(answered, analysis_of):
-    folder = answered / "students" / "full" / "seed-1"
-    worse = kept({"model": logits_of(range(15))}, with_texts=False)
-    answers.write(worse, folder / answers.FILE_NAME)
-    assert "keeps 97.8% of the teacher’s accuracy" in verdict.headline(analysis_of())
+def test_a_clear_loss_is_named_with_its_interval(answered, analysis_of):
+    pair = {"model": logits_of([0]), "file": logits_of(range(15))}
+    answers.write(answers_of(pair, model_sha256="b" * 64), answered / "export" / answers.FILE_NAME)
+    assert "35.0 points below its teacher in accuracy" in verdict.headline(analysis_of())
+    assert "examples (95% interval −" in verdict.headline(analysis_of())
 
 
 def test_one_seed_above_its_teacher_is_no_share_above_one(run_dir, edit, analysis_of):
@@ -142,17 +195,15 @@ def test_one_seed_above_its_teacher_is_no_share_above_one(run_dir, edit, analysi
             model["metrics"]["accuracy"] = 0.93 if model["name"] == "full" else 0.9
 
     edit(run_dir / "metrics.json", one_seed)
-    run = analysis_of()
-    assert "(93.0% against 90.0%); the difference was not tested" in verdict.headline(run)
-    page = report.render_markdown(report.build(run.results))
-    assert "103." not in page.split("## Training")[0]
+    page = report.render_markdown(report.build(analysis_of().results))
+    assert "103." not in page.split("## Training")[0] and "≥ 100%" in page
 
 
 def test_answers_of_another_file_are_left_out_and_named(answered, edit):
     edit(answered / "export" / "model.json", lambda m: m["model"].update(sha256="e" * 64))
-    found = report.collect(answered)
-    assert any("those of another file" in sentence for sentence in found.missing)
-    assert "file student" not in found.answers
+    collected = report.collect(answered)
+    assert any("those of another file" in sentence for sentence in collected.missing)
+    assert "file student" not in collected.answers
 
 
 def test_a_baseline_that_wins_is_the_first_sentence(run_dir, edit, analysis_of):
@@ -164,15 +215,11 @@ def test_a_baseline_that_wins_is_the_first_sentence(run_dir, edit, analysis_of):
         "TF-IDF and a linear model beats the student: accuracy 89.0% against 88.0%."
     )
     models = table_of(page_of(run_dir), "models")
-    assert models[-1][:3] == ["TF-IDF and a linear modelbaseline", "89.0%", "98.9%"]
+    assert models[-1][:3] == ["TF-IDF and a linear model", "89.0%", "98.9%"]
     rows[1]["metrics"]["accuracy"] = 0.87
     edit(run_dir / "metrics.json", lambda m: m.update(baselines=rows))
-    assert verdict.headline(analysis_of()).startswith("A 3-layer")
-    figure = verdict.key_figures(analysis_of())[0]
-    assert (figure.value, figure.detail.split("; ")[1:]) == (
-        "97.8%",
-        ["TF-IDF and a linear model: 87.0%"],
-    )
+    assert verdict.headline(analysis_of()).startswith("The student’s file")
+    assert next(verdict.key_figures(analysis_of())).detail == "TF-IDF and a linear model: 87.0%"
 
 
 @pytest.mark.parametrize(
@@ -197,10 +244,12 @@ def test_many_classes_are_listed_by_their_confusions_not_as_a_matrix():
     gold = (np.arange(40) % 20).astype(np.int32)
     logits = np.eye(20, dtype=np.float32)[gold]
     logits[[3, 23], :] = np.eye(20)[7]
-    found = answer_sides.sides(kept({"model": logits}, task, gold), None, None)
-    assert found is not None and found.subject == "teacher"
-    tables = {t.key: t for part in answers_section.section(found).parts for t in part.tables}
+    sides = answer_sides.sides(answers_of({"model": logits}, task, gold), None, None)
+    assert sides is not None and sides.subject == "teacher"
+    (section,) = answers_section.section(sides)
+    tables = {t.key: t for part in section.parts for t in part.tables}
     (row,) = tables["confused"].rows
+    assert tables["classes"].rows[0].head.text in ("class 3", "class 7")  # the lowest F1 first
     assert [row.head.text, *(cell.text for cell in row.cells)] == ["class 3", "class 7", "2"]
 
 
@@ -216,7 +265,26 @@ def test_numbers_are_compared_without_classes():
     task = spec.TaskSpec("similarity", "a", "score", kind="regression")
     gold = np.linspace(0, 5, 40).astype(np.float32)
     pair = {"model": gold[:, None], "file": gold[:, None] + 0.1}
-    found = answer_sides.sides(None, None, kept(pair, task, gold))
-    assert found is not None
-    (part,) = answers_section.section(found).parts
-    assert [t.key for t in part.tables] == ["paired"]
+    sides = answer_sides.sides(None, None, answers_of(pair, task, gold))
+    assert list(answers_section.section(sides)) == []
+    assert [row.head.text for row in quality.differences(sides).rows] == ["File against model"]
+
+
+def test_a_thousand_classes_of_any_name_stay_readable():
+    names = ["a|b", "<script>x</script>", "two\nlines", "\u202eturned", "א" * 200, "x" * 200]
+    labels = (*names, *(f"class {i}" for i in range(994)))
+    task = dataclasses.replace(TASK, labels=labels)
+    gold = (np.arange(40) % 6).astype(np.int32)
+    logits = np.eye(1000, dtype=np.float32)[(gold + 1) % 6]
+    sides = answer_sides.sides(answers_of({"model": logits}, task, gold), None, None)
+    value = report.Report("r", "h", sections=tuple(answers_section.section(sides)))
+    page = report.render_html(value)
+    tree = tree_of(page)
+    assert "<script" not in page and "\u202e" not in page
+    shown = [row[0] for row in table_of(tree, "classes")]
+    assert len(shown) == 201 and max(map(len, shown)) <= 40
+    assert any("x" * 200 == e.get("title") for e in tree.iter() if e.get("title"))
+    lines = report.render_markdown(value).splitlines()
+    bars = {len(re.findall(r"(?<!\\)\|", line)) for line in lines if "two lines" in line}
+    assert bars == {4, 6}  # of the pairs, and of the classes
+    assert "x" * 200 in report.render_csv(value)["classes.csv"]

@@ -117,9 +117,9 @@ def test_the_page_stands_up_to_keyboard_and_screen_reader_and_asks_for_nothing(p
     _, page, tree = pages([SWEEP], **many)
     assert page_reading.faults_of(tree) == []
     assert page_reading.requests_of(page) == []
-    # Host: accuracy twice, durations, lengths, threads, operators. Emulator: durations, lengths
-    # (one file is no choice). Phone: accuracy twice, durations, lengths, threads, sustained.
-    assert len(pictures_of(tree)) == 6 + 2 + 6 + 2
+    # Host: accuracy twice, durations, lengths, threads. Emulator: durations, lengths (one file is
+    # no choice). Phone: accuracy twice, lengths, threads, sustained.
+    assert len(pictures_of(tree)) == 5 + 2 + 5 + 2
 
 
 def test_the_front_is_marked_in_chart_table_and_words(pages, many):
@@ -127,8 +127,7 @@ def test_the_front_is_marked_in_chart_table_and_words(pages, many):
     rows = {row[0]: row[-1] for row in table_of(tree, "device-1-tradeoff-1-table")[1:]}
     assert rows == {"small": "yes", "large": "yes", "bad": "no"}
     marks = {text_of(e): e.get("class") for e in of_class(tree, "point") if text_of(e)}
-    assert marks == {"small": "point on", "large": "point on", "bad": "point"}
-    assert "2 of 3 choices are on the Pareto front" in text_of(tree)
+    assert marks == {"small": "point s4 on", "large": "point s5 on", "bad": "point s6"}
     assert "2 of 3 are on the Pareto front of accuracy, latency and size" in text_of(
         next(tree.iter(HTML + "h1"))
     )
@@ -143,9 +142,9 @@ def test_blocks_and_throttling_and_failures_are_said(pages, many):
     assert "its thermal status was raised, or latency rose" in page
     assert "Cold start" not in page  # the tool tells none
     assert table_of(tree, "device-1-start")[0][2:] == [
-        "Opening the file",
-        "First inference",
-        "Peak memory",
+        "Opening the file, ms",
+        "First inference, ms",
+        "Peak memory, MB",
     ]
     assert table_of(tree, "device-1-failures")[1] == [
         "large, GPUphone",
@@ -295,6 +294,8 @@ def test_a_file_without_a_manifest_is_measured_and_not_judged(pages, fake_result
     value, _, tree = pages(host=fake_results.result([bare]))
     assert [part.title for part in value.sections[0].parts] == [
         "Latency",
+        "Durations",
+        "Start and memory",
         "Device and conditions",
     ]
     assert page_reading.faults_of(tree) == []

@@ -4,12 +4,11 @@ import xml.etree.ElementTree as ET
 import pytest
 from page_reading import chart_of, of_class, words_of
 
-from tfdistill.benchmark import schema
 from tfdistill.report.plot import histogram
 
 
-def row(label="a", repetitions=(), blocks=(), p50=10.0, series=1):
-    return histogram.DistributionRow(label, f"p50 {p50}", repetitions, blocks, series, p50)
+def row(label="a", repetitions=(), p50=10.0, series=1):
+    return histogram.DistributionRow(label, f"p50 {p50}", repetitions, series, p50)
 
 
 def shape_of(tree, i=0):
@@ -59,24 +58,6 @@ def test_each_repetition_has_a_stroke_at_its_median():
     (middle,) = [float(e.get("x1")) for e in of_class(tree, "median")]
     assert strokes[0] < middle < strokes[1]
     assert middle - strokes[0] == pytest.approx(strokes[1] - middle, abs=0.05)
-
-
-def block(mean, low, high, median=None):
-    return schema.Block(n=10, mean_ms=mean, min_ms=low, max_ms=high, median_ms=median)
-
-
-def test_blocks_are_drawn_as_lines_and_no_shape_is_made_up_from_them():
-    blocks = (block(10.0, 9.0, 12.0), block(11.0, 10.0, 20.0, median=10.5))
-    tree = chart_of(histogram.distributions("k", "t", [row(blocks=blocks)]))
-    assert of_class(tree, "shape") == []
-    bursts = of_class(tree, "burst")
-    lengths = [float(e.get("x2")) - float(e.get("x1")) for e in bursts]
-    assert lengths[1] / lengths[0] == pytest.approx(10 / 3, rel=0.01)
-    dots = [float(e.get("cx")) for e in of_class(tree, "mark")]
-    per_ms = lengths[0] / 3
-    assert (dots[1] - dots[0]) / per_ms == pytest.approx(0.5, abs=0.01)  # its median, not its mean
-    many = chart_of(histogram.distributions("k", "t", [row(blocks=blocks * 500)]))
-    assert len(of_class(many, "burst")) <= 30
 
 
 @pytest.mark.parametrize("samples", [(5.0,), (5.0, 5.0), (1e-3, 1e4)])

@@ -33,7 +33,7 @@ def test_the_files_of_all_devices_and_what_accelerators_took_of_them_are_tabled(
         "teacherfloat32",
     ]  # fmt: skip
     assert table_of(tree, "accelerators")[1:] == [
-        ["student for gpufloat32", "A gpu", "whole", "len32", "96 of 97", "44.0 dB"],
+        ["student for gpufloat32", "A gpu", "whole", "len32", "96 of 97", "44.0"],
         ["student for gpufloat32", "A gpu", "whole", "len64", "–", "equal"],
         ["student for npufloat32", "A npu", "unavailable", "–", "–", "–"],
     ]

@@ -3,7 +3,7 @@ import statistics
 import pytest
 
 from tfdistill import report
-from tfdistill.report.sections import verdict
+from tfdistill.report.sections import limits, verdict
 
 
 def test_the_student_is_the_chosen_variant_and_its_seeds_are_averaged(analysis_of, fake_run):
@@ -13,8 +13,10 @@ def test_the_student_is_the_chosen_variant_and_its_seeds_are_averaged(analysis_o
     assert run.student.mean("accuracy") == pytest.approx(statistics.fmean(values))
     assert run.student.deviation("accuracy") == pytest.approx(statistics.stdev(values))
     assert run.teacher.deviation("accuracy") is None
-    assert run.kept(run.student) == pytest.approx(0.88 / 0.9)
-    assert run.gain() == pytest.approx(0.88 - 0.812)
+    assert run.share_of_teacher(0.88) == pytest.approx(0.88 / 0.9)
+    assert run.untaught.name == "no_teacher"
+    assert run.scores == pytest.approx({"teacher": 0.9, "student": 0.88, "file": 0.8789})
+    assert (run.split, run.judged, run.num_examples) == ("development", "file", 872)
     assert [group.name for group in run.groups] == list(fake_run.ACCURACY)
 
 
@@ -51,8 +53,7 @@ def test_without_recorded_comparisons_the_ratio_is_computed_and_nothing_is_claim
     speed = run.headline_speed()
     assert speed.speedup == pytest.approx(18)
     assert (speed.interval, speed.faster) == (None, None)
-    assert "and has 18.0× the speed on this host by medians alone" in verdict.headline(run)
-    assert verdict.key_figures(run)[-1].label == "the speed on this host, by medians alone"
+    assert "and 18.0× as fast by medians alone on this host" in verdict.headline(run)
 
 
 def test_the_checksum_and_not_the_name_says_which_file_was_measured(analysis_of, run_dir, edit):
@@ -74,7 +75,7 @@ def test_latency_of_another_file_is_not_shown_and_this_is_said(analysis_of, run_
     run = analysis_of()
     assert run.stale() == ["student"]
     assert run.headline_speed() is None
-    assert any("measured another student file" in said for said in verdict.limits(run))
+    assert any("measured another student file" in said for said in limits.limits(run))
     assert "faster" not in verdict.headline(run)
 
 
@@ -98,6 +99,8 @@ def test_a_run_without_a_teacher_claims_nothing_about_one(analysis_of, run_dir, 
 
     edit(run_dir / "metrics.json", drop)
     run = analysis_of()
-    assert (run.teacher, run.kept(run.student), run.gain()) == (None, None, None)
-    assert verdict.headline(run) == "A 3-layer student was trained on the task sst2."
+    assert (run.teacher, run.share_of_teacher(0.8), run.smaller()) == (None, None, None)
+    assert verdict.headline(run) == (
+        "The student reaches accuracy 81.2 ± 0.6% on 872 development examples."
+    )
     report.render_html(report.build(run.results))

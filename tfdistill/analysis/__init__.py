@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from tfdistill.analysis.chance import chance_level, check_model, gold_labels
     from tfdistill.analysis.data_checks import DataFindings, check_data, check_words
-    from tfdistill.analysis.paired import PairedDifference, paired_difference
+    from tfdistill.analysis.paired import PairedDifference, paired_difference, resampled_scores
 
 __all__ = [
     "NEARLY_UNIFORM",
@@ -59,6 +59,7 @@ __all__ = [
     "majority_logits",
     "pair_features",
     "paired_difference",
+    "resampled_scores",
 ]
 
 __getattr__, __dir__ = lazy_exports(__name__)

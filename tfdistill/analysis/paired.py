@@ -47,6 +47,27 @@ class PairedDifference:
         return not self.interval[0] <= 0 <= self.interval[1]
 
 
+def resampled_scores(
+    task: TaskSpec, gold: np.ndarray, logits: np.ndarray, *, num_resamples: int = 500
+) -> np.ndarray:
+    """Scores a model on bootstrap resamples of its examples.
+
+    The resamples (with replacement, seed 0) depend on the number of examples alone: those of two
+    models are paired.
+
+    Args:
+      task: Names the primary metric.
+      gold: Labels, as for `metrics.compute_metrics`.
+      logits: Of the model, float (n, num_labels).
+      num_resamples: Resamples.
+
+    Returns:
+      The primary metric on each, float (num_resamples,).
+    """
+    draws = np.random.default_rng(0).integers(len(gold), size=(num_resamples, len(gold)))
+    return np.array([_score(task, gold[rows], logits[rows]) for rows in draws])
+
+
 def paired_difference(
     task: TaskSpec,
     gold: np.ndarray,
@@ -54,6 +75,7 @@ def paired_difference(
     after: np.ndarray,
     *,
     num_resamples: int = 500,
+    resampled: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> PairedDifference:
     """Compares two models on the examples that both answered.
 
@@ -70,6 +92,7 @@ def paired_difference(
       before: Logits of the first model, float (n, num_labels).
       after: Logits of the second one.
       num_resamples: Resamples of the bootstrap.
+      resampled: `resampled_scores` of both, where they are known; accuracy does without.
 
     Returns:
       The difference.
@@ -79,14 +102,7 @@ def paired_difference(
     """
     if before.shape != after.shape or len(before) != len(gold):
         raise errors.ShapeError("logits of two models", before.shape, after.shape)
-    one_metric = dataclasses.replace(task, metrics=(task.primary_metric,))
-
-    def score(logits: np.ndarray, index: np.ndarray) -> float:
-        values = metrics.compute_metrics(one_metric, logits[index], gold[index])
-        return values[task.primary_metric]
-
-    whole, rng = np.arange(len(gold)), np.random.default_rng(0)
-    first, second = score(before, whole), score(after, whole)
+    first, second = (_score(task, gold, logits) for logits in (before, after))
     lost = gained = p_value = None
     exact = np.zeros(0)
     if task.traits.one_class:
@@ -98,15 +114,25 @@ def paired_difference(
         p_value = 1.0 if test is None else float(test.pvalue)
         # A resample is a draw of how many examples are lost, gained and neither.
         shares = np.array([lost, gained, n - changed]) / n
-        counts = rng.multinomial(n, shares, size=num_resamples)  # (resamples, 3)
+        counts = np.random.default_rng(0).multinomial(
+            n, shares, size=num_resamples
+        )  # (resamples, 3)
         differences = (counts[:, 1] - counts[:, 0]) / n
         if test is not None:
             shares_lost = np.array(test.proportion_ci(1 - _LEVEL))
             exact = changed * (1 - 2 * shares_lost) / n
     else:
-        draws = rng.integers(len(gold), size=(num_resamples, len(gold)))
-        differences = np.array([score(after, rows) - score(before, rows) for rows in draws])
+        one, other = resampled or (
+            resampled_scores(task, gold, logits, num_resamples=num_resamples)
+            for logits in (before, after)
+        )
+        differences = other - one
     ends = np.concatenate([np.percentile(differences, [2.5, 97.5]), exact])
     return PairedDifference(
         first, second, (float(ends.min()), float(ends.max())), lost, gained, p_value
     )
+
+
+def _score(task: TaskSpec, gold: np.ndarray, logits: np.ndarray) -> float:
+    one_metric = dataclasses.replace(task, metrics=(task.primary_metric,))
+    return metrics.compute_metrics(one_metric, logits, gold)[task.primary_metric]

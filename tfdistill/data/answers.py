@@ -17,6 +17,7 @@ from tfdistill.tasks import Examples
 from tfdistill.tasks.spec import TaskSpec
 
 FILE_NAME = "answers.safetensors"
+TEST_FILE = f"test/{FILE_NAME}"  # of a run: what its models answer to the test set
 _FORMAT_VERSION = "1"
 _LONGEST = 300  # characters of a text; a report shows no more
 _TASK = ("name", "kind", "labels", "metrics", "primary_metric", "positive_label")

@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Sequence
 
 from tfdistill import files, marker_file, work_folder
-from tfdistill.report import comparison, run_report
+from tfdistill.report import comparison, sections
 from tfdistill.report.collection import Collection, gather
 from tfdistill.report.document import Report
 from tfdistill.report.render import TABLES_FOLDER, render_csv, render_html, render_markdown
@@ -47,7 +47,7 @@ def build(results: RunResults | Collection) -> Report:
       The report.
     """
     if isinstance(results, RunResults):
-        return run_report.build(results)
+        return sections.of_run(results)
     return comparison.build(results)
 
 
@@ -59,7 +59,7 @@ def write(
     Args:
       run_dir: The run folder, or an export folder.
       out: The folder to write to; the run folder by default.
-      texts: Whether sentences of the development set are shown.
+      texts: Whether the texts that models answered are shown.
 
     Returns:
       The paths of the page and of the Markdown.
@@ -68,8 +68,8 @@ def write(
       DataError: If the folder holds no result, or a malformed one.
       BenchmarkError: If its benchmark is malformed or of another format.
     """
-    found = collect(run_dir, texts=texts)
-    return write_pages(build(found), pathlib.Path(run_dir if out is None else out))
+    results = collect(run_dir, texts=texts)
+    return write_pages(build(results), pathlib.Path(run_dir if out is None else out))
 
 
 def write_comparison(

@@ -1,4 +1,4 @@
-"""The answers of a run's models side by side. Pure."""
+"""The answers of a run's models to one labelled set, side by side. Pure."""
 
 from __future__ import annotations
 
@@ -6,24 +6,29 @@ import dataclasses
 import functools
 
 import numpy as np
+import scipy.stats
 
 from tfdistill import analysis
+from tfdistill.analysis import PairedDifference
 from tfdistill.data.answers import DevAnswers
+from tfdistill.tasks import metrics
 from tfdistill.tasks.spec import TaskSpec
 
-TEACHER, STUDENT, MODEL, FILE = "teacher", "student", "model", "file"
+TEACHER, STUDENT, MODEL, FILE, MAJORITY = "teacher", "student", "model", "file", "majority"
+DEVELOPMENT, TEST = "development", "test"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AnswerSides:
-    """What up to three models answered to the same labelled texts.
+    """What models answered to the same labelled texts.
 
     Attributes:
       task: The task.
       gold: The labels.
       logits: "teacher", "student" or "model", "file" -> float (n, num_labels), in this order.
       texts: The texts; empty where they were left out.
-      baselines: Title of a baseline -> its logits.
+      baselines: Name of a baseline -> its logits.
+      split: "development" or "test".
     """
 
     task: TaskSpec
@@ -31,27 +36,76 @@ class AnswerSides:
     logits: dict[str, np.ndarray]
     texts: tuple[str, ...]
     baselines: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    split: str = DEVELOPMENT
+    _cache: dict[str, np.ndarray] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
     def subject(self) -> str:
-        """The model that the report is about: the student, or else the model itself."""
-        return next(name for name in (STUDENT, MODEL, TEACHER) if name in self.logits)
+        """What the report is about: the file, or else the student, or the model itself."""
+        return next(name for name in (FILE, STUDENT, MODEL, TEACHER) if name in self.logits)
+
+    @property
+    def reference(self) -> str:
+        """What the others are compared with: the teacher, or else the model of the file."""
+        return next(iter(self.logits))
 
     @functools.cached_property
-    def differences(self) -> dict[tuple[str, str], analysis.PairedDifference]:
-        """(before, after) -> how they differ: teacher and student, model and file, baselines."""
-        pairs = [(TEACHER, STUDENT), (self.subject, FILE)]
-        pairs += [(title, self.subject) for title in self.baselines]
-        known = {**self.logits, **self.baselines}
+    def scores(self) -> dict[str, float]:
+        """The primary metric of each model and each baseline."""
+        task = dataclasses.replace(self.task, metrics=(self.task.primary_metric,))
         return {
-            (one, other): analysis.paired_difference(self.task, self.gold, known[one], known[other])
-            for one, other in pairs
-            if one in known and other in known
+            name: metrics.compute_metrics(task, logits, self.gold)[task.primary_metric]
+            for name, logits in {**self.logits, **self.baselines}.items()
         }
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """What is compared: each model with the reference, the subject with each baseline."""
+        pairs = [(self.reference, name) for name in self.logits if name != self.reference]
+        return pairs + [(name, self.subject) for name in self.baselines]
+
+    def difference(self, one: str, other: str) -> PairedDifference | None:
+        """How the metric of `other` differs from that of `one`; None without either."""
+        if one == other or not {one, other} <= {*self.logits, *self.baselines}:
+            return None
+        logits = (self._logits(one), self._logits(other))
+        resampled = None if self._is_accuracy else (self._resampled(one), self._resampled(other))
+        return analysis.paired_difference(self.task, self.gold, *logits, resampled=resampled)
+
+    def interval(self, name: str) -> tuple[float, float]:
+        """The 95% interval of a model's metric over examples.
+
+        Of accuracy the exact one of Clopper and Pearson, which has a width where all answers are
+        right, too; of other metrics the percentiles of 500 resamples.
+        """
+        if not self._is_accuracy:
+            low, high = np.percentile(self._resampled(name), [2.5, 97.5])
+            return float(low), float(high)
+        right = int((self._logits(name).argmax(axis=1) == self.gold).sum())
+        ends = scipy.stats.binomtest(right, len(self.gold)).proportion_ci(0.95)
+        return float(ends.low), float(ends.high)
 
     def answers(self, name: str) -> np.ndarray:
         """The class that a model answers, int (n,)."""
         return self.logits[name].argmax(axis=1)
+
+    @property
+    def _is_accuracy(self) -> bool:
+        return self.task.traits.one_class and self.task.primary_metric == "accuracy"
+
+    def _logits(self, name: str) -> np.ndarray:
+        return self.logits[name] if name in self.logits else self.baselines[name]
+
+    def _resampled(self, name: str) -> np.ndarray:
+        if name not in self._cache:
+            scores = analysis.resampled_scores(self.task, self.gold, self._logits(name))
+            self._cache[name] = scores
+        return self._cache[name]
+
+
+def unseen_difference(number: int) -> float:
+    """The largest share of changed answers that `number` equal ones do not exclude (95%)."""
+    return float(1 - 0.025 ** (1 / number))
 
 
 def sides(
@@ -60,33 +114,32 @@ def sides(
     file: DevAnswers | None,
     *,
     baseline: DevAnswers | None = None,
-    baseline_title: str = "",
+    baseline_name: str = "",
 ) -> AnswerSides | None:
-    """Puts together what can be compared.
-
-    Args:
-      teacher: Of the run.
-      student: The chosen one.
-      file: What a file answered, and the model that it was made from.
-      baseline: What the best baseline answered.
-      baseline_title: Its name for a reader.
-
-    Returns:
-      The answers to the student's examples (or the teacher's, or the file's); None without any.
-    """
-    own = student or teacher or file
-    if own is None:
+    """Puts together what can be compared on the development set."""
+    whole = student or teacher or file
+    if whole is None:
         return None
-    found = {}
+    logits = {}
     texts: tuple[str, ...] = ()
     of_model = {TEACHER: (teacher, "model"), STUDENT: (student, "model")}
     if student is None and teacher is None:
         of_model[MODEL] = (file, "model")
-    for name, (given, key) in {**of_model, FILE: (file, "file")}.items():
-        if given is not None and given.examples == own.examples and key in given.logits:
-            found[name] = given.logits[key]
-            texts = texts or given.texts
-    beside = {}
-    if baseline is not None and baseline.examples == own.examples:
-        beside[baseline_title] = baseline.logits["model"]
-    return AnswerSides(own.task, own.gold, found, texts, beside)
+    for name, (answers, key) in {**of_model, FILE: (file, "file")}.items():
+        if answers is not None and answers.examples == whole.examples and key in answers.logits:
+            logits[name] = answers.logits[key]
+            texts = texts or answers.texts
+    baselines = {}
+    if baseline is not None and baseline.examples == whole.examples:
+        baselines[baseline_name] = baseline.logits["model"]
+    return AnswerSides(whole.task, whole.gold, logits, texts, baselines)
+
+
+def of_test_set(answers: DevAnswers | None) -> AnswerSides | None:
+    """The answers to the test set, of models and of the majority; None without any."""
+    if answers is None:
+        return None
+    models = [name for name in (TEACHER, STUDENT, FILE) if name in answers.logits]
+    logits = {name: answers.logits[name] for name in models}
+    baselines = {name: rows for name, rows in answers.logits.items() if name not in models}
+    return AnswerSides(answers.task, answers.gold, logits, answers.texts, baselines, TEST)

@@ -16,12 +16,13 @@ class Cell:
     """A cell: its text, and a quieter second line.
 
     Attributes:
-      text: The first line.
+      text: The first line, without its unit.
       detail: The second line.
       value: The number behind the text, for CSV; None where there is none.
-      unit: Of the number.
+      unit: Of text and value, for the head of the column: one unit a column.
       interval: The 95% interval of the number.
       shade: From 0, none, to 4, the darkest background.
+      whole: The text before it was shortened, for CSV and as a tooltip.
     """
 
     text: str
@@ -30,6 +31,7 @@ class Cell:
     unit: str = ""
     interval: tuple[float, float] | None = None
     shade: int = 0
+    whole: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,11 +62,24 @@ class Table:
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
 
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The unit of each column, that of the row heads first."""
+        columns = zip(*([row.head, *row.cells] for row in self.rows), strict=True)
+        found = (next((cell.unit for cell in column if cell.unit), "") for column in columns)
+        return tuple(found) if self.rows else ("",) * len(self.columns)
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The titles of the columns with their units."""
+        pairs = zip(self.columns, self.units, strict=True)
+        return tuple(f"{title}, {unit}" if unit else title for title, unit in pairs)
+
 
 def row(head: Cell | str, *cells: Cell | str, strong: bool = False, opens: bool = False) -> Row:
     """A row of cells; a string is a cell of text alone."""
-    made = [Cell(cell) if isinstance(cell, str) else cell for cell in (head, *cells)]
-    return Row(made[0], tuple(made[1:]), strong, opens)
+    first, *rest = [Cell(cell) if isinstance(cell, str) else cell for cell in (head, *cells)]
+    return Row(first, tuple(rest), strong, opens)
 
 
 def table(
@@ -79,25 +94,26 @@ def table(
     """A table, or None if it has no rows; `drop_empty` leaves out columns without a value."""
     if not rows:
         return None
-    made = Table(key, caption, tuple(columns), tuple(rows), tuple(notes))
-    return without_empty(made) if drop_empty else made
+    whole = Table(key, caption, tuple(columns), tuple(rows), tuple(notes))
+    return without_empty(whole) if drop_empty else whole
 
 
-def milliseconds(
-    value: float | None, interval: Sequence[float] | None = None, like: float | None = None
-) -> Cell:
-    """A duration, with its 95% interval where there is one, in its own unit or that of `like`."""
+def name(text: str, detail: str = "", longest: int = 60) -> Cell:
+    """A name that others chose, such as a label: shortened in its middle where it is too long."""
+    shown = fmt.shortened(text, longest)
+    return Cell(shown, detail, whole="" if shown == text else text)
+
+
+def quantity(value: float | None, unit: str, detail: str = "") -> Cell:
+    """A number with three digits and the unit of its column."""
+    return Cell(fmt.ABSENT if value is None else fmt.digits(value), detail, value, unit)
+
+
+def milliseconds(value: float | None, interval: Sequence[float] | None = None) -> Cell:
+    """A duration, with its 95% interval where there is one."""
     ends = (interval[0], interval[1]) if interval else None
-    detail = ""
-    if ends and value is not None:
-        detail = fmt.milliseconds_interval(value if like is None else like, *ends)
-    return Cell(fmt.milliseconds(value, like), detail, value, "ms", ends)
-
-
-def in_one_unit(*values: float | None) -> list[Cell]:
-    """Durations of one row, all in the unit of the first that is known."""
-    first = next((value for value in values if value is not None), None)
-    return [Cell(fmt.milliseconds(value, first), "", value, "ms") for value in values]
+    cell = quantity(value, "ms", fmt.interval(*ends) if ends else "")
+    return dataclasses.replace(cell, interval=ends)
 
 
 def ratio(value: float | None, interval: Sequence[float] | None = None) -> Cell:
@@ -107,8 +123,13 @@ def ratio(value: float | None, interval: Sequence[float] | None = None) -> Cell:
 
 
 def size(value: float | None, detail: str = "") -> Cell:
-    """A number of bytes."""
-    return Cell(fmt.size(value), detail, value, "bytes")
+    """A number of bytes, in megabytes."""
+    return quantity(None if value is None else value / 1e6, "MB", detail)
+
+
+def millions(value: float | None) -> Cell:
+    """A number of weights or operations, in millions."""
+    return quantity(None if value is None else value / 1e6, "M")
 
 
 def number(value: float | None, detail: str = "") -> Cell:
@@ -128,26 +149,27 @@ def share(value: float | None, digits: int = 2) -> Cell:
 
 def seconds(value: float | None) -> Cell:
     """A duration of seconds to hours."""
-    return Cell(fmt.duration(value), value=value, unit="s")
+    return quantity(value, "s")
 
 
 def decibels(value: float | None) -> Cell:
     """A ratio of signal to noise; None where two things are equal bit for bit."""
-    return Cell("equal" if value is None else f"{value:.1f} dB", value=value, unit="dB")
+    return Cell("equal" if value is None else f"{value:.1f}", value=value, unit="dB")
 
 
 def without_empty(table: Table) -> Table:
     """Leaves out columns of which every cell is absent."""
-    kept = [
+    filled = [
         i
         for i in range(len(table.columns) - 1)
-        if any(row.cells[i].text != fmt.ABSENT for row in table.rows)
+        if any(row.cells[i].text not in ("", fmt.ABSENT) for row in table.rows)
     ]
     return dataclasses.replace(
         table,
-        columns=(table.columns[0], *(table.columns[i + 1] for i in kept)),
+        columns=(table.columns[0], *(table.columns[i + 1] for i in filled)),
         rows=tuple(
-            dataclasses.replace(row, cells=tuple(row.cells[i] for i in kept)) for row in table.rows
+            dataclasses.replace(row, cells=tuple(row.cells[i] for i in filled))
+            for row in table.rows
         ),
     )
 
@@ -183,8 +205,9 @@ def render_csv(table: Table) -> str:
     columns = list(zip(*([row.head, *row.cells] for row in table.rows), strict=True))
     heads: list[str] = []
     written: list[list[str]] = []
-    for title, cells in zip(table.columns, columns or [()] * len(table.columns), strict=True):
-        unit = next((cell.unit for cell in cells if cell.unit), "")
+    for title, unit, cells in zip(
+        table.columns, table.units, columns or [()] * len(table.columns), strict=True
+    ):
         name = f"{title} ({unit})" if unit else title
         heads.append(name)
         written.append([_bare(cell) for cell in cells])
@@ -205,4 +228,4 @@ def render_csv(table: Table) -> str:
 def _bare(cell: Cell) -> str:
     if cell.value is not None:
         return f"{cell.value:.12g}"
-    return "" if cell.text == fmt.ABSENT else csv_cell(cell.text)
+    return "" if cell.text == fmt.ABSENT else csv_cell(cell.whole or cell.text)

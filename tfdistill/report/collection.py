@@ -56,13 +56,13 @@ def gather(paths: Sequence[files.Path]) -> Collection:
       DataError: If a path holds nothing of the kind, or a file is malformed.
       BenchmarkError: If a benchmark result is malformed or of another format.
     """
-    found: list[pathlib.Path] = []
+    result_files: list[pathlib.Path] = []
     for path in map(pathlib.Path, paths):
         here = _below(path, 0) if path.is_dir() else [path]
         if not here:
             raise errors.DataError(_nothing_in(path))
-        found += here
-    unique = list({path.resolve(): path for path in found}.values())
+        result_files += here
+    unique = list({path.resolve(): path for path in result_files}.values())
     labels = dict(zip(unique, _labels(unique), strict=True))
     measured, sweeps, synthetic, unmeasured = [], [], [], []
     for path, label in labels.items():

@@ -31,16 +31,16 @@ def build(collection: Collection) -> Report:
     sections = [device_section.section(device) for device in measured]
     sections += [_sweep(f"sweep-{i}", sweep) for i, sweep in enumerate(collection.sweeps, start=1)]
     sections = [*sections[:_MOST_DRAWN], *map(_without_charts, sections[_MOST_DRAWN:])]
-    found = [value for device in measured for value in tradeoff.of_device(device)]
-    found += [v for named in collection.sweeps if (v := tradeoff.of_sweep(named.sweep))]
+    choices = [value for device in measured for value in tradeoff.of_device(device)]
+    choices += [v for named in collection.sweeps if (v := tradeoff.of_sweep(named.sweep))]
     days = sorted({named.result.created[:10] for named in collection.results})
     results = {named.label for named in collection.results}
     return Report(
         name="Comparison",
-        headline=_headline(measured, collection, found),
+        headline=_headline(measured, collection, choices),
         tags=(" to ".join(dict.fromkeys((days[0], days[-1]))),) if days else (),
         synthetic=bool(results) and results == set(collection.synthetic),
-        figures=tuple(_key_figures(found[0]) if len(found) == 1 else ()),
+        figures=tuple(_key_figures(choices[0]) if len(choices) == 1 else ()),
         sections=tuple(sections),
         limits=tuple(_limits(measured, collection)),
     )
@@ -88,7 +88,7 @@ def _sweep_table(key: str, named: NamedSweep) -> Table:
             trial.name,
             cells.size(trial.size_bytes),
             cells.size(trial.zipped_bytes),
-            *cells.in_one_unit(*(trial.p50_ms.get(length) for length in lengths)),
+            *(cells.milliseconds(trial.p50_ms.get(length)) for length in lengths),
             cells.metric(metric, trial.file_metrics.get(metric)),
             cells.share(trial.argmax_agreement),
             trial.verdict,
@@ -103,7 +103,7 @@ def _sweep_table(key: str, named: NamedSweep) -> Table:
 def _headline(
     measured: Sequence[DeviceResults],
     collection: Collection,
-    found: Sequence[tradeoff.TradeOff],
+    choices: Sequence[tradeoff.TradeOff],
 ) -> str:
     parts = []
     if measured:
@@ -122,10 +122,10 @@ def _headline(
         parts.append(f"{what} {'was' if number == 1 else 'were'} made")
     text = "; ".join(parts) or "Nothing was measured"
     text = f"{text[:1].upper()}{text[1:]}."
-    if len(found) == 1 and len(found[0].points) > 1:
-        on, whole = len(found[0].front), len(found[0].points)
+    if len(choices) == 1 and len(choices[0].points) > 1:
+        on, whole = len(choices[0].front), len(choices[0].points)
         text += f" {on} of {whole} {'is' if on == 1 else 'are'} on the Pareto front of "
-        text += f"{fmt.metric_words(found[0].metric)}, latency and size."
+        text += f"{fmt.metric_words(choices[0].metric)}, latency and size."
     return text
 
 
@@ -137,57 +137,55 @@ def _key_figures(value: tradeoff.TradeOff) -> list[KeyFigure]:
     fastest = min(value.points, key=lambda point: point.latency_ms)
     smallest = min(value.points, key=lambda point: point.size_bytes)
     title = fmt.metric_words(value.metric)
-    found = []
+    figures = []
     for point, shown, label in (
         (best, "metric", f"the highest {title} on {value.task}"),
         (fastest, "latency", f"the lowest median at {value.case}"),
         (smallest, "size", "the smallest file"),
     ):
-        figures = {
+        words = {
             "metric": fmt.metric(value.metric, point.accuracy),
             "latency": fmt.milliseconds(point.latency_ms),
             "size": fmt.size(point.size_bytes),
         }
-        number = figures.pop(shown)
-        found.append(KeyFigure(number, label, f"{point.label}: {', '.join(figures.values())}"))
-    return found
+        number = words.pop(shown)
+        figures.append(KeyFigure(number, label, f"{point.label}: {', '.join(words.values())}"))
+    return figures
 
 
 def _limits(measured: Sequence[DeviceResults], collection: Collection) -> list[str]:
-    found = []
+    sentences = []
     kinds = {device.kind for device in measured}
     if "host" in kinds or collection.sweeps:
-        found.append(
-            "The latency of a host is not that of a phone: there, other cores, clocks, caches and "
-            "heat decide, and ratios change too."
+        sentences.append(
+            "The latency of a host is not that of a phone, where other cores, clocks and heat "
+            "decide; ratios change too."
         )
     if "emulator" in kinds:
-        found.append(
-            "The latency of an emulated device says nothing about a phone: it shows that a file "
-            "runs."
-        )
+        sentences.append("An emulated device shows that a file runs, not how fast a phone is.")
     if len(measured) + len(collection.sweeps) > 1:
-        found.append(
+        sentences.append(
             "Each device has a section of its own: latencies of two devices are not comparable."
         )
     if any(len(device.results) > 1 for device in measured):
-        found.append(
+        sentences.append(
             "Files of different results did not take turns: their medians also differ from day to "
-            "day. A speed-up is claimed only within one result, and only where its interval shows "
-            "it."
+            "day. A speed-up is claimed only within one result."
         )
     if measured:
-        found.append(
+        sentences.append(
             "Accuracy is that of the development set, on which checkpoints may have been chosen."
         )
     for label in collection.synthetic:
-        found.append(f"{label}: the data is synthetic and says nothing about real text.")
+        sentences.append(f"{label}: the data is synthetic and says nothing about real text.")
     for label in collection.unmeasured:
-        found.append(f"{label}: not measured (command: tfdistill benchmark), so it is not shown.")
+        sentences.append(
+            f"{label}: not measured (command: tfdistill benchmark), so it is not shown."
+        )
     notes = dict.fromkeys(
         f"{named.label}: {note}" for named in collection.results for note in named.result.notes
     )
-    found += list(notes)[:_MOST_NOTES]
+    sentences += list(notes)[:_MOST_NOTES]
     if len(notes) > _MOST_NOTES:
-        found.append(f"{len(notes) - _MOST_NOTES} more notes are in the results.")
-    return found
+        sentences.append(f"{len(notes) - _MOST_NOTES} more notes are in the results.")
+    return sentences

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from tfdistill.benchmark import schema
 from tfdistill.report import format as fmt
+from tfdistill.report.plot import charts
 
 _KINDS = {"host": "Host", "emulator": "Emulated device", "phone": "Phone"}
 _DELEGATES = {"none": "plain kernels", "xnnpack": "XNNPACK", "gpu": "GPU", "nnapi": "NNAPI"}
@@ -71,7 +72,7 @@ class DeviceResults:
       device: The device, from the first result.
       kind: What kind of device.
       results: The results.
-      series: Numbers of colour and mark by the name of a file, where they are already given.
+      series: Number of colour and mark by the name of a file that has a role, see `plot.charts`.
     """
 
     key: str
@@ -100,19 +101,19 @@ class DeviceResults:
         measured in the same cases has a name for each, since its figures differ.
         """
         rows = [(named, model) for named in self.results for model in named.result.models]
-        known: list[tuple[str, str, set[Hashable]]] = []  # name, checksum, measured cases
+        identified: list[tuple[str, str, set[Hashable]]] = []  # name, checksum, measured cases
         first: list[int] = []  # the row that each identity was found in
         identities: list[int] = []
         for number, (named, model) in enumerate(rows):
             cases = _cases(named.result, model.name)
-            for i, (name, digest, taken) in enumerate(known):
+            for i, (name, digest, taken) in enumerate(identified):
                 if (name, digest) == (model.name, model.sha256) and taken.isdisjoint(cases):
                     taken |= cases
                     identities.append(i)
                     break
             else:
-                identities.append(len(known))
-                known.append((model.name, model.sha256, set(cases)))
+                identities.append(len(identified))
+                identified.append((model.name, model.sha256, set(cases)))
                 first.append(number)
         labels = _unique_labels(
             [
@@ -128,22 +129,18 @@ class DeviceResults:
     @functools.cached_property
     def numbers(self) -> dict[str, int]:
         """The number of colour and mark of each file in each configuration, by its label."""
-        free = max(self.series.values(), default=0) + 1
-        found: dict[str, int] = {}
+        free = max([charts.OTHERS - 1, *self.series.values()]) + 1
+        numbers: dict[str, int] = {}
         for file in self.files:
             result = file.source.result
             parts = (*result.summary, *result.sustained, *result.operators)
             for part in parts:
                 label = self.name(file, part)
-                if part.model != file.model.name or label in found:
+                if part.model != file.model.name or label in numbers:
                     continue
-                given = self.series.get(file.model.name)
-                if given is not None and given not in found.values():
-                    found[label] = given
-                else:
-                    found[label] = free
-                    free += 1
-        return found
+                numbers[label] = self.series.get(file.model.name, free)
+                free += file.model.name not in self.series
+        return numbers
 
     @functools.cached_property
     def order(self) -> dict[str, int]:
@@ -172,7 +169,7 @@ class DeviceResults:
     @functools.cached_property
     def _differing(self) -> tuple[bool, bool, bool]:
         """Whether delegate, affinity and backend differ."""
-        found = [
+        configurations = [
             (part.delegate, part.affinity, named.result.backend)
             for named in self.results
             for part in (
@@ -182,7 +179,7 @@ class DeviceResults:
                 *named.result.answers,
             )
         ]
-        delegates, affinities, backends = ({case[i] for case in found} for i in range(3))
+        delegates, affinities, backends = ({case[i] for case in configurations} for i in range(3))
         return delegates - {"xnnpack"} != set(), len(affinities) > 1, len(backends) > 1
 
     def configuration(
@@ -206,8 +203,8 @@ class DeviceResults:
         Those that most files were measured at; of equal ones the fewest threads, then the longest
         length. None where nothing was measured.
         """
-        held = {(t.file.label, t.summary.sequence_length, t.summary.threads) for t in self.timings}
-        counted = collections.Counter((length, number) for _, length, number in held)
+        cases = {(t.file.label, t.summary.sequence_length, t.summary.threads) for t in self.timings}
+        counted = collections.Counter((length, number) for _, length, number in cases)
         return max(counted, key=lambda case: (counted[case], -case[1], case[0]), default=None)
 
     def compared_timings(self) -> list[Timing]:
@@ -247,25 +244,17 @@ def single_device(named: NamedResult, series: Mapping[str, int]) -> DeviceResult
 def by_device(
     results: Sequence[NamedResult], series: Mapping[str, int] | None = None
 ) -> tuple[DeviceResults, ...]:
-    """Orders results by kind of device, then by device.
-
-    Args:
-      results: The results.
-      series: Numbers of colour and mark by the name of a file, where they are already given.
-
-    Returns:
-      Hosts first, then emulated devices, then phones; devices in the order of the results.
-    """
-    found: dict[Hashable, list[NamedResult]] = {}
+    """Orders results by kind of device, then by device."""
+    same_device: dict[Hashable, list[NamedResult]] = {}
     for kind in _KINDS:
         for named in results:
             if named.result.kind == kind:
-                found.setdefault((kind, _identity(named.result.device)), []).append(named)
+                same_device.setdefault((kind, _identity(named.result.device)), []).append(named)
     return tuple(
         DeviceResults(
             f"device-{i}", same[0].result.device, same[0].result.kind, tuple(same), series or {}
         )
-        for i, same in enumerate(found.values(), start=1)
+        for i, same in enumerate(same_device.values(), start=1)
     )
 
 

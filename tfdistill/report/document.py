@@ -1,6 +1,6 @@
 """A report as a value: it is built once and rendered to HTML, Markdown and CSV.
 
-A new section is one more `Section`: a title, notes, tables and charts. No renderer changes.
+A new section is one more `ReportSection`: a title, tables and charts. No renderer changes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ Definitions = tuple[tuple[str, str], ...]  # names and values
 
 @dataclasses.dataclass(frozen=True)
 class KeyFigure:
-    """A key figure: a large number, what it is, and the numbers behind it."""
+    """A key figure: a large number, what it is, the numbers behind it, and a chart of them."""
 
     value: str
     label: str
-    detail: str
+    detail: str = ""
+    chart: Markup | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +46,7 @@ class SectionPart:
       intro: A sentence or none.
       pictures: Its charts.
       tables: Its tables.
-      folded: Tables that a reader opens.
+      folds: Whether a reader opens it, by its title.
       small: Whether the charts are drawn small, several in a row.
     """
 
@@ -54,7 +55,7 @@ class SectionPart:
     intro: str = ""
     pictures: tuple[Picture, ...] = ()
     tables: tuple[Table, ...] = ()
-    folded: tuple[Table, ...] = ()
+    folds: bool = False
     small: bool = False
 
 
@@ -79,6 +80,7 @@ class ReportSection:
       parts: Its parts.
       legend: The meaning of the marks in all of its charts.
       details: What a reader opens at its end.
+      folds: Whether a reader opens it, by its heading; such sections come last.
     """
 
     key: str
@@ -88,6 +90,7 @@ class ReportSection:
     parts: tuple[SectionPart, ...] = ()
     legend: Legend = ()
     details: tuple[Details, ...] = ()
+    folds: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,12 +99,11 @@ class Report:
 
     Attributes:
       name: Of the run, or of the comparison.
-      headline: What was done and what came of it, a sentence or two.
+      headline: What came of it, a sentence or two.
       tags: Short facts next to the name: the task, the day.
       synthetic: Whether all models were trained on synthetic data.
       figures: The key figures.
       missing: A sentence for each input that is missing.
-      overview: Charts before the first section.
       sections: The sections.
       limits: Sentences about what the numbers do not show.
       environment: What the results depend on: settings, versions, devices.
@@ -113,13 +115,22 @@ class Report:
     synthetic: bool = False
     figures: tuple[KeyFigure, ...] = ()
     missing: tuple[str, ...] = ()
-    overview: tuple[Picture, ...] = ()
     sections: tuple[ReportSection, ...] = ()
     limits: tuple[str, ...] = ()
     environment: tuple[Details, ...] = ()
+
+    @property
+    def open_sections(self) -> tuple[ReportSection, ...]:
+        """The sections that are read at once."""
+        return tuple(section for section in self.sections if not section.folds)
+
+    @property
+    def folded_sections(self) -> tuple[ReportSection, ...]:
+        """The sections that a reader opens."""
+        return tuple(section for section in self.sections if section.folds)
 
     def tables(self) -> Iterator[Table]:
         """Yields every table of every section, whole."""
         for section in self.sections:
             for part in section.parts:
-                yield from (*part.tables, *part.folded)
+                yield from part.tables

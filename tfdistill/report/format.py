@@ -96,6 +96,22 @@ def metric_difference(name: str, value: float) -> str:
     return text.replace("-", "\u2212")
 
 
+def points(name: str, value: float) -> str:
+    """Writes the size of a difference: "2.1 points", or "0.034"."""
+    return metric_difference(name, abs(value))[1:]
+
+
+def difference_interval(name: str, low: float, high: float) -> str:
+    """Writes the interval of a difference: "−1.3 to +0.6 points"."""
+    ends = [metric_difference(name, value) for value in (low, high)]
+    return f"{ends[0].removesuffix(' points')} to {ends[1]}"
+
+
+def metric_interval(name: str, low: float, high: float) -> str:
+    """Writes the interval of a metric: "86.2 to 91.5%"."""
+    return f"{metric(name, low, unit=False)} to {metric(name, high)}"
+
+
 def mean_and_spread(name: str, mean: float | None, spread: float | None) -> str:
     """Writes a mean with its standard deviation where there is one: "91.3 ± 0.4%"."""
     if mean is None or spread is None:
@@ -140,27 +156,9 @@ def error(value: float) -> str:
     return f"{mantissa}×10{str(int(exponent)).translate(_SUPERSCRIPT)}"
 
 
-def milliseconds(value: float | None, like: float | None = None) -> str:
-    """Writes a latency: "5.19 ms"; below a tenth of a millisecond in microseconds.
-
-    Args:
-      value: Milliseconds.
-      like: Another latency, whose unit is used.
-    """
-    if value is None:
-        return ABSENT
-    factor, unit = _latency_unit(value if like is None else like)
-    return f"{digits(value * factor)}{unit}"
-
-
-def milliseconds_interval(value: float, low: float, high: float) -> str:
-    """Writes the interval of a latency in the unit of the latency, next to it."""
-    factor, _ = _latency_unit(value)
-    return interval(low * factor, high * factor)
-
-
-def _latency_unit(milliseconds: float) -> tuple[int, str]:
-    return (1, " ms") if milliseconds >= 0.1 else (1000, " µs")
+def milliseconds(value: float | None) -> str:
+    """Writes a latency: "5.19 ms", "0.0412 ms"; always in milliseconds, so that they compare."""
+    return ABSENT if value is None else f"{digits(value)} ms"
 
 
 def size(value: float | None) -> str:
@@ -201,6 +199,14 @@ def case(length: int, number: int) -> str:
 def join(parts: Sequence[str]) -> str:
     """Lists parts in a sentence: "a, b and c"."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def shortened(text: str, longest: int) -> str:
+    """Shortens a text in its middle, since names often differ at their ends."""
+    if len(text) <= longest:
+        return text
+    tail = (longest - 1) * 2 // 5
+    return f"{text[: longest - 1 - tail].rstrip()}…{text[-tail:].lstrip()}"
 
 
 def cut(text: str, longest: int = 600) -> str:

@@ -12,7 +12,8 @@ from markupsafe import Markup
 from tfdistill import _version
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
-from tfdistill.report.document import Definitions, Report, SectionPart
+from tfdistill.report.document import Definitions, Report, ReportSection, SectionPart
+from tfdistill.tables import markdown
 
 TABLES_FOLDER = "report-tables"  # the CSV files next to a page
 _MOST_ROWS, _FEWEST_ROWS = 200, 12  # of a table in a page, before it is shortened
@@ -47,8 +48,9 @@ def render_html(report: Report) -> str:
         version=_version.__version__,
         tables_folder=TABLES_FOLDER,
     )
-    visible = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]", "\ufffd", page)
-    return re.sub(r"[^\S\n]+\n", "\n", visible).strip() + "\n"
+    page = re.sub(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]", "", page)  # turn the rest
+    page = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]", "\ufffd", page)
+    return re.sub(r"[^\S\n]+\n", "\n", page).strip() + "\n"
 
 
 def render_markdown(report: Report) -> str:
@@ -60,28 +62,24 @@ def render_markdown(report: Report) -> str:
     Returns:
       The text, ending in a line break.
     """
-    parts = [f"# {escape(report.name)}", escape(report.headline)]
+    parts = [f"# {markdown(report.name)}", markdown(report.headline)]
     if report.figures:
         lines = (
-            f"**{escape(f.value)}** {escape(f'{f.label} ({f.detail})' if f.detail else f.label)}"
-            for f in report.figures
+            f"**{markdown(figure.value)}** "
+            + markdown(f"{figure.label} ({figure.detail})" if figure.detail else figure.label)
+            for figure in report.figures
         )
         parts.append(_list(lines))
     parts += _sentences("Not in this report", report.missing)
-    for section in report.sections:
-        parts += [
-            f"## {escape(section.title)}",
-            *([escape(section.intro)] if section.intro else []),
-        ]
-        for part in section.parts:
-            parts += _part(part)
-        for details in section.details:
-            parts.append(_definitions(details.rows))
+    for section in report.open_sections:
+        parts += _section(section)
     parts += _sentences("Limits", report.limits)
+    for section in report.folded_sections:
+        parts += _section(section)
     listed = [details for details in report.environment if details.rows]
     parts += ["## Environment"] if listed else []
     for details in listed:
-        parts += [f"### {escape(details.title)}", _definitions(details.rows)]
+        parts += [f"### {markdown(details.title)}", _definitions(details.rows)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -103,22 +101,17 @@ def render_csv(report: Report) -> dict[str, str]:
 def markdown_table(table: cells.Table) -> str:
     """Writes one table with its caption and notes; numbers are right-aligned."""
     lines = [
-        "| " + " | ".join(map(escape, table.columns)) + " |",
+        "| " + " | ".join(map(markdown, table.heads)) + " |",
         "|" + "|".join(["---", *["---:"] * (len(table.columns) - 1)]) + "|",
     ]
     for row, texts in zip(table.rows, cells.plain(table), strict=True):
-        written = [escape(text) for text in texts]
+        written = [markdown(text) for text in texts]
         if row.strong:
             written[0] = f"**{written[0]}**"
         lines.append("| " + " | ".join(written) + " |")
-    return "\n\n".join([f"{escape(table.caption)}.", "\n".join(lines), *map(escape, table.notes)])
-
-
-def escape(text: str) -> str:
-    """Makes foreign text plain in Markdown: no markup, no HTML, no line breaks."""
-    flat = re.sub(r"\s+", " ", text).strip()
-    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|#~])", r"\\\1", flat)
+    return "\n\n".join(
+        [f"{markdown(table.caption)}.", "\n".join(lines), *map(markdown, table.notes)]
+    )
 
 
 def _row_limit(tables: Sequence[cells.Table]) -> int:
@@ -129,20 +122,28 @@ def _row_limit(tables: Sequence[cells.Table]) -> int:
     return limit
 
 
+def _section(section: ReportSection) -> list[str]:
+    lines = [f"## {markdown(section.title)}"]
+    lines += [markdown(section.intro)] if section.intro else []
+    for part in section.parts:
+        lines += _part(part)
+    return [*lines, *(_definitions(details.rows) for details in section.details)]
+
+
 def _part(part: SectionPart) -> list[str]:
-    tables = [markdown_table(table) for table in (*part.tables, *part.folded)]
+    tables = [markdown_table(table) for table in part.tables]
     if not tables and not part.intro:
         return []
-    title = [f"### {escape(part.title)}"] if part.title else []
-    return [*title, *([escape(part.intro)] if part.intro else []), *tables]
+    title = [f"### {markdown(part.title)}"] if part.title else []
+    return [*title, *([markdown(part.intro)] if part.intro else []), *tables]
 
 
 def _definitions(rows: Definitions) -> str:
-    return _list(f"{escape(name)}: {escape(value)}" for name, value in rows)
+    return _list(f"{markdown(name)}: {markdown(value)}" for name, value in rows)
 
 
 def _sentences(title: str, sentences: Sequence[str]) -> list[str]:
-    return [f"## {title}", _list(map(escape, sentences))] if sentences else []
+    return [f"## {title}", _list(map(markdown, sentences))] if sentences else []
 
 
 def _list(lines: Iterable[str]) -> str:

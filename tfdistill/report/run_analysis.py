@@ -11,16 +11,15 @@ from tfdistill.benchmark import schema as measured
 from tfdistill.benchmark.statistics import summaries
 from tfdistill.report import answer_sides, devices
 from tfdistill.report import format as fmt
-from tfdistill.report.run_parts import ComparedFiles, ModelGroup, Speed, model_groups
+from tfdistill.report.answer_sides import DEVELOPMENT, FILE, MAJORITY, MODEL, STUDENT, TEACHER, TEST
+from tfdistill.report.model_groups import ModelGroup, Speed, model_groups
+from tfdistill.report.plot import charts
 from tfdistill.report.run_results import RunResults
 from tfdistill.results import BaselineResult, ExportedFile, part_of
 
 
 class RunAnalysis:
     """Derived values of a run.
-
-    Args:
-      results: The contents of the run folder.
 
     Attributes:
       results: The same.
@@ -29,7 +28,7 @@ class RunAnalysis:
       teacher: The group of the teacher, or None.
       student: The group of the chosen student, or None.
       untaught: The variant that was trained without a teacher, if it is not the chosen one.
-      series: Number of colour and mark of each variant; 0 is the teacher's.
+      series: Number of colour and mark of each variant, see `plot.charts`.
       device: The device of the run's own benchmark, or None.
       others: Devices of other benchmarks of its files.
     """
@@ -45,8 +44,10 @@ class RunAnalysis:
         self.student = chosen[0] if chosen else None
         untaught = (g for g in students if g.taught is False and g is not self.student)
         self.untaught = next(untaught, None)
-        self.series = {g.name: 0 for g in self.groups if g.role == "teacher"}
-        self.series |= {group.name: i for i, group in enumerate(students, start=1)}
+        variants = [group.name for group in students if group is not self.student]
+        self.series = {name: i for i, name in enumerate(variants, start=charts.OTHERS)}
+        self.series |= {g.name: charts.TEACHER for g in self.groups if g.role == "teacher"}
+        self.series |= {self.student.name: charts.STUDENT} if self.student else {}
         self._exports = metrics.exports if metrics else ()
         series = self._file_series()
         self.device = None
@@ -56,20 +57,91 @@ class RunAnalysis:
         self.others = devices.by_device(results.others, series)
 
     @property
+    def split(self) -> str:
+        """The set that the report judges by: the test set where there is one."""
+        metrics = self.results.metrics
+        return TEST if metrics is not None and metrics.test_metrics else DEVELOPMENT
+
+    @functools.cached_property
+    def scores(self) -> dict[str, float]:
+        """The primary metric on `split` of teacher, student, file and majority, if known."""
+        metrics = self.results.metrics
+        figures: dict[str, float | None] = {}
+        if metrics is not None and self.split == TEST:
+            rows = metrics.test_metrics
+            figures = {name: values.get(self.metric) for name, values in rows.items()}
+            if self.sides is not None:
+                figures[MAJORITY] = self.sides.scores.get(MAJORITY)
+        else:
+            for role, group in ((TEACHER, self.teacher), (STUDENT, self.student)):
+                figures[role] = group.mean(self.metric) if group else None
+            card = self.manifest_of(self.subject) or self.only_manifest()
+            if card is not None and card.parity is not None:
+                figures[FILE] = card.parity.file_metrics.get(self.metric)
+                if not self.groups:
+                    figures[MODEL] = card.parity.model_metrics.get(self.metric)
+            named = {row.name: row for row in metrics.baselines} if metrics else {}
+            if MAJORITY in named:
+                figures[MAJORITY] = named[MAJORITY].metrics.get(self.metric)
+        return {name: value for name, value in figures.items() if value is not None}
+
+    @property
+    def num_examples(self) -> int | None:
+        """The number of examples of `split`, or None."""
+        if self.sides is not None and self.sides.split == self.split:
+            return len(self.sides.gold)
+        models = self.student or self.teacher
+        return models.models[0].num_examples if models and self.split == DEVELOPMENT else None
+
+    @property
     def subject(self) -> ModelGroup | None:
         """The model that the report is about: the student, or the teacher without one."""
         return self.student or self.teacher
 
     @property
+    def judged(self) -> str | None:
+        """What the headline judges: the file where its metric is known, or else its model."""
+        return next((name for name in (FILE, STUDENT, TEACHER) if name in self.scores), None)
+
+    @functools.cached_property
+    def dev_sides(self) -> answer_sides.AnswerSides | None:
+        """The answers of teacher, student and file to the development set, or None."""
+        by_place = self.results.answers
+        folders = [g.models[0].folder if g else None for g in (self.teacher, self.student)]
+        if self.student is not None:
+            folders[1] = next((m.folder for m in self.student.models if m.folder in by_place), None)
+        export = self.export_of(self.subject)
+        name = "file" if export is None and not self.groups else export and export.name
+        best = self.best_baseline
+        return answer_sides.sides(
+            *(by_place.get(key or "") for key in (*folders, f"file {name}")),
+            baseline=by_place.get(best.folder or "") if best else None,
+            baseline_name=best.name if best else "",
+        )
+
+    @functools.cached_property
+    def sides(self) -> answer_sides.AnswerSides | None:
+        """The answers to the test set, or else to the development set, or None."""
+        return answer_sides.of_test_set(self.results.test_answers) or self.dev_sides
+
+    @functools.cached_property
+    def against_teacher(self) -> PairedDifference | None:
+        """How what is judged differs from the teacher on the same examples, or None."""
+        sides, judged = self.sides, self.judged
+        if sides is None or sides.split != self.split or judged is None or self.teacher_part:
+            return None
+        return sides.difference(TEACHER, judged)
+
+    @property
     def best_baseline(self) -> BaselineResult | None:
         """The baseline with the best metric that a student should be above, or None."""
         listed = self.results.metrics.baselines if self.results.metrics else ()
-        known = [
+        scored = [
             (value, row)
             for row in listed
             if row.is_alternative and (value := row.metrics.get(self.metric)) is not None
         ]
-        return max(known, key=lambda pair: pair[0])[1] if known else None
+        return max(scored, key=lambda pair: pair[0])[1] if scored else None
 
     @property
     def levels(self) -> dict[tuple[str, str], tuple[tuple[str, float], ...]]:
@@ -78,39 +150,15 @@ class RunAnalysis:
         if metrics is None:
             return {}
         rows = [row for row in metrics.baselines if row.is_alternative]
-        found = [(row.name, row.metrics.get(self.metric)) for row in rows]
-        named = tuple((fmt.baseline_words(name), v) for name, v in found if v is not None)
+        values = [(row.name, row.metrics.get(self.metric)) for row in rows]
+        named = tuple((fmt.baseline_words(name), v) for name, v in values if v is not None)
         return {(metrics.task.name, self.metric): named}
 
     @functools.cached_property
-    def sides(self) -> answer_sides.AnswerSides | None:
-        """The answers of teacher, student and file, or None."""
-        kept = self.results.answers
-        folders = [g.models[0].folder if g else None for g in (self.teacher, self.student)]
-        if self.student is not None:
-            folders[1] = next((m.folder for m in self.student.models if m.folder in kept), None)
-        export = self.export_of(self.subject)
-        name = "file" if export is None and not self.groups else export and export.name
-        best = self.best_baseline
-        return answer_sides.sides(
-            *(kept.get(key or "") for key in (*folders, f"file {name}")),
-            baseline=kept.get(best.folder or "") if best else None,
-            baseline_title=fmt.baseline_title(best.name) if best else "",
-        )
-
-    @property
     def against_baseline(self) -> PairedDifference | None:
-        """How the subject differs from the best baseline on the same examples, or None."""
-        if self.sides is None or self.best_baseline is None:
-            return None
-        title = fmt.baseline_title(self.best_baseline.name)
-        return self.sides.differences.get((title, self.sides.subject))
-
-    @property
-    def against_teacher(self) -> PairedDifference | None:
-        """How the chosen student differs from its teacher on the same examples, or None."""
-        pair = (answer_sides.TEACHER, answer_sides.STUDENT)
-        return self.sides.differences.get(pair) if self.sides else None
+        """How the subject differs from the best baseline on the development set, or None."""
+        sides, best = self.dev_sides, self.best_baseline
+        return sides.difference(best.name, sides.subject) if sides and best else None
 
     @property
     def where(self) -> str:
@@ -124,56 +172,31 @@ class RunAnalysis:
             return None
         return part_of(self.teacher.models[0].num_examples, self.student.models[0].num_examples)
 
-    def kept(self, group: ModelGroup | None) -> float | None:
-        """Returns the mean metric of a group over the teacher's on the same examples, or None."""
-        if group is None or self.teacher is None or self.teacher_part:
+    def share_of_teacher(self, value: float | None) -> float | None:
+        """Returns a development metric over the teacher's on the same examples, or None."""
+        if value is None or self.teacher is None or self.teacher_part:
             return None
-        own, reference = group.mean(self.metric), self.teacher.mean(self.metric)
-        return own / reference if own is not None and reference and reference > 0 else None
-
-    def gain(self) -> float | None:
-        """Returns the student's mean metric minus that of the variant without a teacher."""
-        if self.student is None or self.untaught is None:
-            return None
-        own, other = self.student.mean(self.metric), self.untaught.mean(self.metric)
-        return None if own is None or other is None else own - other
+        reference = self.teacher.mean(self.metric)
+        return value / reference if reference is not None and reference > 0 else None
 
     def export_of(self, group: ModelGroup | None) -> ExportedFile | None:
         """Returns the exported file of a group, or None.
 
         Of several files of the teacher it is that in the student's format: like for like.
         """
-        found = self.exports_of(group)
-        own = self.manifest_of(self.student) if group is self.teacher and len(found) > 1 else None
-        format_ = own.quantization if own else None
-        for export in found:
-            made = self.results.manifests.get(export.name)
-            if made is not None and made.quantization == format_:
-                return export
-        return next(iter(found), None)
+        exports = self.exports_of(group)
+        if group is self.teacher and len(exports) > 1:
+            card = self.manifest_of(self.student)
+            for export in exports:
+                other = self.results.manifests.get(export.name)
+                if card and other and other.quantization == card.quantization:
+                    return export
+        return next(iter(exports), None)
 
     def exports_of(self, group: ModelGroup | None) -> list[ExportedFile]:
         """Returns all exported files of a group."""
         folders = {model.folder for model in group.models} if group else set()
         return [export for export in self._exports if export.of in folders]
-
-    @functools.cached_property
-    def file_pairs(self) -> list[ComparedFiles]:
-        """Every two files of teacher and student in the same format, then the first of each."""
-        made = self.results.manifests
-        found = []
-        for teacher in self.exports_of(self.teacher):
-            for student in self.exports_of(self.student):
-                if teacher.name not in made or student.name not in made:
-                    continue
-                pair = ComparedFiles(
-                    made[teacher.name], made[student.name], self._speed(teacher, student)
-                )
-                first = teacher is self.exports_of(self.teacher)[0]
-                if pair.is_alike or (first and student is self.exports_of(self.student)[0]):
-                    found.append(pair)
-        own = self.manifest_of(self.student)
-        return sorted(found, key=lambda pair: (not pair.is_alike, pair.student is not own))
 
     def manifest_of(self, group: ModelGroup | None) -> manifest.Manifest | None:
         """Returns the manifest of a group's file, or None."""
@@ -200,9 +223,9 @@ class RunAnalysis:
         benchmark = self.results.benchmark
         if export is None or benchmark is None:
             return None
-        found = self.results.manifests.get(export.name)
+        card = self.results.manifests.get(export.name)
         for file in benchmark.models:
-            if file.sha256 == found.model.sha256 if found else file.name == export.name:
+            if file.sha256 == card.model.sha256 if card else file.name == export.name:
                 return file.name
         return None
 
@@ -217,20 +240,15 @@ class RunAnalysis:
         """The latencies by XNNPACK on all cores, or else in the first configuration."""
         rows = self.results.benchmark.summary if self.results.benchmark else ()
         usual: tuple[str, str | None] = ("xnnpack", None)
-        found = [(row.delegate, row.affinity) for row in rows]
-        chosen = usual if usual in found else next(iter(found), usual)
+        configurations = [(row.delegate, row.affinity) for row in rows]
+        chosen = usual if usual in configurations else next(iter(configurations), usual)
         return [row for row in rows if (row.delegate, row.affinity) == chosen]
 
     def latency(
         self, group: ModelGroup | None, case: tuple[int, int] | None
     ) -> measured.Summary | None:
         """Returns the latency of a group's file at a length and number of threads, or None."""
-        return self._latency_of(self.export_of(group), case)
-
-    def _latency_of(
-        self, export: ExportedFile | None, case: tuple[int, int] | None
-    ) -> measured.Summary | None:
-        name = self.measured_name(export)
+        name = self.measured_name(self.export_of(group))
         for row in self.summary if name is not None and case is not None else ():
             if (row.model, (row.sequence_length, row.threads)) == (name, case):
                 return row
@@ -239,21 +257,12 @@ class RunAnalysis:
     @functools.cached_property
     def speeds(self) -> list[Speed]:
         """Student against teacher wherever both were measured, by threads, then length."""
-        return self._speeds(self.export_of(self.teacher), self.export_of(self.student))
-
-    def _speed(self, teacher: ExportedFile, student: ExportedFile) -> Speed | None:
-        """Two files at the case of the headline, or None."""
-        case = self.headline_case()
-        found = self._speeds(teacher, student)
-        return next((s for s in found if (s.sequence_length, s.threads) == case), None)
-
-    def _speeds(self, one: ExportedFile | None, other: ExportedFile | None) -> list[Speed]:
         cases = sorted({(row.threads, row.sequence_length) for row in self.summary})
         recorded = self.results.benchmark.comparisons if self.results.benchmark else ()
-        found = []
+        speeds = []
         for threads, length in cases:
             case = (length, threads)
-            teacher, student = self._latency_of(one, case), self._latency_of(other, case)
+            teacher, student = self.latency(self.teacher, case), self.latency(self.student, case)
             if teacher is None or student is None or teacher is student:
                 continue
             compared = (
@@ -261,8 +270,8 @@ class RunAnalysis:
                 or _comparison(self._computed, teacher, student)
                 or (teacher.p50_ms / student.p50_ms, None, None)
             )
-            found.append(Speed(length, threads, teacher, student, *compared))
-        return found
+            speeds.append(Speed(length, threads, teacher, student, *compared))
+        return speeds
 
     @functools.cached_property
     def _computed(self) -> list[measured.Comparison]:
@@ -293,22 +302,26 @@ class RunAnalysis:
         return teacher.model.size_bytes / student.model.size_bytes
 
     def flops_length(self) -> str | None:
-        """Returns the length that FLOPs are shown for: the headline's, else the longest known."""
-        known = {n for g in self.groups for m in g.models for n in m.flops}
+        """Returns the length that FLOPs are shown for: the headline's, else the longest."""
+        lengths = {n for g in self.groups for m in g.models for n in m.flops}
         case = self.headline_case()
-        if case is not None and str(case[0]) in known:
+        if case is not None and str(case[0]) in lengths:
             return str(case[0])
-        return max(known, key=int, default=None)
+        return max(lengths, key=int, default=None)
 
     def _file_series(self) -> dict[str, int]:
-        """The number of every measured file: that of its variant where it has one."""
-        known = {self.measured_name(self.export_of(g)): self.series[g.name] for g in self.groups}
-        free = max([0, *self.series.values()]) + 1
-        found = {}
+        """The number of every measured file: the student's is "the file" of all charts."""
+        numbers: dict[str | None, int] = {}
+        for group in self.groups:
+            number = charts.FILE if group is self.student else self.series[group.name]
+            names = [self.measured_name(export) for export in self.exports_of(group)]
+            numbers |= dict.fromkeys(names, number)
+        free = max([charts.OTHERS - 1, *self.series.values()]) + 1
+        series = {}
         for file in self.results.benchmark.models if self.results.benchmark else ():
-            found[file.name] = known.get(file.name, free)
-            free += file.name not in known
-        return found
+            series[file.name] = numbers.get(file.name, free)
+            free += file.name not in numbers
+        return series
 
 
 def _comparison(

@@ -72,6 +72,7 @@ class RunResults:
       benchmark: benchmark.json, or None.
       answers: What models and files answered on the development set, by folder of the
         model, or "file" and name of the export.
+      test_answers: What teacher, student, file and majority answered on the test set, or None.
       others: benchmark-*.json: the same files on other devices.
       manifests: model.json by name of the export.
       histories: One for each stage that has a history; a stage that models share occurs once.
@@ -87,6 +88,7 @@ class RunResults:
     manifests: dict[str, manifest.Manifest] = dataclasses.field(default_factory=dict)
     histories: tuple[StageHistory, ...] = ()
     answers: dict[str, DevAnswers] = dataclasses.field(default_factory=dict)
+    test_answers: DevAnswers | None = None
     recipe: str | None = None
     environment: dict[str, Any] | None = None
     missing: tuple[str, ...] = ()
@@ -100,7 +102,7 @@ class RunResults:
         return {name: stage.get("kind", name) for name, stage in described.items()}
 
     @property
-    def asked_quantization(self) -> str | None:
+    def recipe_quantization(self) -> str | None:
         """The format of the student's file by the recipe; None where that says none."""
         return ((yaml.safe_load(self.recipe or "") or {}).get("export") or {}).get("quantize")
 
@@ -116,7 +118,7 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
 
     Args:
       run_dir: The run folder, or the folder of an export.
-      texts: Whether the sentences of the development set are kept.
+      texts: Whether the texts that models answered are read.
 
     Returns:
       The contents, and what is missing.
@@ -171,9 +173,10 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
         manifests=manifests,
         histories=() if metrics is None else _histories(folder, metrics, missing),
         answers={
-            name: found if texts else dataclasses.replace(found, texts=())
-            for name, found in _answers(folder, metrics, manifests, missing).items()
+            name: _without_texts(answers, texts)
+            for name, answers in _answers(folder, metrics, manifests, missing).items()
         },
+        test_answers=_test_answers(folder, manifests, texts),
         recipe=recipe,
         environment=environment,
         missing=tuple(missing),
@@ -198,25 +201,25 @@ def _number(cell: str | None) -> float | None:
 def _manifests(
     folder: pathlib.Path, metrics: results.RunMetrics, missing: list[str]
 ) -> dict[str, manifest.Manifest]:
-    found = {}
+    manifests = {}
     for export in metrics.exports:
         path = safe_paths.inside(folder, export.manifest)
         if path.is_file():
             # The model file may be gone (a report outlives it): the manifest is enough.
-            found[export.name] = manifest.read_manifest(path, verify=False)
+            manifests[export.name] = manifest.read_manifest(path, verify=False)
         else:
             missing.append(
                 f"{export.manifest} is missing: nothing is known of the {export.name} file."
             )
     if not metrics.exports:
         missing.append("Nothing was exported: no file size, no parity (command: tfdistill export).")
-    return found
+    return manifests
 
 
 def _histories(
     folder: pathlib.Path, metrics: results.RunMetrics, missing: list[str]
 ) -> tuple[StageHistory, ...]:
-    found: list[StageHistory] = []
+    histories: list[StageHistory] = []
     seen: set[pathlib.Path] = set()
     for model in metrics.models:
         for entry in model.history:
@@ -227,10 +230,10 @@ def _histories(
             text = _text(path)
             columns = read_history(text) if text is not None else {}
             if columns:
-                found.append(StageHistory(model.name, model.seed, entry.stage, columns))
+                histories.append(StageHistory(model.name, model.seed, entry.stage, columns))
             else:
                 missing.append(f"{entry.csv} is missing or empty: no loss curve of that stage.")
-    return tuple(found)
+    return tuple(histories)
 
 
 def _benchmark(path: pathlib.Path) -> measured.Result | None:
@@ -243,16 +246,14 @@ def _metrics(folder: pathlib.Path) -> results.RunMetrics | None:
     if not path.is_file():
         return None
     metrics = results.read_result_file(path, results.RunMetrics)
-    known = {export.manifest for export in metrics.exports}
-    found = [f"{made.parent.name}/{made.name}" for made in sorted(folder.glob(_EXPORTS))]
+    listed = {export.manifest for export in metrics.exports}
+    paths = [path.relative_to(folder) for path in sorted(folder.glob(_EXPORTS))]
     later = tuple(
         results.ExportedFile(
-            name=made.split("/")[0],
-            of=metrics.chosen or "teacher",
-            manifest=made,
+            name=path.parts[0], of=metrics.chosen or "teacher", manifest=path.as_posix()
         )
-        for made in found
-        if made not in known
+        for path in paths
+        if path.as_posix() not in listed
     )
     return metrics.model_copy(update={"exports": (*metrics.exports, *later)})
 
@@ -270,20 +271,36 @@ def _answers(
         chosen = [m.folder for m in metrics.models if m.role == "teacher"] + [metrics.chosen]
         chosen += [baseline.folder for baseline in metrics.baselines]
         exports = {e.name: safe_paths.inside(folder, e.manifest).parent for e in metrics.exports}
-    found = {}
+    by_place = {}
     for name in filter(None, chosen):
         path = safe_paths.inside(folder, name) / answers.FILE_NAME
         if path.is_file():
-            found[name] = answers.read(path)
-    for name, made in manifests.items():
+            by_place[name] = answers.read(path)
+    for name, card in manifests.items():
         path = exports[name] / answers.FILE_NAME
         if path.is_file():
-            kept = answers.read(path)
-            if kept.model_sha256 == made.model.sha256:
-                found[f"file {name}"] = kept
+            file_answers = answers.read(path)
+            if file_answers.model_sha256 == card.model.sha256:
+                by_place[f"file {name}"] = file_answers
             else:
                 missing.append(f"The answers next to the {name} file are those of another file.")
-    return found
+    return by_place
+
+
+def _test_answers(
+    folder: pathlib.Path, manifests: dict[str, manifest.Manifest], texts: bool
+) -> DevAnswers | None:
+    """The answers to the test set, unless they are of a file that the run has no more."""
+    path = folder / answers.TEST_FILE
+    test_answers = answers.read(path) if path.is_file() else None
+    digests = {card.model.sha256 for card in manifests.values()}
+    if test_answers is None or test_answers.model_sha256 not in ("", *digests):
+        return None
+    return _without_texts(test_answers, texts)
+
+
+def _without_texts(value: DevAnswers, texts: bool) -> DevAnswers:
+    return value if texts else dataclasses.replace(value, texts=())
 
 
 def _json(path: pathlib.Path) -> dict[str, Any] | None:

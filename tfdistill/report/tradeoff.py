@@ -10,9 +10,10 @@ from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Table, row
 from tfdistill.report.devices import DeviceFile, DeviceResults, Timing
+from tfdistill.report.plot import charts
 from tfdistill.results import SweepResults
 
-_LISTED = 5  # points of the front that are named in the sentence
+NAMED = 10  # with more points only those on the front are named in a chart, others numbered
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Point:
       interval_ms: Its 95% interval; None where there is none.
       size_bytes: Of the file.
       throttled: Whether the device throttled.
+      series: Number of its colour, see `plot.charts`.
       number: Its name in charts where the label does not fit.
       on_front: Whether no other point is as good in all three and better in one.
     """
@@ -36,6 +38,7 @@ class Point:
     interval_ms: tuple[float, float] | None
     size_bytes: int
     throttled: bool = False
+    series: int = charts.OTHERS
     number: int = 0
     on_front: bool = True
 
@@ -90,15 +93,7 @@ def with_front(points: Sequence[Point]) -> tuple[Point, ...]:
 
 
 def of_device(device: DeviceResults) -> list[TradeOff]:
-    """Gathers the points of a device; tasks and metrics are never mixed.
-
-    Args:
-      device: The device.
-
-    Returns:
-      One for each task and metric that a file was checked on, in order of appearance; none where
-      no accuracy is known.
-    """
+    """Gathers the points of a device; tasks and metrics are never mixed."""
     timings: dict[tuple[str, str], list[Timing]] = {}
     unknown: list[str] = []
     compared = device.compared_timings()
@@ -130,47 +125,38 @@ def of_sweep(sweep: SweepResults) -> TradeOff | None:
     points, left_out = [], []
     for number, trial in enumerate(sweep.rows, start=1):
         accuracy, latency = trial.file_metrics.get(metric), trial.p50_ms.get(length)
-        known = {"accuracy": accuracy, "latency": latency, "size": trial.size_bytes}
-        missing = [name for name, value in known.items() if value is None]
+        figures = {"accuracy": accuracy, "latency": latency, "size": trial.size_bytes}
+        missing = [name for name, value in figures.items() if value is None]
         if trial.verdict != "good":
             left_out.append(f"{trial.name}: {trial.verdict}.")
         elif accuracy is None or latency is None or trial.size_bytes is None:
             left_out.append(f"{trial.name}: {' and '.join(missing)} not known.")
         else:
             points.append(
-                Point(trial.name, accuracy, latency, None, trial.size_bytes, number=number)
+                Point(
+                    trial.name,
+                    accuracy,
+                    latency,
+                    None,
+                    trial.size_bytes,
+                    series=charts.OTHERS + len(points),
+                    number=number,
+                )
             )
     if not points:
         return None
-    checked = "Accuracy is that of the files on the development set, on the host."
+    checked = "Accuracy of the files on the development set, on the host."
     case = f"{length} tokens"
     return TradeOff("the sweep", metric, case, checked, with_front(points), tuple(left_out))
 
 
-def sentence(value: TradeOff) -> str:
-    """Writes how many files are on the front, and which."""
-    number, whole = len(value.front), len(value.points)
-    if whole == 1:
-        return "Only one file has all three figures, so there is nothing to choose between."
-    named = "; ".join(
-        f"{point.label} ({fmt.metric(value.metric, point.accuracy)}, "
-        f"{fmt.milliseconds(point.latency_ms)}, {fmt.size(point.size_bytes)})"
-        for point in value.front[:_LISTED]
-    )
-    more = f"; and {number - _LISTED} more" if number > _LISTED else ""
-    verb = "is" if number == 1 else "are"
-    return (
-        f"{number} of {whole} choices {verb} on the Pareto front. From the lowest latency up: "
-        f"{named}{more}."
-    )
-
-
 def table(key: str, value: TradeOff) -> Table:
     """The points with their numbers in the charts, those of the front first."""
+    numbered = len(value.points) > NAMED
     rows = [
         row(
             Cell(point.label, "throttled" if point.throttled else ""),
-            cells.number(point.number),
+            cells.number(point.number if numbered else None),
             cells.metric(value.metric, point.accuracy),
             cells.milliseconds(point.latency_ms, point.interval_ms),
             cells.size(point.size_bytes),
@@ -183,12 +169,12 @@ def table(key: str, value: TradeOff) -> Table:
     columns = ("File", "No.", metric, "p50", "Size", "On the front")
     notes = (
         value.checked,
-        "A file is on the front unless another one is as good in all three and better in one; a "
-        "latency counts as better only where the 95% intervals do not touch.",
+        "On the front: no other file is as good in all three and better in one. A latency is "
+        "better where the 95% intervals do not touch.",
         *(f"Left out: {reason}" for reason in value.left_out),
     )
     caption = f"{metric} on {value.task}, latency at {value.case}, and size"
-    return Table(key, caption, columns, tuple(rows), notes)
+    return cells.without_empty(Table(key, caption, columns, tuple(rows), notes))
 
 
 def _of_task(
@@ -215,16 +201,17 @@ def _of_task(
                 summary.p50_ci_ms,
                 timing.file.model.size_bytes,
                 summary.throttled,
+                timing.series,
                 device.order[timing.label],
             )
         )
-    source = "file on the host, as its model.json states"
+    source = "of the files on the host (model.json)"
     if on_device:
-        source = f"answers of the {devices.kind_word(device.kind)} itself"
-    counted = f"on {min(examples):,} examples."
-    if len(examples) > 1:
-        counted = f"on {min(examples):,} to {max(examples):,} examples (not the same for all)."
-    checked = f"{fmt.metric_title(metric)} is that of the {source}, {counted}"
+        source = f"of the answers of the {devices.kind_word(device.kind)} itself"
+    counted = " to ".join(f"{number:,}" for number in sorted({min(examples), max(examples)}))
+    counted += " development examples"
+    counted += " (not the same for all)" if len(examples) > 1 else ""
+    checked = f"{fmt.metric_title(metric)} {source} on {counted}."
     return TradeOff(name, metric, _case(device), checked, with_front(points), tuple(left_out))
 
 

@@ -22,6 +22,7 @@ from tfdistill.tasks import metrics
 from tfdistill.tflite import described, word_rows
 from tfdistill.weights import roberta as roberta_files
 
+_SMALLEST = 1e-12  # probability whose logarithm is taken
 
 @dataclasses.dataclass
 class Source:
@@ -79,10 +80,24 @@ class Source:
 
     def evaluate(self, examples: batches.Batches, task: tasks.TaskSpec) -> dict[str, float]:
         """Computes the task's metrics, of the outputs in the order of the task's labels."""
+        return self.score(self.outputs(examples, task), examples.encoded, task)
+
+    def outputs(self, examples: batches.Batches, task: tasks.TaskSpec) -> np.ndarray:
+        """Answers examples: float (rows, num_labels), in the order of the task's labels."""
         order = training.label_order(self.model, self.labels, task)
         logits = training.predict_logits(self.model, examples)
-        logits = logits if order is None else logits[:, order]
-        return metrics.score(task, logits, examples.encoded)
+        return logits if order is None else logits[:, order]
+
+    def score(
+        self, outputs: np.ndarray, encoded: batches.EncodedExamples, task: tasks.TaskSpec
+    ) -> dict[str, float]:
+        """Computes the task's metrics of `outputs`."""
+        return metrics.score(task, outputs, encoded)
+
+    def logits(self, outputs: np.ndarray, task: tasks.TaskSpec) -> np.ndarray:
+        """Outputs as logits in the order of the task's labels, which they are."""
+        del task
+        return outputs
 
 
 class RobertaSource(Source):
@@ -162,10 +177,13 @@ class ExportedSource:
           ManifestError: If the file answers another kind of task, or has other labels.
           BenchmarkError: If LiteRT cannot run the file, or crashes.
         """
+        return self.score(self.outputs(examples, task), examples.encoded, task)
+
+    def outputs(self, examples: batches.Batches, task: tasks.TaskSpec) -> np.ndarray:
+        """Answers examples: float (rows, num_labels), in the order of the file's labels."""
         with self.opened() as file:
             self.check(task, file.head.name)
-            answers = outputs.file_outputs(file, examples.encoded)
-        return self.score(answers, examples.encoded, task)
+            return outputs.file_outputs(file, examples.encoded)
 
     def score(
         self, outputs: np.ndarray, encoded: batches.EncodedExamples, task: tasks.TaskSpec
@@ -179,8 +197,7 @@ class ExportedSource:
           task: The task, of the kind and with the labels of the file.
         """
         record = self.card.task
-        if record is not None and record.labels:
-            outputs = outputs[:, [record.labels.index(label) for label in task.labels]]
+        outputs = self._in_order_of(task, outputs)
         if record is not None and record.span is not None:
             rules = tasks.SpanRules(
                 unanswerable=record.span.unanswerable,
@@ -190,6 +207,15 @@ class ExportedSource:
             )
             task = dataclasses.replace(task, spans=rules)
         return metrics.score(task, outputs, encoded)
+
+    def logits(self, outputs: np.ndarray, task: tasks.TaskSpec) -> np.ndarray:
+        """Outputs as logits in the order of the task's labels; probabilities as logarithms."""
+        outputs = np.log(np.maximum(outputs, _SMALLEST)) if self.card.softmax else outputs
+        return self._in_order_of(task, outputs)
+
+    def _in_order_of(self, task: tasks.TaskSpec, outputs: np.ndarray) -> np.ndarray:
+        labels = self.card.task.labels if self.card.task is not None else ()
+        return outputs[:, [labels.index(label) for label in task.labels]] if labels else outputs
 
     def check(self, task: tasks.TaskSpec, head: str) -> None:
         """Refuses a task that the file does not answer.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import analysis, compress, errors, models, results, tasks, training
+from tfdistill import analysis, compress, errors, manifest, models, results, tasks, training
 from tfdistill.data import answers, batches, from_config
 from tfdistill.data.task_data import TaskData
 from tfdistill.data.unlabelled import example_keys
@@ -206,7 +206,7 @@ def choose(
 
 
 def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
-    """Scores teacher, chosen student and its file on the test set.
+    """Scores teacher, chosen student and its file on the test set, and keeps their answers.
 
     Args:
       context: The run, whose models are trained and exported.
@@ -230,12 +230,24 @@ def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
             "is too good by up to that share."
         )
     scores: dict[str, dict[str, float | None]] = {}
+    logits: dict[str, np.ndarray] = {}
     for role, folder in (("teacher", "teacher/model"), ("student", "student"), ("file", "export")):
         if not (context.root / folder).is_dir():  # a teacher that is known by its answers
             continue
         model = inputs.open_answerer(str(context.root / folder), task)
         encoded = batches.Batches(model.encode(examples, settings), batch_size=64, shuffle=False)
-        scores[role] = {**model.evaluate(encoded, task)}
+        outputs = model.outputs(encoded, task)
+        scores[role] = {**model.score(outputs, encoded.encoded, task)}
+        logits[role] = model.logits(outputs, task)
+    labels = context.task_data.train_examples.labels
+    if analysis.has_linear(task) and labels is not None:
+        logits["majority"] = analysis.majority_logits(task, labels, len(examples))
+    digest = ""
+    if "file" in logits:
+        digest = manifest.read_manifest(context.root / "export", verify=False).model.sha256
+    test_answers = answers.of_examples(examples, logits, model_sha256=digest)
+    if test_answers is not None:
+        answers.write(test_answers, context.root / answers.TEST_FILE)
     return scores
 
 

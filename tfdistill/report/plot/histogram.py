@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from markupsafe import Markup
 
-from tfdistill.benchmark import schema
 from tfdistill.report import format as fmt
 from tfdistill.report.plot import charts, labels, svg
 
 _WIDTH, _ROW, _LEFT, _RIGHT = 350.0, 56.0, 4.0, 4.0
 _BINS = 110
-_BLOCKS = 30  # of a row; more are thinned
+_REPETITIONS = 30  # of a row
 _FARTHEST = 2.5  # times the median; durations beyond are counted, not drawn
 _ONE_AXIS = 2.0  # medians within this factor share an axis of milliseconds
 
@@ -28,7 +26,6 @@ class DistributionRow:
       label: Its name.
       written: The text at the other end: the median and a tail.
       repetitions: Samples of each repetition that counts, in milliseconds.
-      blocks: Bursts, where the tool gives no samples.
       series: Number of its colour.
       p50_ms: Median.
     """
@@ -36,7 +33,6 @@ class DistributionRow:
     label: str
     written: str
     repetitions: tuple[tuple[float, ...], ...]
-    blocks: tuple[schema.Block, ...]
     series: int
     p50_ms: float
 
@@ -45,7 +41,6 @@ class DistributionRow:
         return dataclasses.replace(
             self,
             repetitions=tuple(tuple(v / unit for v in part) for part in self.repetitions),
-            blocks=tuple(_scaled(block, unit) for block in self.blocks),
             p50_ms=self.p50_ms / unit,
         )
 
@@ -62,14 +57,6 @@ def distributions(key: str, title: str, rows: Sequence[DistributionRow]) -> Mark
     The axis is in milliseconds, or, where the medians differ much, in shares of each file's own
     median. It ends a little beyond the largest 99th percentile, at 2.5 times the median at most;
     the number of durations beyond is written there.
-
-    Args:
-      key: Unique in the page.
-      title: What it is.
-      rows: The files, each with samples or blocks; at least one.
-
-    Returns:
-      The chart.
     """
     relative = is_relative(rows)
     drawn = [row.over(row.p50_ms) for row in rows] if relative else list(rows)
@@ -83,7 +70,7 @@ def distributions(key: str, title: str, rows: Sequence[DistributionRow]) -> Mark
         parts.append(labels.centred(x, bottom + 16, _tick(tick, relative), _WIDTH))
     for i, (row, shown) in enumerate(zip(rows, drawn, strict=True)):
         y = _ROW * i + 38
-        parts += _blocks(shown, across, y) if row.blocks else _shape(shown, across, y, row)
+        parts += _shape(shown, across, y, row)
         room = _WIDTH - labels.width_of(row.written, labels.PLAIN) - 14
         parts.append(svg.text(_LEFT, y - 21, labels.fitted(row.label, room), class_="value named"))
         parts.append(svg.text(_WIDTH - _RIGHT, y - 21, row.written, class_="value", anchor="end"))
@@ -114,7 +101,7 @@ def _shape(
         d = f"M{xs[0]:.1f} {y:.1f}{over}{under}Z"
         parts.append(svg.element("path", d=d, class_=f"shape {charts.style(row.series)}"))
     if len(row.repetitions) > 1:
-        for repetition in row.repetitions[:_BLOCKS]:
+        for repetition in row.repetitions[:_REPETITIONS]:
             x = across(min(float(np.median(repetition)), across.high))
             parts.append(svg.line(x, y + 9, x, y + 14, "repetition"))
     parts.append(_middle(row, across, y))
@@ -123,21 +110,6 @@ def _shape(
         words = f"{beyond:,} beyond, up to {fmt.milliseconds(most)} →"
         parts.append(svg.text(_WIDTH - _RIGHT, y - 5, words, class_="tick", anchor="end"))
     return parts
-
-
-def _blocks(row: DistributionRow, across: svg.Scale, y: float) -> list[Markup]:
-    """A thin line from the shortest to the longest of each burst, a dot at its median or mean."""
-    step = max(1, math.ceil(len(row.blocks) / _BLOCKS))
-    blocks = row.blocks[::step]
-    style = charts.style(row.series)
-    parts = []
-    for i, block in enumerate(blocks):
-        height = y - 11 + 22 * (i + 0.5) / len(blocks)
-        start, end = (across(_within(v, across)) for v in (block.min_ms, block.max_ms))
-        parts.append(svg.line(start, height, end, height, f"burst {style}"))
-        x = across(_within(block.median_ms or block.mean_ms, across))
-        parts.append(svg.element("circle", cx=x, cy=height, r=1.8, class_=f"mark {style}"))
-    return [*parts, _middle(row, across, y)]
 
 
 def _middle(row: DistributionRow, across: svg.Scale, y: float) -> Markup:
@@ -150,27 +122,14 @@ def _within(value: float, across: svg.Scale) -> float:
 
 
 def _low(row: DistributionRow) -> float:
-    samples = [min(part) for part in row.repetitions]
-    return min([*samples, *(block.min_ms for block in row.blocks), row.p50_ms])
+    return min([*(min(part) for part in row.repetitions), row.p50_ms])
 
 
 def _high(row: DistributionRow) -> float:
     """A little beyond the 99th percentile, so that a few outliers do not narrow the rest."""
-    if row.blocks:
-        greatest = max(block.max_ms for block in row.blocks)
-    else:
-        samples = np.concatenate([np.asarray(part, dtype=np.float64) for part in row.repetitions])
-        greatest = 1.02 * float(np.percentile(samples, 99))
+    samples = np.concatenate([np.asarray(part, dtype=np.float64) for part in row.repetitions])
+    greatest = 1.02 * float(np.percentile(samples, 99))
     return max(row.p50_ms, min(greatest, _FARTHEST * row.p50_ms))
-
-
-def _scaled(block: schema.Block, unit: float) -> schema.Block:
-    known = {
-        name: value / unit
-        for name in ("mean_ms", "min_ms", "max_ms", "std_ms", "first_ms", "median_ms", "p95_ms")
-        if (value := getattr(block, name)) is not None
-    }
-    return block.model_copy(update=known)
 
 
 def _tick(value: float, relative: bool) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from tfdistill.report import format as fmt
 from tfdistill.report.plot import svg
 
 PLAIN, BOLD = 7.4, 8.3  # width of a letter of 12.5 pixels, in wide fonts
@@ -37,11 +38,7 @@ def centred(x: float, y: float, text: str, width: float) -> Markup:
 
 def fitted(text: str, width: float, letter: float = BOLD) -> str:
     """Shortens a text in its middle: names often differ at their ends."""
-    room = max(int(width / letter), 5)
-    if len(text) <= room:
-        return text
-    tail = (room - 1) * 2 // 5
-    return f"{text[: room - 1 - tail].rstrip()}…{text[-tail:].lstrip()}"
+    return fmt.shortened(text, max(int(width / letter), 5))
 
 
 def place(
@@ -51,58 +48,36 @@ def place(
     reach: float = 6.0,
     obstacles: Sequence[Box] = (),
 ) -> list[Placed | None]:
-    """Finds a free position next to each point for its name.
-
-    Args:
-      points: Position of each mark; the first ones choose first.
-      texts: For each point its possible labels, the best first; none for no label.
-      frame: The box that no text may leave.
-      reach: Radius of a mark.
-      obstacles: Other boxes that no text may cover.
-
-    Returns:
-      A text and its position for each point, or None where none is free.
-    """
+    """Finds a free position next to each point for its name."""
     taken: list[Box] = [(x - reach, y - reach, x + reach, y + reach) for x, y in points]
     taken += obstacles
     placed: list[Placed | None] = []
     for i, (x, y) in enumerate(points):
-        found = None
-        for text in texts[i]:
-            for label, box in _around(text, x, y, reach):
-                others = taken[:i] + taken[i + 1 :]
-                if _inside(box, frame) and not any(_overlap(box, other) for other in others):
-                    found = label
-                    taken.append(box)
-                    break
-            if found is not None:
-                break
-        placed.append(found)
+        others = taken[:i] + taken[i + 1 :]
+        free = (
+            (label, box)
+            for text in texts[i]
+            for label, box in _around(text, x, y, reach)
+            if _inside(box, frame) and not any(overlap(box, other) for other in others)
+        )
+        label, box = next(free, (None, None))
+        placed.append(label)
+        taken += [box] if box is not None else []
     return placed
 
 
 def spread(ys: Sequence[float], low: float, high: float, gap: float = _HEIGHT) -> list[float]:
-    """Separates heights so that lines of text fit, each as close to its own as possible.
-
-    Args:
-      ys: Heights, in any order.
-      low: The least height.
-      high: The greatest.
-      gap: Least distance of two.
-
-    Returns:
-      Heights in the same order.
-    """
+    """Separates heights so that lines of text fit, each as close to its own as possible."""
     order = sorted(range(len(ys)), key=lambda i: ys[i])
     moved = [min(max(ys[i], low), high) for i in order]
     for i in range(1, len(moved)):
         moved[i] = max(moved[i], moved[i - 1] + gap)
     for i in reversed(range(len(moved))):  # what was pushed out of the frame comes back
         moved[i] = min(moved[i], high if i == len(moved) - 1 else moved[i + 1] - gap)
-    found = [0.0] * len(ys)
+    heights = [0.0] * len(ys)
     for i, y in zip(order, moved, strict=True):
-        found[i] = y
-    return found
+        heights[i] = y
+    return heights
 
 
 def _around(text: str, x: float, y: float, reach: float) -> list[tuple[Placed, Box]]:
@@ -118,18 +93,19 @@ def _around(text: str, x: float, y: float, reach: float) -> list[tuple[Placed, B
         ("end", -away + 2, -away + 2),
         ("end", -away + 2, away + 8),
     ]
-    found = []
+    positions = []
     for anchor, dx, dy in offsets:
         left = x + dx - {"start": 0.0, "middle": width / 2, "end": width}[anchor]
         baseline = y + dy
         box = (left, baseline - 11, left + width, baseline + 3)
-        found.append((Placed(text, x + dx, baseline, anchor), box))
-    return found
+        positions.append((Placed(text, x + dx, baseline, anchor), box))
+    return positions
 
 
 def _inside(box: Box, frame: Box) -> bool:
     return box[0] >= frame[0] and box[1] >= frame[1] and box[2] <= frame[2] and box[3] <= frame[3]
 
 
-def _overlap(one: Box, other: Box) -> bool:
+def overlap(one: Box, other: Box) -> bool:
+    """Whether two boxes share an area."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

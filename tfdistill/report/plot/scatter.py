@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
 from tfdistill.report import format as fmt
 from tfdistill.report.document import Legend
-from tfdistill.report.plot import labels, svg
-from tfdistill.report.tradeoff import Point
+from tfdistill.report.plot import charts, labels, svg
+from tfdistill.report.tradeoff import NAMED, Point
 
 _WIDTH, _HEIGHT = 350.0, 290.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 10.0, 26.0, 44.0
 _LEAST_RANGE = 0.01  # of accuracies: chance alone changes them by as much
-_NAMED = 10  # with more points only those on the front are named, the others numbered;
-_NAMED_FRONT = 6  # with more of these all are numbered
+_NAMED_FRONT = 6  # with more points than `NAMED` and of these on the front, all are numbered
 _LONGEST_NAME = 160.0  # pixels
 
 
@@ -29,20 +27,7 @@ def accuracy_chart(
     title: str,
     levels: Sequence[tuple[str, float]] = (),
 ) -> Markup:
-    """Draws accuracy over latency or size, the points of the front filled and named.
-
-    Args:
-      key: Unique in the page.
-      points: The points; at least one.
-      against: "latency" or "size".
-      metric: Name of the metric.
-      title: What the chart is.
-      levels: Name and accuracy of what has no latency like the points': a dashed line each, unless
-        it is far below them (`near`).
-
-    Returns:
-      The chart.
-    """
+    """Draws accuracy over latency or size, the points of the front filled and named."""
     show = fmt.milliseconds if against == "latency" else fmt.size
     xs = [_x(point, against) for point in points]
     shown_levels = near(points, levels)
@@ -59,19 +44,18 @@ def accuracy_chart(
     what = ("Latency" if against == "latency" else "File size") + (" (log scale)" if log else "")
     parts.append(svg.text(0, 13, f"↑ {name}", class_="tick"))
     parts.append(svg.text(_WIDTH - _RIGHT, _HEIGHT - 4, f"{what} →", class_="tick", anchor="end"))
-    heights = [up(value) for _, value in shown_levels]
-    lines = labels.spread([y - 5 for y in heights], _TOP + 10, _HEIGHT - _BOTTOM - 2)
+    marks = [(across(x), up(point.accuracy)) for x, point in zip(xs, points, strict=True)]
     named_levels = []
-    for (level, value), y, at in zip(shown_levels, heights, lines, strict=True):
-        text = f"{level} {fmt.metric(metric, value)}"
+    for level, value in shown_levels:
+        y, text = up(value), f"{level} {fmt.metric(metric, value)}"
         parts.append(svg.line(_LEFT, y, _WIDTH - _RIGHT, y, "level"))
-        end = _WIDTH - _RIGHT - 2  # students are on the left, and high up is the teacher
-        parts.append(svg.text(end, at, text, class_="value level-name", anchor="end"))
-        named_levels.append((end - labels.width_of(text), at - 11, end, at + 3))
+        x, at, box = _beside_line(y, labels.width_of(text), marks, named_levels)
+        parts.append(svg.text(x, at, text, class_="value level-name"))
+        named_levels.append(box)
     order = sorted(range(len(points)), key=lambda i: (not points[i].on_front, xs[i]))
     places = [(across(xs[i]), up(ys[i])) for i in order]
     frame = (_LEFT - 6, _TOP - 10, _WIDTH, _HEIGHT - _BOTTOM + 4)
-    named = len(points) <= _NAMED
+    named = len(points) <= NAMED
     names_front = named or sum(point.on_front for point in points) <= _NAMED_FRONT
     texts = [
         [labels.fitted(points[i].label, _LONGEST_NAME), f"{points[i].number}"]
@@ -89,7 +73,8 @@ def accuracy_chart(
     for i, (x, y), label, ends in zip(order, places, placed, whiskers, strict=True):
         if ends is not None:
             parts.append(svg.line(ends[0], y, ends[1], y, "whisker"))
-        parts.append(_mark(x, y, points[i]))
+        style = f"point {charts.style(points[i].series)}" + (" on" if points[i].on_front else "")
+        parts.append(_mark(x, y, style, throttled=points[i].throttled, name=points[i].label))
         if label is not None:
             style = "value front-name" if points[i].on_front else "value"
             parts.append(svg.text(label.x, label.y, label.text, class_=style, anchor=label.anchor))
@@ -105,6 +90,21 @@ def accuracy_chart(
     return svg.picture(key, _WIDTH, _HEIGHT, title, description, parts)
 
 
+def _beside_line(
+    y: float, width: float, marks: Sequence[tuple[float, float]], taken: Sequence[labels.Box]
+) -> tuple[float, float, labels.Box]:
+    """Where the name of a level covers no mark and no other name: x, baseline and box."""
+    room = _WIDTH - _RIGHT - 2 - width
+    boxes = [(x - 6, z - 6, x + 6, z + 6) for x, z in marks]
+    places = [
+        (x, at, (x, at - 11, x + width, at + 3))
+        for at in (y - 5, y + 14)
+        for x in (room, _LEFT + 4, (room + _LEFT) / 2)
+    ]
+    free = (p for p in places if not any(labels.overlap(p[2], box) for box in [*boxes, *taken]))
+    return next(free, places[0])
+
+
 def near(points: Sequence[Point], levels: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     """Returns the levels that do not squeeze the points together, the highest first.
 
@@ -117,24 +117,24 @@ def near(points: Sequence[Point], levels: Sequence[tuple[str, float]]) -> list[t
 
 def legend(points: Sequence[Point], levels: Sequence[tuple[str, float]] = ()) -> Legend:
     """Returns the marks that occur and their meanings."""
-    on = Point("", 0.0, 1.0, None, 1)
-    off, hot = dataclasses.replace(on, on_front=False), dataclasses.replace(on, throttled=True)
-    rows = [(on, "on the front: no other file is as good in all three")]
+    rows = [("point on", False, "on the front")] if len(points) > 1 else []
     if not all(point.on_front for point in points):
-        rows.append((off, "another file is as good in all and better in one"))
+        rows.append(("point", False, "not on it"))
     if any(point.throttled for point in points):
-        rows.append((hot, "a triangle: the device slowed down (throttled)"))
-    found = tuple((svg.icon(16, _mark(8.0, 8.0, point)), meaning) for point, meaning in rows)
+        rows.append(("point", True, "the device slowed down (throttled)"))
+    marks = tuple(
+        (svg.icon(16, _mark(8.0, 8.0, style, throttled=throttled)), meaning)
+        for style, throttled, meaning in rows
+    )
     if near(points, levels):
-        found += ((svg.icon(16, svg.line(0, 8, 16, 8, "level")), "a dashed line: a baseline"),)
-    return found
+        marks += ((svg.icon(16, svg.line(0, 8, 16, 8, "level")), "a baseline"),)
+    return marks
 
 
-def _mark(x: float, y: float, point: Point) -> Markup:
+def _mark(x: float, y: float, style: str, *, throttled: bool, name: str = "") -> Markup:
     """A disc on the front, a ring elsewhere; a triangle where the device throttled."""
-    style = "point on" if point.on_front else "point"
-    hover = svg.element("title", point.label) if point.label else Markup()
-    if point.throttled:
+    hover = svg.element("title", name) if name else Markup()
+    if throttled:
         d = f"M{x:.1f} {y - 6:.1f}l6 10.5h-12z"
         return svg.element("path", hover, d=d, class_=style)
     return svg.element("circle", hover, cx=x, cy=y, r=5.0, class_=style)

@@ -12,17 +12,7 @@ _LARGEST = 1.4  # times its own size: beyond, text is too large
 
 
 def element(tag: str, *children: str | Markup, **attributes: object) -> Markup:
-    """Writes one element; text and attribute values are escaped.
-
-    Args:
-      tag: Its name.
-      *children: Elements, or text.
-      **attributes: Its attributes; `_` stands for `-`, and a trailing `_` is dropped ("class_").
-        Numbers get at most two decimals; None leaves an attribute out.
-
-    Returns:
-      The markup.
-    """
+    """Writes one element; text and attribute values are escaped."""
     written = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(_value(value))}"'
         for name, value in attributes.items()
@@ -35,19 +25,7 @@ def element(tag: str, *children: str | Markup, **attributes: object) -> Markup:
 def picture(
     key: str, width: float, height: float, title: str, description: str, parts: Sequence[Markup]
 ) -> Markup:
-    """Writes a graphic that a screen reader announces by title and description.
-
-    Args:
-      key: Unique in the page.
-      width: Width in its own units; one is a CSS pixel at full size.
-      height: Height.
-      title: What it is.
-      description: What it shows, with the numbers.
-      parts: Its elements.
-
-    Returns:
-      An `svg` element that scales with the page.
-    """
+    """Writes a graphic that a screen reader announces by title and description."""
     return element(
         "svg",
         element("title", title, id=f"{key}-title"),

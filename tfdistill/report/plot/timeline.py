@@ -50,15 +50,7 @@ class _Frame:
 
 
 def short_names(names: Sequence[str], numbers: Mapping[str, int]) -> dict[str, str]:
-    """Returns the texts at the ends of curves: names, or numbers where a name does not fit.
-
-    Args:
-      names: Names of the curves.
-      numbers: The number of each.
-
-    Returns:
-      Name -> text. Either all are names, or all are numbers.
-    """
+    """Returns the texts at the ends of curves: names, or numbers where a name does not fit."""
     if all(labels.width_of(name, labels.PLAIN) <= _LONGEST_NAME for name in names):
         return {name: name for name in names}
     return {name: f"{numbers[name]}" for name in names}
@@ -72,18 +64,7 @@ def curve_panel(
     show: Callable[[float], str] = lambda value: f"{value:g}",
     most: float | None = None,
 ) -> Markup:
-    """Draws training curves over epochs, with a logarithmic y where values span a factor of 20.
-
-    Args:
-      key: Unique in the page.
-      title: What y is.
-      lines: The curves; one of a single point is drawn as its mark.
-      show: Writes a y value.
-      most: The largest possible y; no tick is above it.
-
-    Returns:
-      The chart.
-    """
+    """Draws training curves over epochs, with a logarithmic y where values span a factor of 20."""
     width, height = 300.0, 190.0
     ys = [y for line in lines for _, y in line.points]
     log = _is_log(ys)
@@ -99,17 +80,7 @@ def curve_panel(
 
 
 def latencies(key: str, title: str, lines: Sequence[Line], x_title: str) -> Markup:
-    """Draws latency over a few values of x: lengths, or numbers of threads.
-
-    Args:
-      key: Unique in the page.
-      title: What it is.
-      lines: At most `MOST_LINES` curves.
-      x_title: What x is.
-
-    Returns:
-      The chart: from zero, or with a logarithmic y where latencies span a factor of 20.
-    """
+    """Draws latency over a few values of x: lengths, or numbers of threads."""
     ys = [y for line in lines for _, y in line.points]
     ends = [end for line in lines for interval in line.intervals if interval for end in interval]
     frame, size = _latency_frame(lines, ys, [end for end in ends if end <= 1.6 * max(ys)], x_title)
@@ -136,16 +107,7 @@ def latencies(key: str, title: str, lines: Sequence[Line], x_title: str) -> Mark
 def sustained(
     key: str, title: str, runs: Sequence[tuple[str, str, int, Sequence[schema.Window]]]
 ) -> Markup:
-    """Draws the median of each window of runs without pauses, the thermal status below each.
-
-    Args:
-      key: Unique in the page.
-      title: What it is.
-      runs: Name, text at the end, number of the colour, and windows (at least one).
-
-    Returns:
-      The chart.
-    """
+    """Draws the median of each window of runs without pauses, the thermal status below each."""
     longest = max(windows[-1].start_s for *_, windows in runs)
     unit, x_title = (60.0, "minutes") if longest >= 120 else (1.0, "seconds")
     lines = [
@@ -297,8 +259,9 @@ def _thermal_strip(
 
 
 def _heat(windows: Sequence[schema.Window]) -> str:
-    known = [s for window in windows if (s := devices.thermal_status(window)) is not None]
-    return f", thermal status up to {devices.thermal_words(max(known))}" if known else ""
+    statuses = [devices.thermal_status(window) for window in windows]
+    hottest = max((status for status in statuses if status is not None), default=None)
+    return "" if hottest is None else f", thermal status up to {devices.thermal_words(hottest)}"
 
 
 def _is_log(values: Sequence[float]) -> bool:

@@ -1,4 +1,4 @@
-"""Where the models are right and wrong. Pure."""
+"""Where the models are right and wrong, by kind of task. Pure."""
 
 from __future__ import annotations
 
@@ -10,218 +10,197 @@ import scipy.special
 from tfdistill import analysis, registry
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
-from tfdistill.report.answer_sides import FILE, STUDENT, TEACHER, AnswerSides
+from tfdistill.report.answer_sides import FILE, MODEL, STUDENT, TEACHER, AnswerSides
 from tfdistill.report.cells import Cell, Table, row
 from tfdistill.report.document import ReportSection, SectionPart
+from tfdistill.report.run_analysis import RunAnalysis
 
 _MOST_LABELS = 12  # of a matrix; of more labels the pairs that are most often confused are listed
 _MOST_PAIRS = 15
-_MOST_SENTENCES = 20
+_FEW_SENTENCES, _MOST_SENTENCES = 3, 20
 _LONG = 18  # rows; a longer table is folded
 _SHADES = 4
+_LABEL = 40  # letters of a label; a longer one is shortened
 
 
-def section(found: AnswerSides) -> ReportSection:
-    """Shows where the models are right and wrong.
+def sections(run: RunAnalysis) -> Iterator[ReportSection]:
+    """Yields the section of answers, where the kind of task has one."""
+    if run.sides is not None:
+        yield from section(run.sides)
 
-    Args:
-      found: Their answers.
 
-    Returns:
-      The section.
-    """
-    parts = [SectionPart("paired-part", tables=(_paired(found),))] if found.differences else []
-    if found.task.kind in _PARTS:
-        parts += _PARTS[found.task.kind](found)
-    title = f"Answers to the {len(found.gold):,} development examples"
-    return ReportSection("answers", title, "Answers", parts=tuple(parts))
+def section(sides: AnswerSides) -> Iterator[ReportSection]:
+    """Yields what is shown of answers to one labelled set."""
+    parts = tuple(_PARTS[sides.task.kind](sides)) if sides.task.kind in _PARTS else ()
+    if parts:
+        title = f"Answers to the {len(sides.gold):,} {sides.split} examples"
+        yield ReportSection("answers", title, "Answers", parts=parts)
 
 
 def register(kind: str, parts: Callable[[AnswerSides], Iterable[SectionPart]]) -> None:
-    """Adds what the section shows of a kind of task.
-
-    Args:
-      kind: Its name.
-      parts: Answers -> parts.
-
-    Raises:
-      ConfigError: If the kind has parts already.
-    """
+    """Adds what the section shows of a kind of task."""
     registry.add(_PARTS, kind, parts, "parts of the section of answers")
 
 
-def _of_classes(found: AnswerSides) -> Iterator[SectionPart]:
-    yield from _classes(found)
-    yield SectionPart("calibration-part", "Confidence", tables=(_calibration(found),))
-    yield from _sentences(found)
+def _of_classes(sides: AnswerSides) -> Iterator[SectionPart]:
+    yield _samples(sides)
+    yield from _classes(sides)
+    yield SectionPart("calibration-part", tables=(_calibration(sides),))
+    yield from _changes(sides)
 
 
 _PARTS: dict[str, Callable[[AnswerSides], Iterable[SectionPart]]] = {"classification": _of_classes}
 
 
-def _paired(found: AnswerSides) -> Table:
-    name = found.task.primary_metric
-    rows = []
-    for (one, other), difference in found.differences.items():
-        low, high = (fmt.metric_difference(name, end) for end in difference.interval)
-        p_value = difference.p_value
-        verdict = "within chance" if difference.difference else "equal"
-        if difference.is_clear:
-            verdict = "better" if difference.difference > 0 else "worse"
-        rows.append(
-            row(
-                Cell(
-                    f"{other.capitalize()} against {one if one in found.logits else 'baseline'}",
-                    one if one not in found.logits else "",
-                ),
-                cells.metric(name, difference.before),
-                cells.metric(name, difference.after),
-                Cell(
-                    fmt.metric_difference(name, difference.difference),
-                    f"{low.removesuffix(' points')} to {high}",
-                    difference.difference,
-                    interval=difference.interval,
-                ),
-                cells.number(difference.lost),
-                cells.number(difference.gained),
-                Cell(fmt.ABSENT if p_value is None else f"{p_value:.2g}", value=p_value),
-                verdict,
-            )
-        )
-    title = fmt.metric_title(name)
-    columns = ("Comparison", f"{title} before", f"{title} after", "Difference", "Lost", "Gained")
-    notes = (
-        "The difference has its 95% interval: bootstrap over the examples, paired; of accuracy "
-        "also the exact one of lost against gained. Lost and gained are examples that only the "
-        "first or only the second answers rightly; p is that of the exact McNemar test. Within "
-        "chance: another sample of as many examples might show the opposite.",
-    )
-    made = cells.table(
-        "paired", "Differences and chance", (*columns, "p", "Verdict"), rows, notes, drop_empty=True
-    )
-    assert made is not None
-    return made
+def _samples(sides: AnswerSides) -> SectionPart:
+    """Three right answers to different classes, and the three surest wrong ones."""
+    answers, logits = sides.answers(sides.subject), sides.logits[sides.subject]
+    right = np.flatnonzero(answers == sides.gold)
+    _, firsts = np.unique(sides.gold[right], return_index=True)
+    right = right[np.sort(firsts)]
+    wrong = np.flatnonzero(answers != sides.gold)
+    margins = logits[wrong, answers[wrong]] - logits[wrong, sides.gold[wrong]]
+    surest = wrong[np.argsort(-margins, kind="stable")]
+    chosen = [*right[:_FEW_SENTENCES].tolist(), *surest[:_FEW_SENTENCES].tolist()]
+    names = [name for name in dict.fromkeys((sides.subject, TEACHER)) if name in sides.logits]
+    rows = [_sentence(sides, i, names, marks=True) for i in chosen]
+    counted = f"{len(wrong):,} of {len(sides.gold):,} answers of the {sides.subject} are wrong"
+    caption = f"{counted}: three right ones, then the three that are wrong and surest"
+    table = Table("samples", caption, ("Text", "Label", *map(str.capitalize, names)), tuple(rows))
+    return SectionPart("samples-part", tables=(table,))
 
 
-def _classes(found: AnswerSides) -> Iterator[SectionPart]:
-    labels, gold = found.task.labels, found.gold
+def _classes(sides: AnswerSides) -> Iterator[SectionPart]:
+    labels, gold, subject = sides.task.labels, sides.gold, sides.subject
     scores = {
-        name: analysis.class_scores(gold, found.answers(name), labels) for name in found.logits
+        name: analysis.class_scores(gold, sides.answers(name), labels) for name in sides.logits
     }
-    own = found.subject
-    others = [name for name in scores if name != own]
+    others = [name for name in scores if name != subject]
     rows = [
         row(
-            Cell(mine.label),
-            cells.number(mine.num_examples),
-            cells.share(mine.precision, 1),
-            cells.share(mine.recall, 1),
-            cells.share(mine.f1, 1),
+            cells.name(score.label, longest=_LABEL),
+            cells.number(score.num_examples),
+            cells.share(score.precision, 1),
+            cells.share(score.recall, 1),
+            cells.share(score.f1, 1),
             *(cells.share(scores[name][i].f1, 1) for name in others),
         )
-        for i, mine in enumerate(scores[own])
+        for i, score in enumerate(scores[subject])
     ]
+    caption = f"Every class, of the {subject}"
+    if len(rows) > _LONG:
+        rows.sort(key=lambda row: row.cells[3].value or 0.0)
+        caption += ", the lowest F1 first"
     columns = ("Class", "Examples", "Precision", "Recall", "F1", *(f"F1 ({n})" for n in others))
-    classes = Table("classes", f"Every class, of the {own}", columns, tuple(rows))
-    matrix = _confusion(found)
-    folded = tuple(table for table in (classes, matrix) if len(table.rows) > _LONG)
-    shown = tuple(table for table in (classes, matrix) if table not in folded)
-    yield SectionPart("classes-part", "Classes", tables=shown, folded=folded)
+    classes = Table("classes", caption, columns, tuple(rows))
+    shown = [table for table in (classes, _confusion(sides)) if len(table.rows) <= _LONG]
+    if shown:
+        yield SectionPart("classes-part", tables=tuple(shown))
+    if classes not in shown:
+        title = f"All {len(rows):,} classes"
+        yield SectionPart("all-classes-part", title, tables=(classes,), folds=True)
 
 
-def _confusion(found: AnswerSides) -> Table:
-    labels, own = found.task.labels, found.subject
-    counts = analysis.confusion_matrix(found.gold, found.answers(own), len(labels))
+def _confusion(sides: AnswerSides) -> Table:
+    labels, subject = sides.task.labels, sides.subject
+    counts = analysis.confusion_matrix(sides.gold, sides.answers(subject), len(labels))
     if len(labels) <= _MOST_LABELS:
         totals = np.maximum(counts.sum(axis=1, keepdims=True), 1)
         shades = np.ceil(_SHADES * counts / totals).astype(int)  # share of the row's examples
         rows = tuple(
-            row(label, *map(_shaded, counts[i].tolist(), shades[i].tolist()))
+            row(
+                cells.name(label, longest=_LABEL),
+                *map(_shaded, counts[i].tolist(), shades[i].tolist()),
+            )
             for i, label in enumerate(labels)
         )
-        caption = f"Labels (rows) and answers of the {own} (columns)"
-        return Table("confusion", caption, ("Label", *labels), rows)
+        caption = f"Labels (rows) and answers of the {subject} (columns)"
+        heads = [fmt.shortened(label, _LABEL) for label in labels]
+        return Table("confusion", caption, ("Label", *heads), rows)
     wrong = counts * (1 - np.eye(len(labels), dtype=int))
     order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_PAIRS]
     places = [np.unravel_index(place, wrong.shape) for place in order]
     rows = tuple(
-        row(Cell(labels[i]), labels[j], cells.number(int(wrong[i, j])))
+        row(
+            cells.name(labels[i], longest=_LABEL),
+            cells.name(labels[j], longest=_LABEL),
+            cells.number(int(wrong[i, j])),
+        )
         for i, j in places
         if wrong[i, j]
     )
-    caption = f"The classes that the {own} confuses most often"
+    caption = f"The classes that the {subject} confuses most often"
     return Table("confused", caption, ("Label", "Answer", "Examples"), rows)
 
 
 def _shaded(count: int, shade: int) -> Cell:
-    return Cell(f"{count:,}", value=count, shade=shade)
+    return Cell(f"{count:,}" if count else fmt.ABSENT, value=count, shade=shade)
 
 
-def _calibration(found: AnswerSides) -> Table:
+def _calibration(sides: AnswerSides) -> Table:
     rows = []
-    for name, logits in found.logits.items():
+    for name, logits in sides.logits.items():
         confidence = float(scipy.special.softmax(logits, axis=1).max(axis=1).mean())
-        accuracy = float((found.answers(name) == found.gold).mean())
+        accuracy = float((sides.answers(name) == sides.gold).mean())
+        temperature = analysis.fit_temperature(logits, sides.gold)
         rows.append(
             row(
                 Cell(name.capitalize()),
                 cells.share(accuracy, 1),
                 cells.share(confidence, 1),
-                cells.share(analysis.expected_calibration_error(logits, found.gold), 1),
-                Cell(f"{(t := analysis.fit_temperature(logits, found.gold)):.2f}", value=t),
+                cells.share(analysis.expected_calibration_error(logits, sides.gold), 1),
+                Cell(f"{temperature:.2f}", value=temperature),
             )
         )
     columns = ("Model", "Right", "Mean confidence", "Calibration error", "Best temperature")
     notes = (
-        "Confidence is the largest probability. The calibration error (ECE, 15 bins) is the mean "
-        "gap between it and how often the answer is right. Logits divided by the best temperature "
-        "fit these labels best: above 1 the model was too sure.",
+        "Confidence is the largest probability; the calibration error (ECE, 15 bins) is its mean "
+        "gap to how often it is right. A best temperature above 1: the model was too sure.",
     )
     return Table("calibration", "How sure the models are", columns, tuple(rows), notes)
 
 
-def _sentences(found: AnswerSides) -> Iterator[SectionPart]:
-    tables = []
-    if {TEACHER, STUDENT} <= set(found.logits):
+def _changes(sides: AnswerSides) -> Iterator[SectionPart]:
+    """The examples that distillation lost, and those whose answer export changed."""
+    model = STUDENT if STUDENT in sides.logits else MODEL
+    if {TEACHER, STUDENT} <= set(sides.logits):
         lost = analysis.changed_examples(
-            found.gold,
-            found.answers(TEACHER),
-            found.answers(STUDENT),
-            logits=found.logits[STUDENT],
+            sides.gold,
+            sides.answers(TEACHER),
+            sides.answers(STUDENT),
+            logits=sides.logits[STUDENT],
         )
-        caption = "Right by the teacher, wrong by the student"
-        tables.append(_examples(found, "lost", caption, lost, TEACHER, STUDENT))
-    if FILE in found.logits:
-        flipped = np.flatnonzero(found.answers(found.subject) != found.answers(FILE))
-        caption = f"Answered differently by the {found.subject} and its file"
-        tables.append(_examples(found, "flipped", caption, flipped, found.subject, FILE))
-    shown = tuple(table for table in tables if table.rows)
-    if shown:
-        yield SectionPart("sentences-part", "Sentences", tables=shown)
-    elif tables:
-        none = "The models answer every example with the same class."
-        yield SectionPart("sentences-part", "Sentences", none)
+        title = "Right by the teacher, wrong by the student"
+        yield from _listed(sides, "lost", title, lost, (TEACHER, STUDENT))
+    if FILE in sides.logits and model in sides.logits:
+        flipped = np.flatnonzero(sides.answers(model) != sides.answers(FILE))
+        title = f"Answered differently by the {model} and its file"
+        yield from _listed(sides, "flipped", title, flipped, (model, FILE))
 
 
-def _examples(
-    found: AnswerSides, key: str, caption: str, indices: np.ndarray, one: str, other: str
-) -> Table:
-    def answer(name: str, i: int) -> Cell:
-        probabilities = scipy.special.softmax(found.logits[name][i])
+def _listed(
+    sides: AnswerSides, key: str, title: str, indices: np.ndarray, names: tuple[str, str]
+) -> Iterator[SectionPart]:
+    """A folded table of examples with the answers of two models; nothing without examples."""
+    rows = [_sentence(sides, i, names) for i in indices[:_MOST_SENTENCES].tolist()]
+    title += f": {len(indices):,} of {len(sides.gold):,}"
+    title += f", the first {_MOST_SENTENCES}" if len(indices) > _MOST_SENTENCES else ""
+    columns = ("Text", "Label", *map(str.capitalize, names))
+    if rows:
+        table = Table(key, title, columns, tuple(rows))
+        yield SectionPart(f"{key}-part", title, tables=(table,), folds=True)
+
+
+def _sentence(
+    sides: AnswerSides, i: int, names: Iterable[str], *, marks: bool = False
+) -> cells.Row:
+    """A text, its label, and the answer of each model with its probability."""
+    shown = []
+    for name in names:
+        probabilities = scipy.special.softmax(sides.logits[name][i])
         best = int(probabilities.argmax())
-        return Cell(found.task.labels[best], f"{100 * probabilities[best]:.0f}% sure")
-
-    rows = tuple(
-        row(
-            found.texts[i] if found.texts else f"Example {i + 1}",
-            found.task.labels[found.gold[i]],
-            answer(one, i),
-            answer(other, i),
-        )
-        for i in indices[:_MOST_SENTENCES].tolist()
-    )
-    columns = ("Sentence", "Label", one.capitalize(), other.capitalize())
-    counted = f"{len(indices):,} of {len(found.gold):,}"
-    if len(indices) > _MOST_SENTENCES:
-        counted += f", the first {_MOST_SENTENCES}"
-    return Table(key, f"{caption}: {counted}", columns, rows)
+        mark = ("✓ " if best == sides.gold[i] else "✗ ") if marks else ""
+        label = cells.name(mark + sides.task.labels[best], longest=_LABEL)
+        shown.append(Cell(label.text, f"{100 * probabilities[best]:.0f}% sure", whole=label.whole))
+    text = sides.texts[i] if sides.texts else f"Example {i + 1}"
+    return row(text, cells.name(sides.task.labels[sides.gold[i]], longest=_LABEL), *shown)

@@ -24,25 +24,17 @@ from tfdistill.report.sections import device_tables
 
 Levels = tuple[tuple[str, float], ...]
 _MOST_ROWS = 24  # of distributions
-_MOST_BARS = 6  # charts of operators
 _LONG = 18  # rows; a longer table is folded
 
 
 def section(device: DeviceResults) -> ReportSection:
-    """Shows everything that was measured on a device.
-
-    Args:
-      device: The device and its results.
-
-    Returns:
-      Its section.
-    """
+    """Shows everything that was measured on a device."""
     number = len({file.label for file in device.files})
     counted = f"{number} file{'s' if number != 1 else ''}"
     if len(device.results) > 1:
         counted += f" in {len(device.results)} results"
     kind = {
-        "host": " A host is not a phone: there, other cores, clocks and heat decide.",
+        "host": " A host is not a phone.",
         "emulator": " An emulated device shows whether a file runs, not how fast a phone is.",
         "phone": "",
     }[device.kind]
@@ -51,7 +43,7 @@ def section(device: DeviceResults) -> ReportSection:
         device.title,
         device.device.name,
         f"{counted}, measured {device.where}.{kind}",
-        (*trade_offs(device), *measurements(device), conditions(device)),
+        (*trade_offs(device), *measurements(device)),
         details=(Details(f"About {device.device.name}", description(device.device)),),
     )
 
@@ -59,22 +51,14 @@ def section(device: DeviceResults) -> ReportSection:
 def trade_offs(
     device: DeviceResults, levels: Mapping[tuple[str, str], Levels] | None = None
 ) -> list[SectionPart]:
-    """Accuracy against latency against size, one part for each task.
-
-    Args:
-      device: The device.
-      levels: Task and metric -> name and accuracy of baselines.
-
-    Returns:
-      The parts.
-    """
-    found = [
+    """Accuracy against latency against size, one part for each task."""
+    values = [
         dataclasses.replace(value, levels=(levels or {}).get((value.task, value.metric), ()))
         for value in tradeoff.of_device(device)
     ]
     return [
-        trade_off(device.anchor(f"tradeoff-{i}"), value, several=len(found) > 1)
-        for i, value in enumerate(found, start=1)
+        trade_off(device.anchor(f"tradeoff-{i}"), value, several=len(values) > 1)
+        for i, value in enumerate(values, start=1)
     ]
 
 
@@ -83,7 +67,7 @@ def trade_off(key: str, value: tradeoff.TradeOff, *, several: bool = False) -> S
     metric = fmt.metric_title(value.metric)
     far = [level for level in value.levels if level not in scatter.near(value.points, value.levels)]
     below = ", ".join(f"{name} {fmt.metric(value.metric, height)}" for name, height in far)
-    below = f" Below the picture: {below}." if below else ""
+    below = f" Below: {below}." if below else ""
     pictures = []
     for against, word in (("latency", "latency"), ("size", "file size")):
         title = f"{metric} against {word}"
@@ -95,18 +79,18 @@ def trade_off(key: str, value: tradeoff.TradeOff, *, several: bool = False) -> S
             title=f"{title} on {value.task}",
             levels=value.levels,
         )
-        caption = f"on {value.task}" + (f", {value.case}." if against == "latency" else ".")
+        caption = f"{value.case}.{below}" if against == "latency" else ""
         legend = scatter.legend(value.points, value.levels)
-        pictures.append(Picture(chart, title, caption + below, legend))
+        pictures.append(Picture(chart, title, caption, legend))
     title = f"{metric}, latency and size" + (f": {value.task}" if several else "")
     table = tradeoff.table(f"{key}-table", value)
     # A chart of one point shows nothing that the table does not.
     shown = tuple(pictures) if len(value.points) > 1 else ()
-    return SectionPart(key, title, tradeoff.sentence(value), shown, (table,))
+    return SectionPart(key, title, pictures=shown, tables=(table,))
 
 
-def measurements(device: DeviceResults, *, with_lengths: bool = True) -> list[SectionPart]:
-    """Latency, operators, sustained runs, answers and failures, as far as there are any."""
+def measurements(device: DeviceResults) -> list[SectionPart]:
+    """Latency, start, operators, sustained runs, answers, failures, conditions: what there is."""
 
     def part(
         name: str,
@@ -115,32 +99,21 @@ def measurements(device: DeviceResults, *, with_lengths: bool = True) -> list[Se
         pictures: Sequence[Picture | None] = (),
         folds: bool = False,
     ) -> SectionPart:
-        made = [table for table in tables if table is not None]
-        folded = [table for table in made if folds or len(table.rows) > _LONG]
+        shown = tuple(table for table in tables if table is not None)
         return SectionPart(
             device.anchor(f"{name}-part"),
             title,
             pictures=tuple(picture for picture in pictures if picture is not None),
-            tables=tuple(table for table in made if table not in folded),
-            folded=tuple(folded),
+            tables=shown,
+            folds=folds or any(len(table.rows) > _LONG for table in shown),
         )
 
-    drawn = [distribution(device), by_length(device) if with_lengths else None, by_threads(device)]
+    curves = [by_length(device), by_threads(device)]
+    drawn = part("curves", "Latency by length and threads", pictures=curves)
+    latency = part("latency", "Latency", device_tables.latency(device))
     parts = [
-        part(
-            "latency",
-            "Latency",
-            *(device_tables.latency(device), device_tables.text(device)),
-            device_tables.start(device),
-            pictures=drawn,
-        ),
-        part(
-            "operators",
-            "Operators",
-            device_tables.operators(device),
-            pictures=operator_bars(device),
-            folds=True,
-        ),
+        drawn if latency.folds else None,
+        latency if latency.folds else dataclasses.replace(latency, pictures=drawn.pictures),
         part(
             "sustained",
             "Sustained speed",
@@ -149,15 +122,13 @@ def measurements(device: DeviceResults, *, with_lengths: bool = True) -> list[Se
         ),
         part("answers", "Answers on the device", device_tables.answers(device)),
         part("failures", "Not measured", device_tables.failures(device)),
+        part("durations", "Durations", pictures=[distribution(device)], folds=True),
+        part("start", "Start and memory", device_tables.start(device), folds=True),
+        part("text", "From text to answer", device_tables.text(device), folds=True),
+        part("operators", "Operators", device_tables.operators(device), folds=True),
+        part("state", "Device and conditions", device_tables.conditions(device), folds=True),
     ]
-    return [part for part in parts if part.pictures or part.tables or part.folded]
-
-
-def conditions(device: DeviceResults) -> SectionPart:
-    """The device's state around each result."""
-    table = device_tables.conditions(device)
-    tables = () if table is None else (table,)
-    return SectionPart(device.anchor("state"), "Device and conditions", tables=tables)
+    return [part for part in parts if part is not None and (part.pictures or part.tables)]
 
 
 def description(device: schema.Device) -> Definitions:
@@ -187,20 +158,12 @@ def distribution(device: DeviceResults) -> Picture | None:
     rows = [row for t in device.compared_timings() if (row := _distribution_row(t)) is not None]
     if not rows or device.common_case is None:
         return None
-    caption = f"of single inferences at {fmt.case(*device.common_case)}."
-    if any(row.repetitions for row in rows):
-        caption += (
-            " The taller, the more often; the upright stroke is the median, the short ones below "
-            "are those of the repetitions."
-        )
-    if any(row.blocks for row in rows):
-        caption += (
-            " Where the tool reports no single durations, a line is a burst of inferences from the "
-            "shortest to the longest, its dot their median or mean."
-        )
     shown = rows[:_MOST_ROWS]
-    if histogram.is_relative(shown):
-        caption += " Each against its own median."
+    caption = (
+        f"of single inferences at {fmt.case(*device.common_case)}: the taller, the more often; the "
+        "stroke is the median, the short ones are those of the repetitions."
+    )
+    caption += " Each against its own median." if histogram.is_relative(shown) else ""
     caption += _more(len(rows), _MOST_ROWS)
     title = f"Durations {device.where}"
     chart = histogram.distributions(device.anchor("distribution"), title, shown)
@@ -215,25 +178,6 @@ def by_length(device: DeviceResults) -> Picture | None:
 def by_threads(device: DeviceResults) -> Picture | None:
     """Latency over the number of threads, at the length of the common case."""
     return _latencies(device, "threads", lambda s: s.threads, lambda s: s.sequence_length)
-
-
-def operator_bars(device: DeviceResults) -> list[Picture]:
-    """A chart of operators for each file at the common case, the first ones only."""
-    parts = device.parts("operators")
-    compared = [
-        (file, part)
-        for file, part in parts
-        if (part.sequence_length, part.threads) == device.common_case
-    ]
-    found = []
-    for i, (file, part) in enumerate(compared or parts):
-        series = device.numbers[device.name(file, part)]
-        key, title = device.anchor(f"operators-{i}"), f"Operators of {file.label}"
-        chart = charts.operator_bars(key, title, part, series)
-        if chart is not None:
-            caption = f"where the time goes, {device.describe(part, file.source)}."
-            found.append(Picture(chart, file.label, caption))
-    return found[:_MOST_BARS]
 
 
 def sustained(device: DeviceResults) -> Picture | None:
@@ -258,18 +202,17 @@ def sustained(device: DeviceResults) -> Picture | None:
 
 
 def _distribution_row(timing: Timing) -> histogram.DistributionRow | None:
-    """Samples, or blocks, of the measurements behind a summary."""
+    """Samples of the measurements behind a summary; None where the tool gives none."""
     summary = timing.summary
     case = ("model", "sequence_length", "threads", "delegate", "affinity")
-    found = [
-        measurement
+    repetitions = tuple(
+        measurement.samples_ms
         for measurement in timing.file.source.result.measurements
-        if not measurement.left_out
+        if measurement.samples_ms
+        and not measurement.left_out
         and all(getattr(measurement, name) == getattr(summary, name) for name in case)
-    ]
-    repetitions = tuple(m.samples_ms for m in found if m.samples_ms)
-    blocks = () if repetitions else tuple(block for m in found for block in m.blocks)
-    if not repetitions and not blocks:
+    )
+    if not repetitions:
         return None
     written = f"p50 {fmt.milliseconds(summary.p50_ms)}"
     if summary.p95_ms is not None:
@@ -277,7 +220,7 @@ def _distribution_row(timing: Timing) -> histogram.DistributionRow | None:
     if summary.throttled:
         written += " · throttled"
     return histogram.DistributionRow(
-        timing.label, written, repetitions, blocks, timing.series, summary.p50_ms
+        timing.label, written, repetitions, timing.series, summary.p50_ms
     )
 
 
@@ -312,7 +255,7 @@ def _latencies(
     caption = f"on {fmt.threads(threads)}" if by_length else f"at {length} tokens"
     caption += ": medians with their 95% intervals."
     if any(any(line.hollow) for line in lines):
-        caption += " Rings: the device slowed down meanwhile (throttled)."
+        caption += " Rings: the device slowed down (throttled)."
     caption += _more(len(lines), MOST_LINES)
     short = timeline.short_names(names[:MOST_LINES], device.order)
     drawn = [dataclasses.replace(line, short=short[line.label]) for line in lines[:MOST_LINES]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from tfdistill.benchmark import schema
 from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
@@ -14,13 +16,11 @@ _MOST_OPERATORS = 12  # kinds of one file; the rest are added up
 def latency(device: DeviceResults) -> Table | None:
     """Every file by length and threads."""
     compared = {
-        (named.label, found.candidate, *_case(found)): found
+        (named.label, comparison.candidate, *_case(comparison)): comparison
         for named in device.results
-        for found in named.result.comparisons
+        for comparison in named.result.comparisons
     }
-    baselines = {
-        (n.label, found.baseline) for n in device.results for found in n.result.comparisons
-    }
+    baselines = {(n.label, row.baseline) for n in device.results for row in n.result.comparisons}
     rows: list[Row] = []
     previous = None
     for timing in sorted(
@@ -28,41 +28,40 @@ def latency(device: DeviceResults) -> Table | None:
     ):
         summary, source = timing.summary, timing.file.source.label
         case = (summary.threads, summary.sequence_length)
-        found = compared.get((source, summary.model, *_case(summary)))
-        is_baseline = found is None and (source, summary.model) in baselines
+        comparison = compared.get((source, summary.model, *_case(summary)))
+        is_baseline = comparison is None and (source, summary.model) in baselines
+        tails = map(cells.milliseconds, (summary.p90_ms, summary.p95_ms, summary.p99_ms))
         rows.append(
             row(
                 _head(timing),
                 cells.number(summary.sequence_length),
                 cells.number(summary.threads),
                 cells.milliseconds(summary.p50_ms, summary.p50_ci_ms),
-                *cells.in_one_unit(summary.p50_ms, summary.p90_ms, summary.p95_ms, summary.p99_ms)[
-                    1:
-                ],
-                _speedup(found) if found else "1×" if is_baseline else fmt.ABSENT,
+                *tails,
+                _speedup(comparison) if comparison else "1×" if is_baseline else fmt.ABSENT,
                 cells.number(summary.n, "in blocks" if summary.of == "blocks" else ""),
                 opens=previous not in (None, case),
             )
         )
         previous = case
     columns = ("File", "Tokens", "Threads", "p50", "p90", "p95", "p99", "Speed-up", "Samples")
-    notes = ["Brackets hold 95% intervals of the median and of the ratio of medians."]
+    notes = ["Brackets: 95% intervals of the median and of the ratio of medians."]
     if len(device.results) > 1:
         notes.append(
-            "A speed-up is given where two files took turns in one measurement. Medians of "
+            "A speed-up is given where two files took turns in one measurement; medians of "
             "different measurements also differ from day to day."
         )
     if any(timing.summary.of == "blocks" for timing in device.timings):
         notes.append(
-            "In blocks: the tool reports statistics of each burst of inferences and no single "
-            "durations, so the median is that of the blocks and the tails are not known."
+            "In blocks: the tool reports no single durations, so the median is that of bursts of "
+            "inferences and the tails are not known."
         )
     if any(timing.summary.throttled for timing in device.timings):
         why = "its thermal status was raised, or latency rose and stayed high"
         if device.kind == "host":
             why = "latency rose and stayed high, usually because something else ran"
         notes.append(f"Throttled: the device slowed down while this was measured ({why}).")
-    caption = f"Latency of one inference {device.where}"
+    caption = f"One inference {device.where}"
     return cells.table(device.anchor("latency"), caption, columns, rows, notes, drop_empty=True)
 
 
@@ -81,7 +80,10 @@ def start(device: DeviceResults) -> Table | None:
         row(
             _head(timing),
             cells.number(summary.sequence_length),
-            *cells.in_one_unit(summary.cold_start_ms, summary.init_ms, summary.first_inference_ms),
+            *map(
+                cells.milliseconds,
+                (summary.cold_start_ms, summary.init_ms, summary.first_inference_ms),
+            ),
             cells.size(summary.peak_rss_bytes),
         )
         for timing, summary in zip(timings, summaries, strict=True)
@@ -104,7 +106,7 @@ def text(device: DeviceResults) -> Table | None:
 
     def timed(head: str, detail: str, value: schema.Percentiles) -> Row:
         times = (value.p50_ms, value.p90_ms, value.p95_ms, value.p99_ms)
-        return row(Cell(head, detail), *cells.in_one_unit(*times), cells.number(value.n))
+        return row(Cell(head, detail), *map(cells.milliseconds, times), cells.number(value.n))
 
     rows = []
     for named in device.results:
@@ -136,14 +138,14 @@ def operators(device: DeviceResults) -> Table | None:
             calls, ms = sum(o.calls for o in rest), sum(o.ms for o in rest)
             shown = [*shown, schema.Operator(type=f"{len(rest)} other kinds", calls=calls, ms=ms)]
         for i, operator in enumerate(shown):
-            share = 100 * operator.ms / whole
+            share = operator.ms / whole
             rows.append(
                 row(
                     Cell(file.label, device.describe(part, file.source)),
                     operator.type,
                     cells.number(operator.calls),
                     cells.milliseconds(operator.ms),
-                    Cell(f"{share:.1f}%", value=share, unit="%"),
+                    cells.share(share, 1),
                     opens=i == 0 and bool(rows),
                 )
             )
@@ -171,8 +173,9 @@ def sustained(device: DeviceResults) -> Table | None:
             row(
                 Cell(file.label, device.describe(part, file.source)),
                 cells.seconds(last.start_s),
-                *cells.in_one_unit(
-                    first.p50_ms, last.p50_ms, max(window.p50_ms for window in part.windows)
+                *map(
+                    cells.milliseconds,
+                    (first.p50_ms, last.p50_ms, max(window.p50_ms for window in part.windows)),
                 ),
                 cells.ratio(last.p50_ms / first.p50_ms),
                 Cell(devices.thermal_words(hottest), value=hottest),
@@ -265,8 +268,8 @@ def conditions(device: DeviceResults) -> Table | None:
     return cells.table(device.anchor("conditions"), caption, columns, rows, drop_empty=True)
 
 
-def _case(found: schema.BenchmarkCase | schema.Comparison) -> tuple[int, int, str, str | None]:
-    return found.sequence_length, found.threads, found.delegate, found.affinity
+def _case(part: schema.BenchmarkCase | schema.Comparison) -> tuple[int, int, str, str | None]:
+    return part.sequence_length, part.threads, part.delegate, part.affinity
 
 
 def _head(timing: Timing) -> Cell:
@@ -274,11 +277,10 @@ def _head(timing: Timing) -> Cell:
     return Cell(timing.file.label, ", ".join(filter(None, (timing.configuration, throttled))))
 
 
-def _speedup(found: schema.Comparison) -> Cell:
-    detail = fmt.interval(*found.speedup_ci)
-    if found.faster is None:
-        detail = f"{detail} no clear difference"
-    return Cell(fmt.ratio(found.speedup), detail, found.speedup, "", found.speedup_ci)
+def _speedup(comparison: schema.Comparison) -> Cell:
+    cell = cells.ratio(comparison.speedup, comparison.speedup_ci)
+    unclear = " no clear difference" if comparison.faster is None else ""
+    return dataclasses.replace(cell, detail=f"{cell.detail}{unclear}")
 
 
 def _state(state: schema.Conditions | None) -> tuple[Cell, Cell, Cell]:
@@ -286,14 +288,14 @@ def _state(state: schema.Conditions | None) -> tuple[Cell, Cell, Cell]:
     sensor = battery = load = Cell(fmt.ABSENT)
     if state is not None and state.temperatures_c:
         name, value = max(state.temperatures_c.items(), key=lambda item: item[1])
-        sensor = Cell(f"{value:.1f} °C", fmt.cut(name, 40), value, "°C")
+        sensor = Cell(f"{value:.1f}", fmt.cut(name, 40), value, "°C")
     if state is not None and state.battery_percent is not None:
         warmth = state.battery_temperature_c
         parts = [] if warmth is None else [f"{warmth:.1f} °C"]
         if state.charging is not None:
             parts.append("charging" if state.charging else "not charging")
         percent = state.battery_percent
-        battery = Cell(f"{percent:.0f}%", ", ".join(parts), percent, "%")
+        battery = Cell(f"{percent:.0f}%", ", ".join(parts), percent)
     if state is not None and state.load_average is not None:
         load = Cell(f"{state.load_average:.2f}", value=state.load_average)
     return sensor, battery, load

@@ -1,4 +1,4 @@
-"""The tables of exported files: agreement with their models, and with accelerators. Pure."""
+"""The exported files: agreement with their models, and with accelerators. Pure."""
 
 from __future__ import annotations
 
@@ -8,32 +8,35 @@ from tfdistill import manifest
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Table, row
+from tfdistill.report.document import ReportSection, SectionPart
 from tfdistill.report.run_analysis import RunAnalysis
 
 _INPUTS = {"real": "real inputs", "random": "random ids"}
 
 
-def _files(run: RunAnalysis) -> Iterator[tuple[str, manifest.Manifest]]:
-    """Yields every exported file by name, variants for other devices after their own."""
-    for name, found in run.results.manifests.items():
-        for own in found.each_file():
-            yield name if own.device == found.device else f"{name} for {own.device}", own
+def sections(run: RunAnalysis) -> Iterator[ReportSection]:
+    """Yields the folded section of checks."""
+    tables = tuple(filter(None, (parity(run), accelerators(run))))
+    if tables:
+        part = SectionPart("parity-part", tables=tables)
+        title = "Checks of the exported files"
+        yield ReportSection("parity", title, "Checks", parts=(part,), folds=True)
 
 
 def accelerators(run: RunAnalysis) -> Table | None:
     """What the accelerators took of the files that are for them, and how they answered."""
     rows = []
-    for name, own in _files(run):
-        for found in own.accelerators:
-            answered = found.verdict in ("whole", "partial")
-            for signature in found.operators or (fmt.ABSENT,):
-                taken, error = found.delegated.get(signature), found.sqnr_db.get(signature)
-                share = f"{taken} of {found.operators.get(signature)}"
+    for name, card in _files(run):
+        for outcome in card.accelerators:
+            answered = outcome.verdict in ("whole", "partial")
+            for signature in outcome.operators or (fmt.ABSENT,):
+                taken, error = outcome.delegated.get(signature), outcome.sqnr_db.get(signature)
+                share = f"{taken} of {outcome.operators.get(signature)}"
                 rows.append(
                     row(
-                        Cell(name, own.quantization),
-                        found.title,
-                        found.verdict,
+                        Cell(name, card.quantization),
+                        outcome.title,
+                        outcome.verdict,
                         signature,
                         fmt.ABSENT if taken is None else share,
                         cells.decibels(error) if answered else Cell(fmt.ABSENT),
@@ -48,13 +51,13 @@ def accelerators(run: RunAnalysis) -> Table | None:
 def parity(run: RunAnalysis) -> Table | None:
     """How far each file agrees with the model that it came from."""
     rows, bounds = [], []
-    for name, found in _files(run):
-        checked = found.parity
+    for name, card in _files(run):
+        checked = card.parity
         if checked is None:
             continue
         rows.append(
             row(
-                Cell(name, found.quantization),
+                Cell(name, card.quantization),
                 cells.number(checked.num_examples, _INPUTS[checked.inputs]),
                 _error(checked.max_abs_error, checked),
                 _error(checked.mean_abs_error, checked),
@@ -62,12 +65,12 @@ def parity(run: RunAnalysis) -> Table | None:
                 cells.share(checked.argmax_agreement),
                 cells.metric(run.metric, checked.model_metrics.get(run.metric)),
                 cells.metric(run.metric, checked.file_metrics.get(run.metric)),
-                cells.size(found.model.size_bytes, found.model.sha256[:12]),
+                Cell(card.model.sha256[:12]),
             )
         )
         if checked.bounds:
             listed = ", ".join(f"{key} {value:g}" for key, value in checked.bounds.items())
-            bounds.append(f"Bounds that the {name} file had to meet: {listed}.")
+            bounds.append(f"{name}: {listed}")
     title = fmt.metric_title(run.metric)
     columns = (
         "File",
@@ -78,11 +81,19 @@ def parity(run: RunAnalysis) -> Table | None:
         "Same answer",
         f"{title} (model)",
         f"{title} (file)",
-        "Size, sha256",
+        "sha256",
     )
-    note = "Errors are those of the outputs; rms is the root mean square of the model’s outputs."
-    caption = "The files against the models that they were made from"
-    return cells.table("parity", caption, columns, rows, (note, *bounds))
+    notes = ["Errors of the outputs; rms is the root mean square of the model’s outputs."]
+    notes += [f"Bounds that had to be met. {'; '.join(bounds)}."] if bounds else []
+    caption = "Each file against the model that it was made from, on the same inputs"
+    return cells.table("parity", caption, columns, rows, notes)
+
+
+def _files(run: RunAnalysis) -> Iterator[tuple[str, manifest.Manifest]]:
+    """Yields every exported file by name, variants for other devices after their own."""
+    for name, card in run.results.manifests.items():
+        for file in card.each_file():
+            yield name if file.device == card.device else f"{name} for {file.device}", file
 
 
 def _error(value: float, checked: manifest.Parity) -> Cell:

@@ -1,20 +1,40 @@
-"""The tables of a run: models, seeds, training, agreement of files and models. Pure."""
+"""How good the models are: on the test set, beside baselines, by variant and seed. Pure."""
 
 from __future__ import annotations
 
 import dataclasses
-import statistics
+from collections.abc import Iterator
 
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
+from tfdistill.report.answer_sides import TEST, AnswerSides, unseen_difference
 from tfdistill.report.cells import Cell, Row, Table, row
-from tfdistill.report.plot.timeline import loss
+from tfdistill.report.document import Picture, ReportSection, SectionPart
+from tfdistill.report.model_groups import ModelGroup
+from tfdistill.report.plot import charts
 from tfdistill.report.run_analysis import RunAnalysis
-from tfdistill.report.run_parts import ModelGroup, Speed
-from tfdistill.report.run_results import StageHistory
 from tfdistill.results import BaselineResult
 
 _LONGEST_TITLE = 40  # letters; longer lists of stages are replaced by the variant's name
+
+
+def sections(run: RunAnalysis) -> Iterator[ReportSection]:
+    """Yields the section of quality."""
+    tested, compared, trained = test_set(run), differences(run.sides), models(run)
+    by_seed, dots = seeds(run), _dots(run)
+    parts = [
+        SectionPart("test-part", tables=(tested,)) if tested else None,
+        SectionPart("paired-part", tables=(compared,)) if compared else None,
+        SectionPart("models-part", pictures=(dots,) if dots else (), tables=(trained,))
+        if trained
+        else None,
+        SectionPart("seeds-part", "Every model by seed", tables=(by_seed,), folds=True)
+        if by_seed
+        else None,
+    ]
+    shown = tuple(part for part in parts if part is not None)
+    if shown:
+        yield ReportSection("quality", "Quality", "Quality", parts=shown)
 
 
 def variant_title(group: ModelGroup) -> str:
@@ -27,10 +47,82 @@ def variant_title(group: ModelGroup) -> str:
     return "Student: " + (by_stages if 0 < len(by_stages) <= _LONGEST_TITLE else group.name)
 
 
+def test_set(run: RunAnalysis) -> Table | None:
+    """Teacher, student and file on examples that nothing was chosen by."""
+    scores = run.results.metrics.test_metrics if run.results.metrics else {}
+    names = list(dict.fromkeys(name for values in scores.values() for name in values))
+    sides = run.sides if run.sides is not None and run.sides.split == TEST else None
+    titles = {"file": "The student’s file"}
+    rows = [
+        row(
+            Cell(titles.get(model, model.capitalize())),
+            *(
+                cells.metric(name, values.get(name), _interval(sides, name, run.metric, model))
+                for name in names
+            ),
+            strong=model == "file",
+        )
+        for model, values in scores.items()
+    ]
+    for name, value in (sides.scores if sides else {}).items():
+        if name not in scores:
+            cell = cells.metric(run.metric, value)
+            others = [cell if metric == run.metric else fmt.ABSENT for metric in names]
+            rows.append(row(Cell(fmt.baseline_title(name)), *others))
+    number = f"{len(sides.gold):,} " if sides else ""
+    caption = f"The {number}test examples, on which no choice was made"
+    return cells.table("test-set", caption, ("Model", *map(fmt.metric_title, names)), rows)
+
+
+def _interval(sides: AnswerSides | None, name: str, metric: str, model: str) -> str:
+    if sides is None or name != metric or model not in sides.logits:
+        return ""
+    return fmt.metric_interval(name, *sides.interval(model))
+
+
+def differences(sides: AnswerSides | None) -> Table | None:
+    """How models differ on the same examples, and whether chance alone may do so."""
+    if sides is None:
+        return None
+    name, rows = sides.task.primary_metric, []
+    for one, other in sides.pairs:
+        paired = sides.difference(one, other)
+        assert paired is not None
+        title = one if one in sides.logits else fmt.baseline_words(one)
+        if paired.lost == paired.gained == 0:
+            hidden = fmt.points("accuracy", unseen_difference(len(sides.gold)))
+            shown, verdict = Cell("none", f"up to {hidden} unseen", 0.0), "no answer differs"
+        else:
+            ends = fmt.difference_interval(name, *paired.interval)
+            written = fmt.metric_difference(name, paired.difference)
+            shown = Cell(written, ends, paired.difference, interval=paired.interval)
+            verdict = "within chance" if paired.difference else "equal"
+            if paired.is_clear:
+                verdict = "better" if paired.difference > 0 else "worse"
+        p_value = paired.p_value
+        rows.append(
+            row(
+                Cell(f"{other.capitalize()} against {title}"),
+                shown,
+                cells.number(paired.lost),
+                cells.number(paired.gained),
+                Cell(fmt.ABSENT if p_value is None else f"{p_value:.2g}", value=p_value),
+                verdict,
+            )
+        )
+    metric = fmt.metric_title(name)
+    columns = ("Comparison", f"{metric} with 95% interval", "Lost", "Gained", "p", "Verdict")
+    notes = (
+        "Lost, gained: examples that only the second, or only the first, has right. Intervals: "
+        "paired bootstrap, of accuracy also the exact one; p: exact McNemar test.",
+    )
+    caption = f"Differences on the {len(sides.gold):,} {sides.split} examples"
+    return cells.table("paired", caption, columns, rows, notes, drop_empty=True)
+
+
 def models(run: RunAnalysis) -> Table | None:
-    """Teacher, student without teacher, student by stages: quality, size and speed."""
+    """Teacher, student without teacher, student by stages, baselines: quality, size and speed."""
     case, length = run.headline_case(), run.flops_length()
-    speedup = next((s.speedup for s in run.speeds if (s.sequence_length, s.threads) == case), None)
     rows = []
     borrowed = False
     for group in run.groups:
@@ -38,126 +130,80 @@ def models(run: RunAnalysis) -> Table | None:
         if run.export_of(group) is None and run.has_student_shape(group):
             source = run.student or group
         mark = "" if source is group else " †"
-        found, latency = run.manifest_of(source), run.latency(source, case)
-        borrowed |= bool(mark) and (found is not None or latency is not None)
-        size = cells.size(found.model.size_bytes, found.quantization) if found else fmt.ABSENT
-        ratio = cells.ratio(speedup if source is run.student else None)
-        if group is run.teacher and run.speeds:
-            ratio = Cell("1×")
+        card, latency = run.manifest_of(source), run.latency(source, case)
+        borrowed |= bool(mark) and (card is not None or latency is not None)
+        size = cells.size(card.model.size_bytes, card.quantization) if card else Cell(fmt.ABSENT)
         model = group.models[0]
-        flops = model.flops.get(length or "")
         rows.append(
             row(
                 Cell(variant_title(group), _shape(group)),
                 _metric(run, group),
-                _kept(run, group),
-                Cell(fmt.count(model.parameters), value=model.parameters),
-                Cell(fmt.flops(flops), value=flops),
+                _share(run, group),
                 _of_file(run, group),
+                cells.millions(model.parameters),
+                cells.millions(model.flops.get(length or "")),
                 _marked(size, mark),
                 _marked(cells.milliseconds(latency.p50_ms if latency else None), mark),
-                _marked(ratio, mark),
                 cells.seconds(group.train_seconds() or None),
                 strong=group is run.student,
             )
         )
-    beside = run.results.metrics.baselines if run.results.metrics else ()
-    rows += [_baseline(run, found) for found in beside]
+    baselines = run.results.metrics.baselines if run.results.metrics else ()
+    rows += [_baseline(run, baseline, opens=i == 0) for i, baseline in enumerate(baselines)]
+    metric = fmt.metric_title(run.metric)
     columns = (
         "Model",
-        fmt.metric_title(run.metric),
+        metric,
         "Of the teacher’s",
+        f"{metric} of the file",
         "Parameters",
         "FLOPs",
-        f"{fmt.metric_title(run.metric)} of the file",
         "File",
         "Latency",
-        "Speed-up",
         "Training",
     )
-    meaning = [f"{fmt.metric_title(run.metric)} on the development set"]
-    meaning += [f"FLOPs at {length} tokens"] if length is not None else []
-    meaning += [f"median latency {run.where} at {fmt.case(*case)}"] if case is not None else []
-    notes = ["; ".join([*meaning, "training time of one model"]) + "."]
-    alone = any(found.name == "no_teacher" for found in beside)
+    facts = [f"FLOPs at {length} tokens"] if length is not None else []
+    facts += [f"median latency {run.where} at {fmt.case(*case)}"] if case is not None else []
+    notes = [f"{fmt.join(facts)}.".capitalize().replace("Flops", "FLOPs")] if facts else []
+    alone = any(baseline.name == "no_teacher" for baseline in baselines)
     if borrowed or (alone and run.manifest_of(run.student) is not None):
-        notes.append("† Of the exported student, which has the same shape; not exported itself.")
-    if any(found.parameters is not None for found in beside):
+        notes.append("† Of the exported student, which has the same shape.")
+    if any(baseline.parameters is not None for baseline in baselines):
         notes.append(
-            "‡ Of a baseline: its weights as float32, not a file; the median time of one answer in "
-            "Python on the machine of the run, for TF-IDF from the text on, for word vectors, as "
-            "for files, from the tokens on."
+            "‡ Baselines are not exported: size of the float32 weights; median Python time per "
+            "text on this machine."
         )
     if any(len(group.models) > 1 for group in run.groups):
         notes.append("± is the standard deviation over the seeds (n − 1).")
-    task = run.results.metrics.task.name if run.results.metrics else ""
-    return cells.table("models", f"The models on {task}", columns, rows, notes, drop_empty=True)
+    number = run.subject.models[0].num_examples if run.subject else None
+    caption = f"Models and baselines on the {f'{number:,} ' if number else ''}development examples"
+    return cells.table("models", caption, columns, rows, notes, drop_empty=True)
 
 
-def _baseline(run: RunAnalysis, found: BaselineResult) -> Row:
+def _baseline(run: RunAnalysis, baseline: BaselineResult, *, opens: bool) -> Row:
     """What a baseline reaches, weighs and takes; see the notes under the table."""
-    value = found.metrics.get(run.metric)
-    teacher = run.teacher.mean(run.metric) if run.teacher and not run.teacher_part else None
-    share = value / teacher if value is not None and teacher and teacher > 0 else None
-    size, mark = None if found.parameters is None else 4 * found.parameters, " ‡"
-    latency_ms = found.latency_ms
-    if found.name == "no_teacher":  # of the student's shape
-        made, timing = run.manifest_of(run.student), run.latency(run.student, run.headline_case())
-        size, mark = made.model.size_bytes if made else None, " †"
+    value = baseline.metrics.get(run.metric)
+    size, mark = None if baseline.parameters is None else 4 * baseline.parameters, " ‡"
+    latency_ms = baseline.latency_ms
+    if baseline.name == "no_teacher":  # of the student's shape
+        card, timing = run.manifest_of(run.student), run.latency(run.student, run.headline_case())
+        size, mark = card.model.size_bytes if card else None, " †"
         latency_ms = timing.p50_ms if timing else None
+    seconds = baseline.seconds
+    if baseline.name == "majority":  # it ignores its input
+        size = seconds = None
     return row(
-        Cell(fmt.baseline_title(found.name), found.note or "baseline"),
+        Cell(fmt.baseline_title(baseline.name), baseline.note),
         cells.metric(run.metric, value),
-        cells.share(share, 1),
-        Cell(fmt.count(found.parameters), value=found.parameters),
+        cells.share(run.share_of_teacher(value), 1),
         fmt.ABSENT,
+        cells.millions(baseline.parameters if size is not None else None),
         fmt.ABSENT,
         _marked(cells.size(size), mark),
         _marked(cells.milliseconds(latency_ms), mark),
-        fmt.ABSENT,
-        cells.seconds(found.seconds),
+        cells.seconds(seconds),
+        opens=opens,
     )
-
-
-def formats(run: RunAnalysis) -> Table | None:
-    """Teacher and student in the same format, and as they are usually exported."""
-    pairs = run.file_pairs
-    if len(pairs) < 2:
-        return None
-    rows = []
-    for pair in pairs:
-        speed, sizes = pair.speed, (pair.teacher.model.size_bytes, pair.student.model.size_bytes)
-        names = pair.teacher.quantization, pair.student.quantization
-        latencies = [None, None] if speed is None else [speed.teacher.p50_ms, speed.student.p50_ms]
-        head = Cell(names[1], "both") if pair.is_alike else Cell(names[1], f"against {names[0]}")
-        rows.append(
-            row(
-                head,
-                *map(cells.size, sizes),
-                cells.ratio(sizes[0] / sizes[1]),
-                *cells.in_one_unit(*latencies),
-                _factor(speed),
-                strong=pair is pairs[0],
-            )
-        )
-    columns = ("Format", "Teacher’s file", "Student’s", "Smaller", "Teacher’s latency", "Student’s")
-    case = run.headline_case()
-    note = (
-        "In one format the difference is that of the models; in two, that of the formats as well."
-    )
-    if case is not None:
-        note += f" Median latency {run.where} at {fmt.case(*case)}; brackets hold 95% intervals."
-    caption = "Student and teacher, like for like"
-    return cells.table("formats", caption, (*columns, "Faster"), rows, (note,), drop_empty=True)
-
-
-def _factor(speed: Speed | None) -> Cell:
-    if speed is None:
-        return Cell(fmt.ABSENT)
-    detail = fmt.interval(*speed.interval) if speed.interval else "medians alone"
-    if speed.interval and speed.faster is None:
-        detail += " no clear difference"
-    return Cell(fmt.ratio(speed.speedup), detail, speed.speedup, "", speed.interval)
 
 
 def seeds(run: RunAnalysis) -> Table | None:
@@ -179,88 +225,58 @@ def seeds(run: RunAnalysis) -> Table | None:
         for group, model in listed
     ]
     columns = ("Model", "Seed", *map(fmt.metric_title, names), "Examples", "Training")
-    caption = "Every model by seed; the exported one is highlighted"
+    caption = "Every model on the development set; the exported one is highlighted"
     return cells.table("seeds", caption, columns, rows)
 
 
-def test_set(run: RunAnalysis) -> Table | None:
-    """Teacher, student and file on examples that nothing was chosen by."""
-    found = run.results.metrics.test_metrics if run.results.metrics else {}
-    names = list(dict.fromkeys(name for scores in found.values() for name in scores))
-    best = found.get("teacher", {}).get(run.metric)
-    rows = []
-    for model, scores in found.items():
-        own = scores.get(run.metric)
-        kept = own / best if own is not None and best is not None and best > 0 else None
-        title = {"file": "The student’s file"}.get(model, model.capitalize())
-        rows.append(
-            row(
-                Cell(title),
-                *(cells.metric(name, scores.get(name)) for name in names),
-                cells.share(kept, 1),
-            )
+def _dots(run: RunAnalysis) -> Picture | None:
+    """The primary metric of every seed, where there is more than one variant or seed."""
+    scored = [group for group in run.groups if group.values(run.metric)]
+    if sum(len(group.values(run.metric)) for group in scored) < 3:
+        return None
+    rows = [
+        charts.Dots(
+            variant_title(group).removeprefix("Student: "),
+            fmt.mean_and_spread(run.metric, group.mean(run.metric), group.deviation(run.metric)),
+            tuple(group.values(run.metric)),
+            run.series[group.name],
         )
-    columns = ("Model", *map(fmt.metric_title, names), "Of the teacher’s")
-    caption = "On the test set, which no choice was made on"
-    return cells.table("test-set", caption, columns, rows)
-
-
-def training(run: RunAnalysis, stages: dict[str, list[StageHistory]]) -> Table | None:
-    """Start and end of every training curve."""
-    rows = []
-    for stage, histories in stages.items():
-        for history in histories:
-            losses, dev = history.values("loss"), history.values(f"val_{run.metric}")
-            speeds, epochs = history.values("examples_per_second"), history.values("epoch")
-            rows.append(
-                row(
-                    Cell(stage, history.label),
-                    f"{epochs[-1]:g}" if epochs else fmt.ABSENT,
-                    loss(losses[0]) if losses else fmt.ABSENT,
-                    loss(losses[-1]) if losses else fmt.ABSENT,
-                    fmt.metric(run.metric, max(dev) if dev else None),
-                    f"{statistics.fmean(speeds):,.0f}" if speeds else fmt.ABSENT,
-                )
-            )
-    columns = (
-        "Stage",
-        "Epochs",
-        "First loss",
-        "Last loss",
-        f"Best {fmt.metric_words(run.metric)}",
-        "Examples per second",
+        for group in scored
+    ]
+    metric = fmt.metric_title(run.metric)
+    title = f"{metric} on the development set"
+    chart = charts.metric_dots(
+        "metric-chart", title, rows, lambda value: fmt.metric_tick(run.metric, value), most=1.0
     )
-    caption = "Training by stage; losses of different stages are different quantities"
-    return cells.table("training", caption, columns, rows)
+    return Picture(chart, metric, "on the development set: a mark is a seed, a stroke the mean.")
 
 
-def _marked(cell: Cell | str, mark: str) -> Cell:
-    cell = Cell(cell) if isinstance(cell, str) else cell
+def _marked(cell: Cell, mark: str) -> Cell:
     marked = mark and cell.text != fmt.ABSENT
     return dataclasses.replace(cell, text=cell.text + mark) if marked else cell
 
 
 def _metric(run: RunAnalysis, group: ModelGroup) -> Cell:
     number = len(group.values(run.metric))
-    detail = "" if group.role == "teacher" else f"{number} seed{'s' if number != 1 else ''}"
     mean, deviation = group.mean(run.metric), group.deviation(run.metric)
+    detail = f"{number} seeds" if number > 1 else ""
     return Cell(fmt.mean_and_spread(run.metric, mean, deviation), detail, mean)
 
 
 def _of_file(run: RunAnalysis, group: ModelGroup) -> Cell:
     """The metric of the group's exported file on the development set."""
-    found = run.manifest_of(group)
-    checked = found.parity if found else None
+    card = run.manifest_of(group)
+    checked = card.parity if card else None
     return cells.metric(run.metric, checked.file_metrics.get(run.metric) if checked else None)
 
 
-def _kept(run: RunAnalysis, group: ModelGroup) -> Cell:
+def _share(run: RunAnalysis, group: ModelGroup) -> Cell:
     if group.role != "student":
         return Cell("100%", value=1.0)
-    found = cells.share(run.kept(group), 1)
+    cell = cells.share(run.share_of_teacher(group.mean(run.metric)), 1)
     # One seed above its teacher does not show by how much.
-    by_chance = found.value is not None and found.value > 1 and len(group.models) == 1
-    return dataclasses.replace(found, text="≥ 100%") if by_chance else found
+    by_chance = cell.value is not None and cell.value > 1 and len(group.models) == 1
+    return dataclasses.replace(cell, text="≥ 100%") if by_chance else cell
 
 
 def _shape(group: ModelGroup) -> str:

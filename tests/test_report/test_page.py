@@ -1,5 +1,6 @@
 import collections
 import dataclasses
+import re
 import xml.etree.ElementTree as ET
 
 import page_reading
@@ -7,11 +8,11 @@ import pytest
 from page_reading import HTML, table_of, text_of
 
 from tfdistill import report
-from tfdistill.report import cells, run_report
+from tfdistill.report import cells, sections
 from tfdistill.report.cells import Table
 from tfdistill.report.document import Picture, ReportSection, SectionPart
 from tfdistill.report.plot import charts
-from tfdistill.report.sections import device_tables, parity, quality, verdict
+from tfdistill.report.sections import device_tables, limits, parity, quality, verdict
 
 HOSTILE = "<script>alert('x')</script>\"&|`*_\x00"
 
@@ -47,8 +48,9 @@ def test_the_page_asks_for_nothing_from_outside(run_dir):
 def test_a_reader_with_keyboard_or_screen_reader_finds_the_way(run_dir):
     tree = tree_of(run_dir)
     assert page_reading.faults_of(tree) == []
-    # At a glance 2, accuracy against latency and size, durations, by threads, 9 of training.
-    assert len(page_reading.pictures_of(tree)) == 2 + 2 + 2 + 9
+    # Bars of 3 figures, dots of variants, accuracy against latency and size, by length and by
+    # threads, durations, 9 of training.
+    assert len(page_reading.pictures_of(tree)) == 3 + 1 + 2 + 2 + 1 + 9
 
 
 def test_hostile_names_stay_text(run_dir, edit):
@@ -122,13 +124,14 @@ def test_everything_is_computed_once_for_all_three_renderers(run_dir, monkeypatc
 
         monkeypatch.setattr(module, name, counting)
 
-    count(run_report, "RunAnalysis")
-    for name in ("models", "seeds", "training"):
+    count(sections, "RunAnalysis")
+    for name in ("models", "seeds", "test_set"):
         count(quality, name)
     count(parity, "parity")
+    count(limits, "limits")
     for name in ("latency", "text", "start", "operators", "sustained", "conditions"):
         count(device_tables, name)
-    for name in ("headline", "key_figures", "limits"):
+    for name in ("headline", "key_figures"):
         count(verdict, name)
     report.write(run_dir)
     assert len(counted) == 14 and set(counted.values()) == {1}
@@ -139,7 +142,7 @@ def test_a_new_section_needs_no_change_of_a_renderer(run_dir):
     table = Table(
         "confusion", "Confusion", ("Label", "Of it"), (cells.row("x|y", "7"),), ("Rows.",)
     )
-    chart = charts.bars("confusion-chart", "Confused", [("", [charts.Bar("x", "7", 7.0, 1)])])
+    chart = charts.bars("confusion-chart", "Confused", [charts.Bar("x", "7", 7.0, 1)])
     part = SectionPart("confusion-part", pictures=(Picture(chart, "Confused"),), tables=(table,))
     section = ReportSection("classes", "Classes", "By class", "Seven.", (part,))
     value = dataclasses.replace(value, sections=(*value.sections, section))
@@ -157,3 +160,43 @@ def test_rendering_is_pure(run_dir):
     assert report.render_markdown(report.build(results)) == report.render_markdown(
         report.build(results)
     )
+
+
+def test_what_a_reader_wants_first_comes_first_and_settings_come_last_and_folded(run_dir):
+    page = tree_of(run_dir)
+    headings = [text_of(h) for h in page.iter(HTML + "h2")]
+    assert headings == [
+        "Quality",
+        "Size and latency on this host",
+        "What these numbers do not show",
+        "Training",
+        "Checks of the exported files",
+        "Environment",
+    ]
+    folded = [text_of(e) for d in page.iter(HTML + "details") for e in d.iter(HTML + "h2")]
+    assert folded == headings[3:]
+
+
+def test_a_column_has_one_unit_and_its_head_names_it(run_dir):
+    for table in report.build(report.collect(run_dir)).tables():
+        columns = zip(*([row.head, *row.cells] for row in table.rows), strict=True)
+        for title, column in zip(table.heads, columns, strict=True):
+            units = {cell.unit for cell in column if cell.value is not None}
+            assert len(units) <= 1, title
+            assert all(title.endswith(unit) for unit in units)
+            assert not any(re.search(r"\d (ms|µs|s|[kM]?B)\b", cell.text) for cell in column)
+
+
+def test_a_colour_means_one_thing_in_every_chart(run_dir):
+    """The page's classes of marks, bars and curves by the name beside them."""
+    page = tree_of(run_dir)
+    roles = collections.defaultdict(set)
+    for chart in page_reading.pictures_of(page):
+        names = [text_of(e) for e in page_reading.of_class(chart, "value")]
+        for bar, name in zip(page_reading.of_class(chart, "bar"), names[::2], strict=False):
+            roles[name.removesuffix("’s file")].add(bar.get("class").split()[1])
+    for point in page_reading.of_class(page, "point"):
+        if name := text_of(point):
+            role = {"teacher": "Teacher", "student": "File"}[name]
+            roles[role].add(point.get("class").split()[1])
+    assert roles == {"Teacher": {"s0"}, "File": {"s2"}}

@@ -1,11 +1,10 @@
-"""What a run is compared by: models of one variant, files side by side, their speed."""
+"""What a run is compared by: the models of one variant, and the speed of two files."""
 
 from __future__ import annotations
 
 import dataclasses
 import statistics
 
-from tfdistill import manifest
 from tfdistill.benchmark import schema as measured
 from tfdistill.report.run_results import RunResults
 from tfdistill.results import ModelResult
@@ -39,8 +38,8 @@ class ModelGroup:
 
     def values(self, metric: str) -> list[float]:
         """Returns the metric of every seed that has it."""
-        found = (model.metrics.get(metric) for model in self.models)
-        return [value for value in found if value is not None]
+        values = (model.metrics.get(metric) for model in self.models)
+        return [value for value in values if value is not None]
 
     def mean(self, metric: str) -> float | None:
         """Returns the mean over the seeds."""
@@ -75,26 +74,6 @@ class Speed:
     speedup: float
     interval: tuple[float, float] | None
     faster: bool | None
-
-
-@dataclasses.dataclass(frozen=True)
-class ComparedFiles:
-    """A file of the teacher and one of the student, and how they compare.
-
-    Attributes:
-      teacher: What is known of the teacher's file.
-      student: And of the student's.
-      speed: Their latencies at the case of the headline, or None.
-    """
-
-    teacher: manifest.Manifest
-    student: manifest.Manifest
-    speed: Speed | None
-
-    @property
-    def is_alike(self) -> bool:
-        """Whether both are quantized alike."""
-        return self.teacher.quantization == self.student.quantization
 
 
 def model_groups(results: RunResults) -> tuple[ModelGroup, ...]:

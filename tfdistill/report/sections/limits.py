@@ -1,0 +1,100 @@
+"""What the numbers of a run do not show. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfdistill.benchmark import schema
+from tfdistill.report import format as fmt
+from tfdistill.report.answer_sides import TEST
+from tfdistill.report.run_analysis import RunAnalysis
+
+_DEVICES = {
+    "host": "Latency is that of this host ({}), not of a phone, where other cores, clocks and heat "
+    "decide; ratios change too.",
+    "emulator": "Latency is that of an emulated device ({}): it shows that the files run there, "
+    "not how fast they are on a phone.",
+    "phone": "Latency is that of one phone ({}); others differ widely.",
+}
+
+
+def limits(run: RunAnalysis) -> Iterator[str]:
+    """Yields a sentence for each limit."""
+    metrics, benchmark = run.results.metrics, run.results.benchmark
+    if metrics is not None and metrics.synthetic_data:
+        yield (
+            "The data is synthetic: the figures show that the pipeline works, not how well it does "
+            "on text that people wrote."
+        )
+    if run.teacher_part:
+        answered, whole = run.teacher_part
+        yield (
+            f"The teacher’s files answered {answered} of the {whole} development examples: its "
+            "metric is of other examples than the student’s, and the two are not compared."
+        )
+    if benchmark is not None:
+        yield from _of_device(benchmark)
+    yield from _of_formats(run)
+    yield from _of_examples(run)
+    for name, card in run.results.manifests.items():
+        if card.parity is None:
+            yield f"The {name} file was not compared with its model."
+        elif card.parity.inputs == "random":
+            yield f"The {name} file was checked on random token ids, not on sentences."
+    for name in run.stale():
+        yield (
+            f"The benchmark measured another {name} file (its checksum differs), so its latency is "
+            "left out. Measure again."
+        )
+    for note in benchmark.notes if benchmark is not None else ():
+        yield note if note.endswith(".") else f"{note}."
+
+
+def _of_device(benchmark: schema.Result) -> Iterator[str]:
+    yield _DEVICES[benchmark.kind].format(benchmark.device.name)
+    if any(row.throttled for row in benchmark.summary):
+        yield "The device slowed down in a part of the measurement: see the latency table."
+
+
+def _of_formats(run: RunAnalysis) -> Iterator[str]:
+    teacher, student = run.manifest_of(run.teacher), run.manifest_of(run.student)
+    wanted = run.results.recipe_quantization
+    if student and wanted and (student.quantization != wanted or student.quantized_layers):
+        layers = ", ".join(student.quantized_layers)
+        but = f" with {layers} in float32" if layers else ""
+        yield (
+            f"The student’s file is {student.quantization}{but}: as {wanted} it lost too much, and "
+            "was not written. Such a file is slower or larger."
+        )
+    if run.speeds and teacher and student and teacher.quantization != student.quantization:
+        yield (
+            f"Size and speed compare {student.quantization} with {teacher.quantization}: a part of "
+            "both comes from the quantization. To measure like against like: tfdistill run RECIPE "
+            f"--out RUN --resume --set export.also_quantize=[{student.quantization}]"
+        )
+
+
+def _of_examples(run: RunAnalysis) -> Iterator[str]:
+    scored = any(
+        card.parity and card.parity.file_metrics for card in run.results.manifests.values()
+    )
+    metrics, student = run.results.metrics, run.student
+    if not scored and (metrics is None or not metrics.models):
+        return
+    if run.split == TEST:
+        yield "Checkpoints may have been chosen on the development set; the test set chose nothing."
+    else:
+        yield (
+            "All metrics are of the development set, on which checkpoints may have been chosen; an "
+            "independent test set would be a little lower."
+        )
+    if student is not None and len(student.models) == 1:
+        yield "One seed: how much another seed would differ is unknown."
+    size = student.models[0].num_examples if student else None
+    value = student.mean(run.metric) if student else None
+    if size and value is not None and run.metric == "accuracy" and run.sides is None:
+        error = 100 * (max(value * (1 - value), 0.0) / size) ** 0.5
+        yield (
+            f"With {size:,} examples the standard error of {fmt.metric_words(run.metric)} is about "
+            f"{error:.1f} points; smaller differences may be chance."
+        )
