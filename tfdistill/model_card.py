@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from tfdistill import files, work_folder
 from tfdistill.manifest import Architecture, Manifest, TaskRecord
 from tfdistill.results import BaselineResult
+from tfdistill.tables import markdown, one_line
 from tfdistill.tasks import KINDS
 
 FILE_NAME = "README.md"
+_LONGEST_NAME = 60  # letters of a label or task
 MARK = "<!-- Written by tfdistill, which replaces only files with this line. -->"
 
 
@@ -191,7 +193,7 @@ def _head(
         pipeline_tag=pipeline,
         tags=[*tags, manifest.architecture.family, "knowledge-distillation", "tfdistill"],
     )
-    return ["---", data.to_yaml().rstrip(), "---", MARK, "", f"# {name}", ""]
+    return ["---", data.to_yaml().rstrip(), "---", MARK, "", f"# {markdown(name)}", ""]
 
 
 def _opening(shape: Architecture, task: TaskRecord | None, kind: str) -> str:
@@ -201,8 +203,10 @@ def _opening(shape: Architecture, task: TaskRecord | None, kind: str) -> str:
     )
     if task is None:
         return f"{text}."
-    labels = f" Labels: {', '.join(task.labels)}." if 0 < len(task.labels) <= 30 else ""
-    return f"{text}, for the task {task.name} ({task.kind.replace('_', ' ')}).{labels}"
+    names = ", ".join(markdown(_cut(label)) for label in task.labels)
+    labels = f" Labels: {names}." if 0 < len(task.labels) <= 30 else ""
+    kind_words = task.kind.replace("_", " ")
+    return f"{text}, for the task {markdown(_cut(task.name))} ({kind_words}).{labels}"
 
 
 def _figures(
@@ -214,12 +218,12 @@ def _figures(
     columns |= {row.name: row.metrics for row in evidence.baselines}
     columns = {name: values for name, values in columns.items() if values}
     yield from ("## Figures", "")
-    yield f"| metric | {' | '.join(columns)} |"
+    yield f"| metric | {' | '.join(map(markdown, columns))} |"
     yield "| --- |" + " ---: |" * len(columns)
     for metric in metrics:
         values = (values.get(metric) for values in columns.values())
         cells = ["" if value is None else f"{value:.4f}" for value in values]
-        yield f"| {metric} | {' | '.join(cells)} |"
+        yield f"| {markdown(metric)} | {' | '.join(cells)} |"
     examples = manifest.parity.num_examples if manifest.parity else 0
     error = ""
     if "accuracy" in metrics and examples:
@@ -243,7 +247,7 @@ def _latency(evidence: CardFacts) -> Iterator[str]:
         has_interval = row.low_ms is not None and row.high_ms is not None
         interval = f"{row.low_ms:.3g} to {row.high_ms:.3g}" if has_interval else ""
         yield f"| {row.sequence_length} | {row.threads} | {row.p50_ms:.3g} | {interval} |"
-    yield from ("", evidence.measured_on, "")
+    yield from ("", markdown(evidence.measured_on), "")
 
 
 def _checks(manifest: Manifest) -> Iterator[str]:
@@ -267,18 +271,17 @@ def _files(manifest: Manifest) -> Iterator[str]:
     yield "| file | for | quantization | MB | metric | checked on |"
     yield "| --- | --- | --- | ---: | ---: | --- |"
     metric = manifest.task.primary_metric if manifest.task else None
-    for card in manifest.each_file():
-        score = card.parity.file_metrics.get(metric or "") if card.parity else None
-        names, size = [card.model.file], card.model.size_bytes
-        if card.word_table is not None:
-            names, size = [*names, card.word_table.file], size + card.word_table.size_bytes
-        checked = [
-            f"{accelerator.title}: {accelerator.verdict}" for accelerator in card.accelerators
-        ] or ["CPU"]
+    for variant in manifest.each_file():
+        score = variant.parity.file_metrics.get(metric or "") if variant.parity else None
+        names, size = [variant.model.file], variant.model.size_bytes
+        if variant.word_table is not None:
+            names, size = [*names, variant.word_table.file], size + variant.word_table.size_bytes
+        checked = [f"{outcome.title}: {outcome.verdict}" for outcome in variant.accelerators]
         yield (
-            f"| {', '.join(f'`{name}`' for name in names)} | {card.device} | "
-            f"`{card.quantization}` | {size / 1e6:.2f} | "
-            f"{'' if score is None else f'{score:.4f}'} | {'; '.join(checked)} |"
+            f"| {', '.join(map(_code, names))} | {markdown(variant.device)} | "
+            f"{_code(variant.quantization)} | {size / 1e6:.2f} | "
+            f"{'' if score is None else f'{score:.4f}'} | "
+            f"{markdown('; '.join(checked)) or 'CPU'} |"
         )
     yield from ("", "`model.json` lists all of them.", "")
 
@@ -307,4 +310,13 @@ def _limits(manifest: Manifest, evidence: CardFacts, limits: Sequence[str]) -> I
 
 
 def _listed(names: Mapping[str, object]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+    return ", ".join(map(_code, names))
+
+
+def _code(name: str) -> str:
+    """A name as code, also in a table; a span of code knows no escapes."""
+    return f"`{one_line(name).replace('`', '').replace('|', '/')}`"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"

@@ -139,3 +139,19 @@ def test_a_card_is_renewed_and_a_text_of_somebody_else_stays(tmp_path):
     path.write_text("# My own\n", "utf-8")
     assert model_card.write(tmp_path, model_card.of_file(SCORED)) is None
     assert path.read_text("utf-8") == "# My own\n"
+
+
+def test_foreign_names_are_text_in_markdown_and_html():
+    labels = ("a|b", "<script>x</script>", "two\nlines", "\u202eturned", "*bold*", "x" * 200)
+    task = SCORED.task.model_copy(update={"labels": labels, "name": "# <b>mood</b>"})
+    text = model_card.of_file(
+        SCORED.model_copy(update={"task": task, "name": "# <i>m</i>\n"}),
+        model_card.CardFacts(
+            measured_on="<img src=x> | *here*", latency=[model_card.MeasuredLatency(16, 1, 0.5)]
+        ),
+    )
+    body = text.split("---\n", 2)[2].replace(model_card.MARK, "")
+    assert "<" not in body.replace("&lt;", "") and "\u202e" not in body
+    assert r"a\|b" in body and "two lines" in body and r"\*bold\*" in body
+    assert "x" * 59 + "…" in body and "x" * 60 not in body
+    assert metadata(text).model_name == "# <i>m</i>\n"  # YAML quotes by itself

@@ -1,5 +1,7 @@
 """Tables are aligned, and wrapped at words where they do not fit."""
 
+import pytest
+
 from tfdistill import tables
 
 LONG = [
@@ -30,3 +32,18 @@ def test_a_table_is_not_wrapped_where_it_fits_or_output_is_no_terminal(monkeypat
 def test_a_table_of_long_words_is_as_narrow_as_it_can_be():
     lines = tables.table([["name"], ["x" * 40]], width=10)
     assert lines == ["name", "-" * 16, "x" * 16, "x" * 16, "x" * 8]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("<b>*a*_b_`c`|d\n[e](f)", r"&lt;b&gt;\*a\*\_b\_\`c\`\|d \[e\](f)"),
+        ("a\u2028b\x0bc", "a b c"),
+        ("\u202eturned\u2066\u200f", "turned"),  # nothing moves the text behind it
+        ("a\x00b", "a\ufffdb"),
+        ("\u0646\u200c\u0645", "\u0646\u200c\u0645"),  # a joiner shapes letters
+        ("&amp;", "&amp;amp;"),
+    ],
+)
+def test_foreign_text_is_one_line_of_plain_text_in_markdown(text, written):
+    assert tables.markdown(text) == written

@@ -133,10 +133,10 @@ class Browser:
 
     def run(self, script):
         """Evaluates an expression in the page and returns its JSON value."""
-        made = self.call("Runtime.evaluate", expression=script, returnByValue=True)
-        if "exceptionDetails" in made:
-            raise RuntimeError(made["exceptionDetails"]["exception"]["description"])
-        return made["result"].get("value")
+        reply = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        if "exceptionDetails" in reply:
+            raise RuntimeError(reply["exceptionDetails"]["exception"]["description"])
+        return reply["result"].get("value")
 
     def press(self, key):
         """Presses a key."""
@@ -153,8 +153,8 @@ class Browser:
 
     def picture(self, *, whole=False):
         """Takes a picture of the window, or of the whole page, as PNG."""
-        made = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        return base64.b64decode(made["data"])
+        reply = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        return base64.b64decode(reply["data"])
 
     def complaints(self):
         """Messages of the console and of the browser since the page was opened."""

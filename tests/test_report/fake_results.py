@@ -92,8 +92,8 @@ def model(name, *, p50_ms=5.0, number=1, **of_card):
     """A file measured at 128 tokens."""
     sha256 = f"{number:064x}"
     size_bytes = of_card.get("size_bytes", 5_000_000)
-    made = card(sha256=sha256, **of_card)
-    return Model(name, sha256, {128: p50_ms}, made, size_bytes, made["quantization"])
+    manifest = card(sha256=sha256, **of_card)
+    return Model(name, sha256, {128: p50_ms}, manifest, size_bytes, manifest["quantization"])
 
 
 def result(
@@ -158,9 +158,9 @@ def result(
     return {**value, **parts}
 
 
-def conditions(**known):
+def conditions(**fields):
     """The state of a device at a moment."""
-    return {"time": "2026-02-03T04:05:06+00:00", **known}
+    return {"time": "2026-02-03T04:05:06+00:00", **fields}
 
 
 def sustained(name, length=128, *, windows=20, thermal=True, p50_ms=5.0):

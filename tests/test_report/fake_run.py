@@ -89,13 +89,17 @@ def build(folder, **changes):
 def add_teacher_like_student(folder):
     """Exports the teacher in the student's format, too, and measures it with the others."""
     target = "also/teacher-int8/model.json"
-    made = {**card("teacher"), "quantization": "dynamic_wi8_afp32"}
-    made["model"] = {**made["model"], "sha256": SHA["teacher-int8"], "size_bytes": 23_000_000}
-    write_json(folder / target, made)
+    manifest = {**card("teacher"), "quantization": "dynamic_wi8_afp32"}
+    manifest["model"] = {
+        **manifest["model"],
+        "sha256": SHA["teacher-int8"],
+        "size_bytes": 23_000_000,
+    }
+    write_json(folder / target, manifest)
     metrics = json.loads((folder / "metrics.json").read_text())
     metrics["exports"].append({"name": "teacher-int8", "of": "teacher", "manifest": target})
     write_json(folder / "metrics.json", metrics)
-    cards = {"teacher": card("teacher"), "student": card("student"), "teacher-int8": made}
+    cards = {"teacher": card("teacher"), "student": card("student"), "teacher-int8": manifest}
     write_json(folder / "benchmark.json", _benchmark(cards))
 
 
@@ -218,7 +222,10 @@ def _manifest(name, quantization, size):
 def _benchmark(cards=None):
     cards = cards or {name: card(name) for name in ("teacher", "student")}
     return fake_results.result(
-        [fake_results.Model(name, SHA[name], P50[name], made) for name, made in cards.items()],
+        [
+            fake_results.Model(name, SHA[name], P50[name], manifest)
+            for name, manifest in cards.items()
+        ],
         threads=(1, 2),
         comparisons=True,
         texts=True,

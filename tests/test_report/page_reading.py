@@ -53,7 +53,7 @@ def of_class(tree, name):
 def requests_of(page):
     """Whatever in a page could lead outside of it."""
     tree = tree_of(page)
-    found = [
+    outward = [
         e.tag
         for e in tree.iter()
         if e.tag in {HTML + name for name in ("script", "img", "iframe", "object", "link")}
@@ -62,49 +62,49 @@ def requests_of(page):
     for element in tree.iter():
         for name, value in element.attrib.items():
             if name.startswith("on"):
-                found.append(name)
+                outward.append(name)
             if name in ("href", "src") and not value.startswith(("#", "data:")):
-                found.append(value)
+                outward.append(value)
     style = text_of(next(tree.iter(HTML + "style")))
-    found += re.findall(r"url\(|@import", style)
-    known = {"http://www.w3.org/1999/xhtml", "http://www.w3.org/2000/svg"}
-    return found + sorted(set(re.findall(r"\w+://[^\"'<> ]+", page)) - known)
+    outward += re.findall(r"url\(|@import", style)
+    namespaces = {"http://www.w3.org/1999/xhtml", "http://www.w3.org/2000/svg"}
+    return outward + sorted(set(re.findall(r"\w+://[^\"'<> ]+", page)) - namespaces)
 
 
 def faults_of(tree):
     """What a reader with a keyboard or a screen reader would stumble over."""
     ids = [e.get("id") for e in tree.iter() if e.get("id")]
-    found = [f"two of id {name}" for name in {i for i in ids if ids.count(i) > 1}]
+    faults = [f"two of id {name}" for name in {i for i in ids if ids.count(i) > 1}]
     if tree.get("lang") != "en":
-        found.append("no language")
+        faults.append("no language")
     for landmark in ("header", "main", "nav", "footer", "h1"):
         if len(list(tree.iter(HTML + landmark))) != 1:
-            found.append(f"not one {landmark}")
+            faults.append(f"not one {landmark}")
     for link in tree.iter(HTML + "a"):
         if link.get("href")[1:] not in ids:
-            found.append(f"a link to nowhere: {link.get('href')}")
+            faults.append(f"a link to nowhere: {link.get('href')}")
     for element in tree.iter():
         for name in ("aria-labelledby", "aria-describedby"):
             if element.get(name) is not None and element.get(name) not in ids:
-                found.append(f"{name} {element.get(name)}")
+                faults.append(f"{name} {element.get(name)}")
         if int(element.get("tabindex", 0)) > 0:
-            found.append("an order of its own")
+            faults.append("an order of its own")
     for section in tree.iter(HTML + "section"):
         if not section.get("aria-labelledby"):
-            found.append("a section without a name")
+            faults.append("a section without a name")
     for table in tree.iter(HTML + "table"):
         if not text_of(table.find(HTML + "caption")):
-            found.append("a table without a caption")
+            faults.append("a table without a caption")
         if not all(cell.get("scope") in ("col", "row") for cell in table.iter(HTML + "th")):
-            found.append("a head without a scope")
+            faults.append("a head without a scope")
     for region in tree.iter(HTML + "div"):
         if region.get("role") == "region" and region.get("tabindex") != "0":
-            found.append("a region that scrolls and takes no focus")
+            faults.append("a region that scrolls and takes no focus")
     for picture in pictures_of(tree):
         said = [picture.find(SVG + name) for name in ("title", "desc")]
         if picture.get("role") != "img" or not all(e is not None and text_of(e) for e in said):
-            found.append("a picture without words")
+            faults.append("a picture without words")
     levels = [int(e.tag[-1]) for e in tree.iter() if re.fullmatch(HTML + "h[1-6]", e.tag)]
     if levels[0] != 1 or any(b - a > 1 for a, b in itertools.pairwise(levels)):
-        found.append(f"headings {levels}")
-    return found
+        faults.append(f"headings {levels}")
+    return faults

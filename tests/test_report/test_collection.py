@@ -48,10 +48,10 @@ def test_a_folder_gives_the_runs_results_and_sweeps_below_it(save, run_dir, tmp_
     (tmp_path / "results" / "model.json").write_text("[1]")
     (tmp_path / "swept").mkdir()
     (tmp_path / "swept" / "sweep.json").write_text(json.dumps(SWEEP))
-    found = report.gather([tmp_path])
-    assert [named.label for named in found.results] == ["host", "phone", "run"]
-    assert [swept.label for swept in found.sweeps] == ["swept"]
-    assert found.sweeps[0].sweep.rows[0].name == "float32"
+    collection = report.gather([tmp_path])
+    assert [named.label for named in collection.results] == ["host", "phone", "run"]
+    assert [swept.label for swept in collection.sweeps] == ["swept"]
+    assert collection.sweeps[0].sweep.rows[0].name == "float32"
 
 
 def test_a_result_of_any_name_counts_beside_one_of_the_usual_name(save, tmp_path):
@@ -76,8 +76,8 @@ def test_runs_on_synthetic_data_and_runs_without_a_measurement_are_known(run_dir
     edit(run_dir / "metrics.json", lambda m: m.update(synthetic_data=True))
     assert report.gather([run_dir]).synthetic == ("run",)
     (run_dir / "benchmark.json").unlink()
-    found = report.gather([run_dir])
-    assert (found.results, found.unmeasured) == ((), ("run",))
+    collection = report.gather([run_dir])
+    assert (collection.results, collection.unmeasured) == ((), ("run",))
 
 
 def test_a_folder_with_nothing_to_report_is_an_error_that_names_it(tmp_path):

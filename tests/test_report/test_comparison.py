@@ -280,8 +280,8 @@ def test_forty_devices_keep_the_page_small(fake_results):
 
 @pytest.mark.parametrize("models", [0, 1])
 def test_no_file_and_one_file_make_a_page(pages, fake_results, models):
-    made = [fake_results.model("only")][:models]
-    value, _, tree = pages(host=fake_results.result(made))
+    listed = [fake_results.model("only")][:models]
+    value, _, tree = pages(host=fake_results.result(listed))
     assert page_reading.faults_of(tree) == []
     assert text_of(next(tree.iter(HTML + "h1"))) == (
         "1 file was measured on a host." if models else "0 files were measured on a host."

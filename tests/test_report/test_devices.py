@@ -22,14 +22,14 @@ def test_hosts_emulated_devices_and_phones_are_never_in_one_group(named, fake_re
     results = [
         named(kind, models, kind=kind, device=same_name) for kind in ("phone", "emulator", "host")
     ]
-    found = by_device(results)
-    assert [device.kind for device in found] == ["host", "emulator", "phone"]
-    assert [device.title for device in found] == [
+    groups = by_device(results)
+    assert [device.kind for device in groups] == ["host", "emulator", "phone"]
+    assert [device.title for device in groups] == [
         "Host: the very same",
         "Emulated device: the very same",
         "Phone: the very same",
     ]
-    assert len({device.key for device in found}) == 3
+    assert len({device.key for device in groups}) == 3
 
 
 def test_two_phones_of_one_model_are_two_devices(named, fake_results):

@@ -10,21 +10,26 @@ def test_the_files_of_all_devices_and_what_accelerators_took_of_them_are_tabled(
     assert parity.accelerators(run_analysis.RunAnalysis(results)) is None  # files for CPUs alone
 
     def add_variants(card):
-        kept = {key: card[key] for key in ("signatures", "parity")}
+        shared = {key: card[key] for key in ("signatures", "parity")}
         for device, accelerator, verdict in (
             ("gpu", "gpu", "whole"),
             ("npu", "intel-npu", "unavailable"),
         ):
             model = {**card["model"], "file": f"model-{device}.tflite"}
-            found = {"name": accelerator, "title": f"A {device}", "verdict": verdict}
+            outcome = {"name": accelerator, "title": f"A {device}", "verdict": verdict}
             if verdict == "whole":
-                found |= {
+                outcome |= {
                     "delegated": {"len32": 96, "len64": None},
                     "operators": {"len32": 97, "len64": 97},
                     "sqnr_db": {"len32": 44.04, "len64": None},
                 }
-            own = {**kept, "model": model, "quantization": "float32", "accelerators": [found]}
-            card.setdefault("variants", {})[device] = own
+            variant = {
+                **shared,
+                "model": model,
+                "quantization": "float32",
+                "accelerators": [outcome],
+            }
+            card.setdefault("variants", {})[device] = variant
 
     edit(run_dir / "export" / "model.json", add_variants)
     tree = tree_of(report.render_html(report.build(report.collect(run_dir))))

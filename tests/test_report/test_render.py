@@ -25,10 +25,6 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head(run_dir, edit):
         assert len(counts) == 1
 
 
-def test_markup_in_names_is_made_plain():
-    assert tables.markdown("<b>*a*_b_`c`|d\n[e](f)") == (r"&lt;b&gt;\*a\*\_b\_\`c\`\|d \[e\](f)")
-
-
 def test_limits_and_the_headline_are_there(run_dir):
     text = report.render_markdown(report.build(report.collect(run_dir)))
     assert text.startswith(

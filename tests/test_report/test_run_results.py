@@ -81,9 +81,9 @@ def test_a_path_that_leaves_the_run_folder_is_refused(run_dir, edit):
 
 def test_a_stage_that_models_share_is_read_once(run_dir, edit):
     def share(metrics):
-        own = [m for m in metrics["models"] if m["name"] == "full"]
-        for model in own:
-            model["history"][0] = own[0]["history"][0]
+        variants = [m for m in metrics["models"] if m["name"] == "full"]
+        for model in variants:
+            model["history"][0] = variants[0]["history"][0]
 
     edit(run_dir / "metrics.json", share)
     general = [h for h in report.collect(run_dir).histories if h.stage == "general"]

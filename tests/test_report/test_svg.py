@@ -5,8 +5,8 @@ from tfdistill.report.plot import svg
 
 
 def test_an_element_escapes_its_text_and_its_attributes():
-    made = svg.element("text", "<b>&", svg.element("tspan", "in"), title='a"b', data_x=1.5, no=None)
-    assert made == ('<text title="a&#34;b" data-x="1.5">&lt;b&gt;&amp;<tspan>in</tspan></text>')
+    tag = svg.element("text", "<b>&", svg.element("tspan", "in"), title='a"b', data_x=1.5, no=None)
+    assert tag == ('<text title="a&#34;b" data-x="1.5">&lt;b&gt;&amp;<tspan>in</tspan></text>')
 
 
 def test_a_graphic_is_announced_by_title_and_description():

@@ -32,7 +32,7 @@ def test_accuracy_is_the_manifests_latency_the_summarys_and_size_the_files(
 
 
 def test_tasks_and_metrics_are_never_mixed(trade_offs, fake_results):
-    found = trade_offs(
+    values = trade_offs(
         [
             fake_results.model("a", number=1),
             fake_results.model("b", number=2, task="cola", metric="matthews"),
@@ -40,7 +40,7 @@ def test_tasks_and_metrics_are_never_mixed(trade_offs, fake_results):
             fake_results.model("d", number=4),
         ]
     )
-    assert [(v.task, v.metric, [p.label for p in v.points]) for v in found] == [
+    assert [(v.task, v.metric, [p.label for p in v.points]) for v in values] == [
         ("sst2", "accuracy", ["a", "d"]),
         ("cola", "matthews", ["b"]),
         ("sst2", "f1", ["c"]),

@@ -83,8 +83,8 @@ def _compare(args: argparse.Namespace) -> int:
     }
     faults = [
         errors.explain(option, "--fail-if-slower too", "none")
-        for option, value in of_latency.items()
-        if value and limits.slower is None
+        for option, is_set in of_latency.items()
+        if is_set and limits.slower is None
     ]
     if args.other_device and args.new is None:
         faults.append(errors.explain("--other-device", "two results", "one"))
@@ -94,13 +94,13 @@ def _compare(args: argparse.Namespace) -> int:
         _refuse_models(pathlib.Path(path))
     old = result.read_result(args.old)
     if args.new is None:
-        comparison = changes.within(old)
+        changed = changes.within(old)
     else:
         new = result.read_result(args.new)
-        comparison = changes.between(old, new, devices_may_differ=args.other_device)
-    shown = comparison_text.as_dict(comparison)
-    lines = [comparison_text.format_text(comparison)]
-    ruling = gate.judge(comparison, limits)
+        changed = changes.between(old, new, devices_may_differ=args.other_device)
+    shown = comparison_text.as_dict(changed)
+    lines = [comparison_text.format_text(changed)]
+    ruling = gate.judge(changed, limits)
     if limits:
         shown["gate"] = {
             "passed": ruling.passed,

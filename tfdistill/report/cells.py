@@ -66,8 +66,8 @@ class Table:
     def units(self) -> tuple[str, ...]:
         """The unit of each column, that of the row heads first."""
         columns = zip(*([row.head, *row.cells] for row in self.rows), strict=True)
-        found = (next((cell.unit for cell in column if cell.unit), "") for column in columns)
-        return tuple(found) if self.rows else ("",) * len(self.columns)
+        units = (next((cell.unit for cell in column if cell.unit), "") for column in columns)
+        return tuple(units) if self.rows else ("",) * len(self.columns)
 
     @property
     def heads(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from tfdistill.weights import roberta as roberta_files
 
 _SMALLEST = 1e-12  # probability whose logarithm is taken
 
+
 @dataclasses.dataclass
 class Source:
     """A classifier and what belongs to it.

@@ -129,12 +129,12 @@ def thinned(points: Sequence[tuple[float, float]], limit: int = 200) -> list[tup
         return list(points)
     inner = points[1:-1]
     groups = limit - 2
-    kept = [points[0]]
+    reduced = [points[0]]
     for i in range(groups):
         part = inner[i * len(inner) // groups : (i + 1) * len(inner) // groups]
         xs, ys = zip(*part, strict=True)
-        kept.append((sum(xs) / len(xs), sum(ys) / len(ys)))
-    return [*kept, points[-1]]
+        reduced.append((sum(xs) / len(xs), sum(ys) / len(ys)))
+    return [*reduced, points[-1]]
 
 
 def _value(value: object) -> str:

@@ -86,10 +86,10 @@ def _size(run: RunAnalysis) -> Iterator[KeyFigure]:
         label += f", {_smaller(smaller)}" + ("" if smaller >= 1 else " as the teacher’s")
         detail = _formats(run)
         rows = [
-            charts.Bar(title, fmt.size(made.model.size_bytes), made.model.size_bytes, series)
-            for title, made, series in (
-                ("Teacher’s file", teacher, charts.TEACHER),
-                ("File", card, charts.FILE),
+            charts.Bar(title, fmt.size(file.size_bytes), file.size_bytes, series)
+            for title, file, series in (
+                ("Teacher’s file", teacher.model, charts.TEACHER),
+                ("File", card.model, charts.FILE),
             )
         ]
         chart = charts.bars("size-bars", label, rows)
