@@ -5,11 +5,15 @@ import json
 import os
 
 import chromium
+import numpy as np
 import PIL.Image
 import PIL.ImageStat
 import pytest
 
 from tfdistill import report
+from tfdistill.report import answer_sides
+from tfdistill.report.sections import answers
+from tfdistill.tasks import spec
 
 pytestmark = pytest.mark.slow
 WIDTHS = (320, 360, 400, 768, 1280)
@@ -29,6 +33,14 @@ NAMES_COVERED = """[...document.querySelectorAll("svg[role=img]")].flatMap(svg =
   return boxes.flatMap(([one, a], i) => boxes.slice(i + 1).filter(([, b]) =>
     a.left + 1 < b.right && b.left + 1 < a.right && a.top + 4 < b.bottom && b.top + 4 < a.bottom
   ).map(([other]) => one + " | " + other));
+})"""
+MARKS_ON_NAMES = """[...document.querySelectorAll("svg[role=img]")].flatMap(svg => {
+  const marks = [...svg.querySelectorAll(".point")].map(e => e.getBoundingClientRect());
+  return [...svg.querySelectorAll("text")].filter(text => {
+    const a = text.getBoundingClientRect();
+    return marks.some(b => a.left + 1 < b.right && b.left + 1 < a.right
+      && a.top + 4 < b.bottom && b.top + 4 < a.bottom);
+  }).map(text => text.textContent);
 })"""
 FOCUSED = """(() => {
   const e = document.activeElement, box = e.getBoundingClientRect();
@@ -102,12 +114,29 @@ def test_no_width_of_a_window_makes_the_page_scroll_sideways(tab, page):
         assert tab.run(OVERFLOW) == 0, f"{width}, unfolded"
 
 
+CUT = """[...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth)
+  .map(e => e.className)"""
+
+
+def test_a_matrix_of_twelve_long_labels_is_not_cut(tab, tmp_path):
+    labels = tuple(f"{name}_of_a_long_name_{'x' * 40}" for name in "abcdefghijkl")
+    task = spec.TaskSpec("t", "text", "label", labels=labels)
+    gold = np.arange(48) % 12
+    logits = {"file": np.eye(12)[(gold + (np.arange(48) > 40)) % 12]}
+    sides = answer_sides.AnswerSides(task, gold, logits, ())
+    value = report.Report("r", "h", sections=tuple(answers.section(sides)))
+    page = tmp_path / "page.html"
+    page.write_text(report.render_html(value), encoding="utf-8")
+    for width in (1400, 390):
+        tab.open(page, width=width, phone=width < 500)
+        assert tab.run(CUT) == [] and tab.run(OVERFLOW) == 0, width
+        assert tab.run('document.querySelectorAll(".confusion th").length') == 25
+
+
 def test_no_table_is_cut_on_a_phone(tab, page):
     tab.open(page, width=390, phone=True)
     tab.run('document.querySelectorAll("details").forEach(e => { e.open = true; })')
-    cut = """[...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth)
-      .map(e => e.className)"""
-    assert tab.run(cut) == []
+    assert tab.run(CUT) == []
     shown = tab.run(
         'getComputedStyle(document.querySelector("td"), "::before").content'
     )  # each value under the title of its column
@@ -123,10 +152,13 @@ def test_the_browser_complains_of_nothing_and_asks_for_nothing(tab, page):
     assert len({url for url in tab.requests() if url.startswith("file:")}) == 1
 
 
-def test_no_text_of_a_chart_is_cut_off_or_covers_another(tab, page):
-    tab.open(page, width=1280)
-    assert tab.run(TEXTS_OUTSIDE) == []
-    assert tab.run(NAMES_COVERED) == []
+def test_no_text_of_a_chart_is_cut_off_or_covered(tab, page):
+    for width in (1400, 390):
+        tab.open(page, width=width, phone=width < 500)
+        tab.run('document.querySelectorAll("details").forEach(e => { e.open = true; })')
+        assert tab.run(TEXTS_OUTSIDE) == []
+        assert tab.run(NAMES_COVERED) == []
+        assert tab.run(MARKS_ON_NAMES) == []
 
 
 def test_every_chart_is_drawn_large_enough(tab, page):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 import jinja2
+import markupsafe
 from markupsafe import Markup
 
 from tfdistill import _version
@@ -41,6 +42,7 @@ def render_html(report: Report) -> str:
     environment.filters["shortened"] = lambda table: cells.shortened(
         table, limit, f"{TABLES_FOLDER}/{table.key}.csv"
     )
+    environment.filters["breakable"] = _breakable
     environment.globals["absent"] = fmt.ABSENT
     page = environment.get_template("page.html.j2").render(
         report=report,
@@ -112,6 +114,11 @@ def markdown_table(table: cells.Table) -> str:
     return "\n\n".join(
         [f"{markdown(table.caption)}.", "\n".join(lines), *map(markdown, table.notes)]
     )
+
+
+def _breakable(text: str) -> Markup:
+    """A name with underscores may be broken behind them."""
+    return Markup("_<wbr/>").join(map(markupsafe.escape, text.split("_")))
 
 
 def _row_limit(tables: Sequence[cells.Table]) -> int:

@@ -49,7 +49,7 @@ def metric_dots(
     most: float | None = None,
 ) -> Markup:
     """Draws one row of dots per variant and a stroke at their mean."""
-    width, row_height, edge = 560.0, 44.0, 4.0
+    width, row_height, edge = 380.0, 44.0, 4.0
     rows = [row for row in rows if row.values]
     low, high = svg.padded([value for row in rows for value in row.values])
     scale = svg.Scale(low, high, edge, width - edge)

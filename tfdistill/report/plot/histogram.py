@@ -11,7 +11,7 @@ from markupsafe import Markup
 from tfdistill.report import format as fmt
 from tfdistill.report.plot import charts, labels, svg
 
-_WIDTH, _ROW, _LEFT, _RIGHT = 350.0, 56.0, 4.0, 4.0
+_WIDTH, _ROW, _LEFT, _RIGHT = 350.0, 66.0, 4.0, 4.0
 _BINS = 110
 _REPETITIONS = 30  # of a row
 _FARTHEST = 2.5  # times the median; durations beyond are counted, not drawn
@@ -108,7 +108,7 @@ def _shape(
     if beyond:
         most = max(max(part) for part in original.repetitions)
         words = f"{beyond:,} beyond, up to {fmt.milliseconds(most)} →"
-        parts.append(svg.text(_WIDTH - _RIGHT, y - 5, words, class_="tick", anchor="end"))
+        parts.append(svg.text(_WIDTH - _RIGHT, y + 25, words, class_="tick", anchor="end"))
     return parts
 
 

@@ -65,7 +65,7 @@ def _samples(sides: AnswerSides) -> SectionPart:
     names = [name for name in dict.fromkeys((sides.subject, TEACHER)) if name in sides.logits]
     rows = [_sentence(sides, i, names, marks=True) for i in chosen]
     counted = f"{len(wrong):,} of {len(sides.gold):,} answers of the {sides.subject} are wrong"
-    caption = f"{counted}: three right ones, then the three that are wrong and surest"
+    caption = f"{counted}. Three right answers, then the three surest wrong ones"
     table = Table("samples", caption, ("Text", "Label", *map(str.capitalize, names)), tuple(rows))
     return SectionPart("samples-part", tables=(table,))
 

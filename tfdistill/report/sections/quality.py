@@ -25,10 +25,14 @@ def sections(run: RunAnalysis) -> Iterator[ReportSection]:
     parts = [
         SectionPart("test-part", tables=(tested,)) if tested else None,
         SectionPart("paired-part", tables=(compared,)) if compared else None,
-        SectionPart("models-part", pictures=(dots,) if dots else (), tables=(trained,))
-        if trained
-        else None,
-        SectionPart("seeds-part", "Every model by seed", tables=(by_seed,), folds=True)
+        SectionPart("models-part", tables=(trained,)) if trained else None,
+        SectionPart(
+            "seeds-part",
+            "Every model by seed",
+            pictures=(dots,) if dots else (),
+            tables=(by_seed,),
+            folds=True,
+        )
         if by_seed
         else None,
     ]
@@ -99,14 +103,13 @@ def differences(sides: AnswerSides | None) -> Table | None:
             verdict = "within chance" if paired.difference else "equal"
             if paired.is_clear:
                 verdict = "better" if paired.difference > 0 else "worse"
-        p_value = paired.p_value
         rows.append(
             row(
                 Cell(f"{other.capitalize()} against {title}"),
                 shown,
                 cells.number(paired.lost),
                 cells.number(paired.gained),
-                Cell(fmt.ABSENT if p_value is None else f"{p_value:.2g}", value=p_value),
+                _p_value(paired.p_value),
                 verdict,
             )
         )
@@ -118,6 +121,11 @@ def differences(sides: AnswerSides | None) -> Table | None:
     )
     caption = f"Differences on the {len(sides.gold):,} {sides.split} examples"
     return cells.table("paired", caption, columns, rows, notes, drop_empty=True)
+
+
+def _p_value(value: float | None) -> Cell:
+    text = fmt.ABSENT if value is None else "< 0.001" if value < 0.001 else f"{value:.2g}"
+    return Cell(text, value=value)
 
 
 def models(run: RunAnalysis) -> Table | None:
