@@ -20,6 +20,7 @@ import time
 
 PATIENCE_S = 60.0  # a deadline, not a measure
 PICTURES = {  # name -> width, height, scale, preferred colours, whether it is a phone
+    "report-top": (1280, 600, 1, "light", False),
     "report-light": (1280, 1500, 1, "light", False),
     "report-dark": (1280, 1500, 1, "dark", False),
     "report-phone": (390, 1300, 2, "light", True),

@@ -31,7 +31,8 @@ def tags(run: RunAnalysis) -> Iterator[str]:
     metrics = run.results.metrics
     if metrics is None:
         return
-    yield f"task {metrics.task.name}"
+    if metrics.task.name != run.results.name:
+        yield f"task {metrics.task.name}"
     shapes = [(group, _shape(group)) for group in (run.student, run.teacher) if group]
     words = [f"{shape} {group.role}" for group, shape in shapes if shape]
     if words:
