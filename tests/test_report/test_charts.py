@@ -28,28 +28,6 @@ def test_each_bar_has_its_name_and_value_in_order():
     assert description_of(tree) == "a: 8 ms; b: 2 ms"
 
 
-def test_dots_are_ordered_as_their_values_on_one_linear_scale():
-    rows = [
-        charts.Dots("Teacher", "90", (0.9,), 0),
-        charts.Dots("Student", "80", (0.7, 0.8, 0.9), 5),
-    ]
-    tree = chart_of(charts.metric_dots("k", "t", rows, str))
-    teacher, low, middle, high = (float(e.get("cx")) for e in of_class(tree, "mark"))
-    assert low < middle < high == teacher
-    assert middle - low == pytest.approx(high - middle, abs=0.02)
-    assert [float(e.get("x1")) for e in of_class(tree, "mean")] == pytest.approx(
-        [teacher, middle], abs=0.02
-    )
-    assert description_of(tree) == "Teacher: 90; Student: 80"
-
-
-def test_no_tick_lies_above_what_is_possible():
-    rows = [charts.Dots("a", "", (0.99,), 0), charts.Dots("b", "", (1.0,), 1)]
-    tree = chart_of(charts.metric_dots("k", "t", rows, str, most=1.0))
-    ticks = [float(e.text) for e in of_class(tree, "tick")]
-    assert max(ticks) == 1.0
-
-
 def test_every_series_has_its_own_mark():
     shapes = [charts.legend_mark(i).split("class")[0] for i in range(5)]
     assert len(set(shapes)) == 5

@@ -27,7 +27,6 @@ class RunAnalysis:
       groups: Teachers first, then the variants in the order of the run.
       teacher: The group of the teacher, or None.
       student: The group of the chosen student, or None.
-      untaught: The variant that was trained without a teacher, if it is not the chosen one.
       series: Number of colour and mark of each variant, see `plot.charts`.
       device: The device of the run's own benchmark, or None.
       others: Devices of other benchmarks of its files.
@@ -42,8 +41,6 @@ class RunAnalysis:
         students = [group for group in self.groups if group.role == "student"]
         chosen = [group for group in students if group.chosen] or students[-1:]
         self.student = chosen[0] if chosen else None
-        untaught = (g for g in students if g.taught is False and g is not self.student)
-        self.untaught = next(untaught, None)
         variants = [group.name for group in students if group is not self.student]
         self.series = {name: i for i, name in enumerate(variants, start=charts.OTHERS)}
         self.series |= {g.name: charts.TEACHER for g in self.groups if g.role == "teacher"}

@@ -1,4 +1,4 @@
-"""Charts of single values: dots and bars, and the marks of all charts. Pure.
+"""Bars, and the marks of all charts. Pure.
 
 A colour means the same in every chart of a page: 0 is the teacher and its files, 1 the student, 2
 its file, 3 a baseline, and what has none of these roles is numbered from 4. Colours come from the
@@ -9,7 +9,7 @@ also has a mark of its own shape, since not everybody sees colours.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
@@ -21,16 +21,6 @@ _WIDTH, _BAR_ROW = 260.0, 31.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Dots:
-    """A row of the metric chart: single values and the text at its end."""
-
-    label: str
-    written: str
-    values: tuple[float, ...]
-    series: int
-
-
-@dataclasses.dataclass(frozen=True)
 class Bar:
     """A bar: its name, the text at its end, and its length."""
 
@@ -38,41 +28,6 @@ class Bar:
     written: str
     value: float
     series: int
-
-
-def metric_dots(
-    key: str,
-    title: str,
-    rows: Sequence[Dots],
-    show: Callable[[float], str],
-    *,
-    most: float | None = None,
-) -> Markup:
-    """Draws one row of dots per variant and a stroke at their mean."""
-    width, row_height, edge = 380.0, 44.0, 4.0
-    rows = [row for row in rows if row.values]
-    low, high = svg.padded([value for row in rows for value in row.values])
-    scale = svg.Scale(low, high, edge, width - edge)
-    bottom = row_height * len(rows)
-    parts: list[Markup] = []
-    for tick in scale.ticks(5):
-        if most is None or tick <= most:
-            x = scale(tick)
-            parts.append(svg.line(x, 0.0, x, bottom, "grid"))
-            parts.append(labels.centred(x, bottom + 17, show(tick), width))
-    for i, row in enumerate(rows):
-        y = row_height * i + 31
-        mean = scale(sum(row.values) / len(row.values))
-        room = width - labels.width_of(row.written) - 10
-        parts += [
-            svg.text(edge, y - 14, labels.fitted(row.label, room), class_="label"),
-            svg.text(width - edge, y - 14, row.written, class_="value", anchor="end"),
-            svg.line(edge, y, width - edge, y, "track"),
-            svg.line(mean, y - 9, mean, y + 9, f"mean {style(row.series)}"),
-            *(mark(scale(value), y, row.series, 5.5) for value in row.values),
-        ]
-    description = "; ".join(f"{row.label}: {row.written}" for row in rows)
-    return svg.picture(key, width, bottom + 24, title, description, parts)
 
 
 def bars(key: str, title: str, rows: Sequence[Bar], most: float | None = None) -> Markup:

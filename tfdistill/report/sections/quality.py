@@ -9,9 +9,8 @@ from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import TEST, AnswerSides, unseen_difference
 from tfdistill.report.cells import Cell, Row, Table, row
-from tfdistill.report.document import Picture, ReportSection, SectionPart
+from tfdistill.report.document import ReportSection, SectionPart
 from tfdistill.report.model_groups import ModelGroup
-from tfdistill.report.plot import charts
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.results import BaselineResult
 
@@ -21,18 +20,12 @@ _LONGEST_TITLE = 40  # letters; longer lists of stages are replaced by the varia
 def sections(run: RunAnalysis) -> Iterator[ReportSection]:
     """Yields the section of quality."""
     tested, compared, trained = test_set(run), differences(run.sides), models(run)
-    by_seed, dots = seeds(run), _dots(run)
+    by_seed = seeds(run)
     parts = [
         SectionPart("test-part", tables=(tested,)) if tested else None,
         SectionPart("paired-part", tables=(compared,)) if compared else None,
         SectionPart("models-part", tables=(trained,)) if trained else None,
-        SectionPart(
-            "seeds-part",
-            "Every model by seed",
-            pictures=(dots,) if dots else (),
-            tables=(by_seed,),
-            folds=True,
-        )
+        SectionPart("seeds-part", "Every model by seed", tables=(by_seed,), folds=True)
         if by_seed
         else None,
     ]
@@ -235,28 +228,6 @@ def seeds(run: RunAnalysis) -> Table | None:
     columns = ("Model", "Seed", *map(fmt.metric_title, names), "Examples", "Training")
     caption = "Every model on the development set; the exported one is highlighted"
     return cells.table("seeds", caption, columns, rows)
-
-
-def _dots(run: RunAnalysis) -> Picture | None:
-    """The primary metric of every seed, where there is more than one variant or seed."""
-    scored = [group for group in run.groups if group.values(run.metric)]
-    if sum(len(group.values(run.metric)) for group in scored) < 3:
-        return None
-    rows = [
-        charts.Dots(
-            variant_title(group).removeprefix("Student: "),
-            fmt.mean_and_spread(run.metric, group.mean(run.metric), group.deviation(run.metric)),
-            tuple(group.values(run.metric)),
-            run.series[group.name],
-        )
-        for group in scored
-    ]
-    metric = fmt.metric_title(run.metric)
-    title = f"{metric} on the development set"
-    chart = charts.metric_dots(
-        "metric-chart", title, rows, lambda value: fmt.metric_tick(run.metric, value), most=1.0
-    )
-    return Picture(chart, metric, "on the development set: a mark is a seed, a stroke the mean.")
 
 
 def _marked(cell: Cell, mark: str) -> Cell:
