@@ -67,8 +67,8 @@ class RunAnalysis:
         if metrics is not None and self.split == TEST:
             rows = metrics.test_metrics
             figures = {name: values.get(self.metric) for name, values in rows.items()}
-            if self.sides is not None:
-                figures[MAJORITY] = self.sides.scores.get(MAJORITY)
+            if self.judged_sides is not None:
+                figures[MAJORITY] = self.judged_sides.scores.get(MAJORITY)
         else:
             for role, group in ((TEACHER, self.teacher), (STUDENT, self.student)):
                 figures[role] = group.mean(self.metric) if group else None
@@ -85,8 +85,8 @@ class RunAnalysis:
     @property
     def num_examples(self) -> int | None:
         """The number of examples of `split`, or None."""
-        if self.sides is not None and self.sides.split == self.split:
-            return len(self.sides.gold)
+        if self.judged_sides is not None:
+            return len(self.judged_sides.gold)
         models = self.student or self.teacher
         return models.models[0].num_examples if models and self.split == DEVELOPMENT else None
 
@@ -119,13 +119,19 @@ class RunAnalysis:
     @functools.cached_property
     def sides(self) -> answer_sides.AnswerSides | None:
         """The answers to the test set, or else to the development set, or None."""
-        return answer_sides.of_test_set(self.results.test_answers) or self.dev_sides
+        tested = self.results.test_answers if self.split == TEST else None
+        return answer_sides.of_test_set(tested) or self.dev_sides
+
+    @property
+    def judged_sides(self) -> answer_sides.AnswerSides | None:
+        """The answers to the set that the report judges by, or None."""
+        return self.sides if self.sides is not None and self.sides.split == self.split else None
 
     @functools.cached_property
     def against_teacher(self) -> PairedDifference | None:
         """How what is judged differs from the teacher on the same examples, or None."""
-        sides, judged = self.sides, self.judged
-        if sides is None or sides.split != self.split or judged is None or self.teacher_part:
+        sides, judged = self.judged_sides, self.judged
+        if sides is None or judged is None or self.teacher_part:
             return None
         return sides.difference(TEACHER, judged)
 

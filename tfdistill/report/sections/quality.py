@@ -48,7 +48,7 @@ def test_set(run: RunAnalysis) -> Table | None:
     """Teacher, student and file on examples that nothing was chosen by."""
     scores = run.results.metrics.test_metrics if run.results.metrics else {}
     names = list(dict.fromkeys(name for values in scores.values() for name in values))
-    sides = run.sides if run.sides is not None and run.sides.split == TEST else None
+    sides = run.judged_sides if run.split == TEST else None
     titles = {"file": "The student’s file"}
     rows = [
         row(

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfdistill.report import format as fmt
-from tfdistill.report.answer_sides import FILE, MAJORITY, STUDENT, TEACHER, unseen_difference
+from tfdistill.report.answer_sides import (
+    DEVELOPMENT,
+    FILE,
+    MAJORITY,
+    STUDENT,
+    TEACHER,
+    unseen_difference,
+)
 from tfdistill.report.document import KeyFigure
 from tfdistill.report.model_groups import ModelGroup
 from tfdistill.report.plot import charts
@@ -63,14 +70,14 @@ def _quality(run: RunAnalysis, judged: str) -> KeyFigure:
     label = f"{fmt.metric_words(run.metric)} {_on(run)}"
     value = _written(run, judged)
     details = []
-    if run.sides is not None and run.sides.split == run.split and judged in run.sides.logits:
-        ends = run.sides.interval(judged)
+    if run.judged_sides is not None and judged in run.judged_sides.logits:
+        ends = run.judged_sides.interval(judged)
         details.append(f"95% interval {fmt.metric_interval(run.metric, *ends)}")
     best = run.best_baseline
     dev = best.metrics.get(run.metric) if best else None
     if best is not None and dev is not None and best.name != MAJORITY:
         title = fmt.baseline_title(best.name)
-        where = "" if run.split == "development" else " on the development set"
+        where = "" if run.split == DEVELOPMENT else " on the development set"
         details.append(f"{title}: {fmt.metric(run.metric, dev)}{where}")
     chart = charts.bars("quality-bars", label, rows, most=1.0) if len(rows) > 1 else None
     return KeyFigure(value, label, "; ".join(details), chart)
@@ -166,7 +173,7 @@ def _on(run: RunAnalysis) -> str:
 def _written(run: RunAnalysis, role: str) -> str:
     """A metric, with the deviation over seeds where it is their mean."""
     group = {TEACHER: run.teacher, STUDENT: run.student}.get(role)
-    deviation = group.deviation(run.metric) if group and run.split == "development" else None
+    deviation = group.deviation(run.metric) if group and run.split == DEVELOPMENT else None
     return fmt.mean_and_spread(run.metric, run.scores[role], deviation)
 
 
@@ -182,7 +189,7 @@ def _beaten(run: RunAnalysis) -> str:
     title = fmt.baseline_title(best.name)
     title += ", as large as the teacher," if best.name == "frozen_teacher" else ""
     words = f"{fmt.metric_words(run.metric)} {shown[0]} against {shown[1]}"
-    words += "" if run.split == "development" else " on the development set"
+    words += "" if run.split == DEVELOPMENT else " on the development set"
     if shown[0] == shown[1]:
         return f"{title} does as well as the {subject.role}: {words}."
     if paired is not None and not paired.is_clear:
@@ -195,8 +202,9 @@ def _beaten(run: RunAnalysis) -> str:
 
 def _no_better(run: RunAnalysis) -> str:
     """Says that the test set does not tell a model from one that ignores its input."""
-    paired = run.sides.difference(MAJORITY, run.judged or "") if run.sides else None
-    if run.split == "development" or paired is None:
+    sides = run.judged_sides
+    paired = sides.difference(MAJORITY, run.judged or "") if sides else None
+    if run.split == DEVELOPMENT or paired is None:
         return ""
     if paired.is_clear and paired.difference > 0:
         return ""
