@@ -131,6 +131,9 @@ def test_a_matrix_of_twelve_long_labels_is_not_cut(tab, tmp_path):
         tab.open(page, width=width, phone=width < 500)
         assert tab.run(CUT) == [] and tab.run(OVERFLOW) == 0, width
         assert tab.run('document.querySelectorAll(".confusion th").length') == 25
+        heads = '[...document.querySelectorAll(".confusion tbody th")]'
+        narrowest = tab.run(f"Math.min(...{heads}.map(e => e.getBoundingClientRect().width))")
+        assert narrowest > (150 if width > 500 else 300)  # a phone gives a row head a whole line
 
 
 def test_no_table_is_cut_on_a_phone(tab, page):
