@@ -76,3 +76,17 @@ def test_other_metrics_are_judged_by_their_bootstrap_interval():
 def test_logits_of_other_examples_are_refused():
     with pytest.raises(errors.ShapeError):
         analysis.paired_difference(TASK, np.zeros(3, int), np.zeros((3, 2)), np.zeros((2, 2)))
+
+
+def test_resamples_of_two_models_are_paired_and_may_be_drawn_beforehand():
+    task = TaskSpec("kinds", "text", "kind", labels=("a", "b"), metrics=("macro_f1",))
+    rng = np.random.default_rng(1)
+    gold, *answers = rng.integers(2, size=(3, 60))
+    before, after = map(logits_of, answers)
+    resampled = tuple(analysis.resampled_scores(task, gold, logits) for logits in (before, after))
+    whole = analysis.paired_difference(task, gold, before, after)
+    assert analysis.paired_difference(task, gold, before, after, resampled=resampled) == whole
+    alone = analysis.paired_difference(task, gold, before, before)
+    assert alone.interval == (0.0, 0.0)  # of the same draws, not of two
+    low, high = np.percentile(resampled[1] - resampled[0], [2.5, 97.5])
+    assert whole.interval == pytest.approx((low, high))
