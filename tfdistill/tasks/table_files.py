@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
+import importlib
 import io
 import json
 import math
@@ -224,7 +225,7 @@ def _of_objects(path: pathlib.Path) -> Rows:
 def _read_sheet(path: pathlib.Path) -> Rows:
     """Reads the only sheet that has cells; rows end where the header does, or with a value."""
     try:
-        import openpyxl
+        openpyxl = importlib.import_module("openpyxl")
     except ImportError:
         raise errors.EnvironmentFault(
             f"{path}", "the package openpyxl", "none", "Install it: pip install 'tfdistill[excel]'."
