@@ -24,7 +24,7 @@ android {
 
     androidResources {
         // So that they are mapped straight from the package.
-        noCompress += listOf("tflite", "int8", "safetensors")
+        noCompress += listOf("tflite", "int8")
     }
 
     buildTypes {

@@ -20,7 +20,7 @@ APP = pathlib.Path(__file__).resolve().parents[2] / "android_demo" / "app"
 MIN_API = 26
 PAGE_BYTES = 16384  # libraries are mapped page by page
 ABIS = ("arm64-v8a", "x86_64")
-STORED = (".tflite", ".int8", ".safetensors", ".arsc", ".so", ".png")
+STORED = (".tflite", ".int8", ".arsc", ".so", ".png")
 _ALIGNMENT_FIELD = 0xD935  # tells the signer to keep the alignment
 _EARLIEST = (1981, 1, 1, 0, 0, 0)  # the same classes give the same package
 

@@ -440,11 +440,11 @@ def tool(*command):
 
 @pytest.mark.slow
 def test_models_libraries_and_resources_can_be_mapped(archive):
-    kinds = (".tflite", ".int8", ".safetensors", ".so", ".arsc")
+    kinds = (".tflite", ".int8", ".so", ".arsc")
     mapped = [e for e in archive.infolist() if e.filename.endswith(kinds)]
-    assert len(mapped) == 4 + 2 + 1 + 1 + 2 + 1
+    assert len(mapped) == 4 + 1 + 2 + 1
     script = (DEMO / "app" / "build.gradle.kts").read_text()
-    assert 'noCompress += listOf("tflite", "int8", "safetensors")' in script
+    assert 'noCompress += listOf("tflite", "int8")' in script
     for entry in mapped:
         assert entry.compress_type == zipfile.ZIP_STORED
         multiple = PAGE_BYTES if entry.filename.endswith(".so") else 4

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from test_android import vectors
 
-from export.file.runtime import TfliteModel
 from export.targets import android_bundle
 from tfdistill import manifest
 from tfdistill.benchmark.statistics import stats
@@ -16,7 +15,6 @@ from tfdistill.data import text_index, unicode_classes, windows
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import spans, squad
 from tfdistill.tasks.spec import SpanRules
-from tfdistill.tflite import word_rows
 
 CORE = vectors.ROOT / "android_demo" / "core" / "src" / "main" / "kotlin"
 BUNDLES = vectors.RESOURCES / "bundles"
@@ -105,22 +103,6 @@ def test_the_files_still_give_their_golden_outputs(name):
             found = found[:count] if card.task.kind == "token" else found
         # Another processor's kernels; the toys' outputs are of size 1.
         np.testing.assert_allclose(found, example["outputs"], atol=2e-4)
-    assert len(examples) >= 8
-
-
-def test_the_file_without_lookups_still_answers_through_its_rows():
-    folder = vectors.RESOURCES / "rows" / "bundles" / "rows-float32"
-    card = manifest.read_manifest(folder).for_device("npu-rows")
-    table = word_rows.of(card, folder)
-    rows = table.rows(np.arange(table.num_words))
-    assert json.loads((vectors.RESOURCES / "rows" / "rows.json").read_bytes()) == (
-        rows.view(np.int32).tolist()
-    )
-    model = TfliteModel(folder / card.model.file, rows=table.rows)
-    examples = json.loads((folder / card.golden_file.file).read_bytes())["examples"]
-    for example in examples:
-        found = model.predict(example["input_ids"], example["token_type_ids"])
-        np.testing.assert_allclose(found, example["outputs"], atol=2e-4)  # as above
     assert len(examples) >= 8
 
 

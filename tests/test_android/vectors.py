@@ -161,45 +161,6 @@ def bundles(target: pathlib.Path, names: Sequence[str]) -> None:
             export.to_android(done, target, texts=examples, overwrite=True)
 
 
-def rows(target: pathlib.Path) -> None:
-    """Exports the pairs for the CPU and for an NPU without lookups, and some of its rows."""
-    import export
-    from export.checking import tokenizer_edge_cases, verify
-    from export.targets import token_vectors
-    from tfdistill.tflite import word_rows
-
-    few = tokenizer_edge_cases.tokenizer_edge_cases()[:2]
-    with (
-        tempfile.TemporaryDirectory() as temporary,
-        mock.patch.multiple(token_vectors, tokenizer_edge_cases=lambda: few, _NUM_PAIRS=2),
-        mock.patch.object(verify, "on_accelerator", lambda *_: []),
-    ):
-        place = pathlib.Path(temporary)
-        vocab_file = place / "vocab.txt"
-        vocab_file.write_text("\n".join(VOCABULARY) + "\n", "utf-8")
-        model, task, examples, encoded = _pairs(vocab_file)
-        done = place / "export" / "model.tflite"
-        done.parent.mkdir()
-        export.to_tflite(
-            model,
-            done,
-            quantize="float32",
-            variants={"npu-rows": "float32"},
-            lengths=LENGTHS,
-            check_on=encoded.select(np.arange(10)),
-            texts=examples.select(range(10)),
-            task=task,
-            vocab_file=vocab_file,
-            name="rows",
-        )
-        bundle = export.to_android(
-            done.parent, target, texts=examples.select(range(10)), overwrite=True
-        )
-    ids = np.arange(len(VOCABULARY))
-    values = word_rows.read(bundle / "words.safetensors").rows(ids)
-    (target / "rows.json").write_text(json.dumps(values.view(np.int32).tolist()) + "\n", "ascii")
-
-
 def _pairs(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     from export.checking import verify
     from tfdistill import models
@@ -343,8 +304,6 @@ def main(names: Sequence[str]) -> None:
     bundles(RESOURCES, [name for name in names if name in MAKERS])
     vocab_file = RESOURCES / "bundles" / "pairs-float32" / "vocab.txt"
     indexed = RESOURCES / "bundles" / INDEXED
-    if "rows" in names:
-        rows(RESOURCES / "rows")
     if "vectors" in names:
         index(indexed)
     for name, content in {
@@ -359,4 +318,4 @@ def main(names: Sequence[str]) -> None:
 if __name__ == "__main__":
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.path.insert(0, str(ROOT))
-    main(sys.argv[1:] or [*MAKERS, "rows"])
+    main(sys.argv[1:] or list(MAKERS))

@@ -78,11 +78,8 @@ class GpuRecord(private val context: Context, private val runtimeVersion: () -> 
         }
     }
 
-    /** Of a GPU the hash alone, as earlier versions wrote it. */
-    private fun key(bundle: Bundle, on: Accelerator): String {
-        val model = on.fileOf(bundle).manifest.model.sha256
-        return if (on == Accelerator.GPU) model else "$model ${on.delegate}"
-    }
+    private fun key(bundle: Bundle, on: Accelerator): String =
+        "${on.fileOf(bundle).manifest.model.sha256} ${on.delegate}"
 
     private companion object {
         const val MARK = "trying"

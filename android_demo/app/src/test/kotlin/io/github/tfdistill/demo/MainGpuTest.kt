@@ -45,6 +45,19 @@ class MainGpuTest {
         return screen
     }
 
+    /** The pairs with a file of their own for a device: the same bytes under another name. */
+    private fun withVariant(device: String): FileSource {
+        val edited =
+            EditedToys("bundles/pairs-float32/model.json") { card ->
+                val whole = Json.parseToJsonElement(card).jsonObject
+                val keys = listOf("model", "quantization", "signatures", "golden_file", "parity")
+                val values = keys.joinToString { "\"$it\": ${whole.getValue(it)}" }
+                val variant = values.replace("model.tflite", "model-$device.tflite")
+                card.trimEnd().removeSuffix("}") + ", \"variants\": {\"$device\": {$variant}}}"
+            }
+        return FileSource { edited.open(it.replace("model-$device", "model")) }
+    }
+
     private fun MainActivity.text(id: Int) = find<TextView>(id).text.toString()
 
     private fun MainActivity.note() = text(R.id.gpu_note)
@@ -105,15 +118,7 @@ class MainGpuTest {
 
     @Test
     fun `the GPU runs the file that is for it, and the CPU stays with its own`() {
-        val edited =
-            EditedToys("bundles/pairs-float32/model.json") { card ->
-                val whole = Json.parseToJsonElement(card).jsonObject
-                val kept = listOf("model", "quantization", "signatures", "golden_file", "parity")
-                val own = kept.joinToString { "\"$it\": ${whole.getValue(it)}" }
-                val gpu = own.replace("model.tflite", "model-gpu.tflite")
-                card.trimEnd().removeSuffix("}") + ", \"variants\": {\"gpu\": {$gpu}}}"
-            }
-        val screen = start { edited.open(it.replace("model-gpu", "model")) }
+        val screen = start(withVariant("gpu"))
         assertTrue(screen.switch())
         assertTrue("Computed on the GPU" in screen.answer())
         assertEquals(listOf("model.tflite", "model-gpu.tflite"), models.openedFiles)
@@ -261,47 +266,35 @@ class MainGpuTest {
     }
 
     @Test
-    fun `an NPU runs the file that starts at the embeddings after the same comparison`() {
-        val rows = FileSource { Toys.open("rows/$it") }
-        val fake = FakeModels(rows)
-        application.services = Services(rows, fake, worker, runtimeVersion = { "2.1.6" })
-        val screen = Robolectric.buildActivity(MainActivity::class.java).setup().get()
-        worker.runAll()
-        val bundle = Bundles(rows).open("rows-float32")
+    fun `an NPU runs the file that is for it after the same comparison`() {
+        val screen = start(withVariant("npu"))
         assertEquals(View.VISIBLE, screen.find<View>(R.id.npu).visibility)
+        val bundle = Bundles(withVariant("npu")).open("pairs-float32")
         fun on(id: Int): Boolean {
             screen.find<Switch>(id).performClick()
             worker.runAll()
             return screen.find<Switch>(id).isChecked
         }
-        fake.onGpu = { 1.1f * it }
+        models.onGpu = { 1.1f * it }
         assertFalse(on(R.id.npu))
         assertTrue(screen.note(), screen.note().startsWith("The NPU answers differently"))
-        fake.onGpu = { it }
+        models.onGpu = { it }
         assertTrue(on(R.id.npu))
         assertTrue(screen.note(), screen.note().startsWith("The NPU gives the answers"))
-        assertEquals("model-npu-rows.tflite", fake.openedFiles.last())
-        val text = Golden("rows-float32", rows).examples[0]
-        screen.find<EditText>(R.id.first).setText(text.text)
-        screen.find<EditText>(R.id.second).setText(text.pair.orEmpty())
-        screen.find<Button>(R.id.run).performClick()
-        worker.runAll()
-        assertTrue("Computed on the NPU" in screen.text(R.id.details))
+        assertEquals("model-npu.tflite", models.openedFiles.last())
+        assertTrue("Computed on the NPU" in screen.answer())
         assertTrue(application.gpu.isOn(bundle, Accelerator.NPU))
 
         assertTrue(on(R.id.gpu)) // one of the two
         assertFalse(screen.find<Switch>(R.id.npu).isChecked)
         assertFalse(application.gpu.isOn(bundle, Accelerator.NPU))
         assertTrue(on(R.id.npu)) // its pass still counts
-        fake.openingOnGpu = { throw AcceleratorException("no dispatch library") }
-        screen.find<Button>(R.id.run).performClick()
-        worker.runAll()
+        models.openingOnGpu = { throw AcceleratorException("no dispatch library") }
+        screen.answer()
         assertTrue(screen.note(), "The NPU cannot be used with this model: no d" in screen.note())
         assertFalse(screen.find<Switch>(R.id.npu).isChecked)
-        screen.find<Button>(R.id.run).performClick()
-        worker.runAll()
-        assertTrue("Computed on the CPU" in screen.text(R.id.details))
-        assertEquals("model.tflite", fake.openedFiles.last())
+        assertTrue("Computed on the CPU" in screen.answer())
+        assertEquals("model.tflite", models.openedFiles.last())
     }
 
     @Test

@@ -116,7 +116,7 @@ public class AnswerCheck(
         val ids = example.inputIds.toIntArray()
         val encoding = Encoding(ids, example.tokenTypeIds.toIntArray(), size)
         val feed = bundle.lengths.feed(encoding, bundle.vocabulary.padId, length)
-        val outputs = bundle.run(runner, feed)
+        val outputs = runner.run(feed.signature, feed.inputs)
         outputs.values.forEach(Answers::checkFinite)
         if (bundle.task.kind != TaskKind.SPAN) {
             return outputs.values.single().take(GoldenRunner.flat(example.outputs).size)

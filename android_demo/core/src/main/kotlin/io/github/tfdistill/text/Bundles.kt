@@ -37,11 +37,7 @@ internal constructor(
     internal val entry: IndexEntry,
     public val manifest: Manifest,
     public val vocabulary: Vocabulary,
-    private val tables: Map<String, WordTable>,
 ) {
-    /** The table of a file that takes rows of words; null where it takes ids. */
-    internal val words: WordTable? = manifest.wordTable?.let { tables.getValue(it.file) }
-
     /** The tokenizer of the model. */
     public val tokenizer: Tokenizer
 
@@ -64,27 +60,13 @@ internal constructor(
             manifest.signatures.mapValues { SignatureTensors(it.value.inputs, it.value.outputs) }
 
     /**
-     * The bundle with its file for a kind of processor alone: "cpu", "gpu", "npu", or "npu-rows"
-     * for NPUs whose compilers look nothing up.
+     * The bundle with its file for a kind of processor alone: "cpu", "gpu" or "npu".
      *
      * @return null if it has no such file
      */
     public fun forDevice(device: String): Bundle? {
-        val own = if (device == manifest.device) name else "$name-$device"
-        return manifest.forDevice(device)?.let { Bundle(own, entry, it, vocabulary, tables) }
-    }
-
-    /**
-     * Runs a model on what [Lengths.feed] made; looks up the rows of words where the file takes
-     * these instead of ids.
-     *
-     * @return the outputs by name, flat
-     */
-    public fun run(runner: ModelRunner, feed: Feed): Map<String, FloatArray> {
-        val table = words ?: return runner.run(feed.signature, feed.inputs)
-        val rows = table.rows(feed.inputs.getValue(ManifestChecks.IDS))
-        val others = feed.inputs - ManifestChecks.IDS
-        return runner.run(feed.signature, others, mapOf(ManifestChecks.WORD_ROWS to rows))
+        val variantName = if (device == manifest.device) name else "$name-$device"
+        return manifest.forDevice(device)?.let { Bundle(variantName, entry, it, vocabulary) }
     }
 
     /** Path of the model file in the source that the bundle was read from. */
@@ -100,8 +82,8 @@ internal constructor(
      *
      * @throws BundleException if a signature is missing or has other tensors
      */
-    public fun checkModel(found: Map<String, SignatureTensors>): Unit =
-        ManifestChecks.check(manifest, found)
+    public fun checkModel(signatures: Map<String, SignatureTensors>): Unit =
+        ManifestChecks.check(manifest, signatures)
 }
 
 /** The bundles that `tfdistill export --android` put into a folder of assets. */
@@ -165,22 +147,7 @@ public class Bundles(private val source: FileSource) {
         for (record in listOfNotNull(entry.tokens, wanted.goldenFile, wanted.model) + variants) {
             if (record != null) compare(folder, record, digest("$folder/${record.file}"))
         }
-        val cards = listOf(wanted) + wanted.variants.keys.mapNotNull(wanted::forDevice)
-        return Bundle(name, entry, wanted, vocabulary, tables(folder, cards))
-    }
-
-    /** Reads the tables of words of files, by name: mapped where the source can. */
-    private fun tables(folder: String, cards: List<Manifest>): Map<String, WordTable> {
-        val found = HashMap<String, WordTable>()
-        for (card in cards) {
-            val record = card.wordTable ?: continue
-            val path = "$folder/${record.file}"
-            val content = reading(path, EXPORT_REMEDY) { source.map(path) }
-            compare(folder, record, digest(content))
-            val table = found.getOrPut(record.file) { WordTable.parse(record.file, content) }
-            ManifestChecks.check(card, table)
-        }
-        return found
+        return Bundle(name, entry, wanted, vocabulary)
     }
 
     private fun digest(content: ByteBuffer): String {

@@ -19,33 +19,12 @@ public class GoldenRunner(private val bundle: Bundle, golden: GoldenExamples) : 
 
     /** @throws IllegalArgumentException if the inputs are those of no golden example */
     override fun run(signature: String, inputs: Map<String, IntArray>): Map<String, FloatArray> {
-        checkNames(signature, inputs.keys)
+        val expected = signatures.getValue(signature).inputs.keys
+        require(inputs.keys == expected) {
+            explain("inputs of $signature", "$expected", inputs.keys)
+        }
         val padded = inputs.getValue(ManifestChecks.IDS).asList()
         return answer(signature, padded.dropLastWhile { it == bundle.vocabulary.padId })
-    }
-
-    /** @throws IllegalArgumentException if the rows are those of no golden example */
-    override fun run(
-        signature: String,
-        inputs: Map<String, IntArray>,
-        rows: Map<String, FloatArray>,
-    ): Map<String, FloatArray> {
-        checkNames(signature, inputs.keys + rows.keys)
-        val given = rows.getValue(ManifestChecks.WORD_ROWS)
-        val table = requireNotNull(bundle.words) { explain("file", "one for npu-rows", "another") }
-        val length = given.size / table.width
-        val padId = bundle.vocabulary.padId
-        val found =
-            byIds.keys.firstOrNull { ids ->
-                val padded = IntArray(length) { ids.getOrElse(it) { padId } }
-                ids.size <= length && table.rows(padded).contentEquals(given)
-            }
-        return answer(signature, found.orEmpty())
-    }
-
-    private fun checkNames(signature: String, received: Set<String>) {
-        val expected = signatures.getValue(signature).inputs.keys
-        require(received == expected) { explain("inputs of $signature", "$expected", received) }
     }
 
     private fun answer(signature: String, ids: List<Int>): Map<String, FloatArray> {

@@ -5,8 +5,7 @@ package io.github.tfdistill.text
  *
  * @property signature the name of a signature
  * @property sequenceLength its tokens, padding included
- * @property inputs int32 by name, padded to that length; ids also where the signature takes their
- *   rows, see [Bundle.run]
+ * @property inputs int32 by name, padded to that length
  */
 public class Feed
 internal constructor(
@@ -50,8 +49,7 @@ internal constructor(private val signatures: Map<String, Signature>, public val 
         val length = signature.sequenceLength
         val count = minOf(encoding.size, length)
         val inputs =
-            (signature.inputs.keys - ManifestChecks.WORD_ROWS + ManifestChecks.IDS).associateWith {
-                input ->
+            signature.inputs.keys.associateWith { input ->
                 when (input) {
                     ManifestChecks.IDS ->
                         IntArray(length) { if (it < count) encoding.ids[it] else padId }

@@ -146,7 +146,6 @@ internal data class FileVariant(
     val calibration: Calibration? = null,
     val signatures: Map<String, Signature>,
     @SerialName("golden_file") val goldenFile: FileRecord? = null,
-    @SerialName("word_table") val wordTable: FileRecord? = null,
     val parity: Parity?,
 )
 
@@ -158,7 +157,7 @@ internal data class FileVariant(
  * @property tfdistillVersion the version that exported it
  * @property model the .tflite file
  * @property quantization such as "dynamic_wi8_afp32"
- * @property device what the file was exported for: "cpu", "gpu", "npu" or "npu-rows"
+ * @property device what the file was exported for: "cpu", "gpu" or "npu"
  */
 @Serializable
 @ConsistentCopyVisibility
@@ -181,7 +180,6 @@ internal constructor(
     internal val task: TaskRecord?,
     @SerialName("labels_file") internal val labelsFile: FileRecord? = null,
     @SerialName("golden_file") internal val goldenFile: FileRecord? = null,
-    @SerialName("word_table") internal val wordTable: FileRecord? = null,
     internal val architecture: Architecture,
     internal val parity: Parity?,
     internal val variants: Map<String, FileVariant> = emptyMap(),
@@ -189,19 +187,18 @@ internal constructor(
     /** What there is to say about the file for a kind of processor alone; null if there is none. */
     internal fun forDevice(wanted: String): Manifest? {
         if (wanted == device) return copy(variants = emptyMap())
-        val own = variants[wanted] ?: return null
+        val variant = variants[wanted] ?: return null
         return copy(
             name = "$name-$wanted",
             device = wanted,
-            model = own.model,
-            quantization = own.quantization,
-            quantizedLayers = own.quantizedLayers,
-            accelerators = own.accelerators,
-            calibration = own.calibration,
-            signatures = own.signatures,
-            goldenFile = own.goldenFile,
-            wordTable = own.wordTable,
-            parity = own.parity,
+            model = variant.model,
+            quantization = variant.quantization,
+            quantizedLayers = variant.quantizedLayers,
+            accelerators = variant.accelerators,
+            calibration = variant.calibration,
+            signatures = variant.signatures,
+            goldenFile = variant.goldenFile,
+            parity = variant.parity,
             variants = emptyMap(),
         )
     }

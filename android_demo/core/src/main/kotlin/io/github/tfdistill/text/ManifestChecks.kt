@@ -12,10 +12,9 @@ internal object ManifestChecks {
     const val MASK = "attention_mask"
     const val TYPES = "token_type_ids"
     private const val EMBEDDING = "embedding"
-    const val WORD_ROWS = "word_rows"
-    private const val OTHERS = "another one of cpu, gpu, npu, npu-rows"
-    private val DEVICES = setOf("cpu", "gpu", "npu", "npu-rows")
-    private val INPUTS = setOf(MASK, TYPES)
+    private const val OTHERS = "another one of cpu, gpu, npu"
+    private val DEVICES = setOf("cpu", "gpu", "npu")
+    private val INPUTS = setOf(IDS, MASK, TYPES)
     private val FILE_NAME = Regex("[A-Za-z0-9_][A-Za-z0-9._-]*")
     private val SHA256 = Regex("[0-9a-f]{64}")
 
@@ -29,17 +28,17 @@ internal object ManifestChecks {
 
     fun check(card: Manifest) {
         val owners = hashMapOf(card.model.file to card.device)
-        for ((device, own) in card.variants) {
+        for ((device, variant) in card.variants) {
             require(device in DEVICES - card.device, "variant of ${card.name}", OTHERS, device)
-            val owner = owners.put(own.model.file, device)
+            val owner = owners.put(variant.model.file, device)
             require(owner == null, "file of variant $device", "one of its own", "that of $owner")
-            val taken = own.accelerators.map { it.name }
+            val taken = variant.accelerators.map { it.name }
             val right = taken.all { (it == "gpu") == (device == "gpu") }
             require(right, "accelerators of variant $device", "its own", taken)
             check(checkNotNull(card.forDevice(device)))
         }
         val files = listOf(card.model, card.labelsFile, card.goldenFile, card.tokenizer?.vocab)
-        (files + card.wordTable).filterNotNull().forEach(::checkRecord)
+        files.filterNotNull().forEach(::checkRecord)
         val expected = "one: the app begins with text"
         val tokenizer = present(card.tokenizer, "tokenizer of ${card.name}", expected)
         require(
@@ -77,23 +76,18 @@ internal object ManifestChecks {
         }
     }
 
-    /** Checks that a table of words is that of the file of a manifest. */
-    fun check(card: Manifest, table: WordTable) {
-        for ((name, signature) in card.signatures) {
-            val width = signature.inputs.getValue(WORD_ROWS).shape.last()
-            require(table.width == width, "width of the word table of $name", "$width", table.width)
-        }
-        val words = card.architecture.vocabSize
-        require(table.numWords == words, "rows of the word table", "$words", table.numWords)
-    }
-
     /** Checks that a model file has the signatures of its manifest, with the same tensors. */
-    fun check(card: Manifest, found: Map<String, SignatureTensors>) {
+    fun check(card: Manifest, signatures: Map<String, SignatureTensors>) {
         for ((name, expected) in card.signatures) {
             val file = card.model.file
-            require(name in found, "signature of $file", name, found.keys)
+            require(name in signatures, "signature of $file", name, signatures.keys)
             val wanted = SignatureTensors(expected.inputs, expected.outputs)
-            require(found[name] == wanted, "signature $name of $file", "$wanted", found[name])
+            require(
+                signatures[name] == wanted,
+                "signature $name of $file",
+                "$wanted",
+                signatures[name],
+            )
         }
     }
 
@@ -116,21 +110,22 @@ internal object ManifestChecks {
         require(threshold == null || threshold in -1.0..1.0, "threshold", "-1 to 1", threshold)
     }
 
-    private fun checkSignature(name: String, found: Signature, task: TaskRecord, card: Manifest) {
-        val length = found.sequenceLength
-        val words = if (card.wordTable == null) IDS else WORD_ROWS
+    private fun checkSignature(
+        name: String,
+        signature: Signature,
+        task: TaskRecord,
+        card: Manifest,
+    ) {
+        val length = signature.sequenceLength
         require(length >= 3, "length of $name", "at least 3", length)
         require(
-            words in found.inputs && found.inputs.keys.all { it in INPUTS + words },
+            IDS in signature.inputs && INPUTS.containsAll(signature.inputs.keys),
             "inputs of $name",
-            "$words and perhaps $MASK and $TYPES",
-            found.inputs.keys,
+            "$IDS and perhaps $MASK and $TYPES",
+            signature.inputs.keys,
         )
-        for ((input, tensor) in found.inputs) {
-            val width = tensor.shape.lastOrNull() ?: 0
-            val expected =
-                if (input == WORD_ROWS) TensorRecord("float32", listOf(1, length, width))
-                else TensorRecord("int32", listOf(1, length))
+        for ((input, tensor) in signature.inputs) {
+            val expected = TensorRecord("int32", listOf(1, length))
             require(tensor == expected, "input $input of $name", "$expected", tensor)
         }
         val labels = task.labels.size
@@ -139,7 +134,8 @@ internal object ManifestChecks {
                 TaskKind.SPAN -> listOf(1, length)
                 TaskKind.TOKEN -> listOf(1, length, labels)
                 TaskKind.REGRESSION -> listOf(1, 1)
-                TaskKind.EMBEDDING -> listOf(1, found.outputs[EMBEDDING]?.shape?.lastOrNull() ?: 0)
+                TaskKind.EMBEDDING ->
+                    listOf(1, signature.outputs[EMBEDDING]?.shape?.lastOrNull() ?: 0)
                 else -> listOf(1, labels)
             }
         val outputs =
@@ -149,8 +145,13 @@ internal object ManifestChecks {
                 card.softmax -> setOf("scores")
                 else -> setOf("logits")
             }
-        require(found.outputs.keys == outputs, "outputs of $name", "$outputs", found.outputs.keys)
-        for ((output, tensor) in found.outputs) {
+        require(
+            signature.outputs.keys == outputs,
+            "outputs of $name",
+            "$outputs",
+            signature.outputs.keys,
+        )
+        for ((output, tensor) in signature.outputs) {
             val expected = TensorRecord("float32", shape)
             require(tensor == expected, "output $output of $name", "$expected", tensor)
         }

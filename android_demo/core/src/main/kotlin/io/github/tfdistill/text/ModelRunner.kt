@@ -16,18 +16,4 @@ public interface ModelRunner : AutoCloseable {
      * @return the outputs by name, flat
      */
     public fun run(signature: String, inputs: Map<String, IntArray>): Map<String, FloatArray>
-
-    /**
-     * Runs a signature that takes rows of words instead of ids: of a file for "npu-rows".
-     *
-     * @param inputs the others, int32 of the signature's length each, by name
-     * @param rows by name, flat: a row of the word table for each token
-     * @return the outputs by name, flat
-     */
-    public fun run(
-        signature: String,
-        inputs: Map<String, IntArray>,
-        rows: Map<String, FloatArray>,
-    ): Map<String, FloatArray> =
-        throw UnsupportedOperationException("this runtime is fed ids, and no rows of words")
 }

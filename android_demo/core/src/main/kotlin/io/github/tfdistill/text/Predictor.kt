@@ -123,7 +123,7 @@ public class Predictor(
     private fun run(encoding: Encoding): Map<String, FloatArray> {
         if (isCancelled()) throw CancellationException("the answer was no longer wanted")
         val feed = lengths.feed(encoding, bundle.vocabulary.padId)
-        return bundle.run(runner, feed)
+        return runner.run(feed.signature, feed.inputs)
     }
 
     private fun prediction(

@@ -54,8 +54,6 @@ class BuiltinNpuAcceleratorProvider(context: Context) : NpuAcceleratorProvider {
 class TensorBuffer internal constructor(handle: Long) : JniHandle(handle) {
     fun writeInt(data: IntArray) = StandIn.get().write(opened(), data)
 
-    fun writeFloat(data: FloatArray) = StandIn.get().write(opened(), data)
-
     fun readFloat(): FloatArray = StandIn.get().read(opened())
 }
 

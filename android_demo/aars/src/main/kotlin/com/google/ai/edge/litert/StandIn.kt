@@ -16,8 +16,6 @@ interface StandIn {
 
     fun write(buffer: Long, values: IntArray)
 
-    fun write(buffer: Long, values: FloatArray)
-
     fun read(buffer: Long): FloatArray
 
     fun run(model: Long, inputs: Map<String, Long>, outputs: Map<String, Long>, signature: String?)

@@ -15,22 +15,13 @@ enum class Accelerator(val delegate: String) {
     NPU("npu");
 
     /** A bundle with the file for this accelerator, or with its own where it has none. */
-    fun fileOf(bundle: Bundle): Bundle = own(bundle) ?: bundle
+    fun fileOf(bundle: Bundle): Bundle = variantOf(bundle) ?: bundle
 
     /** Whether a bundle has a file for this accelerator. */
-    fun hasFile(bundle: Bundle): Boolean = own(bundle) != null
+    fun hasFile(bundle: Bundle): Boolean = variantOf(bundle) != null
 
-    /** MediaTek's compiler takes no lookups, so that the other file for NPUs goes first there. */
-    private fun own(bundle: Bundle): Bundle? {
-        val devices =
-            when (this) {
-                CPU -> emptyList()
-                GPU -> listOf("gpu")
-                NPU -> listOf("npu", "npu-rows")
-            }
-        val ordered = if (DeviceInfo.isMediaTek()) devices.reversed() else devices
-        return ordered.firstNotNullOfOrNull(bundle::forDevice)
-    }
+    private fun variantOf(bundle: Bundle): Bundle? =
+        if (this == CPU) null else bundle.forDevice(delegate)
 }
 
 /**

@@ -8,13 +8,6 @@ import android.os.Build
 
 /** What this device and this app are, as far as an app may know. */
 object DeviceInfo {
-    private const val MEDIATEK = "Mediatek"
-
-    /** Whether the chip is MediaTek's; Android tells it from 12 on. */
-    fun isMediaTek(): Boolean =
-        Build.VERSION.SDK_INT >= Build.VERSION_CODES.S &&
-            Build.SOC_MANUFACTURER.equals(MEDIATEK, ignoreCase = true)
-
     /** System properties of emulators and how their values begin: EMULATOR_SIGNS of the harness. */
     private val EMULATOR_SIGNS =
         mapOf(

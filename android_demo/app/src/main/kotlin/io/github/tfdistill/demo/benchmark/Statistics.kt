@@ -16,7 +16,7 @@ data class Summary(
     val stdMs: Double,
 )
 
-/** Statistics of latencies, the same as in `tfdistill/benchmark/stats.py`. */
+/** Statistics of latencies, the same as in `tfdistill/benchmark/statistics/stats.py`. */
 object Statistics {
     /**
      * Describes samples in milliseconds.

@@ -41,17 +41,9 @@ private constructor(
     }
 
     override fun run(signature: String, inputs: Map<String, IntArray>): Map<String, FloatArray> =
-        run(signature, inputs, emptyMap())
-
-    override fun run(
-        signature: String,
-        inputs: Map<String, IntArray>,
-        rows: Map<String, FloatArray>,
-    ): Map<String, FloatArray> =
         explained("run $signature", on) {
             val own = buffers[signature] ?: open(signature)
             for ((name, values) in inputs) own.inputs.getValue(name).writeInt(values)
-            for ((name, values) in rows) own.inputs.getValue(name).writeFloat(values)
             model.run(own.inputs, own.outputs, signature)
             own.outputs.mapValues { (name, buffer) ->
                 val shape = signatures.getValue(signature).outputs.getValue(name).shape
@@ -124,7 +116,7 @@ private constructor(
 
         /**
          * A model of which an accelerator computes a part at every length; [refused] says why not
-         * all. What was compiled for an NPU ahead of time runs on no CPU, and needs no such proof.
+         * all.
          */
         private fun shared(
             environment: Environment,
@@ -136,16 +128,11 @@ private constructor(
             val both = arrayOf(on, Accelerator.CPU)
             val runner = AcceleratorRunner(environment, compile(both), signatures, true, on)
             try {
-                val alone = runCatching { compile(arrayOf(Accelerator.CPU)) }
-                if (on == Accelerator.NPU && alone.isFailure) return runner
-                AcceleratorRunner(null, alone.getOrThrow(), signatures, true, on).use { cpu ->
+                val alone = compile(arrayOf(Accelerator.CPU))
+                AcceleratorRunner(null, alone, signatures, true, on).use { cpu ->
                     for ((name, tensors) in signatures) {
-                        val (floats, whole) =
-                            tensors.inputs.entries.partition { it.value.dtype == "float32" }
-                        val inputs = whole.associate { it.key to probe(it.key, it.value) }
-                        val rows = floats.associate { it.key to probe(it.value) }
-                        val (here, there) =
-                            runner.run(name, inputs, rows) to cpu.run(name, inputs, rows)
+                        val inputs = tensors.inputs.mapValues { probe(it.key, it.value) }
+                        val (here, there) = runner.run(name, inputs) to cpu.run(name, inputs)
                         val same = here.all { it.value.contentEquals(there.getValue(it.key)) }
                         if (!same) continue
                         val known = environment.getAvailableAccelerators().joinToString()
@@ -173,10 +160,6 @@ private constructor(
                 }
             }
         }
-
-        /** Some rows of words. */
-        private fun probe(tensor: TensorRecord) =
-            FloatArray(tensor.shape.fold(1, Int::times)) { (it % FEW_IDS - 4) / 100f }
 
         /** Whatever LiteRT throws, a library that is not there included, says what was done. */
         private fun <T> explained(what: String, on: Accelerator, job: () -> T): T =

@@ -6,17 +6,19 @@ import io.github.tfdistill.demo.ModelOpener
 import io.github.tfdistill.demo.benchmark.Accelerator
 import io.github.tfdistill.text.Bundle
 import io.github.tfdistill.text.ModelRunner
-import java.io.FileNotFoundException
 
 /** Opens model files that lie uncompressed in the package: they are mapped, not copied. */
 class AssetModels(private val context: Context) : ModelOpener {
     override fun open(bundle: Bundle, threads: Int, accelerator: Accelerator): ModelRunner {
         if (accelerator == Accelerator.GPU)
             return AcceleratorRunner.open(context, bundle.modelPath, bundle.signatures)
-        if (accelerator == Accelerator.NPU) {
-            val path = delivered(bundle) ?: bundle.modelPath
-            return AcceleratorRunner.open(context, path, bundle.signatures, LiteRtAccelerator.NPU)
-        }
+        if (accelerator == Accelerator.NPU)
+            return AcceleratorRunner.open(
+                context,
+                bundle.modelPath,
+                bundle.signatures,
+                LiteRtAccelerator.NPU,
+            )
         val runner = InterpreterRunner(AssetSource(context.assets).map(bundle.modelPath), threads)
         try {
             bundle.checkModel(runner.signatures)
@@ -24,21 +26,6 @@ class AssetModels(private val context: Context) : ModelOpener {
         } catch (error: Exception) { // a BundleException is no RuntimeException
             runner.close()
             throw error
-        }
-    }
-
-    /**
-     * Path of the file that Google Play delivered for the chip of this phone, with the AI pack that
-     * `tfdistill export --aot` writes; null if there is none.
-     */
-    private fun delivered(bundle: Bundle): String? {
-        val folder = bundle.modelPath.substringBeforeLast('/').substringAfterLast('/')
-        val path = "model/$folder.tflite"
-        return try {
-            context.assets.open(path).close()
-            path
-        } catch (_: FileNotFoundException) {
-            null
         }
     }
 }

@@ -37,24 +37,12 @@ class InterpreterRunner(model: ByteBuffer, threads: Int) : ModelRunner {
         val outputs: Map<String, ByteBuffer>,
     )
 
-    override fun run(signature: String, inputs: Map<String, IntArray>): Map<String, FloatArray> =
-        run(signature, inputs, emptyMap())
-
-    override fun run(
-        signature: String,
-        inputs: Map<String, IntArray>,
-        rows: Map<String, FloatArray>,
-    ): Map<String, FloatArray> {
+    override fun run(signature: String, inputs: Map<String, IntArray>): Map<String, FloatArray> {
         val own = buffers.getOrPut(signature) { buffersOf(signatures.getValue(signature)) }
         for ((name, values) in inputs) {
             val buffer = own.inputs.getValue(name)
             buffer.rewind()
             buffer.asIntBuffer().put(values)
-        }
-        for ((name, values) in rows) {
-            val buffer = own.inputs.getValue(name)
-            buffer.rewind()
-            buffer.asFloatBuffer().put(values)
         }
         own.outputs.values.forEach { it.rewind() }
         interpreter.runSignature(own.inputs, own.outputs, signature)
