@@ -16,4 +16,4 @@ dependencyResolutionManagement {
 
 rootProject.name = "android_demo"
 
-include(":app", ":core")
+include(":text", ":runtime", ":benchmark", ":demo")

@@ -16,7 +16,10 @@ import sys
 import tempfile
 import zipfile
 
-APP = pathlib.Path(__file__).resolve().parents[2] / "android_demo" / "app"
+DEMO = pathlib.Path(__file__).resolve().parents[2] / "android_demo"
+APP = DEMO / "demo"
+BUILT = DEMO / "ci" / "maven" / "demo" / "target"
+AARS = DEMO / "ci" / "maven" / "aars" / "target"
 MIN_API = 26
 PAGE_BYTES = 16384  # libraries are mapped page by page
 ABIS = ("arm64-v8a", "x86_64")
@@ -51,23 +54,23 @@ def dex(folder: pathlib.Path, *, shrunk: bool) -> list[pathlib.Path]:
 
     Args:
       folder: Where they go.
-      shrunk: Whether R8 takes out what is not used, by the rules of the release build, of the
-        libraries' jars, and of aapt2 for the manifest and the layouts.
+      shrunk: Whether R8 takes out what is not used, by the rules of the build type benchmark, of
+        the libraries' jars, and of aapt2 for the manifest and the layouts.
     """
-    jars = sorted((APP / "target" / "libraries").glob("*.jar"))
-    jars += [path for path in sorted((APP / "target").glob("*.jar")) if "sources" not in path.name]
+    jars = sorted((BUILT / "libraries").glob("*.jar"))
+    jars += [path for path in sorted(BUILT.glob("*.jar")) if "sources" not in path.name]
     runtime = folder / "runtime.jar"
-    classes = APP.parent / "aars" / "target" / "classes"
+    classes = AARS / "classes"
     with zipfile.ZipFile(runtime, "w") as archive:
         for package in ("org/tensorflow", "com/google/ai/edge"):
             for path in sorted((classes / package).rglob("*.class")):
                 archive.write(path, path.relative_to(classes).as_posix())
-    tools = APP / "target" / "tools"
+    tools = BUILT / "tools"
     program, rules = "D8", ()
     if shrunk:
         # Robolectric's framework lacks the classes of Java itself.
         java = pathlib.Path(shutil.which("java") or "java").resolve().parents[1]
-        kept = (APP / "proguard-rules.pro", APP / "target" / "components.pro")
+        kept = (APP / "proguard-rules.pro", BUILT / "components.pro")
         program = "R8"
         rules = ("--lib", java, *(part for file in kept for part in ("--pg-conf", file)))
     run(
@@ -82,7 +85,7 @@ def dex(folder: pathlib.Path, *, shrunk: bool) -> list[pathlib.Path]:
 
 def native_libraries() -> dict[str, bytes]:
     """Reads TensorFlow Lite's libraries of the processors that phones and emulators have."""
-    archive = APP.parent / "aars" / "target" / "aar" / "tensorflow-lite.aar"
+    archive = AARS / "aar" / "tensorflow-lite.aar"
     with zipfile.ZipFile(archive) as aar:
         return {
             f"lib/{abi}/{pathlib.PurePosixPath(name).name}": aar.read(name)
@@ -94,7 +97,7 @@ def native_libraries() -> dict[str, bytes]:
 
 def contents(assets: pathlib.Path, folder: pathlib.Path, *, shrunk: bool) -> dict[str, bytes]:
     """Gathers all files of the package by name."""
-    with zipfile.ZipFile(APP / "target" / "resources.apk") as resources:
+    with zipfile.ZipFile(BUILT / "resources.apk") as resources:
         found = {name: resources.read(name) for name in resources.namelist()}
     found |= {path.name: path.read_bytes() for path in dex(folder, shrunk=shrunk)}
     found |= native_libraries()
@@ -136,15 +139,17 @@ def main(arguments: list[str] | None = None) -> int:
     """Assembles a package and returns the exit code."""
     parser = argparse.ArgumentParser(prog="scripts/android apk", description="Assembles a package.")
     parser.add_argument("--assets", type=pathlib.Path, default=APP / "src" / "main" / "assets")
-    parser.add_argument("--out", type=pathlib.Path, default=APP / "target" / "app.apk")
-    parser.add_argument("--release", action="store_true", help="shrink it as a release build is")
+    parser.add_argument("--out", type=pathlib.Path, default=BUILT / "app.apk")
+    parser.add_argument(
+        "--shrunk", action="store_true", help="shrink it as the build that is measured"
+    )
     args = parser.parse_args(arguments)
     try:
-        if not (APP / "target" / "resources.apk").is_file():
+        if not (BUILT / "resources.apk").is_file():
             raise PackageError("nothing was built yet: run scripts/android test first.")
         with tempfile.TemporaryDirectory() as temporary:
             folder = pathlib.Path(temporary)
-            write(folder / "unsigned.apk", contents(args.assets, folder, shrunk=args.release))
+            write(folder / "unsigned.apk", contents(args.assets, folder, shrunk=args.shrunk))
             sign(folder / "unsigned.apk", folder / "signed.apk", folder)
             args.out.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(folder / "signed.apk", args.out)

@@ -59,7 +59,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     assert done.returncode == 0, done.stdout[-6000:]
 
     passed, skipped = set(), set()
-    for report in DEMO.glob("*/target/surefire-reports/TEST-*.xml"):
+    for report in DEMO.glob("ci/maven/*/target/surefire-reports/TEST-*.xml"):
         for case in ElementTree.parse(report).getroot().iter("testcase"):
             name = f"{case.get('classname', '').rpartition('.')[2]}.{case.get('name')}"
             (skipped if case.find("skipped") is not None else passed).add(name)

@@ -23,6 +23,8 @@ from tfdistill.benchmark import adb, result, schema
 from tfdistill.benchmark.adb import device_environment, dumpsys
 
 DEMO = vectors.ROOT / "android_demo"
+MAVEN = DEMO / "ci" / "maven"
+MODULES = ("text", "runtime", "benchmark", "demo")
 PAGE_BYTES = 16384
 REAL = (
     "TokenizerTest.gives the ids of the golden vectors of a real vocabulary",
@@ -49,22 +51,22 @@ def test_all_kotlin_compiles_and_its_tests_pass(build):
 
 @pytest.mark.slow
 def test_the_harness_reads_a_result_that_the_app_wrote(build):
-    found = schema.Result.model_validate_json((build.results / "benchmark.json").read_bytes())
+    phone = schema.Result.model_validate_json((build.results / "benchmark.json").read_bytes())
     card = manifest.read_manifest(vectors.RESOURCES / "bundles" / "pairs-float32")
-    assert (found.kind, found.backend, found.format_version) == ("phone", "app", 2)
-    (model,) = found.models
+    assert (phone.kind, phone.backend, phone.format_version) == ("phone", "app", 2)
+    (model,) = phone.models
     assert model.manifest == card
     assert (model.sha256, model.size_bytes) == (card.model.sha256, card.model.size_bytes)
-    first, second = found.measurements
+    first, second = phone.measurements
     assert first.samples_ms == (1.25, 1.5, 0.0001)
     assert (first.sequence_length, first.threads, first.delegate) == (16, 2, "xnnpack")
     assert first.peak_rss_bytes is not None and first.left_out == "the device throttled"
     assert (second.delegate, second.repetition, second.samples_ms) == ("gpu", 1, ())
-    assert found.before.thermal_status == 1 and found.after.thermal_status is None
-    assert found.sustained[0].windows[0].p90_ms == 2.0
-    assert found.failures[0].error == 'no such "accelerator" \U0001f600 \u2028'
-    assert found.settings["delegates"] == ["xnnpack"] and found.settings["lengths"] == [16]
-    assert not found.summary
+    assert phone.before.thermal_status == 1 and phone.after.thermal_status is None
+    assert phone.sustained[0].windows[0].p90_ms == 2.0
+    assert phone.failures[0].error == 'no such "accelerator" \U0001f600 \u2028'
+    assert phone.settings["delegates"] == ["xnnpack"] and phone.settings["lengths"] == [16]
+    assert not phone.summary
 
 
 @pytest.mark.slow
@@ -72,22 +74,24 @@ def test_the_harness_completes_what_a_started_app_left_behind(build):
     content = json.loads((build.results / "app.json").read_bytes())
     for row in content["texts"]:  # the clock of the test stands still while it tokenizes
         row["tokenizer_ms"] = [0.1] * len(row["tokenizer_ms"])
-    found = result.complete(schema.Result.model_validate(content))
-    assert len(found.measurements) == 8 and len(found.texts) == 4
-    assert {(row.sequence_length, row.threads) for row in found.summary} == {
+    completed = result.complete(schema.Result.model_validate(content))
+    assert len(completed.measurements) == 8 and len(completed.texts) == 4
+    assert {(row.sequence_length, row.threads) for row in completed.summary} == {
         (length, threads) for length in (16, 24) for threads in (1, 2)
     }
     # Every inference took 1.5 ms of the test's own clock.
     assert (
-        {row.p50_ms for row in found.summary} == {row.p50_ms for row in found.end_to_end} == {1.5}
+        {row.p50_ms for row in completed.summary}
+        == {row.p50_ms for row in completed.end_to_end}
+        == {1.5}
     )
     # The runtime of the test replays the golden outputs.
-    assert {(row.sequence_length, row.threads, row.max_abs_error) for row in found.answers} == {
+    assert {(row.sequence_length, row.threads, row.max_abs_error) for row in completed.answers} == {
         (length, threads, 0.0) for length in (16, 24) for threads in (1, 2)
     }
-    assert not found.failures
-    assert found.runtime.packages == {"litert": "9.9"}
-    assert found.device.os == "Android 15 (API 35)"
+    assert not completed.failures
+    assert completed.runtime.packages == {"litert": "9.9"}
+    assert completed.device.os == "Android 15 (API 35)"
 
 
 @pytest.mark.slow
@@ -99,9 +103,9 @@ def test_what_a_device_farm_collects_can_be_adopted(build):
             row[name] = [1.5] * len(row[name])
     path = build.results / "farm-0.json"
     path.write_text(json.dumps(content))
-    (found,) = adb.adopt([path], [folder])
-    assert {(row.sequence_length, row.n) for row in found.summary} == {(16, 4), (24, 4)}
-    assert found.settings["adopted"] == "device farm" and found.settings["seed"] == 3
+    (adopted,) = adb.adopt([path], [folder])
+    assert {(row.sequence_length, row.n) for row in adopted.summary} == {(16, 4), (24, 4)}
+    assert adopted.settings["adopted"] == "device farm" and adopted.settings["seed"] == 3
 
 
 @pytest.mark.slow
@@ -141,8 +145,8 @@ def test_the_parsers_look_for_what_the_framework_prints(build):
     def missing(jar, headings):
         return [
             (name, heading)
-            for name, own in headings.items()
-            for heading in own
+            for name, lines in headings.items()
+            for heading in lines
             if heading.encode() not in jar.read(name.replace(".", "/") + ".class")
         ]
 
@@ -153,7 +157,7 @@ def test_the_parsers_look_for_what_the_framework_prints(build):
     (oldest,) = frameworks.glob("android-all-instrumented-8.0.0_*.jar")
     thermal = {"com.android.server.power.ThermalManagerService", "android.os.Temperature"}
     with zipfile.ZipFile(oldest) as jar:  # thermal services begin with Android 10
-        headings = {k: own for k, own in dumpsys.HEADINGS.items() if k not in thermal}
+        headings = {k: lines for k, lines in dumpsys.HEADINGS.items() if k not in thermal}
         assert missing(jar, headings) == []
 
 
@@ -173,7 +177,7 @@ def test_the_parsers_read_what_the_framework_printed(build):
 
 def test_app_and_harness_know_the_same_emulators():
     kotlin = (
-        DEMO / "app/src/main/kotlin/io/github/tfdistill/demo/benchmark/DeviceInfo.kt"
+        DEMO / "benchmark/src/main/kotlin/io/github/tfdistill/benchmark/DeviceInfo.kt"
     ).read_text("utf-8")
     rows = re.findall(r'"(ro\.[\w.]+)"\s+to\s+listOf\(([^)]*)\)', kotlin)
     signs = {name: tuple(re.findall(r'"(.*?)"', values)) for name, values in rows}
@@ -183,53 +187,86 @@ def test_app_and_harness_know_the_same_emulators():
 def test_both_builds_take_the_same_versions():
     versions = (DEMO / "gradle" / "libs.versions.toml").read_text().split("[libraries]")[0]
     catalog = dict(re.findall(r'^(\S+) = "(.+?)"', versions, re.M))
-    properties = ElementTree.parse(DEMO / "pom.xml").getroot().find(f"{NAMESPACE}properties")
+    properties = ElementTree.parse(MAVEN / "pom.xml").getroot().find(f"{NAMESPACE}properties")
     pom = {item.tag.removeprefix(NAMESPACE): item.text for item in properties}
-    shared = ("kotlin", "kotlinx-serialization", "junit", "robolectric")
+    shared = ("kotlin", "kotlinx-serialization", "junit", "robolectric", "tensorflow-lite")
     assert {name: catalog[name] for name in shared} == {
         name: pom[f"{name}.version"] for name in shared
     }
 
 
 def test_the_library_has_the_version_of_tfdistill_wherever_it_is_named():
-    poms = [ElementTree.parse(DEMO / path / "pom.xml").getroot() for path in ("", "consumer")]
-    used = poms[1].find(f"{NAMESPACE}dependencies/{NAMESPACE}dependency")
-    said = [
-        poms[0].findtext(f"{NAMESPACE}properties/{NAMESPACE}text.version"),
-        used.findtext(f"{NAMESPACE}version"),
-        *re.findall(r'^text = "(.+?)"', (DEMO / "gradle" / "libs.versions.toml").read_text(), re.M),
-    ]
-    assert said == [_version.__version__] * 3
-    assert used.findtext(f"{NAMESPACE}artifactId") == "text"
+    catalog = (DEMO / "gradle" / "libs.versions.toml").read_text()
+    consumer = ElementTree.parse(MAVEN / "consumer" / "pom.xml").getroot()
+    libraries = {
+        item.findtext(f"{NAMESPACE}artifactId"): item.findtext(f"{NAMESPACE}version")
+        for item in consumer.iter(f"{NAMESPACE}dependency")
+        if item.findtext(f"{NAMESPACE}groupId") == "io.github.tfdistill"
+    }
+    parent = ElementTree.parse(MAVEN / "pom.xml").getroot()
+    assert libraries == dict.fromkeys(("text", "runtime"), _version.__version__)
+    assert re.findall(r'^library = "(.+?)"', catalog, re.M) == [_version.__version__]
+    assert (
+        parent.findtext(f"{NAMESPACE}properties/{NAMESPACE}library.version") == _version.__version__
+    )
 
 
 @pytest.fixture(scope="module")
 def installed(build):
-    """The library as another project finds it in the repository."""
+    """The libraries as another project finds them in the repository."""
     assert build.passed
-    return REPOSITORY / "io" / "github" / "tfdistill" / "text" / _version.__version__
+    return REPOSITORY / "io" / "github" / "tfdistill"
 
 
 @pytest.mark.slow
-def test_the_installed_library_stands_alone(installed):
-    pom = ElementTree.parse(next(installed.glob("*.pom"))).getroot()
+@pytest.mark.parametrize(
+    ("library", "brought"),
+    [
+        ("text", {"kotlin-stdlib", "kotlinx-serialization-json-jvm"}),
+        ("runtime", {"text", "tensorflow-lite", "tensorflow-lite-api"}),
+    ],
+)
+def test_the_installed_libraries_stand_alone(installed, library, brought):
+    folder = installed / library / _version.__version__
+    pom = ElementTree.parse(next(folder.glob("*.pom"))).getroot()
     assert pom.find(f"{NAMESPACE}parent") is None
     needed = {
         item.findtext(f"{NAMESPACE}artifactId"): item.findtext(f"{NAMESPACE}version")
         for item in pom.iter(f"{NAMESPACE}dependency")
+        if item.findtext(f"{NAMESPACE}scope") != "provided"
     }
-    assert set(needed) == {"kotlin-stdlib", "kotlinx-serialization-json-jvm"}
+    assert set(needed) == brought
     assert all(re.fullmatch(r"[\d.]+", version) for version in needed.values())
-    with zipfile.ZipFile(next(installed.glob("*-sources.jar"))) as sources:
+    with zipfile.ZipFile(next(folder.glob("*-sources.jar"))) as sources:
         held = {name.rpartition("/")[2] for name in sources.namelist() if name.endswith(".kt")}
-    assert held == {path.name for path in (DEMO / "core" / "src" / "main").rglob("*.kt")}
+    assert held == {path.name for path in (DEMO / library / "src" / "main").rglob("*.kt")}
+
+
+def page_as_kotlin():
+    """The Kotlin of the guide: each block a function of an app that has a context."""
+    page = (vectors.ROOT / "docs" / "guides" / "android.md").read_text("utf-8")
+    blocks = re.findall(r"^```kotlin\n(.*?)^```$", page, re.M | re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    imports = sorted({line for line in lines if line.startswith("import ")})
+    bodies = [
+        "\n".join(line for line in block.splitlines() if not line.startswith("import "))
+        for block in blocks
+    ]
+    functions = (
+        f"fun block{number}(context: android.content.Context) {{\n{body}\n}}"
+        for number, body in enumerate(bodies)
+    )
+    return len(blocks), "\n".join((*imports, *functions)) + "\n"
 
 
 @pytest.mark.slow
-def test_a_foreign_program_gets_the_golden_ids_and_answers_offline(installed, tmp_path):
+def test_a_foreign_program_has_the_golden_answers_and_compiles_the_guide(installed, tmp_path):
     name = "pairs-float32"
     assert installed.is_dir()
-    project = shutil.copytree(DEMO / "consumer", tmp_path / "consumer", ignore=IGNORED)
+    project = shutil.copytree(MAVEN / "consumer", tmp_path / "consumer", ignore=IGNORED)
+    count, page = page_as_kotlin()
+    assert count == 3
+    (project / "src" / "main" / "kotlin" / "Page.kt").write_text(page, "utf-8")
     options = ["--batch-mode", "--offline", f"-Dmaven.repo.local={REPOSITORY}"]
     done = subprocess.run(
         ["mvn", *options, "--file", project / "pom.xml", "process-classes"],
@@ -255,14 +292,14 @@ def test_a_foreign_program_gets_the_golden_ids_and_answers_offline(installed, tm
 
 
 def test_both_builds_shrink_a_package_by_the_same_rules():
-    """`scripts/android apk --release` runs R8 with them; Gradle's build cannot run here."""
-    script = (DEMO / "app" / "build.gradle.kts").read_text()
-    release = re.search(r"release \{(.*?)\n        \}", script, re.S).group(1)
-    assert 'getDefaultProguardFile("proguard-android-optimize.txt")' in release
-    assert '"proguard-rules.pro"' in release
+    """`scripts/android apk --shrunk` runs R8 with them; Gradle's build cannot run here."""
+    script = (DEMO / "demo" / "build.gradle.kts").read_text()
+    measured = re.search(r'create\("benchmark"\) \{(.*?)\n        \}', script, re.S).group(1)
+    assert 'getDefaultProguardFile("proguard-android-optimize.txt")' in measured
+    assert '"proguard-rules.pro"' in measured
     # What a farm's test calls has to be there, and its package to be one.
     for line in ("isMinifyEnabled", "isShrinkResources", "isEnable"):
-        assert f'{line} = tested != "release"' in script
+        assert f'{line} = tested != "benchmark"' in script
     maker = (vectors.ROOT / "scripts" / "apk" / "__main__.py").read_text()
     assert 'program = "R8"' in maker and '"proguard-rules.pro"' in maker
     (split,) = re.findall(r"include\((.*)\)", script)
@@ -271,50 +308,58 @@ def test_both_builds_shrink_a_package_by_the_same_rules():
 
 
 def test_both_builds_are_for_the_same_android():
-    script = (DEMO / "app" / "build.gradle.kts").read_text()
+    script = (DEMO / "demo" / "build.gradle.kts").read_text()
     assert re.search(r"compileSdk = 35\b", script) and re.search(r"targetSdk = 35\b", script)
-    pom = (DEMO / "pom.xml").read_text()
+    pom = (MAVEN / "pom.xml").read_text()
     assert "<android-all.version>15-robolectric-" in pom  # Android 15 is API 35
     assert "minSdk = 26" in script
     assert "<android-all-oldest.version>8.0.0_" in pom  # Android 8.0 is API 26
-    manifest_of_tests = (DEMO / "app" / "pom.xml").read_text()
+    manifest_of_tests = (MAVEN / "demo" / "pom.xml").read_text()
     for limit in ("minSdkVersion=&quot;26&quot;", "targetSdkVersion=&quot;35&quot;"):
         assert limit in manifest_of_tests
 
 
-IMPORTED = {  # what sources import, and the line of the module's build.gradle.kts that brings it
-    "kotlinx.serialization": "api(libs.kotlinx.serialization.json)",
-    "org.jetbrains.kotlin.abi": "testImplementation(libs.abi.tools)",
-    "androidx.test": "androidTestImplementation(libs.androidx.test.runner)",
-    "org.tensorflow.lite": "implementation(libs.litert)",
-    "com.google.ai.edge.litert": "implementation(libs.litert)",
-    "org.junit": "testImplementation(libs.junit)",
-    "org.robolectric": "testImplementation(libs.robolectric)",
+IMPORTED = {  # what sources import, and the line of a module's build.gradle.kts that brings it
+    "kotlinx.serialization": ("api(libs.kotlinx.serialization.json)",),
+    "org.jetbrains.kotlin.abi": ("testImplementation(libs.abi.tools)",),
+    "androidx.test": ("androidTestImplementation(libs.androidx.test.runner)",),
+    "org.tensorflow.lite": ("implementation(libs.tensorflow.lite)", "implementation(libs.litert)"),
+    "com.google.ai.edge.litert": ("implementation(libs.litert)",),
+    "org.junit": ("testImplementation(libs.junit)",),
+    "org.robolectric": ("testImplementation(libs.robolectric)",),
+    "io.github.tfdistill.runtime": ('implementation(project(":runtime"))',),
+    "io.github.tfdistill.benchmark": ('implementation(project(":benchmark"))',),
+    "io.github.tfdistill.text": ('api(project(":text"))',),
 }
-OF_THE_SDK = ("android", "java", "kotlin", "io.github.tfdistill")
+OF_THE_SDK = ("android", "java", "kotlin", "com.sun.net.httpserver")
 
 
-@pytest.mark.parametrize("module", ["core", "app"])
+@pytest.mark.parametrize("module", MODULES)
 def test_gradle_gives_each_module_what_its_sources_import(module):
     """Maven hands everything on; Gradle what a module declares, and what another calls its api."""
-    brings = (DEMO / module / "build.gradle.kts").read_text()
-    if module == "app":
-        core = (DEMO / "core" / "build.gradle.kts").read_text()
-        assert 'implementation(project(":core"))' in brings
-        brings += "".join(line for line in core.splitlines(True) if " api(" in line)
+
+    def declared(name):
+        lines = (DEMO / name / "build.gradle.kts").read_text()
+        others = re.findall(r'\(project\(":(\w+)"\)\)', lines)
+        return lines + "".join(
+            line for other in others for line in declared(other).splitlines(True) if " api(" in line
+        )
+
+    brings = declared(module)
     for path in (DEMO / module / "src").rglob("*.kt"):
         for name in re.findall(r"^import ([\w.]+)", path.read_text("utf-8"), re.M):
-            if name.startswith(tuple(f"{prefix}." for prefix in OF_THE_SDK)):
+            prefixes = (*OF_THE_SDK, f"io.github.tfdistill.{module}")
+            if name.startswith(tuple(f"{prefix}." for prefix in prefixes)):
                 continue
-            (needed,) = {line for root, line in IMPORTED.items() if name.startswith(f"{root}.")}
-            assert needed in brings, f"{path.name} imports {name}"
+            (ways,) = {ways for root, ways in IMPORTED.items() if name.startswith(f"{root}.")}
+            assert any(way in brings for way in ways), f"{path.name} imports {name}"
 
 
 def test_gradle_builds_with_whatever_java_android_studio_has():
     scripts = "".join(path.read_text() for path in DEMO.glob("*/build.gradle.kts"))
     assert "jvmToolchain" not in scripts  # it refuses each other one, such as Android Studio's 21
-    assert scripts.count("jvmTarget = JvmTarget.JVM_17") == 2
-    assert scripts.count("sourceCompatibility = JavaVersion.VERSION_17") == 2
+    assert scripts.count("jvmTarget = JvmTarget.JVM_17") == len(MODULES)
+    assert scripts.count("sourceCompatibility = JavaVersion.VERSION_17") == len(MODULES)
     # Robolectric's libraries are AndroidX's.
     properties = (DEMO / "gradle.properties").read_text().splitlines()
     assert "android.useAndroidX=true" in properties
@@ -322,7 +367,7 @@ def test_gradle_builds_with_whatever_java_android_studio_has():
 
 def sentences(language):
     """The strings of a language by name, and its lists."""
-    folder = DEMO / "app" / "src" / "main" / "res" / f"values{language}"
+    folder = DEMO / "demo" / "src" / "main" / "res" / f"values{language}"
     root = ElementTree.parse(folder / "strings.xml").getroot()
     return {
         item.get("name"): [part.text or "" for part in item] or [item.text or ""] for item in root
@@ -341,7 +386,7 @@ def test_english_and_chinese_say_the_same_with_the_same_values():
         assert len(texts) == len(chinese[name]) and all(chinese[name]), name
     sources = "".join(
         path.read_text("utf-8")
-        for path in (DEMO / "app" / "src" / "main").rglob("*")
+        for path in (DEMO / "demo" / "src" / "main").rglob("*")
         if path.suffix in (".kt", ".xml") and path.name != "strings.xml"
     )
     unused = {
@@ -372,8 +417,8 @@ def test_the_pictures_of_the_documentation_are_small():
     assert all(path.stat().st_size < 200_000 for path in pictures)
 
 
-def test_core_imports_nothing_of_android():
-    files = list((DEMO / "core" / "src" / "main").rglob("*.kt"))
+def test_the_library_text_imports_nothing_of_android():
+    files = list((DEMO / "text" / "src" / "main").rglob("*.kt"))
     assert len(files) > 10
     for file in files:
         assert not re.findall(
@@ -382,17 +427,17 @@ def test_core_imports_nothing_of_android():
 
 
 def test_declarations_of_litert_are_in_the_maven_build_alone():
-    declared = {path.name for path in (DEMO / "aars" / "src").rglob("*.kt")}
+    declared = {path.name for path in (MAVEN / "aars" / "src").rglob("*.kt")}
     assert declared == {"LiteRt.kt", "StandIn.kt"}
-    own = [path for path in (DEMO / "app" / "src").rglob("*.kt")]
-    assert len(own) > 20
-    assert not [p for p in own if "package com.google" in p.read_text("utf-8")]
+    sources = [path for path in (DEMO / "demo" / "src").rglob("*.kt")]
+    assert len(sources) > 20
+    assert not [p for p in sources if "package com.google" in p.read_text("utf-8")]
     for script in DEMO.rglob("*.kts"):
         assert not re.search("aars|testDeclarations", script.read_text("utf-8")), script
 
 
 def test_the_manifest_names_the_drivers_of_gpus_and_needs_none():
-    text = (DEMO / "app" / "src" / "main" / "AndroidManifest.xml").read_text("utf-8")
+    text = (DEMO / "demo" / "src" / "main" / "AndroidManifest.xml").read_text("utf-8")
     android = "{http://schemas.android.com/apk/res/android}"
     (application,) = ElementTree.fromstring(text).iter("application")
     drivers = {
@@ -443,7 +488,7 @@ def test_models_libraries_and_resources_can_be_mapped(archive):
     kinds = (".tflite", ".int8", ".so", ".arsc")
     mapped = [e for e in archive.infolist() if e.filename.endswith(kinds)]
     assert len(mapped) == 4 + 1 + 2 + 1
-    script = (DEMO / "app" / "build.gradle.kts").read_text()
+    script = (DEMO / "demo" / "build.gradle.kts").read_text()
     assert 'noCompress += listOf("tflite", "int8")' in script
     for entry in mapped:
         assert entry.compress_type == zipfile.ZIP_STORED
@@ -464,8 +509,8 @@ def test_bundles_are_the_ones_of_their_index(archive):
     for name, entry in index["bundles"].items():
         card = json.loads(content(f"{name}/model.json"))
         for record in (entry["manifest"], entry["tokens"], card["model"], card["golden_file"]):
-            found = hashlib.sha256(content(f"{name}/{record['file']}")).hexdigest()
-            assert found == record["sha256"]
+            digest = hashlib.sha256(content(f"{name}/{record['file']}")).hexdigest()
+            assert digest == record["sha256"]
     assert len(index["bundles"]) == 4
 
 
@@ -475,9 +520,11 @@ def test_all_classes_are_in_the_dex(archive):
     assert dex.startswith(b"dex\n03")
     for name in (
         *("MainActivity", "BenchmarkActivity", "CompareActivity", "MeasureActivity"),
-        *("DistributionView", "runtime/InterpreterRunner", "runtime/AcceleratorRunner"),
+        *("DistributionView", "AcceleratorRunner"),
     ):
         assert b"Lio/github/tfdistill/demo/" + name.encode() + b";" in dex
+    assert b"Lio/github/tfdistill/runtime/InterpreterRunner;" in dex
+    assert b"Lio/github/tfdistill/benchmark/BundleBenchmark;" in dex
     assert b"Lio/github/tfdistill/text/Tokenizer;" in dex
     assert b"Lorg/tensorflow/lite/NativeInterpreterWrapper;" in dex
     # Declarations alone, which say so: the library is not to be had here.
@@ -489,7 +536,7 @@ def test_all_classes_are_in_the_dex(archive):
 
 @pytest.mark.slow
 def test_the_manifest_says_what_the_gradle_build_says(package):
-    script = (vectors.ROOT / "android_demo" / "app" / "build.gradle.kts").read_text()
+    script = (DEMO / "demo" / "build.gradle.kts").read_text()
     said = dict(
         re.findall(r"(applicationId|minSdk|targetSdk|versionCode|versionName) = (\S+)", script)
     )

@@ -16,7 +16,7 @@ from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import spans, squad
 from tfdistill.tasks.spec import SpanRules
 
-CORE = vectors.ROOT / "android_demo" / "core" / "src" / "main" / "kotlin"
+TEXT = vectors.ROOT / "android_demo" / "text" / "src" / "main" / "kotlin"
 BUNDLES = vectors.RESOURCES / "bundles"
 NAMES = ("pairs-float32", "spans-float32", "tags-float32", "vectors-float32")
 
@@ -30,13 +30,13 @@ def golden(name):
 
 
 def test_the_character_classes_of_kotlin_are_those_of_python():
-    (file,) = CORE.rglob("UnicodeClasses.kt")
-    found = re.findall(r'const val (\w+)\s*=\s*"+([^"]*)"', file.read_text("utf-8"))
-    own = {name: value for name, value in vars(unicode_classes).items() if name.isupper()}
-    assert {name: value.split() for name, value in found} == {
-        name: value.split() for name, value in own.items()
+    (file,) = TEXT.rglob("UnicodeClasses.kt")
+    constants = re.findall(r'const val (\w+)\s*=\s*"+([^"]*)"', file.read_text("utf-8"))
+    classes = {name: value for name, value in vars(unicode_classes).items() if name.isupper()}
+    assert {name: value.split() for name, value in constants} == {
+        name: value.split() for name, value in classes.items()
     }
-    assert len(own) == 7
+    assert len(classes) == 7
 
 
 @pytest.mark.slow
@@ -46,10 +46,10 @@ def test_the_words_of_the_edge_cases_are_those_of_the_tokenizer():
 
 def test_the_places_of_pieces_are_those_of_the_tokenizer():
     vocab_file = BUNDLES / "pairs-float32" / "vocab.txt"
-    found = read_lines(vectors.RESOURCES / "places.jsonl")
-    assert found == vectors.places_lines(vocab_file)
-    whole = [line for line in found if "".join(line["parts"]) == "".join(line["text"].split())]
-    assert 10 < len(whole) < len(found) - 10
+    places = read_lines(vectors.RESOURCES / "places.jsonl")
+    assert places == vectors.places_lines(vocab_file)
+    whole = [line for line in places if "".join(line["parts"]) == "".join(line["text"].split())]
+    assert 10 < len(whole) < len(places) - 10
 
 
 def test_the_statistics_are_those_of_the_harness():
@@ -97,12 +97,14 @@ def test_the_files_still_give_their_golden_outputs(name):
         }
         outputs = interpreter.get_signature_runner(example["signature"])(**padded)
         if card.task.kind == "span":
-            found = np.stack([outputs["start_logits"][0], outputs["end_logits"][0]], axis=1)[:count]
+            values = np.stack([outputs["start_logits"][0], outputs["end_logits"][0]], axis=1)[
+                :count
+            ]
         else:
-            (found,) = (values[0] for values in outputs.values())
-            found = found[:count] if card.task.kind == "token" else found
+            (values,) = (tensor[0] for tensor in outputs.values())
+            values = values[:count] if card.task.kind == "token" else values
         # Another processor's kernels; the toys' outputs are of size 1.
-        np.testing.assert_allclose(found, example["outputs"], atol=2e-4)
+        np.testing.assert_allclose(values, example["outputs"], atol=2e-4)
     assert len(examples) >= 8
 
 
@@ -126,11 +128,11 @@ def test_the_golden_questions_are_answered_as_the_decoder_does():
             max_question_length=record.max_question_length,
             labelled=False,
         )
-        own = [content["examples"][i] for i in question["examples"]]
+        windows_of_question = [content["examples"][i] for i in question["examples"]]
         assert [encoded.row(i).tolist() for i in range(len(encoded))] == [
-            example["input_ids"] for example in own
+            example["input_ids"] for example in windows_of_question
         ]
-        logits = np.concatenate([np.array(example["outputs"]) for example in own])
+        logits = np.concatenate([np.array(example["outputs"]) for example in windows_of_question])
         answer = spans.decode(logits, encoded, rules)[0]
         assert answer.text == question["answer"]
 
@@ -139,7 +141,7 @@ def test_the_index_still_finds_what_it_found():
     bundle = BUNDLES / vectors.INDEXED
     index = text_index.read_index(bundle / text_index.FOLDER)
     text_index.check_model(index.card, manifest.read_manifest(bundle))
-    found = json.loads((vectors.RESOURCES / "search.json").read_bytes())
-    assert found == vectors.searches(bundle) and len(found) > 10
-    best = [search["matches"][0]["score"] for search in found]
+    searches = json.loads((vectors.RESOURCES / "search.json").read_bytes())
+    assert searches == vectors.searches(bundle) and len(searches) > 10
+    best = [search["matches"][0]["score"] for search in searches]
     assert min(best) < index.card.threshold < max(best)

@@ -1,7 +1,7 @@
 """What the Kotlin tests compare with: made here once, checked in, and checked again by the tests.
 
 To write the files anew: `python tests/test_android/vectors.py`; with names of toys behind it, such
-as `vectors`, only those. They are the resources of core's tests in android_demo: words.jsonl,
+as `vectors`, only those. They are the resources of text's tests in android_demo: words.jsonl,
 places.jsonl and statistics.json beside `bundles`, four toy models as `tfdistill export --android`
 puts them into an app; in one of them an index of `tfdistill index`; search.json: what that finds.
 """
@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 ROOT = pathlib.Path(__file__).parents[2]
-RESOURCES = ROOT / "android_demo" / "core" / "src" / "test" / "resources"
+RESOURCES = ROOT / "android_demo" / "text" / "src" / "test" / "resources"
 LENGTHS = (16, 24)
 TAGS = ("O", "B-PER", "I-PER")
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
@@ -60,14 +60,14 @@ def places_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
     cases = (text for text in tokenizer_edge_cases()[:60] if len(text) < 200)
     texts = ["Élève naïve İstanbul (Good)!", *cases]
     tokenizer = Tokenizer(vocab_file)
-    found = []
+    lines = []
     for text in texts:
         if any(0xD800 <= ord(letter) <= 0xDFFF for letter in text):
             continue  # as a sequence of characters, Python and Java do not mean the same
         located = tokenizer.locate([text])
         parts = [text[a:b] for a, b in zip(located.starts, located.ends, strict=True)]
-        found.append({"text": text, "ids": located.ids.tolist(), "parts": parts})
-    return found
+        lines.append({"text": text, "ids": located.ids.tolist(), "parts": parts})
+    return lines
 
 
 def statistics() -> list[dict[str, Any]]:
@@ -111,10 +111,10 @@ def lively(model: Any, seed: int) -> Any:
 
 def sentence(random: np.random.Generator, least: int, most: int) -> str:
     """A sentence of the toys' words, some with capitals, accents, or unknown."""
-    known = [word for word in WORDS if word.isascii() and word.isalpha()]
+    words = [word for word in WORDS if word.isascii() and word.isalpha()]
     pool = [
-        *known,
-        *known,
+        *words,
+        *words,
         "Élève",
         "naïvely",
         "films",
@@ -192,27 +192,27 @@ def _spans(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     tokenizer = Tokenizer(vocab_file)
     model = lively(models.build_span_classifier(encoder().replace(pooler=False)), 2)
 
-    def encode(asked: Sequence[squad.Question]) -> tuple[Examples, Any]:
-        texts = [question.question for question in asked]
-        contexts = [question.context for question in asked]
-        gold = np.zeros((len(asked), 2), np.int32)
-        examples = Examples(task, texts, contexts, gold, questions=list(asked))
+    def encode(questions: Sequence[squad.Question]) -> tuple[Examples, Any]:
+        texts = [question.question for question in questions]
+        contexts = [question.context for question in questions]
+        gold = np.zeros((len(questions), 2), np.int32)
+        examples = Examples(task, texts, contexts, gold, questions=list(questions))
         return examples, encode_examples(
             examples, tokenizer, max(LENGTHS), doc_stride=6, max_question_length=5
         )
 
-    asked = [
+    questions = [
         squad.Question(str(i), sentence(random, 1, 5), sentence(random, 4, 24), (), None)
         for i in range(20)
     ]
-    _, encoded = encode(asked)
+    _, encoded = encode(questions)
     answers = spans.decode(verify.model_logits(model, encoded, LENGTHS), encoded, rules)
-    known = []
-    for i, question in enumerate(asked):
+    answered = []
+    for i, question in enumerate(questions):
         text = answers[i].text
         start = question.context.index(text) if text else None
-        known.append(dataclasses.replace(question, answers=(text,) if text else (), start=start))
-    return model, task, *encode(known)
+        answered.append(dataclasses.replace(question, answers=(text,) if text else (), start=start))
+    return model, task, *encode(answered)
 
 
 def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
@@ -286,11 +286,11 @@ def searches(folder: pathlib.Path) -> list[dict[str, Any]]:
     from tfdistill.data import text_index
 
     opened = text_index.read_index(folder / text_index.FOLDER)
-    found = []
+    lines = []
     for example in json.loads((folder / "golden.json").read_bytes())["examples"]:
         matches = opened.search(np.array(example["outputs"], np.float32), 5)
-        found.append({"text": example["text"], "matches": [match._asdict() for match in matches]})
-    return found
+        lines.append({"text": example["text"], "matches": [match._asdict() for match in matches]})
+    return lines
 
 
 def jsonl(lines: Sequence[dict[str, Any]]) -> str:

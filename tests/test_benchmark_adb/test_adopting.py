@@ -11,7 +11,7 @@ import pytest
 from tfdistill import cli, errors
 from tfdistill.benchmark import adb, result
 
-BUNDLES = pathlib.Path(__file__).parents[2] / "android_demo/core/src/test/resources/bundles"
+BUNDLES = pathlib.Path(__file__).parents[2] / "android_demo/text/src/test/resources/bundles"
 PAIRS = BUNDLES / "pairs-float32"
 CARD = json.loads((PAIRS / "model.json").read_bytes())
 NOW = "2026-11-22T12:00:00Z"

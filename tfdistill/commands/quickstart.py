@@ -211,7 +211,7 @@ def _summary(metrics: results.RunMetrics, out: pathlib.Path) -> list[str]:
         f"report: {out / 'report.html'}",
         f"again: tfdistill run {out / config.RECIPE_FILE} --out {out}-again",
         f"next: tfdistill benchmark {out} --device adb --binary benchmark_model --out phone.json",
-        f"      tfdistill export {out} --android android_demo/app/src/main/assets",
+        f"      tfdistill export {out} --android android_demo/demo/src/main/assets",
     ]
 
 

@@ -1,0 +1,54 @@
+package io.github.tfdistill.benchmark
+
+import java.io.File
+import java.io.FileOutputStream
+import java.io.IOException
+import java.io.OutputStream
+
+/**
+ * The state and the result of a benchmark, each whole or not there.
+ *
+ * @param runId checked: it is a part of a file's name
+ */
+class ResultFiles(private val folder: File, private val runId: String) {
+    /** Says how far the benchmark is. */
+    fun write(state: BenchmarkState) =
+        replace("$runId.state.json") { it.write(state.toJson().toByteArray()) }
+
+    /** Writes the result. */
+    fun write(result: BenchmarkResult) = replace("$runId.json", result::write)
+
+    /** The last state; null if there is none that can be read. */
+    fun state(): BenchmarkState? = read("$runId.state.json") { BenchmarkState.read(it) }
+
+    /** The last result; null if there is none that can be read. */
+    fun result(): BenchmarkResult? = read("$runId.json") { BenchmarkResult.read(it) }
+
+    private fun <T> read(name: String, parse: (String) -> T): T? =
+        try {
+            parse(File(folder, name).readText())
+        } catch (_: IOException) {
+            null
+        } catch (_: IllegalArgumentException) {
+            null // of another version of the app
+        }
+
+    private fun replace(name: String, write: (OutputStream) -> Unit) {
+        if (!folder.isDirectory && !folder.mkdirs()) throw IOException("cannot make $folder")
+        val target = File(folder, name)
+        val temporary = File(folder, "$name.tmp")
+        try {
+            FileOutputStream(temporary).use {
+                write(it)
+                it.fd.sync()
+            }
+            if (!temporary.renameTo(target)) throw IOException("cannot write $target")
+        } finally {
+            temporary.delete()
+        }
+    }
+
+    companion object {
+        const val FOLDER = "benchmark"
+    }
+}

@@ -1,0 +1,189 @@
+package io.github.tfdistill.demo
+
+import android.content.Context
+import com.google.ai.edge.litert.Accelerator
+import com.google.ai.edge.litert.BuiltinNpuAcceleratorProvider
+import com.google.ai.edge.litert.CompiledModel
+import com.google.ai.edge.litert.Environment
+import com.google.ai.edge.litert.TensorBuffer
+import io.github.tfdistill.benchmark.AcceleratorException
+import io.github.tfdistill.text.ModelRunner
+import io.github.tfdistill.text.SignatureTensors
+import io.github.tfdistill.text.TensorRecord
+
+/**
+ * A model on the GPU or the NPU, bound by the names of its signatures.
+ *
+ * All of it, where LiteRT takes all of it; else the CPU computes the rest, as [sharesWithCpu] says.
+ * What computes nothing of a signature is refused: it would answer as the CPU does, bit for bit. Of
+ * an NPU LiteRT does not tell, so it counts as one that shares. Two models at a time on a GPU have
+ * made LiteRT fail: close one before opening another. Buffers are made once for each signature.
+ *
+ * @property signatures what the manifest says of the file: LiteRT looks names up and tells no types
+ */
+class AcceleratorRunner
+private constructor(
+    private val environment: Environment?,
+    private val model: CompiledModel,
+    override val signatures: Map<String, SignatureTensors>,
+    override val sharesWithCpu: Boolean,
+    private val on: Accelerator = Accelerator.GPU,
+) : ModelRunner {
+    private val buffers = HashMap<String, Buffers>()
+
+    private class Buffers : AutoCloseable {
+        val inputs = LinkedHashMap<String, TensorBuffer>()
+        val outputs = LinkedHashMap<String, TensorBuffer>()
+
+        override fun close() = closeAll(inputs.values + outputs.values)
+    }
+
+    override fun run(signature: String, inputs: Map<String, IntArray>): Map<String, FloatArray> =
+        explained("run $signature", on) {
+            val own = buffers[signature] ?: open(signature)
+            for ((name, values) in inputs) own.inputs.getValue(name).writeInt(values)
+            model.run(own.inputs, own.outputs, signature)
+            own.outputs.mapValues { (name, buffer) ->
+                val shape = signatures.getValue(signature).outputs.getValue(name).shape
+                val expected = shape.fold(1, Int::times)
+                val found = buffer.readFloat()
+                if (found.size != expected) {
+                    val received = "expected $expected numbers, received ${found.size}"
+                    throw AcceleratorException("output $name of $signature on the $on: $received.")
+                }
+                found
+            }
+        }
+
+    override fun close() = closeAll(buffers.values + listOfNotNull(model, environment))
+
+    private fun open(signature: String): Buffers {
+        val tensors = signatures.getValue(signature)
+        val own = Buffers()
+        try {
+            for (name in tensors.inputs.keys) {
+                own.inputs[name] = model.createInputBuffer(name, signature)
+            }
+            for (name in tensors.outputs.keys) {
+                own.outputs[name] = model.createOutputBuffer(name, signature)
+            }
+        } catch (error: Throwable) {
+            own.close()
+            throw error
+        }
+        buffers[signature] = own
+        return own
+    }
+
+    companion object {
+        private const val FEW_IDS = 10 // of any vocabulary
+
+        /**
+         * Compiles a model for the GPU or the NPU; takes seconds.
+         *
+         * @param path of the model among the assets
+         * @throws AcceleratorException if there is none, or it takes no part of a signature
+         */
+        fun open(
+            context: Context,
+            path: String,
+            signatures: Map<String, SignatureTensors>,
+            on: Accelerator = Accelerator.GPU,
+        ): AcceleratorRunner =
+            explained("open $path", on) {
+                val environment =
+                    if (on == Accelerator.NPU)
+                        Environment.create(BuiltinNpuAcceleratorProvider(context))
+                    else Environment.create()
+                fun compile(vararg on: Accelerator): CompiledModel {
+                    val options = CompiledModel.Options(*on)
+                    return CompiledModel.create(context.assets, path, options, environment)
+                }
+                try {
+                    // Without the CPU among them, LiteRT throws if any of it would be left over; of
+                    // an NPU it may run the rest on the CPU and say nothing.
+                    val whole = if (on == Accelerator.GPU) runCatching { compile(on) } else null
+                    whole?.getOrNull()?.let {
+                        AcceleratorRunner(environment, it, signatures, false)
+                    } ?: shared(environment, signatures, on, whole?.exceptionOrNull(), ::compile)
+                } catch (error: Throwable) {
+                    environment.close()
+                    throw error
+                }
+            }
+
+        /**
+         * A model of which an accelerator computes a part at every length; [refused] says why not
+         * all.
+         */
+        private fun shared(
+            environment: Environment,
+            signatures: Map<String, SignatureTensors>,
+            on: Accelerator,
+            refused: Throwable?,
+            compile: (Array<Accelerator>) -> CompiledModel,
+        ): AcceleratorRunner {
+            val both = arrayOf(on, Accelerator.CPU)
+            val runner = AcceleratorRunner(environment, compile(both), signatures, true, on)
+            try {
+                val alone = compile(arrayOf(Accelerator.CPU))
+                AcceleratorRunner(null, alone, signatures, true, on).use { cpu ->
+                    for ((name, tensors) in signatures) {
+                        val inputs = tensors.inputs.mapValues { probe(it.key, it.value) }
+                        val (here, there) = runner.run(name, inputs) to cpu.run(name, inputs)
+                        val same = here.all { it.value.contentEquals(there.getValue(it.key)) }
+                        if (!same) continue
+                        val known = environment.getAvailableAccelerators().joinToString()
+                        val why = refused?.let(::messageOf)
+                        throw AcceleratorException(
+                            "The $on takes no part of $name. LiteRT says: $why (accelerators: $known)"
+                        )
+                    }
+                }
+                return runner
+            } catch (error: Throwable) {
+                runner.close()
+                throw error
+            }
+        }
+
+        /** Some ids of a text that fills the length, in one segment. */
+        private fun probe(name: String, tensor: TensorRecord): IntArray {
+            val size = tensor.shape.fold(1, Int::times)
+            return IntArray(size) {
+                when (name) {
+                    "input_ids" -> it % FEW_IDS
+                    "attention_mask" -> 1
+                    else -> 0
+                }
+            }
+        }
+
+        /** Whatever LiteRT throws, a library that is not there included, says what was done. */
+        private fun <T> explained(what: String, on: Accelerator, job: () -> T): T =
+            try {
+                job()
+            } catch (error: AcceleratorException) {
+                throw error
+            } catch (error: Exception) {
+                throw AcceleratorException("$what on the $on: ${messageOf(error)}", error)
+            } catch (error: LinkageError) {
+                throw AcceleratorException("$what on the $on: ${messageOf(error)}", error)
+            }
+
+        private fun messageOf(error: Throwable) = error.message ?: "$error"
+
+        /** Closes all, also when one of them fails to. */
+        private fun closeAll(handles: Collection<AutoCloseable>) {
+            var failed: Throwable? = null
+            for (handle in handles) {
+                try {
+                    handle.close()
+                } catch (error: Exception) {
+                    failed = failed ?: error
+                }
+            }
+            failed?.let { throw it }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+package io.github.tfdistill.demo
+
+import android.app.Activity
+import android.content.Intent
+import android.os.Bundle
+import android.view.Menu
+import android.view.MenuItem
+import android.view.View
+import android.widget.Button
+import android.widget.EditText
+import android.widget.LinearLayout
+import android.widget.Spinner
+import android.widget.Switch
+import android.widget.TextView
+import io.github.tfdistill.benchmark.Accelerator
+import io.github.tfdistill.text.Outcome
+import io.github.tfdistill.text.Prediction
+import io.github.tfdistill.text.TaskKind
+import io.github.tfdistill.text.TaskRecord
+
+/** A text, a model and its answer; or what to do where there is no model. */
+class MainActivity : Activity() {
+    private val model: MainModel
+        get() = (application as DemoApplication).main
+
+    override fun onCreate(saved: Bundle?) {
+        super.onCreate(saved)
+        showLayout(R.layout.main)
+        saved?.getString(CHOSEN)?.let(model::prefer)
+        view<Button>(R.id.run).setOnClickListener {
+            model.run(typed(R.id.first), typed(R.id.second))
+        }
+        view<Button>(R.id.stop).setOnClickListener { model.stop() }
+        view<Spinner>(R.id.bundles).onChosen(model::select)
+        for ((id, on) in SWITCHES) {
+            view<Switch>(id).setOnClickListener { model.use(on, (it as Switch).isChecked) }
+        }
+    }
+
+    override fun onStart() {
+        super.onStart()
+        model.listener = ::show
+        show(model.state)
+    }
+
+    override fun onStop() {
+        model.listener = null
+        super.onStop()
+    }
+
+    override fun onSaveInstanceState(out: Bundle) {
+        saveTexts(R.id.first, R.id.second)
+        super.onSaveInstanceState(out)
+        out.putString(CHOSEN, model.state.chosen)
+    }
+
+    override fun onCreateOptionsMenu(menu: Menu): Boolean {
+        menuInflater.inflate(R.menu.main, menu)
+        return true
+    }
+
+    override fun onOptionsItemSelected(item: MenuItem): Boolean {
+        val screen =
+            when (item.itemId) {
+                R.id.search -> SearchActivity::class.java
+                R.id.compare -> CompareActivity::class.java
+                R.id.measure -> MeasureActivity::class.java
+                R.id.device -> DeviceActivity::class.java
+                else -> return super.onOptionsItemSelected(item)
+            }
+        startActivity(Intent(this, screen))
+        return true
+    }
+
+    private fun show(state: MainState) {
+        view<View>(R.id.choice).showIf(state.names.isNotEmpty())
+        with(view<Spinner>(R.id.bundles)) {
+            offer(state.names)
+            choose(state.chosen)
+        }
+        view<View>(R.id.form).showIf(state.fault == null)
+        view<TextView>(R.id.fault).say(state.fault?.let { Wording.of(resources, it) })
+        state.bundle?.let { showTask(it.task) }
+        view<Button>(R.id.run).isEnabled = state.bundle != null
+        view<View>(R.id.stop).showIf(state.running && state.bundle != null)
+        val comparing = state.gpu is GpuNote.Comparing
+        for ((id, on) in SWITCHES) {
+            with(view<Switch>(id)) {
+                isEnabled = state.bundle != null
+                isChecked = comparing && state.noteOn == on || state.accelerator == on
+            }
+        }
+        // Of a GPU the usual file may do; an NPU gets one that was made for it.
+        view<View>(R.id.npu).showIf(state.bundle?.let(Accelerator.NPU::hasFile) == true)
+        val note = state.gpu?.let { GpuWording.of(resources, it, state.noteOn) }
+        view<TextView>(R.id.gpu_note).say(note)
+        view<TextView>(R.id.answer).text =
+            when {
+                comparing -> null
+                state.running -> getString(R.string.running)
+                state.error != null -> getString(R.string.failed, state.error)
+                state.notice != null -> getString(state.notice)
+                else -> state.prediction?.let { Wording.headline(resources, it.outcome) }
+            }
+        showDetails(state.prediction, state.answeredBy)
+    }
+
+    private fun showDetails(found: Prediction?, answeredBy: ComputedOn?) {
+        val labels = (found?.outcome as? Outcome.Labels)?.labels.orEmpty()
+        LabelBars.show(view<LinearLayout>(R.id.bars), labels)
+        view<TextView>(R.id.details).text =
+            found?.let {
+                "${Wording.details(resources, it)}\n${GpuWording.on(resources, answeredBy)}"
+            }
+        view<TextView>(R.id.tokens).text = found?.let { Wording.tokens(this, it.tokens) }
+        for (id in listOf(R.id.details, R.id.tokens)) view<View>(id).showIf(found != null)
+    }
+
+    private fun showTask(task: TaskRecord) {
+        val span = task.kind == TaskKind.SPAN
+        view<EditText>(R.id.first).setHint(if (span) R.string.question else R.string.text)
+        with(view<EditText>(R.id.second)) {
+            showIf(span || task.pair)
+            setHint(if (span) R.string.context else R.string.second_text)
+        }
+    }
+
+    private companion object {
+        const val CHOSEN = "chosen"
+        val SWITCHES = mapOf(R.id.gpu to Accelerator.GPU, R.id.npu to Accelerator.NPU)
+    }
+}

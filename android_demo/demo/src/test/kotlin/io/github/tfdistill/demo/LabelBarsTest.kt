@@ -1,0 +1,56 @@
+package io.github.tfdistill.demo
+
+import android.widget.LinearLayout
+import android.widget.TextView
+import io.github.tfdistill.text.Bundles
+import io.github.tfdistill.text.Outcome
+import io.github.tfdistill.text.Prediction
+import io.github.tfdistill.text.Scored
+import io.github.tfdistill.text.Toys
+import org.junit.Assert.assertEquals
+import org.junit.Test
+import org.junit.runner.RunWith
+import org.robolectric.RobolectricTestRunner
+import org.robolectric.RuntimeEnvironment
+import org.robolectric.annotation.Config
+
+/** Models with many labels. */
+@RunWith(RobolectricTestRunner::class)
+@Config(sdk = [35])
+class LabelBarsTest {
+    private val application = RuntimeEnvironment.getApplication()
+
+    private fun labels(count: Int) = List(count) { Scored("label $it", 1.0 / count) }
+
+    private fun shown(count: Int): List<String> {
+        val rows = LinearLayout(application)
+        LabelBars.show(rows, labels(count))
+        return (0 until rows.childCount).map { at ->
+            val row = rows.getChildAt(at)
+            checkNotNull(row as? TextView ?: row.findViewById<TextView>(R.id.label)).text.toString()
+        }
+    }
+
+    @Test
+    fun `a list that is cut says so`() {
+        val all = shown(100)
+        assertEquals(100 to "label 99: 1.0 %", all.size to all.last())
+        val cut = shown(101)
+        assertEquals(101, cut.size)
+        assertEquals("100 of 101 labels are shown", cut.last())
+        assertEquals("label 99: 1.0 %", cut[99])
+    }
+
+    @Test
+    fun `a table that is cut says so`() {
+        val bundle = Bundles(Toys).open("pairs-float32")
+        fun names(count: Int): List<String> {
+            val outcome = Outcome.Labels(labels(count))
+            val answer = Compared(bundle, Prediction(outcome, emptyList(), 2, 16, 1, 0.1, 1.0))
+            return CompareWording.rows(application.resources, listOf(answer, answer)).map { it[0] }
+        }
+        assertEquals(listOf("label 19", "Model time"), names(20).subList(21, 23))
+        val cut = listOf("label 19", "20 of 21 labels are shown", "Model time")
+        assertEquals(cut, names(21).subList(21, 24))
+    }
+}

@@ -1,0 +1,38 @@
+package io.github.tfdistill.runtime
+
+import android.content.res.AssetManager
+import io.github.tfdistill.text.FileSource
+import io.github.tfdistill.text.Predictor
+import java.io.InputStream
+import java.nio.MappedByteBuffer
+import java.nio.channels.FileChannel
+
+/**
+ * Opens a bundle of the app's assets with TensorFlow Lite on the CPU; reads and checks each file.
+ *
+ * @param name of the bundle that `tfdistill export --android` put there
+ * @param threads that an inference uses
+ * @throws io.github.tfdistill.text.BundleException if it is not there, damaged, or for a later app
+ */
+public fun Predictor.Companion.open(
+    assets: AssetManager,
+    name: String,
+    threads: Int = InterpreterRunner.THREADS,
+): Predictor = open(AssetSource(assets), name, InterpreterRunner.factory(threads))
+
+/** The assets of an app. */
+public class AssetSource(private val assets: AssetManager) : FileSource {
+    override fun open(path: String): InputStream = assets.open(path, AssetManager.ACCESS_STREAMING)
+
+    /** Maps a file that lies uncompressed in the package: nothing is copied. */
+    override fun map(path: String): MappedByteBuffer =
+        assets.openFd(path).use { file ->
+            file.createInputStream().use { stream ->
+                stream.channel.map(
+                    FileChannel.MapMode.READ_ONLY,
+                    file.startOffset,
+                    file.declaredLength,
+                )
+            }
+        }
+}

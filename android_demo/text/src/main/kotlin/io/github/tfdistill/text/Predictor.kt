@@ -1,0 +1,161 @@
+package io.github.tfdistill.text
+
+import java.util.concurrent.CancellationException
+
+/** What a model says about a text. */
+public sealed interface Outcome {
+    /** Labels with their probabilities, the most probable first. */
+    public data class Labels(val labels: List<Scored>) : Outcome
+
+    /** A number. */
+    public data class Value(val value: Double) : Outcome
+
+    /** A tag for each word. */
+    public data class Tags(val words: List<String>, val tags: List<String>) : Outcome
+
+    /** The vector of a text, for a [TextIndex]. */
+    public class Vector(public val values: FloatArray) : Outcome
+
+    /** An answer to a question; its text is "" if there is none. */
+    public data class Found(val answer: Answer) : Outcome
+}
+
+/**
+ * An outcome, and how it came about.
+ *
+ * @property tokens what the model read, special tokens included; of a question its first window
+ * @property wholeLength the tokens that there would be if nothing had been cut
+ * @property sequenceLength of the signature, padding included
+ * @property inferences one, but of a question one for each window
+ */
+public data class Prediction(
+    val outcome: Outcome,
+    val tokens: List<String>,
+    val wholeLength: Int,
+    val sequenceLength: Int,
+    val inferences: Int,
+    val tokenizerMs: Double,
+    val inferenceMs: Double,
+)
+
+/**
+ * From texts to outcomes, with the runtime that was opened for a bundle.
+ *
+ * @property isCancelled is asked before each inference: a long text behind a question has many
+ */
+public class Predictor(
+    private val bundle: Bundle,
+    private val runner: ModelRunner,
+    private val nanoTime: () -> Long = System::nanoTime,
+    private val isCancelled: () -> Boolean = { false },
+) : AutoCloseable {
+    private val tokenizer = bundle.tokenizer
+    private val lengths = bundle.lengths
+
+    /**
+     * Answers a text.
+     *
+     * @param text the text, or the question
+     * @param second the second text of a pair, or what the question is about; null or "" for none
+     * @throws BundleException if the model answers with what is no number
+     * @throws CancellationException if it is told to stop
+     */
+    public fun predict(text: String, second: String? = null): Prediction {
+        val task = bundle.task
+        return when (task.kind) {
+            TaskKind.SPAN -> answer(text, second.orEmpty())
+            TaskKind.TOKEN -> tag(text)
+            TaskKind.REGRESSION ->
+                whole(text, second) {
+                    Answers.checkFinite(it)
+                    Outcome.Value(it.single().toDouble())
+                }
+            TaskKind.EMBEDDING ->
+                whole(text, second) {
+                    Answers.checkFinite(it)
+                    Outcome.Vector(it)
+                }
+            TaskKind.CLASSIFICATION,
+            TaskKind.MULTI_LABEL ->
+                whole(text, second) { Outcome.Labels(Answers.labels(it, bundle.manifest)) }
+        }
+    }
+
+    /** Closes the model. */
+    override fun close(): Unit = runner.close()
+
+    public companion object {
+        /**
+         * Opens a bundle with a runtime; reads and checks each of its files.
+         *
+         * @throws BundleException if it is not there, damaged, or for a later app
+         */
+        public fun open(source: FileSource, name: String, runners: RunnerFactory): Predictor {
+            val bundle = Bundles(source).open(name)
+            return Predictor(bundle, bundle.openModel(source, runners))
+        }
+    }
+
+    private fun whole(text: String, second: String?, outcome: (FloatArray) -> Outcome): Prediction {
+        val begin = nanoTime()
+        val pair = second.takeIf { bundle.task.pair }
+        val encoding = tokenizer.encode(text, pair, lengths.maxLength)
+        val tokenized = nanoTime()
+        val outputs = run(encoding)
+        val done = nanoTime()
+        val result = outcome(outputs.values.single())
+        return prediction(result, listOf(encoding), tokenized - begin, done - tokenized)
+    }
+
+    private fun tag(text: String): Prediction {
+        val begin = nanoTime()
+        val input = TaggedInput.of(tokenizer, text, lengths.maxLength)
+        val tokenized = nanoTime()
+        val outputs = run(input.encoding).values.single()
+        val done = nanoTime()
+        val tags = Answers.tags(outputs, input.firstPieces, bundle.task.labels)
+        val result = Outcome.Tags(input.words, tags)
+        return prediction(result, listOf(input.encoding), tokenized - begin, done - tokenized)
+    }
+
+    private fun answer(text: String, context: String): Prediction {
+        val begin = nanoTime()
+        val spans = Spans(tokenizer, checkNotNull(bundle.task.span), lengths.maxLength)
+        val question = spans.question(text, context)
+        val tokenized = nanoTime()
+        val outputs = question.windows.map { run(it.encoding) }
+        val done = nanoTime()
+        val answer =
+            spans.decode(
+                question,
+                outputs.map { it.getValue(Spans.START) },
+                outputs.map { it.getValue(Spans.END) },
+            )
+        val encodings = question.windows.map { it.encoding }
+        return prediction(Outcome.Found(answer), encodings, tokenized - begin, done - tokenized)
+    }
+
+    private fun run(encoding: Encoding): Map<String, FloatArray> {
+        if (isCancelled()) throw CancellationException("the answer was no longer wanted")
+        val feed = lengths.feed(encoding, bundle.vocabulary.padId)
+        return runner.run(feed.signature, feed.inputs)
+    }
+
+    private fun prediction(
+        outcome: Outcome,
+        encodings: List<Encoding>,
+        tokenizerNs: Long,
+        inferenceNs: Long,
+    ): Prediction {
+        val first = encodings.first()
+        return Prediction(
+            outcome,
+            first.ids.map(bundle.vocabulary::token),
+            first.wholeLength,
+            lengths.all.first { it >= first.size },
+            encodings.size,
+            tokenizerNs / 1e6,
+            inferenceNs / 1e6,
+        )
+    }
+}

@@ -1,0 +1,218 @@
+package io.github.tfdistill.text
+
+import java.nio.ByteBuffer
+import kotlin.math.abs
+import kotlin.math.round
+import kotlin.math.sqrt
+import kotlinx.serialization.SerialName
+import kotlinx.serialization.Serializable
+
+/** A distribution of scores. */
+@Serializable internal data class ScoreSpread(val p05: Double, val p50: Double, val p95: Double)
+
+/** How the int8 vectors compare with those that the file gave. */
+@Serializable
+internal data class IndexChecks(
+    @SerialName("num_queries") val numQueries: Int,
+    @SerialName("recall_at_10") val recallAt10: Double,
+    @SerialName("whole_recall_at_10") val wholeRecallAt10: Double?,
+    @SerialName("mean_cosine_error") val meanCosineError: Double,
+    @SerialName("max_score_error") val maxScoreError: Double,
+)
+
+/** How texts of the index score with one another. */
+@Serializable
+internal data class IndexScores(
+    val others: ScoreSpread?,
+    @SerialName("nearest_other") val nearestOther: ScoreSpread?,
+    @SerialName("nearest_same") val nearestSame: ScoreSpread?,
+)
+
+/**
+ * The whole of search/index.json; `tfdistill/data/text_index.py` says what each value means.
+ *
+ * @property count rows
+ * @property width features of a row
+ * @property threshold the least score of a row that is near enough; null if none was given
+ */
+@Serializable
+@ConsistentCopyVisibility
+public data class TextIndexCard
+internal constructor(
+    @SerialName("format_version") internal val formatVersion: Int,
+    internal val name: String,
+    internal val created: String,
+    @SerialName("tfdistill_version") internal val tfdistillVersion: String,
+    internal val model: FileRecord,
+    public val count: Int,
+    public val width: Int,
+    @SerialName("model_width") internal val modelWidth: Int,
+    internal val answers: Boolean,
+    internal val vectors: FileRecord,
+    internal val texts: FileRecord,
+    public val threshold: Double?,
+    internal val checks: IndexChecks?,
+    internal val scores: IndexScores,
+) {
+    internal companion object {
+        /** The only version that this library reads. */
+        const val FORMAT_VERSION = 1
+        const val MOST_FEATURES = 4096
+    }
+}
+
+/**
+ * A row that was found.
+ *
+ * @property row its number, from 0
+ * @property score a cosine, -1 to 1
+ * @property text of the row
+ * @property answer to it; null if the index has none
+ */
+public data class Match(
+    public val row: Int,
+    public val score: Double,
+    public val text: String,
+    public val answer: String?,
+)
+
+/**
+ * Texts by their vectors, each an int8 row, searched one by one: an exact search.
+ *
+ * Scores are those of Python bit for bit, because all sums are of integers.
+ *
+ * @property card what the index says of itself
+ * @param vectors count rows of width bytes; mapped where the source can
+ * @param texts a line of JSON for each row
+ * @throws BundleException if these are not so many rows and lines
+ */
+public class TextIndex
+internal constructor(
+    public val card: TextIndexCard,
+    private val vectors: ByteBuffer,
+    private val texts: ByteArray,
+) {
+    private val width = card.width
+    private val squares = IntArray(card.count)
+    private val starts = IntArray(card.count + 1)
+
+    init {
+        if (vectors.capacity().toLong() != card.count.toLong() * width) {
+            throw malformed(card.vectors.file, "${card.count} x $width bytes", vectors.capacity())
+        }
+        forEachBlock { block, first, rows ->
+            for (row in 0 until rows) {
+                var sum = 0
+                for (at in row * width until (row + 1) * width) sum += block[at] * block[at]
+                if (sum == 0) throw malformed("row ${first + row}", "one that is not all 0", 0)
+                squares[first + row] = sum
+            }
+        }
+        var line = 0
+        for (at in texts.indices) {
+            if (texts[at] != LINE_END) continue
+            if (++line > card.count) break
+            starts[line] = at + 1
+        }
+        if (line != card.count || starts[line] != texts.size) {
+            throw malformed(card.texts.file, "${card.count} lines", line)
+        }
+    }
+
+    /**
+     * Finds the nearest rows, the nearest first; of equal scores the first row first.
+     *
+     * @param vector that the model gave for a text; its first features count
+     * @param count the most rows, at least 1
+     * @throws BundleException if the vector has another width, or no direction
+     */
+    public fun search(vector: FloatArray, count: Int = DEFAULT_COUNT): List<Match> {
+        if (vector.size != card.modelWidth) {
+            throw unsuitable("vector", "${card.modelWidth} features", vector.size)
+        }
+        require(count >= 1) { explain("count", "at least 1", count) }
+        Answers.checkFinite(vector)
+        val query = quantize(vector)
+        var square = 0
+        for (value in query) square += value * value
+        val room = minOf(count, card.count)
+        val rowsFound = IntArray(room)
+        val scores = DoubleArray(room)
+        var size = 0
+        forEachBlock { block, first, rows ->
+            for (row in 0 until rows) {
+                val product = product(query, block, row * width)
+                val score = product / sqrt(square.toDouble() * squares[first + row])
+                if (size == room && score <= scores[room - 1]) continue
+                if (size < room) size++
+                var at = size - 1
+                while (at > 0 && scores[at - 1] < score) {
+                    scores[at] = scores[at - 1]
+                    rowsFound[at] = rowsFound[at - 1]
+                    at--
+                }
+                scores[at] = score
+                rowsFound[at] = first + row
+            }
+        }
+        return List(size) {
+            val line = line(rowsFound[it])
+            Match(rowsFound[it], scores[it], line.text, line.answer)
+        }
+    }
+
+    /** rint(127 v / max|v|) of the first features. */
+    private fun quantize(vector: FloatArray): ByteArray {
+        var largest = 0.0
+        for (at in 0 until width) largest = maxOf(largest, abs(vector[at].toDouble()))
+        if (largest == 0.0) throw unsuitable("vector", "one that is not all 0", 0)
+        return ByteArray(width) { round(vector[it] * LARGEST / largest).toInt().toByte() }
+    }
+
+    private fun product(query: ByteArray, block: ByteArray, from: Int): Int {
+        var sum = 0
+        for (at in query.indices) sum += query[at] * block[from + at]
+        return sum
+    }
+
+    /** Copies rows out of the mapped file, which is much faster than to read them byte by byte. */
+    private inline fun forEachBlock(use: (block: ByteArray, first: Int, rows: Int) -> Unit) {
+        val most = minOf(card.count, maxOf(1, BLOCK_BYTES / width))
+        val block = ByteArray(most * width)
+        val source = vectors.duplicate()
+        source.position(0)
+        var first = 0
+        while (first < card.count) {
+            val rows = minOf(most, card.count - first)
+            source.get(block, 0, rows * width)
+            use(block, first, rows)
+            first += rows
+        }
+    }
+
+    @Serializable private class Line(val text: String, val answer: String? = null)
+
+    private fun line(row: Int): Line {
+        val content = String(texts, starts[row], starts[row + 1] - starts[row], Charsets.UTF_8)
+        val where = "${card.texts.file}, line ${row + 1}"
+        val line = StrictJson.decode(where, content, Line.serializer())
+        if ((line.answer != null) == card.answers) return line
+        throw malformed(where, if (card.answers) "an answer" else "no answer", line.answer)
+    }
+
+    private fun malformed(what: String, expected: String, received: Any?) =
+        BundleException(BundleFault.MALFORMED, explain(what, expected, received))
+
+    private fun unsuitable(what: String, expected: String, received: Any?) =
+        BundleException(BundleFault.UNSUITABLE, explain(what, expected, received))
+
+    internal companion object {
+        /** Its folder in that of its bundle, and the name of its card. */
+        const val FOLDER = "search"
+        const val CARD = "index.json"
+        const val DEFAULT_COUNT = 10
+        private const val LARGEST = 127.0
+        private const val LINE_END = '\n'.code.toByte()
+        private const val BLOCK_BYTES = 1 shl 16
+    }
+}
