@@ -25,10 +25,10 @@ class FarmBenchmark {
 
     @Test
     fun measuresEachBundle() {
-        val given = InstrumentationRegistry.getArguments()
-        val asked =
-            BenchmarkRequest.KEYS.mapNotNull { key -> given.getString(key)?.let { key to it } }
-        val arguments = asked.toMap() - RUN_ID
+        val extras = InstrumentationRegistry.getArguments()
+        val settings =
+            BenchmarkRequest.KEYS.mapNotNull { key -> extras.getString(key)?.let { key to it } }
+        val arguments = settings.toMap() - RUN_ID
         val source = (context.applicationContext as DemoApplication).services.source
         val names = arguments[BUNDLE]?.let(::listOf) ?: Bundles(source).names()
         val faults =

@@ -40,18 +40,18 @@ private constructor(
 
     override fun run(signature: String, inputs: Map<String, IntArray>): Map<String, FloatArray> =
         explained("run $signature", on) {
-            val own = buffers[signature] ?: open(signature)
-            for ((name, values) in inputs) own.inputs.getValue(name).writeInt(values)
-            model.run(own.inputs, own.outputs, signature)
-            own.outputs.mapValues { (name, buffer) ->
+            val bound = buffers[signature] ?: open(signature)
+            for ((name, values) in inputs) bound.inputs.getValue(name).writeInt(values)
+            model.run(bound.inputs, bound.outputs, signature)
+            bound.outputs.mapValues { (name, buffer) ->
                 val shape = signatures.getValue(signature).outputs.getValue(name).shape
                 val expected = shape.fold(1, Int::times)
-                val found = buffer.readFloat()
-                if (found.size != expected) {
-                    val received = "expected $expected numbers, received ${found.size}"
+                val output = buffer.readFloat()
+                if (output.size != expected) {
+                    val received = "expected $expected numbers, received ${output.size}"
                     throw AcceleratorException("output $name of $signature on the $on: $received.")
                 }
-                found
+                output
             }
         }
 
@@ -59,20 +59,20 @@ private constructor(
 
     private fun open(signature: String): Buffers {
         val tensors = signatures.getValue(signature)
-        val own = Buffers()
+        val bound = Buffers()
         try {
             for (name in tensors.inputs.keys) {
-                own.inputs[name] = model.createInputBuffer(name, signature)
+                bound.inputs[name] = model.createInputBuffer(name, signature)
             }
             for (name in tensors.outputs.keys) {
-                own.outputs[name] = model.createOutputBuffer(name, signature)
+                bound.outputs[name] = model.createOutputBuffer(name, signature)
             }
         } catch (error: Throwable) {
-            own.close()
+            bound.close()
             throw error
         }
-        buffers[signature] = own
-        return own
+        buffers[signature] = bound
+        return bound
     }
 
     companion object {
@@ -133,10 +133,10 @@ private constructor(
                         val (here, there) = runner.run(name, inputs) to cpu.run(name, inputs)
                         val same = here.all { it.value.contentEquals(there.getValue(it.key)) }
                         if (!same) continue
-                        val known = environment.getAvailableAccelerators().joinToString()
+                        val available = environment.getAvailableAccelerators().joinToString()
                         val why = refused?.let(::messageOf)
                         throw AcceleratorException(
-                            "The $on takes no part of $name. LiteRT says: $why (accelerators: $known)"
+                            "The $on takes no part of $name. LiteRT says: $why (accelerators: $available)"
                         )
                     }
                 }

@@ -62,9 +62,9 @@ class BenchmarkActivity : Activity() {
 
     /** Values that an intent may bring, and nothing that would have to be unpacked. */
     private fun extras(): Map<String, Any?> {
-        val found = intent.extras ?: return emptyMap()
+        val extras = intent.extras ?: return emptyMap()
         @Suppress("DEPRECATION") // the typed successors begin with API 33
-        return found.keySet().associateWith { found.get(it) }
+        return extras.keySet().associateWith { extras.get(it) }
     }
 
     private companion object {

@@ -1,82 +1,83 @@
 package io.github.tfdistill.demo
 
-import android.app.Activity
 import android.os.Bundle
 import android.view.View
 import android.widget.Button
 import android.widget.LinearLayout
 import android.widget.Spinner
 import android.widget.TextView
+import io.github.tfdistill.benchmark.Accelerator
+import io.github.tfdistill.benchmark.Services
+import io.github.tfdistill.benchmark.Side
+import io.github.tfdistill.benchmark.SideBySide
+import io.github.tfdistill.text.Bundle as ModelBundle
+import io.github.tfdistill.text.Bundles
+import io.github.tfdistill.text.Prediction
+import java.util.concurrent.Executor
+
+/** A bundle and what it answered. */
+class Compared(val bundle: ModelBundle, val prediction: Prediction)
+
+/** Answers a text with two bundles, on the CPU. */
+class CompareModel(services: Services, main: Executor) :
+    TextModel<List<Compared>>(services, main, Bundles::names) {
+    private val opened =
+        HashMap<String, ModelBundle>() // of the worker: checked once, not each time
+
+    override fun answer(
+        names: List<String>,
+        text: String,
+        second: String,
+        isCancelled: () -> Boolean,
+    ): List<Compared> {
+        val sides = ArrayList<Side>()
+        try {
+            for (name in names) {
+                val bundle = opened.getOrPut(name) { bundles.open(name) }
+                sides += Side(bundle, services.models.open(bundle, THREADS, Accelerator.CPU))
+            }
+            val predictions = SideBySide(sides, isCancelled = isCancelled).predict(text, second)
+            return sides.zip(predictions) { side, prediction -> Compared(side.bundle, prediction) }
+        } finally {
+            sides.forEach { it.runner.close() }
+        }
+    }
+}
 
 /** Two models on the same text, side by side. */
-class CompareActivity : Activity() {
-    private val model: CompareModel
-        get() = (application as DemoApplication).compare
+class CompareActivity :
+    Screen<TextState<List<Compared>>>(R.layout.compare, R.id.first, R.id.second) {
+    override val model: CompareModel
+        get() = demo.screens.compare
 
-    private var before: List<String> = emptyList() // chosen until Android ended the app
+    private var before: List<String> = emptyList()
 
     override fun onCreate(saved: Bundle?) {
         super.onCreate(saved)
-        showLayout(R.layout.compare)
-        actionBar?.setDisplayHomeAsUpEnabled(true)
-        before = saved?.getStringArrayList(CHOSEN).orEmpty()
+        before = chosenBefore(saved)
         view<Button>(R.id.run).setOnClickListener {
             model.run(chosen(), typed(R.id.first), typed(R.id.second))
         }
         view<Button>(R.id.stop).setOnClickListener { model.stop() }
     }
 
-    override fun onStart() {
-        super.onStart()
-        model.listener = ::show
-        show(model.state)
-    }
-
-    override fun onStop() {
-        model.listener = null
-        super.onStop()
-    }
-
-    override fun onSaveInstanceState(out: Bundle) {
-        saveTexts(R.id.first, R.id.second)
-        super.onSaveInstanceState(out)
-        out.putStringArrayList(CHOSEN, ArrayList(chosen()))
-    }
-
-    /** Names of the left and of the right model; none while there is nothing to choose. */
-    private fun chosen(): List<String> =
+    override fun chosen() =
         listOf(R.id.left, R.id.right).mapNotNull { view<Spinner>(it).selectedItem as String? }
 
-    private fun show(state: CompareState) {
+    override fun show(state: TextState<List<Compared>>) {
         view<Spinner>(R.id.left).offer(state.names, before.getOrNull(0))
         val other = before.getOrNull(1) ?: state.names.getOrNull(1)
         view<Spinner>(R.id.right).offer(state.names, other)
         view<Button>(R.id.run).isEnabled = state.names.isNotEmpty()
         view<View>(R.id.stop).showIf(state.running && state.names.isNotEmpty())
-        view<TextView>(R.id.answer)
-            .say(
-                when {
-                    state.running -> getString(R.string.running)
-                    state.fault != null -> Wording.of(resources, state.fault)
-                    state.error != null -> getString(R.string.failed, state.error)
-                    state.notice != null -> getString(state.notice)
-                    state.answers.isNotEmpty() -> getString(R.string.compare_note)
-                    else -> null
-                }
-            )
-        val table = view<LinearLayout>(R.id.table)
-        table.removeAllViews()
-        for (row in CompareWording.rows(resources, state.answers)) {
-            val line = layoutInflater.inflate(R.layout.compare_row, table, false)
-            for ((id, text) in listOf(R.id.what, R.id.one, R.id.other).zip(row)) {
-                checkNotNull(line.findViewById<TextView>(id)).text = text
+        val note = state.result?.let { getString(R.string.compare_note) }
+        view<TextView>(R.id.answer).say(resources.message(state) ?: note)
+        val rows = resources.comparison(state.result.orEmpty())
+        view<LinearLayout>(R.id.table).fill(R.layout.compare_row, rows) { row, cells ->
+            for ((id, text) in listOf(R.id.what, R.id.one, R.id.other).zip(cells)) {
+                row.part<TextView>(id).text = text
             }
-            line.contentDescription = row.filter { it.isNotEmpty() }.joinToString(", ")
-            table.addView(line)
+            row.contentDescription = cells.filter { it.isNotEmpty() }.joinToString(", ")
         }
-    }
-
-    private companion object {
-        const val CHOSEN = "chosen"
     }
 }

@@ -23,7 +23,7 @@ class DeviceActivity : Activity() {
             val runtime = DeviceInfo.runtime(applicationContext, version)
             val device = DeviceInfo.device(applicationContext)
             val now = AndroidProbe(applicationContext).use { it.conditions() }
-            val text = DeviceWording.of(resources, device, runtime, now)
+            val text = resources.facts(device, runtime, now)
             runOnUiThread { view<TextView>(R.id.facts).text = text }
         }
     }

@@ -93,11 +93,11 @@ class DistributionView(context: Context, attributes: AttributeSet?) : View(conte
         TypedValue.applyDimension(unit, value, resources.displayMetrics)
 
     private fun textColour(): Int {
-        val found = context.obtainStyledAttributes(intArrayOf(android.R.attr.textColorPrimary))
+        val attributes = context.obtainStyledAttributes(intArrayOf(android.R.attr.textColorPrimary))
         try {
-            return found.getColor(0, context.getColor(R.color.accent))
+            return attributes.getColor(0, context.getColor(R.color.accent))
         } finally {
-            found.recycle()
+            attributes.recycle()
         }
     }
 }

@@ -1,6 +1,5 @@
 package io.github.tfdistill.demo
 
-import android.app.Activity
 import android.content.Intent
 import android.os.Bundle
 import android.view.Menu
@@ -19,14 +18,13 @@ import io.github.tfdistill.text.TaskKind
 import io.github.tfdistill.text.TaskRecord
 
 /** A text, a model and its answer; or what to do where there is no model. */
-class MainActivity : Activity() {
-    private val model: MainModel
-        get() = (application as DemoApplication).main
+class MainActivity : Screen<MainState>(R.layout.main, R.id.first, R.id.second) {
+    override val model: MainModel
+        get() = demo.screens.main
 
     override fun onCreate(saved: Bundle?) {
         super.onCreate(saved)
-        showLayout(R.layout.main)
-        saved?.getString(CHOSEN)?.let(model::prefer)
+        chosenBefore(saved).firstOrNull()?.let(model::prefer)
         view<Button>(R.id.run).setOnClickListener {
             model.run(typed(R.id.first), typed(R.id.second))
         }
@@ -37,22 +35,7 @@ class MainActivity : Activity() {
         }
     }
 
-    override fun onStart() {
-        super.onStart()
-        model.listener = ::show
-        show(model.state)
-    }
-
-    override fun onStop() {
-        model.listener = null
-        super.onStop()
-    }
-
-    override fun onSaveInstanceState(out: Bundle) {
-        saveTexts(R.id.first, R.id.second)
-        super.onSaveInstanceState(out)
-        out.putString(CHOSEN, model.state.chosen)
-    }
+    override fun chosen() = listOfNotNull(model.state.chosen)
 
     override fun onCreateOptionsMenu(menu: Menu): Boolean {
         menuInflater.inflate(R.menu.main, menu)
@@ -72,14 +55,14 @@ class MainActivity : Activity() {
         return true
     }
 
-    private fun show(state: MainState) {
+    override fun show(state: MainState) {
         view<View>(R.id.choice).showIf(state.names.isNotEmpty())
         with(view<Spinner>(R.id.bundles)) {
             offer(state.names)
             choose(state.chosen)
         }
         view<View>(R.id.form).showIf(state.fault == null)
-        view<TextView>(R.id.fault).say(state.fault?.let { Wording.of(resources, it) })
+        view<TextView>(R.id.fault).say(state.fault?.let { resources.fault(it) })
         state.bundle?.let { showTask(it.task) }
         view<Button>(R.id.run).isEnabled = state.bundle != null
         view<View>(R.id.stop).showIf(state.running && state.bundle != null)
@@ -92,7 +75,7 @@ class MainActivity : Activity() {
         }
         // Of a GPU the usual file may do; an NPU gets one that was made for it.
         view<View>(R.id.npu).showIf(state.bundle?.let(Accelerator.NPU::hasFile) == true)
-        val note = state.gpu?.let { GpuWording.of(resources, it, state.noteOn) }
+        val note = state.gpu?.let { resources.note(it, state.noteOn) }
         view<TextView>(R.id.gpu_note).say(note)
         view<TextView>(R.id.answer).text =
             when {
@@ -100,20 +83,18 @@ class MainActivity : Activity() {
                 state.running -> getString(R.string.running)
                 state.error != null -> getString(R.string.failed, state.error)
                 state.notice != null -> getString(state.notice)
-                else -> state.prediction?.let { Wording.headline(resources, it.outcome) }
+                else -> state.prediction?.let { resources.headline(it.outcome) }
             }
         showDetails(state.prediction, state.answeredBy)
     }
 
-    private fun showDetails(found: Prediction?, answeredBy: ComputedOn?) {
-        val labels = (found?.outcome as? Outcome.Labels)?.labels.orEmpty()
-        LabelBars.show(view<LinearLayout>(R.id.bars), labels)
+    private fun showDetails(prediction: Prediction?, answeredBy: ComputedOn?) {
+        val labels = (prediction?.outcome as? Outcome.Labels)?.labels.orEmpty()
+        view<LinearLayout>(R.id.bars).showLabels(labels)
         view<TextView>(R.id.details).text =
-            found?.let {
-                "${Wording.details(resources, it)}\n${GpuWording.on(resources, answeredBy)}"
-            }
-        view<TextView>(R.id.tokens).text = found?.let { Wording.tokens(this, it.tokens) }
-        for (id in listOf(R.id.details, R.id.tokens)) view<View>(id).showIf(found != null)
+            prediction?.let { "${resources.details(it)}\n${resources.computedOn(answeredBy)}" }
+        view<TextView>(R.id.tokens).text = prediction?.let { tokens(it.tokens) }
+        for (id in listOf(R.id.details, R.id.tokens)) view<View>(id).showIf(prediction != null)
     }
 
     private fun showTask(task: TaskRecord) {
@@ -126,7 +107,6 @@ class MainActivity : Activity() {
     }
 
     private companion object {
-        const val CHOSEN = "chosen"
         val SWITCHES = mapOf(R.id.gpu to Accelerator.GPU, R.id.npu to Accelerator.NPU)
     }
 }

@@ -60,27 +60,10 @@ data class MainState(
     val noteOn: Accelerator = Accelerator.GPU,
 )
 
-/**
- * The main screen without its views: it outlives them when the device is turned.
- *
- * All methods are called on the main thread; models run on the worker.
- */
-class MainModel(
-    private val services: Services,
-    private val gpu: GpuRecord,
-    private val main: Executor,
-) {
-    var state = MainState(running = true)
-        private set(value) {
-            field = value
-            listener?.invoke(value)
-        }
-
-    /** Is told every state; null while there is nobody to see it. */
-    var listener: ((MainState) -> Unit)? = null
-
+/** The main screen without its views. */
+class MainModel(services: Services, private val gpu: GpuRecord, main: Executor) :
+    ScreenModel<MainState>(MainState(running = true), services, main) {
     private val bundles = Bundles(services.source)
-    private val latest = Latest(services.worker)
     private var preferred: String? = null
     private var runner: ModelRunner? = null // of the worker, as is what it runs on
     private var runsOn = Accelerator.CPU
@@ -132,7 +115,7 @@ class MainModel(
         }
     }
 
-    /** Answers a text; what was asked before is no longer wanted. */
+    /** Answers a text; only the latest request is queued. */
     fun run(text: String, second: String) {
         val bundle = state.bundle ?: return
         stop()
@@ -146,29 +129,28 @@ class MainModel(
             { isCancelled ->
                 marked(bundle, on) {
                     val runner = opened(bundle, on)
-                    val found = Predictor(on.fileOf(bundle), runner, isCancelled = isCancelled)
-                    found.predict(text, second) to ComputedOn(on, runner.sharesWithCpu)
+                    val predictor = Predictor(on.fileOf(bundle), runner, isCancelled = isCancelled)
+                    predictor.predict(text, second) to ComputedOn(on, runner.sharesWithCpu)
                 }
             },
             { error ->
                 state = state.copy(running = false, error = error.message ?: "$error")
                 if (on != Accelerator.CPU) leave(bundle, on, error)
             },
-        ) { (found, by) ->
-            state = state.copy(prediction = found, running = false, answeredBy = by)
+        ) { (prediction, by) ->
+            state = state.copy(prediction = prediction, running = false, answeredBy = by)
         }
     }
 
     /** Stops answering. */
     fun stop() {
         if (state.bundle == null || !state.running) return // what is being opened is needed
-        latest.cancel()
+        cancel()
         val note = if (state.gpu is GpuNote.Comparing) GpuNote.Stopped else state.gpu
         state = state.copy(running = false, gpu = note)
     }
 
-    /** Closes the model until it is needed again: Android wants the memory. */
-    fun release() = services.worker.execute(::close)
+    override fun release() = services.worker.execute(::close)
 
     private fun close() {
         val old = runner
@@ -217,19 +199,18 @@ class MainModel(
         if (gpu.hasPassed(bundle, on)) return null to circumstances
         val file = on.fileOf(bundle)
         val check = AnswerCheck(file, GoldenExamples.read(file, services.source), isCancelled)
-        fun progress(done: Int, of: Int) =
-            main.execute {
-                if (!isCancelled()) state = state.copy(gpu = GpuNote.Comparing(done, of))
-            }
-        val found =
+        fun progress(done: Int, of: Int) = onMain {
+            if (!isCancelled()) state = state.copy(gpu = GpuNote.Comparing(done, of))
+        }
+        val parity =
             try {
                 gpu.during(bundle, on) { check.parity(opened(bundle, on), ::progress) }
             } catch (error: Throwable) {
                 close()
                 throw error
             }
-        if (!found.passed) close()
-        return found to circumstances
+        if (!parity.passed) close()
+        return parity to circumstances
     }
 
     /** Back to the CPU; the accelerator has to be wanted anew before it is tried again. */
@@ -238,16 +219,6 @@ class MainModel(
         val note = GpuNote.Refused(error.message ?: "$error")
         state = state.copy(running = false, accelerator = Accelerator.CPU, gpu = note, noteOn = on)
     }
-
-    private fun <T> work(
-        job: (isCancelled: () -> Boolean) -> T,
-        failed: (Throwable) -> Unit,
-        done: (T) -> Unit,
-    ) =
-        latest.submit { isCancelled ->
-            val result = runCatching { job(isCancelled) }
-            main.execute { if (!isCancelled()) result.fold(done, failed) }
-        }
 
     /** Whatever keeps a model from being opened, the screen says it. */
     private fun refuse(error: Throwable) {

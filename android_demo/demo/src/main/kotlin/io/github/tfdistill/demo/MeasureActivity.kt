@@ -1,6 +1,5 @@
 package io.github.tfdistill.demo
 
-import android.app.Activity
 import android.content.ActivityNotFoundException
 import android.content.ClipData
 import android.content.Intent
@@ -18,50 +17,38 @@ import io.github.tfdistill.benchmark.CaseSummary
 import io.github.tfdistill.benchmark.Distribution
 
 /** Measures a bundle, draws what came out, saves and shares it. */
-class MeasureActivity : Activity() {
-    private val model: MeasureModel
-        get() = (application as DemoApplication).measure
+class MeasureActivity : Screen<MeasureState>(R.layout.measure) {
+    override val model: MeasureModel
+        get() = demo.screens.measure
 
     private var drawn: BenchmarkResult? = null
-    private var chosen: String? = null // before Android ended the app
+    private var before: String? = null
 
     override fun onCreate(saved: Bundle?) {
         super.onCreate(saved)
-        chosen = saved?.getString(CHOSEN)
-        showLayout(R.layout.measure)
-        actionBar?.setDisplayHomeAsUpEnabled(true)
+        before = chosenBefore(saved).firstOrNull()
         view<Button>(R.id.start).setOnClickListener {
-            (application as DemoApplication).releaseMain()
-            model.start(asked())
+            demo.screens.releaseMain()
+            model.start(settings())
         }
-        view<Button>(R.id.stop).setOnClickListener { model.cancel() }
+        view<Button>(R.id.stop).setOnClickListener { model.stop() }
         view<Button>(R.id.save).setOnClickListener { choosePlace() }
         view<Button>(R.id.share).setOnClickListener { share() }
     }
 
-    override fun onStart() {
-        super.onStart()
-        model.listener = ::show
-        show(model.state)
-    }
-
     /** In the background Android slows an app down: such figures would be of no use. */
     override fun onStop() {
-        model.listener = null
-        if (!isChangingConfigurations) model.cancel()
+        if (!isChangingConfigurations) model.stop()
         super.onStop()
     }
 
-    override fun onSaveInstanceState(out: Bundle) {
-        super.onSaveInstanceState(out)
-        out.putString(CHOSEN, view<Spinner>(R.id.bundles).selectedItem as String?)
-    }
+    override fun chosen() = listOfNotNull(view<Spinner>(R.id.bundles).selectedItem as String?)
 
     override fun onActivityResult(request: Int, result: Int, data: Intent?) {
         if (request == SAVE && result == RESULT_OK) data?.data?.let(model::save)
     }
 
-    private fun asked(): Map<String, Any?> {
+    private fun settings(): Map<String, Any?> {
         fun whole(id: Int): Any = typed(id).trim().let { it.toIntOrNull() ?: it }
         val lengths = typed(R.id.lengths).filterNot(Char::isWhitespace)
         val seconds = typed(R.id.sustained).trim()
@@ -105,11 +92,11 @@ class MeasureActivity : Activity() {
         startActivity(Intent.createChooser(intent, getText(R.string.share)))
     }
 
-    private fun show(state: MeasureState) {
+    override fun show(state: MeasureState) {
         val running = state.phase == Phase.RUNNING
         val keep = WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON
         if (running) window.addFlags(keep) else window.clearFlags(keep)
-        view<Spinner>(R.id.bundles).offer(state.names, chosen)
+        view<Spinner>(R.id.bundles).offer(state.names, before)
         view<View>(R.id.form).showIf(!running)
         view<Button>(R.id.start).isEnabled = state.names.isNotEmpty()
         for (id in listOf(R.id.stop, R.id.progress)) view<View>(id).showIf(running)
@@ -119,7 +106,8 @@ class MeasureActivity : Activity() {
         }
         view<TextView>(R.id.state).say(sentence(state))
         val status = state.thermalStatus.takeIf { running }
-        view<TextView>(R.id.heat).say(MeasureWording.heat(resources, status))
+        val heat = resources.heat(status)?.let { getString(R.string.heat_now, it) }
+        view<TextView>(R.id.heat).say(heat)
         for (id in listOf(R.id.save, R.id.share)) view<View>(id).showIf(state.result != null)
         view<TextView>(R.id.saved)
             .say(
@@ -144,23 +132,17 @@ class MeasureActivity : Activity() {
 
     private fun draw(result: BenchmarkResult?) {
         drawn = result
-        val rows = view<LinearLayout>(R.id.results)
-        rows.removeAllViews()
-        if (result == null) return
-        for (case in CaseSummary.of(result)) {
-            val row = layoutInflater.inflate(R.layout.benchmark_case, rows, false)
+        val cases = result?.let(CaseSummary::of).orEmpty()
+        view<LinearLayout>(R.id.results).fill(R.layout.benchmark_case, cases) { row, case ->
             val distribution = Distribution(case.samplesMs)
-            checkNotNull(row.findViewById<TextView>(R.id.case_title)).text =
-                MeasureWording.title(resources, case)
-            checkNotNull(row.findViewById<TextView>(R.id.figures)).text =
-                MeasureWording.figures(resources, case, distribution.summary)
-            checkNotNull(row.findViewById<DistributionView>(R.id.distribution)).distribution =
-                distribution
-            rows.addView(row)
+            row.part<TextView>(R.id.case_title).text = resources.title(case)
+            row.part<TextView>(R.id.figures).text = resources.figures(case, distribution.summary)
+            row.part<DistributionView>(R.id.distribution).distribution = distribution
         }
+        if (result == null) return
         val lines =
-            result.answers.map { MeasureWording.answers(resources, it) } +
-                result.sustained.map { MeasureWording.sustained(resources, it) } +
+            result.answers.map { resources.answers(it) } +
+                result.sustained.map { resources.sustained(it) } +
                 result.failures.map { getString(R.string.not_measured, it.what, it.error) } +
                 result.notes.filter { result.measurements.any { row -> row.delegate == "gpu" } }
         view<TextView>(R.id.more).text = lines.joinToString("\n")
@@ -168,6 +150,5 @@ class MeasureActivity : Activity() {
 
     private companion object {
         const val SAVE = 1
-        const val CHOSEN = "chosen"
     }
 }

@@ -1,11 +1,13 @@
 package io.github.tfdistill.demo
 
+import android.content.Context
 import android.net.Uri
 import android.provider.DocumentsContract
 import io.github.tfdistill.benchmark.BenchmarkRequest
 import io.github.tfdistill.benchmark.BenchmarkResult
 import io.github.tfdistill.benchmark.BenchmarkState
 import io.github.tfdistill.benchmark.BundleBenchmark
+import io.github.tfdistill.benchmark.GpuRecord
 import io.github.tfdistill.benchmark.ResultFiles
 import io.github.tfdistill.benchmark.Services
 import io.github.tfdistill.text.Bundles
@@ -57,32 +59,23 @@ sealed interface Saved {
  * ended the app in between.
  */
 class MeasureModel(
-    private val context: DemoApplication,
-    private val services: Services,
-    private val main: Executor,
-) {
-    var state = MeasureState()
-        private set(value) {
-            field = value
-            listener?.invoke(value)
-        }
-
-    /** Is told every state; null while there is nobody to see it. */
-    var listener: ((MeasureState) -> Unit)? = null
-
+    private val context: Context,
+    services: Services,
+    private val gpu: GpuRecord,
+    main: Executor,
+) : ScreenModel<MeasureState>(MeasureState(), services, main) {
     private val files = ResultFiles(ResultProvider.folder(context), RUN_ID)
-    private val latest = Latest(services.worker)
 
     init {
         services.worker.execute {
-            val names = runCatching { Bundles(services.source).names() }
+            val bundleNames = runCatching { Bundles(services.source).names() }
             val last = files.state()
             val result = files.result()
-            main.execute {
-                val known = names.getOrDefault(emptyList())
+            onMain {
+                val names = bundleNames.getOrDefault(emptyList())
                 state =
-                    if (state.phase == Phase.IDLE) restored(known, last, result)
-                    else state.copy(names = known)
+                    if (state.phase == Phase.IDLE) restored(names, last, result)
+                    else state.copy(names = names)
             }
         }
     }
@@ -90,28 +83,28 @@ class MeasureModel(
     /**
      * Measures.
      *
-     * @param asked what an intent would bring, without the run's name
+     * @param settings what an intent would bring, without the run's name
      */
-    fun start(asked: Map<String, Any?>) {
+    fun start(settings: Map<String, Any?>) {
         if (state.phase == Phase.RUNNING) return
         val request =
             try {
-                BenchmarkRequest.parse(asked + ("run_id" to RUN_ID))
+                BenchmarkRequest.parse(settings + ("run_id" to RUN_ID))
             } catch (error: IllegalArgumentException) {
                 state = state.copy(phase = Phase.FAILED, error = error.message)
                 return
             }
         state = MeasureState(state.names, Phase.RUNNING)
-        latest.submit { isCancelled ->
-            val end = runCatching { measure(request, isCancelled) }.getOrElse(::failure)
-            main.execute { if (!isCancelled()) state = end.copy(names = state.names) }
+        fun show(end: MeasureState) {
+            state = end.copy(names = state.names)
         }
+        work({ runCatching { measure(request, it) }.getOrElse(::failure) }, { throw it }, ::show)
     }
 
     /** Stops between two inferences. */
-    fun cancel() {
+    fun stop() {
         if (state.phase != Phase.RUNNING) return
-        latest.cancel()
+        cancel()
         state = state.copy(phase = Phase.CANCELLED)
     }
 
@@ -122,19 +115,19 @@ class MeasureModel(
      * result.
      */
     fun save(target: Uri) {
-        val known = state.result
+        val shown = state.result
         state = state.copy(saved = null)
         services.worker.execute {
             val saved =
                 try {
-                    val result = known ?: files.result() ?: throw IOException("there is no result")
+                    val result = shown ?: files.result() ?: throw IOException("there is no result")
                     write(result, target)
                     Saved.Done
                 } catch (error: Exception) { // of whichever app keeps the file
                     remove(target)
                     Saved.Failed(error.message ?: "$error")
                 }
-            main.execute { state = state.copy(saved = saved) }
+            onMain { state = state.copy(saved = saved) }
         }
     }
 
@@ -152,12 +145,11 @@ class MeasureModel(
         )
 
     private fun measure(request: BenchmarkRequest, isCancelled: () -> Boolean): MeasureState {
-        fun show(change: (MeasureState) -> MeasureState) =
-            main.execute {
-                if (!isCancelled() && state.phase == Phase.RUNNING) state = change(state)
-            }
-        val found =
-            BundleBenchmark(context, services, context.gpu).measure(
+        fun show(change: (MeasureState) -> MeasureState) = onMain {
+            if (!isCancelled() && state.phase == Phase.RUNNING) state = change(state)
+        }
+        val result =
+            BundleBenchmark(context, services, gpu).measure(
                 request,
                 null,
                 isCancelled,
@@ -166,10 +158,10 @@ class MeasureModel(
                 files.write(fileState(BenchmarkState.RUNNING, finished, of))
                 show { it.copy(finished = finished, of = of) }
             }
-        files.write(found)
-        val count = found.measurements.size
+        files.write(result)
+        val count = result.measurements.size
         files.write(fileState(BenchmarkState.DONE, count, count))
-        return MeasureState(phase = Phase.DONE, finished = count, of = count, result = found)
+        return MeasureState(phase = Phase.DONE, finished = count, of = count, result = result)
     }
 
     private fun failure(error: Throwable): MeasureState {

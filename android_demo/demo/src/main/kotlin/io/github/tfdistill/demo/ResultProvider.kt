@@ -44,10 +44,10 @@ class ResultProvider : ContentProvider() {
         sortOrder: String?,
     ): Cursor? {
         val file = file(uri) ?: return null
-        val known =
+        val values =
             mapOf(OpenableColumns.DISPLAY_NAME to file.name, OpenableColumns.SIZE to file.length())
-        val columns = projection?.filter { it in known } ?: known.keys.toList()
-        return MatrixCursor(columns.toTypedArray(), 1).apply { addRow(columns.map { known[it] }) }
+        val columns = projection?.filter { it in values } ?: values.keys.toList()
+        return MatrixCursor(columns.toTypedArray(), 1).apply { addRow(columns.map { values[it] }) }
     }
 
     override fun insert(uri: Uri, values: ContentValues?): Uri? = refuse()

@@ -1,13 +1,17 @@
 package io.github.tfdistill.demo
 
 import android.app.Activity
+import android.view.LayoutInflater
 import android.view.View
 import android.widget.AdapterView
 import android.widget.ArrayAdapter
 import android.widget.EditText
 import android.widget.FrameLayout
+import android.widget.LinearLayout
+import android.widget.ProgressBar
 import android.widget.Spinner
 import android.widget.TextView
+import io.github.tfdistill.text.Scored
 
 /**
  * Shows a layout between the bars, the cut-out and the keyboard, which lie over the window since
@@ -25,6 +29,33 @@ fun Activity.showLayout(layout: Int) {
 
 /** A view of the screen's layout. */
 fun <T : View> Activity.view(id: Int): T = checkNotNull(findViewById<T>(id))
+
+/** A view of a row. */
+fun <T : View> View.part(id: Int): T = checkNotNull(findViewById<T>(id))
+
+/** Shows a row of a layout for each item. */
+fun <T> LinearLayout.fill(layout: Int, items: List<T>, show: (row: View, item: T) -> Unit) {
+    removeAllViews()
+    val inflater = LayoutInflater.from(context)
+    for (item in items) addView(inflater.inflate(layout, this, false).also { show(it, item) })
+}
+
+private const val MOST_BARS = 100 // more would take longer to lay out than to compute
+private const val BAR_PARTS = 1000
+
+/** Shows labels with their probabilities, each above a bar; says so where not all are shown. */
+fun LinearLayout.showLabels(labels: List<Scored>) {
+    fill(R.layout.label, labels.take(MOST_BARS)) { row, label ->
+        row.part<TextView>(R.id.label).text = resources.probability(label)
+        row.part<ProgressBar>(R.id.bar).progress = (BAR_PARTS * label.probability).toInt()
+    }
+    if (labels.size > MOST_BARS) {
+        val note = TextView(context)
+        note.text = resources.getString(R.string.some_labels, MOST_BARS, labels.size)
+        addView(note)
+    }
+    showIf(labels.isNotEmpty())
+}
 
 /** What a user typed. */
 fun Activity.typed(id: Int): String = view<EditText>(id).text.toString()

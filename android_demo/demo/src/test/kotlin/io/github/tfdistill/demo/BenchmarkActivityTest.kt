@@ -1,9 +1,9 @@
 package io.github.tfdistill.demo
 
+import android.app.Activity
 import android.content.Intent
 import android.os.PowerManager
 import android.view.WindowManager
-import android.widget.TextView
 import io.github.tfdistill.benchmark.Accelerator
 import io.github.tfdistill.benchmark.BenchmarkResult
 import io.github.tfdistill.benchmark.BenchmarkState
@@ -20,17 +20,13 @@ import org.junit.Test
 import org.junit.runner.RunWith
 import org.robolectric.Robolectric
 import org.robolectric.RobolectricTestRunner
-import org.robolectric.RuntimeEnvironment
 import org.robolectric.Shadows.shadowOf
 import org.robolectric.annotation.Config
 import org.robolectric.shadows.ShadowSystemClock
 
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35])
-class BenchmarkActivityTest {
-    private val worker = Later()
-    private val models = FakeModels()
-    private val application = RuntimeEnvironment.getApplication() as DemoApplication
+class BenchmarkActivityTest : ScreenTest() {
     private val folder = File(application.getExternalFilesDir(null), "benchmark")
 
     /** What `am start` of the harness sends. */
@@ -52,7 +48,7 @@ class BenchmarkActivityTest {
             .putExtra("seed", 1)
 
     init {
-        application.services = Services(Toys, models, worker, runtimeVersion = { "9.9" })
+        begin(version = "9.9")
         models.during = { ShadowSystemClock.advanceBy(Duration.ofNanos(1_500_000)) }
     }
 
@@ -62,7 +58,7 @@ class BenchmarkActivityTest {
     private fun state(id: String = "run-1"): BenchmarkState =
         Json.decodeFromString(File(folder, "$id.state.json").readText())
 
-    private fun BenchmarkActivity.shown() = find<TextView>(R.id.state).text.toString()
+    private fun Activity.shown(): String = shown(R.id.state)
 
     @Test
     fun `the harness finds the result where it looks for it`() {

@@ -1,11 +1,9 @@
 package io.github.tfdistill.demo
 
-import android.widget.Button
 import android.widget.EditText
 import android.widget.LinearLayout
 import android.widget.Spinner
 import android.widget.TextView
-import io.github.tfdistill.benchmark.Services
 import io.github.tfdistill.text.FileSource
 import io.github.tfdistill.text.Toys
 import org.junit.Assert.assertEquals
@@ -14,7 +12,6 @@ import org.junit.Test
 import org.junit.runner.RunWith
 import org.robolectric.Robolectric
 import org.robolectric.RobolectricTestRunner
-import org.robolectric.RuntimeEnvironment
 import org.robolectric.annotation.Config
 
 /** The toys, and the first of them once more under another name. */
@@ -32,15 +29,12 @@ object TwoPairs : FileSource {
 
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35])
-class CompareActivityTest {
-    private val worker = Later()
-    private val models = FakeModels()
-    private val application = RuntimeEnvironment.getApplication() as DemoApplication
+class CompareActivityTest : ScreenTest() {
     private val golden = Golden("pairs-float32").examples.first { it.pair != null }
 
     private fun start(source: FileSource = TwoPairs) =
         Robolectric.buildActivity(CompareActivity::class.java).also {
-            application.services = Services(source, models, worker)
+            begin(source)
             it.setup()
             worker.runAll()
         }
@@ -52,10 +46,9 @@ class CompareActivityTest {
                 (0 until spinner.count).first { spinner.getItemAtPosition(it) == name }
             )
         }
-        find<EditText>(R.id.first).setText(golden.text)
-        find<EditText>(R.id.second).setText(golden.pair)
-        find<Button>(R.id.run).performClick()
-        worker.runAll()
+        enter(R.id.first, golden.text)
+        enter(R.id.second, golden.pair)
+        press(R.id.run)
     }
 
     private fun CompareActivity.table(): List<List<String>> {

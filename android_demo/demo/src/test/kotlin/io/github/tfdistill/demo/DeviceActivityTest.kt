@@ -11,16 +11,12 @@ import org.junit.Test
 import org.junit.runner.RunWith
 import org.robolectric.Robolectric
 import org.robolectric.RobolectricTestRunner
-import org.robolectric.RuntimeEnvironment
 import org.robolectric.Shadows.shadowOf
 import org.robolectric.annotation.Config
 
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35])
-class DeviceActivityTest {
-    private val worker = Later()
-    private val application = RuntimeEnvironment.getApplication() as DemoApplication
-
+class DeviceActivityTest : ScreenTest() {
     private fun facts(version: () -> String?): List<String> {
         application.services = Services(Toys, FakeModels(), worker, version)
         val screen = Robolectric.buildActivity(DeviceActivity::class.java).setup().get()

@@ -29,7 +29,7 @@ class FrameworkDumpTest {
     private fun printed(print: (PrintWriter) -> Unit): String =
         StringWriter().also { text -> PrintWriter(text).use(print) }.toString()
 
-    private fun made(name: String, vararg arguments: ClassParameter<*>): Any =
+    private fun construct(name: String, vararg arguments: ClassParameter<*>): Any =
         ReflectionHelpers.callConstructor(Class.forName(name), *arguments)
 
     private fun dump(service: Any, writer: PrintWriter) {
@@ -53,12 +53,12 @@ class FrameworkDumpTest {
     fun `the thermal service before its HAL is ready`() {
         shadowOf(application).grantPermissions(android.Manifest.permission.DUMP)
         val service =
-            made(
+            construct(
                 "com.android.server.power.ThermalManagerService",
                 ClassParameter.from(Context::class.java, application),
             )
         val skin =
-            made(
+            construct(
                 "android.os.Temperature",
                 ClassParameter.from(Float::class.javaPrimitiveType, 41.5f),
                 ClassParameter.from(Int::class.javaPrimitiveType, 3), // TYPE_SKIN
@@ -88,7 +88,7 @@ class FrameworkDumpTest {
     fun `the keyguard`() {
         val name = "com.android.server.policy.keyguard.Keyguard"
         val keyguard =
-            made(
+            construct(
                 "${name}ServiceDelegate",
                 ClassParameter.from(Context::class.java, application),
                 ClassParameter.from(Class.forName("${name}StateMonitor\$StateCallback"), null),

@@ -31,8 +31,12 @@ class Golden(name: String, source: FileSource = Toys) {
 
     val questions: List<Question> by lazy {
         list("questions").map {
-            val (asked, context) = listOf("question", "context").map { key -> text(it, key) }
-            Question(checkNotNull(asked), checkNotNull(context), checkNotNull(text(it, "answer")))
+            val (question, context) = listOf("question", "context").map { key -> text(it, key) }
+            Question(
+                checkNotNull(question),
+                checkNotNull(context),
+                checkNotNull(text(it, "answer")),
+            )
         }
     }
 

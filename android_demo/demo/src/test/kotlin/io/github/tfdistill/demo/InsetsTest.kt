@@ -15,23 +15,19 @@ import org.junit.Assert.assertNotEquals
 import org.junit.Assert.assertTrue
 import org.junit.Test
 import org.junit.runner.RunWith
-import org.robolectric.Robolectric
 import org.robolectric.RobolectricTestRunner
-import org.robolectric.RuntimeEnvironment
 import org.robolectric.Shadows.shadowOf
 import org.robolectric.annotation.Config
 
 /** What lies over the window: since Android 15 the app itself has to keep clear of it. */
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35], qualifiers = "w360dp-h640dp-xhdpi")
-class InsetsTest {
-    private val worker = Later()
-    private val application = RuntimeEnvironment.getApplication() as DemoApplication
+class InsetsTest : ScreenTest() {
     private val over = Insets.of(30, 50, 40, 600) // cut-out, status, navigation bar, keyboard
 
     private fun <T : Activity> start(screen: Class<T>): T {
-        application.services = Services(TwoPairs, FakeModels(), worker)
-        return Robolectric.buildActivity(screen).setup().get().also { worker.runAll() }
+        begin(TwoPairs)
+        return open(screen).get()
     }
 
     private fun cover(screen: Activity) {

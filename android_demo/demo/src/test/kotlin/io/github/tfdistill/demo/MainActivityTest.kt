@@ -12,7 +12,7 @@ import android.widget.ProgressBar
 import android.widget.Spinner
 import android.widget.TextView
 import io.github.tfdistill.benchmark.ModelOpener
-import io.github.tfdistill.benchmark.Services
+import io.github.tfdistill.text.EditedToys
 import io.github.tfdistill.text.FileSource
 import io.github.tfdistill.text.Toys
 import java.io.FileNotFoundException
@@ -28,19 +28,12 @@ import org.robolectric.annotation.Config
 
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35])
-class MainActivityTest {
-    private val worker = Later()
-    private val models = FakeModels()
-
-    private val application = RuntimeEnvironment.getApplication() as DemoApplication
-
+class MainActivityTest : ScreenTest() {
     private fun start(source: FileSource = Toys, opener: ModelOpener = models) =
         Robolectric.buildActivity(MainActivity::class.java).also {
-            application.services = Services(source, opener, worker)
+            begin(source, opener)
             it.setup()
         }
-
-    private fun MainActivity.text(id: Int) = find<TextView>(id).text.toString()
 
     private fun MainActivity.select(at: Int) {
         find<Spinner>(R.id.bundles).setSelection(at)
@@ -48,11 +41,10 @@ class MainActivityTest {
     }
 
     private fun MainActivity.answer(first: String, second: String = ""): String {
-        find<EditText>(R.id.first).setText(first)
-        find<EditText>(R.id.second).setText(second)
-        find<Button>(R.id.run).performClick()
-        worker.runAll()
-        return text(R.id.answer)
+        enter(R.id.first, first)
+        enter(R.id.second, second)
+        press(R.id.run)
+        return shown(R.id.answer)
     }
 
     @Test
@@ -68,8 +60,8 @@ class MainActivityTest {
         val rows = screen.find<LinearLayout>(R.id.bars)
         val bars = (0..2).map { rows.getChildAt(it).findViewById<ProgressBar>(R.id.bar)!!.progress }
         assertEquals(golden.outputs.sortedDescending().map { (1000 * it).toInt() }, bars)
-        assertTrue(screen.text(R.id.tokens).startsWith("Tokens: [CLS] "))
-        assertTrue(screen.text(R.id.details), "padded to 24" in screen.text(R.id.details))
+        assertTrue(screen.shown(R.id.tokens).startsWith("Tokens: [CLS] "))
+        assertTrue(screen.shown(R.id.details), "padded to 24" in screen.shown(R.id.details))
         assertEquals(1, models.runs)
     }
 
@@ -78,7 +70,7 @@ class MainActivityTest {
         val screen = start(FileSource { throw FileNotFoundException(it) }).get()
         worker.runAll()
         assertEquals(View.GONE, screen.find<View>(R.id.form).visibility)
-        assertTrue("tfdistill export" in screen.text(R.id.fault))
+        assertTrue("tfdistill export" in screen.shown(R.id.fault))
     }
 
     @Test
@@ -91,7 +83,7 @@ class MainActivityTest {
         }
         val screen = start(broken).get()
         worker.runAll()
-        assertTrue(screen.text(R.id.fault), screen.text(R.id.fault).startsWith("无法使用此模型"))
+        assertTrue(screen.shown(R.id.fault), screen.shown(R.id.fault).startsWith("无法使用此模型"))
         assertEquals(0, models.open)
     }
 
@@ -99,7 +91,7 @@ class MainActivityTest {
     fun `a thousand taps are one inference`() {
         val screen = start().get()
         worker.runAll()
-        screen.find<EditText>(R.id.first).setText(Golden("pairs-float32").examples[0].text)
+        screen.enter(R.id.first, Golden("pairs-float32").examples[0].text)
         repeat(1000) { screen.find<Button>(R.id.run).performClick() }
         assertEquals(1, worker.waiting)
         worker.runAll()
@@ -111,13 +103,13 @@ class MainActivityTest {
         val controller = start()
         worker.runAll()
         val golden = Golden("pairs-float32").examples[0]
-        controller.get().find<EditText>(R.id.first).setText(golden.text)
+        controller.get().enter(R.id.first, golden.text)
         controller.get().find<Button>(R.id.run).performClick()
         controller.recreate()
         worker.runAll()
         val screen = controller.get()
-        assertEquals(golden.text, screen.text(R.id.first))
-        assertTrue("[CLS]" in screen.text(R.id.tokens))
+        assertEquals(golden.text, screen.shown(R.id.first))
+        assertTrue("[CLS]" in screen.shown(R.id.tokens))
         assertEquals(1, models.runs)
         assertEquals(1, models.open)
     }
@@ -130,7 +122,7 @@ class MainActivityTest {
         assertTrue(message, "those of a golden example" in message)
         val golden = Golden("pairs-float32").examples[0]
         screen.answer(golden.text, golden.pair.orEmpty())
-        assertTrue("[CLS]" in screen.text(R.id.tokens))
+        assertTrue("[CLS]" in screen.shown(R.id.tokens))
     }
 
     @Test
@@ -139,8 +131,8 @@ class MainActivityTest {
         worker.runAll()
         screen.select(1)
         assertEquals("Question", screen.find<EditText>(R.id.first).hint.toString())
-        val asked = Golden("spans-float32").questions.first { it.answer.isNotEmpty() }
-        assertTrue(screen.answer(asked.question, asked.context).startsWith(asked.answer))
+        val question = Golden("spans-float32").questions.first { it.answer.isNotEmpty() }
+        assertTrue(screen.answer(question.question, question.context).startsWith(question.answer))
         val none = Golden("spans-float32").questions.first { it.answer.isEmpty() }
         val message = screen.answer(none.question, none.context)
         assertTrue(message, message.startsWith("The text does not answer"))
@@ -163,8 +155,8 @@ class MainActivityTest {
     fun `a benchmark from outside has to hold a permission`() {
         val application = RuntimeEnvironment.getApplication()
         val intent = Intent(application, BenchmarkActivity::class.java)
-        val found = application.packageManager.resolveActivity(intent, 0)
-        assertEquals("android.permission.DUMP", found?.activityInfo?.permission)
+        val resolved = application.packageManager.resolveActivity(intent, 0)
+        assertEquals("android.permission.DUMP", resolved?.activityInfo?.permission)
     }
 
     @Test
@@ -172,11 +164,11 @@ class MainActivityTest {
         val screen = start().get()
         worker.runAll()
         val (first, second) = Golden("pairs-float32").examples.filter { it.pair == null }
-        screen.find<EditText>(R.id.first).setText(first.text)
+        screen.enter(R.id.first, first.text)
         screen.find<Button>(R.id.run).performClick()
         screen.answer(second.text)
         assertEquals(1, models.runs)
-        assertTrue("%.1f".format(100 * second.outputs.max()) in screen.text(R.id.answer))
+        assertTrue("%.1f".format(100 * second.outputs.max()) in screen.shown(R.id.answer))
     }
 
     @Test
@@ -184,13 +176,13 @@ class MainActivityTest {
         val screen = start().get()
         worker.runAll()
         screen.select(1)
-        val asked = Golden("spans-float32").questions.first { it.context.length > 80 }
+        val question = Golden("spans-float32").questions.first { it.context.length > 80 }
         models.during = { screen.find<Button>(R.id.stop).performClick() }
-        assertEquals("", screen.answer(asked.question, asked.context))
+        assertEquals("", screen.answer(question.question, question.context))
         assertEquals(1, models.runs)
         models.during = {}
-        assertTrue(screen.answer(asked.question, asked.context).isNotEmpty())
-        assertTrue("windows" in screen.text(R.id.details))
+        assertTrue(screen.answer(question.question, question.context).isNotEmpty())
+        assertTrue("windows" in screen.shown(R.id.details))
     }
 
     @Test
@@ -227,7 +219,7 @@ class MainActivityTest {
         for ((source, sentence) in cases) {
             val screen = start(source).get()
             worker.runAll()
-            assertTrue(screen.text(R.id.fault), sentence in screen.text(R.id.fault))
+            assertTrue(screen.shown(R.id.fault), sentence in screen.shown(R.id.fault))
             screen.select(2)
             assertEquals(View.VISIBLE, screen.find<View>(R.id.form).visibility)
             assertEquals(View.GONE, screen.find<View>(R.id.fault).visibility)
@@ -242,8 +234,8 @@ class MainActivityTest {
         }
         val screen = start(opener = opener).get()
         worker.runAll()
-        assertTrue("do not fit one another" in screen.text(R.id.fault))
-        assertTrue("signature of model.tflite" in screen.text(R.id.fault))
+        assertTrue("do not fit one another" in screen.shown(R.id.fault))
+        assertTrue("signature of model.tflite" in screen.shown(R.id.fault))
     }
 
     @Test
@@ -251,7 +243,7 @@ class MainActivityTest {
         val opener = ModelOpener { _, _, _ -> throw UnsatisfiedLinkError("no tensorflowlite_jni") }
         val screen = start(opener = opener).get()
         worker.runAll()
-        assertTrue("no tensorflowlite_jni" in screen.text(R.id.fault))
+        assertTrue("no tensorflowlite_jni" in screen.shown(R.id.fault))
     }
 
     @Test
@@ -263,7 +255,7 @@ class MainActivityTest {
         assertEquals(0, models.open)
         val golden = Golden("pairs-float32").examples[0]
         screen.answer(golden.text, golden.pair.orEmpty())
-        assertTrue("[CLS]" in screen.text(R.id.tokens))
+        assertTrue("[CLS]" in screen.shown(R.id.tokens))
         assertEquals(1, models.open)
     }
 
@@ -275,7 +267,7 @@ class MainActivityTest {
         val saved = android.os.Bundle()
         controller.saveInstanceState(saved)
         val screen = Robolectric.buildActivity(MainActivity::class.java)
-        application.services = Services(Toys, models, worker)
+        begin()
         screen.setup(saved)
         worker.runAll()
         assertEquals("tags-float32", screen.get().find<Spinner>(R.id.bundles).selectedItem)
@@ -292,7 +284,7 @@ class MainActivityTest {
             "[UNK]",
             "${shown.subSequence(shown.getSpanStart(span), shown.getSpanEnd(span))}",
         )
-        assertTrue("[UNK], not in the vocabulary: 1" in screen.text(R.id.details))
+        assertTrue("[UNK], not in the vocabulary: 1" in screen.shown(R.id.details))
     }
 
     @Test

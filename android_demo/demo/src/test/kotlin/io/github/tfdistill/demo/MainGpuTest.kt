@@ -2,15 +2,13 @@ package io.github.tfdistill.demo
 
 import android.view.View
 import android.widget.Button
-import android.widget.EditText
 import android.widget.Spinner
 import android.widget.Switch
-import android.widget.TextView
 import io.github.tfdistill.benchmark.Accelerator
 import io.github.tfdistill.benchmark.Accelerator.CPU
 import io.github.tfdistill.benchmark.Accelerator.GPU
 import io.github.tfdistill.benchmark.AcceleratorException
-import io.github.tfdistill.benchmark.Services
+import io.github.tfdistill.benchmark.GpuRecord
 import io.github.tfdistill.text.Bundles
 import io.github.tfdistill.text.EditedToys
 import io.github.tfdistill.text.FileSource
@@ -24,16 +22,12 @@ import org.junit.Test
 import org.junit.runner.RunWith
 import org.robolectric.Robolectric
 import org.robolectric.RobolectricTestRunner
-import org.robolectric.RuntimeEnvironment
 import org.robolectric.annotation.Config
 
 /** The GPU on the main screen: nobody gets there without a comparison, and everything ends it. */
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35])
-class MainGpuTest {
-    private val worker = Later()
-    private val models = FakeModels()
-    private val application = RuntimeEnvironment.getApplication() as DemoApplication
+class MainGpuTest : ScreenTest() {
     private val pairs = Bundles(Toys).open("pairs-float32")
     private val golden = Golden("pairs-float32").examples[0]
 
@@ -42,7 +36,7 @@ class MainGpuTest {
 
     /** The screen in a new process, as far as models and what they stand on go. */
     private fun start(source: FileSource = Toys): MainActivity {
-        application.services = Services(source, models, worker, runtimeVersion = { "2.1.6" })
+        begin(source, version = "2.1.6")
         val screen = Robolectric.buildActivity(MainActivity::class.java).setup().get()
         worker.runAll()
         return screen
@@ -61,9 +55,7 @@ class MainGpuTest {
         return FileSource { edited.open(it.replace("model-$device", "model")) }
     }
 
-    private fun MainActivity.text(id: Int) = find<TextView>(id).text.toString()
-
-    private fun MainActivity.note() = text(R.id.gpu_note)
+    private fun MainActivity.note() = shown(R.id.gpu_note)
 
     private fun MainActivity.switch(): Boolean {
         find<Switch>(R.id.gpu).performClick()
@@ -72,10 +64,9 @@ class MainGpuTest {
     }
 
     private fun MainActivity.answer(): String {
-        find<EditText>(R.id.first).setText(golden.text)
-        find<Button>(R.id.run).performClick()
-        worker.runAll()
-        return text(R.id.details)
+        enter(R.id.first, golden.text)
+        press(R.id.run)
+        return shown(R.id.details)
     }
 
     private fun assertOnCpu(screen: MainActivity) {
@@ -201,13 +192,13 @@ class MainGpuTest {
         val screen = start()
         models.during = {
             if (models.runs == 5) {
-                screen.find<EditText>(R.id.first).setText(golden.text)
+                screen.enter(R.id.first, golden.text)
                 screen.find<Button>(R.id.run).performClick()
             }
         }
         assertFalse(screen.switch())
         assertEquals(6, models.runs)
-        assertTrue("Computed on the CPU" in screen.text(R.id.details))
+        assertTrue("Computed on the CPU" in screen.shown(R.id.details))
         assertFalse(application.gpu.isOn(pairs))
     }
 
@@ -217,7 +208,7 @@ class MainGpuTest {
         assertTrue(screen.switch())
         models.during = { throw AcceleratorException("lost the device") }
         screen.answer()
-        assertTrue(screen.text(R.id.answer), "lost the device" in screen.text(R.id.answer))
+        assertTrue(screen.shown(R.id.answer), "lost the device" in screen.shown(R.id.answer))
         assertTrue(screen.note(), "lost the device" in screen.note())
         models.during = {}
         assertOnCpu(screen)
@@ -255,8 +246,8 @@ class MainGpuTest {
     @Test
     fun `each use of the GPU is marked, and nothing else`() {
         val marks = ArrayList<Pair<Accelerator, Boolean>>()
-        val kept = application.getSharedPreferences("gpu", 0)
-        fun look() = marks.add(models.openedOn.last() to kept.contains("trying"))
+        val preferences = application.getSharedPreferences("gpu", 0)
+        fun look() = marks.add(models.openedOn.last() to preferences.contains("trying"))
         models.during = ::look
         models.openingOnGpu = ::look
         val screen = start()
@@ -265,7 +256,7 @@ class MainGpuTest {
         screen.answer()
         assertEquals(1 + 1 + compared + 1, marks.size)
         for ((on, marked) in marks) assertEquals(on == GPU, marked)
-        assertFalse(kept.contains("trying"))
+        assertFalse(preferences.contains("trying"))
     }
 
     @Test

@@ -12,15 +12,12 @@ import android.os.PowerManager
 import android.view.View
 import android.view.WindowManager
 import android.widget.Button
-import android.widget.EditText
 import android.widget.LinearLayout
 import android.widget.ProgressBar
 import android.widget.TextView
 import io.github.tfdistill.benchmark.Accelerator
 import io.github.tfdistill.benchmark.BenchmarkResult
 import io.github.tfdistill.benchmark.BenchmarkState
-import io.github.tfdistill.benchmark.Services
-import io.github.tfdistill.text.Toys
 import java.io.ByteArrayOutputStream
 import java.io.File
 import java.io.FileInputStream
@@ -35,33 +32,26 @@ import org.junit.Test
 import org.junit.runner.RunWith
 import org.robolectric.Robolectric
 import org.robolectric.RobolectricTestRunner
-import org.robolectric.RuntimeEnvironment
 import org.robolectric.Shadows.shadowOf
 import org.robolectric.annotation.Config
 import org.robolectric.shadows.ShadowSystemClock
 
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35])
-class MeasureActivityTest {
-    private val worker = Later()
-    private val models = FakeModels()
-    private val application = RuntimeEnvironment.getApplication() as DemoApplication
+class MeasureActivityTest : ScreenTest() {
     private val folder = File(application.filesDir, "measured")
     private val place = Uri.parse("content://documents/benchmark.json")
 
     init {
-        application.services = Services(Toys, models, worker)
+        begin()
         models.during = { ShadowSystemClock.advanceBy(Duration.ofMillis(20)) }
     }
 
-    private fun start() =
-        Robolectric.buildActivity(MeasureActivity::class.java).setup().also { worker.runAll() }
-
-    private fun Activity.enter(id: Int, text: String) = find<EditText>(id).setText(text)
+    private fun start() = open(MeasureActivity::class.java)
 
     private fun Activity.click(id: Int) = find<Button>(id).performClick()
 
-    private fun Activity.shown(id: Int = R.id.state) = find<TextView>(id).text.toString()
+    private fun Activity.shown(): String = shown(R.id.state)
 
     private fun Activity.staysOn() =
         window.attributes.flags and WindowManager.LayoutParams.FLAG_KEEP_SCREEN_ON != 0
@@ -76,6 +66,10 @@ class MeasureActivityTest {
             it.get().click(R.id.start)
             worker.runAll()
         }
+
+    /** What the screen finds in a new process. */
+    private fun measureAgain() =
+        with(application) { MeasureModel(this, services, gpu, onMainThread()) }
 
     private fun lastState() = BenchmarkState.read(File(folder, "benchmark.state.json").readText())
 
@@ -145,7 +139,7 @@ class MeasureActivityTest {
         assertEquals(expected, message)
         assertEquals("Done: pairs-float32", screen.shown())
         assertEquals(View.GONE, heat.visibility)
-        assertNull(MeasureWording.heat(screen.resources, 99)) // a later Android's
+        assertNull(screen.resources.heat(99)) // a later Android's
     }
 
     @Test
@@ -173,7 +167,10 @@ class MeasureActivityTest {
         assertEquals(place, intent.clipData?.getItemAt(0)?.uri)
         val provider = Robolectric.buildContentProvider(ResultProvider::class.java).create().get()
         val content = FileInputStream(provider.openFile(place, "r").fileDescriptor).readBytes()
-        assertEquals(application.measure.state.result, BenchmarkResult.read(String(content)))
+        assertEquals(
+            application.screens.measure.state.result,
+            BenchmarkResult.read(String(content)),
+        )
     }
 
     @Test
@@ -247,11 +244,11 @@ class MeasureActivityTest {
     @Test
     fun `the last result is there when the app comes back, and a damaged one is none`() {
         measured().pause().stop().destroy()
-        val again = MeasureModel(application, application.services, application.onMainThread())
+        val again = measureAgain()
         worker.runAll()
         assertEquals(Phase.DONE, again.state.phase)
         File(folder, "benchmark.json").writeText("{")
-        val damaged = MeasureModel(application, application.services, application.onMainThread())
+        val damaged = measureAgain()
         worker.runAll()
         assertEquals(null, damaged.state.result)
     }
@@ -261,7 +258,7 @@ class MeasureActivityTest {
         override fun onCreate() = true
 
         override fun call(method: String, arg: String?, extras: Bundle?): Bundle {
-            asked += method
+            calls += method
             return Bundle()
         }
 
@@ -288,13 +285,13 @@ class MeasureActivityTest {
             0
 
         companion object {
-            val asked = ArrayList<String>()
+            val calls = ArrayList<String>()
         }
     }
 
     private fun save(stream: OutputStream): Activity {
         Robolectric.setupContentProvider(Documents::class.java, place.authority)
-        Documents.asked.clear()
+        Documents.calls.clear()
         val screen = measured().get()
         screen.click(R.id.save)
         val intent = shadowOf(screen).nextStartedActivityForResult.intent
@@ -310,10 +307,10 @@ class MeasureActivityTest {
     fun `the result is saved where the user says, whole`() {
         val written = ByteArrayOutputStream()
         assertEquals("Saved.", save(written).shown(R.id.saved))
-        val found = BenchmarkResult.read(String(written.toByteArray()))
-        assertEquals(application.measure.state.result, found)
-        assertEquals(6, found.measurements.size)
-        assertTrue(Documents.asked.isEmpty())
+        val result = BenchmarkResult.read(String(written.toByteArray()))
+        assertEquals(application.screens.measure.state.result, result)
+        assertEquals(6, result.measurements.size)
+        assertTrue(Documents.calls.isEmpty())
     }
 
     @Test
@@ -325,7 +322,7 @@ class MeasureActivityTest {
         val screen = save(full)
         assertEquals("Not saved: No space left on device", screen.shown(R.id.saved))
         assertEquals(View.VISIBLE, screen.find<View>(R.id.save).visibility)
-        assertEquals(listOf("android:deleteDocument"), Documents.asked)
+        assertEquals(listOf("android:deleteDocument"), Documents.calls)
     }
 
     @Test
@@ -347,7 +344,7 @@ class MeasureActivityTest {
         worker.runAll()
         assertEquals("Done: pairs-float32", screen.shown())
         assertEquals(setOf(Accelerator.GPU), models.openedOn.toSet())
-        val result = checkNotNull(application.measure.state.result)
+        val result = checkNotNull(application.screens.measure.state.result)
         assertEquals(setOf("gpu"), result.measurements.map { it.delegate }.toSet())
         assertEquals(setOf("gpu"), result.answers.map { it.delegate }.toSet())
         val title = screen.rows().first().findViewById<TextView>(R.id.case_title)
@@ -362,7 +359,7 @@ class MeasureActivityTest {
         screen.click(R.id.start)
         worker.runAll()
         assertTrue(screen.shown(), screen.shown().startsWith("Nothing was measured: answers of"))
-        assertNull(application.measure.state.result)
+        assertNull(application.screens.measure.state.result)
         assertEquals(0, models.open)
     }
 

@@ -7,11 +7,8 @@ import android.os.Bundle
 import android.os.Parcel
 import android.view.View
 import android.widget.Button
-import android.widget.EditText
 import android.widget.Spinner
-import android.widget.TextView
 import io.github.tfdistill.benchmark.BenchmarkResult
-import io.github.tfdistill.benchmark.Services
 import java.io.ByteArrayOutputStream
 import java.io.File
 import java.time.Duration
@@ -22,7 +19,6 @@ import org.junit.Test
 import org.junit.runner.RunWith
 import org.robolectric.Robolectric
 import org.robolectric.RobolectricTestRunner
-import org.robolectric.RuntimeEnvironment
 import org.robolectric.Shadows.shadowOf
 import org.robolectric.android.controller.ActivityController
 import org.robolectric.annotation.Config
@@ -33,36 +29,23 @@ import org.robolectric.util.ReflectionHelpers.ClassParameter
 /** Android may end the app while nobody looks at it, and begins it anew where it was left. */
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [26, 35])
-class ProcessDeathTest {
-    private val worker = Later()
-    private val models = FakeModels()
-    private val application = RuntimeEnvironment.getApplication() as DemoApplication
+class ProcessDeathTest : ScreenTest() {
     private val long = "good film, \uD83D".repeat(9_000).take(100_000)
 
     init {
         models.during = { ShadowSystemClock.advanceBy(Duration.ofMillis(20)) }
-        begin()
+        begin(TwoPairs)
     }
 
-    /** All that lived in the process before is gone. */
-    private fun begin() {
-        application.services = Services(TwoPairs, models, worker)
-    }
-
-    private fun <T : Activity> start(screen: Class<T>): ActivityController<T> =
-        Robolectric.buildActivity(screen).setup().also { worker.runAll() }
+    private fun <T : Activity> start(screen: Class<T>): ActivityController<T> = open(screen)
 
     private fun leave(screen: ActivityController<*>): Bundle =
         Bundle().also { screen.pause().stop().saveInstanceState(it).destroy() }
 
     private fun <T : Activity> comeBack(screen: Class<T>, saved: Bundle): T {
-        begin()
+        begin(TwoPairs)
         return Robolectric.buildActivity(screen).setup(saved).get()
     }
-
-    private fun Activity.shown(id: Int) = find<TextView>(id).text.toString()
-
-    private fun Activity.enter(id: Int, text: String) = find<EditText>(id).setText(text)
 
     private fun Activity.choose(id: Int, name: String) = find<Spinner>(id).choose(name)
 
@@ -154,15 +137,14 @@ class ProcessDeathTest {
     @Test
     fun `the result is saved although the app was ended while its place was chosen`() {
         val before = start(MeasureActivity::class.java)
-        before.get().find<Button>(R.id.start).performClick()
-        worker.runAll()
-        val result = application.measure.state.result
+        before.get().press(R.id.start)
+        val result = application.screens.measure.state.result
         before.get().find<Button>(R.id.save).performClick()
         val screen = comeBack(MeasureActivity::class.java, leave(before))
         val place = Uri.parse("content://documents/benchmark.json")
         val written = ByteArrayOutputStream()
         shadowOf(application.contentResolver).registerOutputStream(place, written)
-        assertNull(application.measure.state.result) // it is still being read
+        assertNull(application.screens.measure.state.result) // it is still being read
         screen.deliver(place)
         worker.runAll()
         assertEquals(result, BenchmarkResult.read(String(written.toByteArray())))

@@ -54,8 +54,8 @@ class ResultProviderTest {
         assertEquals("a_result-1.json", all.getString(all.getColumnIndex("_display_name")))
         assertEquals(3L, all.getLong(all.getColumnIndex("_size")))
         all.close()
-        val asked = arrayOf("_data", OpenableColumns.SIZE)
-        val some = checkNotNull(provider.query(uri, asked, null, null, null))
+        val columns = arrayOf("_data", OpenableColumns.SIZE)
+        val some = checkNotNull(provider.query(uri, columns, null, null, null))
         assertArrayEquals(arrayOf(OpenableColumns.SIZE), some.columnNames)
         some.close()
     }

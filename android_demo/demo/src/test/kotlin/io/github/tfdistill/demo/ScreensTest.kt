@@ -12,7 +12,6 @@ import android.widget.ScrollView
 import android.widget.Spinner
 import android.widget.Switch
 import android.widget.TextView
-import io.github.tfdistill.benchmark.Services
 import io.github.tfdistill.text.EditedToys
 import io.github.tfdistill.text.FileSource
 import java.io.File
@@ -23,9 +22,7 @@ import org.junit.Assert.assertEquals
 import org.junit.Assert.assertTrue
 import org.junit.Test
 import org.junit.runner.RunWith
-import org.robolectric.Robolectric
 import org.robolectric.RobolectricTestRunner
-import org.robolectric.RuntimeEnvironment
 import org.robolectric.annotation.Config
 import org.robolectric.annotation.GraphicsMode
 import org.robolectric.shadows.ShadowSystemClock
@@ -38,10 +35,7 @@ import org.robolectric.shadows.ShadowSystemClock
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35], qualifiers = "w360dp-h760dp-xhdpi")
 @GraphicsMode(GraphicsMode.Mode.NATIVE)
-class ScreensTest {
-    private val worker = Later()
-    private val models = FakeModels()
-    private val application = RuntimeEnvironment.getApplication() as DemoApplication
+class ScreensTest : ScreenTest() {
     private val random = Random(1)
 
     init {
@@ -53,49 +47,43 @@ class ScreensTest {
         (4e6 * (1 + 0.05 * random.nextDouble() + 0.4 * exp(-8 * random.nextDouble()))).toLong()
 
     private fun <T : Activity> start(screen: Class<T>, source: FileSource = TwoPairs): T {
-        application.services = Services(source, models, worker, runtimeVersion = { "2.1.6" })
-        return Robolectric.buildActivity(screen).setup().get().also { worker.runAll() }
+        begin(source, version = "2.1.6")
+        return open(screen).get()
     }
 
-    private fun Activity.enter(text: String, second: String?) {
-        find<EditText>(R.id.first).setText(text)
-        find<EditText>(R.id.second).setText(second)
-        find<Button>(R.id.run).performClick()
-        worker.runAll()
+    private fun Activity.answer(text: String, second: String?) {
+        enter(R.id.first, text)
+        enter(R.id.second, second)
+        press(R.id.run)
     }
 
     private fun answer() =
         start(MainActivity::class.java).apply {
             val golden = Golden("pairs-float32").examples.first { it.pair != null }
-            enter(golden.text, golden.pair)
+            answer(golden.text, golden.pair)
         }
 
     private fun question() =
         start(MainActivity::class.java).apply {
             find<Spinner>(R.id.bundles).setSelection(2)
             worker.runAll()
-            val asked = Golden("spans-float32").questions.first { it.answer.isNotEmpty() }
-            enter(asked.question, asked.context)
+            val question = Golden("spans-float32").questions.first { it.answer.isNotEmpty() }
+            answer(question.question, question.context)
         }
 
     private fun compare() =
         start(CompareActivity::class.java).apply {
             val golden = Golden("pairs-float32").examples.first { it.pair != null }
-            enter(golden.text, golden.pair)
+            answer(golden.text, golden.pair)
         }
 
     private fun search() =
         start(SearchActivity::class.java).apply {
-            find<EditText>(R.id.first).setText(Golden("vectors-float32").examples[11].text)
-            find<Button>(R.id.run).performClick()
-            worker.runAll()
+            enter(R.id.first, Golden("vectors-float32").examples[11].text)
+            press(R.id.run)
         }
 
-    private fun measure() =
-        start(MeasureActivity::class.java).apply {
-            find<Button>(R.id.start).performClick()
-            worker.runAll()
-        }
+    private fun measure() = start(MeasureActivity::class.java).apply { press(R.id.start) }
 
     private fun fault() =
         start(
@@ -247,8 +235,8 @@ class ScreensTest {
     }
 
     private fun Activity.colourOf(attribute: Int): Int {
-        val found = obtainStyledAttributes(intArrayOf(attribute))
-        return found.getColor(0, 0).also { found.recycle() }
+        val attributes = obtainStyledAttributes(intArrayOf(attribute))
+        return attributes.getColor(0, 0).also { attributes.recycle() }
     }
 
     private fun assertLegible() {
@@ -261,8 +249,8 @@ class ScreensTest {
                 val below = if (view is Button) over(button, ground) else ground
                 val hint = view.currentHintTextColor.takeIf { view.hint != null }
                 for (colour in listOfNotNull(view.currentTextColor, hint)) {
-                    val found = contrast(over(colour, below), below)
-                    assertTrue("$name, ${view.text}${view.hint}: $found", found >= 4.5f)
+                    val ratio = contrast(over(colour, below), below)
+                    assertTrue("$name, ${view.text}${view.hint}: $ratio", ratio >= 4.5f)
                 }
             }
             val bar = screen.getColor(R.color.primary)

@@ -2,11 +2,10 @@ package io.github.tfdistill.demo
 
 import android.view.View
 import android.widget.Button
-import android.widget.EditText
 import android.widget.LinearLayout
 import android.widget.Spinner
 import android.widget.TextView
-import io.github.tfdistill.benchmark.Services
+import io.github.tfdistill.text.EditedToys
 import io.github.tfdistill.text.FileSource
 import io.github.tfdistill.text.Toys
 import java.io.FileNotFoundException
@@ -21,15 +20,11 @@ import org.junit.Test
 import org.junit.runner.RunWith
 import org.robolectric.Robolectric
 import org.robolectric.RobolectricTestRunner
-import org.robolectric.RuntimeEnvironment
 import org.robolectric.annotation.Config
 
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35])
-class SearchActivityTest {
-    private val worker = Later()
-    private val models = FakeModels()
-    private val application = RuntimeEnvironment.getApplication() as DemoApplication
+class SearchActivityTest : ScreenTest() {
     private val card = "bundles/vectors-float32/search/index.json"
 
     private class Search(val text: String, val rows: List<List<String>>, val score: Double)
@@ -54,18 +49,15 @@ class SearchActivityTest {
 
     private fun start(source: FileSource = Toys) =
         Robolectric.buildActivity(SearchActivity::class.java).also {
-            application.services = Services(source, models, worker)
+            begin(source)
             it.setup()
             worker.runAll()
         }
 
     private fun SearchActivity.ask(question: String) {
-        find<EditText>(R.id.first).setText(question)
-        find<Button>(R.id.run).performClick()
-        worker.runAll()
+        enter(R.id.first, question)
+        press(R.id.run)
     }
-
-    private fun SearchActivity.shown(id: Int) = find<TextView>(id).text.toString()
 
     private fun SearchActivity.rows(): List<List<String>> {
         val rows = find<LinearLayout>(R.id.matches)
@@ -154,11 +146,10 @@ class SearchActivityTest {
         val screen = start().get()
         screen.ask("nobody knows this text")
         assertTrue("those of a golden example" in screen.shown(R.id.answer))
-        screen.find<EditText>(R.id.first).setText(searches[0].text)
+        screen.enter(R.id.first, searches[0].text)
         screen.find<Button>(R.id.run).performClick()
         assertEquals("Running…", screen.shown(R.id.answer))
-        screen.find<Button>(R.id.stop).performClick()
-        worker.runAll()
+        screen.press(R.id.stop)
         assertEquals(0, screen.rows().size)
     }
 }

@@ -112,9 +112,9 @@ class AcceleratorRunnerTest {
     fun `tensors are bound by name and signature, on the GPU alone, and all is closed`() {
         val runner = open()
         assertFalse(runner.sharesWithCpu)
-        val found = runner.run("len2", two)
-        assertEquals(setOf("scores"), found.keys)
-        assertArrayEquals(floatArrayOf(5f, 5f, 5f), found.getValue("scores"), 0f)
+        val outputs = runner.run("len2", two)
+        assertEquals(setOf("scores"), outputs.keys)
+        assertArrayEquals(floatArrayOf(5f, 5f, 5f), outputs.getValue("scores"), 0f)
         val expected =
             listOf(
                 "open environment",
@@ -177,8 +177,8 @@ class AcceleratorRunnerTest {
             expected.map { it.replace("…", "bundles/a/model.tflite on ") + " in environment" },
             models,
         )
-        val asked = litert.calls.filter { it.startsWith("write [0, 1]") }
-        assertEquals(2, asked.size) // by both, of the shorter signature
+        val writes = litert.calls.filter { it.startsWith("write [0, 1]") }
+        assertEquals(2, writes.size) // by both, of the shorter signature
         assertEquals(4, litert.calls.count { it.startsWith("run len") })
         assertEquals(1 + 1 + 2 * 3, litert.open.size)
         runner.run("len2", two)

@@ -17,14 +17,14 @@ import org.robolectric.annotation.Config
 /** Models with many labels. */
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35])
-class LabelBarsTest {
+class ManyLabelsTest {
     private val application = RuntimeEnvironment.getApplication()
 
     private fun labels(count: Int) = List(count) { Scored("label $it", 1.0 / count) }
 
     private fun shown(count: Int): List<String> {
         val rows = LinearLayout(application)
-        LabelBars.show(rows, labels(count))
+        rows.showLabels(labels(count))
         return (0 until rows.childCount).map { at ->
             val row = rows.getChildAt(at)
             checkNotNull(row as? TextView ?: row.findViewById<TextView>(R.id.label)).text.toString()
@@ -47,7 +47,7 @@ class LabelBarsTest {
         fun names(count: Int): List<String> {
             val outcome = Outcome.Labels(labels(count))
             val answer = Compared(bundle, Prediction(outcome, emptyList(), 2, 16, 1, 0.1, 1.0))
-            return CompareWording.rows(application.resources, listOf(answer, answer)).map { it[0] }
+            return application.resources.comparison(listOf(answer, answer)).map { it[0] }
         }
         assertEquals(listOf("label 19", "Model time"), names(20).subList(21, 23))
         val cut = listOf("label 19", "20 of 21 labels are shown", "Model time")
