@@ -45,8 +45,6 @@ INSTALL_REQUIRES = [
 ]
 
 EXTRAS_REQUIRE = {
-    # What `export --keras-hub` writes with.
-    "keras-hub": ["keras-hub>=0.22,<1"],
     # What `data prepare --runner` and `data augment --runner` run on.
     "beam": ["apache-beam>=2.77,<3"],
     # What addresses (s3://bucket/x) are read and written with; other stores need one package more.
@@ -55,7 +53,6 @@ EXTRAS_REQUIRE = {
     "excel": ["openpyxl>=3.1,<4"],
     # What ./scripts/test, ./scripts/check and the documentation need.
     "dev": [
-        "keras-hub>=0.22,<1",
         "apache-beam>=2.77,<3",
         "fsspec>=2025.3",
         "universal-pathlib>=0.3.8,<0.4",

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from tfdistill.tflite.inspection import inspect
+
     from .conversion.quantize import quantizations
-    from .file.inspection import inspect
     from .targets.android_bundle import to_android
     from .targets.keras3 import to_keras
-    from .targets.keras_hub import to_keras_hub
     from .targets.mediapipe import to_mediapipe
     from .targets.saved_model import to_saved_model
     from .targets.tflite import to_tflite
@@ -30,7 +30,6 @@ __all__ = [
     "sweep",
     "to_android",
     "to_keras",
-    "to_keras_hub",
     "to_mediapipe",
     "to_saved_model",
     "to_tflite",

@@ -8,7 +8,13 @@ row: the files whose functions return it, yield it or store it in an object, fro
 `train_step`; checks and figures that only look at it are not on its way. The second is that of the
 arguments: the files of the command line, the recipe, the run and the training (`cli`, `commands`,
 `config`, `run`, `training`, `work_folder`) in which something is called before the fit begins. The
-files of the models, the data and the weights that it calls are counted apart. --files lists them.
+files of the models, the data and the weights that it calls are counted apart.
+
+Then a tiny classifier is exported in dynamic_wi8_afp32. The third walk is that of the request: the
+files of `export` in which something is called between `export_file` and the manifest; the converter
+runs in another process. The fourth is the part of it inside `verify`. Of both the files that are
+called with the request, or with a value that holds it, are counted, too: those carry it on.
+--files lists them.
 """
 
 from __future__ import annotations
@@ -191,6 +197,59 @@ def walk_of_arguments(folder: pathlib.Path) -> list[str]:
     return list(passed)
 
 
+def holds_request(value: Any, depth: int = 3) -> bool:
+    """Whether a value is an export's request, or an object of ours that holds it."""
+    if type(value).__name__ == "ExportRequest":
+        return True
+    if isinstance(value, list | tuple):
+        return any(holds_request(one, depth) for one in value[:3])
+    ours = type(value).__module__.split(".")[0] == "export"
+    if depth == 0 or not ours or callable(value) or not hasattr(value, "__dict__"):
+        return False
+    return any(holds_request(one, depth - 1) for one in vars(value).values())
+
+
+def walks_of_export(folder: pathlib.Path) -> dict[str, list[str]]:
+    """The files of `export` that an export calls, and those that carry its request."""
+    import export
+    from export.checking import verify
+    from tfdistill import models
+
+    shape = models.preset("bert_tiny").replace(num_layers=2, hidden_size=16, num_heads=2)
+    shape = shape.replace(intermediate_size=32, vocab_size=200, max_positions=16)
+    model = models.build_classifier(shape, 2)
+    called: dict[str, None] = {}
+    carrying: dict[str, None] = {}
+    verifying: dict[str, None] = {}
+    carrying_inside: dict[str, None] = {}
+    inside = 0
+
+    def event(file: str, frame: Any, kind: str, value: Any) -> None:
+        nonlocal inside
+        if not file.startswith("export/"):
+            return
+        if frame.f_code is verify.verify.__code__:
+            inside += 1 if kind == "call" else -1
+        carries = kind == "call" and any(map(holds_request, frame.f_locals.values()))
+        for passed, counts in (
+            (called, True),
+            (carrying, carries),
+            (verifying, inside),
+            (carrying_inside, inside and carries),
+        ):
+            if counts:
+                passed.setdefault(file)
+
+    with following(event):
+        export.to_tflite(model, folder / "walk" / "model.tflite", lengths=(8, 16))
+    return {
+        "export_file to manifest": list(called),
+        "export_file to manifest, with the request": list(carrying),
+        "verify": list(verifying),
+        "verify, with the request": list(carrying_inside),
+    }
+
+
 def import_everything() -> None:
     """Imports all modules, so that an import is not taken for a call."""
     import tfdistill
@@ -209,7 +268,7 @@ def show(title: str, files: list[str], *, listed: bool) -> None:
 
 
 def main() -> None:
-    """Follows the two walks and prints them."""
+    """Follows the walks and prints them."""
     parser = argparse.ArgumentParser(description="Counts the files that a reader passes.")
     parser.add_argument("--files", action="store_true", help="list the files")
     listed = parser.parse_args().files
@@ -221,6 +280,7 @@ def main() -> None:
         number = write_toy(folder)
         row = walk_of_row(folder, number)
         called = walk_of_arguments(folder)
+        exported = walks_of_export(folder)
     shell = [file for file in called if pathlib.Path(file).with_suffix("").parts[1] in SHELL]
     show("row to train_step", row, listed=listed)
     show("arguments of distill to fit", shell, listed=listed)
@@ -229,6 +289,8 @@ def main() -> None:
         [f for f in called if f not in shell],
         listed=listed,
     )
+    for title, files in exported.items():
+        show(title, files, listed=listed)
 
 
 if __name__ == "__main__":

@@ -7,21 +7,26 @@ import hashlib
 import pathlib
 import types
 
-import benchmark_results as made
+import benchmark_results
 
-from tfdistill.benchmark import inputs, modelfile, schema
+from tfdistill.benchmark import schema
 from tfdistill.benchmark.backend import CaseGroup, Environment, Findings, name_of
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject
+from tfdistill.tflite.golden import Example
+from tfdistill.tflite.signature import Signature, Tensor
 
 COOL = schema.Conditions(time="2026-11-22T10:00:00+00:00", thermal_status=0)
 
 
 def subject(name, lengths=(8,)):
-    entries = {n: modelfile.EntryPoint(f"len{n}", n, {}, 90) for n in lengths}
+    ids = {n: Tensor("input_ids", "int32", (1, n), 0, role="input_ids") for n in lengths}
+    signatures = {n: Signature(f"len{n}", 0, (ids[n],), (), 90) for n in lengths}
     digest = hashlib.sha256(name.encode()).hexdigest()
-    example = inputs.Example((2, 5, 3), (0, 0, 0))
-    return Subject(name, pathlib.Path(__file__), digest, entries, None, None, (example,), "golden")
+    example = Example((2, 5, 3), (0, 0, 0))
+    return Subject(
+        name, pathlib.Path(__file__), digest, signatures, None, None, (example,), "golden"
+    )
 
 
 class Backend:
@@ -42,18 +47,18 @@ class Backend:
         self.settings = Settings(**{**quick, **settings})
         self.rounds = self.settings.rounds
         self.counts_last_try = False
-        self.device = made.PHONE
+        self.device = benchmark_results.PHONE
         self.statuses = iter(())  # thermal status at each look at the device; then 0
         self.alive = set()
         self.blocks = []
 
     @contextlib.contextmanager
-    def opened(self, found):
+    def opened(self, findings):
         self.act("all", "open")
         yield
 
     def environment(self):
-        return Environment("phone", self.device, made.RUNTIME)
+        return Environment("phone", self.device, benchmark_results.RUNTIME)
 
     def conditions(self):
         return COOL.model_copy(update={"thermal_status": next(self.statuses, 0)})
@@ -67,7 +72,7 @@ class Backend:
         names = tuple(s.name for s in self.subjects)
         return [
             CaseGroup(names, delegate, length, threads)
-            for length in sorted({n for s in self.subjects for n in s.entries})
+            for length in sorted({n for s in self.subjects for n in s.signatures})
             for threads in self.settings.threads
             for delegate in self.settings.delegates
         ]
@@ -79,7 +84,7 @@ class Backend:
         self.act(name_of(case), "operators")
         return schema.Operators(**case.model_dump(), source="a fake", operators=())
 
-    def sustain(self, case, found):
+    def sustain(self, case, findings):
         self.act(name_of(case), "sustain")
         for start in (0.0, 1.0):
             yield schema.Window(start_s=start, n=1, p50_ms=1.0)

@@ -34,7 +34,7 @@ _NO_PATHS = ("pipeline", "query")  # options for a runner, and a text to look fo
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
 _EXPLAINED = (errors.TfdistillError, OSError, MemoryError, KeyboardInterrupt)
 # Options that name what is written: one process at a time.
-_OUTPUTS = ("out", "saved_model", "keras", "keras_hub", "hf", "mediapipe", "android")
+_OUTPUTS = ("out", "saved_model", "keras", "hf", "mediapipe", "android")
 # The module of each verb in `tfdistill.commands`, in the order of the help.
 _VERBS = {
     "quickstart": "quickstart",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pydantic
 
@@ -20,7 +20,7 @@ FORMAT_VERSION = 1
 FILE_NAME = "model.json"
 
 FileName = Annotated[str, pydantic.StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
-DeviceKind = Literal["cpu", "gpu", "npu", "npu-rows"]
+DeviceKind = Literal["cpu", "gpu", "npu"]
 Sha256 = Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -45,7 +45,7 @@ class TensorRecord(ManifestPart):
     shape: tuple[int, ...]
 
 
-class Signature(ManifestPart):
+class SignatureRecord(ManifestPart):
     """One entry point of the file: a fixed sequence length and its tensors by name."""
 
     sequence_length: int = pydantic.Field(gt=0)
@@ -105,7 +105,7 @@ class Architecture(ManifestPart):
 
     Attributes:
       head_size: Width of an attention head where the heads do not share `hidden_size`, as in a
-        pruned student; otherwise left out of the file.
+        pruned student; otherwise None.
     """
 
     family: str
@@ -118,10 +118,6 @@ class Architecture(ManifestPart):
     flops: dict[str, int] = {}  # signature name -> floating-point operations (2 x MAC)
     head_size: int | None = None
 
-    @pydantic.model_serializer(mode="wrap")
-    def _leave_out_none(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in write(self).items() if value is not None}
-
 
 class Parity(ManifestPart):
     """How far the file agrees with the Keras model on real inputs.
@@ -129,7 +125,7 @@ class Parity(ManifestPart):
     `sqnr_db` is 10 log10(sum model^2 / sum (model - file)^2); None when both are equal bit for bit.
     Of vectors `argmax_agreement` is the share of texts whose nearest other text is the same,
     `min_cosine` the smallest cosine between the vectors of one text, and `neighbour_agreement` the
-    share of the ten nearest texts of each that both have; other files lack the last two.
+    share of the ten nearest texts of each that both have; of other files the last two are None.
     """
 
     num_examples: int
@@ -144,11 +140,6 @@ class Parity(ManifestPart):
     model_metrics: dict[str, float] = {}
     file_metrics: dict[str, float] = {}
     bounds: dict[str, float] = {}
-
-    @pydantic.model_serializer(mode="wrap")
-    def _leave_out_none(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
-        of_vectors = ("min_cosine", "neighbour_agreement")
-        return {k: v for k, v in write(self).items() if k not in of_vectors or v is not None}
 
     @property
     def parity_only(self) -> bool:
@@ -179,7 +170,6 @@ class FileVariant(ManifestPart):
     """Another file of the same model, for another kind of processor.
 
     It has its own numbers and answers; vocabulary, labels and task are those of the manifest.
-    `word_table` is beside a file that takes rows of words instead of ids (`tflite.word_rows`).
     """
 
     model: FileRecord
@@ -187,31 +177,15 @@ class FileVariant(ManifestPart):
     quantized_layers: dict[str, str] = {}
     accelerators: list[AcceleratorRecord] = []
     calibration: Calibration | None = None
-    signatures: dict[str, Signature]
+    signatures: dict[str, SignatureRecord]
     golden_file: FileRecord | None = None
-    word_table: FileRecord | None = None
     parity: Parity | None
-
-    @pydantic.model_serializer(mode="wrap")
-    def _leave_out_table(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {k: v for k, v in write(self).items() if k != "word_table" or v is not None}
-
-
-class CompiledFile(ManifestPart):
-    """A file that was compiled for the NPU of one chip from that of a device of the manifest."""
-
-    device: DeviceKind
-    soc: str
-    model: FileRecord
-    accelerator: AcceleratorRecord
 
 
 class Manifest(ManifestPart):
     """The whole of model.json.
 
-    `device` is what the file was exported for, `variants` are files of the same model for others,
-    `word_table` is that of a file that takes rows of words instead of ids, `compiled` are files for
-    single chips. They and `accelerators` are left out of the manifest of a file for CPUs alone.
+    `device` is what the file was exported for, `variants` are files of the same model for others.
     """
 
     format_version: Literal[1] = FORMAT_VERSION
@@ -225,17 +199,15 @@ class Manifest(ManifestPart):
     device: DeviceKind = "cpu"
     accelerators: list[AcceleratorRecord] = []
     calibration: Calibration | None = None
-    signatures: dict[str, Signature]
+    signatures: dict[str, SignatureRecord]
     softmax: bool
     tokenizer: TokenizerRecord | None
     task: TaskRecord | None
     labels_file: FileRecord | None = None
     golden_file: FileRecord | None = None
-    word_table: FileRecord | None = None
     architecture: Architecture
     parity: Parity | None
     variants: dict[DeviceKind, FileVariant] = {}
-    compiled: list[CompiledFile] = []
 
     @pydantic.model_validator(mode="after")
     def _variants_are_of_their_target(self) -> Manifest:
@@ -249,27 +221,18 @@ class Manifest(ManifestPart):
                     raise ValueError(f"variant {device}: it was checked on {accelerator.name}")
         return self
 
-    @pydantic.model_serializer(mode="wrap")
-    def _leave_out_device(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
-        new = {"device", "accelerators"} if self.device == "cpu" else set()
-        new |= {name for name in ("variants", "compiled") if not getattr(self, name)}
-        new |= {"word_table"} if self.word_table is None else set()
-        return {key: value for key, value in write(self).items() if key not in new}
-
     def for_device(self, device: str) -> Manifest:
         """Returns the manifest of the file for a kind of processor, as if it were the only one.
 
         Raises:
           ManifestError: If there is none.
         """
-        compiled = [file for file in self.compiled if file.device == device]
         if device == self.device:
-            return self.model_copy(update={"variants": {}, "compiled": compiled})
+            return self.model_copy(update={"variants": {}})
         for name, file in self.variants.items():
             if name == device:
                 changes = {key: getattr(file, key) for key in FileVariant.model_fields}
                 changes |= {"device": device, "variants": {}, "name": f"{self.name}-{device}"}
-                changes["compiled"] = compiled
                 return self.model_copy(update=changes)
         raise errors.ManifestError(
             f"variant of {self.name}",
@@ -369,8 +332,7 @@ def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
 
 
 def _verify(manifest: Manifest, folder: pathlib.Path) -> None:
-    records = [manifest.model, manifest.labels_file, manifest.golden_file, manifest.word_table]
-    records += [entry.model for entry in manifest.compiled]
+    records = [manifest.model, manifest.labels_file, manifest.golden_file]
     if manifest.tokenizer is not None:
         records.append(manifest.tokenizer.vocab)
     for record in records:

@@ -20,13 +20,14 @@ MARK = "<!-- Written by tfdistill, which replaces only files with this line. -->
 
 @dataclasses.dataclass(frozen=True)
 class MeasuredLatency:
-    """The median time of one inference, and its 95% interval."""
+    """The median time of one inference, its 95% interval, and whether the machine was busy."""
 
     sequence_length: int
     threads: int
     p50_ms: float
     low_ms: float | None = None
     high_ms: float | None = None
+    busy: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,7 +247,8 @@ def _latency(evidence: CardFacts) -> Iterator[str]:
     for row in evidence.latency:
         has_interval = row.low_ms is not None and row.high_ms is not None
         interval = f"{row.low_ms:.3g} to {row.high_ms:.3g}" if has_interval else ""
-        yield f"| {row.sequence_length} | {row.threads} | {row.p50_ms:.3g} | {interval} |"
+        median = f"{row.p50_ms:.3g}" + (" (busy machine)" if row.busy else "")
+        yield f"| {row.sequence_length} | {row.threads} | {median} | {interval} |"
     yield from ("", markdown(evidence.measured_on), "")
 
 
@@ -273,13 +275,10 @@ def _files(manifest: Manifest) -> Iterator[str]:
     metric = manifest.task.primary_metric if manifest.task else None
     for variant in manifest.each_file():
         score = variant.parity.file_metrics.get(metric or "") if variant.parity else None
-        names, size = [variant.model.file], variant.model.size_bytes
-        if variant.word_table is not None:
-            names, size = [*names, variant.word_table.file], size + variant.word_table.size_bytes
         checked = [f"{outcome.title}: {outcome.verdict}" for outcome in variant.accelerators]
         yield (
-            f"| {', '.join(map(_code, names))} | {markdown(variant.device)} | "
-            f"{_code(variant.quantization)} | {size / 1e6:.2f} | "
+            f"| {_code(variant.model.file)} | {markdown(variant.device)} | "
+            f"{_code(variant.quantization)} | {variant.model.size_bytes / 1e6:.2f} | "
             f"{'' if score is None else f'{score:.4f}'} | "
             f"{markdown('; '.join(checked)) or 'CPU'} |"
         )

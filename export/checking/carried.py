@@ -21,7 +21,7 @@ from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
 from .pairing import RECODING, Pair, chain
-from .ranges import FIXED, HANDING_ON, uneven
+from .ranges import FIXED, HANDING_ON
 
 _SAME = 1e-5  # relative; scales are float32
 _LEAST_RANGE = (
@@ -74,24 +74,24 @@ def _remove(model: Any, entry: Any, graph: Any) -> Places:
     source: dict[int, int] = {}
     steps: dict[int, Step] = {}
     places: Places = {}
-    kept = []
+    operators = []
     for operator in graph.operators:
-        given, name = int(operator.inputs[0]), editing.name_of(model, operator)
+        read, name = int(operator.inputs[0]), editing.name_of(model, operator)
         if name in RECODING:
-            made = int(operator.outputs[0])
-            source[made] = source.get(given, given)
-            step = _step(graph.tensors[made]) or steps.get(given)
+            written = int(operator.outputs[0])
+            source[written] = source.get(read, read)
+            step = _step(graph.tensors[written]) or steps.get(read)
             if step is not None:
-                steps[made] = step
+                steps[written] = step
             continue
         for position, index in enumerate(operator.inputs):
             if int(index) in steps:
-                places[len(kept), position] = steps[int(index)]
-        if name in HANDING_ON and given in steps and len(operator.outputs) == 1:
-            steps[int(operator.outputs[0])] = steps[given]
+                places[len(operators), position] = steps[int(index)]
+        if name in HANDING_ON and read in steps and len(operator.outputs) == 1:
+            steps[int(operator.outputs[0])] = steps[read]
         operator.inputs = [source.get(int(index), int(index)) for index in operator.inputs]
-        kept.append(operator)
-    graph.operators = kept
+        operators.append(operator)
+    graph.operators = operators
     graph.outputs = [_renamed(places, steps, source, int(index)) for index in graph.outputs]
     for item in entry.outputs:
         item.tensorIndex = source.get(item.tensorIndex, item.tensorIndex)
@@ -99,10 +99,10 @@ def _remove(model: Any, entry: Any, graph: Any) -> Places:
 
 
 def _renamed(places: Places, steps: dict[int, Step], source: dict[int, int], index: int) -> int:
-    kept = source.get(index, index)
+    renamed = source.get(index, index)
     if index in steps:
-        places[-1, kept] = steps[index]
-    return kept
+        places[-1, renamed] = steps[index]
+    return renamed
 
 
 def split_activations(model: Any) -> None:
@@ -118,14 +118,14 @@ def split_activations(model: Any) -> None:
             options = operator.builtinOptions
             if options is None or vars(options).get("fusedActivationFunction") != _RELU:
                 continue
-            (made,) = (int(index) for index in operator.outputs)
+            (result,) = (int(index) for index in operator.outputs)
             before = editing.add_tensor_like(
-                graph, f"{text(graph.tensors[made].name)}/before", made
+                graph, f"{text(graph.tensors[result].name)}/before", result
             )
             options.fusedActivationFunction = schema.ActivationFunctionType.NONE
             operator.outputs = [before]
             relu = schema.BuiltinOperator.RELU
-            operators.append(editing.new_operator(model, relu, 1, [before], [made]))
+            operators.append(editing.new_operator(model, relu, 1, [before], [result]))
         graph.operators = operators
 
 
@@ -151,28 +151,27 @@ def check(carried: Mapping[str, Places], pairs: Sequence[Pair]) -> list[str]:
       A line for each of the first places.
     """
     faults: list[str] = []
-    for found in pairs:
-        places = carried[found.key]
-        constants = {(constant.operator, constant.position) for constant in found.constants}
-        kinds = {out: operation.kind for operation in found.operations for out in operation.outputs}
-        for operation in found.operations:
+    for pair in pairs:
+        places = carried[pair.key]
+        constants = {(constant.operator, constant.position) for constant in pair.constants}
+        kinds = {out: operation.kind for operation in pair.operations for out in operation.outputs}
+        for operation in pair.operations:
             for position, tensor in enumerate(operation.inputs):
                 if tensor < 0:
                     continue
                 expected = places.get((operation.float_index, position))
-                what = f"{found.key}, rounding of input {position} of {operation.name}"
+                what = f"{pair.key}, rounding of input {position} of {operation.name}"
                 if expected is None and (operation.name, position) in constants:
                     continue  # `rounding` holds it against its value
-                faults += _faults(found, what, expected, tensor, kinds, operation.kind)
-        for mine, theirs in found.outputs.items():
-            what = f"{found.key}, rounding of the output"
-            faults += _faults(found, what, places.get((-1, mine)), theirs, kinds, "")
-        faults += uneven(found)
+                faults += _faults(pair, what, expected, tensor, kinds, operation.kind)
+        for float_tensor, tensor_in_file in pair.outputs.items():
+            what = f"{pair.key}, rounding of the output"
+            faults += _faults(pair, what, places.get((-1, float_tensor)), tensor_in_file, kinds, "")
     return faults[:_MOST_LINES]
 
 
 def _faults(
-    found: Pair,
+    pair: Pair,
     what: str,
     expected: Step | None,
     tensor: int,
@@ -180,8 +179,8 @@ def _faults(
     reader: str,
 ) -> list[str]:
     """Holds one number that is read against the model's rounding of it."""
-    way = chain(found, tensor)
-    steps = [step for step in (_step(found.graph.tensors[index]) for index in way) if step]
+    way = chain(pair, tensor)
+    steps = [step for step in (_step(pair.graph.tensors[index]) for index in way) if step]
     of_kernel = _OF_KERNELS.get(kinds.get(way[-1], ""))
     extra = [step for step in steps[1:] if not step.same(steps[0])]
     if of_kernel is not None:
@@ -202,7 +201,7 @@ def _faults(
     return [errors.explain(what, *shown)]
 
 
-def of_another_model(model: keras.Model, carried: Iterable[Places]) -> list[str]:
+def differing(model: keras.Model, carried: Iterable[Places]) -> list[str]:
     """Compares the ranges in the float32 file with those of the model; a line where they differ.
 
     A range that training never narrowed comes from min and max: scale (max - min) / 255, of a
@@ -210,16 +209,16 @@ def of_another_model(model: keras.Model, carried: Iterable[Places]) -> list[str]
     max(max, 5e-7) - min(min, -5e-7) instead of max - min.
     """
     values = {weight.name: float(weight) for weight in model.weights if not weight.shape.rank}
-    own = []
+    of_model = []
     for name, least in values.items():
         prefix = name.removesuffix("_min:0")
         if prefix == name or f"{prefix}_max:0" not in values:
             continue
         levels = 255 if f"{prefix}_batches:0" in values else 254
-        own.append(_width(least, values[f"{prefix}_max:0"]) / levels)
+        of_model.append(_width(least, values[f"{prefix}_max:0"]) / levels)
     for places in carried:
         held = sorted({step.scale for step in places.values()})
-        if not _all_in(own, held) or not _all_in(held, own):
+        if not _all_in(of_model, held) or not _all_in(held, of_model):
             what = "ranges in the float32 file"
             return [errors.explain(what, "those of the model", "others")]
     return []

@@ -11,13 +11,12 @@ from tfdistill import errors
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples, SpanRules
 from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tflite.golden import FORMAT_VERSION, GoldenExample
 
-from ..conversion.plan import ExportPlan
+from ..conversion.prepare import ExportPlan
 from ..model import signature
 from ..model.heads import HEADS, OutputHead
 from . import golden_answers
-
-FORMAT_VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,19 +84,19 @@ def content(
     rows = plan.head.rows_of(plan.examples, chosen)
     logits, outputs = logits[rows], outputs[rows]
     sources = chosen if probes.sources is None else probes.sources
-    known = None if texts is None else texts.select(sources)
-    found = texts_of(probes, known, plan.tokenizer, longest)
-    made = golden(probes, found, plan.lengths, logits, outputs, head=plan.head)
+    chosen_texts = None if texts is None else texts.select(sources)
+    exact = texts_of(probes, chosen_texts, plan.tokenizer, longest)
+    vectors = golden(probes, exact, plan.lengths, logits, outputs, head=plan.head)
     if plan.head.per_token and plan.head.classifies:
-        made["sentences"] = golden_answers.sentences(
+        vectors["sentences"] = golden_answers.sentences(
             probes, texts, plan.tokenizer, longest, outputs, plan.labels
         )
     elif plan.head.decodes_spans:
         rules = SpanRules() if plan.task is None else plan.task.spans
-        made["questions"] = golden_answers.questions(
+        vectors["questions"] = golden_answers.questions(
             probes, plan.tokenizer, longest, outputs, rules
         )
-    return made
+    return vectors
 
 
 def golden(
@@ -124,27 +123,26 @@ def golden(
       holds it, its ids and types without padding, the logits and the outputs. Those of tokens are
       lists of a list for each token, seven digits of each number; of spans [start, end].
     """
-    found = []
+    examples = []
     for i in range(len(encoded)):
-        ids = encoded.row(i)
+        ids = encoded.row(i).tolist()
         length = lengths[int(np.searchsorted(lengths, len(ids)))]
-        own = head.rows_of(encoded, np.array([i]))
-        values = [
-            _plain(array[own]) if head.per_token else array[i].tolist()
+        rows = head.rows_of(encoded, np.array([i]))
+        model_values, file_values = (
+            tuple(_plain(array[rows]) if head.per_token else array[i].tolist())
             for array in (logits, outputs)
-        ]
-        found.append(
-            {
-                "text": texts.texts[i],
-                "pair": texts.pairs[i],
-                "signature": signature.signature_name(length),
-                "input_ids": ids.tolist(),
-                "token_type_ids": encoded.row_types(i).tolist(),
-                "logits": values[0],
-                "outputs": values[1],
-            }
         )
-    return {"format_version": FORMAT_VERSION, "examples": found}
+        example = GoldenExample(
+            tuple(ids),
+            tuple(encoded.row_types(i).tolist()),
+            texts.texts[i],
+            texts.pairs[i],
+            signature=signature.signature_name(length),
+            logits=model_values,
+            outputs=file_values,
+        )
+        examples.append(example.as_dict())
+    return {"format_version": FORMAT_VERSION, "examples": examples}
 
 
 def _plain(values: np.ndarray) -> list[list[float]]:

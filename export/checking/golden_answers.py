@@ -47,7 +47,7 @@ def sentences(
     """
     if examples is None or examples.words is None or tokenizer is None or encoded.sources is None:
         return []
-    found, whole = [], 0
+    listed, whole = [], 0
     for i, source in enumerate(encoded.sources.tolist()):
         words = examples.words[source]
         again = tagged_words.encode_words([words], [np.zeros(len(words), int)], tokenizer, longest)
@@ -57,18 +57,18 @@ def sentences(
         if not labels or again.labels is None or not np.array_equal(again.ids, encoded.row(i)):
             continue
         first = np.flatnonzero(again.labels != conll.UNLABELLED)
-        own = outputs[encoded.offsets[i] : encoded.offsets[i + 1]]
-        found.append(
+        rows = outputs[encoded.offsets[i] : encoded.offsets[i + 1]]
+        listed.append(
             {
                 "example": i,
                 "words": list(words),
                 "first_pieces": first.tolist(),
-                "tags": [labels[index] for index in own[first].argmax(axis=1)],
+                "tags": [labels[index] for index in rows[first].argmax(axis=1)],
             }
         )
-    if whole and labels and not found:
+    if whole and labels and not listed:
         raise _of_another_vocabulary("words")
-    return found
+    return listed
 
 
 def questions(
@@ -99,29 +99,29 @@ def questions(
     if windows is None or encoded.sources is None or tokenizer is None:
         return []
     answers = spans.decode(outputs, encoded, rules)
-    found = []
+    listed = []
     for source, answer in answers.items():
-        own = np.flatnonzero(encoded.sources == source)
-        if not _cut_alike(encoded.select(own), windows, source, tokenizer, longest):
+        indices = np.flatnonzero(encoded.sources == source)
+        if not _cut_alike(encoded.select(indices), windows, source, tokenizer, longest):
             continue
-        asked = windows.questions[source]
-        found.append(
+        question = windows.questions[source]
+        listed.append(
             {
-                "question": asked.question,
-                "context": asked.context,
-                "examples": own.tolist(),
+                "question": question.question,
+                "context": question.context,
+                "examples": indices.tolist(),
                 "answer": answer.text,
                 "score": answer.score if np.isfinite(answer.score) else None,
                 "null_score": answer.null_score,
             }
         )
-    if not found:
+    if not listed:
         raise _of_another_vocabulary("questions")
-    return found
+    return listed
 
 
 def _cut_alike(
-    own: EncodedExamples, windows: SpanSources, source: int, tokenizer: Tokenizer, longest: int
+    part: EncodedExamples, windows: SpanSources, source: int, tokenizer: Tokenizer, longest: int
 ) -> bool:
     """Whether a program that only has the manifest makes the same windows of a question."""
     again = encode_questions(
@@ -132,7 +132,7 @@ def _cut_alike(
         max_question_length=windows.max_question_length,
         labelled=False,
     )
-    return np.array_equal(again.ids, own.ids) and np.array_equal(again.offsets, own.offsets)
+    return np.array_equal(again.ids, part.ids) and np.array_equal(again.offsets, part.offsets)
 
 
 def _of_another_vocabulary(what: str) -> errors.DataError:

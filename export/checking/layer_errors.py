@@ -22,9 +22,10 @@ import numpy as np
 
 from tfdistill import errors, files
 from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tflite import TfliteModel
+from tfdistill.tflite.agreement import ratio_db
 from tfdistill.tflite.reader import text
 
-from ..file.runtime import TfliteModel
 from . import tracing
 
 NUM_EXAMPLES = 16
@@ -95,30 +96,30 @@ def layer_errors(
     with tracing.trace(quantized_file, length) as rough:
         rough_values = _values(rough, chosen, names)
         operators = _operators(rough.graph, names)
-    found = {}
+    compared = {}
     for name in exact_values.keys() & rough_values.keys():
         if exact_values[name].shape == rough_values[name].shape:
-            found[name] = compare(exact_values[name], rough_values[name])
-    if not found:
+            compared[name] = compare(exact_values[name], rough_values[name])
+    if not compared:
         raise errors.ExportError("layers of the two files", "tensors of the same names", "none")
-    return _by_layer(operators, found)
+    return _by_layer(operators, compared)
 
 
-def culprits(found: Sequence[LayerError], *, share: float = 0.5) -> tuple[str, ...]:
+def culprits(layers: Sequence[LayerError], *, share: float = 0.5) -> tuple[str, ...]:
     """Names the layers to leave in float, those that add most of the error first.
 
     Args:
-      found: What `layer_errors` returned.
+      layers: What `layer_errors` returned.
       share: How much of all the introduced noise the named layers are to explain.
 
     Returns:
       The fewest layers that add `share` of the noise, each followed by the layers that read its
       output: they would round it again. Empty where no layer adds any.
     """
-    total = sum(error.introduced for error in found)
+    total = sum(error.introduced for error in layers)
     named: list[str] = []
     explained = 0.0
-    for error in sorted(found, key=lambda error: -error.introduced):
+    for error in sorted(layers, key=lambda error: -error.introduced):
         if explained >= share * total or not error.introduced:
             break
         explained += error.introduced
@@ -147,8 +148,7 @@ def compare(exact: np.ndarray, rough: np.ndarray) -> tuple[float | None, float]:
     noise = float(np.minimum(ratios, 1.0).mean())
     if not squares.sum():
         return None, 0.0
-    total = signal.sum()
-    return 10 * math.log10(total / squares.sum()) if total else -math.inf, noise
+    return ratio_db(float(signal.sum()), float(squares.sum())), noise
 
 
 def _values(
@@ -156,11 +156,11 @@ def _values(
 ) -> dict[str, np.ndarray]:
     """Runs examples; returns what operators computed: name -> (examples, ...), as floats."""
     computed = {int(i) for operator in traced.graph.operators for i in operator.outputs}
-    found = {index: traced.details[index] for index in sorted(computed & traced.details.keys())}
-    kept = {index: detail for index, detail in found.items() if detail["dtype"] in _KEPT}
+    details = {index: traced.details[index] for index in sorted(computed & traced.details.keys())}
+    of_numbers = {index: detail for index, detail in details.items() if detail["dtype"] in _KEPT}
     rows: dict[str, list[np.ndarray]] = collections.defaultdict(list)
     for value_of in traced.run(encoded):
-        for index, detail in kept.items():
+        for index, detail in of_numbers.items():
             name = _from_layer_on(detail["name"], layer_names)
             rows[name].append(_as_float(value_of(index), detail))
     return {name: np.stack(values) for name, values in rows.items()}
@@ -210,7 +210,7 @@ def layer_of(tensor_name: str, layer_names: frozenset[str] | set[str]) -> str | 
 
 
 def _by_layer(
-    operators: Sequence[_Operator], found: Mapping[str, tuple[float | None, float]]
+    operators: Sequence[_Operator], compared: Mapping[str, tuple[float | None, float]]
 ) -> list[LayerError]:
     """Follows the noise through the operators and adds it up by layer."""
     noise: dict[str, float] = {}  # of each tensor; what is not compared passes its inputs' on
@@ -223,10 +223,10 @@ def _by_layer(
         entering = {name: made_by.get(name) for name in operator.inputs}
         most = max((noise.get(name, 0.0) for name in operator.inputs), default=0.0)
         for name in operator.outputs:
-            noise[name] = found[name][1] if name in found else most
+            noise[name] = compared[name][1] if name in compared else most
             # Outside all layers an operator passes one on, as a quantize operator does.
             made_by[name] = layer or next(filter(None, entering.values()), None)
-            if layer is not None and name in found:
+            if layer is not None and name in compared:
                 outputs[layer] = name
         for name, source in entering.items():
             if layer is not None and source != layer:
@@ -236,8 +236,8 @@ def _by_layer(
     return [
         LayerError(
             layer,
-            *found[name],
-            introduced=max(0.0, found[name][1] - arriving[layer]),
+            *compared[name],
+            introduced=max(0.0, compared[name][1] - arriving[layer]),
             readers=tuple(readers[layer]),
         )
         for layer, name in outputs.items()

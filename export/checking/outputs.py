@@ -13,8 +13,8 @@ import tqdm
 from tfdistill import models
 from tfdistill.data import batches as batching
 from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tflite import TfliteModel
 
-from ..file.runtime import TfliteModel
 from ..model import heads
 
 _BATCH_SIZE = 32
@@ -87,8 +87,8 @@ def _logits(model: keras.Model, encoded: EncodedExamples, length: int | None) ->
     parts = []
     for indices in groups:
         features = batches.batch(indices)
-        given = {name: tf.constant(features[name]) for name in model.input_names}
-        outputs = model(given, training=False).numpy()
+        inputs = {name: tf.constant(features[name]) for name in model.input_names}
+        outputs = model(inputs, training=False).numpy()
         parts.append(head.rows_of_batch(outputs, encoded.lengths[indices]))
     return _in_order(model, encoded, parts, groups)
 
@@ -114,7 +114,7 @@ def file_outputs(
         file.predict(encoded.row(i), encoded.row_types(i), length=length, pad_id=encoded.pad_id)
         for i in examples
     ]
-    return file.head.join(outputs)
+    return heads.head_of_file(file).join(outputs)
 
 
 def answers(

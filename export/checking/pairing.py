@@ -94,11 +94,11 @@ class Pair:
     faults: tuple[str, ...]
 
 
-def chain(found: Pair, tensor: int) -> list[int]:
+def chain(pairing: Pair, tensor: int) -> list[int]:
     """Returns a tensor of the quantized file and those that it was recoded from, the first last."""
     found_ones = [tensor]
-    while found_ones[-1] in found.recoded_from:
-        found_ones.append(found.recoded_from[found_ones[-1]])
+    while found_ones[-1] in pairing.recoded_from:
+        found_ones.append(pairing.recoded_from[found_ones[-1]])
     return found_ones
 
 
@@ -114,14 +114,14 @@ def pair(float_model: Any, model: Any, *, reshapes_move: bool = False) -> list[P
     Returns:
       One pair for each signature of the float file that both have.
     """
-    theirs = {text(entry.signatureKey): entry for entry in model.signatureDefs or []}
-    found = []
+    entries = {text(entry.signatureKey): entry for entry in model.signatureDefs or []}
+    pairs = []
     for entry in float_model.signatureDefs or []:
         key = text(entry.signatureKey)
-        if key in theirs:
-            pairing = _Pairing(float_model, entry, model, theirs[key], reshapes_move)
-            found.append(pairing.run(key))
-    return found
+        if key in entries:
+            pairing = _Pairing(float_model, entry, model, entries[key], reshapes_move)
+            pairs.append(pairing.run(key))
+    return pairs
 
 
 class _Pairing:
@@ -144,16 +144,18 @@ class _Pairing:
     def run(self, key: str) -> Pair:
         """Pairs inputs, operators and outputs."""
         self._pair_inputs()
-        theirs = self._without_recoding()
-        mine = list(enumerate(self._float_graph.operators))
+        operators = self._without_recoding()
+        float_operators = list(enumerate(self._float_graph.operators))
         if self._reshapes_move:
-            mine = self._without_reshapes(mine)
-        names = [editing.name_of(self._float_model, operator) for _, operator in mine]
-        others = [editing.name_of(self._model, operator) for operator in theirs]
+            float_operators = self._without_reshapes(float_operators)
+        names = [editing.name_of(self._float_model, operator) for _, operator in float_operators]
+        others = [editing.name_of(self._model, operator) for operator in operators]
         done = []
-        if len(mine) != len(theirs):
-            self._faults.append(f"operators: expected {len(mine)}, received {len(theirs)}")
-        for (index, operator), other, name, received in zip(mine, theirs, names, others):  # noqa: B905
+        if len(float_operators) != len(operators):
+            counts = len(float_operators), len(operators)
+            self._faults.append("operators: expected {}, received {}".format(*counts))
+        rows = zip(float_operators, operators, names, others)  # noqa: B905 (where one is longer)
+        for (index, operator), other, name, received in rows:
             done.append(self._pair_operator(index, operator, other, name, received))
             if len(self._faults) >= _MOST_FAULTS:
                 break
@@ -171,31 +173,34 @@ class _Pairing:
         )
 
     def _pair_inputs(self) -> None:
-        mine = {text(item.name): item.tensorIndex for item in self._float_entry.inputs}
-        theirs = {text(item.name): item.tensorIndex for item in self._entry.inputs}
-        if set(mine) != set(theirs):
-            self._faults.append(f"inputs: expected {sorted(mine)}, received {sorted(theirs)}")
-        self._same.update({theirs[name]: mine[name] for name in mine.keys() & theirs.keys()})
+        float_inputs = {text(item.name): item.tensorIndex for item in self._float_entry.inputs}
+        inputs = {text(item.name): item.tensorIndex for item in self._entry.inputs}
+        if set(float_inputs) != set(inputs):
+            self._faults.append(
+                f"inputs: expected {sorted(float_inputs)}, received {sorted(inputs)}"
+            )
+        both = float_inputs.keys() & inputs.keys()
+        self._same.update({inputs[name]: float_inputs[name] for name in both})
 
     def _pair_outputs(self) -> dict[int, int]:
-        mine = {text(item.name): item.tensorIndex for item in self._float_entry.outputs}
-        theirs = {text(item.name): item.tensorIndex for item in self._entry.outputs}
-        for name in mine:
-            found = self._same.get(self._root(theirs.get(name, -1)))
-            if found != self._float_root(mine[name]):
-                self._faults.append(f"output {name}: expected {self._name(mine[name])}, "
-                                    f"received {self._name(found)}")  # fmt: skip
-        return {mine[name]: theirs[name] for name in mine if name in theirs}
+        float_outputs = {text(item.name): item.tensorIndex for item in self._float_entry.outputs}
+        outputs = {text(item.name): item.tensorIndex for item in self._entry.outputs}
+        for name in float_outputs:
+            source = self._same.get(self._root(outputs.get(name, -1)))
+            if source != self._float_root(float_outputs[name]):
+                self._faults.append(f"output {name}: expected {self._name(float_outputs[name])}, "
+                                    f"received {self._name(source)}")  # fmt: skip
+        return {float_outputs[name]: outputs[name] for name in float_outputs if name in outputs}
 
     def _without_reshapes(self, operators: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
         """Returns the float file's other operators, and notes what RESHAPE makes of what."""
-        kept = []
+        others = []
         for index, operator in operators:
             if editing.name_of(self._float_model, operator) == "RESHAPE":
                 self._reshaped[int(operator.outputs[0])] = int(operator.inputs[0])
             else:
-                kept.append((index, operator))
-        return kept
+                others.append((index, operator))
+        return others
 
     def _float_root(self, tensor: int) -> int:
         while tensor in self._reshaped:
@@ -204,7 +209,7 @@ class _Pairing:
 
     def _without_recoding(self) -> list[Any]:
         """Returns the operators that compute, and notes what the others recode."""
-        kept = []
+        computing = []
         names = [editing.name_of(self._model, operator) for operator in self._graph.operators]
         shaped = {
             int(operator.outputs[0])
@@ -229,8 +234,8 @@ class _Pairing:
             if name in RECODING or around:
                 self._recoded[target] = source
             else:
-                kept.append(operator)
-        return kept
+                computing.append(operator)
+        return computing
 
     def _root(self, tensor: int) -> int:
         while tensor in self._recoded:
@@ -241,10 +246,10 @@ class _Pairing:
         self, index: int, operator: Any, other: Any, name: str, received: str
     ) -> Operation:
         inputs = [int(i) for i in operator.inputs]
-        theirs = [int(i) for i in other.inputs]
+        other_inputs = [int(i) for i in other.inputs]
         label = text(self._float_graph.tensors[operator.outputs[0]].name)
         if name == "GATHER" and received == _LOOKUP:
-            theirs = theirs[::-1]  # (ids, table), where GATHER has (table, ids)
+            other_inputs = other_inputs[::-1]  # (ids, table), where GATHER has (table, ids)
         elif name != received:
             self._faults.append(f"{label}: expected {name}, received {received}")
         elif self._options(operator) != self._options(other):
@@ -252,55 +257,66 @@ class _Pairing:
                 f"options of {name} {label}: expected {self._options(operator)}, "
                 f"received {self._options(other)}"
             )
-        if len(inputs) != len(theirs) or len(operator.outputs) != len(other.outputs):
-            self._faults.append(f"{label}: expected {len(inputs)} inputs, received {len(theirs)}")
-        for position, (mine, given) in enumerate(zip(inputs, theirs)):  # noqa: B905
-            self._pair_input(mine, given, position, tuple(theirs), name, label)
-        for mine, given in zip(operator.outputs, other.outputs):  # noqa: B905
-            self._same[int(given)] = int(mine)
+        if len(inputs) != len(other_inputs) or len(operator.outputs) != len(other.outputs):
+            received = f"received {len(other_inputs)}"
+            self._faults.append(f"{label}: expected {len(inputs)} inputs, {received}")
+        siblings = tuple(other_inputs)
+        tensors = zip(inputs, other_inputs)  # noqa: B905 (where one is longer)
+        for position, (float_tensor, other_tensor) in enumerate(tensors):
+            self._pair_input(float_tensor, other_tensor, position, siblings, name, label)
+        for float_tensor, other_tensor in zip(operator.outputs, other.outputs):  # noqa: B905
+            self._same[int(other_tensor)] = int(float_tensor)
             sides = [_sides(graph.tensors[i]) for graph, i in
-                     ((self._float_graph, mine), (self._graph, given))]  # fmt: skip
+                     ((self._float_graph, float_tensor), (self._graph, other_tensor))]  # fmt: skip
             if self._reshapes_move and sides[0] != sides[1]:
                 self._faults.append(f"shape of {label}: expected {sides[0]}, received {sides[1]}")
-        return Operation(label, name, index, tuple(theirs), tuple(int(i) for i in other.outputs))
+        return Operation(
+            label, name, index, tuple(other_inputs), tuple(int(i) for i in other.outputs)
+        )
 
     def _pair_input(
-        self, mine: int, given: int, position: int, siblings: tuple[int, ...], kind: str, label: str
+        self,
+        float_index: int,
+        index: int,
+        position: int,
+        siblings: tuple[int, ...],
+        kind: str,
+        label: str,
     ) -> None:
-        root = self._root(given)
-        if mine < 0 or given < 0:
-            if mine != given:
+        root = self._root(index)
+        if float_index < 0 or index < 0:
+            if float_index != index:
                 self._faults.append(f"{label}, input {position}: expected "
-                                    f"{self._name(mine)}, received {given}")  # fmt: skip
+                                    f"{self._name(float_index)}, received {index}")  # fmt: skip
             return
-        tensor, other = self._float_graph.tensors[mine], self._graph.tensors[root]
+        tensor, other = self._float_graph.tensors[float_index], self._graph.tensors[root]
         value = editing.constant(self._float_model, tensor)
-        theirs = editing.constant(self._model, other)
-        if (value is None) != (theirs is None):
+        other_value = editing.constant(self._model, other)
+        if (value is None) != (other_value is None):
             self._faults.append(f"{label}, input {position}: a constant in one file only")
         elif value is None:
-            if self._same.get(root) != self._float_root(mine):
+            if self._same.get(root) != self._float_root(float_index):
                 self._faults.append(
-                    f"{label}, input {position}: expected {self._name(mine)}, "
+                    f"{label}, input {position}: expected {self._name(float_index)}, "
                     f"received {self._name(self._same.get(root))}"
                 )
         elif editing.dtype_of(tensor) == "float32":
-            recoded = root != given
+            recoded = root != index
             self._constants.append(
-                Constant(label, kind, mine, root, position, recoded, siblings)
+                Constant(label, kind, float_index, root, position, recoded, siblings)
             )  # fmt: skip
-        elif tensor.type != other.type or not np.array_equal(value, theirs):
+        elif tensor.type != other.type or not np.array_equal(value, other_value):
             self._faults.append(f"{label}, input {position}: another constant")
 
     def _options(self, operator: Any) -> dict[str, Any]:
         """Returns what an operator is told to compute."""
         left_out = _OF_STORAGE + (_OF_SHAPE if self._reshapes_move else ())
-        found: dict[str, Any] = {"type": operator.builtinOptionsType}
-        given = operator.builtinOptions
-        for name, value in (vars(given) if given is not None else {}).items():
+        compared: dict[str, Any] = {"type": operator.builtinOptionsType}
+        options = operator.builtinOptions
+        for name, value in (vars(options) if options is not None else {}).items():
             if name not in left_out:
-                found[name] = value.tolist() if isinstance(value, np.ndarray) else value
-        return found
+                compared[name] = value.tolist() if isinstance(value, np.ndarray) else value
+        return compared
 
     def _name(self, tensor: int | None) -> str:
         if tensor is None or tensor < 0:

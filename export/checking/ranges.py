@@ -19,7 +19,7 @@ from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
 from ..conversion import calibrate
-from ..model import inputs, signature
+from ..model import signature
 from . import tracing
 from .pairing import Pair, chain
 
@@ -80,83 +80,87 @@ class _Seen:
     energy: float = 0.0
 
 
-def stored_ranges(found: Pair) -> dict[int, Range]:
+def stored_ranges(pair: Pair) -> dict[int, Range]:
     """Returns the ranges of what is computed: tensor of the quantized file -> range."""
     ranges = {}
-    for operation in found.operations:
-        operator = found.float_graph.operators[operation.float_index]
-        for mine, theirs in zip(operator.outputs, operation.outputs, strict=True):
-            _note(found, ranges, int(mine), theirs, operation.kind)
-    made = {int(i) for operator in found.float_graph.operators for i in operator.outputs}
+    for operation in pair.operations:
+        operator = pair.float_graph.operators[operation.float_index]
+        for float_tensor, tensor in zip(operator.outputs, operation.outputs, strict=True):
+            _note(pair, ranges, int(float_tensor), tensor, operation.kind)
+    computed = {int(i) for operator in pair.float_graph.operators for i in operator.outputs}
     joined: set[int] = set()
-    for operation in found.operations:
-        operator = found.float_graph.operators[operation.float_index]
-        for mine, theirs in zip(operator.inputs, operation.inputs, strict=True):
-            way = chain(found, theirs)
+    for operation in pair.operations:
+        operator = pair.float_graph.operators[operation.float_index]
+        for float_tensor, tensor in zip(operator.inputs, operation.inputs, strict=True):
+            way = chain(pair, tensor)
             # What is computed in floats and then stored as integers (parts of normalisations, rows
             # of words), and integers that are made of others.
-            if int(mine) in made and len(way) > 1:
-                _note(found, ranges, int(mine), theirs, "QUANTIZE", way[1])
+            if int(float_tensor) in computed and len(way) > 1:
+                _note(pair, ranges, int(float_tensor), tensor, "QUANTIZE", way[1])
                 if operation.kind in IN_ONE_RANGE:
-                    joined.add(theirs)
+                    joined.add(tensor)
     return {index: stored for index, stored in ranges.items() if index not in joined}
 
 
 def _note(
-    found: Pair,
+    pair: Pair,
     ranges: dict[int, Range],
-    mine: int,
-    theirs: int,
+    float_tensor: int,
+    index: int,
     kind: str,
     source: int | None = None,
 ) -> None:
     """Adds the range of a tensor of the quantized file, unless it is known or has none."""
-    tensor = found.graph.tensors[theirs]
+    tensor = pair.graph.tensors[index]
     levels, stored = _LEVELS.get(editing.dtype_of(tensor)), tensor.quantization
     if levels is None or stored is None or stored.scale is None or len(stored.scale) != 1:
         return
     step, point = float(stored.scale[0]), int(stored.zeroPoint[0])
     least, most = ((level - point) * step for level in levels)
-    name = text(found.float_graph.tensors[mine].name)
+    name = text(pair.float_graph.tensors[float_tensor].name)
     bits = 8 if levels[1] == 127 else 16
-    of_source = 0.0 if source is None else _range_width(found.graph.tensors[source])
-    ranges.setdefault(theirs, Range(mine, name, kind, least, most, step, bits, of_source))
+    of_source = 0.0 if source is None else _range_width(pair.graph.tensors[source])
+    ranges.setdefault(index, Range(float_tensor, name, kind, least, most, step, bits, of_source))
 
 
 def differing(pairs: Sequence[Pair]) -> list[str]:
-    """Lists the tensors whose range is not the same in every signature; they share them."""
+    """Names the tensors whose range is not the same in every signature, in at most one line."""
     names: dict[str, None] = {}
-    known: dict[tuple[int, int], tuple[str, tuple[Any, ...]]] = {}
-    for found in pairs:
-        constants = {constant.tensor for constant in found.constants}
-        for operation in found.operations:
-            for place, theirs in enumerate((*operation.outputs, *operation.inputs)):
-                if theirs < 0 or chain(found, theirs)[-1] in constants:
+    first_seen: dict[tuple[int, int], tuple[str, tuple[Any, ...]]] = {}
+    for pair in pairs:
+        constants = {constant.tensor for constant in pair.constants}
+        for operation in pair.operations:
+            for place, index in enumerate((*operation.outputs, *operation.inputs)):
+                if index < 0 or chain(pair, index)[-1] in constants:
                     continue
-                tensor = found.graph.tensors[theirs]
-                own = tensor.quantization
-                if editing.dtype_of(tensor) not in _LEVELS or own is None or own.scale is None:
+                tensor = pair.graph.tensors[index]
+                quantization = tensor.quantization
+                if (
+                    editing.dtype_of(tensor) not in _LEVELS
+                    or quantization is None
+                    or quantization.scale is None
+                ):
                     continue
-                stored = (tensor.type, tuple(own.scale), tuple(own.zeroPoint))
+                stored = (tensor.type, tuple(quantization.scale), tuple(quantization.zeroPoint))
                 key = (operation.float_index, place)
-                kind, other = known.setdefault(key, (operation.kind, stored))
+                kind, other = first_seen.setdefault(key, (operation.kind, stored))
                 if kind == operation.kind and other != stored:
-                    names.setdefault(f"{found.key}, {operation.name}")
-    return list(names)
+                    names.setdefault(f"{pair.key}, {operation.name}")
+    return [_line(list(names), "the same in every signature", "another")] if names else []
 
 
-def uneven(found: Pair) -> list[str]:
+def uneven(pair: Pair) -> list[str]:
     """Lists operators that only move numbers, but whose integers stand for others behind them."""
     faults = []
-    for operator in found.graph.operators:
-        if editing.name_of(found.model, operator) not in HANDING_ON:
+    for operator in pair.graph.operators:
+        if editing.name_of(pair.model, operator) not in HANDING_ON:
             continue
-        moved = [found.graph.tensors[index] for index in (*operator.inputs, *operator.outputs)]
+        moved = [pair.graph.tensors[index] for index in (*operator.inputs, *operator.outputs)]
         steps = [step for step in map(_step, moved) if step is not None]
         for scale, point in steps[1:]:
             if point != steps[0][1] or abs(scale / steps[0][0] - 1) > _SAME:
-                label = text(found.graph.tensors[operator.outputs[0]].name)
-                what = f"{found.key}, steps of {label}"
+                label = text(pair.graph.tensors[operator.outputs[0]].name)
+                what = f"{pair.key}, steps of {label}"
                 received = f"{scale / steps[0][0]:.3g} times as large"
                 faults.append(errors.explain(what, "those of its input", received))
                 break
@@ -185,12 +189,11 @@ def check(
     pairs: Sequence[Pair],
     calibration: EncodedExamples,
     examples: EncodedExamples | None,
-    rows: inputs.Rows | None = None,
 ) -> list[str]:
     """Holds the ranges of a static quantization against the values of the float32 file.
 
     Every value of an example that was calibrated on lies in its range, to a step and a half
-    (fixed kernels end one step before 1). A tensor has the same range in every signature, and it is
+    (fixed kernels end one step before 1). The range of a tensor is
     at most `_WIDER` times as wide as all values that were seen in any of them: a range w times too
     wide has w times the step, so 20 log10(w) dB more noise of that tensor. Of other real examples
     few values are cut off, and no tensor loses a quarter of its energy.
@@ -200,12 +203,11 @@ def check(
       pairs: What `pairing.pair` returned.
       calibration: The examples that the ranges were measured on.
       examples: Real examples that the file is checked on; None where there are none.
-      rows: Looks up what a file without lookups is fed for ids.
 
     Returns:
       A line for each kind of fault.
     """
-    by_length = {int(found.key.removeprefix(signature.PREFIX)): found for found in pairs}
+    by_length = {int(pair.key.removeprefix(signature.PREFIX)): pair for pair in pairs}
     lengths = sorted(by_length)
     beyond: dict[str, None] = {}
     cut: dict[str, None] = {}
@@ -215,18 +217,18 @@ def check(
     for rank, length in enumerate(lengths):
         ranges = stored_ranges(by_length[length])
         seen = [{index: _Seen() for index in ranges} for _ in range(2)]
-        with tracing.trace(float_file, length, rows) as traced:
-            for given, values in zip((calibration, examples), seen, strict=True):
-                if given is None:
+        with tracing.trace(float_file, length) as traced:
+            for encoded, values in zip((calibration, examples), seen, strict=True):
+                if encoded is None:
                     continue
-                if given is calibration:  # all: one of them may have made a range
-                    chosen = calibrate.fed(given, lengths, rank)
+                if encoded is calibration:  # all: one of them may have made a range
+                    chosen = calibrate.fed(encoded, lengths, rank)
                 else:
-                    chosen = np.flatnonzero(np.searchsorted(lengths, given.lengths) == rank)
+                    chosen = np.flatnonzero(np.searchsorted(lengths, encoded.lengths) == rank)
                     chosen = chosen[:NUM_TRACED]
-                for value_of in traced.run(given.select(chosen)):
+                for value_of in traced.run(encoded.select(chosen)):
                     for index, stored in ranges.items():
-                        if given is calibration:  # none is cut off: extremes say all
+                        if encoded is calibration:  # none is cut off: extremes say all
                             _extend(values[index], value_of(stored.tensor))
                         else:
                             _add(values[index], value_of(stored.tensor), stored)
@@ -248,9 +250,6 @@ def check(
         > _WIDER * (1 if same[0][0].bits == 8 else _HEADROOM)
     ]
     faults = []
-    other = differing(pairs)
-    if other:
-        faults.append(_line(other, "the same in every signature", "another"))
     if beyond:
         faults.append(_line(list(beyond), "the values that it was calibrated on", "narrower"))
     if wide:
@@ -261,7 +260,7 @@ def check(
         faults.append(errors.explain(
             "values of check_on in the calibrated ranges", "nearly all", received,
             "Calibrate on examples like those of check_on."))  # fmt: skip
-    return faults + [fault for found in pairs for fault in uneven(found)]
+    return faults
 
 
 def _width(stored: Range, *seen: _Seen) -> float:
@@ -296,7 +295,7 @@ def _extend(seen: _Seen, values: np.ndarray) -> None:
 
 def _add(seen: _Seen, values: np.ndarray, stored: Range) -> None:
     _extend(seen, values)
-    kept = np.clip(values, stored.least, stored.most)
-    seen.outside += int((np.abs(values - kept) > stored.step).sum())
-    seen.lost += float(np.square(values - kept, dtype=np.float64).sum())
+    clipped = np.clip(values, stored.least, stored.most)
+    seen.outside += int((np.abs(values - clipped) > stored.step).sum())
+    seen.lost += float(np.square(values - clipped, dtype=np.float64).sum())
     seen.energy += float(np.square(values, dtype=np.float64).sum())

@@ -18,7 +18,7 @@ from tfdistill import files
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
-from . import rounding
+from . import weights
 from .pairing import Operation, Pair
 
 _LEVELS = 255  # steps of a row that is rounded to int8 when the product is computed
@@ -37,25 +37,25 @@ def write(float_model: Any, model: Any, pairs: list[Pair], path: files.Path) -> 
       path: The file to write.
     """
     held: dict[tuple[Any, ...], int] = {}
-    for found in pairs:
-        for constant in found.constants:
-            key = rounding.stored_once(found, constant)
+    for pair in pairs:
+        for constant in pair.constants:
+            key = weights.stored_once(pair, constant)
             if key not in held:
-                value = rounding.dequantized(float_model, model, found, constant)
+                value = weights.dequantized(float_model, model, pair, constant)
                 held[key] = editing.add_buffer(float_model, value)
-            found.float_graph.tensors[constant.float_tensor].buffer = held[key]
+            pair.float_graph.tensors[constant.float_tensor].buffer = held[key]
     editing.drop_unused_buffers(float_model)
-    for found in pairs:
-        _Rounded(float_model, model, found).run()
+    for pair in pairs:
+        _Rounded(float_model, model, pair).run()
     editing.write(float_model, path)
 
 
 class _Rounded:
     """Puts rounding between the operators of one signature of the float32 file."""
 
-    def __init__(self, float_model: Any, model: Any, found: Pair) -> None:
-        self._float_model, self._model, self._found = float_model, model, found
-        self._graph = found.float_graph
+    def __init__(self, float_model: Any, model: Any, pair: Pair) -> None:
+        self._float_model, self._model, self._found = float_model, model, pair
+        self._graph = pair.float_graph
         self._made: dict[tuple[int, tuple[int, ...]], int] = {}
         self._rows: dict[int, int] = {}
         self._operators: list[Any] = []
@@ -68,8 +68,8 @@ class _Rounded:
                 self._read_rounded(operator, operations[index])
             self._operators.append(operator)
         changed = {}
-        for mine, theirs in self._found.outputs.items():
-            changed[mine] = self._static(mine, theirs)
+        for float_tensor, tensor in self._found.outputs.items():
+            changed[float_tensor] = self._static(float_tensor, tensor)
         self._graph.outputs = [changed.get(int(i), int(i)) for i in self._graph.outputs]
         for entry in self._float_model.signatureDefs:
             if self._float_model.subgraphs[entry.subgraphIndex] is self._graph:
@@ -79,11 +79,11 @@ class _Rounded:
 
     def _read_rounded(self, operator: Any, operation: Operation) -> None:
         inputs = []
-        for mine, theirs in zip(operator.inputs, operation.inputs, strict=True):
-            index = int(mine)
+        for float_tensor, in_file in zip(operator.inputs, operation.inputs, strict=True):
+            index = int(float_tensor)
             tensor = self._graph.tensors[index] if index >= 0 else None
             if tensor is not None and editing.constant(self._float_model, tensor) is None:
-                index = self._static(index, theirs)
+                index = self._static(index, in_file)
                 if not inputs and self._is_dynamic(operation):
                     index = self._dynamic(index)
             inputs.append(index)
@@ -96,9 +96,9 @@ class _Rounded:
         kinds = [editing.dtype_of(self._found.graph.tensors[i]) for i in operation.inputs[:2]]
         return kinds[0] == "float32" and kinds[1] in _MATRICES
 
-    def _static(self, tensor: int, theirs: int) -> int:
+    def _static(self, tensor: int, in_file: int) -> int:
         """Returns a tensor rounded as often as the quantized file rounds it on its way here."""
-        chain = [theirs]
+        chain = [in_file]
         while chain[-1] in self._found.recoded_from:
             chain.append(self._found.recoded_from[chain[-1]])
         stored = tuple(i for i in reversed(chain) if self._is_stored_as_integer(i))
@@ -125,11 +125,11 @@ class _Rounded:
         self._graph.tensors[integers].type = like.type
         self._graph.tensors[integers].quantization = like.quantization
         floats = editing.add_tensor_like(self._graph, name, source)
-        for code, given, made in (
+        for code, read, written in (
             (schema.BuiltinOperator.QUANTIZE, source, integers),
             (schema.BuiltinOperator.DEQUANTIZE, integers, floats),
         ):
-            self._operators.append(self._new(code, 2, [given], made))
+            self._operators.append(self._new(code, 2, [read], written))
         return floats
 
     def _dynamic(self, source: int) -> int:
@@ -167,11 +167,11 @@ class _Rounded:
         self, code: int, inputs: list[int], shape: list[int], options: Any = None, kind: int = 0
     ) -> int:
         name = f"{text(self._graph.tensors[inputs[0]].name)}/{len(self._graph.tensors)}"
-        made = editing.add_tensor(self._graph, name, shape, schema.TensorType.FLOAT32)
-        operator = self._new(code, 1, inputs, made)
+        result = editing.add_tensor(self._graph, name, shape, schema.TensorType.FLOAT32)
+        operator = self._new(code, 1, inputs, result)
         operator.builtinOptions, operator.builtinOptionsType = options, kind
         self._operators.append(operator)
-        return made
+        return result
 
     def _constant(self, value: np.ndarray) -> int:
         name = f"rounding/{len(self._graph.tensors)}"

@@ -5,19 +5,19 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tfdistill import errors, models
-from tfdistill.tflite import editing, word_rows
+from tfdistill.tflite import editing
+from tfdistill.tflite.inspection import GraphReport, ModelReport
 
-from ..conversion import mixed, word_input
-from ..conversion.mixed import StoredWeight
-from ..conversion.plan import ExportPlan
+from ..conversion import prepare
+from ..conversion.prepare import ExportPlan, StoredWeight
 from ..conversion.quantize import SMALLEST_QUANTIZED, Quantization
-from ..file.inspection import GraphReport, ModelReport
 from ..model import signature
 from ..model.heads import OutputHead
+from .evidence import Evidence
 from .pairing import Constant, Operation, Pair
 from .ranges import HANDING_ON
 
@@ -40,7 +40,6 @@ class Expectation:
       head: What the model answers for.
       outputs: Their names.
       num_labels: Width of the outputs of a classifier.
-      word_width: Features of the rows of words that come in; None where ids do.
       weights: The model's weights, except the position table.
       position_width: Width of the position table, of which each signature keeps its first rows.
     """
@@ -53,7 +52,6 @@ class Expectation:
     num_labels: int
     weights: tuple[StoredWeight, ...]
     position_width: int
-    word_width: int | None = None
 
     @property
     def is_mixed(self) -> bool:
@@ -71,12 +69,15 @@ class Expectation:
         positions = sum(self.lengths) * self.position_width
         totals = [positions * float(least), positions * float(most)]
         for weight in self.weights:
-            own = weight.quantization
+            stored_as = weight.quantization
             size = weight.num_elements
             if weight.is_matrix:
-                both = (size * own.bytes_per_weight,) * 2
+                both = (size * stored_as.bytes_per_weight,) * 2
             else:
-                both = size * own.bytes_per_constant[0], size * max(most, own.bytes_per_constant[1])
+                both = (
+                    size * stored_as.bytes_per_constant[0],
+                    size * max(most, stored_as.bytes_per_constant[1]),
+                )
                 both = both[0], both[1] * copies
             totals[0] += both[0]
             totals[1] += both[1]
@@ -92,11 +93,7 @@ def _left_out(expected: Expectation) -> float:
 def expectation(plan: ExportPlan) -> Expectation:
     """Returns what a plan's file is expected to hold."""
     over_words = isinstance(plan.config, models.WordVectorConfig)
-    weights = mixed.stored_weights(plan.model, plan.quantization, plan.layers)
-    word_width = None
-    if plan.device.word_rows:  # their table is in a file of its own
-        (words,) = (weight for weight in weights if weight.layer == word_input.LAYER)
-        weights, word_width = [own for own in weights if own is not words], words.shape[-1]
+    weights = prepare.stored_weights(plan.model, plan.quantization, plan.layers)
     return Expectation(
         quantization=plan.quantization,
         lengths=plan.lengths,
@@ -106,36 +103,32 @@ def expectation(plan: ExportPlan) -> Expectation:
         num_labels=plan.num_labels,
         weights=tuple(weights),
         position_width=0 if over_words else plan.config.hidden_size,
-        word_width=word_width,
     )
 
 
-def check(report: ModelReport, expected: Expectation) -> None:
-    """Checks that a file is built as expected.
-
-    One signature for each length with static int32 inputs and float32 outputs, bound by name;
-    only built-in operators, no variables, nothing of dynamic shape; constants that take as many
-    bytes as the weights should, each stored once.
-
-    Args:
-      report: What is in the file.
-      expected: What should be.
-
-    Raises:
-      ExportError: With every fault, a line each.
-    """
-    faults = _signature_faults(report, expected)
-    for graph in report.graphs:
-        faults += _graph_faults(graph) + _float_faults(graph, expected)
-    faults += _size_faults(report, expected)
-    if faults:
-        raise errors.ExportError(
-            f"{report.file} is not built as it should be and was not written:\n  - "
-            + "\n  - ".join(faults)
-        )
+def signatures(evidence: Evidence) -> list[str]:
+    """One signature for each length, static int32 inputs and float32 outputs, bound by name."""
+    return signature_faults(evidence.report, expectation(evidence.plan))
 
 
-def _signature_faults(report: ModelReport, expected: Expectation) -> list[str]:
+def operators(evidence: Evidence) -> list[str]:
+    """Only built-in operators, no variables, nothing of dynamic shape."""
+    return [fault for graph in evidence.report.graphs for fault in graph_faults(graph)]
+
+
+def floats_left(evidence: Evidence) -> list[str]:
+    """With static activations no product is left in floats, with integers only no operator."""
+    expected = expectation(evidence.plan)
+    return [fault for graph in evidence.report.graphs for fault in float_faults(graph, expected)]
+
+
+def sizes(evidence: Evidence) -> list[str]:
+    """Constants that take as many bytes as the weights should, each stored once."""
+    return size_faults(evidence.report, expectation(evidence.plan))
+
+
+def signature_faults(report: ModelReport, expected: Expectation) -> list[str]:
+    """Lists what is wrong with the names, types and shapes of the signatures."""
     faults = []
     names = [signature.signature_name(length) for length in expected.lengths]
     if sorted(names) != sorted(report.signatures):
@@ -147,21 +140,19 @@ def _signature_faults(report: ModelReport, expected: Expectation) -> list[str]:
         wanted: dict[str, tuple[str, tuple[int, ...]]] = {
             key: ("int32", (1, length)) for key in expected.inputs
         }
-        if expected.word_width is not None:
-            del wanted["input_ids"]
-            wanted[word_rows.INPUT] = ("float32", (1, length, expected.word_width))
-        found = {key: (t.dtype, t.shape) for key, t in sorted(graph.inputs.items())}
-        if wanted != found:
-            faults.append(errors.explain(f"inputs of {name}", wanted, found))
+        received = {t.name: (t.dtype, t.shape) for t in graph.inputs}
+        if wanted != received:
+            faults.append(errors.explain(f"inputs of {name}", wanted, received))
         shape = expected.head.output_shape(length, expected.num_labels)
         wanted = {key: ("float32", shape) for key in sorted(expected.outputs)}
-        found = {key: (t.dtype, t.shape) for key, t in sorted(graph.outputs.items())}
-        if wanted != found:
-            faults.append(errors.explain(f"outputs of {name}", wanted, found))
+        received = {t.name: (t.dtype, t.shape) for t in graph.outputs}
+        if wanted != received:
+            faults.append(errors.explain(f"outputs of {name}", wanted, received))
     return faults
 
 
-def _graph_faults(graph: GraphReport) -> list[str]:
+def graph_faults(graph: GraphReport) -> list[str]:
+    """Lists the operators and tensors that no file may have."""
     where = graph.signature or "a graph without signature"
     faults = []
     custom = [name for name in graph.operators if name.startswith(("CUSTOM:", "operator "))]
@@ -177,7 +168,7 @@ def _graph_faults(graph: GraphReport) -> list[str]:
     return faults
 
 
-def _float_faults(graph: GraphReport, expected: Expectation) -> list[str]:
+def float_faults(graph: GraphReport, expected: Expectation) -> list[str]:
     """Lists the operators that should not compute with floats."""
     quantization = expected.quantization
     if quantization.method != "static" or expected.is_mixed:
@@ -203,7 +194,8 @@ def _float_faults(graph: GraphReport, expected: Expectation) -> list[str]:
     ]
 
 
-def _size_faults(report: ModelReport, expected: Expectation) -> list[str]:
+def size_faults(report: ModelReport, expected: Expectation) -> list[str]:
+    """Compares the bytes of the constants with those of the weights."""
     least, most = expected.weight_bytes
     does = sum(report.weight_bytes.values())
     # The shapes and axes of the operators come on top: measured, some 100 bytes a signature.
@@ -222,19 +214,18 @@ def _size_faults(report: ModelReport, expected: Expectation) -> list[str]:
     ]
 
 
-def wrong_types(plan: ExportPlan, pairs: Sequence[Pair]) -> list[str]:
+def wrong_types(evidence: Evidence) -> list[str]:
     """Lists the matrices and tables that are stored in another type than their layer should be.
 
     Bytes alone do not show that two layers have each other's type. Small matrices stay out, and
     those whose layers are to be stored differently or are not named.
-
-    Args:
-      plan: What the file was made from.
-      pairs: What `pairing.pair` returned.
     """
-    matrices = set(mixed.with_matrices(plan.model))
-    found: dict[str, str] = {}
-    for pair in pairs:
+    plan = evidence.plan
+    if plan.is_float or plan.quantize_aware:
+        return []
+    matrices = set(prepare.with_matrices(plan.model))
+    faults: dict[str, str] = {}
+    for pair in evidence.pairs:
         for constant in pair.constants:
             tensor = pair.graph.tensors[constant.tensor]
             size = 1 if tensor.shape is None else math.prod(int(side) for side in tensor.shape)
@@ -242,52 +233,52 @@ def wrong_types(plan: ExportPlan, pairs: Sequence[Pair]) -> list[str]:
             if place not in _MATRIX_INPUTS or size < SMALLEST_QUANTIZED:
                 continue
             layers = sorted(matrices & set(re.split("[;/]", constant.operator)))
-            asked = {plan.layers.get(layer, plan.quantization) for layer in layers}
-            if len(asked) == 1:
-                expected, received = _type(asked.pop()), _stored_type(tensor)
+            formats = {plan.layers.get(layer, plan.quantization) for layer in layers}
+            if len(formats) == 1:
+                expected, received = _type(formats.pop()), _stored_type(tensor)
                 if expected != received:
                     what = f"type of {' and '.join(layers)}"
-                    found.setdefault(what, errors.explain(what, expected, received))
-    return list(found.values())
+                    faults.setdefault(what, errors.explain(what, expected, received))
+    return list(faults.values())
 
 
-def wrong_activations(plan: ExportPlan, pairs: Sequence[Pair]) -> list[str]:
+def wrong_activations(evidence: Evidence) -> list[str]:
     """Lists what is computed in another type than its layer should be.
 
     With static activations products read integers of the format's bits, and whatever else is stored
     as integers has as many; otherwise nothing that is computed is stored as integers, but for rows
     that are looked up. Weights become floats before their product where they alone are quantized.
-
-    Args:
-      plan: What the file was made from.
-      pairs: What `pairing.pair` returned.
     """
+    plan = evidence.plan
+    if plan.is_float or plan.quantize_aware:
+        return []
     named = {layer.name for layer in plan.model.layers}
-    found: dict[str, str] = {}
-    for pair in pairs:
+    faults: dict[str, str] = {}
+    for pair in evidence.pairs:
         constants = {(one.operator, one.position): one for one in pair.constants}
         for operation in pair.operations:
             layers = sorted(named & set(re.split("[;/]", operation.name)))
-            asked = {plan.layers.get(layer, plan.quantization) for layer in layers}
-            if len(asked) > 1 or operation.kind in HANDING_ON:
+            formats = {plan.layers.get(layer, plan.quantization) for layer in layers}
+            if len(formats) > 1 or operation.kind in HANDING_ON:
                 continue
-            own = asked.pop() if asked else plan.quantization
-            expected = f"int{own.activation_bits}" if own.method == "static" else "float32"
+            quantization = formats.pop() if formats else plan.quantization
+            static = quantization.method == "static"
+            expected = f"int{quantization.activation_bits}" if static else "float32"
             received = _activation_types(pair, operation, constants) - {expected}
             if received:
                 what = f"activations of {operation.name}"
-                found.setdefault(what, errors.explain(what, expected, min(received)))
+                faults.setdefault(what, errors.explain(what, expected, min(received)))
             weights = constants.get((operation.name, 1))
             if weights is None or operation.kind != "FULLY_CONNECTED":
                 continue
             integers = editing.dtype_of(pair.graph.tensors[weights.tensor]) in ("int4", "int8")
-            if integers and weights.recoded != (own.method == "weight_only"):
+            if integers and weights.recoded != (quantization.method == "weight_only"):
                 what = f"weights of {operation.name}"
                 forms = ("multiplied as integers", "made floats before the product")
                 if weights.recoded:
                     forms = forms[::-1]
-                found.setdefault(what, errors.explain(what, *forms[::-1]))
-    return list(found.values())
+                faults.setdefault(what, errors.explain(what, *forms[::-1]))
+    return list(faults.values())
 
 
 def _activation_types(

@@ -118,16 +118,16 @@ def _boundaries() -> Iterator[str]:
 
 def _letters() -> Iterator[str]:
     """Letters that decompose or have another case, a few to a text."""
-    found = [
+    characters = [
         character
         for character in map(chr, range(0x80, 0x20000))
         if _OLD.category(character)[0] in "LM"
         and not 0xAC00 <= ord(character) <= 0xD7A3
         and (_OLD.normalize("NFD", character) != character or character.lower() != character)
     ]
-    found += [chr(point) for point in range(0xAC00, 0xD7A4, 97)]  # Hangul decomposes by rule
-    for start in range(0, len(found), _TOGETHER):
-        letters = found[start : start + _TOGETHER]
+    characters += [chr(point) for point in range(0xAC00, 0xD7A4, 97)]  # Hangul decomposes by rule
+    for start in range(0, len(characters), _TOGETHER):
+        letters = characters[start : start + _TOGETHER]
         yield " ".join(f"a{letter}{letter}b" for letter in letters)
 
 

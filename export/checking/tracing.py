@@ -13,7 +13,7 @@ from tfdistill import errors, files
 from tfdistill.tasks.encoded import EncodedExamples, pad
 from tfdistill.tflite import editing
 
-from ..model import inputs, signature
+from ..model import signature
 
 
 class SignatureTrace:
@@ -24,14 +24,12 @@ class SignatureTrace:
       details: LiteRT's description of its tensors, by index.
     """
 
-    def __init__(
-        self, source: files.Path, length: int, copy: files.Path, rows: inputs.Rows | None
-    ) -> None:
+    def __init__(self, source: files.Path, length: int, copy: files.Path) -> None:
         model = editing.read(source)
         editing.keep_signature(model, signature.signature_name(length))
         editing.write(model, copy)
         (self.graph,) = model.subgraphs
-        self._length, self._rows = length, rows
+        self._length = length
         try:
             self._interpreter = litert.Interpreter(
                 str(copy),
@@ -45,31 +43,28 @@ class SignatureTrace:
         except (ValueError, RuntimeError) as error:
             what = f"model file {source}"
             raise errors.ExportError(what, "a file that LiteRT runs", error) from error
-        found: list[dict[str, Any]] = self._interpreter.get_tensor_details()
-        self.details = {int(detail["index"]): detail for detail in found}
+        details: list[dict[str, Any]] = self._interpreter.get_tensor_details()
+        self.details = {int(detail["index"]): detail for detail in details}
 
     def run(self, encoded: EncodedExamples) -> Iterator[Callable[[int], np.ndarray]]:
         """Runs one example after the other; yields what gives a copy of a tensor of it."""
         for example in range(len(encoded)):
             features = pad(encoded, [example], self._length)
             names = self._runner.get_input_details()
-            self._runner(**inputs.for_signature(features, names, self._rows))
+            self._runner(**{name: features[name] for name in names})
             yield self._interpreter.get_tensor
 
 
 @contextlib.contextmanager
-def trace(
-    source: files.Path, length: int, rows: inputs.Rows | None = None
-) -> Iterator[SignatureTrace]:
+def trace(source: files.Path, length: int) -> Iterator[SignatureTrace]:
     """Opens the signature of a length.
 
     Args:
       source: The file.
       length: Its tokens.
-      rows: Looks up what a file without lookups is fed for ids.
 
     Raises:
       ExportError: If LiteRT does not run it.
     """
     with files.temporary_folder("trace") as folder:
-        yield SignatureTrace(source, length, folder / "signature.tflite", rows)
+        yield SignatureTrace(source, length, folder / "signature.tflite")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,8 @@ def draw(
     """Draws examples without replacement, and leaves their labels behind.
 
     Args:
-      calibrate_on: `Batches`, `EncodedExamples` or any iterable of batches of features by name.
+      calibrate_on: `Batches`, `EncodedExamples`, any iterable of batches of features by name, or a
+        function that returns one.
       count: Examples to draw; all where there are no more.
       seed: Seed of the draw.
       config: The encoder that they are for.
@@ -41,26 +42,26 @@ def draw(
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < NUM_LEAST:
         raise errors.ConfigError("num_calibration", f"a whole number, at least {NUM_LEAST}", count)
-    if not isinstance(calibrate_on, EncodedExamples | Batches | Iterable):
+    if not isinstance(calibrate_on, EncodedExamples | Batches | Iterable | Callable):
         raise errors.DataError(
             f"{_NAME}, which static quantizations measure their ranges on",
             "Batches, EncodedExamples or batches of features by name",
             "nothing" if calibrate_on is None else type(calibrate_on).__name__,
             "Give some hundred training examples, or train the student quantization-aware.",
         )
-    found = inputs.collect(calibrate_on, _NAME)
-    if len(found) < NUM_LEAST:
+    examples = inputs.collect(calibrate_on, _NAME)
+    if len(examples) < NUM_LEAST:
         raise errors.DataError(
             _NAME,
             f"at least {NUM_LEAST} examples",
-            len(found),
+            len(examples),
             "Take some hundred examples of the training data; they need no labels.",
         )
-    inputs.check_examples(found, config, lengths, _NAME)
-    chosen = np.arange(len(found))
-    if count < len(found):
-        chosen = np.sort(np.random.default_rng(seed).choice(len(found), count, replace=False))
-    drawn = found.select(chosen)
+    inputs.check_examples(examples, config, lengths, _NAME)
+    chosen = np.arange(len(examples))
+    if count < len(examples):
+        chosen = np.sort(np.random.default_rng(seed).choice(len(examples), count, replace=False))
+    drawn = examples.select(chosen)
     return EncodedExamples(drawn.ids, drawn.offsets, drawn.types, pad_id=drawn.pad_id)
 
 
@@ -84,31 +85,29 @@ def load(path: files.Path) -> EncodedExamples:
 
 
 def feeds(
-    signatures: Mapping[str, Any], examples: EncodedExamples, rows: inputs.Rows | None = None
+    signatures: Mapping[str, Any], examples: EncodedExamples
 ) -> dict[str, Iterable[dict[str, np.ndarray]]]:
     """Lays examples out as inputs of the signatures.
 
     Args:
       signatures: The interpreter's description of them: key -> {"inputs": names, ...}.
       examples: The examples, none longer than the longest signature.
-      rows: Looks up what a file without lookups is fed for ids.
 
     Returns:
-      Key -> the inputs, int32 (1, length), or rows of words, of the examples for which this
+      Key -> the inputs, int32 (1, length), of the examples for which this
       signature is the shortest that holds them; of all that fit it where those are fewer than
       `NUM_LEAST`.
     """
     keys = [key for key in signatures if re.fullmatch(rf"{signature.PREFIX}\d+", key)]
     lengths = sorted(int(key.removeprefix(signature.PREFIX)) for key in keys)
-    made: dict[str, Iterable[dict[str, np.ndarray]]] = {}
+    inputs_of: dict[str, Iterable[dict[str, np.ndarray]]] = {}
     for rank, length in enumerate(lengths):
         chosen = fed(examples, lengths, rank)
         key = signature.signature_name(length)
         names = signatures[key]["inputs"]
-        made[key] = [
-            inputs.for_signature(pad(examples, [i], length), names, rows) for i in chosen.tolist()
-        ]
-    return made
+        padded = (pad(examples, [i], length) for i in chosen.tolist())
+        inputs_of[key] = [{name: features[name] for name in names} for features in padded]
+    return inputs_of
 
 
 def fed(examples: EncodedExamples, lengths: Sequence[int], rank: int) -> np.ndarray:

@@ -21,16 +21,14 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tfdistill import errors, files, processes
-from tfdistill.tflite import editing
+from tfdistill.tflite import child, editing
 
-from ..file import child
+from ..file import metadata
 from ..model import signature
-from . import calibrate, device_form, mixed, word_input
+from . import calibrate, device_form, prepare
 from . import quantize as quantizing
-from .plan import ExportPlan
+from .prepare import ExportPlan
 from .quantize import Quantization
 
 # Lines of TensorFlow's log (I0000, 2026-01-01 ...) that say nothing about a failure.
@@ -49,7 +47,6 @@ class Conversion:
       layers: Layers with another quantization: name of the layer -> name of the quantization.
       matrices: Names of the layers that have a weight matrix, in the order of the model.
       examples: An npz file of what the ranges of a static quantization are measured on, or None.
-      words: An npy file of the rows of words that these are fed as, or None where they are ids.
       quantize_aware: Whether the SavedModel has the ranges in it.
       device: Name of the processor that the file is for, see `device_form`.
       float_file: Where the float32 conversion of the SavedModel goes, unless it is there already;
@@ -63,45 +60,81 @@ class Conversion:
     layers: dict[str, str] = dataclasses.field(default_factory=dict)
     matrices: Sequence[str] = ()
     examples: str | None = None
-    words: str | None = None
     quantize_aware: bool = False
     device: str = "cpu"
     float_file: str | None = None
 
 
-def convert(plan: ExportPlan, file: files.Path, float_file: files.Path | None = None) -> None:
-    """Converts the model of a plan into one TFLite file.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Converted:
+    """A file that was converted and is not checked yet.
+
+    Attributes:
+      plan: What it was made from.
+      file: The file.
+      float_file: The float32 conversion of the same SavedModel.
+    """
+
+    plan: ExportPlan
+    file: pathlib.Path
+    float_file: pathlib.Path
+
+
+def convert(
+    plan: ExportPlan, folder: pathlib.Path, float_file: pathlib.Path | None = None
+) -> Converted:
+    """Converts the model of a plan into one TFLite file, with metadata where they are wanted.
 
     Args:
       plan: The plan.
-      file: The file to write, inside an existing folder.
+      folder: A folder for the file, made if need be.
       float_file: Where the float32 conversion of the same SavedModel goes; used as it is where it
-        exists. None: it is not kept.
+        exists. None: it goes into the folder.
 
     Raises:
       ExportError: If the converter fails, crashes or takes too long; with its last words.
     """
+    float_file = float_file or folder / "float32" / "model.tflite"
+    float_file.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / plan.paths.model.name
+    if plan.is_float and plan.device.flat_ids:  # no file of other formats is made of this one
+        float_file = file
+        convert_to(plan, file)
+    elif plan.is_float:
+        if not float_file.exists():
+            convert_to(plan, float_file)
+        shutil.copyfile(float_file, file)
+    else:
+        convert_to(plan, file, float_file)
+    if plan.metadata and plan.request.vocab_file is not None:
+        name, vocab_file = plan.request.manifest_name, plan.request.vocab_file
+        metadata.attach(file, name=name, vocab_file=vocab_file, labels=plan.labels)
+    return Converted(plan, file, float_file)
+
+
+def convert_to(plan: ExportPlan, file: files.Path, float_file: files.Path | None = None) -> None:
+    """Converts the model of a plan, and keeps its float32 conversion where that has a path."""
     with files.temporary_folder("model") as folder:
         saved, examples = folder / "saved_model", folder / "examples.npz"
-        made = float_file is not None and os.path.exists(float_file)
-        if not made or _is_direct(plan.quantize_aware, plan.quantization, plan.layers, plan.device):
+        is_there = float_file is not None and os.path.exists(float_file)
+        if not is_there or _is_direct(
+            plan.quantize_aware, plan.quantization, plan.layers, plan.device
+        ):
             with device_form.masked(plan.model, plan.device):
                 signature.save(
                     plan.model, saved, lengths=plan.lengths, softmax=plan.request.softmax
                 )
         if plan.calibration is not None:
             calibrate.save(plan.calibration, examples)
-            if plan.device.word_rows:
-                np.save(folder / "words.npy", word_input.table_of(plan.model))
         conversion = Conversion(
             str(saved),
             os.path.abspath(file),
             plan.quantization.name,
             [signature.signature_name(length) for length in plan.lengths],
-            layers={name: own.name for name, own in plan.layers.items()},
-            matrices=mixed.with_matrices(plan.model),
+            layers={name: quantization.name for name, quantization in plan.layers.items()},
+            matrices=prepare.with_matrices(plan.model),
             examples=None if plan.calibration is None else str(examples),
-            words=str(folder / "words.npy") if (folder / "words.npy").exists() else None,
             quantize_aware=plan.quantize_aware,
             device=plan.device.name,
             float_file=None if float_file is None else os.path.abspath(float_file),
@@ -120,11 +153,12 @@ def run_in_child(conversion: Conversion, *, timeout_s: float = 1800) -> None:
         described = folder / "conversion.json"
         described.write_text(json.dumps(dataclasses.asdict(conversion)), "utf-8")
         done = child.run(
-            "conversion.convert",
-            [str(described)],
-            timeout_s=timeout_s,
+            [sys.executable, "-m", __name__, str(described)],
             what="TFLite converter",
+            timeout_seconds=timeout_s,
+            error=errors.ExportError,
             remedy="Raise timeout_s, or convert fewer lengths.",
+            variables={"TF_CPP_MIN_LOG_LEVEL": "2"},
         )
     if done.returncode or not pathlib.Path(conversion.file).is_file():
         said = _last_words(done.stdout + done.stderr)
@@ -141,19 +175,22 @@ def run_in_child(conversion: Conversion, *, timeout_s: float = 1800) -> None:
 def run(conversion: Conversion) -> None:
     """Runs a conversion in this process."""
     base = quantizing.quantization(conversion.quantize)
-    layers = {name: quantizing.quantization(own) for name, own in conversion.layers.items()}
+    layers = {
+        name: quantizing.quantization(quantization)
+        for name, quantization in conversion.layers.items()
+    }
     form = device_form.form(conversion.device)
     with files.temporary_folder("convert") as folder:
         source = pathlib.Path(conversion.float_file or folder / "float.tflite")
         direct = _is_direct(conversion.quantize_aware, base, layers, form)
         if not source.exists() and (conversion.float_file is not None or not direct):
             source.write_bytes(_converted(conversion, quantizing.quantization("float32")))
-            if form.is_edited:
-                _edit(source, lambda model: device_form.prepare(model, form))
+            if form.flat_ids:
+                _edit(source, device_form.equal_ranks)
         if direct:
             pathlib.Path(conversion.file).write_bytes(_converted(conversion, base))
-            if form.is_edited:
-                _edit(conversion.file, lambda model: device_form.prepare(model, form))
+            if form.flat_ids:
+                _edit(conversion.file, device_form.equal_ranks)
         else:
             from . import edge_quantizer
 
@@ -165,7 +202,6 @@ def run(conversion: Conversion) -> None:
                 layers=layers,
                 matrices=conversion.matrices,
                 examples=None if examples is None else calibrate.load(examples),
-                words=None if conversion.words is None else np.load(conversion.words),
             )
     if form.flat_ids:
         _edit(conversion.file, device_form.flatten_ids)
@@ -218,4 +254,5 @@ def _last_words(output: str) -> str:
 
 
 if __name__ == "__main__":
+    processes.end_with_parent()
     run(Conversion(**json.loads(pathlib.Path(sys.argv[1]).read_bytes())))

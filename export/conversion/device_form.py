@@ -7,7 +7,6 @@ Found with `tfdistill inspect --accelerators`, LiteRT 2.3:
 * A GPU reads (L, d) + (1, L, d) as another broadcast, and does not compile a FULLY_CONNECTED of
   integers that makes (L, d) of (1, L, e): what an operator reads needs the rank of its result.
 * An NPU takes both lookups; -1e4, MobileBERT's mask, becomes NaN in its 16 bits.
-* MediaTek's compiler has no lookup at all: `npu-rows` starts at the embeddings (`word_input`).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tfdistill import errors
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
-from . import lookup, word_input
+from . import lookup
 from .quantize import Quantization
 
 if TYPE_CHECKING:
@@ -41,10 +40,9 @@ class DeviceForm:
     """The form of a file for one kind of processor.
 
     Attributes:
-      name: "cpu", "gpu", "npu" or "npu-rows".
+      name: "cpu", "gpu" or "npu".
       accelerator: The name under which `tfdistill.accelerators` checks it; "" for the CPU.
       flat_ids: Whether tables are looked up with ids (L,), and those of integers by row.
-      word_rows: Whether the file takes rows of words, which the app looks up, instead of ids.
       small_mask: Whether the mask is that of BERT in every family.
       refused: Quantization -> why it is not offered.
       instead: What to take instead.
@@ -53,15 +51,9 @@ class DeviceForm:
     name: str
     accelerator: str = ""
     flat_ids: bool = False
-    word_rows: bool = False
     small_mask: bool = False
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     instead: str = ""
-
-    @property
-    def is_edited(self) -> bool:
-        """Whether the converter's file is changed: see `prepare`."""
-        return self.flat_ids or self.word_rows
 
 
 FORMS: dict[str, DeviceForm] = {
@@ -81,17 +73,6 @@ FORMS: dict[str, DeviceForm] = {
         instead="float32, dynamic_wi8_afp32 or dynamic_wi4_afp32",
     ),
     "npu": DeviceForm("npu", "intel-npu", small_mask=True),
-    "npu-rows": DeviceForm(
-        "npu-rows",
-        "intel-npu",
-        word_rows=True,
-        small_mask=True,
-        refused={
-            "float16": "an NPU computes float32 files in 16 bits as well",
-            **dict.fromkeys(_IN_BLOCKS, "MediaTek's compiler takes no weights in blocks"),
-        },
-        instead="float32, dynamic_wi8_afp32 or a static one",
-    ),
 }
 
 
@@ -99,7 +80,7 @@ def form(name: str, *quantizations: Quantization) -> DeviceForm:
     """Returns the form for a kind of processor.
 
     Args:
-      name: "cpu", "gpu", "npu" or "npu-rows".
+      name: "cpu", "gpu" or "npu".
       *quantizations: Those of the file and of its layers.
 
     Raises:
@@ -107,36 +88,25 @@ def form(name: str, *quantizations: Quantization) -> DeviceForm:
     """
     if name not in FORMS:
         raise errors.ConfigError("device", ", ".join(FORMS), repr(name))
-    found = FORMS[name]
+    device_form = FORMS[name]
     for quantization in quantizations:
-        if (why := found.refused.get(quantization.name)) is not None:
+        if (why := device_form.refused.get(quantization.name)) is not None:
             raise errors.ConfigError(
-                f"quantize for {name}", found.instead, quantization.name, f"Not offered: {why}."
+                f"quantize for {name}",
+                device_form.instead,
+                quantization.name,
+                f"Not offered: {why}.",
             )
-    return found
+    return device_form
 
 
-def by_edge_quantizer(found: DeviceForm, quantization: Quantization) -> bool:
+def by_edge_quantizer(device_form: DeviceForm, quantization: Quantization) -> bool:
     """Whether the ai-edge-quantizer has to write a file that the converter writes for a CPU."""
-    return (found.flat_ids and quantization.method != "float") or (
-        found.word_rows and quantization.name != "float32"
-    )
-
-
-def prepare(model: Any, found: DeviceForm) -> None:
-    """Brings a float32 file into the form that others are made of.
-
-    Args:
-      model: The file (`editing.read`); changed in place.
-      found: The form, one that `is_edited`.
-    """
-    equal_ranks(model)
-    if found.word_rows:
-        word_input.cut_lookups(model)
+    return device_form.flat_ids and quantization.method != "float"
 
 
 @contextlib.contextmanager
-def masked(model: keras.Model, found: DeviceForm) -> Iterator[None]:
+def masked(model: keras.Model, device_form: DeviceForm) -> Iterator[None]:
     """Gives a model the mask of a form while its signatures are traced."""
     # Here, since options are checked by this module before TensorFlow is imported.
     from tfdistill.models.attention import ATTENTION_MASK_VALUE, AttentionMask
@@ -144,7 +114,7 @@ def masked(model: keras.Model, found: DeviceForm) -> Iterator[None]:
     layers = [layer for layer in model.layers if isinstance(layer, AttentionMask)]
     before = [layer.value for layer in layers]
     try:
-        for layer in layers if found.small_mask else []:
+        for layer in layers if device_form.small_mask else []:
             layer.value = max(layer.value, ATTENTION_MASK_VALUE)
         yield
     finally:

@@ -31,7 +31,6 @@ def quantize(
     layers: Mapping[str, Quantization],
     matrices: Sequence[str],
     examples: EncodedExamples | None = None,
-    words: np.ndarray | None = None,
 ) -> None:
     """Writes a float file again with its numbers stored in another way.
 
@@ -45,7 +44,6 @@ def quantize(
       layers: Layers with a quantization of their own.
       matrices: Names of the layers that have a weight matrix, in the order of the model.
       examples: What ranges are measured on, for a static quantization.
-      words: The rows that a file without lookups is fed for ids, float32 (words, width).
 
     Raises:
       ExportError: If a layer of `layers` has no operator of its own, or a range is missing.
@@ -53,10 +51,12 @@ def quantize(
     model = editing.read(source)
 
     def is_looked_up(table: Any, name: str) -> bool:
-        own = layers.get(recipe.owner_of_table(name, matrices) or "", base)
+        stored_as = layers.get(recipe.owner_of_table(name, matrices) or "", base)
         # With int8 activations a GATHER takes an int8 table, and float32 needs no lookup.
-        kept = own.name == "float32" or (own.method == "static" and own.activation_bits == 8)
-        return int(np.prod(table.shape)) >= SMALLEST_QUANTIZED and not kept
+        gathered = stored_as.name == "float32" or (
+            stored_as.method == "static" and stored_as.activation_bits == 8
+        )
+        return int(np.prod(table.shape)) >= SMALLEST_QUANTIZED and not gathered
 
     lookup.use_lookups(model, is_looked_up)
     rules = recipe.rules(model, base, layers, matrices)
@@ -68,7 +68,7 @@ def quantize(
             engine = quantizer.Quantizer(str(prepared))
             for rule in rules:
                 engine.update_quantization_recipe(*rule)
-            ranges = _ranges(engine, prepared, examples, words)
+            ranges = _ranges(engine, prepared, examples)
             if ranges:
                 float_model = editing.read(prepared)
                 share_ranges(float_model, ranges)
@@ -131,11 +131,11 @@ def share_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
             "Export one length at a time.",
         )
     for names in zip(*by_graph, strict=True):
-        known = [ranges[name] for name in names if name in ranges]
-        if not known:
+        measured = [ranges[name] for name in names if name in ranges]
+        if not measured:
             continue
-        least = np.minimum.reduce([found["min"] for found in known])
-        most = np.maximum.reduce([found["max"] for found in known])
+        least = np.minimum.reduce([extremes["min"] for extremes in measured])
+        most = np.maximum.reduce([extremes["max"] for extremes in measured])
         for name in names:
             ranges[name] = {"min": least, "max": most}
 
@@ -156,16 +156,13 @@ def widen_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
         for tensor in graph.tensors
         if editing.constant(model, tensor) is not None
     }
-    for name, found in ranges.items():
+    for name, extremes in ranges.items():
         if name not in constant:
-            ranges[name] = {"min": 2 * found["min"], "max": 2 * found["max"]}
+            ranges[name] = {"min": 2 * extremes["min"], "max": 2 * extremes["max"]}
 
 
 def _ranges(
-    engine: quantizer.Quantizer,
-    file: pathlib.Path,
-    examples: EncodedExamples | None,
-    words: np.ndarray | None,
+    engine: quantizer.Quantizer, file: pathlib.Path, examples: EncodedExamples | None
 ) -> Any:
     """Measures the range of each tensor that is quantized statically."""
     if not engine.need_calibration:
@@ -178,8 +175,7 @@ def _ranges(
         # The default, a moving average, cuts peaks off: 6 dB lost with int8 and 30 with int16.
         qsv_update_func=qsv_utils.min_max_update,
     )
-    rows = None if words is None else words.__getitem__
-    feeds = calibrate.feeds(meter.get_signature_list(), examples, rows)
+    feeds = calibrate.feeds(meter.get_signature_list(), examples)
     meter.calibrate(feeds, engine._recipe_manager)
     return meter.get_model_qsvs()
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
 from typing import Literal
 
 from tfdistill import errors
+from tfdistill.tflite import agreement
+from tfdistill.tflite.agreement import Bounds
 
 _GRAMMAR = re.compile(
     r"(weight_only|dynamic|static)_w(i2|i4|i8|i16|fp16|fp32)_a(i4|i8|i16|fp16|fp32)"
@@ -23,66 +24,6 @@ _GRAMMAR = re.compile(
 )
 # Smaller matrices stay float32 unless activations are static: they save nothing.
 SMALLEST_QUANTIZED = 1024  # elements
-
-
-@dataclasses.dataclass(frozen=True)
-class Bounds:
-    """How far a file may differ from its model; beyond one of these it is not written.
-
-    Errors are relative to the root mean square of the model's outputs, so that the bounds hold for
-    logits of any scale.
-
-    Attributes:
-      max_error: Largest |model - file| / rms(model).
-      mean_error: Largest mean |model - file| / rms(model).
-      sqnr_db: Smallest 10 log10(sum model^2 / sum (model - file)^2), in dB.
-      argmax_agreement: Smallest share of examples with the same class, in [0, 1].
-      metric_drop: Most that the task's primary metric may fall (model - file).
-    """
-
-    max_error: float
-    mean_error: float
-    sqnr_db: float
-    argmax_agreement: float
-    metric_drop: float
-
-    def replace(self, changes: Mapping[str, float]) -> Bounds:
-        """Returns a copy with some bounds changed.
-
-        Raises:
-          ConfigError: If there is no bound of that name.
-        """
-        names = [field.name for field in dataclasses.fields(self)]
-        for name in changes:
-            if name not in names:
-                raise errors.ConfigError(
-                    "bounds", "known names", repr(name), errors.nearest(name, names)
-                )
-        return dataclasses.replace(self, **changes)
-
-    def loosest(self, other: Bounds) -> Bounds:
-        """Returns, bound by bound, the one of the two that allows more."""
-        return Bounds(
-            max_error=max(self.max_error, other.max_error),
-            mean_error=max(self.mean_error, other.mean_error),
-            sqnr_db=min(self.sqnr_db, other.sqnr_db),
-            argmax_agreement=min(self.argmax_agreement, other.argmax_agreement),
-            metric_drop=max(self.metric_drop, other.metric_drop),
-        )
-
-    def tightest(self, other: Bounds) -> Bounds:
-        """Returns, bound by bound, the one of the two that allows less."""
-        return Bounds(
-            max_error=min(self.max_error, other.max_error),
-            mean_error=min(self.mean_error, other.mean_error),
-            sqnr_db=max(self.sqnr_db, other.sqnr_db),
-            argmax_agreement=max(self.argmax_agreement, other.argmax_agreement),
-            metric_drop=min(self.metric_drop, other.metric_drop),
-        )
-
-    def as_dict(self) -> dict[str, float]:
-        """Returns the bounds by name."""
-        return dataclasses.asdict(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,27 +67,6 @@ class Quantization:
         return self.weight_bits / 8 + (2 / self.block if self.block else 0)
 
 
-# Where the bounds come from. Classifiers of 2 to 12 layers with random weights of ordinary size
-# agree with their files to 115-125 dB in float32, 58-61 dB in float16 and 28-32 dB in
-# dynamic_wi8_afp32; the least favourable real one, a linear probe of 0.69 accuracy on a 6 x 384
-# encoder that was never fine-tuned, to 22.7 dB with 0.975 of the classes the same. GELU by tanh
-# instead of erf leaves 70 dB; a lost bias, unmasked padding, mixed-up token types or positions, a
-# twentieth of the vocabulary zeroed leave -2 to 19 dB and each break one of those bounds.
-# int4 weights and int8 activations cost more: 24 to 28 dB on a 3 x 192 student of SST-2 with 0.99
-# of the classes the same, 12 to 21 dB on 2 x 32 random ones; a layer that is lost still leaves less
-# than the coarse bounds allow. What collapses (a MobileBERT of random weights: 2 dB) is refused.
-_FLOAT32 = Bounds(
-    max_error=1e-3, mean_error=1e-4, sqnr_db=80.0, argmax_agreement=0.999, metric_drop=0.002
-)
-_FLOAT16 = Bounds(
-    max_error=0.02, mean_error=2e-3, sqnr_db=45.0, argmax_agreement=0.995, metric_drop=0.005
-)
-_INT8 = Bounds(max_error=0.5, mean_error=0.1, sqnr_db=17.0, argmax_agreement=0.95, metric_drop=0.01)
-_COARSE = Bounds(
-    max_error=1.0, mean_error=0.25, sqnr_db=10.0, argmax_agreement=0.9, metric_drop=0.02
-)
-
-
 def _offer(
     name: str,
     summary: str,
@@ -175,57 +95,62 @@ def _offer(
 
 
 _ALL = (
-    _offer("float32", "nothing lost; the reference", (4, 4), _FLOAT32, "converter"),
+    _offer("float32", "nothing lost; the reference", (4, 4), agreement.FLOAT32, "converter"),
     _offer(
         "float16",
         "half the size; computes in float32 on a CPU, in float16 on a GPU",
         (2, 2),
-        _FLOAT16,
+        agreement.FLOAT16,
         "converter",
     ),
     _offer(
         "weight_only_wi8_afp32",
         "a quarter of the size at float32's speed; only the weights lose precision",
         (4, 4),
-        _INT8,
+        agreement.INT8,
     ),
     _offer(
         "dynamic_wi8_afp32",
         "a quarter of the size and the fastest on a CPU; weights int8, activations as they come",
         (4, 4),
-        _INT8,
+        agreement.INT8,
         "converter",
     ),
     _offer(
         "static_wi8_ai16",
         "for NPUs and DSPs with 16-bit activations; far slower than float32 on a CPU",
         (2, 8),
-        _INT8,
+        agreement.INT8,
     ),
-    _offer("static_wi8_ai8", "for NPUs and DSPs; on a CPU slower than float32", (1, 4), _COARSE),
+    _offer(
+        "static_wi8_ai8",
+        "for NPUs and DSPs; on a CPU slower than float32",
+        (1, 4),
+        agreement.COARSE,
+    ),
     _offer(
         "static_wi8_ai8_integer_only",
         "as static_wi8_ai8 for hardware without floats: refused where an operator needs them",
         (1, 4),
-        _COARSE,
+        agreement.COARSE,
     ),
     _offer(
         "dynamic_wi4_afp32_block32",
         "an eighth of the size, a scale for each 32 weights; widths must be multiples of 32",
         (4, 4),
-        _COARSE,
+        agreement.COARSE,
     ),
     _offer(
         "dynamic_wi4_afp32_block64",
         "as block32 with half the scales; widths must be multiples of 64",
         (4, 4),
-        _COARSE,
+        agreement.COARSE,
     ),
     _offer(
         "dynamic_wi4_afp32",
         "an eighth of the size, a scale for each row: for any width",
         (4, 4),
-        _COARSE,
+        agreement.COARSE,
     ),
 )
 _BY_NAME = {quantization.name: quantization for quantization in _ALL}

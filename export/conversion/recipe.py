@@ -67,15 +67,15 @@ def rules(
     recipe = _rules_for(".*", base, (everything,) if base.method == "static" else _WEIGHTS)
     if base.method == "static":  # inputs and outputs keep the types of their signature
         recipe += [Rule(".*", TFLOperationName.INPUT), Rule(".*", TFLOperationName.OUTPUT)]
-    found: set[str] = set()
+    with_operators: set[str] = set()
     written: set[str] = set()
     for graph in model.subgraphs:
         for operator in graph.operators:
             scope = tfl_flatbuffer_utils.get_op_scope(operator, graph.tensors)
             kind = editing.name_of(model, operator)
-            own = _owners(model, graph, operator, layers, matrices)
-            found |= own
-            chosen = _agreed({name: layers.get(name, base) for name in own}, base)
+            owners = _owners(model, graph, operator, layers, matrices)
+            with_operators |= owners
+            chosen = _agreed({name: layers.get(name, base) for name in owners}, base)
             if chosen == base or scope in written:
                 continue
             written.add(scope)
@@ -83,7 +83,7 @@ def rules(
             recipe.append(Rule(regex, everything))
             if kind in _WEIGHTS:
                 recipe += _rules_for(regex, chosen, (kind,))
-    lost = sorted(name for name in layers if name in matrices and name not in found)
+    lost = sorted(name for name in layers if name in matrices and name not in with_operators)
     if lost:
         raise errors.ExportError(
             "layers with a quantization of their own",

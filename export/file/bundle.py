@@ -34,7 +34,6 @@ class ExportPaths:
     labels: pathlib.Path
     golden: pathlib.Path
     answers: pathlib.Path
-    words: pathlib.Path
 
     def for_device(self, device: str) -> ExportPaths:
         """Returns the paths of the file for another device, in the same manifest."""
@@ -78,37 +77,21 @@ def paths_of(path: files.Path) -> ExportPaths:
         described,
         *(
             model.with_name(prefix + name)
-            for name in (
-                "vocab.txt",
-                "labels.txt",
-                "golden.json",
-                answers.FILE_NAME,
-                "words.safetensors",
-            )
+            for name in ("vocab.txt", "labels.txt", "golden.json", answers.FILE_NAME)
         ),
     )
 
 
 def variant_files(described: pathlib.Path) -> set[pathlib.Path]:
-    """Returns the files of the variants in a manifest, and tables of words.
-
-    None where it is missing or damaged.
-    """
+    """Returns the files of the variants in a manifest; none where it is missing or damaged."""
     try:
-        known = manifest.read_manifest(described, verify=False)
+        card = manifest.read_manifest(described, verify=False)
     except errors.ManifestError:
         return set()
     return {
         described.with_name(record.file)
-        for record in (
-            known.word_table,
-            *(own.model for own in known.compiled),
-            *(
-                file
-                for own in known.variants.values()
-                for file in (own.model, own.golden_file, own.word_table)
-            ),
-        )
+        for variant in card.variants.values()
+        for record in (variant.model, variant.golden_file)
         if record is not None
     }
 

@@ -75,28 +75,28 @@ def obstacles(
         return [f"MediaPipe has no task for a {head} head"]
     if kind is not None and not (embeds or KINDS[kind].one_class):
         return [f"MediaPipe's text classifier chooses one class, the task is {kind}"]
-    found = []
+    reasons = []
     if pair:
-        found.append("MediaPipe's text classifier takes one text, the task has two")
+        reasons.append("MediaPipe's text classifier takes one text, the task has two")
     if len(lengths) > 1:
-        found.append(f"MediaPipe runs files of one length, this has {len(lengths)}. {ONE_LENGTH}")
+        reasons.append(f"MediaPipe runs files of one length, this has {len(lengths)}. {ONE_LENGTH}")
     if not softmax and not embeds:
-        found.append("MediaPipe passes scores on as they come: softmax must be inside")
+        reasons.append("MediaPipe passes scores on as they come: softmax must be inside")
     if vocab_file is None:
-        found.append("the vocabulary is not known: pass vocab_file")
+        reasons.append("the vocabulary is not known: pass vocab_file")
     elif not lower_case:
-        found.append("MediaPipe lower-cases every text, the vocabulary is a cased one")
+        reasons.append("MediaPipe lower-cases every text, the vocabulary is a cased one")
     if not labels and not embeds:
-        found.append("the classes have no names: pass task or labels")
-    return found
+        reasons.append("the classes have no names: pass task or labels")
+    return reasons
 
 
-def wanted(requested: bool | None, found: Sequence[str]) -> bool:
+def wanted(requested: bool | None, reasons: Sequence[str]) -> bool:
     """Decides whether a file gets metadata.
 
     Args:
       requested: What was asked for; None for where it can be.
-      found: What `obstacles` found.
+      reasons: What `obstacles` returned.
 
     Returns:
       Whether to call `attach`.
@@ -104,16 +104,16 @@ def wanted(requested: bool | None, found: Sequence[str]) -> bool:
     Raises:
       ConfigError: If metadata was asked for and cannot be.
     """
-    if requested and found:
-        raise refusal(found)
-    return requested is not False and not found
+    if requested and reasons:
+        raise refusal(reasons)
+    return requested is not False and not reasons
 
 
-def refusal(found: Sequence[str]) -> errors.ConfigError:
+def refusal(reasons: Sequence[str]) -> errors.ConfigError:
     """Returns the error with the reasons why a file cannot have metadata."""
     return errors.ConfigError(
         "metadata: expected a file that MediaPipe can run from text, received one that it "
-        "cannot:\n  - " + "\n  - ".join(found)
+        "cannot:\n  - " + "\n  - ".join(reasons)
     )
 
 
@@ -161,7 +161,7 @@ def attach(
         names.File.DESCRIPTION: "The classes, in the order of the scores.",
         names.File.KIND: names.File.AXIS_LABELS,
     }
-    answer = {**_tensor("score", "Probability of each class."), names.Tensor.FILES: [classes]}
+    answer = {**_tensor("score", "Probability of each class."), names.OutputTensor.FILES: [classes]}
     if outputs == {EMBEDDING}:
         answer = _tensor(EMBEDDING, "Vector of the text.")
     root: names.Table = {
@@ -197,8 +197,8 @@ def _signature(model: Any, file: files.Path) -> Any:
 
 
 def _check(file: files.Path, inputs: set[str], outputs: set[str]) -> None:
-    known = outputs in ({SCORES}, {EMBEDDING})
-    if {"input_ids", "attention_mask"} <= inputs <= set(_INPUTS) and known:
+    is_ours = outputs in ({SCORES}, {EMBEDDING})
+    if {"input_ids", "attention_mask"} <= inputs <= set(_INPUTS) and is_ours:
         return
     raise errors.ExportError(
         f"{file} for metadata",
@@ -210,9 +210,9 @@ def _check(file: files.Path, inputs: set[str], outputs: set[str]) -> None:
 
 def _tensor(name: str, description: str) -> dict[int, names.Value]:
     return {
-        names.Tensor.NAME: name,
-        names.Tensor.DESCRIPTION: description,
-        names.Tensor.CONTENT: {
+        names.OutputTensor.NAME: name,
+        names.OutputTensor.DESCRIPTION: description,
+        names.OutputTensor.CONTENT: {
             names.Content.KIND: names.Content.FEATURE,
             names.Content.PROPERTIES: {},
         },

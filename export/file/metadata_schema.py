@@ -36,7 +36,7 @@ class SubgraphSlots:
     INPUT_PROCESS_UNITS = 5
 
 
-class Tensor:
+class OutputTensor:
     """Slots of TensorMetadata."""
 
     NAME, DESCRIPTION = 0, 1

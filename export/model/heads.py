@@ -8,21 +8,21 @@ a row), a head over tokens one for each token, padding left out, in the order of
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from tfdistill import registry
+from tfdistill import errors, registry
 from tfdistill.tasks import TaskSpec
 from tfdistill.tasks.conll import UNLABELLED
 from tfdistill.tasks.encoded import EncodedExamples, spans
+from tfdistill.tflite.agreement import neighbours
+from tfdistill.tflite.model import TfliteModel
 
 LOGITS, SCORES = "logits", "scores"
 START_LOGITS, END_LOGITS = "start_logits", "end_logits"
 EMBEDDING = "embedding"
-_MOST_NEIGHBOURS = 4096  # rows whose nearest others are looked for
-_SIMILAR = 6  # decimals of a cosine; equal texts are equally near
 
 
 class OutputHead(abc.ABC):
@@ -96,12 +96,8 @@ class OutputHead(abc.ABC):
         """Returns the rows of a padded batch: (n, tokens, width) -> (rows, width)."""
         return outputs[np.arange(outputs.shape[1]) < lengths[:, None]]
 
-    def rows_of_file(self, outputs: Sequence[np.ndarray], num_tokens: int) -> np.ndarray:
-        """Returns what a file answers about one example: its outputs without batch and padding."""
-        return outputs[0][0, :num_tokens]
-
     def join(self, answers: Sequence[np.ndarray]) -> np.ndarray:
-        """Joins what `rows_of_file` gives for several examples."""
+        """Joins the rows of several examples, see `tflite.model.rows_of`."""
         return np.concatenate(answers)
 
     def fault_of(self, examples: EncodedExamples) -> tuple[str, str, str] | None:
@@ -140,10 +136,6 @@ class SequenceHead(OutputHead):
         """Returns the outputs themselves, (n, num_labels)."""
         return outputs
 
-    def rows_of_file(self, outputs: Sequence[np.ndarray], num_tokens: int) -> np.ndarray:
-        """Returns (num_labels,)."""
-        return outputs[0][0]
-
     def join(self, answers: Sequence[np.ndarray]) -> np.ndarray:
         """Stacks the rows."""
         return np.stack(answers)
@@ -167,26 +159,6 @@ class EmbeddingHead(SequenceHead):
     ) -> np.ndarray | None:
         """Returns the nearest other text of each of the first 4,096 by cosine, int (n,)."""
         return None if len(outputs) < 2 else neighbours(outputs, 1)[:, 0]
-
-
-def neighbours(vectors: np.ndarray, count: int) -> np.ndarray:
-    """The nearest other rows of each row by cosine, of the first 4,096 rows.
-
-    Args:
-      vectors: float (n, width), n at least 2.
-      count: How many, less than n.
-
-    Returns:
-      int64 (n, count), the nearest first; of equally near ones the first. All -1 where a vector is
-      not finite.
-    """
-    rows = np.asarray(vectors[:_MOST_NEIGHBOURS], np.float64)
-    if not np.isfinite(rows).all():
-        return np.full((len(rows), count), -1)
-    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    cosines = np.round(rows @ rows.T, _SIMILAR)
-    np.fill_diagonal(cosines, -np.inf)
-    return np.argsort(-cosines, axis=1, kind="stable")[:, :count]
 
 
 class TokenHead(OutputHead):
@@ -237,10 +209,6 @@ class SpanHead(OutputHead):
         parts = np.split(outputs, encoded.offsets[1:-1])
         return np.stack([part.argmax(axis=0) for part in parts])
 
-    def rows_of_file(self, outputs: Sequence[np.ndarray], num_tokens: int) -> np.ndarray:
-        """Returns (tokens, 2)."""
-        return np.stack([output[0, :num_tokens] for output in outputs], axis=-1)
-
     def fault_of(self, examples: EncodedExamples) -> tuple[str, str, str] | None:
         """Refuses what are no windows."""
         if examples.span_sources is not None:
@@ -264,16 +232,24 @@ def register(head: OutputHead) -> None:
     registry.add(HEADS, head.name, head, "head of files")
 
 
-def head_of_file(shapes: Mapping[str, tuple[int, ...]]) -> OutputHead | None:
-    """Returns the head that gives outputs of these names and ranks; None if none does."""
+def head_of_file(file: TfliteModel) -> OutputHead:
+    """Returns the head that has the outputs of a file.
+
+    Raises:
+      ExportError: If no head has: it is another program's file.
+    """
+    ranks = {len(shape) for shape in file.outputs.values()}
     for head in HEADS.values():
         for softmax in (False, True):
-            ranks = {len(shape) for shape in shapes.values()}
-            if set(shapes) == set(head.output_names(softmax=softmax)) and ranks == {
-                len(head.output_shape(1, 1))
-            }:
+            names = head.output_names(softmax=softmax)
+            if set(file.outputs) == set(names) and ranks == {len(head.output_shape(1, 1))}:
                 return head
-    return None
+    raise errors.ExportError(
+        f"outputs of {file.path.name}",
+        "logits, scores, start_logits and end_logits, or embedding",
+        file.outputs,
+        "It is another program's file. Export the model with export.to_tflite.",
+    )
 
 
 def num_scored(encoded: EncodedExamples) -> int:

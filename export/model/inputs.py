@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,6 @@ from tfdistill import errors
 from tfdistill.data.batches import Batches
 from tfdistill.models import EncoderConfig, MobileBertConfig
 from tfdistill.tasks.encoded import EncodedExamples
-from tfdistill.tflite import word_rows
-
-Rows = Callable[[np.ndarray], np.ndarray]  # int (...,) ids -> float32 (..., width)
 
 NUM_RANDOM = 32  # examples drawn where none are given
 NUM_PROBES = 32  # examples that go through every signature, and into golden.json
@@ -25,8 +22,8 @@ def collect(check_on: Any, name: str = "check_on") -> EncodedExamples:
     """Collects the examples to check on.
 
     Args:
-      check_on: `EncodedExamples`, `Batches`, or any iterable of batches (features by name,
-        optionally followed by labels) such as a tf.data.Dataset.
+      check_on: `EncodedExamples`, `Batches`, any iterable of batches (features by name, optionally
+        followed by labels) such as a tf.data.Dataset, or a function that returns one.
       name: What errors call it.
 
     Returns:
@@ -35,6 +32,8 @@ def collect(check_on: Any, name: str = "check_on") -> EncodedExamples:
     Raises:
       DataError: If there is none, or the batches hold no ids and mask.
     """
+    if callable(check_on):
+        check_on = check_on()
     if isinstance(check_on, Batches):
         encoded = check_on.encoded
     elif isinstance(check_on, EncodedExamples):
@@ -185,12 +184,12 @@ def whole_texts(
     """
     if encoded.sources is None:
         return chosen
-    kept: list[int] = []
+    indices: list[int] = []
     for source in dict.fromkeys(encoded.sources[chosen].tolist()):
-        own = np.flatnonzero(encoded.sources == source).tolist()
-        if not kept or len(kept) + len(own) <= count:
-            kept += own
-    return np.array(sorted(kept))
+        of_source = np.flatnonzero(encoded.sources == source).tolist()
+        if not indices or len(indices) + len(of_source) <= count:
+            indices += of_source
+    return np.array(sorted(indices))
 
 
 def comparable(
@@ -205,35 +204,20 @@ def comparable(
     return np.flatnonzero(~np.isin(encoded.lengths, lengths) | (not trigram))
 
 
-def for_signature(
-    features: dict[str, np.ndarray], names: Iterable[str], rows: Rows | None
-) -> dict[str, np.ndarray]:
-    """Returns the inputs that a signature has.
-
-    Args:
-      features: What `encoded.pad` returned.
-      names: Those of the signature.
-      rows: Looks up the rows of words, where it has these instead of ids.
-    """
-    if rows is not None:
-        features = {**features, word_rows.INPUT: rows(features["input_ids"])}
-    return {name: features[name] for name in names}
-
-
 def _unpadded(batches: Iterable[Any], name: str) -> EncodedExamples:
     ids, types, sizes, labels = [], [], [], []
     of_tokens = False
     for batch in batches:
         features, *targets = batch if isinstance(batch, tuple | list) else (batch,)
         try:
-            given = {key: np.asarray(features[key]) for key in ("input_ids", "attention_mask")}
+            arrays = {key: np.asarray(features[key]) for key in ("input_ids", "attention_mask")}
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise errors.DataError(
                 name,
                 "Batches, EncodedExamples or batches of features by name",
                 f"{type(features).__name__} ({error!r})",
             ) from error
-        kinds = given["input_ids"].dtype, given["attention_mask"].dtype
+        kinds = arrays["input_ids"].dtype, arrays["attention_mask"].dtype
         if any(kind.kind not in "iub" for kind in kinds):
             raise errors.DataError(
                 f"{name}, input_ids and attention_mask",
@@ -241,9 +225,9 @@ def _unpadded(batches: Iterable[Any], name: str) -> EncodedExamples:
                 " and ".join(str(kind) for kind in kinds),
                 "Batches of `tfdistill.data` have them.",
             )
-        mask = given["attention_mask"] > 0
+        mask = arrays["attention_mask"] > 0
         token_types = np.asarray(features.get("token_type_ids", np.zeros_like(mask)))
-        ids.append(given["input_ids"][mask])
+        ids.append(arrays["input_ids"][mask])
         types.append(token_types[mask])
         sizes.append(mask.sum(axis=1))
         if targets and targets[0] is not None:

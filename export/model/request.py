@@ -1,4 +1,4 @@
-"""The request for an export: one value from `to_tflite` to the last trial of a sweep."""
+"""The request for an export, and whether what it names belongs together."""
 
 from __future__ import annotations
 
@@ -9,58 +9,22 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import config, files, models
+from tfdistill import config, errors, files, models
 from tfdistill.data.task_data import TaskData
+from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples, TaskSpec
+from tfdistill.tasks.encoded import EncodedExamples
 
 from . import inputs
+from .heads import HEADS, OutputHead
+
+# Embeddings are padded to multiples of up to 128 rows; more unused ones are no padding.
+_MOST_PADDING = 127
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExportRequest:
-    """The arguments of `to_tflite`.
-
-    Attributes:
-      model: A classifier or regressor of `tfdistill.models`.
-      path: The .tflite file to write. model.json, golden.json and, where given, vocab.txt and
-        labels.txt are written next to it (see `bundle.paths_of`).
-      data: The data of `tfdistill.load_data`, which gives `task`, `vocab_file`, `lower_case`,
-        `lengths`, `calibrate_on` (its training set), `check_on` and `texts` (its development set)
-        where they are not named.
-      quantize: Name of a quantization; see `export.quantizations`.
-      device: What runs the file: "cpu", "gpu", "npu", or "npu-rows" for compilers without lookups;
-        see `export.conversion.device_form`. For all but the first `tfdistill.accelerators` holds
-        the answers against the CPU's, where what it needs is installed.
-      variants: Further files of the same model, next to this one and in its manifest: device ->
-        quantization.
-      layers: Layers that take another quantization: pattern of layer names, as for a shell
-        ("layer_0_*"), -> name. Of several patterns that fit a layer the first counts.
-      lengths: Sequence lengths; they share the weights. Default 32, 64 and 128, as far as the model
-        has positions.
-      softmax: Whether the file gives probabilities instead of logits.
-      check_on: Real examples to check on: `Batches`, `EncodedExamples` or a dataset of batches,
-        with labels for the task's metric. None draws random ids, and the manifest records it.
-      calibrate_on: Real examples, without labels or with them, in the same forms: what the ranges
-        of a static quantization are measured on. Never those of `check_on`.
-      num_calibration: Examples to draw from `calibrate_on`, without replacement.
-      seed: Seed of that draw.
-      texts: The texts of `check_on` in its order, for golden.json; they need `vocab_file`.
-      task: The task, for metrics and labels.
-      vocab_file: The vocabulary that text is tokenized with.
-      lower_case: Whether text is lower-cased.
-      labels: Label names in the order of the logits; default the task's.
-      bounds: Bounds to change, by name (see `quantize.Bounds`), for example {"sqnr_db": 15}.
-      metadata: Whether the file carries what MediaPipe needs to run it from text (see
-        `export.file.metadata`): one length, softmax inside, a lower-case vocabulary, labels. None:
-        where it can.
-      answers: Whether answers.safetensors is written next to the file: what model and file answer
-        to labelled `texts`, for a report.
-      allow_weak: Whether a model may be exported that answers near chance: where `check_on` has
-        labels of `task`, its metric must be a tenth of the way from chance to a perfect score.
-      overwrite: Whether existing files may be replaced.
-      name: Name in the manifest; default the file's stem.
-      timeout_s: Seconds that the converter may take.
-    """
+    """The arguments of `to_tflite`, which documents them."""
 
     model: keras.Model
     path: files.Path
@@ -75,7 +39,7 @@ class ExportRequest:
     check_on: Any = None
     calibrate_on: Any = None
     num_calibration: int = 200
-    seed: int = 0
+    seed: int = 1
     texts: Examples | None = None
     task: TaskSpec | None = None
     vocab_file: files.Path | None = None
@@ -83,7 +47,6 @@ class ExportRequest:
     labels: Sequence[str] | None = None
     bounds: Mapping[str, float] | None = None
     metadata: bool | None = None
-    answers: bool = False
     allow_weak: bool = False
     overwrite: bool = False
     name: str | None = None
@@ -149,11 +112,146 @@ class ExportRequest:
         Raises:
           DataError: If there is none, or the batches hold no ids and mask.
         """
-        given = {"check_on": self.check_on, "calibrate_on": self.calibrate_on}
+        iterables = {"check_on": self.check_on, "calibrate_on": self.calibrate_on}
         return self.replace(
             **{
                 name: inputs.collect(value, name)
-                for name, value in given.items()
+                for name, value in iterables.items()
                 if value is not None
             }
         )
+
+
+def check_task(task: TaskSpec | None, head: OutputHead, num_labels: int, *, softmax: bool) -> None:
+    """Checks that a model can answer a task, and with probabilities where they are asked for.
+
+    Args:
+      task: The task, or None.
+      head: The model's head.
+      num_labels: Width of the model's logits.
+      softmax: Whether the file is to give probabilities.
+
+    Raises:
+      ConfigError: If it cannot.
+    """
+    if task is not None:
+        wanted = HEADS[models.head_for(task.head, task.num_labels).kind]
+        number = head.classifies and not head.per_token and num_labels == 1
+        if wanted is not head or task.traits.one_number != number:
+            received = head.description
+            if head.classifies:
+                received += f" with {num_labels} output{'s' * (num_labels > 1)}"
+            raise errors.ConfigError(
+                f"task {task.name!r}",
+                f"a model for {task.kind}",
+                received,
+                "Name the task that the model was trained on.",
+            )
+    if not softmax:
+        return
+    received = None
+    if not head.classifies:
+        received = head.description
+    elif num_labels == 1:
+        received = "a regression"
+    elif task is not None and task.traits.many_classes:
+        received = "several labels at once"
+    if received is not None:
+        raise errors.ConfigError(
+            "softmax", "classes that exclude each other", received, "Leave it out: take logits."
+        )
+
+
+def labels_of(
+    task: TaskSpec | None, labels: Sequence[str] | None, head: OutputHead, num_labels: int
+) -> tuple[tuple[str, ...], TaskSpec | None]:
+    """Returns the label names and the task that has them.
+
+    Args:
+      task: The task, or None.
+      labels: Label names in the order of the logits; None takes the task's.
+      head: The model's head.
+      num_labels: Width of the model's logits.
+
+    Raises:
+      ConfigError: If the names do not fit the logits or the task.
+    """
+    names = tuple(labels) if labels else task.labels if task is not None else ()
+    expected = head.num_names(num_labels)
+    if names and (len(names) != expected or len(set(names)) != len(names)):
+        raise errors.ConfigError(
+            "labels", f"{expected} different names, one for each output", names
+        )
+    # Readers of labels.txt differ in what ends a line; C ends a text at NUL.
+    broken = [label for label in names if "\0" in label or label.splitlines() != [label]]
+    if broken:
+        raise errors.ConfigError("labels", "names of one line each, without NUL", broken)
+    if task is not None and names != task.labels:
+        if task.labels:
+            raise errors.ConfigError(
+                "labels",
+                f"the order of task {task.name!r}, {task.labels}",
+                names,
+                "Pass the task in the order of the model: task.with_labels(labels).",
+            )
+        task = task.with_labels(names)
+    return names, task
+
+
+def open_vocabulary(vocab_file: files.Path, *, lower_case: bool, num_rows: int) -> Tokenizer:
+    """Opens the vocabulary of a model.
+
+    Args:
+      vocab_file: The vocabulary.
+      lower_case: Whether text is lower-cased.
+      num_rows: Rows of the model's embedding.
+
+    Returns:
+      Its tokenizer.
+
+    Raises:
+      VocabularyError: If it cannot be used, or is not of the size of the embedding.
+    """
+    tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
+    tokenizer.check_rows(num_rows)
+    size = tokenizer.vocab_size
+    if num_rows - size > _MOST_PADDING:
+        raise errors.VocabularyError(
+            f"vocabulary {vocab_file}",
+            f"{num_rows} tokens, the rows of the model's embedding (or up to {_MOST_PADDING} "
+            "fewer: padding)",
+            size,
+            "It belongs to another model, or is cut off. If the last rows really are unused, "
+            "add lines such as [unused1] until there are as many.",
+        )
+    return tokenizer
+
+
+def check_texts(
+    texts: Examples | None, examples: EncodedExamples, task: TaskSpec | None, *, real: bool
+) -> None:
+    """Checks that texts and examples are as many, and are what the task's metric needs.
+
+    Args:
+      texts: The texts of the examples, or None.
+      examples: The examples that the file is checked on.
+      task: The task, or None.
+      real: Whether the examples are real, not drawn.
+
+    Raises:
+      DataError: If they are not.
+    """
+    if texts is not None:
+        count = len(examples)
+        if examples.span_sources is not None:
+            count = len(examples.span_sources.questions)
+        elif examples.sources is not None:
+            count = int(examples.sources.max()) + 1
+        if len(texts) != count:
+            raise errors.DataError("texts", f"{count}, as many as in check_on", len(texts))
+    if task is None or not real:
+        return
+    fault = HEADS[models.head_for(task.head, task.num_labels).kind].fault_of(examples)
+    if fault is not None:
+        expected, received, remedy = fault
+        raise errors.DataError(f"check_on for task {task.name!r}", expected, received, remedy)

@@ -9,8 +9,7 @@ A folder of assets holds ``bundles/index.json`` and a folder for each bundle::
 
 Every file is listed with its SHA-256: those of model.json in the index, the others in model.json,
 tokens.jsonl in the index too. Nothing in the folder that is not ours is touched. The app maps the
-model straight from the package, so its build must not compress it: ``noCompress "tflite"``, and
-``"safetensors"`` for the words.safetensors of a file that takes their rows.
+model straight from the package, so its build must not compress it: ``noCompress "tflite"``.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Bundle(manifests.ManifestPart):
     """A bundle in the index; `folder` is next to the index.
 
     Each variant in the manifest of a bundle has an entry of its own, `<bundle>-<device>`, with the
-    same folder and its `device`, which other entries leave out.
+    same folder and its `device`, which is null in other entries.
     """
 
     folder: FileName
@@ -53,10 +52,6 @@ class Bundle(manifests.ManifestPart):
     manifest: FileRecord
     tokens: FileRecord
     device: manifests.DeviceKind | None = None
-
-    @pydantic.model_serializer(mode="wrap")
-    def _leave_out_none(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in write(self).items() if value is not None}
 
 
 class Index(manifests.ManifestPart):
@@ -95,8 +90,6 @@ def to_android(
       ExportError: If the files cannot be written; nothing was replaced.
     """
     manifest = manifests.read_manifest(export_folder)
-    # Play delivers what is compiled for a chip, to phones that have it: in an AI pack.
-    manifest = manifest.model_copy(update={"compiled": []})
     usual = bundle_name(manifest.name, manifest.quantization, manifest.device)
     chosen = usual if name is None else name
     folder = folder_of(target, chosen)
@@ -104,16 +97,18 @@ def to_android(
     source = source if source.is_dir() else source.parent
     contents = _contents(manifest, source, texts)
     check_free(target, chosen, overwrite=overwrite)
-    kept = read_index(target).bundles if (folder.parent / INDEX).is_file() else {}
-    kept = {other: entry for other, entry in kept.items() if entry.folder != folder.name}
-    for clash in {_name_of(chosen, manifest, device) for device in manifest.devices} & kept.keys():
+    others = read_index(target).bundles if (folder.parent / INDEX).is_file() else {}
+    others = {other: entry for other, entry in others.items() if entry.folder != folder.name}
+    for clash in {
+        _name_of(chosen, manifest, device) for device in manifest.devices
+    } & others.keys():
         raise errors.OutputExistsError(
             f"bundle {clash}",
             "no other bundle of that name",
-            f"that of {kept[clash].folder}",
+            f"that of {others[clash].folder}",
             "Choose another name.",
         )
-    for other, entry in kept.items():
+    for other, entry in others.items():
         _check(safe_paths.inside(folder.parent, entry.folder), entry, other)
     with folders.writing(f"bundle {folder}"):
         with files.atomic_folder(folder) as temporary:
@@ -122,7 +117,7 @@ def to_android(
                 _write(temporary / file, content)
             entries = dict(_entries(temporary, folder.name))
             _check(temporary, entries[chosen], chosen)
-        index = Index(bundles=dict(sorted({**kept, **entries}.items())))
+        index = Index(bundles=dict(sorted({**others, **entries}.items())))
         files.atomic_write_text(folder.parent / INDEX, index.model_dump_json(indent=2) + "\n")
     return folder
 
@@ -289,17 +284,17 @@ def _name_of(bundle: str, manifest: Manifest, device: str) -> str:
 
 def _entries(folder: pathlib.Path, name: str) -> Iterator[tuple[str, Bundle]]:
     manifest = manifests.read_manifest(folder, verify=False)
-    for own in manifest.each_file():
-        variant = own.device != manifest.device
+    for file in manifest.each_file():
+        variant = file.device != manifest.device
         yield (
-            _name_of(name, manifest, own.device),
+            _name_of(name, manifest, file.device),
             Bundle(
                 folder=name,
-                quantization=own.quantization,
-                size_bytes=own.model.size_bytes,
+                quantization=file.quantization,
+                size_bytes=file.model.size_bytes,
                 manifest=_record(folder / manifests.FILE_NAME),
                 tokens=_record(folder / TOKENS),
-                device=own.device if variant else None,  # pyright: ignore[reportArgumentType]
+                device=file.device if variant else None,  # pyright: ignore[reportArgumentType]
             ),
         )
 

@@ -18,8 +18,8 @@ from keras import ops
 
 from tfdistill import errors, files, models
 from tfdistill.data import batches as batching
+from tfdistill.tflite import agreement
 
-from ..checking import parity
 from ..conversion import quantize
 from ..file import folders
 from ..model import inputs
@@ -91,20 +91,20 @@ def translate(model: keras.Model) -> Any:
     Returns:
       A functional `keras.Model` of Keras 3 in float32.
     """
-    made: dict[int, Any] = {}  # id of a tensor of the model -> its counterpart
-    given = {}
+    counterparts: dict[int, Any] = {}  # id of a tensor of the model -> its counterpart
+    model_inputs = {}
     for layer in model.layers:  # each after those that it reads
         if isinstance(layer, keras.layers.InputLayer):
-            given[layer.name] = keras3.Input((None,), dtype="int32", name=layer.name)
-            made[id(layer.output)] = given[layer.name]
+            model_inputs[layer.name] = keras3.Input((None,), dtype="int32", name=layer.name)
+            counterparts[id(layer.output)] = model_inputs[layer.name]
             continue
         # A layer that other models share was called by them, too, on tensors of theirs.
         calls = [(node, [id(part) for part in node.keras_inputs]) for node in layer.inbound_nodes]
-        node, parts = next((node, ids) for node, ids in calls if made.keys() >= set(ids))
-        made[id(node.outputs)] = _TRANSLATIONS[type(layer).__name__](
-            layer, *(made[part] for part in parts)
+        node, parts = next((node, ids) for node, ids in calls if counterparts.keys() >= set(ids))
+        counterparts[id(node.outputs)] = _TRANSLATIONS[type(layer).__name__](
+            layer, *(counterparts[part] for part in parts)
         )
-    translated = keras3.Model(given, made[id(model.output)], name=model.name)
+    translated = keras3.Model(model_inputs, counterparts[id(model.output)], name=model.name)
     for layer in translated.layers:
         if layer.weights:
             layer.set_weights(
@@ -136,12 +136,12 @@ def check_same(
     batches = batching.Batches(encoded, batch_size=len(encoded), shuffle=False)
     features = batches.batch(np.arange(len(encoded)))
     assert isinstance(features, dict)
-    given = {key: features[key] for key in model.input_names}
-    expected = np.asarray(model(given, training=False), np.float32)
-    received = keras3.ops.convert_to_numpy(other(rename(given), training=False))
+    model_inputs = {key: features[key] for key in model.input_names}
+    expected = np.asarray(model(model_inputs, training=False), np.float32)
+    received = keras3.ops.convert_to_numpy(other(rename(model_inputs), training=False))
     flat = (-1, expected.shape[-1])
-    faults = parity.violations(
-        parity.compare(expected.reshape(flat), received.reshape(flat)),
+    faults = agreement.violations(
+        agreement.compare(expected.reshape(flat), received.reshape(flat)),
         quantize.quantization("float32").bounds,
     )
     if faults:

@@ -16,36 +16,24 @@ from tfdistill.manifest import (
     FileRecord,
     FileVariant,
     Manifest,
-    Signature,
+    SignatureRecord,
     SpanRecord,
     TaskRecord,
     TensorRecord,
     TokenizerRecord,
 )
 from tfdistill.tasks import SpanRules
+from tfdistill.tflite.signature import Tensor
 
-from ..checking.verify import Verification
-from ..conversion.plan import ExportPlan
-from ..file.bundle import ExportPaths
-from ..file.inspection import TensorReport
+from ..checking.verify import Verified
+from ..conversion.prepare import ExportPlan
 from ..model import signature
 
 
-def build_manifest(
-    plan: ExportPlan,
-    verified: Verification,
-    paths: ExportPaths,
-    contents: Mapping[pathlib.Path, bytes],
-) -> Manifest:
-    """Builds the manifest of a verified file.
-
-    Args:
-      plan: What the file was made from.
-      verified: What was found of it.
-      paths: Where the files go.
-      contents: The files next to the model file, with what will be in them.
-    """
-    config, report, request = plan.config, verified.report, plan.request
+def build_manifest(verified: Verified, contents: Mapping[pathlib.Path, bytes]) -> Manifest:
+    """Builds the manifest of a verified file from what will be in the files next to it."""
+    plan, report = verified.converted.plan, verified.report
+    config, request, paths = plan.config, plan.request, plan.paths
     lengths = {signature.signature_name(length): length for length in plan.lengths}
     calibration = None
     if plan.calibration is not None:
@@ -62,7 +50,7 @@ def build_manifest(
         quantized_layers=dict(request.layers or {}),
         calibration=calibration,
         signatures={
-            name: Signature(
+            name: SignatureRecord(
                 sequence_length=length,
                 inputs=_tensors(report.signatures[name].inputs),
                 outputs=_tensors(report.signatures[name].outputs),
@@ -74,7 +62,6 @@ def build_manifest(
         task=_task(plan),
         labels_file=_record(paths.labels, contents),
         golden_file=_record(paths.golden, contents),
-        word_table=_record(paths.words, contents) if plan.device.word_rows else None,
         architecture=Architecture(
             family=config.family,
             num_layers=config.num_layers,
@@ -104,11 +91,11 @@ def with_variants(manifests: Sequence[Manifest]) -> Manifest:
     Args:
       manifests: One for each file.
     """
-    kept = set(FileVariant.model_fields)
+    fields = set(FileVariant.model_fields)
     return manifests[0].model_copy(
         update={
             "variants": {
-                other.device: FileVariant(**{key: getattr(other, key) for key in kept})
+                other.device: FileVariant(**{key: getattr(other, key) for key in fields})
                 for other in manifests[1:]
             }
         }
@@ -159,8 +146,8 @@ def _record(path: pathlib.Path, contents: Mapping[pathlib.Path, bytes]) -> FileR
     return FileRecord(file=path.name, sha256=digest, size_bytes=len(contents[path]))
 
 
-def _tensors(reports: Mapping[str, TensorReport]) -> dict[str, TensorRecord]:
+def _tensors(tensors: Sequence[Tensor]) -> dict[str, TensorRecord]:
     return {
-        name: TensorRecord(dtype=tensor.dtype, shape=tensor.shape)
-        for name, tensor in reports.items()
+        tensor.name: TensorRecord(dtype=tensor.dtype, shape=tensor.shape)
+        for tensor in sorted(tensors, key=lambda tensor: tensor.name)
     }

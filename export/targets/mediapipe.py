@@ -16,14 +16,12 @@ import tf_keras as keras
 from tfdistill import errors, files, models, reading, work_folder
 from tfdistill import manifest as manifests
 from tfdistill.tasks import TaskSpec
-from tfdistill.tflite import editing
+from tfdistill.tflite import TfliteModel, agreement, editing, golden
 
-from ..file import bundle, delegation, metadata
-from ..file.runtime import TfliteModel
+from ..file import bundle, metadata
 from ..model import signature
-from ..model.heads import SCORES
+from ..model.heads import SCORES, head_of_file
 
-_SAME = 1e-5  # of probabilities and features: they differ by 1e-7, from the order of sums
 _NUM_RANDOM = 8
 
 
@@ -66,14 +64,14 @@ def to_mediapipe(
     if chosen not in lengths:
         raise errors.ConfigError("length", f"one of {sorted(lengths)}", length)
     original = folder / manifest.model.file
-    delegation.delegate(original)  # in another process, which a damaged file may end
-    file = TfliteModel(original)
+    with TfliteModel(original, isolated=True) as file:  # a damaged file may end its process
+        head = head_of_file(file)
     vocab = None if manifest.tokenizer is None else folder / manifest.tokenizer.vocab.file
     labels: list[str] = []
     if manifest.labels_file is not None:
         labels = reading.read_text(folder / manifest.labels_file.file).splitlines()
-    found = metadata.obstacles(
-        head=file.head.name,
+    obstacles = metadata.obstacles(
+        head=head.name,
         kind=None if manifest.task is None else manifest.task.kind,
         pair=manifest.task is not None and manifest.task.pair,
         lengths=[chosen],
@@ -82,8 +80,8 @@ def to_mediapipe(
         vocab_file=vocab,
         lower_case=manifest.tokenizer is None or manifest.tokenizer.lower_case,
     )
-    if found or vocab is None:
-        raise metadata.refusal(found)
+    if obstacles or vocab is None:
+        raise metadata.refusal(obstacles)
     if target.resolve() == original.resolve():
         raise errors.ConfigError("path", "another file", "the exported file itself")
     work_folder.check_file(target, overwrite=overwrite)
@@ -91,7 +89,7 @@ def to_mediapipe(
         candidate = temporary / target.name
         model = editing.read(original)
         editing.keep_signature(model, signature.signature_name(chosen))
-        raw = manifest.softmax or file.head.vectors
+        raw = manifest.softmax or head.vectors
         if not raw:
             editing.add_softmax(model, SCORES)
         editing.write(model, candidate)
@@ -102,7 +100,8 @@ def to_mediapipe(
             labels=labels,
         )
         examples = _examples(manifest, folder, chosen)
-        _check(file, TfliteModel(candidate), examples, raw)
+        with TfliteModel(original, isolated=True) as file:
+            _check(file, TfliteModel(candidate), examples, raw)
         bundle.write({target: candidate})
     return target
 
@@ -127,7 +126,7 @@ def check_mediapipe(
     Raises:
       ConfigError: If it could not; with every reason.
     """
-    found = metadata.obstacles(
+    obstacles = metadata.obstacles(
         head=models.head_of(model),
         kind=None if task is None else task.kind,
         pair=task is not None and task.reads_pairs,
@@ -137,22 +136,18 @@ def check_mediapipe(
         vocab_file=vocab_file,
         lower_case=lower_case,
     )
-    metadata.wanted(True, found)
+    metadata.wanted(True, obstacles)
 
 
 def _examples(
     manifest: manifests.Manifest, folder: pathlib.Path, length: int
-) -> list[tuple[list[int], list[int]]]:
+) -> Sequence[tuple[Sequence[int], Sequence[int]]]:
     """Returns ids and types of the golden examples that fit a length, or of random ones."""
     if manifest.golden_file is not None:
-        golden = reading.read_json_object(folder / manifest.golden_file.file)
-        found = [
-            (example["input_ids"], example["token_type_ids"])
-            for example in golden["examples"]
-            if len(example["input_ids"]) <= length
-        ]
-        if found:
-            return found
+        examples = golden.read_golden(folder / manifest.golden_file.file)
+        fitting = [(e.input_ids, e.token_type_ids) for e in examples if len(e.input_ids) <= length]
+        if fitting:
+            return fitting
     random = np.random.default_rng(0)
     drawn = random.integers(0, manifest.architecture.vocab_size, (_NUM_RANDOM, length))
     return [(ids.tolist(), [0] * length) for ids in drawn]
@@ -161,22 +156,23 @@ def _examples(
 def _check(
     file: TfliteModel,
     copy: TfliteModel,
-    examples: list[tuple[list[int], list[int]]],
+    examples: Sequence[tuple[Sequence[int], Sequence[int]]],
     raw: bool,
 ) -> None:
     """Checks that the copy gives the outputs of the file, or where not `raw` their softmax."""
     (length,) = copy.lengths
     worst = 0.0
     for ids, types in examples:
-        expected = np.asarray(file.predict(ids, types, length=length), np.float64).ravel()
+        expected = np.asarray(file.predict(ids, types, length=length), np.float64).reshape(1, -1)
         if not raw:
             expected = np.exp(expected - expected.max())
             expected /= expected.sum()
-        worst = max(worst, float(np.abs(copy.predict(ids, types).ravel() - expected).max()))
-    if not worst <= _SAME:
+        received = copy.predict(ids, types).reshape(1, -1)
+        worst = max(worst, agreement.compare(expected, received).max_abs_error)
+    if not worst <= agreement.SAME_OUTPUTS:
         raise errors.ParityError(
             "copy for MediaPipe",
-            f"the file's answers within {_SAME:g}",
+            f"the file's answers within {agreement.SAME_OUTPUTS:g}",
             f"a difference of {worst:.3g}",
             "It was not written. Export one length with softmax instead.",
         )

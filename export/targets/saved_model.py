@@ -23,8 +23,9 @@ from tfdistill.tasks.encoded import check_max_length
 from ..checking.outputs import model_logits
 from ..checking.tokenizer_edge_cases import tokenizer_edge_cases
 from ..file import folders
-from ..model import checks, graph
+from ..model import graph
 from ..model.heads import EMBEDDING, HEADS
+from ..model.request import labels_of
 from . import text_graph
 
 SIGNATURE = "serving_text"
@@ -140,7 +141,7 @@ def _names(
     count = models.num_labels_of(model) or 0
     if count == 1:
         return ()
-    names, _ = checks.labels_of(task, labels, HEADS["sequence"], count)
+    names, _ = labels_of(task, labels, HEADS["sequence"], count)
     return names or tuple(map(str, range(count)))
 
 
@@ -220,10 +221,10 @@ def _check(
     )
     outputs: dict[str, Any] = {SIGNATURE: (loaded.signatures[SIGNATURE](text=strings), None)}
     if answer is not _vectors:
-        given = loaded.signatures[PAIR_SIGNATURE](text=strings, pair=others)
-        outputs[PAIR_SIGNATURE] = (given, pairs)
-    for name, (received, given) in outputs.items():
-        encoded = tokenizer.encode_batch(texts, given, max_length)
+        paired = loaded.signatures[PAIR_SIGNATURE](text=strings, pair=others)
+        outputs[PAIR_SIGNATURE] = (paired, pairs)
+    for name, (received, paired) in outputs.items():
+        encoded = tokenizer.encode_batch(texts, paired, max_length)
         expected = answer(tf.constant(model_logits(model, encoded)))
         for output, values in expected.items():
             if output == "label":

@@ -2,35 +2,58 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import pathlib
-import shutil
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import analysis, errors, files
+from tfdistill import analysis, files
 from tfdistill.data import answers, vocab
+from tfdistill.data.task_data import TaskData
 from tfdistill.manifest import Manifest
-from tfdistill.tasks import metrics
-from tfdistill.tflite import word_rows
+from tfdistill.tasks import Examples, TaskSpec, metrics
 
 from ..checking.outputs import model_logits
-from ..checking.reference import Reference
-from ..checking.verify import Verification, verify
-from ..conversion import convert, word_input
-from ..conversion.plan import ExportPlan, make_plan
+from ..checking.verify import Verified, verify
+from ..conversion import convert
+from ..conversion.prepare import ExportPlan, make_plans
 from ..file import bundle
-from ..file import metadata as tflite_metadata
 from ..model.request import ExportRequest
 from .manifest import build_manifest, with_variants
 
 _SMALLEST = 1e-12  # probability whose logarithm is taken
 
 
-def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
+def to_tflite(
+    model: keras.Model,
+    path: files.Path,
+    *,
+    data: TaskData | None = None,
+    quantize: str = "dynamic_wi8_afp32",
+    device: str = "cpu",
+    variants: Mapping[str, str] | None = None,
+    layers: Mapping[str, str] | None = None,
+    lengths: Sequence[int] | None = None,
+    softmax: bool = False,
+    check_on: Any = None,
+    calibrate_on: Any = None,
+    num_calibration: int = 200,
+    seed: int = 1,
+    texts: Examples | None = None,
+    task: TaskSpec | None = None,
+    vocab_file: files.Path | None = None,
+    lower_case: bool = True,
+    labels: Sequence[str] | None = None,
+    bounds: Mapping[str, float] | None = None,
+    metadata: bool | None = None,
+    allow_weak: bool = False,
+    overwrite: bool = False,
+    name: str | None = None,
+    timeout_s: float = 1800,
+) -> Manifest:
     """Exports a model as one TFLite file with a signature for each sequence length.
 
     The file is checked before it is written: its structure; the float32 conversion of the same
@@ -46,11 +69,43 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
     Args:
       model: A classifier or regressor of `tfdistill.models`.
       path: The .tflite file to write. model.json, golden.json, a model card (README.md, unless
-        there is one of yours) and, where given, vocab.txt and labels.txt are written next to it.
-      **options: `data`, `quantize`, `device`, `variants`, `layers`, `lengths`, `softmax`,
-        `check_on`, `calibrate_on`, `num_calibration`, `seed`, `texts`, `task`, `vocab_file`,
-        `lower_case`, `labels`, `bounds`, `metadata`, `answers`, `allow_weak`, `overwrite`, `name`
-        and `timeout_s`, as `ExportRequest` documents them.
+        there is one of yours) and, where given, vocab.txt and labels.txt are written next to it;
+        where `texts` have labels, also answers.safetensors: what model and file answer to them.
+      data: The data of `tfdistill.load_data`, which gives `task`, `vocab_file`, `lower_case`,
+        `lengths`, `calibrate_on` (its training set), `check_on` and `texts` (its development set)
+        where they are not named.
+      quantize: Name of a quantization; see `export.quantizations`.
+      device: What runs the file: "cpu", "gpu" or "npu"; see `export.conversion.device_form`. For
+        the last two `tfdistill.accelerators` holds the answers against the CPU's, where what it
+        needs is installed.
+      variants: Further files of the same model, next to this one and in its manifest: device ->
+        quantization.
+      layers: Layers that take another quantization: pattern of layer names, as for a shell
+        ("layer_0_*"), -> name. Of several patterns that fit a layer the first counts.
+      lengths: Sequence lengths; they share the weights. Default 32, 64 and 128, as far as the model
+        has positions.
+      softmax: Whether the file gives probabilities instead of logits.
+      check_on: Real examples to check on: `Batches`, `EncodedExamples` or a dataset of batches,
+        with labels for the task's metric. None draws random ids, and the manifest records it.
+      calibrate_on: Real examples, without labels or with them, in the same forms, or a function
+        that returns a generator of features by name: what the ranges of a static quantization are
+        measured on. Never those of `check_on`.
+      num_calibration: Examples to draw from `calibrate_on`, without replacement.
+      seed: Seed of that draw.
+      texts: The texts of `check_on` in its order, for golden.json; they need `vocab_file`.
+      task: The task, for metrics and labels.
+      vocab_file: The vocabulary that text is tokenized with.
+      lower_case: Whether text is lower-cased.
+      labels: Label names in the order of the logits; default the task's.
+      bounds: Bounds to change, by name (see `quantize.Bounds`), for example {"sqnr_db": 15}.
+      metadata: Whether the file carries what MediaPipe needs to run it from text (see
+        `export.file.metadata`): one length, softmax inside, a lower-case vocabulary, labels. None:
+        where it can.
+      allow_weak: Whether a model may be exported that answers near chance: where `check_on` has
+        labels of `task`, its metric must be a tenth of the way from chance to a perfect score.
+      overwrite: Whether existing files may be replaced.
+      name: Name in the manifest; default the file's stem.
+      timeout_s: Seconds that the converter may take.
 
     Returns:
       The manifest, as written to model.json.
@@ -64,74 +119,61 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Any) -> Manifest:
       ParityError: If the file does not answer like the model.
       StudentError: If the model answers near chance, and `allow_weak` is not given.
     """
-    request = ExportRequest(model, path, **options)
+    request = ExportRequest(
+        model,
+        path,
+        data=data,
+        quantize=quantize,
+        device=device,
+        variants=variants or {},
+        layers=layers,
+        lengths=lengths,
+        softmax=softmax,
+        check_on=check_on,
+        calibrate_on=calibrate_on,
+        num_calibration=num_calibration,
+        seed=seed,
+        texts=texts,
+        task=task,
+        vocab_file=vocab_file,
+        lower_case=lower_case,
+        labels=labels,
+        bounds=bounds,
+        metadata=metadata,
+        allow_weak=allow_weak,
+        overwrite=overwrite,
+        name=name,
+        timeout_s=timeout_s,
+    )
     manifest = export_file(request)
     bundle.write_card(request.path, manifest)
     return manifest
 
 
-# What help() and completion show: the options with their defaults.
-to_tflite.__signature__ = inspect.signature(ExportRequest).replace(  # pyright: ignore[reportFunctionMemberAccess]
-    return_annotation=Manifest
-)
+def export_file(request: ExportRequest) -> Manifest:
+    """Plans, converts, verifies and writes one file and its variants; see `to_tflite`."""
+    plans = make_plans(request)
+    check_free(plans)
+    refuse_weak(plans[0])
+    with files.temporary_folder("export") as folder:
+        return write([verify(convert.convert(plan, folder / plan.device.name)) for plan in plans])
 
 
-def export_file(request: ExportRequest, reference: Reference | None = None) -> Manifest:
-    """Plans, converts, verifies and writes one file; see `to_tflite`.
-
-    Args:
-      request: What is asked for.
-      reference: The float32 conversion, where files of one model in several number formats share
-        it; made and checked at the first of them.
-
-    Returns:
-      The manifest, as written to model.json.
+def check_free(plans: Sequence[ExportPlan]) -> None:
+    """Refuses to replace what may not be replaced, before the long work.
 
     Raises:
-      TfdistillError: What `to_tflite` lists.
+      OutputExistsError: If a file is there.
+      ConfigError: If a folder is in the way.
     """
-    paths = bundle.paths_of(request.path)
-    plans = _plans(request)
-    plan = plans[0]
-    others: dict[pathlib.Path, bytes] = {}
-    if request.vocab_file is not None:
-        tokens = vocab.read_vocab(request.vocab_file)
-        others[paths.vocab] = vocab.format_vocab(tokens).encode()
-    if plan.labels:
-        others[paths.labels] = "".join(f"{label}\n" for label in plan.labels).encode()
-    places = [paths, *(paths.for_device(own.device.name) for own in plans[1:])]
-    unknown = dict.fromkeys(file for own in places for file in (own.model, own.golden))
-    if any(own.device.word_rows for own in plans):
-        unknown[paths.words] = None
-    bundle.check_free({**unknown, paths.manifest: None, **others}, overwrite=request.overwrite)
-    if reference is None or reference.checked is None:
-        _refuse_weak(plan)
-    models: dict[pathlib.Path, bytes | pathlib.Path] = {}
-    found = []
-    with files.temporary_folder("export") as temporary:
-        for own, place in zip(plans, places, strict=True):
-            candidate = temporary / place.model.name
-            words = None
-            if own.device.word_rows:
-                words = temporary / place.words.name
-                table = word_rows.rounded(word_input.table_of(own.model))
-                others[place.words] = word_rows.to_bytes(table)
-                words.write_bytes(others[place.words])
-            verified = _checked_file(own, candidate, reference if own is plan else None, words)
-            golden = json.dumps(verified.golden, ensure_ascii=False) + "\n"
-            others[place.golden] = golden.encode()
-            if own is plan and (kept := _kept_answers(plan, verified)) is not None:
-                others[paths.answers] = kept
-            found.append(build_manifest(own, verified, place, others))
-            models[place.model] = candidate
-        manifest = with_variants(found)
-        contents = {**models, **others}
-        contents[paths.manifest] = (manifest.model_dump_json(indent=2) + "\n").encode()
-        bundle.write(contents, obsolete=bundle.variant_files(paths.manifest))
-    return manifest
+    unknown = dict.fromkeys(
+        file for plan in plans for file in (plan.paths.model, plan.paths.golden)
+    )
+    contents = {**unknown, plans[0].paths.manifest: None, **_beside(plans[0])}
+    bundle.check_free(contents, overwrite=plans[0].request.overwrite)
 
 
-def _refuse_weak(plan: ExportPlan) -> None:
+def refuse_weak(plan: ExportPlan) -> None:
     """Refuses a model near chance before it is converted, where its task and labels are known.
 
     Raises:
@@ -147,79 +189,54 @@ def _refuse_weak(plan: ExportPlan) -> None:
     analysis.check_model("student", reached, task, analysis.gold_labels(examples))
 
 
-def _plans(request: ExportRequest) -> list[ExportPlan]:
-    """Plans the file that is asked for and its variants, on the same examples."""
-    if not request.variants:
-        return [make_plan(request)]
-    if request.device in request.variants:
-        raise errors.ConfigError(
-            "variants", f"files for others than {request.device}", list(request.variants)
-        )
-    request = request.collected()
-    return [
-        make_plan(own)
-        for own in (
-            request,
-            *(
-                request.replace(device=device, quantize=quantize, variants={})
-                for device, quantize in request.variants.items()
-            ),
-        )
-    ]
+def write(verified: Sequence[Verified]) -> Manifest:
+    """Writes checked files of one model with what belongs to them, all or nothing.
 
-
-def _checked_file(
-    plan: ExportPlan,
-    candidate: pathlib.Path,
-    reference: Reference | None,
-    words: pathlib.Path | None,
-) -> Verification:
-    """Converts the model of a plan into a file and verifies it."""
-    request = plan.request
-    folder = candidate.parent / plan.device.name  # each has its own form in float32, too
-    reference = reference or Reference(folder / candidate.name)
-    reference.file.parent.mkdir(exist_ok=True)
-    reference = _convert(plan, candidate, reference)
-    if plan.metadata and request.vocab_file is not None:
-        tflite_metadata.attach(
-            candidate,
-            name=request.manifest_name,
-            vocab_file=request.vocab_file,
-            labels=plan.labels,
-        )
-    return verify(plan, candidate, reference, words)
-
-
-def _kept_answers(plan: ExportPlan, verified: Verification) -> bytes | None:
-    """The content of answers.safetensors; None where it is not asked for or nothing is labelled."""
-    request = plan.request
-    if not request.answers or request.texts is None or not plan.real_examples:
-        return None
-    file = verified.answers.file  # probabilities have logarithms as logits
-    file = np.log(np.maximum(file, _SMALLEST)) if request.softmax else file
-    given = {"model": verified.answers.logits, "file": file}
-    kept = answers.of_examples(request.texts, given, model_sha256=verified.report.sha256)
-    return None if kept is None else answers.to_bytes(kept)
-
-
-def _convert(plan: ExportPlan, candidate: pathlib.Path, reference: Reference) -> Reference:
-    """Converts the model of a plan, unless the last trial of the same model has done so.
+    Args:
+      verified: The files, that of the manifest first.
 
     Returns:
-      The float32 conversion that the file is held against.
+      The manifest, as written to model.json.
+
+    Raises:
+      ExportError: If they cannot be written; nothing was replaced.
     """
-    asked = (plan.quantization, dict(plan.layers))
-    if plan.is_float and plan.device.flat_ids:  # no file of other formats is made of this one
-        convert.convert(plan, candidate)
-        return Reference(candidate)
-    if plan.is_float:
-        if not reference.file.exists():
-            convert.convert(plan, reference.file)
-        shutil.copyfile(reference.file, candidate)
-    elif asked == reference.converted:
-        shutil.copyfile(reference.last, candidate)
-    else:
-        convert.convert(plan, candidate, reference.file)
-        shutil.copyfile(candidate, reference.last)
-        reference.converted = asked
-    return reference
+    first = verified[0]
+    plan, paths = first.converted.plan, first.converted.plan.paths
+    models: dict[pathlib.Path, bytes | pathlib.Path] = {}
+    beside = _beside(plan)
+    if (predicted := _answers(first)) is not None:
+        beside[paths.answers] = predicted
+    for each in verified:
+        place = each.converted.plan.paths
+        models[place.model] = each.converted.file
+        beside[place.golden] = (json.dumps(each.golden, ensure_ascii=False) + "\n").encode()
+    manifest = with_variants([build_manifest(each, beside) for each in verified])
+    contents = {**models, **beside}
+    contents[paths.manifest] = (manifest.model_dump_json(indent=2) + "\n").encode()
+    bundle.write(contents, obsolete=bundle.variant_files(paths.manifest))
+    return manifest
+
+
+def _beside(plan: ExportPlan) -> dict[pathlib.Path, bytes]:
+    """Returns vocabulary and labels, as far as they are given."""
+    contents: dict[pathlib.Path, bytes] = {}
+    if plan.request.vocab_file is not None:
+        tokens = vocab.read_vocab(plan.request.vocab_file)
+        contents[plan.paths.vocab] = vocab.format_vocab(tokens).encode()
+    if plan.labels:
+        contents[plan.paths.labels] = "".join(f"{label}\n" for label in plan.labels).encode()
+    return contents
+
+
+def _answers(verified: Verified) -> bytes | None:
+    """The content of answers.safetensors; None where nothing is labelled."""
+    plan = verified.converted.plan
+    if plan.request.texts is None or not plan.real_examples:
+        return None
+    file = verified.answers.file  # probabilities have logarithms as logits
+    file = np.log(np.maximum(file, _SMALLEST)) if plan.request.softmax else file
+    arrays = {"model": verified.answers.logits, "file": file}
+    digest = verified.report.sha256
+    predicted = answers.of_examples(plan.request.texts, arrays, model_sha256=digest)
+    return None if predicted is None else answers.to_bytes(predicted)

@@ -44,8 +44,8 @@ def token_vectors(tokenizer: Tokenizer, examples: Examples | None, max_length: i
     cases = _cases(tokenizer, texts, None, max_length)
     paired = examples is not None and examples.pairs is not None and examples.questions is None
     if examples is not None and paired:
-        given = list((examples.pairs or [])[:NUM_REAL])
-        cases = _cases(tokenizer, texts, given, max_length)
+        pairs = list((examples.pairs or [])[:NUM_REAL])
+        cases = _cases(tokenizer, texts, pairs, max_length)
     edge_cases = tokenizer_edge_cases()
     cases += _cases(tokenizer, edge_cases, None, max_length)
     random = np.random.default_rng(0)

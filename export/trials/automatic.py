@@ -12,12 +12,14 @@ from typing import Any, Literal
 import tf_keras as keras
 
 from tfdistill import errors, files, models
+from tfdistill.data.task_data import TaskData
 from tfdistill.manifest import Manifest, read_manifest
 from tfdistill.results import Trial
+from tfdistill.tasks import Examples, TaskSpec
 
+from ..checking.evidence import Reference
 from ..checking.layer_errors import culprits, layer_errors
-from ..checking.reference import Reference
-from ..conversion import mixed
+from ..conversion import prepare
 from ..conversion import quantize as quantizing
 from ..conversion.quantize import Quantization
 from ..file import bundle
@@ -42,7 +44,25 @@ def auto(
     prefer: Literal["size", "latency"] = "size",
     measure: Measure | None = None,
     report: Report | None = None,
-    **options: Any,
+    data: TaskData | None = None,
+    device: str = "cpu",
+    lengths: Sequence[int] | None = None,
+    softmax: bool = False,
+    check_on: Any = None,
+    calibrate_on: Any = None,
+    num_calibration: int = 200,
+    seed: int = 1,
+    texts: Examples | None = None,
+    task: TaskSpec | None = None,
+    vocab_file: files.Path | None = None,
+    lower_case: bool = True,
+    labels: Sequence[str] | None = None,
+    bounds: Mapping[str, float] | None = None,
+    metadata: bool | None = None,
+    allow_weak: bool = False,
+    overwrite: bool = False,
+    name: str | None = None,
+    timeout_s: float = 1800,
 ) -> Manifest:
     """Exports a model in the best quantization whose file is accurate enough.
 
@@ -64,7 +84,25 @@ def auto(
       measure: Measures a file: returns "p50_ms" by length, as
         `tfdistill.benchmark.quick_benchmark` does. Needed for "latency".
       report: Called with each trial as soon as it is finished.
-      **options: The other arguments of `to_tflite` but `quantize` and `layers`, which are chosen.
+      data: As for `to_tflite`, as all that follow; quantization and layers are chosen.
+      device: As there.
+      lengths: As there.
+      softmax: As there.
+      check_on: As there.
+      calibrate_on: As there.
+      num_calibration: As there.
+      seed: As there.
+      texts: As there.
+      task: As there.
+      vocab_file: As there.
+      lower_case: As there.
+      labels: As there.
+      bounds: As there.
+      metadata: As there.
+      allow_weak: As there.
+      overwrite: As there.
+      name: As there.
+      timeout_s: As there.
 
     Returns:
       The manifest of the file; `quantization` and `quantized_layers` have what was chosen.
@@ -77,8 +115,30 @@ def auto(
       ExportError: If none can be had for other reasons.
     """
     order = _order(model, names)
-    _check(max_drop, prefer, measure, options)
-    request = ExportRequest(model, path, **options)
+    _check(max_drop, prefer, measure)
+    request = ExportRequest(
+        model,
+        path,
+        data=data,
+        device=device,
+        lengths=lengths,
+        softmax=softmax,
+        check_on=check_on,
+        calibrate_on=calibrate_on,
+        num_calibration=num_calibration,
+        seed=seed,
+        texts=texts,
+        task=task,
+        vocab_file=vocab_file,
+        lower_case=lower_case,
+        labels=labels,
+        bounds=bounds,
+        metadata=metadata,
+        allow_weak=allow_weak,
+        overwrite=overwrite,
+        name=name,
+        timeout_s=timeout_s,
+    )
     paths = bundle.paths_of(path)
     unknown = dict.fromkeys((paths.model, paths.manifest, paths.golden))
     bundle.check_free(unknown, overwrite=request.overwrite)
@@ -93,7 +153,6 @@ def auto(
             max_drop,
             measure if prefer == "latency" else None,
             report,
-            Reference(temporary / "float32.tflite"),
         )
         for quantization in order:
             search.consider(quantization)
@@ -115,7 +174,6 @@ class _Search:
       max_drop: Most that the primary metric may fall.
       measure: Measures a file, where the fastest is the best; None where the smallest is.
       report: Called with each trial.
-      reference: The float32 conversion that the trials share.
       trials: The trials so far.
       best: The best trial so far and its file.
     """
@@ -126,10 +184,10 @@ class _Search:
     max_drop: float
     measure: Measure | None
     report: Report | None
-    reference: Reference
     trials: list[Trial] = dataclasses.field(default_factory=list)
     best: tuple[Trial, pathlib.Path] | None = None
-    _reference: pathlib.Path | None = None
+    _reference: Reference | None = None
+    _float_file: pathlib.Path | None = None  # a good one
 
     def consider(self, quantization: Quantization) -> None:
         """Tries a quantization and, where integers fail, with some layers in float."""
@@ -154,17 +212,18 @@ class _Search:
         number = len(self.trials)
         file, refused = self._new_file(f"{number}"), self._new_file(f"{number}-refused")
         may_mix = quantizing.quantization(name).weight_bits <= 8
-        trial = attempt(
+        trial, self._reference = attempt(
             self.request.replace(path=file, quantize=name, layers=layers),
+            float_file=self.folder / "float32.tflite",
             measure=self.measure,
             refused=refused if may_mix else None,
-            reference=self.reference,
+            reference=self._reference,
         )
         self.trials.append(trial)
         if self.report is not None:
             self.report(trial)
         if name == "float32" and file.is_file():
-            self._reference = file
+            self._float_file = file
         eligible = self._good(trial) and name in self.allowed
         if eligible and (self.best is None or self._cost(trial) < self._cost(self.best[0])):
             self.best = trial, file
@@ -205,25 +264,23 @@ class _Search:
 
     def _name_culprits(self, quantization: Quantization, file: pathlib.Path) -> tuple[str, ...]:
         """Returns the layers that add most of a file's error; none where no file is exact."""
-        if self._reference is None:
+        if self._float_file is None:
             self._try("float32", {})
-        if self._reference is None:
+        if self._float_file is None:
             return ()
         model, examples = self.request.model, self.request.check_on
         if examples is None:
             examples = inputs.draw(models.config_of(model), sorted(self.request.chosen_lengths))
         names = [layer.name for layer in model.layers]
-        found = layer_errors(self._reference, file, examples, names)
+        layers = layer_errors(self._float_file, file, examples, names)
         if quantization.method != "static":  # nothing but matrices is quantized
-            matrices = set(mixed.with_matrices(model))
-            found = [dataclasses.replace(error, readers=()) for error in found]
-            found = [error for error in found if error.layer in matrices]
-        return culprits(found)
+            matrices = set(prepare.with_matrices(model))
+            layers = [dataclasses.replace(error, readers=()) for error in layers]
+            layers = [error for error in layers if error.layer in matrices]
+        return culprits(layers)
 
 
-def _check(
-    max_drop: float, prefer: str, measure: Measure | None, options: Mapping[str, Any]
-) -> None:
+def _check(max_drop: float, prefer: str, measure: Measure | None) -> None:
     faults = []
     if not 0 <= max_drop <= 1:
         faults.append(errors.explain("max_drop", "a drop from 0 to 1", max_drop))
@@ -238,13 +295,6 @@ def _check(
                 "Pass measure=tfdistill.benchmark.quick_benchmark.",
             )
         )
-    for argument in ("quantize", "layers"):
-        if options.get(argument) is not None:
-            faults.append(
-                errors.explain(
-                    argument, "none: auto chooses", options[argument], "Use to_tflite for it."
-                )
-            )
     if faults:
         raise errors.ConfigError("\n".join(faults))
 
@@ -279,12 +329,12 @@ def _nothing(trials: Sequence[Trial], max_drop: float) -> errors.TfdistillError:
     """The error for a search that found nothing."""
     lines = []
     for trial in trials:
-        kept = f" with {', '.join(trial.layers)} in float32" if trial.layers else ""
+        in_float = f" with {', '.join(trial.layers)} in float32" if trial.layers else ""
         if trial.verdict == "good":
             why = f"{trial.primary_metric} falls by {trial.metric_drop:.4g}"
         else:
             why = trial.why.replace("\n", " ")
-        lines.append(f"  - {trial.name}{kept}: {why}")
+        lines.append(f"  - {trial.name}{in_float}: {why}")
     tried = "\n".join(lines)
     if all(trial.verdict == "impossible" for trial in trials):
         return errors.ConfigError(f"No quantization is possible:\n{tried}")
@@ -303,16 +353,16 @@ def _nothing(trials: Sequence[Trial], max_drop: float) -> errors.TfdistillError:
 
 def _move(file: pathlib.Path, paths: bundle.ExportPaths, *, overwrite: bool) -> Manifest:
     """Moves an export to its paths, all of its files or none."""
-    made = bundle.paths_of(file)
+    sources = bundle.paths_of(file)
     contents: dict[pathlib.Path, bytes | pathlib.Path] = {}
-    pairs = zip(dataclasses.astuple(made), dataclasses.astuple(paths), strict=True)
-    for source, target in sorted(pairs, key=lambda pair: pair[0] == made.manifest):  # the last
+    pairs = zip(dataclasses.astuple(sources), dataclasses.astuple(paths), strict=True)
+    for source, target in sorted(pairs, key=lambda pair: pair[0] == sources.manifest):  # the last
         if source.is_file():
-            contents[target] = source if source == made.model else source.read_bytes()
-    known = {
+            contents[target] = source if source == sources.model else source.read_bytes()
+    small = {
         target: None if isinstance(content, pathlib.Path) else content
         for target, content in contents.items()
     }
-    bundle.check_free(known, overwrite=overwrite)
+    bundle.check_free(small, overwrite=overwrite)
     bundle.write(contents)
     return read_manifest(paths.model)

@@ -14,10 +14,11 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, files, manifest, results, tables, work_folder
+from tfdistill.data.task_data import TaskData
 from tfdistill.results import SweepResults, Trial
+from tfdistill.tasks import Examples, TaskSpec
 from tfdistill.tasks.encoded import EncodedExamples
 
-from ..checking.reference import Reference
 from ..conversion import quantize as quantizing
 from ..file import bundle, folders
 from ..model.request import ExportRequest
@@ -25,6 +26,8 @@ from .trial import Measure, Report, attempt
 
 _SETTLED = ("good", "beyond bounds")  # what trying again would not change
 _FILE = "model.tflite"
+# What rows do not depend on, or what is compared in another form.
+_NOT_COMPARED = {"model", "path", "lengths", "quantize", "overwrite", "timeout_s"}
 KIND = "sweep"
 
 
@@ -44,10 +47,10 @@ class Sweep:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
-        found = SweepResults(
+        results_of_rows = SweepResults(
             format_version=results.FORMAT_VERSION, lengths=self.lengths, rows=self.rows
         )
-        return found.model_dump(mode="json", exclude={"request"})
+        return results_of_rows.model_dump(mode="json", exclude={"request"})
 
     def format_text(self) -> str:
         """Returns a table for a terminal; below it, why rows are not good."""
@@ -62,7 +65,24 @@ def sweep(
     measure: Measure | None = None,
     report: Report | None = None,
     overwrite: bool = False,
-    **options: Any,
+    data: TaskData | None = None,
+    device: str = "cpu",
+    layers: Mapping[str, str] | None = None,
+    lengths: Sequence[int] | None = None,
+    softmax: bool = False,
+    check_on: Any = None,
+    calibrate_on: Any = None,
+    num_calibration: int = 200,
+    seed: int = 1,
+    texts: Examples | None = None,
+    task: TaskSpec | None = None,
+    vocab_file: files.Path | None = None,
+    lower_case: bool = True,
+    labels: Sequence[str] | None = None,
+    bounds: Mapping[str, float] | None = None,
+    metadata: bool | None = None,
+    allow_weak: bool = False,
+    timeout_s: float = 1800,
 ) -> Sweep:
     """Exports a model in many quantizations and lists size, speed and accuracy of each.
 
@@ -78,8 +98,25 @@ def sweep(
         `tfdistill.benchmark.quick_benchmark` does. None leaves these figures out.
       report: Called with each trial as soon as it is finished; not with those of an earlier call.
       overwrite: Whether to start anew where there is a sweep of something else, or this one.
-      **options: The other arguments of `to_tflite`; `check_on` with labels and `task` give the
+      data: As for `to_tflite`, as all that follow; `check_on` with labels and `task` give the
         metric of each file, static quantizations need `calibrate_on`.
+      device: As there.
+      layers: As there.
+      lengths: As there.
+      softmax: As there.
+      check_on: As there.
+      calibrate_on: As there.
+      num_calibration: As there.
+      seed: As there.
+      texts: As there.
+      task: As there.
+      vocab_file: As there.
+      lower_case: As there.
+      labels: As there.
+      bounds: As there.
+      metadata: As there.
+      allow_weak: As there.
+      timeout_s: As there.
 
     Returns:
       The rows.
@@ -89,37 +126,54 @@ def sweep(
       DataError: If the examples do not fit the model or the lengths.
       OutputExistsError: If the folder holds the sweep of another model or other arguments.
     """
-    for argument in ("quantize", "path"):
-        if argument in options:
-            raise errors.ConfigError(
-                "sweep", f"no {argument}", "one", "It has `names` and a folder."
-            )
     chosen = list(dict.fromkeys(quantizing.quantizations() if names is None else names))
     if not chosen:
         raise errors.ConfigError("names", "at least one quantization", "none")
     for name in chosen:
         quantizing.quantization(name)
     folder = pathlib.Path(folder)
-    request = ExportRequest(model, folder / _FILE, **options).collected()
-    asked = _fingerprint(request, sorted(options.keys() - {"lengths"}), measure is not None)
+    request = ExportRequest(
+        model,
+        folder / _FILE,
+        data=data,
+        device=device,
+        layers=layers,
+        lengths=lengths,
+        softmax=softmax,
+        check_on=check_on,
+        calibrate_on=calibrate_on,
+        num_calibration=num_calibration,
+        seed=seed,
+        texts=texts,
+        task=task,
+        vocab_file=vocab_file,
+        lower_case=lower_case,
+        labels=labels,
+        bounds=bounds,
+        metadata=metadata,
+        allow_weak=allow_weak,
+        timeout_s=timeout_s,
+    ).collected()
+    fingerprint = _fingerprint(request, measured=measure is not None)
     with work_folder.WorkFolder(folder, KIND).open(resume=not overwrite, overwrite=overwrite):
-        done = _finished(folder, asked)
-        _save(folder, asked, done)
+        done = _finished(folder, fingerprint)
+        _save(folder, fingerprint, done)
         with files.temporary_folder("sweep") as temporary:
-            reference = Reference(temporary / "float32.tflite")
+            reference = None
             for name in chosen:
                 if name in done:
                     continue
                 refused = temporary / name
                 refused.mkdir()
-                done[name] = attempt(
+                done[name], reference = attempt(
                     request.replace(quantize=name, path=folder / name / _FILE),
+                    float_file=temporary / "float32.tflite",
                     measure=measure,
                     refused=refused / _FILE,
                     reference=reference,
                 )
                 shutil.rmtree(refused)
-                _save(folder, asked, done)
+                _save(folder, fingerprint, done)
                 if report is not None:
                     report(done[name])
     rows = tuple(done[name] for name in chosen)
@@ -175,13 +229,14 @@ def _number(value: float | None, scale: float, digits: int) -> str:
     return "-" if value is None else f"{value * scale:.{digits}f}"
 
 
-def _fingerprint(request: ExportRequest, names: Sequence[str], measured: bool) -> dict[str, Any]:
+def _fingerprint(request: ExportRequest, *, measured: bool) -> dict[str, Any]:
     """What a sweep was asked for, comparable: rows of two equal requests are the same."""
     digest = hashlib.sha256()
     for weight in request.model.weights:
         digest.update(f"{weight.name} {weight.shape}".encode())
         digest.update(np.ascontiguousarray(weight.numpy()).tobytes())
-    plain = {name: _plain(getattr(request, name)) for name in names}
+    names = {field.name for field in dataclasses.fields(request)} - _NOT_COMPARED
+    plain = {name: _plain(getattr(request, name)) for name in sorted(names)}
     return {
         "weights": digest.hexdigest(),
         "lengths": sorted(request.chosen_lengths),

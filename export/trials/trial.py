@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import pathlib
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tfdistill import errors
+from tfdistill import errors, files
 from tfdistill.manifest import Manifest
 from tfdistill.results import Trial
+from tfdistill.tflite import TfliteModel
+from tfdistill.tflite.agreement import Bounds
 
-from ..checking.reference import Reference
+from ..checking.evidence import Reference
+from ..checking.verify import verify
+from ..conversion import convert
 from ..conversion import quantize as quantizing
-from ..conversion.quantize import Bounds
-from ..file import delegation
+from ..conversion.prepare import make_plan
 from ..model.request import ExportRequest
-from ..targets.tflite import export_file
+from ..targets.tflite import check_free, refuse_weak, write
 
 Measure = Callable[[pathlib.Path], Mapping[str, Any]]
 Report = Callable[[Trial], None]
@@ -35,10 +39,11 @@ _NO_BOUNDS = {
 def attempt(
     request: ExportRequest,
     *,
+    float_file: pathlib.Path,
     measure: Measure | None = None,
     refused: pathlib.Path | None = None,
     reference: Reference | None = None,
-) -> Trial:
+) -> tuple[Trial, Reference | None]:
     """Exports a model in one quantization and takes its figures.
 
     The file is held to the bounds of its quantization, beyond which it is not worth choosing.
@@ -48,38 +53,48 @@ def attempt(
         good.
       measure: Measures a file: returns "p50_ms" by length and "peak_rss_bytes", as
         `tfdistill.benchmark.quick_benchmark` does. None leaves these figures out.
-      refused: Where a file goes whose answers differ too far: it is converted once more, for its
-        figures. None: it gets none.
-      reference: The float32 conversion that all trials of one model share, or None.
+      float_file: Where the float32 conversion is, or goes; all trials of one model share it.
+      refused: Where a file goes whose answers differ too far, for its figures. None: it gets none.
+      reference: The float32 conversion where it passed its checks in an earlier trial.
 
     Returns:
-      The trial. Only what concerns the quantization is caught: an unusable model, vocabulary or
-      set of examples raises what `to_tflite` raises.
+      The trial, and the float32 conversion if it has passed its checks by now. Only what concerns
+      the quantization is caught: an unusable model, vocabulary or set of examples raises what
+      `to_tflite` raises.
     """
     request = request.replace(overwrite=True)
+    held = request.replace(bounds={**_worth(request).as_dict(), **(request.bounds or {})})
 
     def failed(verdict: str, error: errors.TfdistillError) -> Trial:
         layers = dict(request.layers or {})
         return Trial(name=request.quantize, layers=layers, verdict=verdict, why=str(error))  # pyright: ignore[reportArgumentType]
 
-    try:
-        held = request.replace(bounds={**_worth(request).as_dict(), **(request.bounds or {})})
-        return _good(held, export_file(held, reference), measure)
-    except errors.ParityError as error:
-        beyond = failed("beyond bounds", error)
-    except errors.ConfigError as error:
-        return failed("impossible", error)
-    except errors.ExportError as error:
-        return failed("failed", error)
-    if refused is None:
-        return beyond
-    unbounded = request.replace(path=refused, bounds=_NO_BOUNDS)
-    try:
-        manifest = export_file(unbounded, reference)
-    except errors.ExportError:  # not the model in this format: there are no figures
-        return beyond
-    found = _good(unbounded, manifest, measure)
-    return found.model_copy(update={"verdict": beyond.verdict, "why": beyond.why})
+    with files.temporary_folder("trial") as folder:
+        try:
+            plan = make_plan(held)
+            check_free([plan])
+            if reference is None:
+                refuse_weak(plan)
+            converted = convert.convert(plan, folder, float_file)
+            verified = verify(converted, reference)
+            return _good(held, write([verified]), measure), verified.reference
+        except errors.ParityError as error:
+            beyond = failed("beyond bounds", error)
+        except errors.ConfigError as error:
+            return failed("impossible", error), reference
+        except errors.ExportError as error:
+            return failed("failed", error), reference
+        if refused is None:
+            return beyond, reference
+        unbounded = request.replace(path=refused, bounds=_NO_BOUNDS)
+        plan = make_plan(unbounded)
+        try:
+            verified = verify(dataclasses.replace(converted, plan=plan), reference)
+            trial = _good(unbounded, write([verified]), measure)
+        except errors.ExportError:  # not the model in this format: there are no figures
+            return beyond, reference
+    update = {"verdict": beyond.verdict, "why": beyond.why}
+    return trial.model_copy(update=update), verified.reference
 
 
 def _worth(request: ExportRequest) -> Bounds:
@@ -92,7 +107,8 @@ def _worth(request: ExportRequest) -> Bounds:
 def _good(request: ExportRequest, manifest: Manifest, measure: Measure | None) -> Trial:
     file = pathlib.Path(request.path)
     measured: Mapping[str, Any] = {} if measure is None else measure(file)
-    partitions = [found.partitions for found in delegation.delegate(file).values()]
+    with TfliteModel(file, isolated=True) as model:
+        partitions = [taken.partitions for taken in model.delegations().values()]
     parity = manifest.parity
     assert parity is not None  # an export always compares
     return Trial(

@@ -14,8 +14,8 @@ import record
 from tfdistill import errors
 
 KINDS = ("training", "bucketing", "augmentation", "inference")
-# These only run when they are named: two need other runtimes, one a quiet machine.
-EXTRA = ("peers", "noise", "accelerators")
+# These only run when they are named: two need other runtimes, two a quiet machine.
+EXTRA = ("peers", "noise", "busy", "accelerators")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -16,7 +16,7 @@ import record
 import tqdm
 
 from export.conversion import convert
-from export.conversion.plan import make_plan
+from export.conversion.prepare import make_plan
 from export.model import inputs
 from export.model.request import ExportRequest
 from tfdistill import errors, models
@@ -137,7 +137,7 @@ def check(
         num_calibration=len(drawn),
     )
     try:
-        convert.convert(make_plan(request), file)
+        convert.convert_to(make_plan(request), file)
     except errors.TfdistillError as error:
         return str(error)
     return gate.check(file, vendors.parse(accelerator))[0]

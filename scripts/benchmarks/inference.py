@@ -12,6 +12,9 @@ from typing import Any
 
 import record
 
+from tfdistill.benchmark import terminal
+from tfdistill.benchmark.settings import Settings
+
 _STUDENT_LENGTHS = (32, 64, 128)
 _TEACHER_LENGTHS = (128,)
 
@@ -28,11 +31,14 @@ def measure(*, quick: bool) -> record.Outcome:
     with tempfile.TemporaryDirectory(prefix="tfdistill-bench-") as folder:
         teacher = export(teacher_name, "float32", _TEACHER_LENGTHS, folder, quick=quick)
         student = export(student_name, "dynamic_wi8_afp32", _STUDENT_LENGTHS, folder, quick=quick)
-        compared = host.compare([teacher, student], progress=True, **settings)
+        compared = host.compare([teacher, student], progress=True, settings=Settings(**settings))
     baseline, candidate = teacher.stem, student.stem
     p50_ms = {(row.model, row.sequence_length): row.p50_ms for row in compared.summary}
     (against_teacher,) = compared.comparisons
-    low, high = against_teacher.speedup_ci
+    note = terminal.BUSY if against_teacher.busy else ""
+    if against_teacher.speedup_ci is not None:
+        low, high = against_teacher.speedup_ci
+        note = ", ".join(filter(None, (f"95% interval {low:.1f} to {high:.1f}", note)))
     return record.Outcome(
         title=f"inference: {candidate} against {baseline}, one thread",
         figures=[
@@ -41,7 +47,7 @@ def measure(*, quick: bool) -> record.Outcome:
                 against_teacher.speedup,
                 35.0,
                 unit="x",
-                note=f"95% interval {low:.1f} to {high:.1f}",
+                note=note,
             ),
             record.Figure(
                 "32 tokens faster than 128",

@@ -14,6 +14,7 @@ import record
 import tqdm
 
 from tfdistill.benchmark import schema
+from tfdistill.benchmark.settings import Settings
 
 NUM_COMPARISONS = 20
 _TARGET = 19.0
@@ -33,7 +34,9 @@ def measure(*, quick: bool) -> record.Outcome:
     with tempfile.TemporaryDirectory(prefix="tfdistill-bench-") as folder:
         file = inference.export(preset, "dynamic_wi8_afp32", (length,), folder, quick=quick)
         for seed in tqdm.trange(count, desc="comparisons", disable=None):
-            results.append(host.compare({"a": file, "b": file}, seed=seed, **settings))
+            results.append(
+                host.compare({"a": file, "b": file}, settings=Settings(seed=seed, **settings))
+            )
     pairs = [comparison for result in results for comparison in result.comparisons]
     held = sum(holds_one(pair.speedup_ci) for pair in pairs)
     widths = sorted(high / low for low, high in (pair.speedup_ci for pair in pairs))

@@ -19,6 +19,7 @@ import planted
 import planted_files
 from campaign import Campaign, Inapplicable, Outcome
 
+from export.checking import verify
 from tfdistill import files
 
 _FLOAT32_DB = 120.0  # honest float32 files are 115 to 130 dB from their models
@@ -45,30 +46,31 @@ def main() -> int:
     parser.add_argument("--honest", type=int, default=0, help="so many further honest networks")
     parser.add_argument("--no-faults", action="store_true", help="honest networks alone")
     parser.add_argument("--out", type=pathlib.Path, help="keeps all outcomes; continues")
-    given = parser.parse_args()
-    record = Record(given.out)
-    found = record.outcomes
+    args = parser.parse_args()
+    record = Record(args.out)
+    outcomes = record.outcomes
     with tempfile.TemporaryDirectory(prefix="tfdistill-faults-") as folder:
-        if not given.no_faults:
-            for family in given.families:
-                for weights in given.weights:
-                    network = networks.build(family, weights, given.seed)
-                    own = Campaign(network, pathlib.Path(folder) / network.name, given.seed)
-                    names = own.formats(given.formats)
-                    if given.sample is None:
-                        run(own, names, record, every_format=given.every_format)
+        if not args.no_faults:
+            for family in args.families:
+                for weights in args.weights:
+                    network = networks.build(family, weights, args.seed)
+                    exports = Campaign(network, pathlib.Path(folder) / network.name, args.seed)
+                    names = exports.formats(args.formats)
+                    if args.sample is None:
+                        run(exports, names, record, every_format=args.every_format)
                     else:
-                        sample(own, names, record, given.sample, network.name)
-                    report(found)
-        for number in range(given.honest):
-            family = given.families[number % len(given.families)]
-            weights = given.weights[number // len(given.families) % len(given.weights)]
-            network = networks.build(family, weights, given.seed + 1000 + number)
-            own = Campaign(network, pathlib.Path(folder) / network.name, given.seed)
-            for name in own.formats(given.formats):
-                record.attempt(own, own.honest, "", name)
-    report(found)
-    return int(any(is_wrong(outcome) for outcome in found))
+                        sample(exports, names, record, args.sample, network.name)
+                    report(outcomes)
+        for number in range(args.honest):
+            family = args.families[number % len(args.families)]
+            weights = args.weights[number // len(args.families) % len(args.weights)]
+            network = networks.build(family, weights, args.seed + 1000 + number)
+            exports = Campaign(network, pathlib.Path(folder) / network.name, args.seed)
+            for name in exports.formats(args.formats):
+                record.attempt(exports, exports.honest, "", name)
+    report(outcomes)
+    print(table_of_checks(outcomes))
+    return int(any(is_wrong(outcome) for outcome in outcomes))
 
 
 class Record:
@@ -81,16 +83,16 @@ class Record:
     def __init__(self, file: pathlib.Path | None) -> None:
         self._file = file
         rows = json.loads(file.read_text()) if file is not None and file.is_file() else []
-        self.outcomes = [Outcome(**row) for row in rows]
+        self.outcomes = [Outcome(**{**row, "checks": tuple(row["checks"])}) for row in rows]
         self._known = {(one.network, one.quantization, one.fault): one for one in self.outcomes}
 
     def attempt(
-        self, own: Campaign, plant: Callable[[str], Outcome], fault: str, name: str
+        self, exports: Campaign, plant: Callable[[str], Outcome], fault: str, name: str
     ) -> Outcome | None:
         """Runs one export, unless it is known; None if the network cannot have the fault."""
-        known = self._known.get((own.name, name, fault))
-        if known is not None:
-            return known
+        earlier = self._known.get((exports.name, name, fault))
+        if earlier is not None:
+            return earlier
         try:
             outcome = _shown(plant(name))
         except Inapplicable:
@@ -102,46 +104,49 @@ class Record:
         return outcome
 
 
-def run(own: Campaign, names: Sequence[str], record: Record, *, every_format: bool) -> None:
+def run(exports: Campaign, names: Sequence[str], record: Record, *, every_format: bool) -> None:
     """Runs all faults on one network."""
     for name in names:
-        record.attempt(own, own.honest, "", name)
+        record.attempt(exports, exports.honest, "", name)
     for number, fault in enumerate(planted.GRAPH):
         others = names[1:]
         alone = every_format or not others
         chosen = names if alone else [names[0], others[number % len(others)]]
         for name in chosen:
-            outcome = record.attempt(own, functools.partial(own.graph_fault, fault), fault, name)
+            outcome = record.attempt(
+                exports, functools.partial(exports.graph_fault, fault), fault, name
+            )
             if outcome is not None and is_rounding(outcome):
                 break  # the other formats are made of the same float32 file
     for fault in planted_files.FILE:
         for name in names:
-            record.attempt(own, functools.partial(own.file_fault, fault), fault, name)
+            record.attempt(exports, functools.partial(exports.file_fault, fault), fault, name)
     for name in names:
-        _of_format(own, name, record)
+        _of_format(exports, name, record)
 
 
-def sample(own: Campaign, names: Sequence[str], record: Record, count: int, seed: str) -> None:
+def sample(exports: Campaign, names: Sequence[str], record: Record, count: int, seed: str) -> None:
     """Runs an honest export and some faults in each number format of one network."""
     for name in names:
-        record.attempt(own, own.honest, "", name)
+        record.attempt(exports, exports.honest, "", name)
         for faults, plant in (
-            (planted.GRAPH, own.graph_fault),
-            (planted_files.FILE, own.file_fault),
+            (planted.GRAPH, exports.graph_fault),
+            (planted_files.FILE, exports.file_fault),
         ):
             drawn = random.Random(f"{seed} {name}").sample(list(faults), len(faults))
-            found = (
-                record.attempt(own, functools.partial(plant, fault), fault, name) for fault in drawn
+            made_of_faults = (
+                record.attempt(exports, functools.partial(plant, fault), fault, name)
+                for fault in drawn
             )
-            list(itertools.islice(filter(None, found), count))
-        _of_format(own, name, record)
+            list(itertools.islice(filter(None, made_of_faults), count))
+        _of_format(exports, name, record)
 
 
-def _of_format(own: Campaign, name: str, record: Record) -> None:
+def _of_format(exports: Campaign, name: str, record: Record) -> None:
     other = campaign.OTHERS.get(name)
-    record.attempt(own, own.format_fault, f"made as {other}", name)
-    if name.startswith("static") and not own.is_aware:
-        record.attempt(own, own.calibration_fault, campaign.CALIBRATION, name)
+    record.attempt(exports, exports.format_fault, f"made as {other}", name)
+    if name.startswith("static") and not exports.is_aware:
+        record.attempt(exports, exports.calibration_fault, campaign.CALIBRATION, name)
 
 
 def is_wrong(outcome: Outcome) -> bool:
@@ -170,27 +175,41 @@ def _shown(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def report(found: Sequence[Outcome]) -> None:
+def report(outcomes: Sequence[Outcome]) -> None:
     """Prints the counts by format."""
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    for outcome in found:
-        own = counts[outcome.quantization]
+    for outcome in outcomes:
+        totals = counts[outcome.quantization]
         if not outcome.fault:
-            own["honest"] += 1
-            own["honest refused"] += not outcome.written
-            own["honest refused by fixed bounds"] += outcome.bounds_alone is False
+            totals["honest"] += 1
+            totals["honest refused"] += not outcome.written
+            totals["honest refused by fixed bounds"] += outcome.bounds_alone is False
         else:
-            own["wrong"] += 1
-            own["wrong written"] += is_wrong(outcome)
-            own["wrong written by fixed bounds"] += outcome.bounds_alone is True
-    for name, own in counts.items():
+            totals["wrong"] += 1
+            totals["wrong written"] += is_wrong(outcome)
+            totals["wrong written by fixed bounds"] += outcome.bounds_alone is True
+    for name, totals in counts.items():
         print(
-            f"{name}: {own['wrong']} wrong, {own['wrong written']} written (fixed bounds: "
-            f"{own['wrong written by fixed bounds']}); {own['honest']} honest, "
-            f"{own['honest refused']} refused (fixed bounds: "
-            f"{own['honest refused by fixed bounds']})",
+            f"{name}: {totals['wrong']} wrong, {totals['wrong written']} written (fixed bounds: "
+            f"{totals['wrong written by fixed bounds']}); {totals['honest']} honest, "
+            f"{totals['honest refused']} refused (fixed bounds: "
+            f"{totals['honest refused by fixed bounds']})",
             flush=True,
         )
+
+
+def table_of_checks(outcomes: Sequence[Outcome]) -> str:
+    """Lists how many wrong files each check refuses, and of which faults it is the only one."""
+    wrong = [outcome for outcome in outcomes if outcome.fault and outcome.checks]
+    names = [check.name for check in (*verify.STATIC, *verify.RUNNING)]
+    lines = ["check                      refuses  alone  faults that no other check finds"]
+    for name in names:
+        alone = [outcome.fault for outcome in wrong if outcome.checks == (name,)]
+        total = sum(name in outcome.checks for outcome in wrong)
+        counts = collections.Counter(alone)
+        faults = "; ".join(f"{fault} ({count})" for fault, count in counts.most_common())
+        lines.append(f"{name:<26} {total:>7} {len(alone):>6}  {faults}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -19,15 +19,15 @@ from networks import Network
 from planted import Inapplicable
 
 import export
-from export.checking import carried, pairing, parity
+from export.checking import outputs
 from export.checking import verify as verifying
+from export.checking.evidence import Evidence
 from export.conversion import convert
 from export.conversion import quantize as quantizing
-from export.file.runtime import TfliteModel
 from export.model import graph, signature
 from export.targets import tflite
-from tfdistill import errors
-from tfdistill.tflite import editing
+from tfdistill import errors, files
+from tfdistill.tflite import TfliteModel, agreement, editing
 
 FORMATS = (
     "float32",
@@ -69,6 +69,7 @@ class Outcome:
       place: "graph", "file" or "".
       written: Whether a file was written.
       message: Why it was refused, the first line of the reasons.
+      checks: The names of all checks that it fails; each is made, whatever the others find.
       bounds_alone: Whether the fixed bounds of the format, which decided before, would have
         written it.
       difference: SQNR of the faulty file against the honest one, in dB; None where equal.
@@ -80,6 +81,7 @@ class Outcome:
     place: str
     written: bool
     message: str
+    checks: tuple[str, ...]
     bounds_alone: bool | None
     difference: float | None
 
@@ -111,14 +113,16 @@ class Campaign:
         """Returns the formats that the network has."""
         if self.is_aware:
             return [name for name in names if name == "static_wi8_ai8"]
-        given = list(names)
+        formats = list(names)
         if self._network.family.endswith("-embedding"):  # divides by the length in floats
-            given = [name for name in given if "integer_only" not in name]
+            formats = [name for name in formats if "integer_only" not in name]
         if self._network.family == "bilstm":
-            given = [name for name in given if not name.startswith("static") and "+" not in name]
+            formats = [
+                name for name in formats if not name.startswith("static") and "+" not in name
+            ]
         if self._network.family.startswith(("bilstm", "electra")):  # widths below a block
-            given = [name for name in given if "block" not in name]
-        return given
+            formats = [name for name in formats if "block" not in name]
+        return formats
 
     def honest(self, quantization: str) -> Outcome:
         """Exports without a fault, and keeps the file."""
@@ -137,15 +141,15 @@ class Campaign:
         if fault.of_model:
             wrong = planted.faulty(model, fault)
         elif fault.features is not None:
-            given = dict.fromkeys(model.input_names, np.zeros((1, 2), np.int32))
-            fault.features({key: _tensor(value) for key, value in given.items()})
+            inputs = dict.fromkeys(model.input_names, np.zeros((1, 2), np.int32))
+            fault.features({key: _tensor(value) for key, value in inputs.items()})
         save, forward = signature.save, graph.forward
 
         def save_wrong(_: Any, folder: Any, **options: Any) -> None:
             save(wrong, folder, **options)
 
-        def forward_wrong(found: Any, **options: Any) -> Any:
-            run = forward(found, **options)
+        def forward_wrong(exported_model: Any, **options: Any) -> Any:
+            run = forward(exported_model, **options)
             return lambda features: run(fault.features(features) if fault.features else features)
 
         with (
@@ -189,8 +193,9 @@ class Campaign:
         same = dataclasses.replace(calibration, ids=np.full_like(calibration.ids, 7))
         plain = convert.convert
 
-        def convert_wrong(plan: Any, file: Any, float_file: Any = None) -> None:
-            plain(dataclasses.replace(plan, calibration=same), file, float_file)
+        def convert_wrong(plan: Any, *places: Any) -> convert.Converted:
+            converted = plain(dataclasses.replace(plan, calibration=same), *places)
+            return dataclasses.replace(converted, plan=plan)
 
         with (
             mock.patch.object(convert, "convert", convert_wrong),
@@ -210,14 +215,14 @@ class Campaign:
         """Converts in this process, each format once; hands out `wrong` instead of the file."""
 
         def run(todo: convert.Conversion, **_: Any) -> None:
-            kept = self._folder / f"{quantization}.tflite"
+            file = self._folder / f"{quantization}.tflite"
             floats = self._folder / "float32.tflite"
-            if not kept.is_file():
-                own = dataclasses.replace(todo, file=str(kept))
+            if not file.is_file():
+                conversion = dataclasses.replace(todo, file=str(file))
                 if quantization != "float32":
-                    own = dataclasses.replace(own, float_file=str(floats))
-                convert.run(own)
-            shutil.copyfile(wrong or kept, todo.file)
+                    conversion = dataclasses.replace(conversion, float_file=str(floats))
+                convert.run(conversion)
+            shutil.copyfile(wrong or file, todo.file)
             if todo.float_file is not None:
                 shutil.copyfile(floats, todo.float_file)
 
@@ -228,16 +233,22 @@ class Campaign:
         network = self._network
         name, _, layers = quantization.partition("+")
         calibrated = name.startswith("static") and not self.is_aware
-        seen: list[tuple[bool | None, float | None]] = []
+        failed: dict[str, list[str]] = {}
+        before: tuple[bool | None, float | None] = None, None
         verify = verifying.verify
 
-        def watch(plan: Any, file: pathlib.Path, *others: Any) -> Any:
-            seen.append(self._as_before(plan, file, quantization))
-            return verify(plan, file, *others)
+        def collect(converted: convert.Converted) -> verifying.Verified:
+            nonlocal before
+            with files.temporary_folder("evidence") as temporary:
+                evidence = Evidence(converted, temporary)
+                failed.update(_all_verdicts(evidence))
+                if "network" not in failed:
+                    before = self._as_before(evidence, quantization)
+            return verify(converted)
 
         with (
             tempfile.TemporaryDirectory() as target,
-            mock.patch.object(tflite, "verify", watch),
+            mock.patch.object(tflite, "verify", collect),
         ):
             message = ""
             try:
@@ -253,41 +264,43 @@ class Campaign:
                 )
             except errors.ExportError as error:
                 message = str(error).split("\n  - ")[-1 if "\n" not in str(error) else 1][:300]
-        before, difference = seen[0] if seen else (None, None)
+        written = not message
+        if written == bool(failed):
+            raise AssertionError(f"{fault} in {quantization}: {failed or message}")
         return Outcome(
-            network.name, quantization, fault, place, not message, message, before, difference
+            network.name, quantization, fault, place, written, message, tuple(failed), *before
         )
 
-    def _as_before(
-        self, plan: Any, file: pathlib.Path, quantization: str
-    ) -> tuple[bool | None, float | None]:
+    def _as_before(self, evidence: Evidence, quantization: str) -> tuple[bool | None, float | None]:
         """Returns what the fixed bounds say of a file, and how far it is from the honest one."""
-        examples = self._network.check_on
-        floats = self._folder / "float32.tflite"
-        if floats.is_file():
-            trees = [editing.read(path) for path in (floats, file)]
-            if self.is_aware:
-                for tree in trees:
-                    carried.split_activations(tree)
-                carried.remove(trees[0])
-            pairs = pairing.pair(*trees, reshapes_move=self.is_aware)
-            if any(pair.faults for pair in pairs):
-                return None, None  # LiteRT may crash on it
         try:
-            found = verifying.file_outputs(TfliteModel(file), examples)
-            model = verifying.model_logits(plan.model, examples, networks.LENGTHS)
-            model = verifying.softmax_of(model) if self._network.softmax else model
-            agreement = parity.compare(model, found)
+            received = outputs.file_outputs(evidence.opened, self._network.check_on)
+            measured = agreement.compare(evidence.expected_outputs, received)
         except errors.TfdistillError:
             return None, None
         bounds = quantizing.quantization(quantization.partition("+")[0]).bounds
         difference = None
         honest = self._folder / f"{quantization}.tflite"
-        if honest.is_file() and np.isfinite(found).all():
-            difference = parity.compare(
-                verifying.file_outputs(TfliteModel(honest), examples), found
-            ).sqnr_db
-        return not parity.violations(agreement, bounds), difference
+        if honest.is_file() and np.isfinite(received).all():
+            of_honest = outputs.file_outputs(TfliteModel(honest), self._network.check_on)
+            difference = agreement.compare(of_honest, received).sqnr_db
+        return not agreement.violations(measured, bounds), difference
+
+
+def _all_verdicts(evidence: Evidence) -> dict[str, list[str]]:
+    """Makes every check, whatever the others find; of what is wired wrongly none that runs it."""
+    failed: dict[str, list[str]] = {}
+    for check in (*verifying.STATIC, *verifying.RUNNING):
+        runs = "network" in check.needs or (check in verifying.RUNNING and not check.of_float)
+        if runs and "network" in failed:
+            continue
+        try:
+            lines = check.run(evidence)
+        except errors.TfdistillError as error:
+            lines = [str(error)]
+        if lines:
+            failed[check.name] = lines
+    return failed
 
 
 def _here(todo: convert.Conversion, **_: Any) -> None:

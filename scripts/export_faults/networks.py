@@ -20,7 +20,7 @@ VOCAB_SIZE = 200
 # What the examples use: half of the vocabulary and of the longest signature, so that faults in the
 # rest are seen by nothing but the guard's own inputs.
 KNOWN_IDS, KNOWN_LENGTH = 100, 8
-WEIGHTS = ("random", "ordinary", "trained", "large")
+WEIGHTS = ("random", "ordinary", "pytorch", "trained", "large")
 _SHARED: dict[str, Any] = {
     "num_layers": 2,
     "hidden_size": 32,
@@ -88,9 +88,10 @@ def build(family: str, weights: str, seed: int) -> Network:
 
     Args:
       family: Of `FAMILIES`.
-      weights: "random": as initialised; "ordinary": every bias and scale counts; "trained": some
-        steps on labels that depend on the ids, for a classifier of texts, otherwise as
-        "ordinary"; "large": as "random", matrices times ten.
+      weights: "random": as initialised; "ordinary": every bias and scale counts; "pytorch": the
+        same with a row of zeros for [PAD]; "trained": some steps on labels that depend on the ids,
+        for a classifier of texts, otherwise as "ordinary"; "large": as "random", matrices times
+        ten.
       seed: Seed of everything that is drawn.
     """
     keras.utils.set_random_seed(seed)
@@ -102,8 +103,11 @@ def build(family: str, weights: str, seed: int) -> Network:
         weights = "ordinary"
     if weights == "large":
         model.set_weights([10 * w if w.ndim > 1 else w for w in model.get_weights()])
-    elif weights == "ordinary":
+    elif weights in ("ordinary", "pytorch"):
         _make_ordinary(model, random)
+        if weights == "pytorch":
+            table = model.get_layer("word_embeddings").embeddings
+            table.assign(np.concatenate([np.zeros((1, table.shape[1])), table.numpy()[1:]]))
     elif weights == "trained":
         _train(model, config, random)
     check_on, calibrate_on = (examples(config, count, seed + n) for count, n in ((32, 1), (64, 2)))
@@ -156,6 +160,6 @@ def _train(model: keras.Model, config: Any, random: np.random.Generator) -> None
         "attention_mask": np.ones_like(ids),
         "token_type_ids": np.zeros_like(ids),
     }
-    given = {name: tf.constant(features[name], tf.int32) for name in model.input_names}
+    inputs = {name: tf.constant(features[name], tf.int32) for name in model.input_names}
     model.compile(keras.optimizers.Adam(2e-3), keras.losses.SparseCategoricalCrossentropy(True))
-    model.fit(given, labels, batch_size=64, epochs=8, verbose=0)
+    model.fit(inputs, labels, batch_size=64, epochs=8, verbose=0)

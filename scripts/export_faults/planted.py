@@ -75,9 +75,9 @@ def faulty(model: keras.Model, fault: Graph) -> keras.Model:
             raise Inapplicable(str(error)) from error
     before = {layer.name: layer.get_weights() for layer in model.layers}
     same = all(
-        np.array_equal(mine, theirs)
+        np.array_equal(first, second)
         for name in before
-        for mine, theirs in zip(before[name], weights[name], strict=True)
+        for first, second in zip(before[name], weights[name], strict=True)
     )
     if same and not changes and not fault.layers:
         raise Inapplicable("changes nothing")
@@ -123,9 +123,9 @@ def _of_range(name: str, factor: float) -> Graph:
 
 def _exchange_ranges(variables: dict[str, Any]) -> None:
     for end in ("output_min:0", "output_max:0"):
-        found = [variable for name, variable in variables.items() if name.endswith(end)]
-        values = [variable.numpy() for variable in found]
-        for variable, value in zip(found, values[1:] + values[:1], strict=True):
+        ends = [variable for name, variable in variables.items() if name.endswith(end)]
+        values = [variable.numpy() for variable in ends]
+        for variable, value in zip(ends, values[1:] + values[:1], strict=True):
             variable.assign(value)
 
 
@@ -159,20 +159,20 @@ def _of_head(change: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.nda
 
 def _copy_layer(source: int, target: int) -> Graph:
     def apply(weights: Weights) -> None:
-        found = [name for name in weights if name.startswith(f"layer_{target}_")]
-        if not found:
+        names = [name for name in weights if name.startswith(f"layer_{target}_")]
+        if not names:
             raise KeyError("no layers")
-        for name in found:
+        for name in names:
             weights[name] = weights[name.replace(f"layer_{target}_", f"layer_{source}_")]
 
     return Graph(apply)
 
 
 def _swap_layers(weights: Weights) -> None:
-    found = [name for name in weights if name.startswith("layer_0_")]
-    if not found:
+    names = [name for name in weights if name.startswith("layer_0_")]
+    if not names:
         raise KeyError("no layers")
-    for name in found:
+    for name in names:
         other = name.replace("layer_0_", "layer_1_")
         weights[name], weights[other] = weights[other], weights[name]
 
@@ -225,9 +225,9 @@ def _head(values: np.ndarray) -> np.ndarray:
 
 def _rounded(bits: int) -> Callable[[Weights], None]:
     def apply(weights: Weights) -> None:
-        for name, found in weights.items():
+        for name, arrays in weights.items():
             kind = tf.bfloat16 if bits == 16 else tf.float16
-            weights[name] = [tf.cast(tf.cast(w, kind), tf.float32).numpy() for w in found]
+            weights[name] = [tf.cast(tf.cast(w, kind), tf.float32).numpy() for w in arrays]
 
     return apply
 

@@ -33,7 +33,7 @@ class File:
 
     def constants(self, *kinds: str, least: int = 0) -> list[tuple[Any, Any]]:
         """Returns (graph, tensor) of constants of some types; each buffer once."""
-        found, seen = [], set()
+        pairs, seen = [], set()
         for graph in self.tree.subgraphs:
             for tensor in graph.tensors:
                 data = editing.constant(self.tree, tensor)
@@ -42,15 +42,15 @@ class File:
                     continue
                 if tensor.buffer not in seen:
                     seen.add(tensor.buffer)
-                    found.append((graph, tensor))
-        if not found:
+                    pairs.append((graph, tensor))
+        if not pairs:
             raise Inapplicable("no such constant")
-        return found
+        return pairs
 
     def choose(self, *kinds: str, least: int = 0) -> Any:
         """Returns one of them."""
-        found = self.constants(*kinds, least=least)
-        return found[int(self.random.integers(len(found)))][1]
+        pairs = self.constants(*kinds, least=least)
+        return pairs[int(self.random.integers(len(pairs)))][1]
 
     def bytes_of(self, tensor: Any) -> np.ndarray:
         """Returns a constant's bytes, which may be changed, one row for each of its own."""
@@ -61,19 +61,19 @@ class File:
 
     def operators(self, name: str) -> list[tuple[Any, Any]]:
         """Returns (graph, operator) of one kind."""
-        found = [
+        pairs = [
             (graph, operator)
             for graph in self.tree.subgraphs
             for operator in graph.operators
             if editing.name_of(self.tree, operator) == name
         ]
-        if not found:
+        if not pairs:
             raise Inapplicable(f"no {name}")
-        return found
+        return pairs
 
     def activations(self) -> list[Any]:
         """Returns the tensors that are computed and stored as integers with a scale."""
-        found = [
+        tensors = [
             graph.tensors[index]
             for graph in self.tree.subgraphs
             for operator in graph.operators
@@ -83,9 +83,9 @@ class File:
             and graph.tensors[index].quantization.scale is not None
             and len(graph.tensors[index].quantization.scale) == 1
         ]
-        if not found:
+        if not tensors:
             raise Inapplicable("no ranges")
-        return found
+        return tensors
 
 
 _RELU = schema.ActivationFunctionType.RELU
@@ -156,16 +156,16 @@ def _last_scale(file: File) -> None:
 
 
 def _bias(file: File) -> None:
-    found = [
+    biases = [
         graph.tensors[operator.inputs[2]]
         for graph, operator in file.operators("FULLY_CONNECTED")
         if len(operator.inputs) > 2 and operator.inputs[2] >= 0
     ]
-    found = [tensor for tensor in found if editing.constant(file.tree, tensor) is not None]
-    found = [tensor for tensor in found if np.any(editing.constant(file.tree, tensor))]
-    if not found:
+    biases = [tensor for tensor in biases if editing.constant(file.tree, tensor) is not None]
+    biases = [tensor for tensor in biases if np.any(editing.constant(file.tree, tensor))]
+    if not biases:
         raise Inapplicable("no bias")
-    _change(file.bytes_of(found[0]).reshape(-1), np.zeros_like)
+    _change(file.bytes_of(biases[0]).reshape(-1), np.zeros_like)
 
 
 def _gamma(file: File) -> None:
@@ -181,15 +181,15 @@ def _gamma(file: File) -> None:
 
 
 def _exchange_matrices(file: File) -> None:
-    found: dict[Any, Any] = {}
+    first_of_shape: dict[Any, Any] = {}
     for _, tensor in file.constants(*STORED, least=1024):
         key = (*tensor.shape, tensor.type)
-        if key in found and found[key].buffer != tensor.buffer:
+        if key in first_of_shape and first_of_shape[key].buffer != tensor.buffer:
             buffers = file.tree.buffers
-            first, second = buffers[found[key].buffer], buffers[tensor.buffer]
+            first, second = buffers[first_of_shape[key].buffer], buffers[tensor.buffer]
             first.data, second.data = second.data, first.data
             return
-        found[key] = tensor
+        first_of_shape[key] = tensor
     raise Inapplicable("no two of one shape")
 
 
@@ -210,13 +210,13 @@ def _rewire(name: str) -> Callable[[File], None]:
     def apply(file: File) -> None:
         for graph, operator in file.operators(name):
             output = int(operator.outputs[0])
-            for given in operator.inputs:
-                tensor, made = graph.tensors[given], graph.tensors[output]
-                alike = tensor.type == made.type and list(tensor.shape) == list(made.shape)
-                if given >= 0 and alike and editing.constant(file.tree, tensor) is None:
+            for source in operator.inputs:
+                tensor, result = graph.tensors[source], graph.tensors[output]
+                alike = tensor.type == result.type and list(tensor.shape) == list(result.shape)
+                if source >= 0 and alike and editing.constant(file.tree, tensor) is None:
                     graph.operators = [o for o in graph.operators if o is not operator]
                     for other in graph.operators:
-                        other.inputs = [given if i == output else i for i in other.inputs]
+                        other.inputs = [source if i == output else i for i in other.inputs]
                     return
         raise Inapplicable("none to leave out")
 
@@ -240,12 +240,12 @@ def _exchange_outputs(file: File) -> None:
 
 def _ranges(factor: float, every: bool) -> Callable[[File], None]:
     def apply(file: File) -> None:
-        found = file.activations()
+        tensors = file.activations()
         if not every:
-            wide = [tensor for tensor in found if "MatMul" in text(tensor.name)] or found
-            found = wide[:1]
+            wide = [tensor for tensor in tensors if "MatMul" in text(tensor.name)] or tensors
+            tensors = wide[:1]
         changed = set()
-        for tensor in found:
+        for tensor in tensors:
             if id(tensor.quantization) not in changed:
                 changed.add(id(tensor.quantization))
                 scale = np.asarray(tensor.quantization.scale, np.float32) * np.float32(factor)
@@ -267,9 +267,9 @@ def _one_range(factor: float) -> Callable[[File], None]:
             tensor = graph.tensors[graph.operators[places[len(places) // 2]].outputs[0]]
             if all(tensor is not other for other in file.activations()):
                 raise Inapplicable("no range")
-            own = copy.copy(tensor.quantization)
-            own.scale = np.asarray(own.scale, np.float32) * np.float32(factor)
-            tensor.quantization = own
+            quantization = copy.copy(tensor.quantization)
+            quantization.scale = np.asarray(quantization.scale, np.float32) * np.float32(factor)
+            tensor.quantization = quantization
 
     return apply
 
@@ -283,42 +283,42 @@ def _insert(
     file: File, graph: Any, operator: Any, position: int, code: int, more: tuple[int, ...] = ()
 ) -> Any:
     """Puts an operator before an input of another one; returns it and the tensor that it makes."""
-    given = int(operator.inputs[position])
-    made = editing.add_tensor_like(graph, f"{text(graph.tensors[given].name)}/planted", given)
-    graph.tensors[made].quantization = copy.copy(graph.tensors[given].quantization)
-    new = editing.new_operator(file.tree, code, 1, [given, *more], [made])
+    source = int(operator.inputs[position])
+    result = editing.add_tensor_like(graph, f"{text(graph.tensors[source].name)}/planted", source)
+    graph.tensors[result].quantization = copy.copy(graph.tensors[source].quantization)
+    new = editing.new_operator(file.tree, code, 1, [source, *more], [result])
     places = [number for number, other in enumerate(graph.operators) if other is operator]
     graph.operators = [*graph.operators[: places[0]], new, *graph.operators[places[0] :]]
-    operator.inputs = [made if n == position else int(i) for n, i in enumerate(operator.inputs)]
-    return new, graph.tensors[made]
+    operator.inputs = [result if n == position else int(i) for n, i in enumerate(operator.inputs)]
+    return new, graph.tensors[result]
 
 
 def _readers(file: File, name: str) -> list[tuple[Any, Any, int]]:
     """Returns (graph, operator, input) of those that read what one kind of operator made."""
-    made = [(graph, int(operator.outputs[0])) for graph, operator in file.operators(name)]
-    found = [
+    results = [(graph, int(operator.outputs[0])) for graph, operator in file.operators(name)]
+    readers = [
         (graph, operator, position)
         for graph in file.tree.subgraphs
         for operator in graph.operators
         for position, index in enumerate(operator.inputs)
-        if any(own is graph and given == index for own, given in made)
+        if any(of_graph is graph and result == index for of_graph, result in results)
     ]
-    if not found:
+    if not readers:
         raise Inapplicable(f"nothing reads {name}")
-    return found
+    return readers
 
 
 def _ends_at_6(file: File) -> None:
     """Whether the values of the data reach that or not."""
-    found = [
+    with_relu = [
         operator.builtinOptions
         for graph in file.tree.subgraphs
         for operator in graph.operators
         if getattr(operator.builtinOptions, "fusedActivationFunction", None) == _RELU
     ]
-    if not found:
+    if not with_relu:
         raise Inapplicable("no ReLU")
-    for options in found:
+    for options in with_relu:
         options.fusedActivationFunction = schema.ActivationFunctionType.RELU6
 
 
@@ -348,9 +348,9 @@ def _coarse(factor: float) -> Callable[[File], None]:
             tensor = graph.tensors[operator.inputs[position]]
             if editing.name_of(file.tree, operator) != "ADD" or id(tensor) not in kinds:
                 continue
-            _, made = _insert(file, graph, operator, position, schema.BuiltinOperator.QUANTIZE)
-            made.quantization.scale = np.asarray(tensor.quantization.scale) * np.float32(factor)
-            made.quantization.zeroPoint = np.zeros(1, np.int64)
+            _, result = _insert(file, graph, operator, position, schema.BuiltinOperator.QUANTIZE)
+            result.quantization.scale = np.asarray(tensor.quantization.scale) * np.float32(factor)
+            result.quantization.zeroPoint = np.zeros(1, np.int64)
             done += 1
         if not done:
             raise Inapplicable("no integers")
@@ -391,17 +391,41 @@ def _of_entry(kind: str, first: int, second: int) -> Callable[[File], None]:
     return apply
 
 
+def _columns(file: File) -> None:
+    """The scales of a square matrix are those of its columns: where a kernel believes that."""
+    matrices = [
+        tensor
+        for _, tensor in file.constants(*INTEGERS, least=1024)
+        if tensor.quantization.scale is not None and len(tensor.quantization.scale) > 1
+    ]
+    if not matrices:
+        raise Inapplicable("no scales of rows")
+    matrices[0].quantization.quantizedDimension = 1
+
+
+def _exchange_signatures(field: str) -> Callable[[File], None]:
+    """Two signatures have each other's key or subgraph."""
+
+    def apply(file: File) -> None:
+        first, second = file.tree.signatureDefs
+        values = getattr(second, field), getattr(first, field)
+        for entry, value in zip((first, second), values, strict=True):
+            setattr(entry, field, value)
+
+    return apply
+
+
 def _bias_of_long(file: File) -> None:
     """The longest signature alone has two numbers of its last bias exchanged."""
-    found = [
+    products = [
         (graph, operator)
         for graph, operator in file.operators("FULLY_CONNECTED")
         if len(operator.inputs) > 2 and operator.inputs[2] >= 0
     ]
-    if not found:
+    if not products:
         raise Inapplicable("no bias")
-    graph = max((graph for graph, _ in found), key=lambda own: int(own.tensors[0].shape[-1]))
-    operator = [operator for own, operator in found if own is graph][-1]
+    graph = max((graph for graph, _ in products), key=lambda each: int(each.tensors[0].shape[-1]))
+    operator = [operator for each, operator in products if each is graph][-1]
     tensor = graph.tensors[operator.inputs[2]]
     dtype = editing.dtype_of(tensor)
     data = editing.constant(file.tree, tensor)
@@ -471,6 +495,9 @@ FILE: dict[str, Callable[[File], None]] = {
     "range of what is joined 4 times as wide": _larger_steps("CONCATENATION", 4.0, inputs=True),
     "inputs of one signature exchanged": _of_entry("inputs", 0, 1),
     "outputs of one signature exchanged": _of_entry("outputs", 0, 1),
+    "keys of two signatures exchanged": _exchange_signatures("signatureKey"),
+    "subgraphs of two signatures exchanged": _exchange_signatures("subgraphIndex"),
+    "scales of rows called those of columns": _columns,
     "a bias of the long signature": _bias_of_long,
     "scale of a block doubled": _block_scale,
     "a matrix with a zero point": _zero_point,

@@ -67,8 +67,8 @@ def main() -> None:
     bundle = APP["bundles"].get(EXTRAS["bundle"])
     state("running", 0, len(places))
     if bundle is None or FAULT == "fails":
-        known = ", ".join(APP["bundles"])
-        reason = f"bundle: expected one of [{known}], received {EXTRAS['bundle']}."
+        names = ", ".join(APP["bundles"])
+        reason = f"bundle: expected one of [{names}], received {EXTRAS['bundle']}."
         state("failed", 0, len(places), "out of memory" if FAULT == "fails" else reason)
         return
     if FAULT == "other answers on the GPU" and EXTRAS["accelerator"] == "gpu":

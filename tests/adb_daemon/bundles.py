@@ -6,16 +6,18 @@ import hashlib
 import pathlib
 
 from adb_daemon.daemon import Daemon
-from tfdistill.benchmark import inputs, modelfile
 from tfdistill.benchmark.adb import app_protocol
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject
+from tfdistill.tflite.golden import Example
+from tfdistill.tflite.signature import Signature, Tensor
 
 QUICK = Settings(threads=(1, 2), warmup=2, runs=6, rounds=3, repetitions=2, min_seconds=0)
 
 
-def entry(length: int) -> modelfile.EntryPoint:
-    return modelfile.EntryPoint(f"len{length}", length, {}, 90)
+def signature(length: int) -> Signature:
+    ids = Tensor("input_ids", "int32", (1, length), 0, role="input_ids")
+    return Signature(f"len{length}", 0, (ids,), (), 90)
 
 
 def subject(
@@ -28,12 +30,12 @@ def subject(
     file = bundle / "model.tflite"
     file.write_bytes(name.encode() * 100)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    entries = {length: entry(length) for length in lengths}
-    example = inputs.Example((2, 5, 3), (0, 0, 0))
-    return Subject(name, file, digest, entries, None, None, (example,), "golden")
+    signatures = {length: signature(length) for length in lengths}
+    example = Example((2, 5, 3), (0, 0, 0))
+    return Subject(name, file, digest, signatures, None, None, (example,), "golden")
 
 
-def known(*subjects: Subject) -> dict[str, dict[str, object]]:
+def bundle_files(*subjects: Subject) -> dict[str, dict[str, object]]:
     return {
         s.file.parent.name: {"sha256": s.sha256, "size_bytes": s.file.stat().st_size}
         for s in subjects

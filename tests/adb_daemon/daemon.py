@@ -135,20 +135,20 @@ class _Connection:
         for stream in list(self.streams.values()):
             stream.end()
 
-    def answer(self, command: bytes, theirs: int, ours: int, data: bytes) -> None:
+    def answer(self, command: bytes, remote_id: int, ours: int, data: bytes) -> None:
         faults = self.daemon.faults
         if command in (b"CNXN", b"AUTH"):
             if faults.unauthorized:
-                if theirs != 3:  # a public key waits for somebody to accept it
+                if remote_id != 3:  # a public key waits for somebody to accept it
                     self.send(b"AUTH", TOKEN, 0, bytes(20))
             else:
                 features = "" if faults.old else "features=shell_v2"
                 banner = f"device::ro.product.model={self.daemon.model};{features}"
                 self.send(b"CNXN", VERSION, MAX_DATA, banner.encode())
         elif command == b"OPEN":
-            stream = _Stream(self, ours=max(self.streams, default=0) + 1, theirs=theirs)
+            stream = _Stream(self, ours=max(self.streams, default=0) + 1, remote_id=remote_id)
             self.streams[stream.ours] = stream
-            self.send(b"OKAY", stream.ours, theirs)
+            self.send(b"OKAY", stream.ours, remote_id)
             service = data.rstrip(b"\0").decode()
             threading.Thread(target=stream.serve, args=(service,), daemon=True).start()
         elif ours in self.streams:
@@ -158,8 +158,8 @@ class _Connection:
 class _Stream:
     """One service of a connection."""
 
-    def __init__(self, connection: _Connection, ours: int, theirs: int):
-        self.connection, self.ours, self.theirs = connection, ours, theirs
+    def __init__(self, connection: _Connection, ours: int, remote_id: int):
+        self.connection, self.ours, self.remote_id = connection, ours, remote_id
         self.daemon = connection.daemon
         self.inbox: queue.Queue[bytes] = queue.Queue()
         self.buffer = b""
@@ -171,7 +171,7 @@ class _Stream:
     def take(self, command: bytes, data: bytes) -> None:
         if command == WRITE:
             self.inbox.put(data)
-            self.connection.send(b"OKAY", self.ours, self.theirs)
+            self.connection.send(b"OKAY", self.ours, self.remote_id)
         elif command == b"OKAY":
             self.acknowledged.release()
         elif command == b"CLSE":
@@ -198,7 +198,7 @@ class _Stream:
             self.acknowledged.acquire()
             if self.closed:
                 raise Lost
-            self.connection.send(WRITE, self.ours, self.theirs, data)
+            self.connection.send(WRITE, self.ours, self.remote_id, data)
 
     def serve(self, service: str) -> None:
         name, _, argument = service.partition(":")
@@ -207,7 +207,7 @@ class _Stream:
                 self.shell(argument)
             elif name == "sync":
                 self.sync()
-            self.connection.send(b"CLSE", self.ours, self.theirs)
+            self.connection.send(b"CLSE", self.ours, self.remote_id)
         self.connection.streams.pop(self.ours, None)
 
     def shell(self, command: str) -> None:
@@ -305,10 +305,10 @@ def _counted(data: bytes) -> bytes:
 
 def _facts(path: pathlib.Path) -> bytes:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return bytes(12)
-    return struct.pack("<III", found.st_mode, found.st_size & 0xFFFFFFFF, int(found.st_mtime))
+    return struct.pack("<III", status.st_mode, status.st_size & 0xFFFFFFFF, int(status.st_mtime))
 
 
 def _entries(folder: pathlib.Path) -> Iterator[pathlib.Path]:

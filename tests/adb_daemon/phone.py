@@ -91,9 +91,9 @@ def make_phone(root: pathlib.Path, **properties: str) -> pathlib.Path:
     """
     for folder in ("data/local/tmp", "sdcard/Android/data", "system/bin", "says/dumpsys", "proc"):
         (root / folder).mkdir(parents=True)
-    known = {**PROPERTIES, **{k.replace("__", "."): v for k, v in properties.items()}}
+    values = {**PROPERTIES, **{k.replace("__", "."): v for k, v in properties.items()}}
     says = {
-        "getprop": "".join(f"[{k}]: [{v}]\n" for k, v in sorted(known.items()) if v),
+        "getprop": "".join(f"[{k}]: [{v}]\n" for k, v in sorted(values.items()) if v),
         "uname": "Linux 5.15.137-android14-11\n",
         "logcat": "",
         "compile": "Success\n",
@@ -154,8 +154,8 @@ def install_app(
       fault: What goes wrong: see app.py and device_bin/am.py.
       thermal_status: What the app is told.
     """
-    known = {"package": package, "bundles": bundles, "fault": fault}
-    text = json.dumps({**known, "thermal_status": thermal_status})
+    app = {"package": package, "bundles": bundles, "fault": fault}
+    text = json.dumps({**app, "thermal_status": thermal_status})
     (root / "says/app.json").write_text(text)
 
 

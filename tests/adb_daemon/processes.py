@@ -26,17 +26,17 @@ def ends(pid: int) -> bool:
 def of_groups(groups: Iterable[int]) -> list[int]:
     """Returns the processes of some groups that have not ended."""
     wanted = {str(group) for group in groups}
-    found = []
+    pids = []
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         state, group = _facts(int(folder.name))
         if group in wanted and state != "Z":
-            found.append(int(folder.name))
-    return found
+            pids.append(int(folder.name))
+    return pids
 
 
 def with_variable(variable: str, *, but: int) -> list[int]:
     """Returns the processes that have a variable, such as "DEVICE=/phone", but for one of them."""
-    found = []
+    pids = []
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         pid = int(folder.name)
         try:
@@ -44,8 +44,8 @@ def with_variable(variable: str, *, but: int) -> list[int]:
         except OSError:
             continue
         if variable.encode() in variables and pid != but and alive(pid):
-            found.append(pid)
-    return found
+            pids.append(pid)
+    return pids
 
 
 def written(path: pathlib.Path) -> str:

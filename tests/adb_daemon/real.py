@@ -73,11 +73,11 @@ class RealDaemon:
             "LIBRARIES": f"{libraries / 'android'}:{libraries}",
             "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
         }
-        own = [] if os.geteuid() == 0 else ["--map-root-user"]
+        options = [] if os.geteuid() == 0 else ["--map-root-user"]
         self._log = folder / "adbd.log"
         with open(self._log, "wb") as log:
             self.adbd = subprocess.Popen(
-                ["unshare", *own, "--net", "--mount", "sh", "-c", _START],
+                ["unshare", *options, "--net", "--mount", "sh", "-c", _START],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -91,7 +91,7 @@ class RealDaemon:
             "ADB_SERVER_SOCKET": f"localfilesystem:{socket}",
             "ADB_LOCAL_TRANSPORT_MAX_PORT": "5554",  # looks for no emulators
         }
-        users = ["--user", "--preserve-credentials"] if own else []
+        users = ["--user", "--preserve-credentials"] if options else []
         enter = ["nsenter", f"--target={self.adbd.pid}", *users, "--net"]
         self.server = subprocess.Popen(
             [*enter, adb, "-L", f"localfilesystem:{socket}", "server", "nodaemon"],

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tfdistill.accelerators import comparison
+from tfdistill.tflite import agreement
 
 
 def answers(values):
@@ -13,16 +14,16 @@ def answers(values):
 CPU = np.random.default_rng(3).standard_normal((6, 3))
 
 
-def compare(received, cpu=CPU, least=comparison.FLOAT_DB):
+def compare(received, cpu=CPU, least=agreement.ACCELERATOR_FLOAT_DB):
     return comparison.compare(answers(cpu), answers(received), least)
 
 
 def test_equal_answers_have_no_ratio_and_no_fault():
-    found = compare(CPU)
+    compared = compare(CPU)
 
-    assert (found.num_examples, found.sqnr_db, found.max_abs_error) == (6, None, 0.0)
-    assert found.output_rms == pytest.approx(np.sqrt(np.mean(np.square(CPU))), rel=1e-6)
-    assert found.fault is None
+    assert (compared.num_examples, compared.sqnr_db, compared.max_abs_error) == (6, None, 0.0)
+    assert compared.output_rms == pytest.approx(np.sqrt(np.mean(np.square(CPU))), rel=1e-6)
+    assert compared.fault is None
 
 
 def test_the_ratio_is_that_of_the_sums_of_squares():
@@ -42,10 +43,10 @@ def test_zeros_are_wrong_however_small_the_bound():
 def test_what_is_no_number_is_wrong(value):
     received = CPU.copy()
     received[2, 1] = value
-    found = compare(received, least=-100.0)
+    compared = compare(received, least=-100.0)
 
-    assert "finite" in found.fault
-    assert found.max_abs_error is None
+    assert "finite" in compared.fault
+    assert compared.max_abs_error is None
 
 
 def test_one_answer_to_every_input_is_wrong_though_it_is_near():
@@ -65,7 +66,9 @@ def test_another_shape_or_another_output_is_wrong():
 
 def test_the_bound_follows_from_how_the_file_stores_and_computes_numbers():
     least = comparison.least_sqnr_db
-    assert least({"float32", "float16"}, static=False, float16=False) == comparison.FLOAT_DB
-    assert least({"float32"}, static=False, float16=True) == comparison.FLOAT16_DB
-    assert least({"float32", "int4"}, static=False, float16=False) == comparison.DYNAMIC_DB
-    assert least({"int8"}, static=True, float16=False) == comparison.STATIC_DB
+    assert (
+        least({"float32", "float16"}, static=False, float16=False) == agreement.ACCELERATOR_FLOAT_DB
+    )
+    assert least({"float32"}, static=False, float16=True) == agreement.ACCELERATOR_FLOAT16_DB
+    assert least({"int4"}, static=False, float16=False) == agreement.ACCELERATOR_DYNAMIC_DB
+    assert least({"int8"}, static=True, float16=False) == agreement.ACCELERATOR_STATIC_DB

@@ -31,29 +31,29 @@ def test_wrong_names_are_refused(names, message):
         vendors.parse(names)
 
 
-@pytest.mark.parametrize("given", ["gpu", "gpus=/tmp", "gpu=/no/such/folder"])
-def test_wrong_libraries_are_refused(given):
+@pytest.mark.parametrize("libraries", ["gpu", "gpus=/tmp", "gpu=/no/such/folder"])
+def test_wrong_libraries_are_refused(libraries):
     with pytest.raises(errors.ConfigError, match="libraries"):
-        vendors.parse_libraries([given])
+        vendors.parse_libraries([libraries])
 
 
 @pytest.mark.parametrize("name", ["qualcomm", "mediatek", "google-tensor", "samsung"])
 def test_the_missing_sdk_is_named_and_a_folder_that_holds_it_is_taken(name, tmp_path):
     with pytest.raises(errors.EnvironmentFault, match=f"SDK.*--libraries {name}=DIR"):
         vendors.folder_of(name, {})
-    given = vendors.parse_libraries([f"{name}={tmp_path}"])
+    libraries = vendors.parse_libraries([f"{name}={tmp_path}"])
     with pytest.raises(errors.EnvironmentFault, match="received none"):
-        vendors.folder_of(name, given)
+        vendors.folder_of(name, libraries)
     (tmp_path / vendors.VENDORS[name].library.replace("*", "")).touch()
-    assert vendors.folder_of(name, given) == tmp_path
+    assert vendors.folder_of(name, libraries) == tmp_path
 
 
 def test_swiftshader_is_described_to_the_vulkan_loader(tmp_path):
     (tmp_path / "libvk_swiftshader.so").touch()
-    found = vendors.variables(tmp_path, tmp_path)
+    environment = vendors.variables(tmp_path, tmp_path)
 
-    assert found["LD_LIBRARY_PATH"] == str(tmp_path)
-    driver = json.loads(pathlib.Path(found["VK_DRIVER_FILES"]).read_bytes())["ICD"]
+    assert environment["LD_LIBRARY_PATH"] == str(tmp_path)
+    driver = json.loads(pathlib.Path(environment["VK_DRIVER_FILES"]).read_bytes())["ICD"]
     assert driver["library_path"] == str(tmp_path / "libvk_swiftshader.so")
     assert vendors.variables(None, tmp_path) == {}
 

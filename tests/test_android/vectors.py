@@ -162,7 +162,7 @@ def bundles(target: pathlib.Path, names: Sequence[str]) -> None:
 
 
 def _pairs(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
-    from export.checking import verify
+    from export.checking.outputs import model_logits
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
     from tfdistill.data.tokenize import Tokenizer
@@ -175,12 +175,12 @@ def _pairs(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     examples = Examples(task, texts, pairs, None)
     encoded = encode_examples(examples, Tokenizer(vocab_file), max(LENGTHS))
     model = lively(models.build_classifier(encoder(), 3), 1)
-    labels = verify.model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)
+    labels = model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)
     return model, task, examples, dataclasses.replace(encoded, labels=labels)
 
 
 def _spans(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
-    from export.checking import verify
+    from export.checking.outputs import model_logits
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
     from tfdistill.data.tokenize import Tokenizer
@@ -206,7 +206,7 @@ def _spans(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
         for i in range(20)
     ]
     _, encoded = encode(questions)
-    answers = spans.decode(verify.model_logits(model, encoded, LENGTHS), encoded, rules)
+    answers = spans.decode(model_logits(model, encoded, LENGTHS), encoded, rules)
     answered = []
     for i, question in enumerate(questions):
         text = answers[i].text
@@ -216,7 +216,7 @@ def _spans(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
 
 
 def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
-    from export.checking import verify
+    from export.checking.outputs import model_logits
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
     from tfdistill.data.tokenize import Tokenizer
@@ -231,13 +231,13 @@ def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     examples = Examples(task, [" ".join(row) for row in words], None, tags, words=words)
     encoded = encode_examples(examples, Tokenizer(vocab_file), max(LENGTHS))
     model = lively(models.build_token_classifier(encoder().replace(pooler=False), len(TAGS)), 3)
-    answers = verify.model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)
+    answers = model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)
     labels = np.where(encoded.labels >= 0, answers, encoded.labels).astype(np.int32)
     return model, task, examples, dataclasses.replace(encoded, labels=labels)
 
 
 def _vectors(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
-    from export.checking import verify
+    from export.checking.outputs import model_logits
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
     from tfdistill.data.tokenize import Tokenizer
@@ -254,8 +254,8 @@ def _vectors(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     raw = models.build_embedder(shape, 16, normalize=False)
     raw.set_weights(model.get_weights())
     (bias,) = (v for v in model.weights if v.shape == (16,))
-    bias.assign_sub(verify.model_logits(raw, encoded, LENGTHS).mean(axis=0))
-    vectors = verify.model_logits(model, encoded, LENGTHS)
+    bias.assign_sub(model_logits(raw, encoded, LENGTHS).mean(axis=0))
+    vectors = model_logits(model, encoded, LENGTHS)
     gold = np.repeat((vectors[0::2] * vectors[1::2]).sum(axis=1), 2).astype(np.float32)
     return model, task, examples, dataclasses.replace(encoded, labels=gold)
 

@@ -15,9 +15,8 @@ import toys
 
 import export
 import tfdistill
-from export.file.runtime import TfliteModel
-from export.model import checks
 from export.model import heads as outputs
+from export.model import request
 from tfdistill import errors, losses, models, tasks
 from tfdistill.data import answers, batches, tokenize
 from tfdistill.losses import heads as answer_heads
@@ -27,6 +26,7 @@ from tfdistill.report import answer_sides, cells
 from tfdistill.report.document import SectionPart
 from tfdistill.report.sections import answers as answers_section
 from tfdistill.tasks import kind, metrics, texts
+from tfdistill.tflite import TfliteModel
 
 WORDS = ("awful", "bad", "fair", "good", "great")
 NAME = "ordinal"
@@ -147,7 +147,7 @@ def test_two_names_are_one_step_and_no_number(stars, folder):
     task = tasks.TaskSpec("two", "text", "stars", kind=NAME, labels=("bad", "good"))
     head = models.head_for(task.head, task.num_labels)
     assert not answer_heads.HEADS[task.head].answers_number(head.num_labels)
-    checks.check_task(task, outputs.HEADS[NAME], head.num_labels, softmax=False)
+    request.check_task(task, outputs.HEADS[NAME], head.num_labels, softmax=False)
 
 
 def test_a_name_is_taken_once(stars):
@@ -198,7 +198,7 @@ def test_a_kind_from_outside_is_read_trained_exported_and_reported(stars, folder
     assert written["task"]["kind"] == NAME and written["task"]["labels"] == list(task.labels)
     assert written["parity"]["file_metrics"] == pytest.approx(reached)
     file = TfliteModel(path)
-    assert file.head.name == NAME
+    assert outputs.head_of_file(file).name == NAME
     logits = np.stack([file.predict(ids) for ids in map(encoded["dev"].row, range(60))])
     assert metrics.score(task, logits, encoded["dev"]) == pytest.approx(reached)
 

@@ -181,9 +181,13 @@ COVERED_BY = (
         "a run prepares, trains, delivers and records as a whole",
         "tfdistill/run/corpora tfdistill/run/deliver tfdistill/run/lessons "
         "tfdistill/run/records tfdistill/run/task_models "
-        "tfdistill/run/labelled "
-        "tfdistill/run/prepare "
+        "tfdistill/run/labelled tfdistill/run/prepare "
         "tfdistill/run/students tfdistill/data/task_data",
+    ),
+    (
+        "test_run/test_against.py",
+        "a comparison is made and shown as a whole",
+        "tfdistill/run/against_app tfdistill/run/against_result",
     ),
     (
         "test_run/test_indexing.py",
@@ -205,23 +209,18 @@ COVERED_BY = (
     (
         "test_export/test_planted_faults.py",
         "planted faults are refused by the comparison with the float32 conversion",
-        "export/checking/matrices export/checking/outputs export/checking/pairing "
-        "export/checking/ranges export/checking/reference export/checking/rounding "
+        "export/checking/outputs export/checking/pairing "
+        "export/checking/ranges "
         "export/checking/simulation export/checking/tracing",
-    ),
-    (
-        "test_export/test_damaged_files.py",
-        "a file that ends its reader is run in another process",
-        "tfdistill/benchmark/host/isolated",
     ),
     (
         "test_export",
         "a file is planned, converted and checked by one call of `to_tflite` or its siblings",
         "export/checking/golden_answers export/checking/tokenizer_edge_cases "
-        "export/checking/verify "
-        "export/conversion/lookup export/conversion/plan export/conversion/recipe "
-        "export/file/child export/file/metadata_schema "
-        "export/targets/keras_hub "
+        "export/checking/evidence export/checking/quantized "
+        "export/checking/verify export/checking/weights "
+        "export/conversion/lookup export/conversion/prepare export/conversion/recipe "
+        "export/file/metadata_schema "
         "export/targets/text_graph export/targets/token_vectors "
         "export/trials/trial",
     ),
@@ -237,19 +236,16 @@ COVERED_BY = (
         "tfdistill/benchmark/schema_environment tfdistill/benchmark/subjects "
         "tfdistill/benchmark/schema tfdistill/benchmark/settings "
         "tfdistill/benchmark/comparing/comparison_text tfdistill/benchmark/comparing/matching "
-        "tfdistill/benchmark/host/entries "
         "tfdistill/benchmark/host/probes tfdistill/benchmark/host/profiler "
         "tfdistill/benchmark/host/worker_run "
         "tfdistill/benchmark/statistics/bootstrap tfdistill/benchmark/statistics/remarks "
-        "tfdistill/benchmark/statistics/summaries tfdistill/tflite/xnnpack",
+        "tfdistill/benchmark/statistics/summaries tfdistill/tflite/xnnpack "
+        "tfdistill/tflite/serving",
     ),
     (
         "test_benchmark_adb",
         "phones are measured through a simulated adb",
-        "tfdistill/benchmark/adb/app_protocol tfdistill/benchmark/adb/adb_process "
-        "tfdistill/benchmark/adb/app_session "
-        "tfdistill/benchmark/adb/deployment tfdistill/benchmark/adb/device_backend "
-        "tfdistill/benchmark/adb/layout tfdistill/benchmark/adb/profile ",
+        "tfdistill/benchmark/adb/app_protocol tfdistill/benchmark/adb/device_state",
     ),
     (
         "test_report",

@@ -75,7 +75,7 @@ def export_folder(tmp_path, tflite_files, vocab):
         model=record(folder / "model.tflite"),
         quantization="float32",
         signatures={
-            f"len{n}": manifest.Signature(
+            f"len{n}": manifest.SignatureRecord(
                 sequence_length=n,
                 inputs={i: manifest.TensorRecord(dtype="int32", shape=(1, n)) for i in inputs},
                 outputs={"logits": manifest.TensorRecord(dtype="float32", shape=(1, 3))},

@@ -2,7 +2,8 @@
 
 It runs in a process of its own, because the tests of a package that must not import TensorFlow
 should not import it either. The files are bags of words with one signature per length;
-`slow.tflite` does some 200 times the work of `fast.tflite`. The .json beside each holds what
+`slow.tflite` does some 200 times the work of `fast.tflite`, `foreign.tflite` is the fast one as
+others name it. The .json beside each holds what
 TensorFlow makes of one example without padding.
 """
 
@@ -59,7 +60,21 @@ def write(path, depth, width):
     path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(folder)).convert())
 
 
+def write_foreign(path):
+    """Converts the fast model as litert-torch does: args_0, ..., and a batch that is not known."""
+    module = BagOfWords(1, 32)
+    specs = [tf.TensorSpec((None, LENGTHS[0]), tf.int32, name=f"args_{i}") for i in range(3)]
+
+    def call(args_0, args_1, args_2):
+        return {"output_0": module(args_0, args_1, args_2)["logits"]}
+
+    function = tf.function(call, input_signature=specs).get_concrete_function()
+    tf.saved_model.save(module, path.with_suffix(""), signatures={"serving_default": function})
+    path.write_bytes(tf.lite.TFLiteConverter.from_saved_model(str(path.with_suffix(""))).convert())
+
+
 if __name__ == "__main__":
     target = pathlib.Path(sys.argv[1])
     write(target / "fast.tflite", depth=1, width=32)
     write(target / "slow.tflite", depth=4, width=256)
+    write_foreign(target / "foreign.tflite")

@@ -2,7 +2,7 @@
 
 import json
 
-import benchmark_results as made
+import benchmark_results
 import pytest
 
 from tfdistill import errors
@@ -15,25 +15,30 @@ from tfdistill.benchmark.statistics import stats
 def one(level=2.0, *, seed=0, name="student", **more):
     """A result of one file at 32 and 64 tokens."""
     rows = [
-        *made.repetitions(level, seed=seed, model=name),
-        *made.repetitions(2 * level, seed=seed + 100, model=name, length=64),
+        *benchmark_results.repetitions(level, seed=seed, model=name),
+        *benchmark_results.repetitions(2 * level, seed=seed + 100, model=name, length=64),
     ]
-    return made.assembled(rows, **more)
+    return benchmark_results.assembled(rows, **more)
 
 
 def phone(level=2.0, **more):
-    options = {"kind": "phone", "backend": "benchmark_model", "device": made.PHONE, **more}
+    options = {
+        "kind": "phone",
+        "backend": "benchmark_model",
+        "device": benchmark_results.PHONE,
+        **more,
+    }
     return one(level, **options)
 
 
 def test_every_case_of_both_is_compared_with_the_interval_of_separate_runs():
     old, new = one(2.0), one(1.0, seed=1)
-    found = changes.between(old, new)
-    assert [(r.baseline, r.case.model, r.case.sequence_length) for r in found.rows] == [
+    comparison = changes.between(old, new)
+    assert [(r.baseline, r.case.model, r.case.sequence_length) for r in comparison.rows] == [
         ("student", "student", 32),
         ("student", "student", 64),
     ]
-    row = found.rows[0]
+    row = comparison.rows[0]
     sides = [
         [stats.blocks_of(m.samples_ms, 10) for m in value.measurements[:3]] for value in (old, new)
     ]
@@ -58,7 +63,9 @@ def test_the_verdict_is_what_the_interval_says(level, verdict):
 
 def test_a_spread_between_processes_makes_small_changes_chance():
     def spread(level, seed):
-        return made.assembled(made.repetitions(level, seed=seed, spread=0.15))
+        return benchmark_results.assembled(
+            benchmark_results.repetitions(level, seed=seed, spread=0.15)
+        )
 
     (row,) = changes.between(spread(2.0, 1), spread(2.2, 2)).rows
     assert row.faster is None
@@ -66,13 +73,16 @@ def test_a_spread_between_processes_makes_small_changes_chance():
 
 
 def test_files_are_paired_by_name():
-    both = made.assembled(
-        [*made.repetitions(4.0, model="teacher"), *made.repetitions(2.0, model="student")]
+    both = benchmark_results.assembled(
+        [
+            *benchmark_results.repetitions(4.0, model="teacher"),
+            *benchmark_results.repetitions(2.0, model="student"),
+        ]
     )
-    found = changes.between(both, one(2.0))
-    assert [row.case.model for row in found.rows] == ["student"]
-    assert [(p.model, p.sequence_length) for p in found.only_old] == [("teacher", 32)]
-    assert [(p.model, p.sequence_length) for p in found.only_new] == [("student", 64)]
+    comparison = changes.between(both, one(2.0))
+    assert [row.case.model for row in comparison.rows] == ["student"]
+    assert [(p.model, p.sequence_length) for p in comparison.only_old] == [("teacher", 32)]
+    assert [(p.model, p.sequence_length) for p in comparison.only_new] == [("student", 64)]
 
 
 def test_the_only_files_of_two_results_are_paired_whatever_they_are_called():
@@ -81,15 +91,22 @@ def test_the_only_files_of_two_results_are_paired_whatever_they_are_called():
 
 
 def test_files_that_do_not_belong_together_are_not_compared():
-    two = made.assembled([*made.repetitions(1.0, model="a"), *made.repetitions(1.0, model="b")])
+    two = benchmark_results.assembled(
+        [
+            *benchmark_results.repetitions(1.0, model="a"),
+            *benchmark_results.repetitions(1.0, model="b"),
+        ]
+    )
     with pytest.raises(errors.BenchmarkError, match="one name that both have"):
         changes.between(two, one(name="c"))
 
 
 def test_results_without_a_common_case_are_refused():
-    short = made.assembled(made.repetitions(1.0, length=16))
-    empty = made.assembled([made.measurement(())], models=[made.model_file()])
-    other_way = made.assembled(made.repetitions(1.0, delegate="none"))
+    short = benchmark_results.assembled(benchmark_results.repetitions(1.0, length=16))
+    empty = benchmark_results.assembled(
+        [benchmark_results.measurement(())], models=[benchmark_results.model_file()]
+    )
+    other_way = benchmark_results.assembled(benchmark_results.repetitions(1.0, delegate="none"))
     for new in (short, empty, other_way):
         with pytest.raises(errors.BenchmarkError, match="cases of the results: expected a length"):
             changes.between(one(), new)
@@ -100,7 +117,10 @@ def test_results_without_a_common_case_are_refused():
     [
         (phone(), "two of one kind, received one of a host and one of a phone"),
         (one(backend="app"), "two of one backend, received litert and app"),
-        (one(device=made.HOST.model_copy(update={"id": "c" * 12})), "two of one device"),
+        (
+            one(device=benchmark_results.HOST.model_copy(update={"id": "c" * 12})),
+            "two of one device",
+        ),
     ],
 )
 def test_kinds_backends_and_devices_are_not_mixed(new, message):
@@ -115,7 +135,7 @@ def test_no_option_mixes_kinds_or_backends(new):
 
 
 def test_another_device_is_shown_on_request_but_never_called_faster():
-    other = one(0.5, device=made.HOST.model_copy(update={"id": "c" * 12}))
+    other = one(0.5, device=benchmark_results.HOST.model_copy(update={"id": "c" * 12}))
     rows = changes.between(one(2.0), other, devices_may_differ=True).rows
     assert {row.faster for row in rows} == {None}
     assert {row.verdict for row in rows} == {"another device: no conclusion about the files"}
@@ -135,17 +155,19 @@ def test_another_device_is_shown_on_request_but_never_called_faster():
     ],
 )
 def test_a_device_is_known_by_its_id_or_else_by_its_traits(change, same):
-    other = made.PHONE.model_copy(update=change)
-    assert (matching.other_device(made.PHONE, other) is None) is same
-    assert (matching.other_device(other, made.PHONE) is None) is same
+    other = benchmark_results.PHONE.model_copy(update=change)
+    assert (matching.other_device(benchmark_results.PHONE, other) is None) is same
+    assert (matching.other_device(other, benchmark_results.PHONE) is None) is same
 
 
 def test_other_circumstances_are_named():
-    runtime = made.RUNTIME.model_copy(update={"version": "2.4.0", "packages": {"numpy": "2.1"}})
+    runtime = benchmark_results.RUNTIME.model_copy(
+        update={"version": "2.4.0", "packages": {"numpy": "2.1"}}
+    )
     new = one(
         runtime=runtime,
         settings=Settings(warmup=3, seed=9, threads=(1,), lengths=(32, 64)),
-        device=made.HOST.model_copy(update={"kernel": "Linux 6.2"}),
+        device=benchmark_results.HOST.model_copy(update={"kernel": "Linux 6.2"}),
     )
     (differing,) = [n for n in changes.between(one(), new).notes if n.startswith("Not only")]
     assert differing == (
@@ -155,7 +177,7 @@ def test_other_circumstances_are_named():
 
 
 def test_the_same_circumstances_are_not_worth_a_note():
-    new = one(1.0, models=[made.model_file(sha256="b" * 64)])
+    new = one(1.0, models=[benchmark_results.model_file(sha256="b" * 64)])
     assert changes.between(one(), new).notes == ()
 
 
@@ -164,12 +186,12 @@ def test_the_same_file_is_said_to_be_the_same():
 
 
 def test_notes_of_either_result_are_kept_with_their_origin():
-    found = changes.between(one(notes=["Odd."]), one(notes=["Even."]))
-    assert {"old: Odd.", "new: Even."} <= set(found.notes)
+    comparison = changes.between(one(notes=["Odd."]), one(notes=["Even."]))
+    assert {"old: Odd.", "new: Even."} <= set(comparison.notes)
 
 
 def test_one_repetition_on_either_side_cannot_tell():
-    single = made.assembled(made.repetitions(9.0, number=1))
+    single = benchmark_results.assembled(benchmark_results.repetitions(9.0, number=1))
     for old, new in ((single, one(1.0)), (one(1.0), single)):
         (row,) = changes.between(old, new).rows
         assert (row.speedup_ci, row.joint_ci, row.faster) == (None, None, None)
@@ -178,8 +200,8 @@ def test_one_repetition_on_either_side_cannot_tell():
 
 def test_throttling_of_either_side_is_marked():
     hot = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=2)
-    rows = [row.model_copy(update={"after": hot}) for row in made.repetitions(2.0)]
-    throttled = made.assembled(rows)
+    rows = [row.model_copy(update={"after": hot}) for row in benchmark_results.repetitions(2.0)]
+    throttled = benchmark_results.assembled(rows)
     assert changes.between(throttled, one()).rows[0].throttled
     assert changes.between(one(), throttled).rows[0].throttled
     assert not changes.between(one(), one(seed=3)).rows[0].throttled
@@ -190,40 +212,46 @@ def turns():
     rows = []
     for length in (32, 64):
         for seed, (name, level) in enumerate((("old", 4.0), ("new", 2.0), ("same", 4.0))):
-            rows += made.repetitions(level, seed=seed, model=name, length=length)
-    rows += made.repetitions(1.0, model="new", length=16)
-    return made.assembled(rows)
+            rows += benchmark_results.repetitions(level, seed=seed, model=name, length=length)
+    rows += benchmark_results.repetitions(1.0, model="new", length=16)
+    return benchmark_results.assembled(rows)
 
 
 def test_the_files_of_one_result_are_compared_as_it_says(turns):
-    found = changes.within(turns)
+    comparison = changes.within(turns)
     assert [
         (row.baseline, row.case.model, row.case.sequence_length, row.speedup, row.speedup_ci)
-        for row in found.rows
+        for row in comparison.rows
     ] == [(c.baseline, c.candidate, c.sequence_length, c.speedup, c.speedup_ci)
           for c in turns.comparisons]  # fmt: skip
-    assert [row.faster for row in found.rows] == [True, True, None, None]
-    assert [pair.new.name for pair in found.pairs] == ["new", "same"]
-    assert [place.sequence_length for place in found.only_new] == [16]
-    for row in found.rows:
+    assert [row.faster for row in comparison.rows] == [True, True, None, None]
+    assert [pair.new.name for pair in comparison.pairs] == ["new", "same"]
+    assert [place.sequence_length for place in comparison.only_new] == [16]
+    for row in comparison.rows:
         assert row.joint_ci[0] <= row.speedup_ci[0] < row.speedup_ci[1] <= row.joint_ci[1]
 
 
 def test_a_baseline_that_throttled_marks_the_rows_of_its_result():
     hot = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=2)
-    old, new = (made.repetitions(2.0, model=name) for name in ("old", "new"))
+    old, new = (benchmark_results.repetitions(2.0, model=name) for name in ("old", "new"))
     rows = [*(row.model_copy(update={"after": hot}) for row in old), *new]
-    (row,) = changes.within(made.assembled(rows)).rows
-    assert row.throttled and not changes.within(made.assembled([*old, *new])).rows[0].throttled
+    (row,) = changes.within(benchmark_results.assembled(rows)).rows
+    assert (
+        row.throttled
+        and not changes.within(benchmark_results.assembled([*old, *new])).rows[0].throttled
+    )
 
 
 def test_a_case_of_the_baseline_alone_is_told():
     """As where the new file failed at a length: the gate warns of it."""
-    rows = [*made.repetitions(2.0, model="old"), *made.repetitions(2.0, model="new")]
-    rows += made.repetitions(4.0, model="old", length=64)
-    found = changes.within(made.assembled(rows))
-    assert [(p.model, p.sequence_length) for p in found.only_old] == [("old", 64)]
-    ruling = gate.judge(found, gate.Limits(slower=0.05))
+    rows = [
+        *benchmark_results.repetitions(2.0, model="old"),
+        *benchmark_results.repetitions(2.0, model="new"),
+    ]
+    rows += benchmark_results.repetitions(4.0, model="old", length=64)
+    comparison = changes.within(benchmark_results.assembled(rows))
+    assert [(p.model, p.sequence_length) for p in comparison.only_old] == [("old", 64)]
+    ruling = gate.judge(comparison, gate.Limits(slower=0.05))
     assert ruling.warnings == ("old at 64 tokens, 1 thread: the new file was not measured there.",)
 
 
@@ -233,8 +261,8 @@ def test_one_result_of_one_file_compares_nothing():
 
 
 def test_the_text_names_both_results_sizes_and_metrics():
-    old = one(models=[made.model_file(size_bytes=2_000_000, accuracy=0.9)])
-    new = one(models=[made.model_file(size_bytes=1_500_000, accuracy=0.91)], seed=5)
+    old = one(models=[benchmark_results.model_file(size_bytes=2_000_000, accuracy=0.9)])
+    new = one(models=[benchmark_results.model_file(size_bytes=1_500_000, accuracy=0.91)], seed=5)
     text = comparison_text.format_text(changes.between(old, new))
     assert text.startswith("old: host, no phone: A processor")
     assert "\nnew: host, no phone: A processor" in text
@@ -262,9 +290,12 @@ def test_the_value_for_json_holds_every_row(turns):
 
 def test_comparisons_that_the_summary_knows_nothing_of_are_refused():
     """As in a file that somebody else wrote, or changed by hand."""
-    rows = [*made.repetitions(2.0, model="old"), *made.repetitions(1.0, model="new")]
-    value = made.assembled(rows)
-    for kept in value.summary:
-        damaged = value.model_copy(update={"summary": (kept,)})
+    rows = [
+        *benchmark_results.repetitions(2.0, model="old"),
+        *benchmark_results.repetitions(1.0, model="new"),
+    ]
+    value = benchmark_results.assembled(rows)
+    for summary_row in value.summary:
+        damaged = value.model_copy(update={"summary": (summary_row,)})
         with pytest.raises(errors.BenchmarkError, match="cases that the summary has"):
             changes.within(damaged)

@@ -12,13 +12,13 @@ def repetition(rng, **world):
     return latencies(rng, repetitions=1, **world).ravel()
 
 
-def found(samples):
+def is_slower(samples):
     return drift.level_shift(drift.levels(samples)) is not None
 
 
 def share_found(change, *, trials=200, seed=0, **world):
     rng = np.random.default_rng(seed)
-    return sum(found(change(repetition(rng, **world))) for _ in range(trials)) / trials
+    return sum(is_slower(change(repetition(rng, **world))) for _ in range(trials)) / trials
 
 
 def shifted(size, at):
@@ -123,9 +123,9 @@ def test_too_few_blocks_have_no_drift():
 def test_the_blocks_of_one_repetition_give_students_interval():
     first, last = [1.0, 1.3, 1.1], [2.0, 2.5, 2.4]
     blocks = [[value] * 5 for value in (*first, 1.5, 1.5, 1.5, *last)]
-    theirs = stats.ttest_ind(np.log(last), np.log(first)).confidence_interval(0.95)
+    reference = stats.ttest_ind(np.log(last), np.log(first)).confidence_interval(0.95)
     _, interval = drift.drift([blocks])
-    assert interval == pytest.approx((np.exp(theirs.low), np.exp(theirs.high)))
+    assert interval == pytest.approx((np.exp(reference.low), np.exp(reference.high)))
 
 
 @pytest.mark.parametrize("slope", [1.0, 1.1])

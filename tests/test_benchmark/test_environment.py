@@ -61,11 +61,20 @@ def test_the_machine_id_is_told_apart_and_not_told(monkeypatch):
 
 @pytest.mark.parametrize("option", ["--serial", "--seria", "--se"])
 def test_the_command_line_has_hashes_in_the_case_of_serial_numbers(monkeypatch, option):
-    known = hashlib.sha256(b"R5CT1234").hexdigest()[:12]
-    given = [option, "R5CT1234", f"{option}=R5CT1234", "--serial", "all", "--seed", "7", "--s=7"]
-    monkeypatch.setattr(sys, "argv", ["/home/someone/bin/tfdistill", "benchmark", *given])
+    digest = hashlib.sha256(b"R5CT1234").hexdigest()[:12]
+    arguments = [
+        option,
+        "R5CT1234",
+        f"{option}=R5CT1234",
+        "--serial",
+        "all",
+        "--seed",
+        "7",
+        "--s=7",
+    ]
+    monkeypatch.setattr(sys, "argv", ["/home/someone/bin/tfdistill", "benchmark", *arguments])
     assert environment.command() == (
-        *("tfdistill", "benchmark", option, known, f"{option}={known}", "--serial", "all"),
+        *("tfdistill", "benchmark", option, digest, f"{option}={digest}", "--serial", "all"),
         *("--seed", "7", "--s=7"),
     )
 

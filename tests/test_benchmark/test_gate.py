@@ -2,7 +2,7 @@
 
 import dataclasses
 
-import benchmark_results as made
+import benchmark_results
 import numpy as np
 import pytest
 
@@ -14,13 +14,13 @@ from tfdistill.benchmark.statistics import summaries
 def change(level, *, seed=1, old=None, size=1_000_000, accuracy=None, **options):
     """From 2 ms to `level` ms."""
     noise = {"spread": options.pop("spread", 0.01)}
-    before = made.assembled(
-        made.repetitions(2.0, seed=0, **noise),
-        models=[made.model_file(accuracy=old)],
+    before = benchmark_results.assembled(
+        benchmark_results.repetitions(2.0, seed=0, **noise),
+        models=[benchmark_results.model_file(accuracy=old)],
     )
-    rows = made.repetitions(level, seed=seed, **noise)
-    models = [made.model_file(size_bytes=size, accuracy=accuracy)]
-    return changes.between(before, made.assembled(rows, models=models, **options))
+    rows = benchmark_results.repetitions(level, seed=seed, **noise)
+    models = [benchmark_results.model_file(size_bytes=size, accuracy=accuracy)]
+    return changes.between(before, benchmark_results.assembled(rows, models=models, **options))
 
 
 FIVE = gate.Limits(slower=0.05)
@@ -39,9 +39,9 @@ def test_a_file_that_is_slower_by_more_than_the_limit_fails(level, passed):
 
 
 def test_a_slowdown_that_may_be_chance_does_not_fail_but_is_told():
-    found = change(2.3, spread=0.15)
-    assert found.rows[0].slowdown > 0.05
-    ruling = gate.judge(found, FIVE)
+    comparison = change(2.3, spread=0.15)
+    assert comparison.rows[0].slowdown > 0.05
+    ruling = gate.judge(comparison, FIVE)
     assert ruling.passed
     assert "too noisy for a limit of 5%" in ruling.warnings[0]
 
@@ -58,12 +58,12 @@ def test_a_clear_failure_is_not_called_undecided_as_well():
 
 
 def test_many_places_are_held_to_the_interval_of_all_of_them_together():
-    found = change(2.4)
-    row = dataclasses.replace(found.rows[0], speedup_ci=(0.7, 0.95), joint_ci=(0.6, 1.01))
+    comparison = change(2.4)
+    row = dataclasses.replace(comparison.rows[0], speedup_ci=(0.7, 0.95), joint_ci=(0.6, 1.01))
     assert row.faster is False
-    assert gate.judge(dataclasses.replace(found, rows=(row,)), FIVE).passed
+    assert gate.judge(dataclasses.replace(comparison, rows=(row,)), FIVE).passed
     row = dataclasses.replace(row, joint_ci=(0.6, 0.99))
-    assert not gate.judge(dataclasses.replace(found, rows=(row,)), FIVE).passed
+    assert not gate.judge(dataclasses.replace(comparison, rows=(row,)), FIVE).passed
 
 
 def test_without_limits_everything_passes():
@@ -74,12 +74,17 @@ def test_without_limits_everything_passes():
 
 def test_a_throttled_measurement_is_refused_unless_that_is_allowed():
     hot = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=2)
-    rows = [row.model_copy(update={"after": hot}) for row in made.repetitions(2.0, seed=1)]
-    found = changes.between(made.assembled(made.repetitions(2.0)), made.assembled(rows))
-    (reason,) = gate.judge(found, FIVE).reasons
+    rows = [
+        row.model_copy(update={"after": hot}) for row in benchmark_results.repetitions(2.0, seed=1)
+    ]
+    comparison = changes.between(
+        benchmark_results.assembled(benchmark_results.repetitions(2.0)),
+        benchmark_results.assembled(rows),
+    )
+    (reason,) = gate.judge(comparison, FIVE).reasons
     assert "throttled" in reason and "--allow-throttled" in reason
-    assert gate.judge(found, gate.Limits(slower=0.05, allow_throttled=True)).passed
-    assert gate.judge(found, gate.Limits(larger=0.0)).passed  # sizes do not get hot
+    assert gate.judge(comparison, gate.Limits(slower=0.05, allow_throttled=True)).passed
+    assert gate.judge(comparison, gate.Limits(larger=0.0)).passed  # sizes do not get hot
 
 
 def test_what_could_not_be_measured_fails():
@@ -89,18 +94,21 @@ def test_what_could_not_be_measured_fails():
 
 
 def test_a_place_that_only_the_old_file_has_is_a_warning():
-    two = [*made.repetitions(2.0), *made.repetitions(4.0, length=64)]
-    found = changes.between(made.assembled(two), made.assembled(made.repetitions(2.0, seed=1)))
-    ruling = gate.judge(found, FIVE)
+    two = [*benchmark_results.repetitions(2.0), *benchmark_results.repetitions(4.0, length=64)]
+    comparison = changes.between(
+        benchmark_results.assembled(two),
+        benchmark_results.assembled(benchmark_results.repetitions(2.0, seed=1)),
+    )
+    ruling = gate.judge(comparison, FIVE)
     assert ruling.passed
     assert ruling.warnings == (
         "student at 64 tokens, 1 thread: the new file was not measured there.",
     )
-    assert gate.judge(found, gate.Limits(larger=0.0)).warnings == ()
+    assert gate.judge(comparison, gate.Limits(larger=0.0)).warnings == ()
 
 
 def test_one_repetition_fails_the_gate():
-    single = made.assembled(made.repetitions(2.0, number=1))
+    single = benchmark_results.assembled(benchmark_results.repetitions(2.0, number=1))
     (reason,) = gate.judge(changes.between(single, single), FIVE).reasons
     assert "measure 2 or more" in reason
 
@@ -117,8 +125,8 @@ def test_a_larger_file_fails(size, limit, passed):
     "old, new, passed", [(0.9, 0.9, True), (0.9, 0.896, True), (0.9, 0.894, False), (0.9, 1, True)]
 )
 def test_a_less_accurate_file_fails(old, new, passed):
-    found = change(2.0, old=old, accuracy=new)
-    assert gate.judge(found, gate.Limits(less_accurate=0.005)).passed is passed
+    comparison = change(2.0, old=old, accuracy=new)
+    assert gate.judge(comparison, gate.Limits(less_accurate=0.005)).passed is passed
 
 
 def test_accuracy_that_is_not_known_fails():
@@ -137,13 +145,16 @@ def test_accuracy_on_the_device_counts_before_that_of_the_export():
         argmax_agreement=0.7,
         metrics={"accuracy": 0.7},
     )
-    found = change(2.0, old=0.9, accuracy=0.9, answers=[answers])
-    (reason,) = gate.judge(found, gate.Limits(less_accurate=0.005)).reasons
+    comparison = change(2.0, old=0.9, accuracy=0.9, answers=[answers])
+    (reason,) = gate.judge(comparison, gate.Limits(less_accurate=0.005)).reasons
     assert "accuracy 0.7000 against 0.9000" in reason
 
 
 def test_each_file_of_a_result_has_its_own_accuracy():
-    rows = [*made.repetitions(2.0, model="old"), *made.repetitions(2.0, model="new")]
+    rows = [
+        *benchmark_results.repetitions(2.0, model="old"),
+        *benchmark_results.repetitions(2.0, model="new"),
+    ]
     scores = {"old": 0.9, "new": 0.7}
     answers = [
         schema.AnswerComparison(
@@ -158,9 +169,9 @@ def test_each_file_of_a_result_has_its_own_accuracy():
         )
         for name, score in scores.items()
     ]
-    models = [made.model_file(name, accuracy=0.9) for name in scores]
-    found = changes.within(made.assembled(rows, models=models, answers=answers))
-    (reason,) = gate.judge(found, gate.Limits(less_accurate=0.005)).reasons
+    models = [benchmark_results.model_file(name, accuracy=0.9) for name in scores]
+    comparison = changes.within(benchmark_results.assembled(rows, models=models, answers=answers))
+    (reason,) = gate.judge(comparison, gate.Limits(less_accurate=0.005)).reasons
     assert "new: accuracy 0.7000 against 0.9000" in reason
 
 
@@ -169,12 +180,14 @@ def test_the_files_of_one_result_pass_the_gate_by_their_paired_intervals():
 
     def rows(name, level):
         return [
-            made.measurement(np.repeat(level * rounds[r], 10), model=name, repetition=r)
+            benchmark_results.measurement(
+                np.repeat(level * rounds[r], 10), model=name, repetition=r
+            )
             for r in range(3)
         ]
 
     def ruling(level):
-        value = made.assembled([*rows("old", 2.0), *rows("new", level)])
+        value = benchmark_results.assembled([*rows("old", 2.0), *rows("new", level)])
         return gate.judge(changes.within(value), gate.Limits(slower=0.05, allow_throttled=True))
 
     assert ruling(2.0).passed
@@ -189,9 +202,11 @@ def share_failed(slowdown, process, *, trials=50, lengths=(16, 32, 64), seed=0):
     def run(factor):
         rows = []
         for length in lengths:
-            drawn = made.latencies(rng, level=factor * length, process=process, blocks=5, runs=8)
+            drawn = benchmark_results.latencies(
+                rng, level=factor * length, process=process, blocks=5, runs=8
+            )
             rows += [
-                made.measurement(d.ravel(), length=length, repetition=r, block_runs=8)
+                benchmark_results.measurement(d.ravel(), length=length, repetition=r, block_runs=8)
                 for r, d in enumerate(drawn)
             ]
         result = schema.Result(
@@ -199,9 +214,9 @@ def share_failed(slowdown, process, *, trials=50, lengths=(16, 32, 64), seed=0):
             backend="litert",
             created="2026-11-21T10:00:00+00:00",
             tfdistill_version="0.1.0",
-            device=made.HOST,
-            runtime=made.RUNTIME,
-            models=(made.model_file(),),
+            device=benchmark_results.HOST,
+            runtime=benchmark_results.RUNTIME,
+            models=(benchmark_results.model_file(),),
             measurements=tuple(rows),
         )
         return result
@@ -235,12 +250,13 @@ def share_failed_in_turns(slowdown, process, *, places, trials, slow_places=None
             changed = slow_places is None or threads <= slow_places
             levels = {"old": 1.0, "new": 1 + slowdown * changed}
             for name, level in levels.items():
-                drawn = moments * made.latencies(
+                drawn = moments * benchmark_results.latencies(
                     rng, level=level, process=process, blocks=4, runs=6, noise=0.01
                 )
                 at = {"model": name, "threads": threads, "block_runs": 6}
                 rows += [
-                    made.measurement(d.ravel(), repetition=r, **at) for r, d in enumerate(drawn)
+                    benchmark_results.measurement(d.ravel(), repetition=r, **at)
+                    for r, d in enumerate(drawn)
                 ]
                 shown = {"p50_ms": float(np.median(drawn)), "p50_ci_ms": (0.0, 9.0), "n": 72}
                 shown |= {"min_ms": 0.0, "max_ms": 9.0, "mean_ms": 1.0, "sequence_length": 32}
@@ -251,9 +267,9 @@ def share_failed_in_turns(slowdown, process, *, places, trials, slow_places=None
             backend="litert",
             created="2026-11-21T10:00:00+00:00",
             tfdistill_version="0.1.0",
-            device=made.HOST,
-            runtime=made.RUNTIME,
-            models=(made.model_file("old"), made.model_file("new")),
+            device=benchmark_results.HOST,
+            runtime=benchmark_results.RUNTIME,
+            models=(benchmark_results.model_file("old"), benchmark_results.model_file("new")),
             measurements=tuple(rows),
             summary=tuple(summary),
             comparisons=summaries.comparisons(summaries.by_case(rows), "old"),

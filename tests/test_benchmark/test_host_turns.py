@@ -4,8 +4,8 @@ import pytest
 
 from tfdistill import errors
 from tfdistill.benchmark import host, measuring
-from tfdistill.benchmark.host import worker_process
 from tfdistill.benchmark.settings import Settings
+from tfdistill.tflite import child
 
 QUICK = {"runs": 4, "min_seconds": 0.0, "repetitions": 3, "rounds": 2, "warmup": 1}
 
@@ -15,12 +15,12 @@ def fake_workers(monkeypatch, fault):
     alive = set()
 
     class Fake:
-        def __init__(self, job, *, what, timeout_seconds):
+        def __init__(self, job, module, *, what, timeout_seconds, error=None):
             fault(what, "start")
             self.what = what
             timed = {"warmup_ms": [1.0], "first_inference_ms": 3.0}
             self.kind = job.get("kind")
-            self.report = {"coverage": {}} if self.kind == "coverage" else timed
+            self.report = timed
             if self.kind == "text":
                 texts = job["texts"]
                 self.report = {"warmup_ms": [1.0], "texts": texts, "ids": [[1] for _ in texts]}
@@ -32,8 +32,14 @@ def fake_workers(monkeypatch, fault):
         def __exit__(self, *error):
             alive.discard(self)
 
-        def run(self, number, *, lead_in):
+        def close(self):
+            alive.discard(self)
+
+        def ask(self, question):
+            if "delegations" in question:
+                return {"delegations": []}
             fault(self.what, "run")
+            number, lead_in = question["run"], question["lead_in"]
             taken = {"warmup_ms": [9.0] * lead_in, "samples_ms": [1.0] * number}
             return {**taken, "tokenizer_ms": [0.5] * number} if self.kind == "text" else taken
 
@@ -41,7 +47,7 @@ def fake_workers(monkeypatch, fault):
             fault(self.what, "finish")
             return {"peak_rss_bytes": 1}
 
-    monkeypatch.setattr(worker_process, "WorkerProcess", Fake)
+    monkeypatch.setattr(child, "Child", Fake)
     return alive
 
 
@@ -69,18 +75,18 @@ def test_a_case_that_failed_is_a_failure_once_and_its_earlier_repetitions_stay(
 
     fake_workers(monkeypatch, fault)
     files = {"fast": tflite_files / "fast.tflite", "slow": tflite_files / "slow.tflite"}
-    found = host.compare(files, **QUICK)
-    (failure,) = found.failures
+    result = host.compare(files, settings=Settings(**QUICK))
+    (failure,) = result.failures
     assert failure.what == "slow, 8 tokens, 1 thread(s), xnnpack"
     assert failure.error == "out of memory"
     assert len(seen) == 2  # it would fail again
-    counted = [(m.model, m.sequence_length, m.repetition) for m in found.measurements]
+    counted = [(m.model, m.sequence_length, m.repetition) for m in result.measurements]
     assert sorted(counted) == [
         *[("fast", length, r) for length in (8, 16) for r in range(3)],
         *[("slow", 8, 0)],
         *[("slow", 16, r) for r in range(3)],
     ]
-    assert {c.sequence_length for c in found.comparisons} >= {16}
+    assert {c.sequence_length for c in result.comparisons} >= {16}
 
 
 def test_nothing_measured_at_all_is_an_error(monkeypatch, tflite_files):
@@ -89,7 +95,7 @@ def test_nothing_measured_at_all_is_an_error(monkeypatch, tflite_files):
 
     fake_workers(monkeypatch, fault)
     with pytest.raises(errors.BenchmarkError, match=r"^no LiteRT here$"):
-        host.measure(tflite_files / "fast.tflite", **QUICK)
+        host.measure(tflite_files / "fast.tflite", settings=Settings(**QUICK))
 
 
 def test_an_interruption_carries_what_is_finished_and_ends_all_workers(monkeypatch, tflite_files):
@@ -103,12 +109,12 @@ def test_an_interruption_carries_what_is_finished_and_ends_all_workers(monkeypat
 
     alive = fake_workers(monkeypatch, fault)
     with pytest.raises(measuring.BenchmarkInterrupted) as caught:
-        host.measure(tflite_files / "fast.tflite", **QUICK)
-    (found,) = caught.value.results
-    assert len(found.measurements) == 3
-    assert all(len(m.samples_ms) == 4 for m in found.measurements)
-    assert found.failures == (measuring.INTERRUPTED,)
-    assert found.summary
+        host.measure(tflite_files / "fast.tflite", settings=Settings(**QUICK))
+    (result,) = caught.value.results
+    assert len(result.measurements) == 3
+    assert all(len(m.samples_ms) == 4 for m in result.measurements)
+    assert result.failures == (measuring.INTERRUPTED,)
+    assert result.summary
     assert not alive
     assert isinstance(caught.value, KeyboardInterrupt)
 
@@ -119,7 +125,7 @@ def test_an_interruption_before_anything_is_finished_carries_nothing(monkeypatch
 
     fake_workers(monkeypatch, fault)
     with pytest.raises(measuring.BenchmarkInterrupted) as caught:
-        host.measure(tflite_files / "fast.tflite", **QUICK)
+        host.measure(tflite_files / "fast.tflite", settings=Settings(**QUICK))
     assert caught.value.results == ()
 
 
@@ -131,14 +137,15 @@ def test_a_repetition_on_a_throttling_processor_is_flagged_or_done_again(
     # At first, then before and after each repetition: the first two throttle.
     counts = iter([0, 0, 1, 1, 2, *[2] * 20])
     monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
-    found = host.measure(
-        tflite_files / "fast.tflite", lengths=[8], when_throttled=when, max_repeats=2, **QUICK
+    result = host.measure(
+        tflite_files / "fast.tflite",
+        settings=Settings(lengths=(8,), when_throttled=when, max_repeats=2, **QUICK),
     )
-    reasons = [m.left_out for m in found.measurements]
+    reasons = [m.left_out for m in result.measurements]
     assert reasons.count("the processor throttled") == left
     assert reasons.count("") == 3
-    assert any("throttled during some" in note for note in found.notes) is noted
-    assert [row.throttled for row in found.summary] == [noted]
+    assert any("throttled during some" in note for note in result.notes) is noted
+    assert [row.throttled for row in result.summary] == [noted]
 
 
 def test_the_way_from_text_is_measured_again_too(monkeypatch, export_folder):
@@ -146,9 +153,11 @@ def test_the_way_from_text_is_measured_again_too(monkeypatch, export_folder):
     counts = iter([0, 0, 1, *[1] * 40])
     monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
     monkeypatch.setattr(measuring._Loop, "_shuffled", lambda loop, items: list(items)[::-1])
-    found = host.measure(export_folder, lengths=[8], when_throttled="repeat", **QUICK)
-    assert sorted(row.repetition for row in found.texts) == [0, 1, 2]
-    assert [bool(m.left_out) for m in found.measurements] == [False] * 3
+    result = host.measure(
+        export_folder, settings=Settings(lengths=(8,), when_throttled="repeat", **QUICK)
+    )
+    assert sorted(row.repetition for row in result.texts) == [0, 1, 2]
+    assert [bool(m.left_out) for m in result.measurements] == [False] * 3
 
 
 def test_a_throttling_processor_is_not_repeated_for_ever(monkeypatch, tflite_files):
@@ -156,31 +165,30 @@ def test_a_throttling_processor_is_not_repeated_for_ever(monkeypatch, tflite_fil
     counts = iter(range(1000))
     monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
     options = {**QUICK, "repetitions": 1, "lengths": [8], "max_repeats": 2}
-    found = host.measure(tflite_files / "fast.tflite", when_throttled="repeat", **options)
-    assert [bool(m.left_out) for m in found.measurements] == [True, True, False]
-    assert any("throttled during some" in note for note in found.notes)
+    result = host.measure(
+        tflite_files / "fast.tflite", settings=Settings(when_throttled="repeat", **options)
+    )
+    assert [bool(m.left_out) for m in result.measurements] == [True, True, False]
+    assert any("throttled during some" in note for note in result.notes)
 
 
 def test_each_delegate_and_the_mask_are_cases_of_their_own(monkeypatch, tflite_files):
     questions = []
     fake_workers(monkeypatch, lambda what, action: None)
-    fake = worker_process.WorkerProcess
+    fake = child.Child
 
-    def record(job, **options):
+    def record(job, module, **options):
         questions.append(job)
-        return fake(job, **options)
+        return fake(job, module, **options)
 
-    monkeypatch.setattr(worker_process, "WorkerProcess", record)
+    monkeypatch.setattr(child, "Child", record)
     monkeypatch.setattr("tfdistill.benchmark.cores.allowed", lambda: [0, 1, 2])
-    found = host.measure(
+    result = host.measure(
         tflite_files / "fast.tflite",
-        lengths=[8],
-        delegates=["xnnpack", "none"],
-        affinity="0x6",
-        **QUICK,
+        settings=Settings(lengths=(8,), delegates=("xnnpack", "none"), affinity="0x6", **QUICK),
     )
-    assert {(s.delegate, s.affinity) for s in found.summary} == {("xnnpack", "6"), ("none", "6")}
-    timed = [(q["delegate"], q["cores"]) for q in questions if q["kind"] == "ids"]
+    assert {(s.delegate, s.affinity) for s in result.summary} == {("xnnpack", "6"), ("none", "6")}
+    timed = [(q["delegate"], q["cores"]) for q in questions if q.get("kind") == "ids"]
     assert sorted(set(map(str, timed))) == ["('none', [1, 2])", "('xnnpack', [1, 2])"]
 
 
@@ -189,7 +197,9 @@ def test_more_threads_than_cores_are_noted(monkeypatch, tflite_files):
     monkeypatch.setattr("tfdistill.benchmark.cores.allowed", lambda: [0, 1, 2])
     options = {**QUICK, "lengths": [8], "threads": [1, 2]}
     for mask, noted in (("4", True), ("6", False)):
-        notes = host.measure(tflite_files / "fast.tflite", affinity=mask, **options).notes
+        notes = host.measure(
+            tflite_files / "fast.tflite", settings=Settings(affinity=mask, **options)
+        ).notes
         assert ("2 threads shared 1 core(s)." in notes) is noted
 
 
@@ -198,10 +208,12 @@ def test_a_process_that_may_not_use_all_cores_says_so(monkeypatch, tflite_files)
     monkeypatch.setattr("tfdistill.benchmark.cores.allowed", lambda: [0, 2])
     monkeypatch.setattr("tfdistill.benchmark.host.backend.os.cpu_count", lambda: 3)
     options = {**QUICK, "lengths": [8], "threads": [3]}
-    notes = host.measure(tflite_files / "fast.tflite", **options).notes
+    notes = host.measure(tflite_files / "fast.tflite", settings=Settings(**options)).notes
     assert "3 threads shared 2 core(s)." in notes
     assert any("cores of mask 5 could be used" in note for note in notes)
-    notes = host.measure(tflite_files / "fast.tflite", affinity="4", **options).notes
+    notes = host.measure(
+        tflite_files / "fast.tflite", settings=Settings(affinity="4", **options)
+    ).notes
     assert not any("could be used" in note for note in notes)  # it is in every row
 
 
@@ -209,7 +221,8 @@ def test_a_file_for_questions_is_asked_what_fits_into_one_window(export_folder, 
     import dataclasses
 
     from tfdistill import manifest
-    from tfdistill.benchmark import inputs, subjects
+    from tfdistill.benchmark import subjects
+    from tfdistill.tflite.golden import Example
 
     subject = subjects.open_subject(export_folder)
     windows = manifest.SpanRecord(
@@ -222,32 +235,34 @@ def test_a_file_for_questions_is_asked_what_fits_into_one_window(export_folder, 
     )
     task = subject.manifest.task.model_copy(update={"kind": "span", "span": windows})
     card = subject.manifest.model_copy(update={"task": task})
-    known = inputs.Example((2, 5, 3, 6, 3), (0, 0, 0, 1, 1), "turn", "the")
-    window = inputs.Example((2, 5, 3, 7, 3), (0, 0, 0, 1, 1))  # of a longer text
-    asked = dataclasses.replace(subject, manifest=card, examples=(known, window))
-    assert subjects.texts_for([asked]) == {"student": [("turn", "the")]}
+    example = Example((2, 5, 3, 6, 3), (0, 0, 0, 1, 1), "turn", "the")
+    window = Example((2, 5, 3, 7, 3), (0, 0, 0, 1, 1))  # of a longer text
+    questions = dataclasses.replace(subject, manifest=card, examples=(example, window))
+    assert subjects.texts_for([questions]) == {"student": [("turn", "the")]}
     # A file for other texts goes first: its texts are not what the questions are about.
-    assert [*subjects.texts_for([subject, dataclasses.replace(asked, name="q")])] == [subject.name]
+    assert [*subjects.texts_for([subject, dataclasses.replace(questions, name="q")])] == [
+        subject.name
+    ]
 
 
 @pytest.mark.parametrize("delegate", ["gpu", "nnapi"])
 def test_a_host_has_no_phone_s_delegates(tflite_files, delegate):
     with pytest.raises(errors.BenchmarkError, match="--device adb"):
-        host.measure(tflite_files / "fast.tflite", delegates=[delegate])
+        host.measure(tflite_files / "fast.tflite", settings=Settings(delegates=(delegate,)))
 
 
 def test_a_real_worker_that_is_killed_is_a_failure_with_its_signal(tflite_files, monkeypatch):
-    real = worker_process.WorkerProcess
+    real = child.Child
 
     class Killed(real):
-        def run(self, number, *, lead_in):
-            if self._what.startswith("slow"):
+        def ask(self, question):
+            if self._what.startswith("slow") and "run" in question:
                 self._process.kill()
-            return super().run(number, lead_in=lead_in)
+            return super().ask(question)
 
-    monkeypatch.setattr(worker_process, "WorkerProcess", Killed)
+    monkeypatch.setattr(child, "Child", Killed)
     files = {"fast": tflite_files / "fast.tflite", "slow": tflite_files / "slow.tflite"}
-    found = host.compare(files, lengths=[8], **{**QUICK, "repetitions": 1})
-    (failure,) = found.failures
+    result = host.compare(files, settings=Settings(lengths=(8,), **{**QUICK, "repetitions": 1}))
+    (failure,) = result.failures
     assert "SIGKILL" in failure.error
-    assert {m.model for m in found.measurements} == {"fast"}
+    assert {m.model for m in result.measurements} == {"fast"}

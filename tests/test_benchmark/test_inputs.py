@@ -8,6 +8,7 @@ import pytest
 from tfdistill import errors, files
 from tfdistill.benchmark import inputs
 from tfdistill.benchmark.subjects import feeds_for, open_subject
+from tfdistill.tflite.golden import Example, read_golden
 
 
 def test_an_export_folder_is_fed_with_its_golden_examples(export_folder):
@@ -65,8 +66,7 @@ def test_a_bare_file_is_fed_with_ids_below_the_size_of_its_table(tflite_files):
 
 def test_each_length_gets_the_examples_that_it_is_the_shortest_fit_for(export_folder):
     subject = open_subject(export_folder)
-    example = inputs.Example
-    texts = tuple(example(tuple(range(n)), (0,) * n) for n in (3, 8, 9, 16, 30))
+    texts = tuple(Example(tuple(range(n)), (0,) * n) for n in (3, 8, 9, 16, 30))
     subject = dataclasses.replace(subject, examples=texts)
     assert [len(f["input_ids"]) for f in feeds_for(subject, 8)] == [3, 8]
     assert [len(f["input_ids"]) for f in feeds_for(subject, 16)] == [9, 16]
@@ -90,10 +90,11 @@ def test_a_manifest_about_another_file_is_not_used(export_folder, tflite_files):
 
 def test_a_malformed_golden_file_is_explained(tmp_path):
     path = tmp_path / "golden.json"
-    for wrong in ("{", "{}", '{"examples": [{"input_ids": [], "text": "a"}]}'):
+    wrong_ones = ("{", "{}", "[]", '{"examples": [{"signature": "len4"}]}')
+    for wrong in (*wrong_ones, '{"examples": [{"input_ids": [], "text": "a"}]}'):
         path.write_text(wrong)
         with pytest.raises(errors.BenchmarkError, match=r"golden\.json"):
-            inputs.read_golden(path)
+            read_golden(path)
 
 
 def test_a_vocabulary_without_words_is_explained():
@@ -118,6 +119,6 @@ def test_made_up_sentences_fit_the_shortest_lengths(pairs):
     for length in (3, 4, 5, 6, 8):
         for example in inputs.examples_of_words(vocab, length, np.random.default_rng(0)):
             assert 3 <= len(example.input_ids) <= length
-        made = inputs.examples_of_words(vocab, length, np.random.default_rng(0), pairs=pairs)
-        assert all(len(e.input_ids) == len(e.token_type_ids) for e in made)
-        assert all(len(e.input_ids) <= max(length, 5) for e in made)
+        sentences = inputs.examples_of_words(vocab, length, np.random.default_rng(0), pairs=pairs)
+        assert all(len(e.input_ids) == len(e.token_type_ids) for e in sentences)
+        assert all(len(e.input_ids) <= max(length, 5) for e in sentences)

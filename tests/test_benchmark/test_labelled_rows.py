@@ -88,9 +88,9 @@ def test_the_command_feeds_a_task_s_examples(export_folder, data, capsys):
     options = ["--task", "toy", "--data-dir", data["dir"]]
     columns = ["--text-column", "text", "--label-column", "label"]
     assert cli.main(["benchmark", str(export_folder), *quick, *options, *columns]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["models"][0]["inputs"] == {"source": "task", "num_examples": 3}
-    assert not any("golden" in note for note in found["notes"])
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["models"][0]["inputs"] == {"source": "task", "num_examples": 3}
+    assert not any("golden" in note for note in printed["notes"])
 
 
 # Kinds of tasks, without files

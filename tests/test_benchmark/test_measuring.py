@@ -12,58 +12,58 @@ WARM = [0, 0, 2]  # before everything, before the first repetition, after it
 
 def measured(backend):
     """Measures; returns what was found and whether it came to its end."""
-    found = Findings()
+    findings = Findings()
     with measuring.progress_bar([backend], shown=False) as bar:
-        finished = measuring.measure(backend, found, bar)
-    return found, finished
+        finished = measuring.measure(backend, findings, bar)
+    return findings, finished
 
 
 def breaks(when, error=None):
     """An `act` that raises for these (what, action) pairs, and lists all that it is asked."""
-    asked = []
+    actions = []
 
     def act(what, action):
-        asked.append((what, action))
+        actions.append((what, action))
         if when(str(what), action):
             raise error or errors.BenchmarkError("broken")
 
-    return act, asked
+    return act, actions
 
 
 def test_files_take_turns_in_random_order_block_by_block():
     backend = Backend("ab", runs=20, rounds=10, repetitions=2)
-    found, finished = measured(backend)
-    assert finished and found.failures == []
+    findings, finished = measured(backend)
+    assert finished and findings.failures == []
     rounds = [backend.blocks[i : i + 2] for i in range(0, len(backend.blocks), 2)]
     assert len(rounds) == 2 * 10
     for (number, one, runs), (same, other, _) in rounds:
         assert number == same and {one, other} == {"a", "b"} and runs == 2
     assert {pair[0][1] for pair in rounds} == {"a", "b"}  # not always in the same order
-    assert [len(row.samples_ms) for row in found.measurements] == [20] * 4
+    assert [len(row.samples_ms) for row in findings.measurements] == [20] * 4
     assert not backend.alive
 
 
 @pytest.mark.parametrize("action", ["start", "block", "finish"])
 def test_a_file_that_fails_leaves_the_others_to_continue_and_is_not_tried_again(action):
-    act, asked = breaks(lambda what, doing: what.startswith("b,") and doing == action)
+    act, actions = breaks(lambda what, doing: what.startswith("b,") and doing == action)
     backend = Backend("abc", act, repetitions=3)
-    found, finished = measured(backend)
+    findings, finished = measured(backend)
     assert finished
-    assert [(f.what, f.error) for f in found.failures] == [
+    assert [(f.what, f.error) for f in findings.failures] == [
         ("b, 8 tokens, 1 thread(s), xnnpack", "broken")
     ]
-    assert sorted((m.model, m.repetition) for m in found.measurements) == [
+    assert sorted((m.model, m.repetition) for m in findings.measurements) == [
         (name, repetition) for name in "ac" for repetition in range(3)
     ]
-    starts = [what for what, doing in asked if doing == "start" and what.startswith("b,")]
+    starts = [what for what, doing in actions if doing == "start" and what.startswith("b,")]
     assert len(starts) == 1
     assert not backend.alive
 
 
 def test_each_repetition_begins_after_its_rest():
-    act, asked = breaks(lambda what, action: False)
+    act, actions = breaks(lambda what, action: False)
     measured(Backend("a", act, repetitions=3, cool_down_seconds=7.5))
-    shown = [action if action == "start" else what for what, action in asked]
+    shown = [action if action == "start" else what for what, action in actions]
     assert [entry for entry in shown if entry in ("start", 7.5)] == [7.5, "start"] * 3
 
 
@@ -80,65 +80,68 @@ def test_a_throttled_repetition_is_flagged_or_discarded_and_repeated(
 ):
     backend = Backend("a", repetitions=1, **options)
     backend.statuses = iter(WARM)
-    found, _ = measured(backend)
-    assert [bool(row.left_out) for row in found.measurements] == left_out
-    assert ("The device throttled during some repetitions that count." in found.notes) is noted
-    assert any("stays cool within 1 tries" in f.error for f in found.failures) is failed
+    findings, _ = measured(backend)
+    assert [bool(row.left_out) for row in findings.measurements] == left_out
+    assert ("The device throttled during some repetitions that count." in findings.notes) is noted
+    assert any("stays cool within 1 tries" in f.error for f in findings.failures) is failed
 
 
 def test_heat_that_comes_and_goes_within_a_repetition_is_seen_and_unknown_heat_is_not_asked_for():
-    asked = []
+    actions = []
 
     def counting(statuses):
         for status in statuses:
-            asked.append(status)
+            actions.append(status)
             yield status
 
     backend = Backend("ab", repetitions=1, rounds=4)
     backend.statuses = counting([0, 0, 0, 3, 1, 0])  # at the start, before, between rounds, after
-    found, _ = measured(backend)
-    assert {row.after.thermal_status for row in found.measurements} == {3}
-    assert {row.before.thermal_status for row in found.measurements} == {0}
-    assert len(asked) == 6
+    findings, _ = measured(backend)
+    assert {row.after.thermal_status for row in findings.measurements} == {3}
+    assert {row.before.thermal_status for row in findings.measurements} == {0}
+    assert len(actions) == 6
     unknown = Backend("a", repetitions=1, rounds=4)
     unknown.statuses = counting([None] * 4)
-    found, _ = measured(unknown)
-    assert [row.after.thermal_status for row in found.measurements] == [None]
-    assert len(asked) == 6 + 4
+    findings, _ = measured(unknown)
+    assert [row.after.thermal_status for row in findings.measurements] == [None]
+    assert len(actions) == 6 + 4
 
 
 def test_the_last_throttled_try_counts_where_the_backend_says_so():
     for counts in (True, False):
         backend = Backend("a", repetitions=1, when_throttled="repeat", max_repeats=1)
         backend.counts_last_try, backend.statuses = counts, iter([0, *[0, 1] * 2])
-        found, _ = measured(backend)
-        assert [bool(row.left_out) for row in found.measurements] == [True, not counts]
-        assert bool(found.failures) is not counts
+        findings, _ = measured(backend)
+        assert [bool(row.left_out) for row in findings.measurements] == [True, not counts]
+        assert bool(findings.failures) is not counts
 
 
 def test_only_the_longest_length_is_run_without_pauses_and_every_one_is_profiled():
     options = {"operators": True, "sustained_seconds": 1, "threads": (2, 1), "repetitions": 1}
-    found, _ = measured(Backend("ab", lengths=(8, 16), **options))
-    assert sorted((o.model, o.sequence_length, o.threads) for o in found.operators) == [
+    findings, _ = measured(Backend("ab", lengths=(8, 16), **options))
+    assert sorted((o.model, o.sequence_length, o.threads) for o in findings.operators) == [
         (name, length, 2) for name in "ab" for length in (8, 16)
     ]
-    assert sorted((s.model, s.sequence_length) for s in found.sustained) == [("a", 16), ("b", 16)]
-    assert [window.start_s for window in found.sustained[0].windows] == [0.0, 1.0]
+    assert sorted((s.model, s.sequence_length) for s in findings.sustained) == [
+        ("a", 16),
+        ("b", 16),
+    ]
+    assert [window.start_s for window in findings.sustained[0].windows] == [0.0, 1.0]
 
 
 def test_a_step_that_fails_is_a_failure_of_its_own_and_the_next_one_is_tried():
     act, _ = breaks(lambda what, action: action == "operators")
-    found, _ = measured(Backend("a", act, operators=True, sustained_seconds=1))
-    (failure,) = found.failures
+    findings, _ = measured(Backend("a", act, operators=True, sustained_seconds=1))
+    (failure,) = findings.failures
     assert failure.what == "operators of a, 8 tokens, 1 thread(s), xnnpack"
-    assert len(found.sustained) == 1
+    assert len(findings.sustained) == 1
 
 
 def test_what_could_not_be_timed_is_neither_profiled_nor_run_without_pauses():
-    act, asked = breaks(lambda what, action: what.startswith("b,") and action == "start")
-    found, _ = measured(Backend("ab", act, operators=True, sustained_seconds=1))
-    assert len(found.failures) == 1
-    steps = [(what[0], action) for what, action in asked if action in ("operators", "sustain")]
+    act, actions = breaks(lambda what, action: what.startswith("b,") and action == "start")
+    findings, _ = measured(Backend("ab", act, operators=True, sustained_seconds=1))
+    assert len(findings.failures) == 1
+    steps = [(what[0], action) for what, action in actions if action in ("operators", "sustain")]
     assert sorted(steps) == [("a", "operators"), ("a", "sustain")]
 
 
@@ -149,33 +152,33 @@ def test_a_lost_device_ends_everything_and_keeps_what_is_finished(action):
 
     act, _ = breaks(last, errors.DeviceLostError("gone"))
     backend = Backend("ab", act, operators=True)
-    found, finished = measured(backend)
+    findings, finished = measured(backend)
     assert finished  # nobody interrupted it
-    assert {row.repetition for row in found.measurements} >= {0}
-    assert found.failures == [schema.Failure(what="the rest on a fake", error="gone")]
-    assert found.before is not None and found.after is None
+    assert {row.repetition for row in findings.measurements} >= {0}
+    assert findings.failures == [schema.Failure(what="the rest on a fake", error="gone")]
+    assert findings.before is not None and findings.after is None
     assert not backend.alive
 
 
 def test_an_interruption_keeps_what_is_finished_and_ends_all_runs():
     act, _ = breaks(lambda what, action: len(backend.blocks) == 6, KeyboardInterrupt("left: x"))
     backend = Backend("ab", act)
-    found, finished = measured(backend)
+    findings, finished = measured(backend)
     assert not finished and not backend.alive
-    assert {row.repetition for row in found.measurements} == {0}
+    assert {row.repetition for row in findings.measurements} == {0}
     cleaning = schema.Failure(what="cleaning up", error="left: x")
-    assert found.failures == [measuring.INTERRUPTED, cleaning]
-    (result,) = measuring.results_of([(backend, found)], finished=False, baseline="a")
+    assert findings.failures == [measuring.INTERRUPTED, cleaning]
+    (result,) = measuring.results_of([(backend, findings)], finished=False, baseline="a")
     assert len(result.summary) == 2 and len(result.comparisons) == 1
 
 
 def test_nothing_measured_is_an_error_unless_it_was_interrupted():
     act, _ = breaks(lambda what, action: action == "open")
     backend = Backend("ab", act)
-    found, finished = measured(backend)
+    findings, finished = measured(backend)
     with pytest.raises(errors.BenchmarkError, match=r"\Abroken\Z"):
-        measuring.results_of([(backend, found)], finished=finished, baseline="a")
-    assert measuring.results_of([(backend, found)], finished=False, baseline="a") == []
+        measuring.results_of([(backend, findings)], finished=finished, baseline="a")
+    assert measuring.results_of([(backend, findings)], finished=False, baseline="a") == []
 
 
 def test_the_order_follows_from_the_seed():

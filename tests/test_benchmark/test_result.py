@@ -2,7 +2,7 @@
 
 import json
 
-import benchmark_results as made
+import benchmark_results
 import numpy as np
 import pytest
 
@@ -18,7 +18,7 @@ def whole():
     rows = []
     for length in (64, 32):
         for model, level in (("slow", 4.0), ("fast", 2.0)):
-            rows += made.repetitions(level, seed=length, model=model, length=length)
+            rows += benchmark_results.repetitions(level, seed=length, model=model, length=length)
     texts = [
         schema.TextMeasurement(
             model=model,
@@ -30,9 +30,9 @@ def whole():
         for index in (1, 0)
         for model in ("fast", "slow")
     ]
-    return made.assembled(
+    return benchmark_results.assembled(
         rows,
-        models=[made.model_file("slow"), made.model_file("fast")],
+        models=[benchmark_results.model_file("slow"), benchmark_results.model_file("fast")],
         texts=texts,
         failures=[schema.Failure(what="slow at 128 tokens", error="too long")],
     )
@@ -74,7 +74,7 @@ def test_files_that_took_turns_are_compared_with_the_baseline(whole):
     p50 = {(s.model, s.sequence_length): s.p50_ms for s in whole.summary}
     assert row.speedup == p50["slow", 32] / p50["fast", 32]
     assert row.speedup_ci[0] < row.speedup < row.speedup_ci[1]
-    other = made.assembled(whole.measurements, models=whole.models, baseline="fast")
+    other = benchmark_results.assembled(whole.measurements, models=whole.models, baseline="fast")
     assert other.settings["baseline"] == "fast"
     assert {(c.candidate, c.faster) for c in other.comparisons} == {("slow", False)}
 
@@ -100,9 +100,11 @@ def test_completing_twice_changes_nothing(whole):
 
 
 def test_what_was_left_out_does_not_count(whole):
-    hot = made.measurement([900.0] * 100, model="slow", repetition=7, left_out="thermal status 3")
+    hot = benchmark_results.measurement(
+        [900.0] * 100, model="slow", repetition=7, left_out="thermal status 3"
+    )
     rows = [*whole.measurements, hot]
-    with_it = made.assembled(rows, models=whole.models, texts=whole.texts)
+    with_it = benchmark_results.assembled(rows, models=whole.models, texts=whole.texts)
     assert with_it.summary == whole.summary
     assert with_it.comparisons == whole.comparisons
     assert "1 of 13 measurements do not count: thermal status 3." in with_it.notes
@@ -132,7 +134,7 @@ def block(mean, n=10, **more):
 
 
 def in_blocks(levels, *, repetition=0, **more):
-    return made.measurement(
+    return benchmark_results.measurement(
         (), repetition=repetition, blocks=[block(level, **more) for level in levels]
     )
 
@@ -142,7 +144,7 @@ def test_blocks_without_single_durations_are_summarized_by_their_medians():
         in_blocks([2.0, 3.0, 4.0], std_ms=0.5, median_ms=1.5),
         in_blocks([5.0, 6.0, 7.0], repetition=1, std_ms=0.5, median_ms=2.5),
     ]
-    (row,) = made.assembled(rows).summary
+    (row,) = benchmark_results.assembled(rows).summary
     assert (row.of, row.n, row.p50_ms) == ("blocks", 60, 2.0)
     assert (row.p90_ms, row.p95_ms, row.p99_ms, row.p99_ci_ms) == (None,) * 4
     assert (row.min_ms, row.max_ms, row.mean_ms) == (1.0, 14.0, 4.5)
@@ -152,7 +154,7 @@ def test_blocks_without_single_durations_are_summarized_by_their_medians():
 
 
 def test_blocks_of_means_alone_are_summarized_by_their_means():
-    (row,) = made.assembled([in_blocks([2.0, 3.0, 7.0])]).summary
+    (row,) = benchmark_results.assembled([in_blocks([2.0, 3.0, 7.0])]).summary
     assert (row.p50_ms, row.std_ms) == (3.0, None)
 
 
@@ -168,7 +170,7 @@ def test_the_deviation_of_blocks_is_that_of_all_their_inferences():
         )
         for values in samples
     ]
-    (row,) = made.assembled([made.measurement((), blocks=blocks)]).summary
+    (row,) = benchmark_results.assembled([benchmark_results.measurement((), blocks=blocks)]).summary
     assert row.std_ms == pytest.approx(samples.std(ddof=1))
     assert row.mean_ms == pytest.approx(samples.mean())
 
@@ -177,31 +179,38 @@ def test_the_deviation_of_blocks_is_that_of_all_their_inferences():
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_thermal_status_above_0_is_throttling(status, throttled, when):
     at = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=status)
-    rows = made.repetitions(2.0, number=2)
-    rows.append(made.repetitions(2.0, seed=1, number=1)[0].model_copy(update={when: at}))
-    value = made.assembled(rows)
+    rows = benchmark_results.repetitions(2.0, number=2)
+    rows.append(
+        benchmark_results.repetitions(2.0, seed=1, number=1)[0].model_copy(update={when: at})
+    )
+    value = benchmark_results.assembled(rows)
     assert value.summary[0].throttled is throttled
     assert any("throttled" in note for note in value.notes) is throttled
 
 
 def test_a_level_that_rises_and_stays_is_throttling_also_in_blocks():
-    rows = made.repetitions(2.0, number=3)
+    rows = benchmark_results.repetitions(2.0, number=3)
     slowed = [*rows[1].samples_ms[:60], *(1.3 * s for s in rows[1].samples_ms[60:])]
     rows[1] = rows[1].model_copy(update={"samples_ms": tuple(slowed)})
-    assert made.assembled(rows).summary[0].throttled
-    assert made.assembled(rows[:1]).summary[0].throttled is False
+    assert benchmark_results.assembled(rows).summary[0].throttled
+    assert benchmark_results.assembled(rows[:1]).summary[0].throttled is False
     steady = [2.0, 2.01, 1.99, 2.0, 2.02, 1.98, 2.0, 2.01, 2.0, 1.99]
     risen = [*steady[:6], *(1.3 * level for level in steady[6:])]
-    assert not made.assembled([in_blocks(steady)]).summary[0].throttled
-    assert made.assembled([in_blocks(risen), in_blocks(risen, repetition=1)]).summary[0].throttled
-    assert made.assembled([in_blocks(risen)]).summary[0].throttled
+    assert not benchmark_results.assembled([in_blocks(steady)]).summary[0].throttled
+    assert (
+        benchmark_results.assembled([in_blocks(risen), in_blocks(risen, repetition=1)])
+        .summary[0]
+        .throttled
+    )
+    assert benchmark_results.assembled([in_blocks(risen)]).summary[0].throttled
 
 
 def test_one_repetition_is_never_called_faster():
     rows = [
-        made.repetitions(level, model=name, number=1)[0] for name, level in (("a", 9), ("b", 1))
+        benchmark_results.repetitions(level, model=name, number=1)[0]
+        for name, level in (("a", 9), ("b", 1))
     ]
-    value = made.assembled(rows)
+    value = benchmark_results.assembled(rows)
     (comparison,) = value.comparisons
     assert comparison.speedup_ci[0] > 1
     assert comparison.faster is None
@@ -209,19 +218,26 @@ def test_one_repetition_is_never_called_faster():
 
 
 def test_files_that_did_not_take_turns_to_the_end_are_not_compared():
-    rows = [*made.repetitions(2.0, model="a"), *made.repetitions(2.0, model="b", runs=70)]
-    assert made.assembled(rows).comparisons == ()
+    rows = [
+        *benchmark_results.repetitions(2.0, model="a"),
+        *benchmark_results.repetitions(2.0, model="b", runs=70),
+    ]
+    assert benchmark_results.assembled(rows).comparisons == ()
 
 
 def test_only_repetitions_of_both_files_are_compared():
-    slow, fast = (made.repetitions(x, model=name) for name, x in (("a", 4.0), ("b", 2.0)))
-    (row,) = made.assembled([*slow, *fast[:2]]).comparisons
-    (same,) = made.assembled([*slow[:2], *fast[:2]]).comparisons
+    slow, fast = (
+        benchmark_results.repetitions(x, model=name) for name, x in (("a", 4.0), ("b", 2.0))
+    )
+    (row,) = benchmark_results.assembled([*slow, *fast[:2]]).comparisons
+    (same,) = benchmark_results.assembled([*slow[:2], *fast[:2]]).comparisons
     assert row == same
 
 
 def test_an_empty_result_has_no_summary(tmp_path):
-    value = made.assembled([made.measurement(())], models=[made.model_file()])
+    value = benchmark_results.assembled(
+        [benchmark_results.measurement(())], models=[benchmark_results.model_file()]
+    )
     assert (value.summary, value.comparisons, value.tokenizer) == ((), (), None)
     path = result.write_result(value, tmp_path / "benchmark.json")
     assert result.read_result(path) == value
@@ -229,9 +245,11 @@ def test_an_empty_result_has_no_summary(tmp_path):
 
 def test_what_readers_overlook_is_noted():
     fed = schema.Inputs(source="random", num_examples=3)
-    models = [made.model_file().model_copy(update={"inputs": fed})]
+    models = [benchmark_results.model_file().model_copy(update={"inputs": fed})]
     busy = schema.Conditions(time="2026-11-21T10:00:00+00:00", load_average=1.5)
-    notes = made.assembled(made.repetitions(2.0), models=models, before=busy).notes
+    notes = benchmark_results.assembled(
+        benchmark_results.repetitions(2.0), models=models, before=busy
+    ).notes
     assert [note.split(":")[0] for note in notes] == [
         "student",
         "Load average 1.5 on 2 cores before the run",
@@ -241,20 +259,25 @@ def test_what_readers_overlook_is_noted():
 @pytest.mark.parametrize(
     "rows, message",
     [
-        ([made.measurement([1.0, 0.0])], "more than 0 ms, received 0.0"),
-        ([made.measurement([1.0, -2.0])], "more than 0 ms, received -2.0"),
+        ([benchmark_results.measurement([1.0, 0.0])], "more than 0 ms, received 0.0"),
+        ([benchmark_results.measurement([1.0, -2.0])], "more than 0 ms, received -2.0"),
         ([in_blocks([1.0], n=0)], "more than 0 ms, received 0"),
-        ([made.measurement([1.0], model="other")], r"listed \['student'\], received \['other'\]"),
+        (
+            [benchmark_results.measurement([1.0], model="other")],
+            r"listed \['student'\], received \['other'\]",
+        ),
     ],
 )
 def test_durations_and_names_that_cannot_be_are_refused(rows, message):
     with pytest.raises(errors.BenchmarkError, match=message):
-        made.assembled(rows, models=[made.model_file()])
+        benchmark_results.assembled(rows, models=[benchmark_results.model_file()])
 
 
 def test_a_name_that_is_listed_twice_is_refused():
     with pytest.raises(errors.BenchmarkError, match="each once, received"):
-        made.assembled([], models=[made.model_file(), made.model_file()])
+        benchmark_results.assembled(
+            [], models=[benchmark_results.model_file(), benchmark_results.model_file()]
+        )
 
 
 def test_a_wild_seed_and_baseline_in_a_file_are_no_traceback(whole):
@@ -263,7 +286,9 @@ def test_a_wild_seed_and_baseline_in_a_file_are_no_traceback(whole):
 
 
 def test_settings_are_kept_as_json_has_them():
-    value = made.assembled(made.repetitions(1.0), settings=Settings(threads=(1, 2), runs=7))
+    value = benchmark_results.assembled(
+        benchmark_results.repetitions(1.0), settings=Settings(threads=(1, 2), runs=7)
+    )
     assert value.settings["threads"] == [1, 2]
     assert (value.settings["runs"], value.settings["baseline"]) == (7, "student")
 
@@ -320,8 +345,10 @@ def test_a_drift_beyond_its_interval_is_throttling_although_no_level_stands_out(
 
     def summary(levels):  # six blocks: fewer than a shift of the level is looked for in
         rows = [row(r, [v * (1 + 0.001 * r) for v in levels]) for r in range(3)]
-        (found,) = made.assembled(rows, models=[made.model_file("m")]).summary
-        return found
+        (summary_row,) = benchmark_results.assembled(
+            rows, models=[benchmark_results.model_file("m")]
+        ).summary
+        return summary_row
 
     assert summary([2.0, 2.0, 2.1, 2.2, 2.3, 2.3]).throttled
     assert not summary([2.0, 2.0, 2.01, 2.0, 2.01, 2.0]).throttled

@@ -1,18 +1,18 @@
 """What is measured one file at a time: coverage, operators, runs without pauses; delegates."""
 
-import json
-
 import numpy as np
 import pytest
 from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors
-from tfdistill.benchmark import host, modelfile, schema
+from tfdistill.benchmark import host, schema
 from tfdistill.benchmark.backend import Findings
-from tfdistill.benchmark.host import backend, entries, probes, profiler, worker, worker_process
+from tfdistill.benchmark.host import backend, probes, profiler, worker
+from tfdistill.benchmark.host.worker_run import MODULE
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import open_subject
-from tfdistill.tflite import xnnpack
+from tfdistill.tflite import child, roles, xnnpack
+from tfdistill.tflite.signature import SignatureRunner
 
 QUICK = {"runs": 4, "min_seconds": 0.0, "repetitions": 1, "rounds": 2, "warmup": 1}
 SUMMARY = """
@@ -70,60 +70,57 @@ def test_profiled_runs_are_averaged_over_the_faster_half():
 
 @pytest.mark.parametrize(("ms", "noted"), [(0.001, True), (0.01, False)])
 def test_operators_that_are_short_for_the_profiler_are_noted(monkeypatch, tflite_files, ms, noted):
-    class Profiled(worker_process.WorkerProcess):
-        def __init__(self, job, **options):
-            super().__init__(job, **options)
-            if job["kind"] == "operators":
+    class Profiled(child.Child):
+        def __init__(self, job, module, **options):
+            super().__init__(job, module, **options)
+            if job.get("kind") == "operators":
                 self.report = {"operators": [{"type": "ADD", "calls": 2, "ms": ms}]}
 
-    monkeypatch.setattr(worker_process, "WorkerProcess", Profiled)
+    monkeypatch.setattr(child, "Child", Profiled)
     options = {**QUICK, "lengths": [8], "texts": False}
-    found = host.measure(tflite_files / "fast.tflite", operators=True, **options)
-    assert any("whole microseconds" in note for note in found.notes) is noted
+    result = host.measure(
+        tflite_files / "fast.tflite", settings=Settings(operators=True, **options)
+    )
+    assert any("whole microseconds" in note for note in result.notes) is noted
 
 
 @pytest.mark.parametrize("length", [8, 16])
 def test_without_a_delegate_the_operators_are_those_of_the_file(subject, length):
-    found = on_host(subject, runs=3).operators(case_of(subject, length, "none"))
-    calls = {row.type: row.calls for row in found.operators}
+    operators = on_host(subject, runs=3).operators(case_of(subject, length, "none"))
+    calls = {row.type: row.calls for row in operators.operators}
     with xnnpack.interpreter(str(subject.file), f"len{length}") as opened:
         nodes = opened._get_ops_details()
     names = [node["op_name"] for node in nodes if node["op_name"] != "DELEGATE"]
     assert sum(calls.values()) == len(names) > 5
     assert {name.replace("_", "") for name in calls} == {name.replace("_", "") for name in names}
-    times = [row.ms for row in found.operators]
+    times = [row.ms for row in operators.operators]
     assert times == sorted(times, reverse=True)
 
 
 def test_xnnpack_tells_its_operators_one_by_one(tflite_files):
     slow = open_subject(tflite_files / "slow.tflite")
-    found = on_host(slow, runs=3).operators(case_of(slow, 16))
-    assert found.operators[0].type.startswith("Fully Connected")  # eight products of 256 x 1024
-    assert found.operators[0].calls >= 8
-    share = found.operators[0].ms / sum(row.ms for row in found.operators)
+    operators = on_host(slow, runs=3).operators(case_of(slow, 16))
+    assert operators.operators[0].type.startswith("Fully Connected")  # eight products of 256 x 1024
+    assert operators.operators[0].calls >= 8
+    share = operators.operators[0].ms / sum(row.ms for row in operators.operators)
     assert share > 0.5  # 8 M multiplications of 8.4 M operations; measured: 0.95
-    assert not any("Delegate" in row.type for row in found.operators)
-    assert "profiler" in found.source
+    assert not any("Delegate" in row.type for row in operators.operators)
+    assert "profiler" in operators.source
 
 
 def test_the_profiled_model_is_fed_by_name(tflite_files):
     """Its answers are those of the interpreter, for two different inputs of the longer length."""
     file = tflite_files / "fast.tflite"
-    entry = json.loads(json.dumps(_entry(file, 16)))
-    runner = entries.EntryRunner(litert.Interpreter(str(file)), entry)
+    signature = roles.read_signatures(file)[16]
+    runner = SignatureRunner(litert.Interpreter(str(file)), signature)
     model = profiler.ProfiledModel(str(file), "len16", threads=1, delegate="none")
+    names = [tensor.name for tensor in signature.inputs]
     for ids, types in ([2, 9, 17, 3], [0, 0, 1, 1]), ([2, 80, 3], [0, 1, 0]):
-        feed = entries.padded(entry, ids, types)
-        model.run({entry["inputs"][role]["name"]: value for role, value in feed.items()})
-        (expected,) = runner(feed)
+        values = signature.padded(ids, types)
+        model.run(dict(zip(names, values, strict=True)))
+        (expected,) = runner(values)
         # XNNPACK against LiteRT's own kernels: float32 sums in another order.
         np.testing.assert_allclose(_output(model, expected), expected, rtol=1e-5)
-
-
-def _entry(file, length):
-    entry = modelfile.read_entry_points(file)[length]
-    roles = {role: {"name": i.name, "dtype": i.dtype} for role, i in entry.inputs.items()}
-    return {"signature": entry.signature, "sequence_length": length, "inputs": roles}
 
 
 def _output(model, like):
@@ -139,7 +136,7 @@ def _output(model, like):
 
 
 def test_a_litert_without_the_profiler_is_told_with_a_way_out(subject, monkeypatch):
-    monkeypatch.setattr(worker_process.WorkerProcess, "_receive", _no_profiler)
+    monkeypatch.setattr(child.Child, "_receive", _no_profiler)
     with pytest.raises(errors.BenchmarkError, match=r"no LiteRtFoo.*--device adb"):
         on_host(subject, runs=3).operators(case_of(subject, 8))
 
@@ -166,23 +163,18 @@ def test_the_coverage_of_each_length_is_counted(tflite_files):
     subjects = [open_subject(tflite_files / f"{name}.tflite") for name in ("fast", "slow")]
     measured, findings = on_host(*subjects), Findings()
     with measured.opened(findings):
-        found = measured._coverage
+        coverages = measured._coverage
     assert findings.failures == []
-    assert set(found) == {(name, length) for name in ("fast", "slow") for length in (8, 16)}
-    assert found["slow", 8].nodes > found["fast", 8].nodes  # four layers against one
-    for counted in found.values():
+    assert set(coverages) == {(name, length) for name in ("fast", "slow") for length in (8, 16)}
+    assert coverages["slow", 8].nodes > coverages["fast", 8].nodes  # four layers against one
+    for counted in coverages.values():
         assert counted.partitions >= 1
         assert 0 < counted.delegated_nodes < counted.nodes  # the lookups stay with LiteRT
 
 
-@pytest.mark.parametrize("mapped", [True, False])
-def test_a_signature_moved_to_the_front_is_the_one_that_is_opened(
-    tflite_files, monkeypatch, mapped
-):
+def test_a_signature_that_is_cut_out_is_the_one_that_is_opened(tflite_files):
     file = tflite_files / "fast.tflite"
     before = file.read_bytes()
-    if not mapped:
-        monkeypatch.setattr(xnnpack.os.path, "exists", lambda path: False)
     for length in (8, 16):
         with xnnpack.interpreter(str(file), f"len{length}") as opened:
             opened.allocate_tensors()
@@ -192,10 +184,11 @@ def test_a_signature_moved_to_the_front_is_the_one_that_is_opened(
 
 
 def test_coverage_is_told_of_xnnpack_and_not_of_no_delegate(tflite_files):
-    found = host.measure(
-        tflite_files / "fast.tflite", lengths=[16], delegates=("xnnpack", "none"), **QUICK
+    result = host.measure(
+        tflite_files / "fast.tflite",
+        settings=Settings(lengths=(16,), delegates=("xnnpack", "none"), **QUICK),
     )
-    rows = {row.delegate: row.coverage for row in found.measurements}
+    rows = {row.delegate: row.coverage for row in result.measurements}
     assert rows["none"] is None
     assert rows["xnnpack"].partitions >= 1
 
@@ -229,18 +222,21 @@ def test_the_last_window_is_no_scrap_of_an_inference(monkeypatch):
 
 
 def test_only_the_longest_length_is_run_without_pauses(tflite_files):
-    found = host.measure(tflite_files / "fast.tflite", sustained_seconds=0.05, **QUICK)
-    assert [row.sequence_length for row in found.sustained] == [16]
-    assert found.operators == ()
+    result = host.measure(
+        tflite_files / "fast.tflite", settings=Settings(sustained_seconds=0.05, **QUICK)
+    )
+    assert [row.sequence_length for row in result.sustained] == [16]
+    assert result.operators == ()
 
 
 def test_operators_are_profiled_at_each_length_and_with_each_delegate(tflite_files):
-    found = host.measure(
-        tflite_files / "fast.tflite", operators=True, delegates=["xnnpack", "none"], **QUICK
+    result = host.measure(
+        tflite_files / "fast.tflite",
+        settings=Settings(operators=True, delegates=("xnnpack", "none"), **QUICK),
     )
-    places = {(row.sequence_length, row.delegate) for row in found.operators}
+    places = {(row.sequence_length, row.delegate) for row in result.operators}
     assert places == {(8, "xnnpack"), (8, "none"), (16, "xnnpack"), (16, "none")}
-    assert found.failures == ()
+    assert result.failures == ()
 
 
 def test_a_worker_stays_on_its_cores(subject, tmp_path):
@@ -251,9 +247,9 @@ def test_a_worker_stays_on_its_cores(subject, tmp_path):
     core = min(os.sched_getaffinity(0))
     pinned = backend.HostBackend([subject], Settings(warmup=1), cores.mask_of([core]))
     job = pinned._ids_job(case_of(subject, 8).model_copy(update={"threads": 2}), "ids")
-    with worker_process.WorkerProcess(job, what="x", timeout_seconds=60) as opened:
+    with child.Child(job, MODULE, what="x", timeout_seconds=60) as opened:
         status = f"/proc/{opened._process.pid}/task"
         threads = [os.sched_getaffinity(int(thread)) for thread in os.listdir(status)]
-        opened.run(1, lead_in=0)
+        opened.ask({"run": 1, "lead_in": 0})
     assert len(threads) >= 2
     assert all(bound == {core} for bound in threads)  # those of the imports, too

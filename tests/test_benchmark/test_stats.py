@@ -44,11 +44,11 @@ def test_samples_that_are_none_or_not_finite_are_refused(samples):
 def test_one_repetition_of_single_sample_blocks_is_the_ordinary_bootstrap():
     samples = np.random.default_rng(1).lognormal(size=80)
     ours = median_ci([[[s] for s in samples]], resamples=4000)
-    theirs = scipy_stats.bootstrap(
+    reference = scipy_stats.bootstrap(
         (samples,), np.median, n_resamples=4000, method="percentile", rng=0
     ).confidence_interval
     # Both are random; the ends move by a few hundredths between seeds.
-    assert ours == pytest.approx((theirs.low, theirs.high), abs=0.05)
+    assert ours == pytest.approx((reference.low, reference.high), abs=0.05)
 
 
 def test_student_over_repetitions_is_in_the_interval():
@@ -134,8 +134,8 @@ def test_percentiles_of_resamples_equal_numpy_on_the_samples_written_out():
     blocks = [rng.lognormal(size=size).round(1) for size in (3, 7, 1, 5)]  # with ties
     counts = rng.integers(0, 4, size=(50, 4))
     counts[:, 0] += 1  # none is empty
-    found = bootstrap.percentiles(blocks, counts, (0, 37, 50, 99, 100))
-    for row, count in zip(found, counts, strict=True):
+    estimates = bootstrap.percentiles(blocks, counts, (0, 37, 50, 99, 100))
+    for row, count in zip(estimates, counts, strict=True):
         written = np.concatenate([np.tile(b, n) for b, n in zip(blocks, count, strict=True)])
         assert row == pytest.approx(np.percentile(written, (0, 37, 50, 99, 100)), rel=1e-12)
 
@@ -221,8 +221,8 @@ def test_the_interval_of_separate_runs_is_students_with_pooled_variance():
     old, new = [0.9, 1.0, 1.1, 1.3], [1.0, 1.25, 1.2]
     unpaired = stats.compare_unpaired(*([[[v] * 4] for v in side] for side in (old, new)))
     test = scipy_stats.ttest_ind(np.log(old), np.log(new))
-    theirs = test.confidence_interval(0.95)
-    assert unpaired.interval() == pytest.approx((np.exp(theirs.low), np.exp(theirs.high)))
+    reference = test.confidence_interval(0.95)
+    assert unpaired.interval() == pytest.approx((np.exp(reference.low), np.exp(reference.high)))
     clear = stats.UnpairedComparison(np.full(9, 0.5), unpaired.logs)  # Student's is wider
     assert clear.p_value == pytest.approx(test.pvalue)
 

@@ -1,6 +1,6 @@
 """A result as text: what is on top, which columns there are, what may be said."""
 
-import benchmark_results as made
+import benchmark_results
 import pytest
 
 from tfdistill.benchmark import schema, terminal
@@ -15,12 +15,12 @@ def cells(line):
 
 
 def test_the_kind_and_the_device_stand_on_top():
-    rows = made.repetitions(2.0)
-    phone = {"device": made.PHONE, "backend": "benchmark_model"}
+    rows = benchmark_results.repetitions(2.0)
+    phone = {"device": benchmark_results.PHONE, "backend": "benchmark_model"}
     tops = [
-        lines_of(made.assembled(rows))[0],
-        lines_of(made.assembled(rows, kind="phone", **phone))[0],
-        lines_of(made.assembled(rows, kind="emulator", **phone))[0],
+        lines_of(benchmark_results.assembled(rows))[0],
+        lines_of(benchmark_results.assembled(rows, kind="phone", **phone))[0],
+        lines_of(benchmark_results.assembled(rows, kind="emulator", **phone))[0],
     ]
     assert tops[0].startswith("host, no phone: A processor, Debian; measured by ai_edge_litert 2.3")
     assert tops[1].startswith("phone: Google Pixel 8, Google Tensor G3, Android 14 (API 34);")
@@ -28,9 +28,9 @@ def test_the_kind_and_the_device_stand_on_top():
 
 
 def test_a_row_shows_median_interval_tails_and_start():
-    rows = made.repetitions(2.0, peak_rss_bytes=55_000_000)
-    (row,) = made.assembled(rows).summary
-    lines = lines_of(made.assembled(rows))
+    rows = benchmark_results.repetitions(2.0, peak_rss_bytes=55_000_000)
+    (row,) = benchmark_results.assembled(rows).summary
+    lines = lines_of(benchmark_results.assembled(rows))
     assert cells(lines[2]) == (
         "model length threads n p50 ms 95% p90 p99 first cold peak MB".split()
     )
@@ -42,28 +42,29 @@ def test_a_row_shows_median_interval_tails_and_start():
 
 
 def test_the_usual_way_of_running_is_not_repeated_in_every_row():
-    usual = made.repetitions(2.0)
-    assert "delegate" not in lines_of(made.assembled(usual))[2]
-    assert "affinity" not in lines_of(made.assembled(usual))[2]
-    gpu = made.assembled([*usual, *made.repetitions(1.0, delegate="gpu")])
+    usual = benchmark_results.repetitions(2.0)
+    assert "delegate" not in lines_of(benchmark_results.assembled(usual))[2]
+    assert "affinity" not in lines_of(benchmark_results.assembled(usual))[2]
+    gpu = benchmark_results.assembled([*usual, *benchmark_results.repetitions(1.0, delegate="gpu")])
     assert "delegate" in cells(lines_of(gpu)[2])
     assert [cells(line)[3] for line in lines_of(gpu)[4:6]] == ["gpu", "xnnpack"]
-    pinned = made.assembled(made.repetitions(2.0, affinity="f0"))
+    pinned = benchmark_results.assembled(benchmark_results.repetitions(2.0, affinity="f0"))
     assert cells(lines_of(pinned)[4])[3:5] == ["xnnpack", "f0"]
 
 
 def test_columns_of_which_nothing_is_known_are_left_out():
     blocks = [schema.Block(n=50, mean_ms=2.0, min_ms=1.9, max_ms=2.2)] * 4
     rows = [
-        made.measurement((), blocks=blocks, repetition=r, first_inference_ms=None) for r in (0, 1)
+        benchmark_results.measurement((), blocks=blocks, repetition=r, first_inference_ms=None)
+        for r in (0, 1)
     ]
-    head = lines_of(made.assembled(rows))[2]
+    head = lines_of(benchmark_results.assembled(rows))[2]
     assert "p50 ms" in head and "cold" in head
     assert not {"p90", "p99", "first", "peak", "remarks"} & set(cells(head))
 
 
 def test_drift_and_throttling_are_marked():
-    rows = made.repetitions(2.0, number=3, spread=0.0, noise=0.001)
+    rows = benchmark_results.repetitions(2.0, number=3, spread=0.0, noise=0.001)
     hot = [
         row.model_copy(
             update={
@@ -82,7 +83,7 @@ def test_drift_and_throttling_are_marked():
         )
         for row in rows
     ]
-    lines = lines_of(made.assembled([*rows, *hot, *drifting]))
+    lines = lines_of(benchmark_results.assembled([*rows, *hot, *drifting]))
     assert "remarks" in lines[2]
     assert not lines[4].endswith(("throttled", "drift 1.00"))
     assert lines[5].endswith("throttled, drift 2.00")
@@ -100,10 +101,10 @@ def test_drift_and_throttling_are_marked():
 )
 def test_a_comparison_says_what_it_may(level, number, words):
     rows = [
-        *made.repetitions(level, model="old", number=number, seed=1),
-        *made.repetitions(2.0, model="new", number=number, seed=2),
+        *benchmark_results.repetitions(level, model="old", number=number, seed=1),
+        *benchmark_results.repetitions(2.0, model="new", number=number, seed=2),
     ]
-    text = terminal.format_text(made.assembled(rows))
+    text = terminal.format_text(benchmark_results.assembled(rows))
     (line,) = [line for line in text.splitlines() if "against" in line]
     assert line.startswith("new against old at 32 tokens, 1 thread: ")
     assert line.endswith(words)
@@ -127,8 +128,8 @@ def test_everything_else_that_was_measured_is_told():
         metrics={"accuracy": 0.9},
         host_metrics={"accuracy": 0.92},
     )
-    value = made.assembled(
-        made.repetitions(2.0, threads=2),
+    value = benchmark_results.assembled(
+        benchmark_results.repetitions(2.0, threads=2),
         texts=[
             schema.TextMeasurement(
                 model="student", threads=2, repetition=0, tokenizer_ms=(0.05,), samples_ms=(2.2,)
@@ -165,7 +166,9 @@ def test_ways_from_text_are_told_apart():
         )
         for way in ({}, {"delegate": "none"}, {"affinity": "f0"})
     ]
-    text = terminal.format_text(made.assembled(made.repetitions(2.0), texts=texts))
+    text = terminal.format_text(
+        benchmark_results.assembled(benchmark_results.repetitions(2.0), texts=texts)
+    )
     for way in ("1 thread", "1 thread, none", "1 thread, on cores f0"):
         assert f"student from text to answer, {way}: p50 2.000 ms" in text
 

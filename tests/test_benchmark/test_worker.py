@@ -6,8 +6,9 @@ import pytest
 from ai_edge_litert import interpreter
 from tokenizers import BertWordPieceTokenizer
 
-from tfdistill.benchmark import modelfile
-from tfdistill.benchmark.host import entries, worker
+from tfdistill.benchmark.host import worker
+from tfdistill.tflite import roles
+from tfdistill.tflite.signature import Signature, SignatureRunner, Tensor
 
 NASTY = [
     "Turn the LIGHT on, please",
@@ -24,10 +25,11 @@ NASTY = [
 @pytest.mark.parametrize("name", ["fast", "slow"])
 def test_the_worker_feeds_every_input_by_its_name(tflite_files, name, length):
     reference = json.loads((tflite_files / f"{name}.json").read_text())
-    entry = modelfile.read_entry_points(tflite_files / f"{name}.tflite")[length]
+    signature = roles.read_signatures(tflite_files / f"{name}.tflite")[length]
+    signature = Signature.from_json(json.loads(json.dumps(dataclasses.asdict(signature))))
     runtime = interpreter.Interpreter(str(tflite_files / f"{name}.tflite"), num_threads=1)
-    runner = entries.EntryRunner(runtime, dataclasses.asdict(entry))
-    (logits,) = runner(runner.feed(reference["input_ids"], reference["token_type_ids"]))
+    runner = SignatureRunner(runtime, signature)
+    (logits,) = runner(signature.padded(reference["input_ids"], reference["token_type_ids"]))
     # float32 sums over at most 1024 terms in another order.
     np.testing.assert_allclose(logits[0], reference["logits"], rtol=1e-4, atol=1e-4)
 
@@ -35,9 +37,9 @@ def test_the_worker_feeds_every_input_by_its_name(tflite_files, name, length):
 @pytest.mark.shared_data
 def test_a_file_without_signatures_is_run(shared_data):
     path = shared_data / "tflite" / "average_word_vec_sst2.tflite"
-    (entry,) = modelfile.read_entry_points(path).values()
-    runner = entries.EntryRunner(interpreter.Interpreter(str(path)), dataclasses.asdict(entry))
-    scores = [runner(runner.feed([1, i, i], [0] * 3))[0][0].copy() for i in (40, 50)]
+    (signature,) = roles.read_signatures(path).values()
+    runner = SignatureRunner(interpreter.Interpreter(str(path)), signature)
+    scores = [runner(signature.padded([1, i, i], [0] * 3))[0][0].copy() for i in (40, 50)]
     assert np.allclose(np.sum(scores, axis=1), 1)  # the file ends in a softmax
     assert not np.allclose(scores[0], scores[1])
 
@@ -49,23 +51,17 @@ def test_a_file_without_signatures_allocates_in_its_first_inference():
         def __init__(self):
             self.calls = []
 
-        def get_input_details(self):
-            return [{"name": "ids", "index": 4}]
-
-        def get_output_details(self):
-            return [{"index": 9}]
-
         def __getattr__(self, name):
             return lambda *arguments: self.calls.append(name)
 
     opened = Recorder()
-    inputs = {"input_ids": {"name": "ids", "dtype": "int32"}}
-    entry = {"signature": None, "sequence_length": 4, "inputs": inputs}
-    runner = entries.EntryRunner(opened, entry)
+    ids = Tensor("ids", "int32", (1, 4), 4, role="input_ids")
+    signature = Signature(None, 0, (ids,), (Tensor("logits", "float32", (1, 2), 9),))
+    runner = SignatureRunner(opened, signature)
     assert opened.calls == []
-    feed = runner.feed([1, 2], [0, 0])
-    runner(feed)
-    runner(feed)
+    values = signature.padded([1, 2], [0, 0])
+    runner(values)
+    runner(values)
     once = ["set_tensor", "invoke", "get_tensor"]
     assert opened.calls == ["allocate_tensors", *once, *once]
 
@@ -74,11 +70,11 @@ def test_a_file_without_signatures_allocates_in_its_first_inference():
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_the_tokenizer_is_bert_s(export_folder, text, lower_case):
     file = str(export_folder / "vocab.txt")
-    theirs = BertWordPieceTokenizer.from_file(file, lowercase=lower_case)
+    reference = BertWordPieceTokenizer.from_file(file, lowercase=lower_case)
     ours = worker.tokenizer(file, lower_case, 16)
-    theirs.enable_truncation(16)
-    assert ours(text) == (theirs.encode(text).ids, [0] * len(theirs.encode(text).ids))
-    pair = theirs.encode(text, "music for seven")
+    reference.enable_truncation(16)
+    assert ours(text) == (reference.encode(text).ids, [0] * len(reference.encode(text).ids))
+    pair = reference.encode(text, "music for seven")
     assert ours(text, "music for seven") == (pair.ids, pair.type_ids)
 
 
@@ -101,12 +97,16 @@ def test_a_lead_in_does_not_move_what_the_samples_are_fed_with(monkeypatch, kind
     fed = []
 
     class Recorder:
-        length = 9
+        sequence_length = 9
 
-        def __init__(self, interpreter, entry):
-            del interpreter, entry
+        def __init__(self, interpreter, signature):
+            del interpreter, signature
 
-        def feed(self, input_ids, token_type_ids):
+        @classmethod
+        def from_json(cls, content):
+            return cls(None, content)
+
+        def padded(self, input_ids, token_type_ids):
             return input_ids[0]
 
         def __call__(self, feed):
@@ -114,11 +114,13 @@ def test_a_lead_in_does_not_move_what_the_samples_are_fed_with(monkeypatch, kind
             return [np.zeros(2)]
 
     monkeypatch.setattr(worker, "open_file", lambda job: None)
-    monkeypatch.setattr(worker, "EntryRunner", Recorder)
+    monkeypatch.setattr(worker, "SignatureRunner", Recorder)
+    monkeypatch.setattr(worker, "Signature", Recorder)
     monkeypatch.setattr(worker, "tokenizer", lambda *_: lambda text, pair: ([int(text)], [0]))
-    job = {"warmup": 0, "spawned_ns": 0, "entry": {}, "vocab": "", "lower_case": True}
+    job = {"warmup": 0, "spawned_ns": 0, "threads": 1, "signature": {}, "vocab": ""}
+    job["lower_case"] = True
     job["feeds"] = [{"input_ids": [i], "token_type_ids": [0]} for i in range(3)]
-    job |= {"texts": [(str(i), None) for i in range(3)], "entries": [{"sequence_length": 9}]}
+    job |= {"texts": [(str(i), None) for i in range(3)], "signatures": [{}]}
     _, run = {"ids": worker.open_ids_job, "text": worker.open_text_job}[kind](job)
     fed.clear()
     for number, lead_in in ((4, 2), (3, 0), (1, 1)):

@@ -69,32 +69,32 @@ def adopt(tmp_path):
     def run(content, models=(PAIRS,)):
         path = tmp_path / "benchmark.json"
         path.write_text(json.dumps(content))
-        (found,) = adb.adopt([path], models)
-        return found
+        (adopted,) = adb.adopt([path], models)
+        return adopted
 
     return run
 
 
 def test_an_adopted_result_is_completed_and_says_where_it_is_from(written, adopt):
-    found = adopt(written)
-    assert [model.name for model in found.models] == [CARD["name"]]
-    assert {r.model for r in found.measurements} == {CARD["name"]}
-    assert {(s.sequence_length, s.n) for s in found.summary} == {(16, 40), (24, 40)}
-    assert found.settings["adopted"] == "device farm"
-    assert found.notes[0] == "a note of the app" and "without the harness" in found.notes[1]
+    adopted = adopt(written)
+    assert [model.name for model in adopted.models] == [CARD["name"]]
+    assert {r.model for r in adopted.measurements} == {CARD["name"]}
+    assert {(s.sequence_length, s.n) for s in adopted.summary} == {(16, 40), (24, 40)}
+    assert adopted.settings["adopted"] == "device farm"
+    assert adopted.notes[0] == "a note of the app" and "without the harness" in adopted.notes[1]
     # 0 is what Android says of a device without a sensor, too.
-    assert found.measurements[0].before.thermal_status is None
-    assert found.measurements[0].before.battery_percent == 80.0
-    assert {r.cold_start_ms for r in found.measurements} == {None}  # of the test's runner, too
-    assert result.complete(found) == found
+    assert adopted.measurements[0].before.thermal_status is None
+    assert adopted.measurements[0].before.battery_percent == 80.0
+    assert {r.cold_start_ms for r in adopted.measurements} == {None}  # of the test's runner, too
+    assert result.complete(adopted) == adopted
 
 
 def test_heat_that_the_app_saw_is_kept(written, adopt):
     written["measurements"][3]["after"] = {"time": NOW, "thermal_status": 3}
-    found = adopt(written)
-    last = next(r for r in found.measurements if r.after.thermal_status == 3)
+    adopted = adopt(written)
+    last = next(r for r in adopted.measurements if r.after.thermal_status == 3)
     assert last.before.thermal_status == 0
-    assert any(s.throttled for s in found.summary)
+    assert any(s.throttled for s in adopted.summary)
 
 
 def edit(content, path, value):
@@ -134,8 +134,8 @@ def test_another_file_format_or_case_is_refused(written, adopt, path, value, exp
 
 
 def test_each_result_finds_its_own_model(written, adopt, tmp_path):
-    found = adopt(written, [BUNDLES / "tags-float32", PAIRS])
-    assert found.models[0].sha256 == CARD["model"]["sha256"]
+    adopted = adopt(written, [BUNDLES / "tags-float32", PAIRS])
+    assert adopted.models[0].sha256 == CARD["model"]["sha256"]
     (tmp_path / "benchmark.json").write_text("{")
     with pytest.raises(errors.BenchmarkError, match="a benchmark result"):
         adb.adopt([tmp_path / "benchmark.json"], [PAIRS])

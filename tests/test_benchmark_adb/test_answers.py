@@ -7,9 +7,11 @@ import pytest
 import tiny_tflite
 
 from tfdistill import errors
-from tfdistill.benchmark import modelfile, schema
-from tfdistill.benchmark.adb import answers, layout
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.adb import answers, tool
 from tfdistill.benchmark.subjects import feeds_for, open_subject
+from tfdistill.tflite import roles
+from tfdistill.tflite.model import rows_of
 
 PLACE = schema.BenchmarkCase(model="m", sequence_length=4, threads=1, delegate="gpu")
 
@@ -18,7 +20,7 @@ def outputs_of(tmp_path, *outputs):
     key, inputs, _ = tiny_tflite.bert(4)
     named = [(name, f"t{i}", tiny_tflite.FLOAT32, shape) for i, (name, shape) in enumerate(outputs)]
     path = tiny_tflite.write(tmp_path / "m.tflite", [(key, inputs, named)])
-    return layout.read_layout(path, modelfile.read_entry_points(path)[4])
+    return tool.read_layout(path, roles.read_signatures(path)[4])
 
 
 def arrays(*rows):
@@ -26,29 +28,33 @@ def arrays(*rows):
 
 
 def test_equal_answers_have_no_error_and_no_ratio():
-    found = answers.compare(PLACE, arrays([1, 2], [3, 1]), arrays([1, 2], [3, 1]))
-    assert (found.max_abs_error, found.sqnr_db, found.argmax_agreement) == (0, None, 1)
-    assert (found.num_examples, found.delegate, found.metrics) == (2, "gpu", {})
+    comparison = answers.compare(PLACE, arrays([1, 2], [3, 1]), arrays([1, 2], [3, 1]))
+    assert (comparison.max_abs_error, comparison.sqnr_db, comparison.argmax_agreement) == (
+        0,
+        None,
+        1,
+    )
+    assert (comparison.num_examples, comparison.delegate, comparison.metrics) == (2, "gpu", {})
 
 
 def test_the_errors_are_those_of_a_loop():
     rng = np.random.default_rng(0)
     host = [rng.normal(size=5).astype(np.float32) for _ in range(20)]
     device = [row + np.float32(0.4) * rng.normal(size=5).astype(np.float32) for row in host]
-    found = answers.compare(PLACE, host, device)
+    comparison = answers.compare(PLACE, host, device)
     worst = signal = noise = same = 0.0
     for a, b in zip(host, device, strict=True):
         for x, y in zip(a.tolist(), b.tolist(), strict=True):
             worst, signal, noise = max(worst, abs(x - y)), signal + x * x, noise + (x - y) ** 2
         same += a.tolist().index(max(a.tolist())) == b.tolist().index(max(b.tolist()))
-    assert found.max_abs_error == worst
-    assert found.sqnr_db == pytest.approx(10 * math.log10(signal / noise), rel=1e-12)
-    assert found.argmax_agreement == same / 20 and 0 < same < 20
+    assert comparison.max_abs_error == worst
+    assert comparison.sqnr_db == pytest.approx(10 * math.log10(signal / noise), rel=1e-12)
+    assert comparison.argmax_agreement == same / 20 and 0 < same < 20
 
 
 def test_a_single_number_neither_agrees_nor_differs():
-    found = answers.compare(PLACE, arrays([1.5], [2]), arrays([1.25], [2]))
-    assert found.argmax_agreement is None and found.max_abs_error == 0.25
+    comparison = answers.compare(PLACE, arrays([1.5], [2]), arrays([1.25], [2]))
+    assert comparison.argmax_agreement is None and comparison.max_abs_error == 0.25
 
 
 def test_words_agree_where_all_of_an_examples_tags_do():
@@ -65,11 +71,11 @@ def test_spans_agree_where_start_and_end_are_the_same_tokens():
 
 
 def test_the_metrics_of_both_sides_are_of_their_own_answers():
-    def metric(given):
-        return {"mean": np.float32(np.mean([row[0] for row in given]))}
+    def metric(outputs):
+        return {"mean": np.float32(np.mean([row[0] for row in outputs]))}
 
-    found = answers.compare(PLACE, arrays([1], [3]), arrays([5], [7]), metric=metric)
-    assert (found.metrics, found.host_metrics) == ({"mean": 6.0}, {"mean": 2.0})
+    comparison = answers.compare(PLACE, arrays([1], [3]), arrays([5], [7]), metric=metric)
+    assert (comparison.metrics, comparison.host_metrics) == ({"mean": 6.0}, {"mean": 2.0})
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -81,36 +87,36 @@ def test_numbers_that_overflowed_are_an_error(value):
 
 
 def test_an_answer_is_the_row_of_a_class(tmp_path):
-    found = outputs_of(tmp_path, ("logits", (1, 3)))
-    answer = answers.answer_of(found, arrays([[1, 2, 3]]), tokens=2)
+    layout = outputs_of(tmp_path, ("logits", (1, 3)))
+    answer = rows_of(layout, arrays([[1, 2, 3]]), num_tokens=2)
     assert answer.tolist() == [1, 2, 3] and answer.dtype == np.float32
-    assert not answers.is_span(found)
+    assert not answers.is_span(layout)
 
 
 def test_as_many_classes_as_tokens_are_not_cut(tmp_path):
-    found = outputs_of(tmp_path, ("logits", (1, 4)))
-    assert answers.answer_of(found, arrays([[1, 2, 3, 4]]), tokens=2).tolist() == [1, 2, 3, 4]
+    layout = outputs_of(tmp_path, ("logits", (1, 4)))
+    assert rows_of(layout, arrays([[1, 2, 3, 4]]), num_tokens=2).tolist() == [1, 2, 3, 4]
 
 
 def test_an_answer_for_words_ends_where_the_padding_starts(tmp_path):
-    found = outputs_of(tmp_path, ("logits", (1, 4, 2)))
-    answer = answers.answer_of(found, arrays([[[1, 2], [3, 4], [5, 6], [7, 8]]]), tokens=3)
+    layout = outputs_of(tmp_path, ("logits", (1, 4, 2)))
+    answer = rows_of(layout, arrays([[[1, 2], [3, 4], [5, 6], [7, 8]]]), num_tokens=3)
     assert answer.tolist() == [[1, 2], [3, 4], [5, 6]]
 
 
 def test_starts_stand_before_ends_whatever_the_graphs_order(tmp_path):
-    found = outputs_of(tmp_path, ("end_logits", (1, 4)), ("start_logits", (1, 4)))
-    assert answers.is_span(found)
-    answer = answers.answer_of(found, arrays([[5, 6, 7, 8]], [[1, 2, 3, 4]]), tokens=2)
+    layout = outputs_of(tmp_path, ("end_logits", (1, 4)), ("start_logits", (1, 4)))
+    assert answers.is_span(layout)
+    answer = rows_of(layout, arrays([[5, 6, 7, 8]], [[1, 2, 3, 4]]), num_tokens=2)
     assert answer.tolist() == [[1, 5], [2, 6]]
 
 
 @pytest.mark.slow
 def test_what_runs_here_can_be_ended_between_two_examples(tflite_files):
     subject = open_subject(tflite_files / "fast.tflite")
-    found = layout.read_layout(subject.file, subject.entries[8])
+    layout = tool.read_layout(subject.file, subject.signatures[8])
     feeds = feeds_for(subject, 8, limit=3)
-    assert len(answers.of_host(subject, found, feeds)) == 3
+    assert len(answers.of_host(subject, layout, feeds)) == 3
     calls = []
 
     def stop_at_the_second():
@@ -119,5 +125,5 @@ def test_what_runs_here_can_be_ended_between_two_examples(tflite_files):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        answers.of_host(subject, found, feeds, before_each=stop_at_the_second)
+        answers.of_host(subject, layout, feeds, before_each=stop_at_the_second)
     assert len(calls) == 2

@@ -11,6 +11,7 @@ from adb_daemon import launcher
 
 from tfdistill import errors
 from tfdistill.benchmark.adb import benchmark_model as tool
+from tfdistill.benchmark.adb.tool import COMPILED_MODEL, INTERPRETER
 from tfdistill.benchmark.settings import Settings
 
 URL = "https://example.org/android_aarch64_benchmark_model"
@@ -27,16 +28,16 @@ def sha256(content):
 @pytest.fixture
 def served(monkeypatch):
     """What the network gives: content by URL; a URL that is not there fails."""
-    contents, asked = {}, []
+    contents, requests = {}, []
 
     def open_(url):
-        asked.append(url)
+        requests.append(url)
         if url not in contents:
             raise urllib.error.HTTPError(url, 404, "Not Found", {}, None)  # pyright: ignore
         return io.BytesIO(contents[url])
 
     monkeypatch.setattr(tool, "_open", open_)
-    return contents, asked
+    return contents, requests
 
 
 def test_without_one_the_error_says_how_to_get_it():
@@ -53,8 +54,12 @@ def test_without_one_the_error_says_how_to_get_it():
 def test_a_file_is_known_by_its_header(tmp_path, width, machine, abi):
     path = tmp_path / "tool"
     path.write_bytes(elf(width, machine))
-    found = tool.find(tool.Binary(str(path)))
-    assert (found.path, found.abi, found.sha256) == (path, abi, sha256(elf(width, machine)))
+    located = tool.find(tool.Binary(str(path)))
+    assert (located.path, located.abi, located.sha256) == (
+        path,
+        abi,
+        sha256(elf(width, machine)),
+    )
 
 
 def test_the_stand_in_is_what_it_says_it_is(tmp_path):
@@ -65,18 +70,17 @@ def test_the_stand_in_is_what_it_says_it_is(tmp_path):
 
 def test_the_tool_of_the_compiled_model_api_is_known_and_refused_what_it_cannot(tmp_path):
     program = launcher.make_binary(tmp_path, compiled=True)
-    found = tool.find(tool.Binary(str(program)))
-    assert (
-        found.compiled and not tool.find(tool.Binary(str(launcher.make_binary(tmp_path)))).compiled
-    )
-    asked = Settings(delegates=("gpu", "nnapi"), operators=True)
+    located = tool.find(tool.Binary(str(program)))
+    other = tool.find(tool.Binary(str(launcher.make_binary(tmp_path))))
+    assert (located.api, other.api) == (COMPILED_MODEL, INTERPRETER)
+    settings = Settings(delegates=("gpu", "nnapi"), operators=True)
     with pytest.raises(
         errors.BenchmarkError, match="delegate nnapi, examples of a task, operators"
     ):
-        found.check_can_measure(asked, on_task=True, signatures=["len8"])
+        located.check_can_measure(settings, on_task=True, signatures=["len8"])
     with pytest.raises(errors.BenchmarkError, match="files without signatures"):
-        found.check_can_measure(Settings(), on_task=False, signatures=[None])
-    found.check_can_measure(Settings(delegates=("gpu",)), on_task=False, signatures=["len8"])
+        located.check_can_measure(Settings(), on_task=False, signatures=[None])
+    located.check_can_measure(Settings(delegates=("gpu",)), on_task=False, signatures=["len8"])
 
 
 @pytest.mark.parametrize(
@@ -124,16 +128,16 @@ def test_a_path_with_another_checksum_is_refused(tmp_path):
 
 
 def test_a_download_is_checked_kept_and_used_again(tmp_path, served):
-    contents, asked = served
+    contents, requests = served
     contents[URL] = elf()
     wanted = tool.Binary(URL, sha256(elf()))
     first = tool.find(wanted, cache=tmp_path)
     assert first.path.read_bytes() == elf() and first.abi == "arm64-v8a"
     assert tool.find(wanted, cache=tmp_path).path == first.path
-    assert asked == [URL]
+    assert requests == [URL]
     first.path.write_bytes(b"damaged")
     assert tool.find(wanted, cache=tmp_path).path.read_bytes() == elf()
-    assert asked == [URL, URL]
+    assert requests == [URL, URL]
 
 
 def test_a_download_that_is_another_file_leaves_nothing(tmp_path, served):

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import device_environment, devices
+from tfdistill.benchmark.adb import device_state, devices
 
 NAMES = (
     *("properties", "cpuinfo", "meminfo", "kernel", "max_clocks", "capacities", "governor"),
@@ -15,8 +15,8 @@ NAMES = (
 )
 
 
-def answers(**known: str) -> dict[str, str]:
-    return {**dict.fromkeys(NAMES, ""), **known}
+def answers(**printed: str) -> dict[str, str]:
+    return {**dict.fromkeys(NAMES, ""), **printed}
 
 
 def properties(**values: str) -> str:
@@ -30,7 +30,7 @@ def clocks(*khz: int) -> str:
 def test_properties_are_read_and_empty_ones_left_out():
     text = "[ro.product.model]: [Pixel 8]\n[ro.x]: []\n[a.b]: [with [brackets]: and more]\nno\n"
     expected = {"ro.product.model": "Pixel 8", "a.b": "with [brackets]: and more"}
-    assert device_environment.parse_properties(text) == expected
+    assert device_state.parse_properties(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,17 @@ def test_properties_are_read_and_empty_ones_left_out():
     ],
 )
 def test_an_emulator_is_no_phone(values, kind):
-    assert device_environment.parse(answers(properties=properties(**values)), "x").kind == kind
+    assert (
+        device_state.parse_environment(answers(properties=properties(**values)), "x").kind == kind
+    )
 
 
 def test_a_device_is_called_by_maker_and_model_once():
     def name(maker: str, model: str) -> str:
         values = {"ro__product__manufacturer": maker, "ro__product__model": model}
-        return device_environment.parse(answers(properties=properties(**values)), "x").device.name
+        return device_state.parse_environment(
+            answers(properties=properties(**values)), "x"
+        ).device.name
 
     assert name("Google", "Pixel 8") == "Google Pixel 8"
     assert name("samsung", "SM-A546B") == "Samsung SM-A546B"
@@ -65,7 +69,9 @@ def test_a_device_is_called_by_maker_and_model_once():
 
 def test_the_system_on_a_chip_is_named_as_well_as_the_version_of_android_allows():
     def soc(**values: str) -> str | None:
-        return device_environment.parse(answers(properties=properties(**values)), "x").device.soc
+        return device_state.parse_environment(
+            answers(properties=properties(**values)), "x"
+        ).device.soc
 
     assert soc(ro__soc__manufacturer="QTI", ro__soc__model="SM8550") == "QTI SM8550"
     assert soc(ro__board__platform="msm8998", ro__hardware="qcom") == "msm8998"  # to Android 11
@@ -75,7 +81,9 @@ def test_the_system_on_a_chip_is_named_as_well_as_the_version_of_android_allows(
 
 def test_phones_are_told_apart_by_their_own_serial_number_and_emulators_by_adbs():
     def device_id(serial: str, **values: str) -> str | None:
-        return device_environment.parse(answers(properties=properties(**values)), serial).device.id
+        return device_state.parse_environment(
+            answers(properties=properties(**values)), serial
+        ).device.id
 
     phone = {"ro__serialno": "0123456789ABCD"}
     assert device_id("192.168.1.20:5555", **phone) == device_id("0123456789ABCD", **phone)
@@ -86,8 +94,8 @@ def test_phones_are_told_apart_by_their_own_serial_number_and_emulators_by_adbs(
 
 def probe_with(
     *khz: int, programs: str = "/system/bin/taskset", **more: str
-) -> device_environment.DeviceEnvironment:
-    return device_environment.parse(
+) -> device_state.DeviceEnvironment:
+    return device_state.parse_environment(
         answers(max_clocks=clocks(*khz), programs=programs, **more), "x"
     )
 
@@ -108,12 +116,12 @@ def test_capacity_tells_cores_of_the_same_clock_apart():
 
 
 def test_a_mask_names_cores_that_are_there():
-    found = probe_with(*(2000000,) * 8)
-    assert found.mask("0xF0") == "f0"
+    described = probe_with(*(2000000,) * 8)
+    assert described.mask("0xF0") == "f0"
     with pytest.raises(errors.BenchmarkError, match=r"received \[8\]"):
-        found.mask("1f0")
+        described.mask("1f0")
     with pytest.raises(errors.BenchmarkError, match="hexadecimal mask"):
-        found.mask("1; reboot")
+        described.mask("1; reboot")
 
 
 def test_cores_that_are_all_alike_are_neither_big_nor_little():
@@ -132,8 +140,8 @@ def test_a_device_without_taskset_cannot_bind_to_cores():
 def test_a_phone_is_described_in_one_trip(connect):
     daemon = connect()
     (phone,) = devices.choose([daemon.serial])
-    found = device_environment.read(phone)
-    assert found.device.model_dump() == {
+    described = device_state.read_environment(phone)
+    assert described.device.model_dump() == {
         "name": "Google Pixel 8",
         "id": hashlib.sha256(b"0123456789ABCD").hexdigest()[:12],
         "fingerprint": "google/shiba/shiba:14/AP2A.240805.005/12025142:user/release-keys",
@@ -148,9 +156,9 @@ def test_a_phone_is_described_in_one_trip(connect):
         "governor": "sched_pixel",
         "memory_bytes": 7781548 * 1024,
     }
-    assert (found.kind, found.abis) == ("phone", ("arm64-v8a",))
-    assert found.has_taskset
-    assert found.mask("big") == "1f0"
+    assert (described.kind, described.abis) == ("phone", ("arm64-v8a",))
+    assert described.has_taskset
+    assert described.mask("big") == "1f0"
     assert len(daemon.commands) == 1
 
 
@@ -159,7 +167,7 @@ def test_a_program_that_is_missing_is_noticed(connect):
     daemon = connect()
     (phone,) = devices.choose([daemon.serial])
     daemon.path("/system/bin/taskset").unlink()
-    assert not device_environment.read(phone).has_taskset
+    assert not device_state.read_environment(phone).has_taskset
 
 
 @pytest.mark.slow
@@ -168,4 +176,4 @@ def test_a_device_that_tells_nothing_is_an_error(connect):
     (phone,) = devices.choose([daemon.serial])
     daemon.path("/says/getprop").write_text("")
     with pytest.raises(errors.BenchmarkError, match="expected its properties"):
-        device_environment.read(phone)
+        device_state.read_environment(phone)

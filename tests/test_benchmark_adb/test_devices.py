@@ -9,7 +9,7 @@ import pytest
 from adb_daemon import processes
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import adb_process, devices, phone
+from tfdistill.benchmark.adb import devices, phone
 
 DEVICES = """\
 * daemon not running; starting now at tcp:5037
@@ -28,15 +28,15 @@ GALAXY = devices.Listed("192.168.1.20:5555", "device", "SM_A546B")
 
 
 def test_the_list_of_devices_is_read():
-    found = devices.parse_devices(DEVICES)
-    assert found[0] == PIXEL
-    assert found[1] == devices.Listed("emulator-5554", "offline", "")
-    assert found[2] == devices.Listed("R58N12ABCDE", "unauthorized", "")
-    assert found[3].serial == "0123456789"
-    assert found[3].state.startswith("no permissions (user in plugdev")
-    assert found[3].state.endswith("device.html]")
-    assert found[4] == GALAXY
-    assert len(found) == 5
+    listed = devices.parse_devices(DEVICES)
+    assert listed[0] == PIXEL
+    assert listed[1] == devices.Listed("emulator-5554", "offline", "")
+    assert listed[2] == devices.Listed("R58N12ABCDE", "unauthorized", "")
+    assert listed[3].serial == "0123456789"
+    assert listed[3].state.startswith("no permissions (user in plugdev")
+    assert listed[3].state.endswith("device.html]")
+    assert listed[4] == GALAXY
+    assert len(listed) == 5
     assert devices.parse_devices("List of devices attached\n\n") == []
 
 
@@ -93,9 +93,9 @@ def test_several_devices_without_a_choice_are_listed_by_serial_and_model():
 
 
 def test_every_device_that_is_not_ready_or_not_there_is_named_with_its_remedy():
-    found = devices.parse_devices(DEVICES)
+    listed = devices.parse_devices(DEVICES)
     with pytest.raises(errors.BenchmarkError) as caught:
-        devices.select(found, ["all"])
+        devices.select(listed, ["all"])
     lines = str(caught.value).splitlines()
     assert [line.split(":")[0] for line in lines] == [
         "device emulator-5554",
@@ -106,7 +106,7 @@ def test_every_device_that_is_not_ready_or_not_there_is_named_with_its_remedy():
     assert "accept the dialog" in lines[1]
     assert "plugdev" in lines[2]
     with pytest.raises(errors.BenchmarkError, match=r"expected one of .*, received 'nobody'"):
-        devices.select(found, ["nobody", PIXEL.serial])
+        devices.select(listed, ["nobody", PIXEL.serial])
 
 
 def test_a_device_that_only_the_environment_names_is_called_so(monkeypatch, tmp_path):
@@ -124,14 +124,14 @@ def test_a_missing_adb_says_how_to_install_it(monkeypatch, tmp_path):
     monkeypatch.delenv("ANDROID_HOME", raising=False)
     monkeypatch.delenv("ANDROID_SDK_ROOT", raising=False)
     with pytest.raises(errors.EnvironmentFault, match="apt-get install adb"):
-        adb_process.find_adb()
+        phone.find_adb()
 
 
 def test_adb_of_the_sdk_is_found(monkeypatch, tmp_path):
     adb = _program(tmp_path / "platform-tools" / "adb", "true")
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("ANDROID_HOME", str(tmp_path))
-    assert adb_process.find_adb() == str(adb)
+    assert phone.find_adb() == str(adb)
 
 
 def _program(path: pathlib.Path, script: str) -> pathlib.Path:
@@ -164,23 +164,23 @@ def test_an_adb_too_old_for_exit_codes_is_an_error(monkeypatch, tmp_path):
 
 
 def test_endless_output_is_cut_off_and_an_error(monkeypatch, tmp_path):
-    monkeypatch.setattr(adb_process, "MAX_OUTPUT_BYTES", 1 << 20)
+    monkeypatch.setattr(phone, "MAX_OUTPUT_BYTES", 1 << 20)
     endless = _program(tmp_path / "endless", "while true; do echo yyyyyyyyyyyyyyyyyyyyyyyy; done")
     with pytest.raises(errors.BenchmarkError, match="at most 1 MiB of output"):
-        adb_process.AdbRunner().run([str(endless)], timeout_s=60)
+        phone.AdbRunner().run([str(endless)], timeout_s=60)
 
 
 def test_a_program_that_takes_too_long_is_killed(tmp_path):
     slow = _program(tmp_path / "slow", f"echo $$ > {tmp_path}/pid; exec sleep 1000")
     with pytest.raises(TimeoutError, match=r"within 0\.5 seconds"):
-        adb_process.AdbRunner().run([str(slow)], timeout_s=0.5)
+        phone.AdbRunner().run([str(slow)], timeout_s=0.5)
     if (tmp_path / "pid").exists():  # or it was killed before it wrote that
         assert not processes.alive(int((tmp_path / "pid").read_text()))
 
 
 def test_ctrl_c_does_not_reach_programs_by_itself():
     # A terminal sends it to the whole session: adb would end first, and look like a lost device.
-    done = adb_process.AdbRunner().run(["cat", "/proc/self/stat"], timeout_s=60)
+    done = phone.AdbRunner().run(["cat", "/proc/self/stat"], timeout_s=60)
     assert int(done.stdout.rpartition(")")[2].split()[3]) != os.getsid(0)
 
 

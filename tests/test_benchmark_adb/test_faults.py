@@ -80,9 +80,11 @@ def test_a_device_that_is_lost_in_a_run_leaves_what_was_finished(
     )
     assert [len(result.measurements) for result in results] == [0, 1]
     (failure,) = results[0].failures
-    known = results[0].device.id
-    assert f"was left on {known}" in failure.error and f"adb -s {known} shell" in failure.error
-    assert shown[known] == daemon.serial
+    device_id = results[0].device.id
+    assert (
+        f"was left on {device_id}" in failure.error and f"adb -s {device_id} shell" in failure.error
+    )
+    assert shown[device_id] == daemon.serial
     assert all(daemon.serial not in result.model_dump_json() for result in results)
     assert "rm -rf /data/local/tmp/tfdistill-" in failure.error
     assert results[1].failures == ()
@@ -190,7 +192,7 @@ def test_a_full_disk_of_this_machine_keeps_what_was_finished(
     def fetch(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tfdistill.benchmark.adb.deployment.Deployment.fetch", fetch)
+    monkeypatch.setattr("tfdistill.benchmark.adb.phone.Phone.read", fetch)
     (result,) = adb.measure(fast, settings=short, binary=binary)
     assert len(result.measurements) == 1
     assert "No space left" in result.failures[0].error

@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 
-import benchmark_results as made
+import benchmark_results
 import fake_backend
 import pytest
 
@@ -25,7 +25,7 @@ class OnPhone(fake_backend.Backend):
     def __init__(self, device, work):
         super().__init__("m", self.ask, repetitions=1, rounds=1)
         self.phone, self.where, self.work = device, device.serial, work
-        self.device = made.PHONE.model_copy(update={"name": device.serial})
+        self.device = benchmark_results.PHONE.model_copy(update={"name": device.serial})
 
     def ask(self, what, action):
         if action == "block":

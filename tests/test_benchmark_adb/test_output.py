@@ -3,7 +3,7 @@
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import layout, output, profile
+from tfdistill.benchmark.adb import output, tool
 
 NEW = """\
 INFO: STARTING!
@@ -56,20 +56,20 @@ def parse(text, **more):
 
 
 def test_a_new_release_is_read_with_its_percentiles():
-    found = parse(NEW)
-    assert (found.init_ms, found.first_inference_ms) == (12.5, 5.103)
-    block = found.block
+    printed = parse(NEW)
+    assert (printed.init_ms, printed.first_inference_ms) == (12.5, 5.103)
+    block = printed.block
     assert (block.n, block.mean_ms, block.min_ms, block.max_ms) == (10, 4.1105, 4.051, 1200.0)
     assert (block.median_ms, block.p95_ms, block.std_ms) == (4.105, 4.189, 0.031)
     assert block.first_ms == 5.103
-    assert found.peak_bytes == 34.5 * 2**20
+    assert printed.peak_bytes == 34.5 * 2**20
 
 
 def test_an_old_release_without_percentiles_and_warm_up_is_read():
-    found = parse(OLD)
-    assert found.peak_bytes is None
-    assert found.first_inference_ms == 119.212  # the first of all
-    block = found.block
+    printed = parse(OLD)
+    assert printed.peak_bytes is None
+    assert printed.first_inference_ms == 119.212  # the first of all
+    block = printed.block
     assert (block.n, block.mean_ms, block.median_ms, block.p95_ms) == (50, 119.375, None, None)
 
 
@@ -93,22 +93,22 @@ def test_standard_error_may_stand_before_or_behind():
     assert parse("".join(rest + said)).replacements == parse("".join(said + rest)).replacements
 
 
-def coverage(text, delegate, *, compiled=False, **more):
+def coverage(text, delegate, *, api=tool.INTERPRETER, **more):
     where = {"subgraph": 1, "num_nodes": 75, **more}
-    ran = layout.SignatureLayout(signature=None, num_signatures=0, inputs=(), outputs=(), **where)
-    return output.coverage(parse(text), delegate, ran, what="m, 16 tokens", compiled=compiled)
+    ran = tool.SignatureLayout(key=None, inputs=(), outputs=(), **where)
+    return api.coverage(parse(text), delegate, ran, what="m, 16 tokens")
 
 
 def test_coverage_is_that_of_the_graph_that_ran():
-    found = coverage(NEW, "xnnpack")
-    assert (found.delegated_nodes, found.nodes, found.partitions) == (71, 75, 2)
+    share = coverage(NEW, "xnnpack")
+    assert (share.delegated_nodes, share.nodes, share.partitions) == (71, 75, 2)
     assert coverage(NEW, "xnnpack", subgraph=0).delegated_nodes == 70
     assert coverage(NEW, "none") is None
 
 
 def test_a_release_that_names_no_graph_is_believed_where_the_sizes_fit():
-    found = coverage(OLD, "gpu")
-    assert (found.delegated_nodes, found.nodes, found.partitions) == (60, 75, 1)
+    share = coverage(OLD, "gpu")
+    assert (share.delegated_nodes, share.nodes, share.partitions) == (60, 75, 1)
     other = OLD.replace("out of 75", "out of 99")
     assert coverage(other, "gpu").delegated_nodes == 75  # "completely executed" says it as well
     partly = other.replace("completely executed", "partially executed")
@@ -197,15 +197,19 @@ INFO: [benchmark_litert_model.h:99] Peak memory:          34.50 MB
 
 
 def test_the_tool_of_the_compiled_model_api_is_read():
-    found = parse(COMPILED)
-    assert (found.init_ms, found.first_inference_ms, found.peak_bytes) == (8.12, 5.103, 36175872)
-    assert (found.block.n, found.block.median_ms) == (10, 4.105)
-    assert coverage(COMPILED, "xnnpack", compiled=True).delegated_nodes == 71
+    printed = parse(COMPILED)
+    assert (printed.init_ms, printed.first_inference_ms, printed.peak_bytes) == (
+        8.12,
+        5.103,
+        36175872,
+    )
+    assert (printed.block.n, printed.block.median_ms) == (10, 4.105)
+    assert coverage(COMPILED, "xnnpack", api=tool.COMPILED_MODEL).delegated_nodes == 71
     with pytest.raises(errors.BenchmarkError, match="GPU takes part in"):
-        coverage(COMPILED, "gpu", compiled=True)  # only XNNPACK replaced nodes
+        coverage(COMPILED, "gpu", api=tool.COMPILED_MODEL)  # only XNNPACK replaced nodes
     gpu = COMPILED.replace("TfLiteXNNPackDelegate", "LITERT_CL")
-    found = coverage(gpu, "gpu", compiled=True)
-    assert (found.delegated_nodes, found.nodes, found.partitions) == (71, 75, 5)
+    printed = coverage(gpu, "gpu", api=tool.COMPILED_MODEL)
+    assert (printed.delegated_nodes, printed.nodes, printed.partitions) == (71, 75, 5)
 
 
 def test_a_compiled_model_tool_without_ranges_is_refused():
@@ -269,20 +273,23 @@ DelegateOpInvoke, 1, 0.5, 20%, 100%, 0, 1, Delegate/Softmax (NC\t F32):2
 
 
 def profiled(text):
-    found = profile.parse_profile(text, what="m")
-    return [(operator.type, operator.calls, operator.ms) for operator in found]
+    operators = output.parse_profile(text, what="m")
+    return [(operator.type, operator.calls, operator.ms) for operator in operators]
 
 
 def test_the_nodes_that_a_profile_lists_are_those_that_the_delegate_left():
     left = 2  # GATHER, before one node of XNNPACK
-    found = profile.coverage(PROFILE + INSIDE, "xnnpack", 75)
-    assert (found.delegated_nodes, found.nodes, found.partitions) == (75 - left, 75, 1)
-    assert profile.coverage(PROFILE, "gpu", 75) is None  # XNNPACK is not the GPU
+    share = output.profiled_coverage(PROFILE + INSIDE, "xnnpack", 75)
+    assert (share.delegated_nodes, share.nodes, share.partitions) == (75 - left, 75, 1)
+    assert output.profiled_coverage(PROFILE, "gpu", 75) is None  # XNNPACK is not the GPU
     gpu = PROFILE.replace("TfLiteXNNPackDelegate", "TfLiteGpuDelegateV2")
-    assert profile.coverage(gpu, "gpu", 75).delegated_nodes == 75 - left
+    assert output.profiled_coverage(gpu, "gpu", 75).delegated_nodes == 75 - left
     both = PROFILE.replace("GATHER, 0.011", "TfLiteGpuDelegateV2, 0.011", 1)
-    assert profile.coverage(both, "gpu", 75) is None  # whose nodes they were is unknown
-    assert profile.coverage(PROFILE.replace("TfLiteXNNPackDelegate", "ADD"), "xnnpack", 75) is None
+    assert output.profiled_coverage(both, "gpu", 75) is None  # whose nodes they were is unknown
+    assert (
+        output.profiled_coverage(PROFILE.replace("TfLiteXNNPackDelegate", "ADD"), "xnnpack", 75)
+        is None
+    )
 
 
 def test_the_profile_sums_kinds_of_the_runs_that_count():

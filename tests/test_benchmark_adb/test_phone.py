@@ -14,7 +14,7 @@ import pytest
 from adb_daemon import Daemon, processes
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import adb_process, devices, phone
+from tfdistill.benchmark.adb import devices, phone
 
 
 def the_phone(daemon: Daemon) -> phone.Phone:
@@ -30,7 +30,7 @@ def left_on(daemon: Daemon) -> list[str]:
 def test_a_command_gives_its_exit_code_and_both_outputs(connect):
     device = the_phone(connect())
     done = device.shell(["sh", "-c", "echo out; echo err >&2; exit 7"], check=False)
-    assert done == adb_process.Completed(7, "out\n", "err\n")
+    assert done == phone.Completed(7, "out\n", "err\n")
     with pytest.raises(errors.BenchmarkError, match=r"expected exit code 0, received 7: err"):
         device.shell(["sh", "-c", "echo out; echo err >&2; exit 7"])
     assert device.shell(["no-such-program"], check=False).exit_code == 127
@@ -82,8 +82,8 @@ def test_a_file_whose_name_looks_like_an_option_is_pushed(connect, tmp_path, mon
     ],
 )
 def test_what_was_left_is_said_beside_what_went_wrong(error, kind):
-    found = phone.with_what_is_left(error, "a folder")
-    assert type(found) is kind and str(found) == "why\na folder"
+    raised = phone.with_what_is_left(error, "a folder")
+    assert type(raised) is kind and str(raised) == "why\na folder"
 
 
 @pytest.mark.slow

@@ -24,8 +24,8 @@ PARTS = [
 
 def section(heading: str) -> str:
     text = PAGE.read_text("utf-8")
-    (found,) = re.findall(rf"^### {heading}\n(.*?)(?=^##|\Z)", text, re.M | re.S)
-    return found
+    (body,) = re.findall(rf"^### {heading}\n(.*?)(?=^##|\Z)", text, re.M | re.S)
+    return body
 
 
 def keys(text: str) -> set[str]:
@@ -36,8 +36,8 @@ def keys(text: str) -> set[str]:
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
 def test_every_key_of_a_part_is_documented_and_no_other(part):
-    own = {name for name in part.model_fields if name in inspect.get_annotations(part)}
-    assert keys(section(part.__name__)) == own
+    names = {name for name in part.model_fields if name in inspect.get_annotations(part)}
+    assert keys(section(part.__name__)) == names
 
 
 def test_the_extras_are_documented_with_their_types():

@@ -15,7 +15,7 @@ from adb_daemon.phone import install_app
 
 from tfdistill import errors
 from tfdistill.benchmark import adb, measuring
-from tfdistill.benchmark.adb import conditions, devices, preparation
+from tfdistill.benchmark.adb import device_backend, device_state, devices
 
 pytestmark = pytest.mark.slow
 
@@ -88,10 +88,10 @@ def test_a_file_is_measured_and_answers_as_on_the_host(daemon, binary, fast, sho
 
 def test_the_app_is_measured_and_its_files_are_removed(daemon, measure_in_app, tmp_path):
     file = bundles.subject(tmp_path)
-    install_app(daemon.root, bundles.known(file))
-    (found,) = measure_in_app([file], settings=bundles.QUICK)
-    assert found.failures == () and len(found.measurements) == 8
-    assert any("was compiled ahead of time" in note for note in found.notes)
+    install_app(daemon.root, bundles.bundle_files(file))
+    (measured,) = measure_in_app([file], settings=bundles.QUICK)
+    assert measured.failures == () and len(measured.measurements) == 8
+    assert any("was compiled ahead of time" in note for note in measured.notes)
     assert bundles.left(daemon) == []
     daemon.path("/says/dumpsys/window").write_text("KeyguardServiceDelegate\n  showing=true\n")
     with pytest.raises(errors.BenchmarkError, match="keyguard shown"):
@@ -149,7 +149,7 @@ def test_a_cable_that_is_pulled_leaves_what_was_finished_and_names_the_rest(
 
 def test_the_state_of_the_device_is_read(daemon):
     (phone,) = devices.choose()
-    found = conditions.read(phone)
-    assert (found.thermal_status, found.battery_percent) == (0, 87.0)
-    assert found.load_average is not None
-    preparation.check_awake(phone)
+    conditions = device_state.read_conditions(phone)
+    assert (conditions.thermal_status, conditions.battery_percent) == (0, 87.0)
+    assert conditions.load_average is not None
+    device_backend.check_awake(phone)

@@ -79,15 +79,15 @@ def test_a_search_measures_proposes_and_names_no_serial(search, phone, tmp_path,
     said = capsys.readouterr()
     assert code == 0, said.err
     shown = json.loads(said.out)
-    written = json.loads((tmp_path / "found" / "search.json").read_text())
-    assert shown == written
-    assert (written["kind"], written["backend"]) == ("phone", "benchmark_model")
-    assert written["device"]["name"] == "Google Pixel 8"
+    report = json.loads((tmp_path / "found" / "search.json").read_text())
+    assert shown == report
+    assert (report["kind"], report["backend"]) == ("phone", "benchmark_model")
+    assert report["device"]["name"] == "Google Pixel 8"
     assert len(converted) == len(set(converted)) and set(converted) == {
-        m["name"] for m in written["measurements"]
+        m["name"] for m in report["measurements"]
     }
-    assert all(m["p50_ms"]["8"] > 0 for m in written["measurements"])
-    (proposal,) = written["proposals"]
+    assert all(m["p50_ms"]["8"] > 0 for m in report["measurements"])
+    (proposal,) = report["proposals"]
     assert 0 < proposal["measured_ms"] < 1000
     recipe = (tmp_path / "found" / proposal["recipe"]).read_text()
     assert "on Google Pixel 8 (phone)" in " ".join(recipe.replace("#", "").split())
@@ -100,10 +100,13 @@ def test_a_phone_that_goes_offline_loses_a_group_and_the_search_goes_on(
     search, phone, adb, tmp_path, capsys
 ):
     daemon = phone("Pixel_8")
-    runs, stored_in = daemon.path("/says/benchmark_model.runs"), tmp_path / "found" / "measurements"
+    runs, measurements = (
+        daemon.path("/says/benchmark_model.runs"),
+        tmp_path / "found" / "measurements",
+    )
 
     def pull_the_cable():
-        while not (stored_in.is_dir() and any(stored_in.glob("anchors-*.json"))):
+        while not (measurements.is_dir() and any(measurements.glob("anchors-*.json"))):
             time.sleep(0.05)
         before = int(runs.read_text())
         while int(runs.read_text() or 0) < before + 5:
@@ -117,7 +120,7 @@ def test_a_phone_that_goes_offline_loses_a_group_and_the_search_goes_on(
     assert not (tmp_path / "found" / "search.json").exists()
     assert "the same command continues from there" in said
     assert f"adb -s {daemon.serial} shell rm -rf /data/local/tmp/tfdistill-" in said
-    first = stored(stored_in)
+    first = stored(measurements)
     assert first and first < set(converted)
 
     again = Daemon(daemon.root, model="Pixel_8")  # the same phone, at another address
@@ -127,9 +130,11 @@ def test_a_phone_that_goes_offline_loses_a_group_and_the_search_goes_on(
     finally:
         again.close()
     assert code == 0 and not first & set(converted)
-    written = json.loads((tmp_path / "found" / "search.json").read_text())
+    report = json.loads((tmp_path / "found" / "search.json").read_text())
     assert (
-        {m["name"] for m in written["measurements"]} == first | set(converted) == stored(stored_in)
+        {m["name"] for m in report["measurements"]}
+        == first | set(converted)
+        == stored(measurements)
     )
 
 
@@ -144,5 +149,5 @@ def test_a_phone_that_stays_warm_says_so_and_keeps_what_was_measured(
     code, _ = search(daemon)
     said = capsys.readouterr().err
     assert code == 1 and "the device throttled (thermal status 2)" in said
-    (group,) = (tmp_path / "found" / "measurements").iterdir()
-    assert group.name.startswith("anchors-")
+    (measurements,) = (tmp_path / "found" / "measurements").iterdir()
+    assert measurements.name.startswith("anchors-")

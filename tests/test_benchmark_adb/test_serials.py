@@ -2,11 +2,11 @@
 
 import pathlib
 
-import benchmark_results as made
+import benchmark_results
 import pytest
 
 from tfdistill.benchmark import environment, schema
-from tfdistill.benchmark.adb import device_environment, serials
+from tfdistill.benchmark.adb import device_state, measuring
 from tfdistill.benchmark.adb.phone import Phone
 from tfdistill.commands import result_paths
 
@@ -15,22 +15,22 @@ USB, NETWORK = Phone("adb", "R5CT1234"), Phone("adb", "192.168.1.5:5555", "Pixel
 
 def result_of(device, *texts, command=()):
     failures = [schema.Failure(what=f"what: {text}", error=f"error: {text}") for text in texts]
-    rows = made.repetitions(2.0)
-    value = made.assembled(rows, device=device, failures=failures, notes=texts)
+    rows = benchmark_results.repetitions(2.0)
+    value = benchmark_results.assembled(rows, device=device, failures=failures, notes=texts)
     return value.model_copy(update={"command": command})
 
 
 def test_texts_of_every_result_name_every_device_by_its_id():
-    other = made.PHONE.model_copy(update={"id": "ba9876543210"})
+    other = benchmark_results.PHONE.model_copy(update={"id": "ba9876543210"})
     left = "x was left on R5CT1234: error: device 'R5CT1234' not found. adb -s R5CT1234 shell rm x"
     command = ("--serial", "R5CT1234", "--serial=192.168.1.5:5555", "--out", "a.json")
     values = [
-        result_of(made.PHONE, left, command=command),
+        result_of(benchmark_results.PHONE, left, command=command),
         result_of(other, "`getprop` on 192.168.1.5:5555: gone", command=command),
     ]
     shown = {}
-    devices = [made.PHONE, other]
-    one, two = (serials.hide(value, [USB, NETWORK], devices, shown) for value in values)
+    described = [benchmark_results.PHONE, other]
+    one, two = (measuring.hide_serials(value, [USB, NETWORK], described, shown) for value in values)
     hidden = left.replace("R5CT1234", "0123456789ab")
     assert one.failures == (schema.Failure(what=f"what: {hidden}", error=f"error: {hidden}"),)
     assert hidden in one.notes
@@ -46,16 +46,18 @@ def test_texts_of_every_result_name_every_device_by_its_id():
 @pytest.mark.parametrize("text", ["breakfast, 8 tokens", "fast2", "run.fast"])
 def test_a_serial_inside_of_a_word_is_none(text):
     short = Phone("adb", "fast")
-    one = serials.hide(result_of(made.PHONE, text), [short], [made.PHONE])
+    one = measuring.hide_serials(
+        result_of(benchmark_results.PHONE, text), [short], [benchmark_results.PHONE]
+    )
     assert one.failures[0].error == f"error: {text}"
 
 
 def test_of_two_serials_of_which_one_begins_the_other_the_longer_is_meant():
     one, two = Phone("adb", "emulator"), Phone("adb", "emulator-5554")
-    other = made.PHONE.model_copy(update={"id": "ba9876543210"})
-    said = result_of(made.PHONE, "on emulator-5554", "on emulator")
-    found = serials.hide(said, [one, two], [made.PHONE, other])
-    assert [row.error for row in found.failures] == [
+    other = benchmark_results.PHONE.model_copy(update={"id": "ba9876543210"})
+    said = result_of(benchmark_results.PHONE, "on emulator-5554", "on emulator")
+    hidden = measuring.hide_serials(said, [one, two], [benchmark_results.PHONE, other])
+    assert [row.error for row in hidden.failures] == [
         "error: on ba9876543210",
         "error: on 0123456789ab",
     ]
@@ -63,17 +65,22 @@ def test_of_two_serials_of_which_one_begins_the_other_the_longer_is_meant():
 
 def test_devices_that_say_they_are_one_are_told_apart():
     shown = {}
-    said = result_of(made.PHONE, "on R5CT1234", "on 192.168.1.5:5555")
-    other = made.PHONE.model_copy(update={"id": "ba9876543210"})
+    said = result_of(benchmark_results.PHONE, "on R5CT1234", "on 192.168.1.5:5555")
+    other = benchmark_results.PHONE.model_copy(update={"id": "ba9876543210"})
     third = Phone("adb", "third")
-    found = serials.hide(said, [USB, third, NETWORK], [made.PHONE, other, made.PHONE], shown)
+    hidden = measuring.hide_serials(
+        said,
+        [USB, third, NETWORK],
+        [benchmark_results.PHONE, other, benchmark_results.PHONE],
+        shown,
+    )
     names = ["0123456789ab", "0123456789ab-1"]
-    assert [row.error for row in found.failures] == [f"error: on {name}" for name in names]
+    assert [row.error for row in hidden.failures] == [f"error: on {name}" for name in names]
     assert [shown[name] for name in names] == [USB.serial, NETWORK.serial]
     # The files are numbered in the same way.
     paths = result_paths.choose(
         pathlib.Path("a.json"),
-        [made.PHONE.id, other.id, made.PHONE.id],
+        [benchmark_results.PHONE.id, other.id, benchmark_results.PHONE.id],
         several=True,
         overwrite=True,
     )
@@ -81,9 +88,9 @@ def test_devices_that_say_they_are_one_are_told_apart():
 
 
 def test_a_device_that_told_nothing_is_known_by_a_hash_and_not_by_its_serial():
-    assert device_environment.unknown_device(NETWORK).name == "Pixel_8"
-    unknown = device_environment.unknown_device(USB)
+    assert device_state.unknown_device(NETWORK).name == "Pixel_8"
+    unknown = device_state.unknown_device(USB)
     assert unknown.name == "unknown device"
     assert unknown.id == environment.short_hash("R5CT1234")
-    found = serials.hide(result_of(unknown, "lost R5CT1234"), [USB], [None])
-    assert found.failures[0].error == f"error: lost {unknown.id}"
+    hidden = measuring.hide_serials(result_of(unknown, "lost R5CT1234"), [USB], [None])
+    assert hidden.failures[0].error == f"error: lost {unknown.id}"

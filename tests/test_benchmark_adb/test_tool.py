@@ -8,12 +8,12 @@ import pytest
 import tiny_tflite
 
 from tfdistill import errors
-from tfdistill.benchmark import modelfile
-from tfdistill.benchmark.adb import deployment, layout, tool
+from tfdistill.benchmark.adb import answers, tool
+from tfdistill.tflite import roles
 
 
 def read(path, length):
-    return layout.read_layout(path, modelfile.read_entry_points(path)[length])
+    return tool.read_layout(path, roles.read_signatures(path)[length])
 
 
 @pytest.fixture
@@ -30,34 +30,35 @@ def options(job):
 
 def job_for(path, length=16, **more):
     defaults = {"graph": "model0.tflite", "values": "v", "threads": 2, "delegate": "xnnpack"}
+    defaults["api"] = tool.INTERPRETER
     return tool.ToolCommand(layout=read(path, length), **{**defaults, **more})
 
 
 def test_a_layout_is_that_of_the_signatures_own_graph(two_lengths):
-    found = read(two_lengths, 16)
-    assert (found.signature, found.num_signatures) == ("len16", 2)
-    assert (found.subgraph, found.num_nodes) == (1, 3)
-    assert [t.role for t in found.inputs] == ["token_type_ids", "input_ids", "attention_mask"]
-    assert found.inputs[1].name == "len16_input_ids:0"
-    assert found.inputs[1].num_bytes == 64
-    assert (found.outputs[0].label, found.outputs[0].shape) == ("logits", (1, 3))
+    layout = read(two_lengths, 16)
+    assert (layout.key, layout.num_signatures) == ("len16", 2)
+    assert (layout.subgraph, layout.num_nodes) == (1, 3)
+    assert [t.role for t in layout.inputs] == ["token_type_ids", "input_ids", "attention_mask"]
+    assert layout.inputs[1].graph_name == "len16_input_ids:0"
+    assert layout.inputs[1].num_bytes == 64
+    assert (layout.outputs[0].name, layout.outputs[0].shape) == ("logits", (1, 3))
 
 
 def test_a_file_without_signatures_is_known_by_its_tensors(tmp_path):
     _, inputs, outputs = tiny_tflite.bert(8)
     path = tiny_tflite.write(tmp_path / "m.tflite", [(None, inputs, outputs)])
-    found = read(path, 8)
-    assert (found.signature, found.num_signatures, found.subgraph) == (None, 0, 0)
-    assert [t.label for t in found.outputs] == ["StatefulCall:0"]
+    layout = read(path, 8)
+    assert (layout.key, layout.num_signatures, layout.subgraph) == (None, 0, 0)
+    assert [t.name for t in layout.outputs] == ["StatefulCall:0"]
 
 
 def test_an_input_that_the_signature_does_not_have_is_refused(tmp_path):
     key, inputs, outputs = tiny_tflite.bert(8)
     path = tiny_tflite.write(tmp_path / "m.tflite", [(key, inputs, outputs)])
-    entry = modelfile.read_entry_points(path)[8]
-    del entry.inputs["token_type_ids"]
+    entry = roles.read_signatures(path)[8]
+    entry = dataclasses.replace(entry, inputs=entry.inputs[1:])
     with pytest.raises(errors.BenchmarkError, match="feeds all inputs of the graph"):
-        layout.read_layout(path, entry)
+        tool.read_layout(path, entry)
 
 
 @pytest.mark.parametrize("change", ["comma", "dynamic", "string"])
@@ -74,28 +75,32 @@ def test_a_tensor_that_the_tool_cannot_be_given_is_refused(tmp_path, change):
 
 
 def test_inputs_are_named_in_the_order_of_the_graph_with_files_of_their_own(two_lengths):
-    found = options(job_for(two_lengths))
+    flags = options(job_for(two_lengths))
     names = ["len16_token_type_ids:0", "len16_input_ids:0", "len16_attention_mask:0"]
-    assert found["input_layer"] == ",".join(names)
-    assert found["input_layer_shape"] == "1,16:1,16:1,16"
-    assert found["input_layer_value_files"] == (
+    assert flags["input_layer"] == ",".join(names)
+    assert flags["input_layer_shape"] == "1,16:1,16:1,16"
+    assert flags["input_layer_value_files"] == (
         "len16_token_type_ids::0:v-0.bin,len16_input_ids::0:v-1.bin,len16_attention_mask::0:v-2.bin"
     )
-    assert found["signature_to_run_for"] == "len16"
-    assert found["graph"] == "model0.tflite"
+    assert flags["signature_to_run_for"] == "len16"
+    assert flags["graph"] == "model0.tflite"
 
 
 def test_the_compiled_model_tool_is_given_ranges_by_the_names_of_the_signature(two_lengths):
     job = dataclasses.replace(
-        job_for(two_lengths), compiled=True, vocabulary_rows=90, delegate="gpu", memory=True
+        job_for(two_lengths),
+        api=tool.COMPILED_MODEL,
+        vocabulary_rows=90,
+        delegate="gpu",
+        memory=True,
     )
-    found = options(job)
+    flags = options(job)
     assert (
-        found["input_layer_value_range"] == "token_type_ids,0,1:input_ids,0,89:attention_mask,0,1"
+        flags["input_layer_value_range"] == "token_type_ids,0,1:input_ids,0,89:attention_mask,0,1"
     )
-    assert found["signature_to_run_for"] == "len16" and found["use_gpu"] == "true"
-    assert found["report_peak_memory_footprint"] == "true" and found["num_threads"]
-    assert not {"input_layer", "input_layer_value_files", "use_xnnpack"} & found.keys()
+    assert flags["signature_to_run_for"] == "len16" and flags["use_gpu"] == "true"
+    assert flags["report_peak_memory_footprint"] == "true" and flags["num_threads"]
+    assert not {"input_layer", "input_layer_value_files", "use_xnnpack"} & flags.keys()
 
 
 def test_the_only_signature_is_not_named(tmp_path):
@@ -111,14 +116,14 @@ def test_a_signature_that_is_not_of_the_first_graph_is_named(tmp_path):
 
 
 def test_the_number_of_runs_is_exact_and_their_time_bounded(two_lengths):
-    found = options(job_for(two_lengths, runs=7, warmup=3, warmup_seconds=0.5, max_seconds=90))
-    assert {k: found[k] for k in ("num_runs", "min_secs", "max_secs")} == {
+    flags = options(job_for(two_lengths, runs=7, warmup=3, warmup_seconds=0.5, max_seconds=90))
+    assert {k: flags[k] for k in ("num_runs", "min_secs", "max_secs")} == {
         "num_runs": "7",
         "min_secs": "0",
         "max_secs": "90",
     }
-    assert (found["warmup_runs"], found["warmup_min_secs"]) == ("3", "0.5")
-    assert found["num_threads"] == "2"
+    assert (flags["warmup_runs"], flags["warmup_min_secs"]) == ("3", "0.5")
+    assert flags["num_threads"] == "2"
 
 
 @pytest.mark.parametrize(
@@ -155,12 +160,12 @@ def test_a_mask_binds_the_tool_to_cores(two_lengths):
 
 def test_a_feed_is_padded_by_role_in_the_order_of_the_graph(two_lengths):
     feed = {"input_ids": [2, 7, 3], "token_type_ids": [0, 1, 1]}
-    types, ids, mask = deployment.feed_of(read(two_lengths, 8), feed)
+    types, ids, mask = answers.feed_of(read(two_lengths, 8), feed)
     assert ids.tolist() == [[2, 7, 3, 0, 0, 0, 0, 0]] and ids.dtype == np.dtype("<i4")
     assert mask.tolist() == [[1, 1, 1, 0, 0, 0, 0, 0]]
     assert types.tolist() == [[0, 1, 1, 0, 0, 0, 0, 0]]
     with pytest.raises(errors.BenchmarkError, match="at most 8 tokens, received 9"):
-        deployment.feed_of(read(two_lengths, 8), {"input_ids": [1] * 9, "token_type_ids": [0] * 9})
+        answers.feed_of(read(two_lengths, 8), {"input_ids": [1] * 9, "token_type_ids": [0] * 9})
 
 
 def test_outputs_are_split_in_the_order_of_the_graph(tmp_path):
@@ -171,7 +176,7 @@ def test_outputs_are_split_in_the_order_of_the_graph(tmp_path):
     ]
     path = tiny_tflite.write(tmp_path / "m.tflite", [(key, inputs, outputs)])
     content = np.arange(6, dtype="<f4").tobytes()
-    first, second = deployment.split_outputs(read(path, 4), content)
+    first, second = answers.split_outputs(read(path, 4), content)
     assert (first.tolist(), second.tolist()) == ([[0, 1, 2, 3]], [[4, 5]])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tfdistill import cli
 
-OUTPUTS = ("--out", "--saved-model", "--keras-hub", "--hf")
+OUTPUTS = ("--out", "--saved-model", "--hf")
 # The positional arguments and required options of each command that writes, as paths in `inputs`.
 INPUTS = {
     "answers": ["model", "--task", "sst2", "--data-dir", "data"],

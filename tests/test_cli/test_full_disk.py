@@ -136,7 +136,7 @@ def test_a_vocabulary_is_written_whole_or_not_at_all(disk, tmp_path, capsys):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("ways", [["hf"], ["saved-model", "keras", "keras-hub", "android"]])
+@pytest.mark.parametrize("ways", [["hf"], ["saved-model", "keras", "android"]])
 def test_an_export_in_several_forms_is_written_whole_or_not_at_all(
     disk, tmp_path, capsys, toy_vocab_file, ways
 ):

@@ -68,7 +68,7 @@ def test_texts_of_kept_pieces_keep_their_pieces_and_their_answers_bit_for_bit(pr
     compared = 0
     for text in mixtures:
         old, new = before.encode(text), after.encode(text)
-        if before.unk_id in old or not set(old) <= set(result.kept):
+        if before.unk_id in old or not set(old) <= set(result.old_ids):
             continue
         compared += 1
         assert [before.vocab[i] for i in old] == [after.vocab[i] for i in new]
@@ -93,10 +93,10 @@ def test_only_the_table_shrinks(pruned):
 def test_what_is_kept_is_special_used_or_a_letter(pruned):
     _, result = pruned
 
-    kept = set(result.tokens)
-    assert {*vocabularies.SPECIAL_TOKENS, "film", "alarm", "seven", ".", "!", "a", "##z"} <= kept
-    assert kept.isdisjoint({"play", "##ing", "é", "##é", "[unused0]"})
-    assert list(result.kept) == sorted(set(result.kept))
+    tokens = set(result.tokens)
+    assert {*vocabularies.SPECIAL_TOKENS, "film", "alarm", "seven", ".", "!", "a", "##z"} <= tokens
+    assert tokens.isdisjoint({"play", "##ing", "é", "##é", "[unused0]"})
+    assert list(result.old_ids) == sorted(set(result.old_ids))
 
 
 def test_an_unseen_word_over_the_same_letters_is_spelt_not_unknown(pruned, tmp_path):
@@ -125,11 +125,11 @@ def test_coverage_counts_texts_that_changed_and_unknown_pieces(pruned):
     _, result = pruned
     texts = [*CORPUS, "playing", "é", "日"]
 
-    found = Tokenizer(result.vocab_file).pieces(texts)[1].sum()
+    unknown = Tokenizer(result.vocab_file).pieces(texts)[1].sum()
     coverage = result.coverage(texts)
 
     # é loses its accent; the ideograph is unknown to both; "playing" is spelt in 7 pieces, not 2.
-    assert coverage == compress.VocabularyCoverage(6, 1, found + 5, found, 1, 1)
+    assert coverage == compress.VocabularyCoverage(6, 1, unknown + 5, unknown, 1, 1)
 
 
 def test_a_word_that_only_the_whole_vocabulary_knows_becomes_unknown(model, rich_vocab):
@@ -182,7 +182,7 @@ def test_every_family_keeps_its_answers(family, rich_vocab, tmp_path):
 
     expected, received = answer(model, before), answer(result.model, after)
     if family == "masked_lm":
-        expected = expected[:, result.kept]  # the kept words are guessed as before
+        expected = expected[:, result.old_ids]  # the kept words are guessed as before
         np.testing.assert_allclose(expected, received, rtol=1e-5)  # products of another width
     else:
         np.testing.assert_array_equal(expected, received)

@@ -20,7 +20,7 @@ def described(*, family="bert", kind="classification", metrics=None):
         model=manifest.FileRecord(file="model.tflite", sha256="a" * 64, size_bytes=2_500_000),
         quantization="dynamic_wi8_afp32",
         signatures={
-            "len16": manifest.Signature(
+            "len16": manifest.SignatureRecord(
                 sequence_length=16,
                 inputs={"input_ids": TENSOR, "attention_mask": TENSOR},
                 outputs={"logits": LOGITS},
@@ -120,6 +120,12 @@ def test_a_latency_comes_with_its_circumstances_and_a_host_is_no_phone():
     assert "| 16 | 1 | 0.5 | 0.45 to 0.6 |\n\nhost, no phone: a processor" in text
     assert "says little about a phone" in text
     assert "says little about a phone" not in model_card.of_file(SCORED, on_phone)
+
+
+def test_a_latency_of_a_busy_machine_says_so_in_its_cell():
+    row = model_card.MeasuredLatency(16, 1, 0.5, 0.45, 0.6, busy=True)
+    text = model_card.of_file(SCORED, model_card.CardFacts(latency=[row]))
+    assert "| 16 | 1 | 0.5 (busy machine) | 0.45 to 0.6 |" in text
 
 
 def test_figures_that_transformers_would_not_reach_are_not_claimed_there():

@@ -77,7 +77,7 @@ def lively():
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """The toy; its labels are its own answers, a tenth of them wrong."""
-    from export.checking import verify
+    from export.checking.outputs import model_logits
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
     from tfdistill.data.tokenize import Tokenizer
@@ -106,7 +106,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     examples = Examples(task, texts, pairs, None)
     encoded = encode_examples(examples, Tokenizer(vocab_file), max(LENGTHS))
     model = _lively(models.build_classifier(config, 3))
-    labels = verify.model_logits(model, encoded).argmax(axis=1).astype(np.int32)
+    labels = model_logits(model, encoded).argmax(axis=1).astype(np.int32)
     labels[::10] = (labels[::10] + 1) % 3
     return Toy(
         model,

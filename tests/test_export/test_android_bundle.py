@@ -215,12 +215,12 @@ def test_a_name_that_is_no_folder_is_refused(name, source, tmp_path):
 
 
 def test_a_folder_that_is_no_bundle_is_never_replaced(source, tmp_path):
-    mine = tmp_path / "bundles" / "mine"
-    mine.mkdir(parents=True)
-    (mine / "file").write_text("mine")
+    foreign = tmp_path / "bundles" / "mine"
+    foreign.mkdir(parents=True)
+    (foreign / "file").write_text("mine")
     with pytest.raises(errors.OutputExistsError, match="something else"):
         export.to_android(source, tmp_path, name="mine", overwrite=True)
-    assert (mine / "file").read_text() == "mine"
+    assert (foreign / "file").read_text() == "mine"
 
 
 def test_the_name_of_a_bundle_is_made_of_safe_letters():
@@ -261,5 +261,5 @@ def test_pairs_of_the_task_are_encoded_as_pairs_and_questions_as_texts(toy):
         return [json.loads(line) for line in lines[1 : 1 + len(examples.texts)]]
 
     assert [case.get("pair", "") for case in first(toy.texts)] == toy.texts.pairs
-    asked = dataclasses.replace(toy.texts, questions=())
-    assert not any("pair" in case for case in first(asked))
+    questions = dataclasses.replace(toy.texts, questions=())
+    assert not any("pair" in case for case in first(questions))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import export
-from export.checking import verify
+from export.checking.outputs import model_logits
 from tfdistill import errors, manifest, models
 from tfdistill.tasks import TaskSpec
 from tfdistill.tasks.encoded import EncodedExamples
@@ -36,7 +36,7 @@ def arguments(collapsing, toy):
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     ids = np.concatenate(rows).astype(np.int32)
     encoded = EncodedExamples(ids, offsets, np.zeros(len(ids), np.uint8))
-    labels = verify.model_logits(collapsing, encoded).argmax(axis=1).astype(np.int32)
+    labels = model_logits(collapsing, encoded).argmax(axis=1).astype(np.int32)
     encoded = dataclasses.replace(encoded, labels=labels)
     return {
         "lengths": (16,),

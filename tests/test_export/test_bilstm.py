@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import export
-from export.checking import verify
-from export.file.runtime import TfliteModel
+from export.checking.outputs import file_outputs
 from tfdistill import models
+from tfdistill.tflite import TfliteModel
 
 LENGTHS = (5, 8)
 CONFIG = models.BiLstmConfig(
@@ -52,10 +52,8 @@ def test_an_answer_does_not_depend_on_what_was_asked_before(done):
     _, _, path, _, examples = done
     file = TfliteModel(path)
     order = np.random.default_rng(0).permutation(len(examples))
-    forwards = verify.file_outputs(file, examples)
-    np.testing.assert_array_equal(
-        verify.file_outputs(file, examples.select(order)), forwards[order]
-    )
+    forwards = file_outputs(file, examples)
+    np.testing.assert_array_equal(file_outputs(file, examples.select(order)), forwards[order])
     assert np.ptp(forwards, axis=0).min() > 0.1
 
 
@@ -66,8 +64,8 @@ def test_padding_does_not_change_the_answer_of_the_file(done):
     file = TfliteModel(path)
     # Steps over padding change no state; int8 activations are scaled row by row.
     np.testing.assert_allclose(
-        verify.file_outputs(file, short, length=LENGTHS[1]),
-        verify.file_outputs(file, short, length=LENGTHS[0]),
+        file_outputs(file, short, length=LENGTHS[1]),
+        file_outputs(file, short, length=LENGTHS[0]),
         rtol=0,
         atol=2e-5,
     )

@@ -23,7 +23,6 @@ def test_files_lie_beside_the_model(tmp_path):
         "labels.txt",
         "golden.json",
         "answers.safetensors",
-        "words.safetensors",
     ]
     assert {path.parent for path in vars(places).values()} == {tmp_path}
 

@@ -33,6 +33,26 @@ def test_all_examples_are_taken_where_there_are_no_more(toy):
     assert drawn.labels is None
 
 
+def test_a_function_that_returns_a_generator_of_feeds_is_called_for_them(toy):
+    """As the converter of TensorFlow takes them, by name."""
+
+    def feeds():
+        for i in range(len(toy.encoded)):
+            ids = toy.encoded.row(i)[None]
+            types = toy.encoded.row_types(i)[None]
+            yield {
+                "input_ids": ids,
+                "attention_mask": np.ones_like(ids),
+                "token_type_ids": types,
+            }
+
+    expected = draw(toy, toy.encoded)
+    for given_as in (feeds, feeds()):
+        drawn = draw(toy, given_as)
+        np.testing.assert_array_equal(drawn.ids, expected.ids)
+        np.testing.assert_array_equal(drawn.types, expected.types)
+
+
 def test_labels_are_not_needed(toy):
     unlabelled = dataclasses.replace(toy.encoded, labels=None)
     np.testing.assert_array_equal(draw(toy, unlabelled).ids, draw(toy, toy.encoded).ids)

@@ -124,7 +124,11 @@ def test_a_file_for_the_cpu_is_what_the_converter_made_byte_for_byte(
     quantize, tmp_path, monkeypatch
 ):
     """Read and written again it would have another layout, and a large one would take minutes."""
-    monkeypatch.setattr(convert, "_converted", lambda given, own: f"made as {own.name}".encode())
+    monkeypatch.setattr(
+        convert,
+        "_converted",
+        lambda conversion, quantization: f"made as {quantization.name}".encode(),
+    )
     file, floats = tmp_path / "model.tflite", tmp_path / "float.tflite"
     convert.run(
         convert.Conversion(str(tmp_path), str(file), quantize, ["len8"], float_file=str(floats))

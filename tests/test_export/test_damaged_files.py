@@ -12,9 +12,10 @@ from ai_edge_litert.tools import flatbuffer_utils
 
 import export
 from export.checking import outputs
-from export.file.runtime import TfliteModel
+from export.model import heads
 from tfdistill import cli, errors, files, manifest, models
 from tfdistill.run import deliver, inputs
+from tfdistill.tflite import TfliteModel
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ HOWS = ("empty", "text", "half", "without_end", "zeros_at_the_end", "noise_at_th
 def test_a_damaged_file_is_told_wherever_it_is_opened(how, copied, capsys):
     file = copied / "model.tflite"
     file.write_bytes(damaged(file.read_bytes(), how))
-    with pytest.raises(errors.ExportError, match="copy or export it again"):
+    with pytest.raises(errors.ModelFileError, match=r"model\.tflite"):
         TfliteModel(file)
     with pytest.raises(errors.ManifestError, match=r"model.tflite: expected sha256.*export again"):
         inputs.open_answerer(str(copied))
@@ -70,13 +71,9 @@ def foreign(source, target, alter):
     return target
 
 
-def rename_key(entry):
-    entry.signatureKey = b"serving_" + entry.signatureKey
-
-
 def rename_inputs(entry):
     for tensor in entry.inputs:
-        tensor.name = tensor.name.replace(b"input_ids", b"input_word_ids")
+        tensor.name = {b"input_ids": b"args_0"}.get(tensor.name, tensor.name)
 
 
 def rename_outputs(entry):
@@ -84,17 +81,16 @@ def rename_outputs(entry):
 
 
 FOREIGN = {
-    "signature": (rename_key, r"len32 or alike.*received \['serving_len16', 'serving_len8'\]"),
-    "inputs": (rename_inputs, "inputs of input_ids, .*input_word_ids.*another program's file"),
-    "outputs": (rename_outputs, "and logits, received .*output_0.*another program's file"),
+    "inputs": (rename_inputs, "ids among them, received .*args_0"),
+    "outputs": (rename_outputs, "received .*output_0.*another program's file"),
 }
 
 
 @pytest.mark.parametrize(("alter", "message"), FOREIGN.values(), ids=FOREIGN)
 def test_a_file_of_another_program_is_told_by_what_it_lacks(alter, message, exported, tmp_path):
     file = foreign(exported("float32").path, tmp_path / "foreign.tflite", alter)
-    with pytest.raises(errors.ExportError, match=message):
-        TfliteModel(file)
+    with pytest.raises(errors.TfdistillError, match=message):
+        heads.head_of_file(TfliteModel(file))
 
 
 def test_a_file_without_a_manifest_is_not_taken_for_a_checkpoint(exported, tmp_path):
@@ -219,7 +215,7 @@ def test_a_file_that_crashes_litert_is_one_line_for_evaluate(copied, labelled, c
 def test_a_file_in_another_process_answers_as_in_this_one(exported, toy):
     path = exported("float32").path
     expected = outputs.file_outputs(TfliteModel(path), toy.encoded)
-    with inputs.open_foreign(path) as file:
+    with TfliteModel(path, isolated=True) as file:
         np.testing.assert_array_equal(outputs.file_outputs(file, toy.encoded), expected)
         assert file.lengths == TfliteModel(path).lengths
 

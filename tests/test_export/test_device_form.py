@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 
 import export
-from export.checking import pairing, verify
+from export.checking import evidence, pairing, verify
 from export.conversion import convert, device_form, lookup, quantize
-from export.conversion.plan import make_plan
-from export.file import bundle, inspection
-from export.file.runtime import TfliteModel
+from export.conversion.prepare import make_plan
+from export.file import bundle
 from export.model.request import ExportRequest
 from export.targets import android_bundle
 from tfdistill import cli, errors, manifest, models
 from tfdistill.accelerators import gate
 from tfdistill.accelerators.outcome import AcceleratorReport, SignatureOnAccelerator
-from tfdistill.tflite import editing
+from tfdistill.tflite import TfliteModel, editing, inspection
 
 
 def outcome(verdict, fault=None, name="gpu"):
@@ -29,16 +28,17 @@ def outcome(verdict, fault=None, name="gpu"):
 def files(toy, tmp_path_factory):
     """The toy for a GPU that takes it whole, its float32 conversion, and a variant for an NPU."""
     folder = tmp_path_factory.mktemp("gpu")
-    own = convert.convert
+    plain = convert.convert
 
-    def keeping(plan, file, *float_file):
-        own(plan, file, *float_file)
-        if float_file:
-            shutil.copy(*float_file, folder / "float32.tflite")
+    def keeping(plan, folder_of_file, *float_file):
+        converted = plain(plan, folder_of_file, *float_file)
+        if plan.device.name == "gpu":
+            shutil.copy(converted.float_file, folder / "float32.tflite")
+        return converted
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            verify.gate, "check", lambda _, wanted, **__: [outcome("whole", name=wanted[0][0])]
+            evidence.gate, "check", lambda _, wanted, **__: [outcome("whole", name=wanted[0][0])]
         )
         patch.setattr(convert, "convert", keeping)
         both = {"device": "gpu", "variants": {"npu": "float32"}}
@@ -68,10 +68,10 @@ def test_a_gpu_file_looks_all_ids_up_by_row_and_answers_as_well(files, toy):
 @pytest.mark.slow
 def test_the_manifest_says_what_the_file_is_for_and_what_was_taken(files):
     card = manifest.read_manifest(files[0])
-    (found,) = card.accelerators
+    (record,) = card.accelerators
 
-    assert (card.device, found.name, found.verdict) == ("gpu", "gpu", "whole")
-    assert (found.delegated, found.operators) == ({"len8": 7}, {"len8": 9})
+    assert (card.device, record.name, record.verdict) == ("gpu", "gpu", "whole")
+    assert (record.delegated, record.operators) == ({"len8": 7}, {"len8": 9})
     written = card.model_copy(update={"device": "cpu"}).model_dump()
     assert card.model_dump().keys() - written.keys() == {"device", "accelerators"}
 
@@ -84,17 +84,19 @@ def test_files_for_several_devices_are_in_one_manifest(files, tmp_path):
     other = manifest.read_manifest(folder / "model-npu.tflite")
     assert (other.quantization, other.accelerators[0].name) == ("float32", "intel-npu")
     assert other.parity.sqnr_db > 100 > whole.parity.sqnr_db
-    golden = [folder / own.golden_file.file for own in whole.each_file()]
+    golden = [folder / file.golden_file.file for file in whole.each_file()]
     assert [file.name for file in golden] == ["golden.json", "golden-npu.json"]
     gpu, npu = (json.loads(file.read_text())["examples"] for file in golden)
-    assert [own["input_ids"] for own in gpu] == [own["input_ids"] for own in npu]
-    assert [own["outputs"] for own in gpu] != [own["outputs"] for own in npu]  # each file its own
+    assert [file["input_ids"] for file in gpu] == [file["input_ids"] for file in npu]
+    assert [file["outputs"] for file in gpu] != [
+        file["outputs"] for file in npu
+    ]  # each file its own
     card = (folder / "README.md").read_text()
     assert "| `model-npu.tflite` | npu | `float32` |" in card
 
     assets = tmp_path / "assets"
     bundle = export.to_android(folder, assets)
-    names = {name: own.device for name, own in android_bundle.read_index(assets).bundles.items()}
+    names = {name: file.device for name, file in android_bundle.read_index(assets).bundles.items()}
     assert names == {f"{bundle.name}": None, f"{bundle.name}-npu": "npu"}
     assert (bundle / "model-npu.tflite").is_file() and (bundle / "golden-npu.json").is_file()
     with pytest.raises(errors.OutputExistsError, match=f"that of {bundle.name}"):
@@ -105,19 +107,19 @@ def test_files_for_several_devices_are_in_one_manifest(files, tmp_path):
 
 @pytest.mark.slow
 def test_inspect_takes_the_file_that_is_for_the_accelerator(files, monkeypatch, capsys):
-    asked = []
+    checked = []
 
     def check(file, wanted, *, golden, **_):
-        asked.append((file.name, wanted[0][0], golden["examples"][0]["outputs"]))
+        checked.append((file.name, wanted[0][0], golden["examples"][0]["outputs"]))
         return [outcome("whole", name=wanted[0][0])]
 
     monkeypatch.setattr(gate, "check", check)
     folder = str(files[0].parent)
     assert cli.main(["inspect", folder, "--accelerators", "gpu,intel-npu", "--json"]) == 0
-    (gpu, _, of_gpu), (npu, _, of_npu) = asked
+    (gpu, _, of_gpu), (npu, _, of_npu) = checked
     assert (gpu, npu) == ("model.tflite", "model-npu.tflite") and of_gpu != of_npu
     shown = json.loads(capsys.readouterr().out)
-    assert [own["file"] for own in shown["accelerators"]] == [gpu, npu]
+    assert [entry["file"] for entry in shown["accelerators"]] == [gpu, npu]
     assert cli.main(["inspect", folder, "--static", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["variants"].keys() == {"npu"}
 
@@ -212,16 +214,16 @@ def test_operands_get_the_rank_of_the_result_and_answers_stay(files, toy, tmp_pa
 @pytest.mark.parametrize("verdict", ["wrong", "failed"])
 def test_a_file_that_the_accelerator_answers_wrongly_is_refused(toy, files, monkeypatch, verdict):
     plan = make_plan(ExportRequest(toy.model, files[0], **toy.arguments(device="gpu")))
-    asked = []
+    checked = []
 
     def check(file, accelerators, **options):
-        asked.append((file, accelerators, options["golden"]))
+        checked.append((file, accelerators, options["golden"].keys()))
         return [outcome(verdict, "logits: all zero")]
 
-    monkeypatch.setattr(verify.gate, "check", check)
+    monkeypatch.setattr(evidence.gate, "check", check)
     with pytest.raises(errors.ParityError, match=r"gpu \(a GPU\), logits: all zero"):
-        verify.on_accelerator(plan, files[0], {"examples": []})
-    assert asked == [(files[0], [("gpu", "")], {"examples": []})]
+        verify.verify(convert.Converted(plan, *files))
+    assert checked == [(files[0], [("gpu", "")], {"format_version", "examples"})]
 
 
 @pytest.mark.parametrize(

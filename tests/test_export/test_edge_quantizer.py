@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import export
-from export.checking import parity, verify
+from export.checking.outputs import answers as outputs_of_both
+from export.checking.outputs import file_outputs
 from export.conversion import edge_quantizer, lookup, quantize, recipe
-from export.conversion.plan import make_plan
-from export.file.runtime import TfliteModel
+from export.conversion.prepare import make_plan
 from export.model.request import ExportRequest
 from tfdistill import errors, manifest, models
-from tfdistill.tflite import editing
+from tfdistill.tflite import TfliteModel, agreement, editing
 
 OUTPUT_LAYER = (32, 64)  # the shape of a feed-forward output in the file
 # What the toy reaches, seeded: 34, 21, 9.9, 11.9 and 34 dB. Rows of 32 random numbers are the
@@ -31,7 +31,7 @@ MATRICES = 23_808  # elements in matrices of at least 1,024
 
 
 @pytest.fixture(scope="module")
-def made(toy, tmp_path_factory):
+def files_of(toy, tmp_path_factory):
     """Exports the toy, calibrated on its own examples, once for each choice."""
     done = {}
 
@@ -52,36 +52,36 @@ def made(toy, tmp_path_factory):
     return get
 
 
-def agreement(toy, path):
-    said = verify.answers(toy.model, TfliteModel(path), toy.encoded, softmax=False)
-    return parity.compare(said.model, said.file)
+def measured(toy, path):
+    said = outputs_of_both(toy.model, TfliteModel(path), toy.encoded, softmax=False)
+    return agreement.compare(said.model, said.file)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_file_answers_like_the_model(name, toy, made):
-    assert parity.violations(agreement(toy, made(name)[0]), TIGHT[name]) == []
+def test_the_file_answers_like_the_model(name, toy, files_of):
+    assert agreement.violations(measured(toy, files_of(name)[0]), TIGHT[name]) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_broken_file_breaks_every_bound(name, toy, made, tmp_path):
-    model = editing.read(made(name)[0])
+def test_a_broken_file_breaks_every_bound(name, toy, files_of, tmp_path):
+    model = editing.read(files_of(name)[0])
     for graph in model.subgraphs:
         for tensor in graph.tensors:
             data = editing.constant(model, tensor)
             if tuple(tensor.shape) == OUTPUT_LAYER and data is not None:
                 model.buffers[tensor.buffer].data = np.zeros_like(data)
     editing.write(model, tmp_path / "broken.tflite")
-    found = agreement(toy, tmp_path / "broken.tflite")
+    damaged = measured(toy, tmp_path / "broken.tflite")
     for bounds in (TIGHT[name], quantize.quantization(name).bounds):
-        lines = parity.violations(found, bounds)
+        lines = agreement.violations(damaged, bounds)
         for quantity in ("max error", "mean error", "SQNR", "argmax"):
             assert any(line.startswith(quantity) for line in lines), (quantity, lines)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_matrix_is_stored_in_few_bits_also_the_table_of_words(name, made):
+def test_every_matrix_is_stored_in_few_bits_also_the_table_of_words(name, files_of):
     value = quantize.quantization(name)
-    stored = export.inspect(made(name)[0]).weight_bytes
+    stored = export.inspect(files_of(name)[0]).weight_bytes
     kind = f"int{value.weight_bits}"
     assert (
         MATRICES * value.weight_bits / 8 <= stored[kind] < MATRICES * value.weight_bits / 8 + 2000
@@ -90,20 +90,20 @@ def test_every_matrix_is_stored_in_few_bits_also_the_table_of_words(name, made):
     assert stored.get("float32", 0) <= 7000  # biases, positions and scales
 
 
-def test_static_files_compute_in_integers_between_mask_and_answer(made):
-    for graph in export.inspect(made("static_wi8_ai8")[0]).graphs:
+def test_static_files_compute_in_integers_between_mask_and_answer(files_of):
+    for graph in export.inspect(files_of("static_wi8_ai8")[0]).graphs:
         assert graph.float_operators == {}
         assert graph.operators["DEQUANTIZE"] == graph.operators["CAST"] == 1
 
 
 @pytest.mark.slow
-def test_integer_only_is_the_same_file_where_nothing_needs_floats(made):
-    strict, usual = (made(f"static_wi8_ai8{end}")[0] for end in ("_integer_only", ""))
+def test_integer_only_is_the_same_file_where_nothing_needs_floats(files_of):
+    strict, usual = (files_of(f"static_wi8_ai8{end}")[0] for end in ("_integer_only", ""))
     assert export.inspect(strict).weight_bytes == export.inspect(usual).weight_bytes
 
 
-def test_the_signatures_of_a_static_file_share_their_ranges(made):
-    model = editing.read(made("static_wi8_ai8")[0])
+def test_the_signatures_of_a_static_file_share_their_ranges(files_of):
+    model = editing.read(files_of("static_wi8_ai8")[0])
     short, long = (
         [
             graph.tensors[place].quantization.scale.tolist()
@@ -118,18 +118,20 @@ def test_the_signatures_of_a_static_file_share_their_ranges(made):
     assert short == long
 
 
-def test_the_manifest_says_what_was_calibrated_on_and_which_layers_differ(made):
-    assert made("static_wi8_ai8")[1].calibration == manifest.Calibration(num_examples=64, seed=5)
-    assert made("dynamic_wi4_afp32")[1].calibration is None
+def test_the_manifest_says_what_was_calibrated_on_and_which_layers_differ(files_of):
+    assert files_of("static_wi8_ai8")[1].calibration == manifest.Calibration(
+        num_examples=64, seed=5
+    )
+    assert files_of("dynamic_wi4_afp32")[1].calibration is None
     layers = {"layer_0_*": "float32", "word_embeddings": "dynamic_wi8_afp32"}
-    path, card = made("dynamic_wi4_afp32", layers)
+    path, card = files_of("dynamic_wi4_afp32", layers)
     assert card.quantized_layers == layers
     assert manifest.read_manifest(path) == card
 
 
-def test_layers_take_the_quantization_of_their_own_and_no_other(toy, made):
+def test_layers_take_the_quantization_of_their_own_and_no_other(toy, files_of):
     layers = {"layer_0_*": "float32", "word_embeddings": "dynamic_wi8_afp32"}
-    path, _ = made("dynamic_wi4_afp32", layers)
+    path, _ = files_of("dynamic_wi4_afp32", layers)
     stored = export.inspect(path).weight_bytes
     block = 4 * 32 * 32 + 2 * 32 * 64  # the matrices of a layer
     assert stored["int8"] == 200 * 32
@@ -137,12 +139,12 @@ def test_layers_take_the_quantization_of_their_own_and_no_other(toy, made):
     assert stored["float32"] >= block * 4
     kernel = toy.model.get_layer("layer_0_output").kernel.numpy().T
     model = editing.read(path)
-    kept = [
+    in_float = [
         editing.constant(model, tensor)
         for tensor in model.subgraphs[0].tensors
         if tuple(tensor.shape) == kernel.shape
     ]
-    assert any(data is not None and data.tobytes() == kernel.tobytes() for data in kept)
+    assert any(data is not None and data.tobytes() == kernel.tobytes() for data in in_float)
 
 
 def test_the_bounds_of_the_coarsest_layer_count(toy):
@@ -155,13 +157,13 @@ def test_the_bounds_of_the_coarsest_layer_count(toy):
         check_on=toy.encoded,
         bounds={"max_error": 7.0},
     )
-    found = make_plan(request).bounds
+    bounds = make_plan(request).bounds
     coarse = quantize.quantization("dynamic_wi4_afp32").bounds
-    assert found == coarse.replace({"max_error": 7.0})
+    assert bounds == coarse.replace({"max_error": 7.0})
 
 
-def test_a_static_file_computes_chosen_layers_in_floats(made):
-    path, _ = made("static_wi8_ai8", {"layer_0_intermediate*": "float32"})
+def test_a_static_file_computes_chosen_layers_in_floats(files_of):
+    path, _ = files_of("static_wi8_ai8", {"layer_0_intermediate*": "float32"})
     for graph in export.inspect(path).graphs:
         assert graph.float_operators == {"FULLY_CONNECTED": 1, "GELU": 1}
 
@@ -199,16 +201,16 @@ def test_lookups_give_the_same_answers_bit_for_bit(toy, exported, tmp_path):
     assert (graph.operators["EMBEDDING_LOOKUP"], graph.operators["GATHER"]) == (1, 1)
     few = toy.encoded.select(range(30))
     np.testing.assert_array_equal(
-        verify.file_outputs(TfliteModel(tmp_path / "m.tflite"), few),
-        verify.file_outputs(TfliteModel(exported("float32").path), few),
+        file_outputs(TfliteModel(tmp_path / "m.tflite"), few),
+        file_outputs(TfliteModel(exported("float32").path), few),
     )
 
 
 def test_a_layer_that_the_file_does_not_name_is_refused(exported):
     model = editing.read(exported("float32").path)
-    base, own = (quantize.quantization(n) for n in ("dynamic_wi8_afp32", "float32"))
+    base, other = (quantize.quantization(n) for n in ("dynamic_wi8_afp32", "float32"))
     with pytest.raises(errors.ExportError, match=r"none of layer_7_query.*Leave them out"):
-        recipe.rules(model, base, {"layer_7_query": own}, ["layer_7_query", "classifier"])
+        recipe.rules(model, base, {"layer_7_query": other}, ["layer_7_query", "classifier"])
 
 
 def test_layers_in_one_operator_must_agree(exported):
@@ -216,11 +218,11 @@ def test_layers_in_one_operator_must_agree(exported):
     for graph in model.subgraphs:
         for tensor in graph.tensors:
             tensor.name = tensor.name.replace(b"layer_0_key", b"layer_0_key;layer_0_query")
-    base, own = (quantize.quantization(n) for n in ("dynamic_wi8_afp32", "float32"))
+    base, other = (quantize.quantization(n) for n in ("dynamic_wi8_afp32", "float32"))
     matrices = ["layer_0_query", "layer_0_key", "classifier"]
     with pytest.raises(errors.ExportError, match=r"in one operator.*layer_0_key: dynamic_wi8"):
-        recipe.rules(model, base, {"layer_0_query": own}, matrices)
-    both = dict.fromkeys(("layer_0_query", "layer_0_key"), own)
+        recipe.rules(model, base, {"layer_0_query": other}, matrices)
+    both = dict.fromkeys(("layer_0_query", "layer_0_key"), other)
     assert recipe.rules(model, base, both, matrices)
 
 

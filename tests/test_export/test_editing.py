@@ -1,13 +1,12 @@
 import numpy as np
 import pytest
 
-from export.file import inspection, runtime
 from tfdistill import errors
-from tfdistill.tflite import editing
+from tfdistill.tflite import TfliteModel, editing, inspection
 
 
 def answers(file, toy, length, count=12):
-    model = runtime.TfliteModel(file)
+    model = TfliteModel(file)
     rows = [toy.encoded.row(i) for i in range(count)]
     return np.array([model.predict(row, length=length) for row in rows])
 
@@ -62,7 +61,7 @@ def test_one_signature_alone_answers_as_it_did_among_the_others(exported, toy, t
     assert [graph.signature for graph in report.graphs] == [f"len{length}"]
     assert report.graphs[0] == inspection.inspect(source).signatures[f"len{length}"]
     fitting = [i for i in range(40) if len(toy.encoded.row(i)) <= length]
-    one, all_of_them = (runtime.TfliteModel(f) for f in (tmp_path / "one.tflite", source))
+    one, all_of_them = (TfliteModel(f) for f in (tmp_path / "one.tflite", source))
     for i in fitting:
         row = toy.encoded.row(i)
         np.testing.assert_array_equal(one.predict(row), all_of_them.predict(row, length=length))

@@ -8,22 +8,19 @@ import pytest
 import tensorflow as tf
 
 import export
-from export.checking import parity
-from export.file import inspection
-from export.file.runtime import TfliteModel
-from export.model import heads
 from export.targets import token_vectors
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import encode_examples
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples, TaskSpec
+from tfdistill.tflite import TfliteModel, agreement, inspection
 
 LENGTHS = (8, 16)
 TASK = TaskSpec("near", "a", "score", "b", kind="embedding")
 
 
 @pytest.fixture(scope="module")
-def made(toy, lively):
+def embedder(toy, lively):
     """A model, its texts in pairs and their ids; gold is what the model itself finds similar."""
     config = toy.config.replace(pooler=False, num_layers=1)
     model = lively(models.build_embedder(config, 24), seed=5)
@@ -34,104 +31,96 @@ def made(toy, lively):
     ]
     examples = Examples(TASK, texts, None, None, paired=True)
     encoded = encode_examples(examples, Tokenizer(toy.vocab_file), max(LENGTHS))
-    from export.checking import verify
+    from export.checking.outputs import model_logits
 
-    vectors = verify.model_logits(model, encoded)
+    vectors = model_logits(model, encoded)
     gold = np.repeat((vectors[0::2] * vectors[1::2]).sum(axis=1), 2).astype(np.float32)
     examples = Examples(TASK, texts, None, gold, paired=True)
     return model, examples, encode_examples(examples, Tokenizer(toy.vocab_file), max(LENGTHS))
 
 
-def arguments(made, toy, **changes):
-    _, examples, encoded = made
-    given = {"check_on": encoded, "texts": examples, "task": TASK, "vocab_file": toy.vocab_file}
-    return {"lengths": LENGTHS, **given, **changes}
+def arguments(embedder, toy, **changes):
+    _, examples, encoded = embedder
+    options = {"check_on": encoded, "texts": examples, "task": TASK, "vocab_file": toy.vocab_file}
+    return {"lengths": LENGTHS, **options, **changes}
 
 
 @pytest.fixture(scope="module")  # the float32 file is made and checked on the way
-def exported(made, toy, tmp_path_factory):
+def exported(embedder, toy, tmp_path_factory):
     path = tmp_path_factory.mktemp("vectors") / "model.tflite"
-    options = arguments(made, toy, quantize="dynamic_wi8_afp32")
-    return path, export.to_tflite(made[0], path, **options)
+    options = arguments(embedder, toy, quantize="dynamic_wi8_afp32")
+    return path, export.to_tflite(embedder[0], path, **options)
 
 
 @pytest.mark.slow
-def test_the_file_gives_the_vectors_of_the_model(made, exported):
+def test_the_file_gives_the_vectors_of_the_model(embedder, exported):
     path, card = exported
-    model, _, encoded = made
+    model, _, encoded = embedder
     assert card.task.kind == "embedding"
     assert not card.task.pair
     file = TfliteModel(path)
     assert file.outputs == ("embedding",)
     for index in (0, 7):
         ids = encoded.row(index)
-        given = {
+        model_inputs = {
             "input_ids": ids[None],
             "attention_mask": np.ones_like(ids)[None],
             "token_type_ids": np.zeros_like(ids)[None],
         }
-        expected = model({name: tf.constant(given[name]) for name in model.input_names})[0]
-        found = file.predict(ids)
-        assert found.shape == (24,)
+        expected = model({name: tf.constant(model_inputs[name]) for name in model.input_names})[0]
+        received = file.predict(ids)
+        assert received.shape == (24,)
         # Weights and inputs of each product are rounded to 8 bits.
-        assert 1 - float(np.dot(found, expected)) < 0.03
-        assert np.linalg.norm(found) == pytest.approx(1, abs=1e-5)
+        assert 1 - float(np.dot(received, expected)) < 0.03
+        assert np.linalg.norm(received) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.slow
 def test_the_manifest_says_how_near_the_vectors_are(exported):
     path, card = exported
-    known = json.loads((path.parent / "model.json").read_text())["parity"]
-    assert 0.97 < known["min_cosine"] < 0.99999
-    assert 0.75 < known["neighbour_agreement"] <= 1
-    assert known["model_metrics"]["spearman"] == pytest.approx(1, abs=1e-6)
-    assert known["file_metrics"]["spearman"] > 0.97
+    record = json.loads((path.parent / "model.json").read_text())["parity"]
+    assert 0.97 < record["min_cosine"] < 0.99999
+    assert 0.75 < record["neighbour_agreement"] <= 1
+    assert record["model_metrics"]["spearman"] == pytest.approx(1, abs=1e-6)
+    assert record["file_metrics"]["spearman"] > 0.97
     assert manifest.read_manifest(path) == card
 
 
 @pytest.mark.slow
-def test_the_golden_vectors_have_each_text_by_itself(made, exported):
+def test_the_golden_vectors_have_each_text_by_itself(embedder, exported):
     golden = json.loads((exported[0].parent / "golden.json").read_text())["examples"]
     assert all(entry["pair"] is None for entry in golden)
-    assert {entry["text"] for entry in golden} <= set(made[1].texts)
+    assert {entry["text"] for entry in golden} <= set(embedder[1].texts)
     assert all(len(entry["outputs"]) == 24 for entry in golden)
-
-
-def test_parity_of_other_files_has_nothing_about_vectors():
-    record = manifest.Parity(
-        num_examples=1, max_abs_error=0, mean_abs_error=0, sqnr_db=None, argmax_agreement=None
-    )
-    assert "min_cosine" not in record.model_dump()
-    assert "neighbour_agreement" not in record.model_dump()
 
 
 def test_neighbours_equal_a_loop():
     vectors = np.random.default_rng(1).standard_normal((9, 3))
-    found = heads.neighbours(vectors, 3)
+    received = agreement.neighbours(vectors, 3)
     for index, row in enumerate(vectors):
         cosines = {
             other: row @ x / (np.linalg.norm(row) * np.linalg.norm(x))
             for other, x in enumerate(vectors)
             if other != index
         }
-        assert found[index].tolist() == sorted(cosines, key=cosines.get, reverse=True)[:3]
+        assert received[index].tolist() == sorted(cosines, key=cosines.get, reverse=True)[:3]
     vectors[4] = np.nan
-    assert (heads.neighbours(vectors, 1) == -1).all()
+    assert (agreement.neighbours(vectors, 1) == -1).all()
 
 
 def test_vectors_are_compared_by_direction_and_by_their_ten_nearest():
     random = np.random.default_rng(2)
     model = random.standard_normal((30, 5))
-    same = parity.compare_vectors(model, 2 * model)
+    same = agreement.compare_vectors(model, 2 * model)
     assert same == {"min_cosine": pytest.approx(1), "neighbour_agreement": 1.0}
     other = model.copy()
     other[7] = -other[7]
-    found = parity.compare_vectors(model, other)
-    assert found["min_cosine"] == pytest.approx(-1)
-    assert 0.5 < found["neighbour_agreement"] < 1
-    strange = parity.compare_vectors(model, random.standard_normal((30, 5)))
+    received = agreement.compare_vectors(model, other)
+    assert received["min_cosine"] == pytest.approx(-1)
+    assert 0.5 < received["neighbour_agreement"] < 1
+    strange = agreement.compare_vectors(model, random.standard_normal((30, 5)))
     assert strange["neighbour_agreement"] < 0.6  # of 29 others by chance 10 / 29
-    assert parity.compare_vectors(model[:1], model[:1]) == {"min_cosine": pytest.approx(1)}
+    assert agreement.compare_vectors(model[:1], model[:1]) == {"min_cosine": pytest.approx(1)}
 
 
 @pytest.mark.parametrize(
@@ -143,27 +132,27 @@ def test_vectors_are_compared_by_direction_and_by_their_ten_nearest():
         ({"task": TaskSpec("t", "a", "b", labels=("x", "y"))}, "a model for classification"),
     ],
 )
-def test_what_vectors_do_not_have_is_refused(made, toy, tmp_path, changes, expected):
+def test_what_vectors_do_not_have_is_refused(embedder, toy, tmp_path, changes, expected):
     with pytest.raises(errors.ConfigError, match=expected):
-        export.to_tflite(made[0], tmp_path / "m.tflite", **arguments(made, toy, **changes))
+        export.to_tflite(embedder[0], tmp_path / "m.tflite", **arguments(embedder, toy, **changes))
 
 
 @pytest.mark.slow
-def test_a_bundle_for_the_app_has_the_file_and_each_text_by_itself(made, exported, tmp_path):
+def test_a_bundle_for_the_app_has_the_file_and_each_text_by_itself(embedder, exported, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(token_vectors, "tokenizer_edge_cases", lambda: ["w1 w2"])
-        folder = export.to_android(exported[0], tmp_path, texts=made[1])
+        folder = export.to_android(exported[0], tmp_path, texts=embedder[1])
     assert manifest.read_manifest(folder) == exported[1]
     lines = [json.loads(line) for line in (folder / "tokens.jsonl").read_text().splitlines()]
-    assert {line["text"] for line in lines[1:] if "pair" not in line} >= set(made[1].texts)
+    assert {line["text"] for line in lines[1:] if "pair" not in line} >= set(embedder[1].texts)
 
 
 @pytest.mark.slow
-def test_the_copy_for_mediapipe_gives_the_same_vectors(made, exported, tmp_path):
+def test_the_copy_for_mediapipe_gives_the_same_vectors(embedder, exported, tmp_path):
     copy = export.to_mediapipe(exported[0], tmp_path / "copy.tflite", length=16)
-    found = inspection.inspect(copy)
-    assert found.signatures.keys() == {"len16"} and "TFLITE_METADATA" in found.metadata
-    ids = made[2].row(3)
+    received = inspection.inspect(copy)
+    assert received.signatures.keys() == {"len16"} and "TFLITE_METADATA" in received.metadata
+    ids = embedder[2].row(3)
     expected = TfliteModel(exported[0]).predict(ids, length=16)
     np.testing.assert_array_equal(TfliteModel(copy).predict(ids), expected)
     with zipfile.ZipFile(copy) as archive:
@@ -171,15 +160,15 @@ def test_the_copy_for_mediapipe_gives_the_same_vectors(made, exported, tmp_path)
 
 
 @pytest.mark.slow
-def test_a_saved_model_gives_vectors_from_text(made, toy, tmp_path):
-    model, examples, encoded = made
+def test_a_saved_model_gives_vectors_from_text(embedder, toy, tmp_path):
+    model, examples, encoded = embedder
     folder = export.to_saved_model(
         model, tmp_path / "saved", vocab_file=toy.vocab_file, max_length=16, check_on=examples
     )
     loaded = tf.saved_model.load(str(folder))
     assert set(loaded.signatures) == {"serving_text", "serving_default"}
-    found = loaded.signatures["serving_text"](text=tf.constant(examples.texts))
-    from export.checking import verify
+    received = loaded.signatures["serving_text"](text=tf.constant(examples.texts))
+    from export.checking.outputs import model_logits
 
     # The same products in batches of another size.
-    np.testing.assert_allclose(found["embedding"], verify.model_logits(model, encoded), atol=1e-5)
+    np.testing.assert_allclose(received["embedding"], model_logits(model, encoded), atol=1e-5)

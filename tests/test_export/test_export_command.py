@@ -58,7 +58,6 @@ def everything(place, tmp_path_factory):
         "android": out / "assets",
         "saved_model": out / "saved",
         "keras": out / "student.keras",
-        "keras_hub": out / "preset",
         "hf": out / "hf",
     }
     options = [
@@ -95,7 +94,7 @@ def test_all_forms_answer_alike(everything, place, toy_vocab_file):
     import keras as keras3
     import tensorflow as tf
 
-    from export.file.runtime import TfliteModel
+    from tfdistill.tflite import TfliteModel
 
     out, ways, _ = everything
     card = manifest.read_manifest(out / "export")
@@ -118,7 +117,6 @@ def test_all_forms_answer_alike(everything, place, toy_vocab_file):
         for model in (student, loaded.model):
             logits = np.asarray(model(features))
             np.testing.assert_allclose(tf.nn.softmax(logits)[0], score, atol=1e-5)
-    assert (ways["keras_hub"] / "labels.txt").read_text().split() == ["bad", "good"]
 
 
 @pytest.mark.slow
@@ -141,13 +139,11 @@ def test_what_is_there_is_refused_before_the_long_work(place, tmp_path, monkeypa
     marks = {
         "--saved-model": "saved/saved_model.pb",
         "--keras": "student.keras",
-        "--keras-hub": "preset/metadata.json",
         "--hf": "hf/model.safetensors",
         "--android": "assets/bundles/films-dynamic_wi8_afp32/model.json",
     }
     kinds = {
         "--saved-model": "SavedModel",
-        "--keras-hub": "KerasHub preset",
         "--hf": "Hugging Face folder",
     }
     for option, mark in marks.items():
@@ -213,7 +209,7 @@ class Recorder:
         (
             ["--quantize", "auto", "--max-drop", "0.2"],
             "auto",
-            {"max_drop": 0.2, "prefer": "size", "measure": None, "num_calibration": 200},
+            {"max_drop": 0.2, "prefer": "size", "measure": None},
         ),
         (["--quantize", "auto", "--prefer", "latency"], "auto", {"max_drop": 0.01}),
         (["--for", "gpu"], "to_tflite", {"device": "gpu", "variants": {}, "name": "student"}),
@@ -235,6 +231,9 @@ def test_options_reach_the_exporter(options, function, expected, place, tmp_path
     assert name == function
     assert {key: received[key] for key in expected} == expected
     assert received["lengths"] == (8, 16)
+    named = {"--calibrate": "num_calibration", "--seed": "seed"}  # otherwise the function's default
+    for option, argument in named.items():
+        assert (argument in received) == (option in options)
     assert received["labels"] == ("bad", "good") and len(received["check_on"]) == 24
     calibrated = received["calibrate_on"] is not None
     assert calibrated == ("--quantize" in options and "--for" not in options)
@@ -291,8 +290,6 @@ def test_a_way_that_the_model_cannot_go_is_refused_before_the_conversion(
     folder = tmp_path / "tiny"
     weights.save_hf(models.build_classifier(config, 2), folder, vocab_file=toy_vocab_file)
     command = ["export", str(folder), "--lengths", "8"]
-    assert cli.main([*command, "--keras-hub", str(tmp_path / "preset")]) == 2
-    assert "--keras FILE.keras" in capsys.readouterr().err
     assert cli.main([*command, "--android", str(tmp_path / "assets")]) == 2
     assert "a task with texts" in capsys.readouterr().err
     assert cli.main([*command, "--data-dir", str(place)]) == 2
@@ -327,10 +324,10 @@ def test_the_result_is_json_or_lines(place, tmp_path, exported, monkeypatch, cap
     vocabulary = result["vocabulary"]
     assert vocabulary["tokens"] < vocabulary["tokens_before"]
     assert vocabulary["num_texts"] == 24 and vocabulary["num_changed"] == 0
-    kept = (tmp_path / "hf" / "vocab.txt").read_text().split()
-    assert len(kept) == vocabulary["tokens"] and set(WORDS) < set(kept)
-    own = {key: value for key, value in result.items() if key in card.model_dump()}
-    assert manifest.Manifest.model_validate(own) == card
+    tokens = (tmp_path / "hf" / "vocab.txt").read_text().split()
+    assert len(tokens) == vocabulary["tokens"] and set(WORDS) < set(tokens)
+    described = {key: value for key, value in result.items() if key in card.model_dump()}
+    assert manifest.Manifest.model_validate(described) == card
 
     for option in ("--json", *ways[2:]):
         command.remove(option)

@@ -16,17 +16,17 @@ def examples(toy):
 
 def test_a_text_is_given_where_it_encodes_to_the_ids(toy, examples):
     tokenizer = Tokenizer(toy.vocab_file)
-    found = golden.texts_of(encode_examples(examples, tokenizer, 16), examples, tokenizer, 16)
-    assert found.texts == tuple(examples.texts)
-    assert found.pairs == (None, "w6", None, None)
+    texts = golden.texts_of(encode_examples(examples, tokenizer, 16), examples, tokenizer, 16)
+    assert texts.texts == tuple(examples.texts)
+    assert texts.pairs == (None, "w6", None, None)
 
 
 def test_a_text_that_was_truncated_to_less_is_left_out(toy, examples):
     """A device truncates to the longest signature, and would get other ids."""
     tokenizer = Tokenizer(toy.vocab_file)
-    found = golden.texts_of(encode_examples(examples, tokenizer, 8), examples, tokenizer, 16)
-    assert found.texts == ("w1 w2", "W3", None, "w5 unknown")
-    assert found.pairs == (None, "w6", None, None)
+    texts = golden.texts_of(encode_examples(examples, tokenizer, 8), examples, tokenizer, 16)
+    assert texts.texts == ("w1 w2", "W3", None, "w5 unknown")
+    assert texts.pairs == (None, "w6", None, None)
 
 
 def test_without_texts_or_tokenizer_there_are_none(toy, examples):

@@ -23,20 +23,20 @@ FAMILIES = {
 def features(model, lengths, width, vocab_size, seed=0):
     random = np.random.default_rng(seed)
     mask = (np.arange(width) < np.array(lengths)[:, None]).astype(np.int32)
-    given = {
+    model_inputs = {
         "input_ids": random.integers(5, vocab_size, mask.shape).astype(np.int32),
         "attention_mask": mask,
         "token_type_ids": random.integers(0, 2, mask.shape).astype(np.int32),
     }
-    return {name: given[name] for name in model.input_names}
+    return {name: model_inputs[name] for name in model.input_names}
 
 
-def answers(model, given, **options):
+def answers(model, model_inputs, **options):
     """Asks for each example by itself, and puts the answers together."""
     run = graph.forward(model, **options)
     rows = [
-        run({name: tf.constant(value[i : i + 1]) for name, value in given.items()})
-        for i in range(len(given["input_ids"]))
+        run({name: tf.constant(value[i : i + 1]) for name, value in model_inputs.items()})
+        for i in range(len(model_inputs["input_ids"]))
     ]
     return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
@@ -46,13 +46,13 @@ def answers(model, given, **options):
 def test_computing_the_last_layer_for_cls_alone_changes_nothing(changes, num_labels, toy, lively):
     config = toy.config.replace(family="bert").replace(**changes)
     model = lively(models.build_classifier(config, num_labels))
-    given = features(model, [12, 7, 2], 12, config.vocab_size)
-    expected = model(given, training=False).numpy()
+    model_inputs = features(model, [12, 7, 2], 12, config.vocab_size)
+    expected = model(model_inputs, training=False).numpy()
     assert np.abs(expected).mean() > 0.1
-    found = answers(model, given)
-    assert list(found) == ["logits"]
+    received = answers(model, model_inputs)
+    assert list(received) == ["logits"]
     # Two orders of the same float32 sums of up to 64 terms.
-    np.testing.assert_allclose(found["logits"], expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(received["logits"], expected, rtol=0, atol=1e-5)
 
 
 def test_the_last_layer_sees_every_token_but_answers_for_one(toy):
@@ -84,33 +84,33 @@ def test_the_attention_of_the_last_layer_carries_the_names_of_its_layers(toy):
 def test_every_token_is_answered_as_by_the_model(changes, toy, lively):
     config = toy.config.replace(family="bert").replace(**changes)
     model = lively(models.build_token_classifier(config, 5))
-    given = features(model, [12, 7, 2], 12, config.vocab_size)
-    found = answers(model, given)
-    assert list(found) == ["logits"]
-    expected = model(given, training=False).numpy()
+    model_inputs = features(model, [12, 7, 2], 12, config.vocab_size)
+    received = answers(model, model_inputs)
+    assert list(received) == ["logits"]
+    expected = model(model_inputs, training=False).numpy()
     assert np.abs(expected).mean() > 0.1
-    np.testing.assert_allclose(found["logits"], expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(received["logits"], expected, rtol=0, atol=1e-5)
 
 
 def test_starts_and_ends_of_spans_are_not_mixed_up(toy, lively):
     model = lively(models.build_span_classifier(toy.config))
-    given = features(model, [12, 7, 2], 12, toy.config.vocab_size)
-    expected = model(given, training=False).numpy()
+    model_inputs = features(model, [12, 7, 2], 12, toy.config.vocab_size)
+    expected = model(model_inputs, training=False).numpy()
     assert np.abs(expected[..., 0] - expected[..., 1]).mean() > 0.1
-    found = answers(model, given)
-    assert list(found) == ["start_logits", "end_logits"]
-    np.testing.assert_allclose(found["start_logits"], expected[..., 0], rtol=0, atol=1e-5)
-    np.testing.assert_allclose(found["end_logits"], expected[..., 1], rtol=0, atol=1e-5)
+    received = answers(model, model_inputs)
+    assert list(received) == ["start_logits", "end_logits"]
+    np.testing.assert_allclose(received["start_logits"], expected[..., 0], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(received["end_logits"], expected[..., 1], rtol=0, atol=1e-5)
 
 
 def test_softmax_is_over_the_classes(toy, lively):
     tokens = lively(models.build_token_classifier(toy.config, 5))
     for model in (toy.model, tokens):
-        given = features(model, [9, 4], 9, toy.config.vocab_size)
-        found = answers(model, given, softmax=True)
-        assert list(found) == ["scores"]
-        expected = tf.nn.softmax(model(given, training=False), axis=-1).numpy()
-        np.testing.assert_allclose(found["scores"], expected, rtol=0, atol=1e-6)
+        model_inputs = features(model, [9, 4], 9, toy.config.vocab_size)
+        received = answers(model, model_inputs, softmax=True)
+        assert list(received) == ["scores"]
+        expected = tf.nn.softmax(model(model_inputs, training=False), axis=-1).numpy()
+        np.testing.assert_allclose(received["scores"], expected, rtol=0, atol=1e-6)
 
 
 def test_the_names_of_the_answers_are_told_beforehand():
@@ -140,11 +140,13 @@ def test_a_quantization_aware_model_is_run_as_it_is(toy):
     from tfdistill import compress
 
     model = compress.quantize_aware(toy.model)
-    given = features(model, [12, 7, 2], 12, toy.config.vocab_size)
-    compress.observe(model, [given])
-    expected = model(given, training=False).numpy()
-    assert np.abs(expected - toy.model(given, training=False).numpy()).max() > 1e-3  # it rounds
-    np.testing.assert_allclose(answers(model, given)["logits"], expected, rtol=0, atol=1e-5)
+    model_inputs = features(model, [12, 7, 2], 12, toy.config.vocab_size)
+    compress.observe(model, [model_inputs])
+    expected = model(model_inputs, training=False).numpy()
+    assert (
+        np.abs(expected - toy.model(model_inputs, training=False).numpy()).max() > 1e-3
+    )  # it rounds
+    np.testing.assert_allclose(answers(model, model_inputs)["logits"], expected, rtol=0, atol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +172,11 @@ def reports(toy, lively, tmp_path_factory):
 
     def get(head, quantize, *, plain=False):
         model = heads[head]
-        run = (lambda given: {"logits": model(given)}) if plain else graph.forward(model)
+        run = (
+            (lambda model_inputs: {"logits": model(model_inputs)})
+            if plain
+            else graph.forward(model)
+        )
         return look(f"{head}{plain}", run, model, quantize)
 
     return get

@@ -8,15 +8,16 @@ import pytest
 from ai_edge_litert.tools import flatbuffer_utils
 
 import export
-from export.checking import parity, verify
+from export.checking.outputs import answers as outputs_of_both
+from export.checking.outputs import file_outputs, model_logits
 from export.conversion import quantize
-from export.file.runtime import TfliteModel
-from export.model import checks, inputs
-from export.model.heads import HEADS
+from export.model import inputs, request
+from export.model.heads import HEADS, head_of_file
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import Batches, encode_examples
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples, SpanRules, TaskSpec, metrics, squad
+from tfdistill.tflite import TfliteModel, agreement
 
 QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")
 LENGTHS = (16, 24)
@@ -70,21 +71,21 @@ def span_toy(toy, lively):
             examples, tokenizer, max(LENGTHS), doc_stride=STRIDE, max_question_length=QUESTION
         )
 
-    asked = [
+    questions = [
         squad.Question(
             str(i), " ".join(sentence(random, 1, 6)), " ".join(sentence(random, 3, 40)), (), None
         )
         for i in range(40)
     ]
-    _, encoded = encode(asked)
-    answers = spans.decode(verify.model_logits(model, encoded, LENGTHS), encoded, SPANS)
-    known = []
-    for i, question in enumerate(asked):
+    _, encoded = encode(questions)
+    answers = spans.decode(model_logits(model, encoded, LENGTHS), encoded, SPANS)
+    labelled = []
+    for i, question in enumerate(questions):
         text = answers[i].text if i % 8 else question.context.split()[0]
         gold = (text,) if text else ()
         start = question.context.index(text) if text else None
-        known.append(dataclasses.replace(question, answers=gold, start=start))
-    return Toy(model, SPAN_TASK, toy.vocab_file, *encode(known))
+        labelled.append(dataclasses.replace(question, answers=gold, start=start))
+    return Toy(model, SPAN_TASK, toy.vocab_file, *encode(labelled))
 
 
 @pytest.fixture(scope="session")
@@ -102,7 +103,7 @@ def token_toy(toy, lively):
         tags[i] = np.zeros(len(sentence_words), np.int32)
     examples = dataclasses.replace(examples, labels=tags)
     encoded = encode_examples(examples, tokenizer, max(LENGTHS))
-    answers = verify.model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)
+    answers = model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)
     answers[::9] = 0
     labels = np.where(encoded.labels >= 0, answers, encoded.labels).astype(np.int32)
     return Toy(
@@ -137,22 +138,22 @@ TIGHT = {
 
 
 def outputs_of(toy, path, head):
-    said = verify.answers(toy.model, TfliteModel(path), toy.encoded, softmax=False)
+    said = outputs_of_both(toy.model, TfliteModel(path), toy.encoded, softmax=False)
     decided = [HEADS[head].decisions(o, toy.encoded) for o in (said.model, said.file)]
-    return said, parity.compare(said.model, said.file, decisions=decided)
+    return said, agreement.compare(said.model, said.file, decisions=decided)
 
 
 @pytest.mark.parametrize(("head", "name"), CASES)
 def test_the_file_answers_like_the_model_for_every_token(head, name, done):
     toy, path, card = done(head, name)
-    said, found = outputs_of(toy, path, head)
+    said, received = outputs_of(toy, path, head)
     assert said.file.shape == (toy.encoded.num_tokens, 2 if head == "span" else 5)
-    assert parity.violations(found, TIGHT[name]) == []
-    assert card.parity.sqnr_db == pytest.approx(found.sqnr_db, rel=1e-6)
-    assert card.parity.argmax_agreement == found.argmax_agreement
+    assert agreement.violations(received, TIGHT[name]) == []
+    assert card.agreement.sqnr_db == pytest.approx(received.sqnr_db, rel=1e-6)
+    assert card.agreement.argmax_agreement == received.argmax_agreement
     assert card.parity.num_examples == len(toy.encoded)
     expected = {"span": len(toy.encoded), "token": int((toy.encoded.labels >= 0).sum())}
-    assert found.num_decisions == expected[head]
+    assert received.num_decisions == expected[head]
 
 
 def test_spans_and_tags_are_held_to_what_their_format_costs(done):
@@ -203,25 +204,27 @@ def test_the_manifest_says_how_answers_are_read_off(done):
 def windows_by_the_manifest(question, card, vocab):
     """What a phone does: whole words are pieces here, so splitting at spaces is the tokenizer."""
     record = card.task.span
-    asked = [vocab[word] for word in question["question"].split()][: record.max_question_length]
+    question_ids = [vocab[word] for word in question["question"].split()][
+        : record.max_question_length
+    ]
     words = question["context"].split()
     places, begin = [], 0
     for word in words:
         begin = question["context"].index(word, begin)
         places.append((begin, begin + len(word)))
         begin += len(word)
-    room = card.tokenizer.max_length - 3 - len(asked)
+    room = card.tokenizer.max_length - 3 - len(question_ids)
     starts = [0]
     while starts[-1] + room < len(words):
         starts.append(starts[-1] + record.doc_stride)
-    return asked, words, places, [(start, min(start + room, len(words))) for start in starts]
+    return question_ids, words, places, [(start, min(start + room, len(words))) for start in starts]
 
 
 def answer_by_the_manifest(question, card, vocab, predict):
     """Decodes as `SpanRecord` says, one candidate after the other."""
     record = card.task.span
-    asked, words, places, windows = windows_by_the_manifest(question, card, vocab)
-    offset = 2 + len(asked)
+    question_ids, words, places, windows = windows_by_the_manifest(question, card, vocab)
+    offset = 2 + len(question_ids)
     best, best_score, null = "", -np.inf, np.inf
     margin = {
         (number, token): min(token - first, last - 1 - token)
@@ -229,7 +232,7 @@ def answer_by_the_manifest(question, card, vocab, predict):
         for token in range(first, last)
     }
     for number, (first, last) in enumerate(windows):
-        ids = [2, *asked, 3, *(vocab[word] for word in words[first:last]), 3]
+        ids = [2, *question_ids, 3, *(vocab[word] for word in words[first:last]), 3]
         logits = predict(ids, [0] * offset + [1] * (last - first + 1))
         null = min(null, logits[0, 0] + logits[0, 1])
         tokens = range(first, last)
@@ -272,12 +275,12 @@ def test_golden_questions_are_what_the_manifest_alone_gives(done):
         assert question["answer"] == answer
         assert question["score"] == pytest.approx(score, abs=1e-5)
         assert question["null_score"] == pytest.approx(null, abs=1e-5)
-        asked, words, _, windows = windows_by_the_manifest(question, card, vocab)
+        question_ids, words, _, windows = windows_by_the_manifest(question, card, vocab)
         assert len(question["examples"]) == len(windows)
         for place, (first, last) in zip(question["examples"], windows, strict=True):
             row = content["examples"][place]
             context = [vocab[word] for word in words[first:last]]
-            assert row["input_ids"] == [2, *asked, 3, *context, 3]
+            assert row["input_ids"] == [2, *question_ids, 3, *context, 3]
             outputs = file.predict(row["input_ids"], row["token_type_ids"])
             np.testing.assert_allclose(row["outputs"], outputs, rtol=1e-6, atol=1e-6)
             np.testing.assert_allclose(row["logits"], outputs, rtol=0, atol=1e-4)
@@ -316,8 +319,8 @@ def test_padding_does_not_change_the_answer_of_the_file(head, done):
     file = TfliteModel(path)
     # Padding only adds exp(-100) to a softmax, and int8 activations are scaled row by row.
     np.testing.assert_allclose(
-        verify.file_outputs(file, short, length=24),
-        verify.file_outputs(file, short, length=16),
+        file_outputs(file, short, length=24),
+        file_outputs(file, short, length=16),
         rtol=0,
         atol=5e-5,
     )
@@ -369,7 +372,7 @@ def test_the_tags_of_tokens_can_be_had_as_probabilities(done, tmp_path):
         **toy.arguments(quantize="float32", softmax=True, lengths=(24,)),
     )
     file = TfliteModel(tmp_path / "m.tflite")
-    assert (file.head.name, file.outputs) == ("token", ("scores",))
+    assert (head_of_file(file).name, [*file.outputs]) == ("token", ["scores"])
     np.testing.assert_allclose(file.predict([2, 9, 3]).sum(axis=1), np.ones(3), rtol=1e-5)
     assert card.parity.sqnr_db > 100
 
@@ -444,7 +447,7 @@ def test_what_does_not_belong_together_is_refused_before_any_work(
 def test_rows_of_another_kind_are_no_examples_of_a_task(head, span_toy, token_toy):
     """Labels for whole rows, and windows whose texts are not known."""
     toy = {"span": span_toy, "token": token_toy}[head]
-    checks.check_texts(None, toy.encoded, toy.task, real=True)
+    request.check_texts(None, toy.encoded, toy.task, real=True)
     plain = dataclasses.replace(
         toy.encoded,
         span_sources=None,
@@ -452,8 +455,8 @@ def test_rows_of_another_kind_are_no_examples_of_a_task(head, span_toy, token_to
         labels=np.zeros(len(toy.encoded), np.int32),
     )
     with pytest.raises(errors.DataError, match=f"check_on for task '{toy.task.name}'"):
-        checks.check_texts(None, plain, toy.task, real=True)
-    checks.check_texts(None, plain, toy.task, real=False)
+        request.check_texts(None, plain, toy.task, real=True)
+    request.check_texts(None, plain, toy.task, real=False)
 
 
 def test_windows_that_a_phone_would_cut_otherwise_are_refused(done, monkeypatch, tmp_path):

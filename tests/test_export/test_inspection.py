@@ -4,18 +4,18 @@ import sys
 import pytest
 
 import export
-from export.file import inspection
 from tfdistill import errors
+from tfdistill.tflite import inspection
 
 
 def test_a_report_shows_signatures_inputs_and_operators(exported):
     report = export.inspect(exported("dynamic_wi8_afp32").path)
     assert list(report.signatures) == ["len8", "len16"]
     graph = report.signatures["len8"]
-    assert {name: (t.dtype, t.shape) for name, t in graph.inputs.items()} == {
+    assert {t.name: (t.dtype, t.shape) for t in graph.inputs} == {
         name: ("int32", (1, 8)) for name in ("attention_mask", "input_ids", "token_type_ids")
     }
-    assert graph.outputs["logits"].shape == (1, 3)
+    assert [(t.name, t.shape) for t in graph.outputs] == [("logits", (1, 3))]
     # Six dense layers in each of two blocks, pooler and classifier; erf GELU became one operator.
     assert graph.operators["FULLY_CONNECTED"] == 14
     assert graph.operators["GELU"] == 2
@@ -40,9 +40,7 @@ def test_a_file_without_signatures_shows_its_graph(shared_data_file):
     report = export.inspect(shared_data_file)
     assert report.signatures == {}
     (graph,) = report.graphs
-    assert {t.name: (t.dtype, t.shape) for t in graph.inputs.values()} == {
-        "input_1": ("int32", (1, 256))
-    }
+    assert {t.name: (t.dtype, t.shape) for t in graph.inputs} == {"input_1": ("int32", (1, 256))}
     assert graph.operators["SOFTMAX"] == 1
     assert "TFLITE_METADATA" in report.metadata
     assert "graph 0 (no signature): 5 operators" in inspection.format_text(report)

@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 
 import export
-from export.checking import verify
 from export.model import graph
 from export.targets import keras3 as bridge
 from tfdistill import errors, models
-from tfdistill.data.tokenize import Tokenizer
-from tfdistill.tasks.encoded import EncodedExamples
 
 SHAPE = {"num_layers": 2, "hidden_size": 32, "num_heads": 4, "intermediate_size": 48}
 BERT = models.EncoderConfig(**SHAPE, vocab_size=200, max_positions=24)
@@ -117,8 +114,8 @@ numpy.save({str(tmp_path / "answer.npy")!r}, model.predict(features, verbose=0))
 assert not {{"tf_keras", "tfdistill", "export"}} & set(sys.modules)
 """
     # Importing transformers sets this variable, by which tensorflow then imports tf_keras.
-    own = {key: value for key, value in os.environ.items() if key != "TF_USE_LEGACY_KERAS"}
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, env=own)
+    environment = {key: value for key, value in os.environ.items() if key != "TF_USE_LEGACY_KERAS"}
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, env=environment)
     answer = np.load(tmp_path / "answer.npy")
     expected = model(features).numpy()
     assert np.abs(answer - expected).max() / expected.std() < TOLERANCE
@@ -144,17 +141,17 @@ def test_training_goes_on_in_keras_3_and_its_weights_come_back(lively, tmp_path)
     """What `docs/guides/export.md` shows: plain `fit`, and `set_weights` into our model."""
     student = lively(MODELS["tinybert"]())
     path = export.to_keras(student, tmp_path / "student.keras")
-    theirs = keras3.saving.load_model(path, compile=False)
+    in_keras3 = keras3.saving.load_model(path, compile=False)
     features = features_of(student)
     labels = np.arange(6) % 3
-    theirs.compile(
+    in_keras3.compile(
         keras3.optimizers.Adam(1e-3),
         loss=keras3.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
-    before = theirs.evaluate(features, labels, verbose=0)
-    theirs.fit(features, labels, epochs=4, batch_size=6, verbose=0)
-    assert theirs.evaluate(features, labels, verbose=0) < before - 0.1
-    theirs.save(tmp_path / "trained.keras")
+    before = in_keras3.evaluate(features, labels, verbose=0)
+    in_keras3.fit(features, labels, epochs=4, batch_size=6, verbose=0)
+    assert in_keras3.evaluate(features, labels, verbose=0) < before - 0.1
+    in_keras3.save(tmp_path / "trained.keras")
 
     trained = keras3.saving.load_model(tmp_path / "trained.keras")
     assert np.abs(student(features).numpy() - trained.predict(features, verbose=0)).max() > 0.1
@@ -192,65 +189,3 @@ def test_models_without_a_counterpart_are_refused(tmp_path):
     recurrent = models.BiLstmConfig(vocab_size=200, embedding_size=4, hidden_size=4, dense_size=4)
     with pytest.raises(errors.ConfigError, match=r"layers of the kinds \[.*Lstm"):
         export.to_keras(models.build_classifier(recurrent, 2), tmp_path / "m.keras")
-
-
-PRESETS = {
-    "bert": BERT.replace(hidden_act="gelu_tanh"),
-    "bert_without_types": BERT.replace(hidden_act="gelu_tanh", type_vocab_size=0),
-    "distilbert": BERT.replace(family="distilbert", pooler=False, type_vocab_size=0),
-}
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in list(PRESETS)[1:])],
-)
-def test_a_keras_hub_preset_answers_to_text_like_tokenizer_and_model(name, lively, toy, tmp_path):
-    import keras_hub as hub
-
-    model = lively(models.build_classifier(PRESETS[name], 3))
-    folder = export.to_keras_hub(
-        model, tmp_path / "preset", vocab_file=toy.vocab_file, labels=toy.task.labels
-    )
-    loaded = hub.models.TextClassifier.from_preset(str(folder))
-    texts, pairs = toy.texts.texts[:12], toy.texts.texts[12:24]
-    rows = Tokenizer(toy.vocab_file).encode_batch(texts, pairs, BERT.max_positions)
-    encoded = EncodedExamples(rows.ids, rows.offsets, rows.types)
-    expected = verify.model_logits(model, encoded)
-    received = loaded.predict((texts, pairs), verbose=0)
-    assert np.abs(expected - received).max() / expected.std() < TOLERANCE
-    assert (folder / "labels.txt").read_text().split() == list(toy.task.labels)
-    assert loaded.preprocessor.sequence_length == BERT.max_positions
-
-
-@pytest.mark.parametrize(
-    ("name", "fault"),
-    [
-        ("tinybert", "the family tinybert"),
-        ("mobilebert", "the family mobilebert"),
-        ("token", r"the head 'token'.*hidden_act gelu \(its bert has gelu_tanh\)"),
-        ("regression", "layer_norm_eps 1e-05"),
-        ("distilbert", r"hidden_act relu \(its distilbert has gelu\)"),
-    ],
-)
-def test_a_network_that_keras_hub_has_no_class_for_is_refused(name, fault, toy, tmp_path):
-    with pytest.raises(errors.ConfigError, match=f"{fault}.*--keras FILE.keras"):
-        export.to_keras_hub(MODELS[name](), tmp_path / "preset", vocab_file=toy.vocab_file)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_keras_hub_the_error_says_what_to_install(toy, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "keras_hub", None)
-    model = models.build_classifier(PRESETS["bert"], 2)
-    with pytest.raises(errors.EnvironmentFault, match=r"pip install 'tfdistill\[keras-hub\]'"):
-        export.to_keras_hub(model, tmp_path / "preset", vocab_file=toy.vocab_file)
-
-
-def test_a_preset_is_not_written_over_something_else(toy, tmp_path):
-    (tmp_path / "mine").write_text("mine")
-    model = models.build_classifier(PRESETS["bert"], 2)
-    arguments = {"vocab_file": toy.vocab_file, "overwrite": True}
-    with pytest.raises(errors.OutputExistsError, match="other files: mine"):
-        export.to_keras_hub(model, tmp_path, **arguments)
-    with pytest.raises(errors.ConfigError, match="2 different names"):
-        export.to_keras_hub(model, tmp_path / "p", labels=["one"], **arguments)

@@ -27,18 +27,18 @@ def broken(exported, tmp_path_factory):
     model = editing.read(source)
     for graph in model.subgraphs:
         for operator in graph.operators:
-            made = graph.tensors[operator.outputs[0]].name.decode()
-            if layer_errors.layer_of(made, {"layer_0_intermediate"}):
+            output = graph.tensors[operator.outputs[0]].name.decode()
+            if layer_errors.layer_of(output, {"layer_0_intermediate"}):
                 model.buffers[graph.tensors[operator.inputs[1]].buffer].data[:] = 0
     editing.write(model, target)
     return source, target
 
 
 def test_a_layer_that_lost_its_weights_is_the_one_that_adds_the_error(broken, toy, names):
-    found = layer_errors.layer_errors(*broken, toy.encoded, names)
+    layers = layer_errors.layer_errors(*broken, toy.encoded, names)
 
-    by_name = {error.layer: error for error in found}
-    first, second = layer_errors.culprits(found, share=0.3)
+    by_name = {error.layer: error for error in layers}
+    first, second = layer_errors.culprits(layers, share=0.3)
     assert (first, second) == ("layer_0_intermediate", "layer_0_intermediate_activation")
     assert by_name["layer_0_intermediate"].noise > 0.5
     # Before it nothing differs; behind it everything does, but it is not their doing.
@@ -58,11 +58,11 @@ def test_every_layer_is_there_once_in_the_order_of_the_file(broken, toy, names):
 
 def test_int8_files_are_compared_with_float_ones_converted_at_another_time(exported, toy, names):
     files = exported("float32").path, exported("dynamic_wi8_afp32").path
-    found = {e.layer: e for e in layer_errors.layer_errors(*files, toy.encoded, names)}
+    layers = {e.layer: e for e in layer_errors.layer_errors(*files, toy.encoded, names)}
 
-    assert 20 < found["pooler"].sqnr_db < 50
-    assert 20 < found["word_embeddings"].sqnr_db < 50  # its int8 rows, made floats again
-    assert max(error.noise for error in found.values()) < 0.05
+    assert 20 < layers["pooler"].sqnr_db < 50
+    assert 20 < layers["word_embeddings"].sqnr_db < 50  # its int8 rows, made floats again
+    assert max(error.noise for error in layers.values()) < 0.05
 
 
 def test_noise_and_ratio_are_those_of_the_formula(rng):
@@ -125,17 +125,17 @@ def test_a_tensor_belongs_to_the_layer_whose_product_it_is(tensor, layer):
 
 
 def test_culprits_are_the_fewest_layers_that_explain_the_share():
-    found = [
+    layers = [
         LayerError("a", 30.0, 0.1, 0.1, ("b",)),
         LayerError("b", 10.0, 0.5, 0.4, ("c", "d")),
         LayerError("c", 5.0, 0.9, 0.5, ()),
         LayerError("d", 5.0, 0.9, 0.0, ()),
     ]
 
-    assert layer_errors.culprits(found) == ("c",)
-    assert layer_errors.culprits(found, share=0.9) == ("c", "b", "d")
-    assert layer_errors.culprits(found, share=1.0) == ("c", "b", "d", "a")
-    assert layer_errors.culprits(found[3:]) == ()
+    assert layer_errors.culprits(layers) == ("c",)
+    assert layer_errors.culprits(layers, share=0.9) == ("c", "b", "d")
+    assert layer_errors.culprits(layers, share=1.0) == ("c", "b", "d", "a")
+    assert layer_errors.culprits(layers[3:]) == ()
 
 
 def test_examples_that_fit_no_signature_are_an_error(broken, names):

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import export
-from export.file import inspection, runtime
 from export.targets import mediapipe
 from tfdistill import errors, manifest
-from tfdistill.tflite import editing
+from tfdistill.tflite import TfliteModel, editing, inspection
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def test_the_copy_gives_the_softmax_of_the_longest_signature(folder, toy, tmp_pa
         "vocab.txt": toy.vocab_file.read_bytes(),
         "labels.txt": b"no\nyes\nmaybe\n",
     }
-    file, copy = runtime.TfliteModel(folder / "model.tflite"), runtime.TfliteModel(path)
+    file, copy = TfliteModel(folder / "model.tflite"), TfliteModel(path)
     for i in range(20):
         row, types = toy.encoded.row(i), toy.encoded.row_types(i)
         logits = file.predict(row, types, length=16).astype(np.float64)
@@ -94,11 +93,11 @@ def test_the_golden_examples_that_fit_are_checked_and_random_ids_without_them(fo
     card = manifest.read_manifest(folder)
     golden = json.loads((folder / "golden.json").read_text())["examples"]
 
-    found = mediapipe._examples(card, folder, 8)
+    chosen = mediapipe._examples(card, folder, 8)
     drawn = mediapipe._examples(card.model_copy(update={"golden_file": None}), folder, 8)
 
-    assert 0 < len(found) < len(golden)
-    assert all(len(ids) == len(types) <= 8 for ids, types in found)
+    assert 0 < len(chosen) < len(golden)
+    assert all(len(ids) == len(types) <= 8 for ids, types in chosen)
     assert [len(ids) for ids, _ in drawn] == [8] * len(drawn) and drawn
     assert max(max(ids) for ids, _ in drawn) < card.architecture.vocab_size
 

@@ -7,9 +7,9 @@ import pytest
 from flatbuffers import table
 
 import export
-from export.file import inspection, metadata, metadata_schema, runtime
+from export.file import metadata, metadata_schema
 from tfdistill import errors
-from tfdistill.tflite import editing
+from tfdistill.tflite import TfliteModel, editing, inspection
 
 FINE = {
     "head": "sequence",
@@ -94,18 +94,18 @@ def test_nothing_is_in_the_way_of_a_lower_case_classifier_of_one_length_with_sof
     ],
 )
 def test_each_obstacle_is_named(change, says):
-    (found,) = metadata.obstacles(**{**FINE, **change})
+    (obstacles,) = metadata.obstacles(**{**FINE, **change})
 
-    assert says in found
+    assert says in obstacles
 
 
 def test_all_obstacles_are_named_at_once():
-    found = metadata.obstacles(**{**FINE, "softmax": False, "labels": (), "lengths": (8, 16)})
+    obstacles = metadata.obstacles(**{**FINE, "softmax": False, "labels": (), "lengths": (8, 16)})
 
-    assert len(found) == 3
+    assert len(obstacles) == 3
     with pytest.raises(errors.ConfigError) as caught:
-        metadata.wanted(True, found)
-    assert all(line in str(caught.value) for line in found)
+        metadata.wanted(True, obstacles)
+    assert all(line in str(caught.value) for line in obstacles)
 
 
 def test_metadata_is_written_where_it_can_be_unless_it_is_refused():
@@ -150,14 +150,14 @@ def test_vocabulary_and_labels_are_stored_uncompressed_behind_the_model(describe
 
 
 def test_metadata_changes_no_answer_and_no_signature(classifier, toy):
-    before = runtime.TfliteModel(classifier)
+    before = TfliteModel(classifier)
     signatures = inspection.inspect(classifier).signatures
     ids = [toy.encoded.row(i) for i in range(8)]
     expected = [before.predict(row) for row in ids]
 
     metadata.attach(classifier, name="toy", vocab_file=toy.vocab_file, labels=LABELS)
 
-    after = runtime.TfliteModel(classifier)
+    after = TfliteModel(classifier)
     assert inspection.inspect(classifier).signatures == signatures
     np.testing.assert_array_equal([after.predict(row) for row in ids], expected)
 

@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 import export
-from export.checking import verify
-from export.file.runtime import TfliteModel
+from export.checking.outputs import file_outputs
 from export.model import graph, inputs
 from tfdistill import models
+from tfdistill.tflite import TfliteModel
 
 LENGTHS = (8, 16)
 SHARED = models.MobileBertConfig(
@@ -100,7 +100,5 @@ def test_padding_does_not_change_the_answer_of_the_file(toy, lively, tmp_path):
     export.to_tflite(model, tmp_path / "m.tflite", quantize="float32", lengths=LENGTHS)
     file = TfliteModel(tmp_path / "m.tflite")
     short = toy.encoded.select(np.flatnonzero(toy.encoded.lengths < 8))
-    longer = verify.file_outputs(file, short, length=16)
-    np.testing.assert_allclose(
-        longer, verify.file_outputs(file, short, length=8), rtol=1e-5, atol=1e-4
-    )
+    longer = file_outputs(file, short, length=16)
+    np.testing.assert_allclose(longer, file_outputs(file, short, length=8), rtol=1e-5, atol=1e-4)

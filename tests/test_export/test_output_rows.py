@@ -37,8 +37,8 @@ def test_a_text_is_decided_by_its_largest_output(encoded):
 def test_several_labels_are_each_decided_by_their_sign(encoded):
     task = TaskSpec("several", "text", "labels", kind="multi_label", labels=("a", "b"))
     outputs = np.array([[0.1, 0.9], [2.0, -1.0], [-3.0, -2.0]])
-    found = HEADS["sequence"].decisions(outputs, encoded, task)
-    assert found.tolist() == [[True, True], [True, False], [False, False]]
+    decided = HEADS["sequence"].decisions(outputs, encoded, task)
+    assert decided.tolist() == [[True, True], [True, False], [False, False]]
 
 
 def test_tokens_are_decided_where_they_have_a_label(encoded):

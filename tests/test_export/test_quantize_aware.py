@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import export
-from export.checking import carried, pairing, rounding
+from export.checking import carried, pairing, ranges, weights
 from export.conversion import convert
 from tfdistill import compress, distillers, errors, models, training
 from tfdistill.tasks.encoded import EncodedExamples
@@ -104,12 +104,12 @@ def test_a_student_that_collapses_under_int8_is_recovered_by_quantization_aware_
 
 def _against(model, path):
     """The share of examples that a file answers as another model does."""
-    from export.checking import verify
-    from export.file import runtime
+    from export.checking.outputs import answers as outputs_of_both
+    from tfdistill.tflite import TfliteModel
 
     encoded = examples(200, 1)
-    file = runtime.TfliteModel(path)
-    said = verify.answers(model, file, encoded, softmax=False)
+    file = TfliteModel(path)
+    said = outputs_of_both(model, file, encoded, softmax=False)
     return float(np.mean(said.model.argmax(axis=1) == said.file.argmax(axis=1)))
 
 
@@ -121,7 +121,7 @@ def aware(student):
 
 
 @pytest.fixture(scope="module")
-def made(aware, tmp_path_factory):
+def exported(aware, tmp_path_factory):
     """The file, the float32 file that it was checked against, and their agreement."""
     folder = tmp_path_factory.mktemp("aware")
 
@@ -136,30 +136,31 @@ def made(aware, tmp_path_factory):
     )
 
 
-def test_a_quantization_aware_model_needs_no_calibration(made, student):
-    parity = made.parity
+def test_a_quantization_aware_model_needs_no_calibration(exported, student):
+    parity = exported.parity
 
     # The file rounds where the model does; measured 28 dB. Ranges that are lost leave 0.
     assert parity.argmax_agreement is not None and parity.sqnr_db is not None
     assert parity.sqnr_db > 18 and parity.argmax_agreement > 0.9
-    assert _against(student, made.file) > 0.9
-    (graph,) = export.inspect(made.file).graphs
+    assert _against(student, exported.file) > 0.9
+    (graph,) = export.inspect(exported.file).graphs
     assert not {"FULLY_CONNECTED", "BATCH_MATMUL"} & set(graph.float_operators)
 
 
-def _faults(made, change):
+def _faults(exported, change):
     """What the checks find between the float32 file and the file with a change."""
-    float_model, model = (editing.read(path) for path in (made.float_file, made.file))
+    float_model, model = (editing.read(path) for path in (exported.float_file, exported.file))
     change(model)
     for tree in (float_model, model):
         carried.split_activations(tree)
     places = carried.remove(float_model)
     pairs = pairing.pair(float_model, model, reshapes_move=True)
-    found = [fault for pair in pairs for fault in pair.faults]
-    if not found:
-        found = rounding.check(float_model, model, pairs, carried=True)
-        found += carried.check(places, pairs)
-    return found
+    faults = [fault for pair in pairs for fault in pair.faults]
+    if not faults:
+        faults = weights.check(float_model, model, pairs, carried=True)
+        faults += carried.check(places, pairs)
+        faults += [fault for pair in pairs for fault in ranges.uneven(pair)]
+    return faults
 
 
 def _operators(tree, name):
@@ -174,9 +175,12 @@ def _scale(name, which, factor=1.0, point=0, last=False):
         graph, operators = _operators(tree, name)
         tensors = [graph.tensors[getattr(operator, which)[0]] for operator in operators]
         stored = [tensor for tensor in tensors if tensor.quantization.scale is not None]
-        own = copy.deepcopy(stored[-last].quantization)
-        own.scale, own.zeroPoint = [factor * own.scale[0]], [own.zeroPoint[0] + point]
-        stored[-last].quantization = own
+        quantization = copy.deepcopy(stored[-last].quantization)
+        quantization.scale, quantization.zeroPoint = (
+            [factor * quantization.scale[0]],
+            [quantization.zeroPoint[0] + point],
+        )
+        stored[-last].quantization = quantization
 
     return change
 
@@ -189,8 +193,8 @@ def _exchange_rows(tree):
 
 
 def _without_activation(tree):
-    _, found = _operators(tree, "FULLY_CONNECTED")
-    for operator in found:
+    _, operators = _operators(tree, "FULLY_CONNECTED")
+    for operator in operators:
         operator.builtinOptions.fusedActivationFunction = 0
 
 
@@ -213,18 +217,18 @@ CHANGES = {
 
 @pytest.mark.parametrize(("change", "message"), CHANGES.values(), ids=CHANGES)
 def test_an_int8_file_that_differs_from_its_quantization_aware_model_is_refused(
-    made, change, message
+    exported, change, message
 ):
-    found = _faults(made, change)
-    assert bool(found) == bool(message), found
-    assert message is None or re.search(message, found[0])
+    faults = _faults(exported, change)
+    assert bool(faults) == bool(message), faults
+    assert message is None or re.search(message, faults[0])
 
 
 @pytest.mark.parametrize(
     ("layer", "part", "factor"),
     [("layer_0_query", "output", 1.02), ("layer_0_value", "kernel", 0.5), ("", "", 1.0)],
 )
-def test_the_float32_file_has_the_ranges_of_the_model(aware, made, layer, part, factor):
+def test_the_float32_file_has_the_ranges_of_the_model(aware, exported, layer, part, factor):
     names = [f"{layer}/{part}_{end}:0" for end in ("min", "max")]
     changed = [weight for weight in aware.weights if weight.name in names]
     before = [weight.numpy() for weight in changed]
@@ -232,8 +236,8 @@ def test_the_float32_file_has_the_ranges_of_the_model(aware, made, layer, part, 
     try:
         for weight in changed:
             weight.assign(factor * weight)
-        places = carried.remove(editing.read(made.float_file)).values()
-        assert bool(carried.of_another_model(aware, places)) == bool(layer)
+        places = carried.remove(editing.read(exported.float_file)).values()
+        assert bool(carried.differing(aware, places)) == bool(layer)
     finally:
         for weight, value in zip(changed, before, strict=True):
             weight.assign(value)
@@ -257,9 +261,9 @@ def test_ranges_are_as_wide_as_the_converter_writes_them(least, most, narrow, tm
     held = tf.Module()
     ends = {"min": least, "max": most} | ({} if narrow else {"batches": 1.0})
     held.weights = [tf.Variable(value, name=f"x_{end}") for end, value in ends.items()]
-    assert not carried.of_another_model(held, [places])
+    assert not carried.differing(held, [places])
     held.weights[1].assign(2 * most + 1e-6)
-    assert carried.of_another_model(held, [places])
+    assert carried.differing(held, [places])
 
 
 def test_other_quantizations_and_ranges_that_are_missing_say_what_to_do(aware, student, tmp_path):

@@ -1,5 +1,7 @@
 """The request for an export: its options are those of `to_tflite`, its examples serve several."""
 
+import argparse
+import dataclasses
 import inspect
 
 import numpy as np
@@ -8,17 +10,41 @@ import toys
 
 import export
 from export.model.request import ExportRequest
-from tfdistill import errors, manifest, models
+from tfdistill import errors, models
+from tfdistill.commands import export as export_command
+
+DOORS = (export.to_tflite, export.auto, export.sweep)
+REQUEST = {field.name: field for field in dataclasses.fields(ExportRequest)}
 
 
-def test_the_signature_of_to_tflite_shows_the_options_and_their_defaults():
-    shown = inspect.signature(export.to_tflite).parameters
-    assert list(shown)[:2] == ["model", "path"]
-    assert shown["quantize"].default == "dynamic_wi8_afp32"
-    assert inspect.signature(export.to_tflite).return_annotation is manifest.Manifest
-    assert shown["quantize"].kind is inspect.Parameter.KEYWORD_ONLY
-    documented = inspect.getdoc(export.to_tflite)
-    assert [name for name in list(shown)[2:] if f"`{name}`" not in documented] == []
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
+def test_every_door_names_its_options_with_the_defaults_of_the_request(door):
+    parameters = inspect.signature(door).parameters
+    assert not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    for name in parameters.keys() & REQUEST.keys() - {"model", "path", "variants"}:
+        assert parameters[name].default == REQUEST[name].default, name
+        assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY, name
+    documented = inspect.getdoc(door)
+    assert [name for name in parameters if f"{name}: " not in documented] == []
+
+
+def test_each_door_has_every_option_that_it_does_not_choose_itself():
+    options = REQUEST.keys() - {"model"}
+    missing = [options - inspect.signature(door).parameters.keys() for door in DOORS]
+    chosen = {"quantize", "variants"}
+    assert missing == [set(), {*chosen, "layers"}, {*chosen, "path", "name"}]
+    assert inspect.signature(export.to_tflite).return_annotation == "Manifest"
+
+
+def test_command_line_and_python_have_the_same_defaults():
+    (command,) = export_command.COMMANDS
+    parser = argparse.ArgumentParser()
+    command.arguments(parser)
+    options = {action.dest: action for action in parser._actions}
+    assert options["quantize"].default == REQUEST["quantize"].default
+    assert options["calibrate"].default is options["seed"].default is None  # not passed on
+    assert f"(default: {REQUEST['num_calibration'].default})" in options["calibrate"].help
+    assert f"(default: {REQUEST['seed'].default})" in options["seed"].help
 
 
 def test_an_option_that_does_not_exist_is_refused_before_anything_is_read(toy, tmp_path):

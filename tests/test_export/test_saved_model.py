@@ -3,7 +3,8 @@ import pytest
 import tensorflow as tf
 
 import export
-from export.checking import tokenizer_edge_cases, verify
+from export.checking import tokenizer_edge_cases
+from export.checking.outputs import model_logits, softmax_of
 from export.targets import saved_model, text_graph
 from tfdistill import errors, models
 from tfdistill.data.tokenize import Tokenizer
@@ -35,8 +36,8 @@ def test_it_takes_text_and_gives_the_labels_and_scores_of_tokenizer_and_model(lo
     answer = loaded.signatures["serving_text_pair"](
         text=tf.constant(texts), pair=tf.constant(pairs)
     )
-    logits = verify.model_logits(toy.model, toy.encoded)
-    scores = verify.softmax_of(logits)
+    logits = model_logits(toy.model, toy.encoded)
+    scores = softmax_of(logits)
     assert {name: value.dtype for name, value in answer.items()} == {
         "label": tf.string,
         "score": tf.float32,

@@ -44,10 +44,10 @@ def test_a_compiled_file_answers_as_the_interpreter(share_weights, quantize, exp
         for seed in (0, 1):
             inputs = feed(length, seed)
             expected = interpreter.get_signature_runner(f"len{length}")(**inputs)["logits"]
-            found = script.answer(model, f"len{length}", inputs)
-            assert list(found) == ["logits"]
+            received = script.answer(model, f"len{length}", inputs)
+            assert list(received) == ["logits"]
             # The same kernels on the same weights.
-            np.testing.assert_allclose(found["logits"], expected, rtol=0, atol=1e-6)
+            np.testing.assert_allclose(received["logits"], expected, rtol=0, atol=1e-6)
 
 
 def peak_bytes(path, keys, *options):

@@ -55,3 +55,17 @@ def test_two_figures_that_are_written_alike_are_called_as_good(analysis_of, run_
         lambda m: m["parity"].update(file_metrics={"accuracy": 0.9001}),
     )
     assert "is as good as its teacher in accuracy" in verdict.headline(analysis_of())
+
+
+def test_a_busy_machine_stands_beside_the_speed(analysis_of, run_dir, edit):
+    def disturb(benchmark):
+        for row in benchmark["summary"]:
+            row["busy"] = row["model"] == "teacher"
+
+    assert "busy machine" not in verdict.headline(analysis_of())
+    edit(run_dir / "benchmark.json", disturb)
+    run = analysis_of()
+    assert "18.0× faster (busy machine) on this host" in verdict.headline(run)
+    *_, latency = verdict.key_figures(run)
+    assert "(busy machine)" in latency.label
+    assert {speed.threads for speed in run.speeds} == {1}  # of several, no ratio can be told

@@ -156,7 +156,7 @@ def test_vectors_that_are_no_numbers_are_named(export, monkeypatch):
         def __exit__(self, *_):
             pass
 
-    monkeypatch.setattr(indexing.inputs, "open_foreign", lambda *_: Broken())
+    monkeypatch.setattr(indexing.inputs, "TfliteModel", lambda *_, **__: Broken())
     encoder = indexing.open_encoder(str(export))
     with pytest.raises(errors.ExportError, match="vector of line 2: expected finite"):
         indexing.embed(encoder, ["good", "good film"], ["line 1", "line 2"])

@@ -14,7 +14,7 @@ def run(tmp_path):
     recipe = config.load_recipe("demo", ["teacher.source=google/bert_uncased"])
     (tmp_path / "recipe.yaml").write_text(config.dump_recipe(recipe))
     file = benchmark_results.model_file(accuracy=0.5).manifest
-    signature = manifest.Signature(
+    signature = manifest.SignatureRecord(
         sequence_length=32,
         inputs={"input_ids": manifest.TensorRecord(dtype="int32", shape=(1, 32))},
         outputs={"logits": manifest.TensorRecord(dtype="float32", shape=(1, 2))},

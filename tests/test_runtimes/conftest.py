@@ -105,14 +105,15 @@ def arm64() -> Callable[..., list[dict[str, list[float]]]]:
 @pytest.fixture(scope="session")
 def accelerators() -> Callable[..., Any]:
     """The gate: file and name of an accelerator -> its report."""
-    from tfdistill.accelerators import examples, gate, vendors
+    from tfdistill.accelerators import gate, vendors
+    from tfdistill.tflite.golden import read_golden
 
     def run(model: pathlib.Path, name: str) -> Any:
         try:
             vendors.folder_of(name, {})
         except errors.EnvironmentFault as fault:
             _lacking(str(fault))
-        golden = examples.read_golden(model.with_name("golden.json"))
+        golden = read_golden(model.with_name("golden.json"))
         return gate.check(model, vendors.parse(name), golden=golden)[0]
 
     return run
@@ -153,7 +154,7 @@ class Student:
 
 
 def _student(family: str, vocab_file: pathlib.Path, texts: list[str]) -> Student:
-    from export.checking import verify
+    from export.checking.outputs import model_logits
     from tfdistill import models
 
     config = models.EncoderConfig(
@@ -177,7 +178,7 @@ def _student(family: str, vocab_file: pathlib.Path, texts: list[str]) -> Student
         else:
             weight.assign(noise / np.sqrt(weight.shape[0]))
     student = Student(model, vocab_file, texts)
-    logits = verify.model_logits(model, student.encode(32))
+    logits = model_logits(model, student.encode(32))
     kernel, bias = model.get_layer("classifier").weights
     size = 2.0 / logits.std(axis=0)  # every class is some text's
     kernel.assign(kernel * size)

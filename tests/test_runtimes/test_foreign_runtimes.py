@@ -11,9 +11,9 @@ import pytest
 from test_android import vectors
 
 import export
-from export.file import inspection, runtime
 from tfdistill import manifest
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tflite import TfliteModel, inspection
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ USUAL = 1e-5  # of the median
 
 def scores_of(file: pathlib.Path, texts: list[str], vocab_file: pathlib.Path) -> np.ndarray:
     """What our own reading of the file gives: probabilities, (texts, labels)."""
-    model = runtime.TfliteModel(file)
+    model = TfliteModel(file)
     encoded = Tokenizer(vocab_file).encode_batch(texts, None, max(model.lengths))
     return np.stack([model.predict(encoded.row(i)) for i in range(len(texts))])
 
@@ -130,7 +130,7 @@ def examples_of(toy, count: int) -> tuple[list[dict], list[list[int]]]:
 def assert_outputs(answers, file, examples, rows, quantize):
     """The same logits as LiteRT in Python, through the same signatures."""
     assert {example["signature"] for example in examples} == {"len16", "len32"}
-    model = runtime.TfliteModel(file)
+    model = TfliteModel(file)
     expected = np.stack(
         [
             model.predict(ids, length=int(example["signature"].removeprefix("len")))

@@ -1,5 +1,6 @@
 """The benchmarks count, sample and report what they say; how fast anything is, is no test."""
 
+import dataclasses
 import importlib
 import json
 import os
@@ -9,8 +10,11 @@ import statistics
 import subprocess
 import sys
 
+import benchmark_results
 import numpy as np
 import pytest
+
+from tfdistill.benchmark import schema
 
 ROOT = pathlib.Path(__file__).parents[2]
 BENCHMARKS = ROOT / "scripts" / "benchmarks"
@@ -194,7 +198,7 @@ def test_a_record_is_not_replaced_unless_asked_for(tmp_path):
         "inference",
         *(
             pytest.param(k, marks=pytest.mark.thorough)
-            for k in ("training", "bucketing", "augmentation", "noise")
+            for k in ("training", "bucketing", "augmentation", "noise", "busy")
         ),
     ],
 )
@@ -283,7 +287,8 @@ def test_noise_counts_the_intervals_that_hold_1(load, monkeypatch, tmp_path):
     )
     seeds = []
 
-    def compare(files, *, seed, **settings):
+    def compare(files, *, settings):
+        seed = settings.seed
         assert set(files) == {"a", "b"} and len(set(files.values())) == 1
         seeds.append(seed)
         low = 1.01 if seed == 7 else 0.9
@@ -297,7 +302,7 @@ def test_noise_counts_the_intervals_that_hold_1(load, monkeypatch, tmp_path):
             measurements=[types.SimpleNamespace(model=name, samples_ms=[2.0]) for name in "aab"],
             summary=[row],
             before=before,
-            settings=settings,
+            settings=dataclasses.asdict(settings),
         )
 
     monkeypatch.setattr(host, "compare", compare)
@@ -364,6 +369,12 @@ def test_the_figures_of_a_record_follow_from_its_samples(path):
     elif value["kind"] == "noise":
         intervals = [one["speedup_ci"] for one in samples["comparisons"]]
         expected = [sum(low <= 1 <= high for low, high in intervals)]
+    elif value["kind"] == "busy":
+        rows = {name: [schema.Measurement(**row) for row in samples[name]] for name in samples}
+        files = [benchmark_results.model_file(name) for name in ("slow", "fast")]
+        results = [benchmark_results.assembled(rows[name], models=files) for name in rows]
+        quiet, loaded = (result.comparisons[0].speedup for result in results)
+        expected = [min(quiet, loaded) / max(quiet, loaded)]
     elif value["kind"] == "accelerators":
         verdicts = {name: one["verdict"] for name, one in samples.items()}
         right = [verdict in ("whole", "partial") for verdict in verdicts.values()]

@@ -11,7 +11,7 @@ OUTPUTS = {"logits": {"dtype": "float32", "shape": [1, 3]}}
 
 def card(**changes):
     values = {"sequence_length": 4, "inputs": INPUTS, "outputs": OUTPUTS, **changes}
-    signature = manifest.Signature.model_validate(values)
+    signature = manifest.SignatureRecord.model_validate(values)
     return manifest.Manifest.model_construct(signatures={"len4": signature})
 
 

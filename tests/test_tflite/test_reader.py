@@ -21,17 +21,17 @@ def test_signatures_name_the_tensors_of_their_subgraph(file):
     assert [entry.key for entry in model.signatures] == ["len4", "len8"]
     longer = model.signatures[1]
     graph = model.subgraphs[longer.subgraph]
-    named = {name: graph.tensors[index] for name, index in longer.inputs.items()}
-    assert {name: (t.name, t.dtype, t.shape) for name, t in named.items()} == {
+    assert {t.name: (t.graph_name, t.dtype, t.shape) for t in longer.inputs} == {
         name: (f"len8_{name}:0", "int32", (1, 8))
         for name in ("attention_mask", "input_ids", "token_type_ids")
     }
+    assert [t.index for t in longer.inputs] == list(graph.inputs)
     assert [graph.tensors[i].name for i in graph.inputs] == [
         "len8_token_type_ids:0",
         "len8_input_ids:0",
         "len8_attention_mask:0",
     ]
-    assert graph.tensors[longer.outputs["logits"]].shape == (1, 5)
+    assert (longer.outputs[0].name, longer.outputs[0].shape) == ("logits", (1, 5))
     assert graph.outputs == (3,)
 
 

@@ -8,13 +8,8 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-# The least ratio of answers to differences, in dB. Measured on toy files: floats in float32 agree
-# to 110 dB, in bfloat16 to 37 dB. Where the CPU rounds activations and the accelerator does not,
-# they differ by that rounding: 35 dB with ranges of each input, 20 dB with fixed ones.
-FLOAT_DB = 50.0
-FLOAT16_DB = 28.0
-DYNAMIC_DB = 22.0
-STATIC_DB = 14.0
+from tfdistill.tflite import agreement
+
 _NOTHING = 1e-6
 
 
@@ -48,10 +43,10 @@ def least_sqnr_db(dtypes: Collection[str], *, static: bool, float16: bool) -> fl
       float16: Whether the accelerator computes in 16 bits.
     """
     if static:
-        return STATIC_DB
+        return agreement.ACCELERATOR_STATIC_DB
     if set(dtypes) - {"float32", "float16"}:
-        return DYNAMIC_DB
-    return FLOAT16_DB if float16 else FLOAT_DB
+        return agreement.ACCELERATOR_DYNAMIC_DB
+    return agreement.ACCELERATOR_FLOAT16_DB if float16 else agreement.ACCELERATOR_FLOAT_DB
 
 
 def compare(
@@ -71,12 +66,11 @@ def compare(
     """
     names = sorted(cpu[0])
     faults: list[str] = []
-    worst: float | None = None
-    largest: float | None = 0.0
+    measured: list[agreement.Agreement] = []
     squares: list[np.ndarray] = []
     for name in names:
         expected = _rows(cpu, name)
-        squares.append(np.square(expected))
+        squares.append(np.square(expected).reshape(-1))
         if any(set(answer) != set(names) for answer in accelerator):
             faults.append(f"expected outputs {', '.join(names)}, received others")
             break
@@ -84,35 +78,31 @@ def compare(
         if received.shape != expected.shape:
             faults.append(f"{name}: expected shape {expected.shape}, received {received.shape}")
             continue
-        if not np.isfinite(received).all():
-            faults.append(f"{name}: expected finite numbers, received NaN or infinity")
-            largest = None
-            continue
-        difference = np.abs(expected - received).max(initial=0.0)
-        largest = None if largest is None else max(largest, float(difference))
-        ratio = _ratio_db(np.square(expected).sum(), np.square(expected - received).sum())
-        worst = ratio if worst is None or (ratio is not None and ratio < worst) else worst
-        if fault := _fault(name, expected, received, ratio, least_db):
+        measured.append(agreement.compare(expected, received, floor=_NOTHING**2))
+        if fault := _fault(name, expected, received, measured[-1].sqnr_db, least_db):
             faults.append(fault)
-    rms = math.sqrt(float(np.mean(np.concatenate([part.reshape(-1) for part in squares]))))
-    fault = faults[0] if faults else None
-    return AcceleratorAnswers(len(cpu), rms, largest, worst, least_db, fault)
+    finite = [output for output in measured if math.isfinite(output.max_abs_error)]
+    return AcceleratorAnswers(
+        num_examples=len(cpu),
+        output_rms=math.sqrt(float(np.mean(np.concatenate(squares)))),
+        max_abs_error=max((output.max_abs_error for output in finite), default=0.0)
+        if len(finite) == len(measured)
+        else None,
+        sqnr_db=min((o.sqnr_db for o in finite if o.sqnr_db is not None), default=None),
+        least_sqnr_db=least_db,
+        fault=faults[0] if faults else None,
+    )
 
 
 def _rows(answers: Sequence[dict[str, np.ndarray]], name: str) -> np.ndarray:
     return np.stack([np.asarray(answer[name], np.float64).reshape(-1) for answer in answers])
 
 
-def _ratio_db(signal: float, noise: float) -> float | None:
-    """The ratio of two sums of squares; None where there is no noise."""
-    if noise == 0:
-        return None
-    return 10 * math.log10(max(signal, _NOTHING**2) / noise)
-
-
 def _fault(
     name: str, expected: np.ndarray, received: np.ndarray, ratio: float | None, least_db: float
 ) -> str | None:
+    if not np.isfinite(received).all():
+        return f"{name}: expected finite numbers, received NaN or infinity"
     if not received.any() and expected.any():
         return f"{name}: all zero, where the CPU's answers are not"
     if ratio is not None and ratio < least_db:

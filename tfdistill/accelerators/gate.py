@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
+import math
 import pathlib
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from tfdistill import errors, files, processes
-from tfdistill.benchmark import modelfile
-from tfdistill.benchmark.host import isolated
-from tfdistill.tflite import reader, word_rows
+from tfdistill.tflite import TfliteModel, agreement, child, reader, roles
+from tfdistill.tflite.golden import GoldenExample
+from tfdistill.tflite.model import rows_of
 
 from . import comparison, examples, logs, vendors
 from .comparison import AcceleratorAnswers
@@ -23,90 +22,81 @@ from .examples import SignatureInputs
 from .outcome import AcceleratorReport, SignatureOnAccelerator, Verdict
 from .vendors import Vendor
 
-_ROOT = pathlib.Path(__file__).parents[2]
 _WORKER = (sys.executable, "-m", "tfdistill.accelerators.worker")
 _DISPATCH = "CUSTOM:DISPATCH_OP"
 _SMALLEST_MATRIX = 1024  # elements; smaller constants stay floats in every format
-_GOLDEN_DB = 20.0  # golden answers of the same file on another CPU agree far better
 
 
 def check(
     file: files.Path,
     accelerators: Sequence[tuple[str, str]],
     *,
-    golden: dict[str, Any] | None = None,
-    words: word_rows.WordTable | None = None,
+    golden: Sequence[GoldenExample] = (),
     libraries: Mapping[str, pathlib.Path] | None = None,
     timeout_s: float = 300,
     worker: Sequence[str] = _WORKER,
-    compiled: pathlib.Path | None = None,
+    input_roles: Mapping[str, str] | None = None,
 ) -> list[AcceleratorReport]:
     """Compiles a file for accelerators and compares their answers with the CPU's.
 
     Args:
       file: A .tflite file whose signatures take ids, (1, length).
       accelerators: Names and chips (`vendors.parse`).
-      golden: The content of its golden.json, or None.
-      words: The word table of a file that takes rows of words instead of ids.
+      golden: Its golden examples.
       libraries: Folders of libraries by name of the accelerator.
       timeout_s: Seconds that each process may take.
       worker: The command that runs a file on an accelerator.
-      compiled: Where the file that is compiled for an NPU is kept; of one accelerator.
+      input_roles: Roles of inputs whose names do not tell them, see `roles.read_signatures`.
 
     Returns:
       One report for each.
 
     Raises:
       ModelFileError: If the file is damaged.
-      BenchmarkError: If its inputs are unknown ones, `words` is not their table, or the CPU cannot
-        run it.
+      BenchmarkError: If its inputs are unknown ones, or the CPU cannot run it.
       ExportError: If `golden` is of another file.
     """
     path = pathlib.Path(file).resolve()
-    entries = modelfile.read_entry_points(path)
-    inputs = [examples.inputs_of(entry, golden, words) for entry in entries.values()]
-    cpu = _cpu_answers(path, inputs)
-    for own, answers in zip(inputs, cpu, strict=True):
-        _check_golden(own, answers)
+    signatures = roles.read_signatures(path, roles=input_roles)
+    inputs = [examples.inputs_of(signature, golden) for signature in signatures.values()]
+    with TfliteModel(path, isolated=True) as model:
+        cpu = [
+            [_by_name(of, model.run(of.signature, values)) for values in of.values] for of in inputs
+        ]
+        for of, outputs in zip(inputs, cpu, strict=True):
+            _check_golden(of, outputs)
     return [
-        _Check(
-            path, name, soc, inputs, cpu, libraries or {}, timeout_s, tuple(worker), compiled
-        ).run()
+        _Check(path, name, soc, inputs, cpu, libraries or {}, timeout_s, tuple(worker)).run()
         for name, soc in accelerators
     ]
 
 
-def _cpu_answers(
-    path: pathlib.Path, inputs: Sequence[SignatureInputs]
-) -> list[list[dict[str, np.ndarray]]]:
-    with isolated.open_isolated(path) as interpreter:
-        found = []
-        for own in inputs:
-            run = interpreter.get_signature_runner(own.entry.signature)
-            found.append([run(**features) for features in own.features])
-    return found
+def _by_name(inputs: SignatureInputs, outputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    names = [tensor.name for tensor in inputs.signature.outputs]
+    return dict(zip(names, outputs, strict=True))
 
 
-def _check_golden(own: SignatureInputs, answers: Sequence[dict[str, np.ndarray]]) -> None:
+def _check_golden(inputs: SignatureInputs, outputs: Sequence[dict[str, np.ndarray]]) -> None:
     """Refuses golden examples that the CPU does not answer as they say."""
-    for expected, answer in zip(own.golden, answers):  # noqa: B905
-        values = [np.asarray(value) for _, value in sorted(answer.items(), reverse=True)]
-        tokens = own.entry.sequence_length
-        # Outputs of tokens are recorded without padding, those of a span side by side.
-        if len(values) > 1:
-            values = [np.stack([value.reshape(tokens) for value in values], axis=-1)]
-        received = values[0].reshape(-1)[: len(expected)]
-        noise = np.square(received - expected).sum() if len(received) == len(expected) else np.inf
-        if noise * 10 ** (_GOLDEN_DB / 10) > np.square(expected).sum():
+    for expected, named in zip(inputs.golden, outputs):  # noqa: B905
+        tokens = inputs.signature.sequence_length
+        ordered = [named[tensor.name] for tensor in inputs.signature.outputs]
+        rows = rows_of(inputs.signature, ordered, tokens)
+        received = rows.reshape(-1)[: len(expected)].astype(np.float64)  # recorded without padding
+        ratio: float | None = -math.inf
+        if len(received) == len(expected):
+            noise = float(np.square(received - expected).sum())
+            ratio = agreement.ratio_db(float(np.square(expected).sum()), noise)
+        if ratio is not None and ratio < agreement.GOLDEN_DB:
             raise errors.ExportError(
-                f"golden examples of signature {own.entry.signature}",
+                f"golden examples of signature {inputs.signature.key}",
                 "the answers of this file on the CPU",
                 "others",
                 "golden.json is of another file, or damaged: export again.",
             )
 
 
-class _Fault(Exception):
+class _Fault(errors.TfdistillError):
     """The accelerator does not compile or run the file."""
 
 
@@ -123,13 +113,11 @@ class _Check:
         libraries: Mapping[str, pathlib.Path],
         timeout_s: float,
         worker: tuple[str, ...],
-        compiled: pathlib.Path | None = None,
     ) -> None:
         self._path, self._name, self._soc = path, name, soc
         self._vendor: Vendor = vendors.VENDORS[name]
         self._inputs, self._cpu = inputs, cpu
         self._libraries, self._timeout_s, self._worker = libraries, timeout_s, worker
-        self._compiled = compiled
         self._model = reader.read(path)
         self._graphs = {entry.key: entry.subgraph for entry in self._model.signatures}
 
@@ -146,16 +134,16 @@ class _Check:
             except _Fault as fault:
                 return AcceleratorReport(self._name, title, "failed", (), str(fault))
         wrong = [
-            f"{found.signature}, {found.answers.fault}"
-            for found in signatures
-            if found.answers is not None and found.answers.fault is not None
+            f"{signature.signature}, {signature.answers.fault}"
+            for signature in signatures
+            if signature.answers is not None and signature.answers.fault is not None
         ]
         if wrong:
             return AcceleratorReport(self._name, title, "wrong", signatures, "; ".join(wrong))
         verdict: Verdict = "whole" if self._vendor.runs else "compiled"
         if self._vendor.runs and any(
-            found.delegated != found.operators or found.partitions not in (None, 1)
-            for found in signatures
+            signature.delegated != signature.operators or signature.partitions not in (None, 1)
+            for signature in signatures
         ):
             verdict = "partial"
         return AcceleratorReport(self._name, title, verdict, signatures, None)
@@ -167,17 +155,17 @@ class _Check:
         shares: dict[int, logs.Share] = {}
         dispatch, file = None, self._path
         if self._vendor.kind == "npu":
-            file = self._compiled or scratch / "compiled.tflite"
+            file = scratch / "compiled.tflite"
             shares = self._compile(file, variables)
             dispatch = vendors.litert_folder() / "vendors" / self._vendor.plugin / "dispatch"
         if not self._vendor.runs:
-            return tuple(self._described(own, shares, None) for own in self._inputs)
+            return tuple(self._described(of, shares, None) for of in self._inputs)
         answers, log, whole = self._answers(file, dispatch, variables, scratch)
         if self._vendor.kind == "gpu":
             shares = self._gpu_shares(log, whole)
         return tuple(
-            self._described(own, shares, self._compared(own, expected, received))
-            for own, expected, received in zip(self._inputs, self._cpu, answers, strict=True)
+            self._described(of, shares, self._compared(of, expected, received))
+            for of, expected, received in zip(self._inputs, self._cpu, answers, strict=True)
         )
 
     def _compile(self, target: pathlib.Path, variables: dict[str, str]) -> dict[int, logs.Share]:
@@ -204,15 +192,15 @@ class _Check:
             )
         shares = logs.npu_shares(log)
         compiled = reader.read(target)
-        found = {}
+        divided = {}
         for entry in compiled.signatures:
             index = self._graphs[entry.key]
-            kept = [o.name for o in compiled.subgraphs[entry.subgraph].operators]
-            left = dict.fromkeys((name for name in kept if name != _DISPATCH), "")
+            names = [o.name for o in compiled.subgraphs[entry.subgraph].operators]
+            left = dict.fromkeys((name for name in names if name != _DISPATCH), "")
             total = len(self._model.subgraphs[index].operators)
             taken = shares[index].delegated if index in shares else total - len(left)
-            found[index] = logs.Share(taken, kept.count(_DISPATCH), left)
-        return found
+            divided[index] = logs.Share(taken, names.count(_DISPATCH), left)
+        return divided
 
     def _gpu_shares(self, log: str, whole: bool) -> dict[int, logs.Share]:
         graphs = range(len(self._model.subgraphs))
@@ -231,20 +219,20 @@ class _Check:
         variables: dict[str, str],
         scratch: pathlib.Path,
     ) -> tuple[list[list[dict[str, np.ndarray]]], str, bool]:
-        given, taken = scratch / "inputs.npz", scratch / "outputs.npz"
+        inputs, outputs = scratch / "inputs.npz", scratch / "outputs.npz"
         arrays = {
-            f"{own.entry.signature}/{number}/{name}": value
-            for own in self._inputs
-            for number, features in enumerate(own.features)
-            for name, value in features.items()
+            f"{of.signature.key}/{number}/{tensor.name}": value
+            for of in self._inputs
+            for number, values in enumerate(of.values)
+            for tensor, value in zip(of.signature.inputs, values, strict=True)
         }
-        np.savez(given, **arrays)  # pyright: ignore[reportArgumentType]
+        np.savez(inputs, **arrays)  # pyright: ignore[reportArgumentType]
         job = {
             "file": str(file),
             "kind": self._vendor.kind,
             "dispatch": None if dispatch is None else str(dispatch),
-            "inputs": str(given),
-            "outputs": str(taken),
+            "inputs": str(inputs),
+            "outputs": str(outputs),
         }
         described = scratch / "job.json"
         described.write_text(json.dumps(job), "utf-8")
@@ -259,46 +247,39 @@ class _Check:
             ) from None
         if "error" in answer:
             raise _Fault(f"the accelerator: expected answers, received {answer['error'][:400]}")
-        with np.load(taken, allow_pickle=False) as outputs:
-            found = [
+        with np.load(outputs, allow_pickle=False) as arrays:
+            answers = [
                 [
                     {
-                        key.split("/", 2)[2]: outputs[key]
-                        for key in outputs.files
-                        if key.startswith(f"{own.entry.signature}/{number}/")
+                        key.split("/", 2)[2]: arrays[key]
+                        for key in arrays.files
+                        if key.startswith(f"{of.signature.key}/{number}/")
                     }
-                    for number in range(len(own.features))
+                    for number in range(len(of.values))
                 ]
-                for own in self._inputs
+                for of in self._inputs
             ]
-        return found, done.stderr, bool(answer["whole"])
+        return answers, done.stderr, bool(answer["whole"])
 
     def _child(
-        self, command: list[str], variables: dict[str, str], what: str
+        self, command: Sequence[str], variables: dict[str, str], what: str
     ) -> subprocess.CompletedProcess[str]:
-        paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        variables = {**variables, "PYTHONPATH": os.pathsep.join(paths)}
-        try:
-            return subprocess.run(
-                command,
-                cwd=_ROOT,
-                env={**processes.child_environment(), **variables},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=self._timeout_s,
-            )
-        except subprocess.TimeoutExpired:
-            raise _Fault(f"{what}: expected an end within {self._timeout_s:g} s") from None
+        return child.run(
+            command,
+            what=what,
+            timeout_seconds=self._timeout_s,
+            error=_Fault,
+            remedy="",
+            variables=variables,
+        )
 
     def _compared(
         self,
-        own: SignatureInputs,
+        of: SignatureInputs,
         cpu: list[dict[str, np.ndarray]],
         received: list[dict[str, np.ndarray]],
     ) -> AcceleratorAnswers:
-        graph = self._model.subgraphs[self._graphs[own.entry.signature or ""]]
+        graph = self._model.subgraphs[self._graphs[of.signature.key or ""]]
         dtypes = {
             tensor.dtype
             for tensor in graph.tensors
@@ -315,11 +296,11 @@ class _Check:
 
     def _described(
         self,
-        own: SignatureInputs,
+        of: SignatureInputs,
         shares: Mapping[int, logs.Share],
         answers: AcceleratorAnswers | None,
     ) -> SignatureOnAccelerator:
-        key = own.entry.signature or ""
+        key = of.signature.key or ""
         index = self._graphs[key]
         graph, share = self._model.subgraphs[index], shares.get(index)
         left = {} if share is None else share.reasons

@@ -36,7 +36,7 @@ class Share:
 
 def gpu_shares(log: str) -> list[Share]:
     """Reads the subgraphs that the GPU does not take whole, in the order of the file."""
-    found: list[Share] = []
+    shares: list[Share] = []
     position = 0
     for match in _SHARES.finditer(log):
         block = log[position : match.start()]
@@ -47,10 +47,10 @@ def gpu_shares(log: str) -> list[Share]:
                 if reason := _REASON.match(line.strip()):
                     reasons[reason["operator"]] = reason["reason"].strip()
         if match["all"]:
-            found.append(Share(0, None, reasons))
+            shares.append(Share(0, None, reasons))
         else:
-            found.append(Share(int(match["some"]), None, reasons))
-    return found
+            shares.append(Share(int(match["some"]), None, reasons))
+    return shares
 
 
 def npu_shares(log: str) -> dict[int, Share]:

@@ -68,20 +68,20 @@ def format_text(reports: Sequence[AcceleratorReport]) -> str:
     lines = []
     for report in reports:
         lines.append(f"{report.name}: {report.verdict}  {report.title}")
-        for found in report.signatures:
-            taken = "?" if found.delegated is None else str(found.delegated)
-            line = f"  {found.signature}: {taken} of {found.operators} operators"
-            if found.partitions is not None:
-                line += f" in {found.partitions} partition{'s' * (found.partitions != 1)}"
-            if found.answers is None:
+        for row in report.signatures:
+            taken = "?" if row.delegated is None else str(row.delegated)
+            line = f"  {row.signature}: {taken} of {row.operators} operators"
+            if row.partitions is not None:
+                line += f" in {row.partitions} partition{'s' * (row.partitions != 1)}"
+            if row.answers is None:
                 line += ", answers not computed on this host"
             else:
-                line += f", {_agreement(found.answers)}"
+                line += f", {_agreement(row.answers)}"
             lines.append(line)
-            for operator, reason in found.left.items():
+            for operator, reason in row.left.items():
                 lines.append(f"    on the CPU: {operator}{f' ({reason})' if reason else ''}")
-            if found.layers:
-                lines.append(f"    in {', '.join(found.layers[:6])}")
+            if row.layers:
+                lines.append(f"    in {', '.join(row.layers[:6])}")
         if report.fault:
             lines.append(f"  {report.fault}")
     return "\n".join(lines)

@@ -33,7 +33,6 @@ class Vendor:
       soc: The chip that is compiled for unless another is named; of an NPU.
       flags: Further flags of LiteRT's compiler.
       runs: Whether the compiled file runs on this host.
-      lookups: Whether it takes operators that look rows up.
       float16: Whether it may compute floats in 16 bits.
     """
 
@@ -46,13 +45,7 @@ class Vendor:
     soc: str = ""
     flags: tuple[str, ...] = ()
     runs: bool = False
-    lookups: bool = True
     float16: bool = False
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """The devices of a manifest whose files are for it, the fittest first."""
-        return (self.kind,) if self.lookups else ("npu-rows", self.kind)
 
 
 VENDORS: dict[str, Vendor] = {
@@ -96,7 +89,6 @@ VENDORS: dict[str, Vendor] = {
         "MediaTek",
         "mediatek",
         "mt6989",
-        lookups=False,
     ),
     "google-tensor": Vendor(
         "Google Tensor TPU",
@@ -130,7 +122,7 @@ def parse(names: str) -> list[tuple[str, str]]:
     Raises:
       ConfigError: If a name is unknown, comes twice, or a GPU is given a chip.
     """
-    found: list[tuple[str, str]] = []
+    chosen: list[tuple[str, str]] = []
     for part in filter(None, (part.strip() for part in names.split(","))):
         name, _, soc = part.partition(":")
         name = _SHORT.get(name, name)
@@ -141,31 +133,31 @@ def parse(names: str) -> list[tuple[str, str]]:
             )
         if soc and vendor.kind != "npu":
             raise errors.ConfigError(f"accelerator {name}", "no name of a chip", repr(soc))
-        found.append((name, soc or vendor.soc))
-    if not found or len(set(found)) < len(found):
+        chosen.append((name, soc or vendor.soc))
+    if not chosen or len(set(chosen)) < len(chosen):
         raise errors.ConfigError(
             "accelerators", "different ones of " + ", ".join(VENDORS), repr(names)
         )
-    return found
+    return chosen
 
 
-def parse_libraries(given: list[str]) -> dict[str, pathlib.Path]:
+def parse_libraries(options: list[str]) -> dict[str, pathlib.Path]:
     """Reads NAME=DIR options.
 
     Raises:
       ConfigError: If one has another form, an unknown name or no such folder.
     """
-    found = {}
-    for text in given:
+    folders = {}
+    for text in options:
         name, _, folder = text.partition("=")
         if name not in VENDORS or not folder:
             raise errors.ConfigError(
                 "libraries", "NAME=DIR, NAME one of " + ", ".join(VENDORS), repr(text)
             )
-        found[name] = pathlib.Path(folder).expanduser().resolve()
-        if not found[name].is_dir():
+        folders[name] = pathlib.Path(folder).expanduser().resolve()
+        if not folders[name].is_dir():
             raise errors.ConfigError(f"libraries {name}", "a folder", folder)
-    return found
+    return folders
 
 
 def folder_of(name: str, libraries: Mapping[str, pathlib.Path]) -> pathlib.Path | None:
@@ -211,14 +203,14 @@ def variables(folder: pathlib.Path | None, scratch: pathlib.Path) -> dict[str, s
     """
     if folder is None:
         return {}
-    found = {"LD_LIBRARY_PATH": str(folder)}
+    environment = {"LD_LIBRARY_PATH": str(folder)}
     if (folder / _SWIFTSHADER).is_file():
         driver = {"library_path": str(folder / _SWIFTSHADER), "api_version": "1.0.5"}
         described = scratch / "swiftshader.json"
         described.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": driver}))
         # The newer and the older name of one variable.
-        found |= dict.fromkeys(("VK_DRIVER_FILES", "VK_ICD_FILENAMES"), str(described))
-    return found
+        environment |= dict.fromkeys(("VK_DRIVER_FILES", "VK_ICD_FILENAMES"), str(described))
+    return environment
 
 
 def litert_folder() -> pathlib.Path:

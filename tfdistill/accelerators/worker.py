@@ -37,14 +37,14 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     model = compiled_model.CompiledModel.from_file(
         job["file"], hardware_accel=wanted, environment=environment
     )
-    given: dict[str, dict[str, dict[str, np.ndarray]]] = {}
+    examples: dict[str, dict[str, dict[str, np.ndarray]]] = {}
     with np.load(job["inputs"], allow_pickle=False) as inputs:
         for key in inputs.files:
             signature, number, name = key.split("/", 2)
-            given.setdefault(signature, {}).setdefault(number, {})[name] = inputs[key]
+            examples.setdefault(signature, {}).setdefault(number, {})[name] = inputs[key]
     answers = {}
-    for signature, examples in given.items():
-        for number, features in examples.items():
+    for signature, numbered in examples.items():
+        for number, features in numbered.items():
             for name, value in _answer(model, signature, features).items():
                 answers[f"{signature}/{number}/{name}"] = value
     np.savez(job["outputs"], **answers)

@@ -11,10 +11,20 @@ from typing import TYPE_CHECKING
 from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from tfdistill.benchmark.host.backend import compare, measure, quick_benchmark
+    from tfdistill.benchmark.host.backend import QuickFigures, compare, measure, quick_benchmark
     from tfdistill.benchmark.result import read_result, write_result
+    from tfdistill.benchmark.settings import Settings
     from tfdistill.benchmark.terminal import format_text
 
-__all__ = ["compare", "format_text", "measure", "quick_benchmark", "read_result", "write_result"]
+__all__ = [
+    "QuickFigures",
+    "Settings",
+    "compare",
+    "format_text",
+    "measure",
+    "quick_benchmark",
+    "read_result",
+    "write_result",
+]
 
 __getattr__, __dir__ = lazy_exports(__name__)

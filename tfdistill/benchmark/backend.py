@@ -36,8 +36,8 @@ class Findings:
 
     def __bool__(self) -> bool:
         """Whether anything was measured."""
-        found = (self.measurements, self.texts, self.sustained, self.operators, self.answers)
-        return any(found)
+        rows = (self.measurements, self.texts, self.sustained, self.operators, self.answers)
+        return any(rows)
 
     def note(self, *notes: str) -> None:
         """Adds notes that are not there yet."""
@@ -70,7 +70,7 @@ def groups_by_length(subjects: Sequence[Subject], settings: Settings) -> list[Ca
     """Lists each length with all numbers of threads and delegates; its files take turns."""
     lengths = sorted({n for subject in subjects for n in subject.lengths(settings)})
     return [
-        CaseGroup(tuple(s.name for s in subjects if n in s.entries), delegate, n, threads)
+        CaseGroup(tuple(s.name for s in subjects if n in s.signatures), delegate, n, threads)
         for n in lengths
         for threads in settings.threads
         for delegate in settings.delegates
@@ -132,8 +132,8 @@ class Backend(Protocol):
     counts_last_try: bool
     where: str
 
-    def opened(self, found: Findings) -> contextlib.AbstractContextManager[None]:
-        """Prepares the device and cleans it up at the end; may add to `found`."""
+    def opened(self, findings: Findings) -> contextlib.AbstractContextManager[None]:
+        """Prepares the device and cleans it up at the end; may add to `findings`."""
         ...
 
     def environment(self) -> Environment:
@@ -164,8 +164,8 @@ class Backend(Protocol):
         """Measures where the time of an inference goes."""
         ...
 
-    def sustain(self, case: schema.BenchmarkCase, found: Findings) -> Iterator[schema.Window]:
-        """Runs a file without pauses; may add notes and failures to `found`."""
+    def sustain(self, case: schema.BenchmarkCase, findings: Findings) -> Iterator[schema.Window]:
+        """Runs a file without pauses; may add notes and failures to `findings`."""
         ...
 
     def answers(

@@ -139,8 +139,8 @@ def max_frequencies_mhz(root: files.Path = _ROOT) -> tuple[float, ...]:
 
 def _speeds(usable: Sequence[int], root: files.Path) -> dict[int, float]:
     speeds = {core: _speed(root, core) for core in usable}
-    known = {core: float(speed) for core, speed in speeds.items() if speed is not None}
-    return known if len(known) == len(speeds) else {}
+    numbers = {core: float(speed) for core, speed in speeds.items() if speed is not None}
+    return numbers if len(numbers) == len(speeds) else {}
 
 
 def _speed(root: files.Path, core: int) -> int | None:
@@ -153,14 +153,14 @@ def _speed(root: files.Path, core: int) -> int | None:
 
 
 def _of_each(root: files.Path, name: str) -> tuple[float, ...]:
-    found = sorted(
+    folders = sorted(
         (int(path.name[3:]), path)
         for path in pathlib.Path(root).glob("cpu*")
         if path.name[3:].isdigit()
     )
-    texts = [_read(path / name) for _, path in found]
-    known = all(text.isdigit() for text in texts)
-    return tuple(int(text) / 1000 for text in texts) if known else ()
+    texts = [_read(path / name) for _, path in folders]
+    complete = all(text.isdigit() for text in texts)
+    return tuple(int(text) / 1000 for text in texts) if complete else ()
 
 
 def _read(path: pathlib.Path) -> str:

@@ -81,11 +81,11 @@ def temperatures_c(root: files.Path = "/sys/class") -> dict[str, float]:
       Degrees Celsius by name of the sensor; of equal names the later ones have " (2)", ... behind.
       Empty where there are none, as in most virtual machines.
     """
-    found: dict[str, float] = {}
+    temperatures: dict[str, float] = {}
 
     def take(name: str, millidegrees: str) -> None:
         if name and re.fullmatch(r"-?\d+", millidegrees):
-            found[unique_name(name, found)] = int(millidegrees) / 1000
+            temperatures[unique_name(name, temperatures)] = int(millidegrees) / 1000
 
     for zone in sorted(pathlib.Path(root, "thermal").glob("thermal_zone*")):
         take(_read(zone / "type").strip(), _read(zone / "temp").strip())
@@ -93,7 +93,7 @@ def temperatures_c(root: files.Path = "/sys/class") -> dict[str, float]:
         label = _read(sensor.with_name(sensor.name.replace("_input", "_label"))).strip()
         chip = _read(sensor.parent / "name").strip()
         take(f"{chip} {label}".strip(), _read(sensor).strip())
-    return found
+    return temperatures
 
 
 def unique_name(name: str, taken: Collection[str]) -> str:
@@ -104,11 +104,11 @@ def unique_name(name: str, taken: Collection[str]) -> str:
 
 def throttle_count(root: files.Path = "/sys/devices/system/cpu") -> int | None:
     """Returns how often cores slowed down for heat since the start; None where it is unknown."""
-    found = [
+    texts = [
         _read(p).strip()
         for p in pathlib.Path(root).glob("cpu*/thermal_throttle/core_throttle_count")
     ]
-    counts = [int(text) for text in found if text.isdigit()]
+    counts = [int(text) for text in texts if text.isdigit()]
     return sum(counts) if counts else None
 
 
@@ -178,8 +178,8 @@ def parse_cpuinfo(text: str) -> dict[str, Any]:
 
 def parse_os_release(text: str) -> str | None:
     """Returns PRETTY_NAME of an os-release file, or None."""
-    found = re.search(r'^PRETTY_NAME="?([^"\n]*)"?', text, flags=re.MULTILINE)
-    return found.group(1) if found else None
+    match = re.search(r'^PRETTY_NAME="?([^"\n]*)"?', text, flags=re.MULTILINE)
+    return match.group(1) if match else None
 
 
 def _memory_bytes() -> int | None:
@@ -200,8 +200,8 @@ def _without_serial(value: str) -> str:
 
 def _machine_id() -> str | None:
     """Tells this machine from others without naming it; None where it has no id."""
-    known = _read("/etc/machine-id").strip()
-    return short_hash(known) if known else None
+    machine_id = _read("/etc/machine-id").strip()
+    return short_hash(machine_id) if machine_id else None
 
 
 def _read(path: files.Path) -> str:

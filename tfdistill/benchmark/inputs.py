@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from typing import Any
 
 import numpy as np
 
-from tfdistill import errors, files, reading
-from tfdistill.benchmark import modelfile
+from tfdistill import errors, files
+from tfdistill.tflite.golden import Example
+from tfdistill.tflite.signature import Signature
 
 NUM_GENERATED = 16  # examples per length where none are recorded
-
-
-@dataclasses.dataclass(frozen=True)
-class Example:
-    """One input: ids without padding, and the text that they came from where it is known."""
-
-    input_ids: tuple[int, ...]
-    token_type_ids: tuple[int, ...]
-    text: str | None = None
-    pair: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,29 +25,6 @@ class LabelledExample(Example):
     """
 
     label: int | float | tuple[float, ...] | tuple[int, ...] | None = None
-
-
-def read_golden(path: files.Path) -> tuple[Example, ...]:
-    """Reads the examples of a golden.json.
-
-    Raises:
-      BenchmarkError: If it is not valid.
-    """
-    try:
-        content = reading.read_json(path, error=errors.BenchmarkError, remedy="Export again.")
-        return tuple(_golden_example(example) for example in content["examples"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise errors.BenchmarkError(
-            f"{path}", "a golden.json with examples", repr(error), "Export again."
-        ) from error
-
-
-def _golden_example(example: dict[str, Any]) -> Example:
-    ids = tuple(int(i) for i in example["input_ids"])
-    types = tuple(int(i) for i in example.get("token_type_ids") or [0] * len(ids))
-    if not ids or len(types) != len(ids):
-        raise ValueError(f"{len(ids)} ids and {len(types)} token types")
-    return Example(ids, types, example.get("text"), example.get("pair"))
 
 
 def examples_of_words(
@@ -115,24 +82,24 @@ def read_vocab(path: files.Path) -> list[str]:
 
 
 def random_examples(
-    entry: modelfile.EntryPoint, rng: np.random.Generator, file: files.Path
+    signature: Signature, rng: np.random.Generator, file: files.Path
 ) -> list[Example]:
     """Draws ids from below the size of the table that they are looked up in.
 
     Raises:
       BenchmarkError: If the file has no such table.
     """
-    if entry.vocabulary_rows is None:
+    if signature.vocabulary_rows is None:
         raise errors.BenchmarkError(
             f"{file}",
             "a model.json beside it, or ids that are looked up in a table",
             "neither",
             "Without them no valid token ids are known.",
         )
-    length = entry.sequence_length
+    length = signature.sequence_length
     examples = []
     for _ in range(NUM_GENERATED):
         number = int(rng.integers(max(1, length // 2), length + 1))
-        ids = tuple(int(i) for i in rng.integers(0, entry.vocabulary_rows, size=number))
+        ids = tuple(int(i) for i in rng.integers(0, signature.vocabulary_rows, size=number))
         examples.append(Example(ids, (0,) * number))
     return examples

@@ -51,7 +51,7 @@ def progress_bar(backends: Sequence[Backend], *, shown: bool) -> tqdm.tqdm:
     )
 
 
-def measure(backend: Backend, found: Findings, bar: tqdm.tqdm) -> bool:
+def measure(backend: Backend, findings: Findings, bar: tqdm.tqdm) -> bool:
     """Measures everything that the settings ask for on one device.
 
     What fails is among the failures, and the rest is measured. It never raises: a lost device, or
@@ -59,24 +59,24 @@ def measure(backend: Backend, found: Findings, bar: tqdm.tqdm) -> bool:
 
     Args:
       backend: The device and the files.
-      found: Is filled while it measures.
+      findings: Is filled while it measures.
       bar: Is advanced after each round.
 
     Returns:
       Whether it came to its end; False after Ctrl-C.
     """
     try:
-        found.before = backend.conditions()
-        with backend.opened(found):
-            _Loop(backend, found, bar).run()
-        found.after = backend.conditions()
+        findings.before = backend.conditions()
+        with backend.opened(findings):
+            _Loop(backend, findings, bar).run()
+        findings.after = backend.conditions()
     except KeyboardInterrupt as stopped:
-        found.failures.append(INTERRUPTED)
+        findings.failures.append(INTERRUPTED)
         for left in filter(None, stopped.args):
-            found.fail("cleaning up", left)
+            findings.fail("cleaning up", left)
         return False
     except (errors.TfdistillError, OSError) as error:  # such as a full disk of this machine
-        found.fail(f"the rest on {backend.where}", error)
+        findings.fail(f"the rest on {backend.where}", error)
     return True
 
 
@@ -96,15 +96,15 @@ def results_of(
     Raises:
       BenchmarkError: If it is finished, and nothing at all was found.
     """
-    if any(found for _, found in measured):
-        return [_assembled(backend, found, baseline) for backend, found in measured]
+    if any(findings for _, findings in measured):
+        return [_assembled(backend, findings, baseline) for backend, findings in measured]
     if finished:
-        faults = [failure.error for _, found in measured for failure in found.failures]
+        faults = [failure.error for _, findings in measured for failure in findings.failures]
         raise errors.BenchmarkError("\n".join(dict.fromkeys(faults)) or "Nothing was measured.")
     return []
 
 
-def _assembled(backend: Backend, found: Findings, baseline: str) -> schema.Result:
+def _assembled(backend: Backend, findings: Findings, baseline: str) -> schema.Result:
     fixed = backend.environment()
     return result.assemble(
         kind=fixed.kind,
@@ -116,7 +116,7 @@ def _assembled(backend: Backend, found: Findings, baseline: str) -> schema.Resul
         command=environment.command(),
         created=environment.now(),
         baseline=baseline,
-        **{field.name: getattr(found, field.name) for field in dataclasses.fields(found)},
+        **{field.name: getattr(findings, field.name) for field in dataclasses.fields(findings)},
     )
 
 
@@ -135,12 +135,12 @@ def with_conditions(
 
 
 def _merged(
-    own: schema.Conditions | None, other: schema.Conditions | None
+    conditions: schema.Conditions | None, other: schema.Conditions | None
 ) -> schema.Conditions | None:
-    if own is None or other is None:
-        return own or other
-    unknown = {name: value for name, value in other if getattr(own, name) in (None, (), {})}
-    return own.model_copy(update=unknown)
+    if conditions is None or other is None:
+        return conditions or other
+    unknown = {name: value for name, value in other if getattr(conditions, name) in (None, (), {})}
+    return conditions.model_copy(update=unknown)
 
 
 def _with_worst_status(
@@ -171,8 +171,8 @@ def throttle_reason(
 class _Loop:
     """Measures on one device; see `measure`."""
 
-    def __init__(self, backend: Backend, found: Findings, bar: tqdm.tqdm) -> None:
-        self._backend, self._found, self._bar = backend, found, bar
+    def __init__(self, backend: Backend, findings: Findings, bar: tqdm.tqdm) -> None:
+        self._backend, self._findings, self._bar = backend, findings, bar
         self._settings = backend.settings
         self._rng = np.random.default_rng(backend.settings.seed)
         self._failed: set[tuple[str, schema.Delegate, int | None, int | None]] = set()
@@ -190,7 +190,7 @@ class _Loop:
             for case in self._shuffled(list(self._cases(longest=True))):
                 self._try("sustained run", case, lambda c=case: self._sustain(c))
         for case, compare in self._backend.answers():
-            self._try("answers", case, lambda c=compare: self._found.answers.append(c()))
+            self._try("answers", case, lambda c=compare: self._findings.answers.append(c()))
 
     def _shuffled(self, items: Sequence[_T]) -> list[_T]:
         return [items[i] for i in self._rng.permutation(len(items))]
@@ -199,7 +199,7 @@ class _Loop:
 
     def _repeat(self, repetition: int, group: CaseGroup) -> None:
         """Measures one repetition of a group, and again where that is wished of a throttled one."""
-        found, again = self._found, self._settings.when_throttled == "repeat"
+        findings, again = self._findings, self._settings.when_throttled == "repeat"
         tries = 1 + (self._settings.max_repeats if again else 0)
         reason = ""
         for attempt in range(1, tries + 1):
@@ -209,18 +209,18 @@ class _Loop:
             measured, reason = self._take_turns(repetition, group, active)
             counts = not again or (attempt == tries and self._backend.counts_last_try)
             left_out = "" if counts else reason
-            found.measurements += [
+            findings.measurements += [
                 row.model_copy(update={"left_out": row.left_out or left_out})
                 for row in measured.measurements
             ]
-            found.texts += [] if left_out else measured.texts
-            found.answers += measured.answers
-            found.failures += measured.failures
-            found.note(*measured.notes)
+            findings.texts += [] if left_out else measured.texts
+            findings.answers += measured.answers
+            findings.failures += measured.failures
+            findings.note(*measured.notes)
             if not left_out:
                 if reason:
                     who = reason.partition(" (")[0].capitalize()
-                    found.note(f"{who} during some repetitions that count.")
+                    findings.note(f"{who} during some repetitions that count.")
                 return
         what = f"repetition {repetition} of {', '.join(group.models)}"
         if group.sequence_length is not None:
@@ -231,7 +231,7 @@ class _Loop:
             reason,
             "Rest longer with --cool-down, or count it with --when-throttled flag.",
         )
-        found.fail(f"{what}, {group.delegate}", error)
+        findings.fail(f"{what}, {group.delegate}", error)
 
     def _take_turns(
         self, repetition: int, group: CaseGroup, active: Sequence[str]
@@ -251,7 +251,7 @@ class _Loop:
             except errors.DeviceLostError:
                 raise
             except errors.TfdistillError as error:
-                self._found.fail(runs.pop(name).what, error)
+                self._findings.fail(runs.pop(name).what, error)
                 self._failed.add((name, *group[1:]))  # it would fail again
                 return None
 
@@ -304,21 +304,23 @@ class _Loop:
         except errors.DeviceLostError:
             raise
         except errors.TfdistillError as error:
-            self._found.fail(f"{what} of {name_of(case)}", error)
+            self._findings.fail(f"{what} of {name_of(case)}", error)
 
     def _measure_operators(self, case: schema.BenchmarkCase) -> None:
         self._rested()
-        self._found.operators.append(self._backend.operators(case))
+        self._findings.operators.append(self._backend.operators(case))
 
     def _sustain(self, case: schema.BenchmarkCase) -> None:
         self._rested()
         windows = []
-        for window in self._backend.sustain(case, self._found):
+        for window in self._backend.sustain(case, self._findings):
             windows.append(window)
             self._bar.refresh()
         if not windows:
             raise errors.BenchmarkError(f"sustained run of {name_of(case)}", "windows", "none")
-        self._found.sustained.append(schema.Sustained(**case.model_dump(), windows=tuple(windows)))
+        self._findings.sustained.append(
+            schema.Sustained(**case.model_dump(), windows=tuple(windows))
+        )
 
     def _rested(self) -> schema.Conditions:
         """Rests, waits until the device is cool, and returns its state then."""

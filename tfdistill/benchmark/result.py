@@ -53,11 +53,13 @@ def assemble(
 
     for name in ("measurements", "texts", "sustained", "operators", "answers"):
         fields[name] = sorted(fields.get(name, ()), key=key)
-    asked = json.loads(json.dumps(dataclasses.asdict(settings)))  # lists, as in the file
+    requested = json.loads(json.dumps(dataclasses.asdict(settings)))  # lists, as in the file
+    if settings.roles is None:
+        del requested["roles"]  # of files whose names tell them
     return complete(
         schema.Result(
             tfdistill_version=_version.__version__,
-            settings={**asked, "baseline": baseline or next(iter(order), None)},
+            settings={**requested, "baseline": baseline or next(iter(order), None)},
             models=tuple(models),
             **fields,
         )
@@ -89,7 +91,7 @@ def complete(result: schema.Result) -> schema.Result:
     if baseline not in names:
         baseline = next(iter(names), "")
     try:
-        found = {
+        derived = {
             "summary": tuple(
                 summaries.summary(case, rows, seed=seed) for case, rows in by_case.items()
             ),
@@ -103,7 +105,7 @@ def complete(result: schema.Result) -> schema.Result:
             "milliseconds that an inference can take",
             reading.validation_faults(error),
         ) from error
-    completed = result.model_copy(update=found)
+    completed = result.model_copy(update=derived)
     new = [note for note in remarks.remarks(completed) if note not in completed.notes]
     return completed.model_copy(update={"notes": (*completed.notes, *new)})
 
@@ -128,7 +130,7 @@ def to_json(value: Mapping[str, Any]) -> str:
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     flat = re.sub(
         r"\[\s+(-?[\d.eE+-]+(?:,\s+-?[\d.eE+-]+)*)\s+\]",
-        lambda found: "[" + re.sub(r"\s+", " ", found.group(1)) + "]",
+        lambda match: "[" + re.sub(r"\s+", " ", match.group(1)) + "]",
         text,
     )
     return flat + "\n"

@@ -8,7 +8,7 @@ and are never compared with one another.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pydantic
 
@@ -26,6 +26,7 @@ Kind = Literal["host", "emulator", "phone"]
 BackendName = Literal["litert", "benchmark_model", "app"]
 Milliseconds = tuple[float, ...]
 Interval = tuple[float, float]
+_Timed = TypeVar("_Timed", "Measurement", "TextMeasurement")
 
 
 class BenchmarkCase(Part):
@@ -72,6 +73,17 @@ class Block(Part):
     p95_ms: float | None = None
 
 
+def _check_columns(row: _Timed) -> _Timed:
+    """Refuses processor times and switches that do not belong to the samples one by one."""
+    for name in ("processor_ms", "waits", "preemptions"):
+        values = getattr(row, name)
+        if values and len(values) != len(row.samples_ms):
+            raise ValueError(f"expected {name} of {len(row.samples_ms)} samples, not {len(values)}")
+        if values and not min(values) >= (0 if name != "processor_ms" else 1e-9):
+            raise ValueError(f"expected {name} of at least 0, not {min(values)}")
+    return row
+
+
 class Measurement(BenchmarkCase):
     """One repetition: a fresh process that opened the file, answered first, and then steadily.
 
@@ -81,6 +93,10 @@ class Measurement(BenchmarkCase):
       started: ISO 8601.
       warmup_ms: Inferences that do not count: of the start, then those before each block.
       samples_ms: Every inference that counts, in order; empty where the tool gives none.
+      processor_ms: Time of each sample on the processor, where the system counts it: of one thread,
+        or the sum of several.
+      waits: How often each sample gave the processor up by itself.
+      preemptions: How often each sample lost the processor to another program.
       block_runs: Samples of a block: bursts of this many took turns with the other files.
       blocks: Instead of samples, where the tool gives none.
       process_start_ms: Until the program could open the file.
@@ -100,6 +116,9 @@ class Measurement(BenchmarkCase):
     started: str | None = None
     warmup_ms: Milliseconds = ()
     samples_ms: Milliseconds = ()
+    processor_ms: Milliseconds = ()
+    waits: tuple[int, ...] = ()
+    preemptions: tuple[int, ...] = ()
     block_runs: int | None = None
     blocks: tuple[Block, ...] = ()
     process_start_ms: float | None = None
@@ -113,11 +132,14 @@ class Measurement(BenchmarkCase):
     after: Conditions | None = None
     left_out: str = ""
 
+    _columns = pydantic.model_validator(mode="after")(_check_columns)
+
 
 class TextMeasurement(Part):
     """One repetition from text to answer, each text at the shortest length that fits.
 
-    `tokenizer_ms` is a part of the `samples_ms` of the same index.
+    `tokenizer_ms` is a part of the `samples_ms` of the same index. `processor_ms`, `waits` and
+    `preemptions` are those of a `Measurement`.
     """
 
     model: str
@@ -127,6 +149,11 @@ class TextMeasurement(Part):
     repetition: int
     tokenizer_ms: Milliseconds
     samples_ms: Milliseconds
+    processor_ms: Milliseconds = ()
+    waits: tuple[int, ...] = ()
+    preemptions: tuple[int, ...] = ()
+
+    _columns = pydantic.model_validator(mode="after")(_check_columns)
 
 
 class Window(Part):
@@ -207,6 +234,9 @@ class Percentiles(Part):
         blocks' medians (of their means where there are none), and the tails are unknown.
       n: Inferences.
       std_ms: With n - 1 in the denominator; 0 for one.
+      busy: Whether other programs disturbed more than a tenth of the inferences. With one thread
+        the figures are then of the time on the processor; with several they are not to be relied
+        on.
     """
 
     of: Literal["inferences", "blocks"] = "inferences"
@@ -219,6 +249,7 @@ class Percentiles(Part):
     max_ms: float
     mean_ms: float
     std_ms: float | None = None
+    busy: bool = False
 
 
 class Summary(BenchmarkCase, Percentiles):
@@ -268,8 +299,10 @@ class Comparison(Part):
       baseline: Name of a file.
       candidate: Name of another.
       speedup: Median of the baseline / median of the candidate.
-      speedup_ci: 95% interval.
-      faster: Whether the candidate is; None where the interval holds 1, and with one repetition.
+      speedup_ci: 95% interval; None where the machine was too busy for one.
+      faster: Whether the candidate is; None where the interval holds 1 or is missing, and with one
+        repetition.
+      busy: Whether either file was measured on a busy machine: see `Percentiles`.
     """
 
     baseline: str
@@ -279,8 +312,9 @@ class Comparison(Part):
     delegate: Delegate = "xnnpack"
     affinity: str | None = None
     speedup: float = pydantic.Field(gt=0)
-    speedup_ci: Interval
+    speedup_ci: Interval | None
     faster: bool | None
+    busy: bool = False
 
     @property
     def case(self) -> BenchmarkCase:

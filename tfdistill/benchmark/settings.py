@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 from tfdistill import errors
@@ -22,6 +23,8 @@ class Settings:
     Attributes:
       threads: Numbers of threads to measure with.
       lengths: Sequence lengths to measure; None for all that a file has.
+      roles: What inputs are for whose names do not tell it, see `tflite.roles`: name or position ->
+        role.
       delegates: Who computes: each is measured.
       affinity: The cores to run on: a hexadecimal mask, "big", "little" or "all"; None leaves it to
         the system.
@@ -49,6 +52,7 @@ class Settings:
 
     threads: tuple[int, ...] = (1,)
     lengths: tuple[int, ...] | None = None
+    roles: Mapping[str, str] | None = None
     delegates: tuple[Delegate, ...] = ("xnnpack",)
     affinity: str | None = None
     warmup: int = 10
@@ -95,9 +99,9 @@ class Settings:
             )
         if not self.threads or min(self.threads) < 1:
             faults.append(errors.explain("threads", "numbers of at least 1", self.threads))
-        known = get_args(Delegate)
-        if not self.delegates or not set(self.delegates) <= set(known):
-            faults.append(errors.explain("delegates", f"some of {known}", self.delegates))
+        available = get_args(Delegate)
+        if not self.delegates or not set(self.delegates) <= set(available):
+            faults.append(errors.explain("delegates", f"some of {available}", self.delegates))
         for name in ("threads", "lengths", "delegates"):
             values = getattr(self, name) or ()
             if len(set(values)) < len(values):  # it would be measured twice, under one name

@@ -11,10 +11,13 @@ from typing import Literal
 import numpy as np
 
 from tfdistill import errors, files, safe_paths
-from tfdistill.benchmark import inputs, modelfile
+from tfdistill.benchmark import inputs
 from tfdistill.benchmark.settings import Settings
 from tfdistill.manifest import FILE_NAME, Manifest, manifest_path, read_manifest
+from tfdistill.tflite import roles
 from tfdistill.tflite.described import check_signatures
+from tfdistill.tflite.golden import Example, read_golden
+from tfdistill.tflite.signature import Signature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Subject:
       name: Unique within one benchmark.
       file: The .tflite file.
       sha256: Its checksum.
-      entries: Entry point by sequence length.
+      signatures: Signature by sequence length.
       manifest: What model.json says, or None for a bare file.
       vocab_file: The vocabulary of the manifest, or None.
       examples: What it is fed.
@@ -35,10 +38,10 @@ class Subject:
     name: str
     file: pathlib.Path
     sha256: str
-    entries: dict[int, modelfile.EntryPoint]
+    signatures: dict[int, Signature]
     manifest: Manifest | None
     vocab_file: pathlib.Path | None
-    examples: tuple[inputs.Example, ...]
+    examples: tuple[Example, ...]
     source: Literal["golden", "task", "vocabulary", "random"]
 
     @property
@@ -49,11 +52,17 @@ class Subject:
 
     def lengths(self, settings: Settings) -> list[int]:
         """Returns those of its lengths that are to be measured, the shortest first."""
-        asked = settings.lengths
-        return [n for n in sorted(self.entries) if asked is None or n in asked]
+        lengths = settings.lengths
+        return [n for n in sorted(self.signatures) if lengths is None or n in lengths]
 
 
-def open_subject(path: files.Path, *, name: str | None = None, seed: int = 0) -> Subject:
+def open_subject(
+    path: files.Path,
+    *,
+    name: str | None = None,
+    seed: int = 0,
+    input_roles: Mapping[str, str] | None = None,
+) -> Subject:
     """Finds the file, its manifest and its inputs, and checks that they belong together.
 
     Args:
@@ -61,6 +70,7 @@ def open_subject(path: files.Path, *, name: str | None = None, seed: int = 0) ->
         is used if it is about that file.
       name: How to call it; the manifest's name, or the file's, by default.
       seed: Seed of generated inputs.
+      input_roles: Roles of inputs whose names do not tell them, see `roles.read_signatures`.
 
     Returns:
       The subject.
@@ -72,21 +82,14 @@ def open_subject(path: files.Path, *, name: str | None = None, seed: int = 0) ->
     file, described = _locate(pathlib.Path(path))
     if described is not None:
         check_signatures(described, file)
-    entries = modelfile.read_entry_points(file)
-    if any(entry.word_width is not None for entry in entries.values()):
-        raise errors.BenchmarkError(
-            f"{file}",
-            "a file that takes ids",
-            "one that takes rows of words, which the app looks up",
-            "Measure the file for cpu or npu of the same model.",
-        )
+    signatures = roles.read_signatures(file, roles=input_roles)
     vocab_file = None
     if described is not None and described.tokenizer is not None:
         vocab_file = safe_paths.inside(file.parent, described.tokenizer.vocab.file)
-    examples: tuple[inputs.Example, ...] = ()
+    examples: tuple[Example, ...] = ()
     source: Literal["golden", "vocabulary", "random"] = "golden"
     if described is not None and described.golden_file is not None:
-        examples = inputs.read_golden(safe_paths.inside(file.parent, described.golden_file.file))
+        examples = read_golden(safe_paths.inside(file.parent, described.golden_file.file))
     if not examples:
         rng = np.random.default_rng(seed)
         if vocab_file is not None:
@@ -94,22 +97,24 @@ def open_subject(path: files.Path, *, name: str | None = None, seed: int = 0) ->
             task = described.task if described is not None else None
             pairs = task is not None and bool(task.pair or task.span)
             examples = tuple(
-                e for n in entries for e in inputs.examples_of_words(vocab, n, rng, pairs=pairs)
+                e for n in signatures for e in inputs.examples_of_words(vocab, n, rng, pairs=pairs)
             )
         else:
             source = "random"
             examples = tuple(
-                e for entry in entries.values() for e in inputs.random_examples(entry, rng, file)
+                e
+                for signature in signatures.values()
+                for e in inputs.random_examples(signature, rng, file)
             )
     digest = described.model.sha256 if described is not None else files.sha256_of(file)
     label = name or (described.name if described is not None else file.stem)
-    return Subject(label, file, digest, entries, described, vocab_file, examples, source)
+    return Subject(label, file, digest, signatures, described, vocab_file, examples, source)
 
 
 def open_all(
     models: Sequence[files.Path] | Mapping[str, files.Path],
     settings: Settings,
-    examples: Sequence[inputs.Example],
+    examples: Sequence[Example],
 ) -> list[Subject]:
     """Opens the files of a benchmark under unique names.
 
@@ -127,7 +132,10 @@ def open_all(
     """
     named: Iterable[tuple[str | None, files.Path]]
     named = models.items() if isinstance(models, Mapping) else [(None, path) for path in models]
-    subjects = [open_subject(path, name=name, seed=settings.seed) for name, path in named]
+    subjects = [
+        open_subject(path, name=name, seed=settings.seed, input_roles=settings.roles)
+        for name, path in named
+    ]
     if examples:
         subjects = [
             dataclasses.replace(subject, examples=tuple(examples), source="task")
@@ -140,7 +148,7 @@ def open_all(
     ]
     if not subjects:
         raise errors.BenchmarkError("models", "at least one file", "none")
-    available = sorted({length for subject in subjects for length in subject.entries})
+    available = sorted({length for subject in subjects for length in subject.signatures})
     unknown = sorted(set(settings.lengths or ()) - set(available))
     if unknown or settings.lengths == ():
         raise errors.BenchmarkError("lengths", f"some of {available}", unknown or "none")
@@ -192,7 +200,7 @@ def feeds_for(subject: Subject, length: int, *, limit: int = 64) -> list[dict[st
     Returns:
       input_ids and token_type_ids without padding, at least one.
     """
-    shorter = max((n for n in subject.entries if n < length), default=0)
+    shorter = max((n for n in subject.signatures if n < length), default=0)
     sizes = [len(example.input_ids) for example in subject.examples]
     for low, high in ((shorter, length), (0, length), (0, max(sizes))):
         chosen = [e for e, n in zip(subject.examples, sizes, strict=True) if low < n <= high]
@@ -222,14 +230,14 @@ def texts_for(
     Returns:
       Texts, with the second text of a pair, by name of the file.
     """
-    known = [[(e.text, e.pair) for e in s.examples if e.text is not None] for s in subjects]
-    texts = next(filter(None, known), [])[:limit]
-    found = {}
-    for subject, own in zip(subjects, known, strict=True):
-        fitting = [text for text in texts if text in own] if subject.is_span else texts
+    recorded = [[(e.text, e.pair) for e in s.examples if e.text is not None] for s in subjects]
+    texts = next(filter(None, recorded), [])[:limit]
+    chosen = {}
+    for subject, texts_of_file in zip(subjects, recorded, strict=True):
+        fitting = [text for text in texts if text in texts_of_file] if subject.is_span else texts
         if subject.vocab_file is not None and fitting:
-            found[subject.name] = fitting
-    return found
+            chosen[subject.name] = fitting
+    return chosen
 
 
 def _cut(ids: tuple[int, ...], length: int) -> list[int]:
@@ -241,7 +249,6 @@ def _locate(path: pathlib.Path) -> tuple[pathlib.Path, Manifest | None]:
         folder = path if path.is_dir() else path.parent
         described = read_manifest(folder)
         return safe_paths.inside(folder, described.model.file), described
-    found = manifest_path(path)
-    if not path.is_file() or not found.is_file():
+    if not path.is_file() or not manifest_path(path).is_file():
         return path, None
     return path, read_manifest(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tfdistill.benchmark import schema
-from tfdistill.benchmark.statistics import summaries
+from tfdistill.benchmark.statistics import disturbance, summaries
 from tfdistill.tables import table, without_empty
 
 _KINDS = {
@@ -13,6 +13,7 @@ _KINDS = {
     "emulator": "emulated phone, no real one: {}",
     "phone": "phone: {}",
 }
+BUSY = "busy machine"  # next to every figure that other programs disturbed
 _NUM_OPERATORS = 5
 
 
@@ -26,8 +27,8 @@ def format_text(result: schema.Result) -> str:
     if result.summary:
         lines += ["", *_cases(result.summary)]
     for part in (_comparisons, _texts, _sustained, _answers, _operators, _failures):
-        found = list(part(result))
-        lines += ["", *found] if found else []
+        part_lines = list(part(result))
+        lines += ["", *part_lines] if part_lines else []
     return "\n".join([*lines, *([""] if result.notes else []), *result.notes])
 
 
@@ -72,11 +73,11 @@ def interval(bounds: schema.Interval | None) -> str:
 def setting_columns(rows: Sequence[schema.BenchmarkCase]) -> list[list[str]]:
     """Gives length, threads, delegate and affinity as columns, the usual of the latter empty."""
     usual = all(row.delegate == "xnnpack" and row.affinity is None for row in rows)
-    found = [["length", "threads", "delegate", "affinity"]]
+    columns = [["length", "threads", "delegate", "affinity"]]
     for row in rows:
         more = ["", ""] if usual else [row.delegate, row.affinity or "-"]
-        found.append([str(row.sequence_length), str(row.threads), *more])
-    return found
+        columns.append([str(row.sequence_length), str(row.threads), *more])
+    return columns
 
 
 def _cases(summary: Sequence[schema.Summary]) -> list[str]:
@@ -93,11 +94,13 @@ def _cases(summary: Sequence[schema.Summary]) -> list[str]:
 
 
 def _remark(row: schema.Summary) -> str:
+    remarks = [BUSY] if row.busy else []
     if row.throttled:
-        return "throttled" if row.drift is None else f"throttled, drift {row.drift:.2f}"
-    if row.drift_ci is not None and not row.drift_ci[0] <= 1 <= row.drift_ci[1]:
-        return f"drift {row.drift:.2f}"
-    return ""
+        remarks.append("throttled")
+    drifted = row.drift_ci is not None and not row.drift_ci[0] <= 1 <= row.drift_ci[1]
+    if row.drift is not None and (row.throttled or drifted):
+        remarks.append(f"drift {row.drift:.2f}")
+    return ", ".join(remarks)
 
 
 def _comparisons(result: schema.Result) -> Iterator[str]:
@@ -108,19 +111,24 @@ def _comparisons(result: schema.Result) -> Iterator[str]:
         verdict = words[row.faster]
         if row.faster is None and case in single:
             verdict = "one repetition cannot tell a difference"
+        files = f"{row.candidate} against {row.baseline} at {describe(case, model=False)}"
+        if row.speedup_ci is None:
+            yield f"{files}: {disturbance.WITHHELD}"
+            continue
         low, high = row.speedup_ci
-        yield (
-            f"{row.candidate} against {row.baseline} at {describe(case, model=False)}: "
-            f"{row.speedup:.2f}x [{low:.2f}, {high:.2f}] ({verdict})"
-        )
+        mark = f", {BUSY}" if row.busy else ""
+        yield f"{files}: {row.speedup:.2f}x [{low:.2f}, {high:.2f}] ({verdict}{mark})"
 
 
 def _texts(result: schema.Result) -> Iterator[str]:
     if result.tokenizer is not None:
-        yield f"tokenizer: p50 {milliseconds(result.tokenizer.p50_ms)} ms a text"
+        mark = f" ({BUSY})" if result.tokenizer.busy else ""
+        yield f"tokenizer: p50 {milliseconds(result.tokenizer.p50_ms)} ms a text{mark}"
     for row in result.end_to_end:
+        mark = f" ({BUSY})" if row.busy else ""
         yield (
-            f"{row.model} from text to answer, {_settings(row)}: p50 {milliseconds(row.p50_ms)} ms"
+            f"{row.model} from text to answer, {_settings(row)}: "
+            f"p50 {milliseconds(row.p50_ms)} ms{mark}"
         )
 
 

@@ -33,6 +33,8 @@ class Command:
       description: A paragraph for ``--help``; the summary when empty.
       actions: The commands of a group, such as ``prepare`` of ``tfdistill data``.
       addresses: Arguments that may be addresses such as s3://bucket/x, see `storage`.
+      usual: The options that ``--help`` shows where there are many; ``--help-all`` shows the others
+        too. Empty: it shows all.
     """
 
     name: str
@@ -43,6 +45,16 @@ class Command:
     description: str = ""
     actions: Sequence[Command] = ()
     addresses: Sequence[str] = ()
+    usual: Sequence[str] = ()
+
+
+class _HelpAll(argparse.Action):
+    """Prints every option and exits."""
+
+    def __call__(self, parser: Any, *_: Any) -> None:
+        """Prints the help of the parser that was given ``--help-all``."""
+        parser._print_message(parser.format_help_all(), sys.stdout)
+        parser.exit()
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,6 +64,7 @@ class Parser(argparse.ArgumentParser):
         """Takes the options of `argparse.ArgumentParser`."""
         formatter = argparse.RawDescriptionHelpFormatter
         super().__init__(allow_abbrev=False, formatter_class=formatter, **options)
+        self._usual: frozenset[str] = frozenset()
         self.set_defaults(parser=self)
         self.add_argument(
             "--no-lock",
@@ -67,6 +80,37 @@ class Parser(argparse.ArgumentParser):
             talk.add_argument(
                 short, name, action="store_true", default=argparse.SUPPRESS, help=text
             )
+
+    def shorten_help(self, usual: Sequence[str]) -> None:
+        """Leaves the options that are not named to ``--help-all``."""
+        self._usual = frozenset([*usual, "--help", "--help-all"])
+        self.add_argument(
+            "--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS,
+            help="show all options and exit",
+        )  # fmt: skip
+
+    def format_help(self) -> str:
+        """Returns what ``--help`` prints: the usual options, or all where none are named."""
+        if not self._usual:
+            return self.format_help_all()
+        holders = [(self, "_actions"), *((g, "_group_actions") for g in self._action_groups)]
+        whole = [(holder, name, getattr(holder, name)) for holder, name in holders]
+        exclusive, self._mutually_exclusive_groups = self._mutually_exclusive_groups, []
+        try:
+            for holder, name, actions in whole:
+                setattr(holder, name, [action for action in actions if self._is_usual(action)])
+            return self.format_help_all()
+        finally:
+            self._mutually_exclusive_groups = exclusive
+            for holder, name, actions in whole:
+                setattr(holder, name, actions)
+
+    def _is_usual(self, action: argparse.Action) -> bool:
+        return not action.option_strings or not self._usual.isdisjoint(action.option_strings)
+
+    def format_help_all(self) -> str:
+        """Returns what ``--help-all`` prints: every option."""
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """Exits with 2: what is wrong, and where help is."""
@@ -133,6 +177,8 @@ def add_commands(parser: Parser, commands: Iterable[Command], *, prefix: str = "
         sub.set_defaults(execute=command.execute, called=name)
         sub.set_defaults(addresses=command.addresses)
         command.arguments(sub)
+        if command.usual:
+            sub.shorten_help(command.usual)
         if command.actions:
             add_commands(sub, command.actions, prefix=f"{name} ")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from tfdistill import config, errors, work_folder
 from tfdistill.benchmark.settings import Settings, WhenThrottled
 from tfdistill.commands import base, measurement_options, options, plan, result_paths
+from tfdistill.tflite import roles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,6 +66,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _add_what(group: argparse._ArgumentGroup) -> None:
     options.add_field(group, config.BenchmarkConfig, "threads", _DEFAULTS.threads)
     options.add_lengths(group, "all of the file")
+    measurement_options.add_roles(group)
     group.add_argument(
         "--delegates",
         type=options.names,
@@ -180,9 +182,9 @@ def _check_options(args: argparse.Namespace) -> None:
     examples = ("data_dir", "text_column", "pair_column", "label_column", "kind", "limit")
     faults = []
     if args.app is not None:
-        of_the_tool = {"--binary": args.binary, "--operators": args.operators, "--task": args.task}
+        tool_options = {"--binary": args.binary, "--operators": args.operators, "--task": args.task}
         remedy = "benchmark_model, without --app"
-        faults += [(name, remedy, "--app") for name, value in of_the_tool.items() if value]
+        faults += [(name, remedy, "--app") for name, value in tool_options.items() if value]
     if args.adopt is not None:
         faults += [(name, "none with --adopt", "it") for name in _measuring_options(args)]
     if args.binary_sha256 is not None and args.binary is None:
@@ -213,12 +215,12 @@ def _measuring_options(args: argparse.Namespace) -> list[str]:
         for name in defaults
         if chosen[name] != defaults[name]
     ]
-    elsewhere = {
+    named = {
         "--device": args.device != "host",
         "--app": args.app is not None,
         "--task": args.task is not None,
     }
-    return [*(name for name, is_given in elsewhere.items() if is_given), *changed]
+    return [*(name for name, is_given in named.items() if is_given), *changed]
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -226,6 +228,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         settings = Settings(
             threads=args.threads,
             lengths=args.lengths,
+            roles=None if args.roles is None else roles.parse(args.roles),
             delegates=args.delegates,
             affinity=args.affinity,
             warmup=args.warmup,
@@ -253,11 +256,11 @@ def _check_output(args: argparse.Namespace) -> None:
     if args.out is None:
         return
     out = pathlib.Path(args.out)
-    results = result_paths.earlier(out, several=_several(args))
-    if out.is_dir() or (results and not args.overwrite):
+    earlier = result_paths.earlier(out, several=_several(args))
+    if out.is_dir() or (earlier and not args.overwrite):
         raise errors.OutputExistsError(
             errors.explain(
-                str(results[0]),
+                str(earlier[0]),
                 "an absent file",
                 "a folder" if out.is_dir() else "an earlier result",
                 "Name a file in it." if out.is_dir() else "Use --overwrite or another --out.",
@@ -295,9 +298,9 @@ def _show(
     values: list[Any] = [result.model_dump(mode="json") for result in results]
     text = "\n\n".join(benchmark.format_text(result) for result in results)
     if serials:
-        from tfdistill.benchmark.adb import serials as serials_of
+        from tfdistill.benchmark.adb import measuring as on_devices
 
-        text = serials_of.show(text, serials)
+        text = on_devices.show_serials(text, serials)
     base.show(
         values[0] if len(values) == 1 else {"results": values}, as_json=args.json, lines=[text]
     )
@@ -315,6 +318,10 @@ COMMANDS = (
         summary="measure exported files on this host or on phones",
         arguments=_arguments,
         execute=_benchmark,
+        usual=(
+            *("--threads", "--lengths", "--runs", "--device", "--serial", "--binary", "--app"),
+            *("--out", "--overwrite", "--json"),
+        ),
         examples=(
             "benchmark runs/demo/export --threads 1,2 --out latency.json",
             "benchmark runs/demo/export runs/other/export --device adb --binary benchmark_model",

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tfdistill.manifest import Manifest, Parity
 
 AUTO = "auto"
-_NUM_CALIBRATION = 200
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +78,7 @@ def _numbers(group: Any) -> None:
         metavar="DEVICES",
         help="what runs the file (default: cpu): the form of its tables and its mask, and for gpu "
         "and npu the check of their answers; cpu,gpu,npu:static_wi8_ai8 writes a file for each, "
-        "with one manifest; npu-rows is for compilers without lookups: the app looks words up",
+        "with one manifest",
     )
     group.add_argument(
         "--layers",
@@ -93,8 +92,7 @@ def _numbers(group: Any) -> None:
         "--calibrate",
         type=int,
         metavar="N",
-        help="training examples that a static quantization measures its ranges on "
-        f"(default: {_NUM_CALIBRATION})",
+        help="training examples that a static quantization measures its ranges on (default: 200)",
     )
     options.add_seed(group, "the draw of these examples", None)
 
@@ -104,14 +102,14 @@ def _devices(text: str) -> dict[str, str | None]:
     from export.conversion import device_form
 
     parts = [part.strip().partition(":") for part in text.split(",")]
-    formats = {device: quantize if colon else None for device, colon, quantize in parts}
-    devices = device_form.FORMS
-    if len(formats) < len(parts) or not formats.keys() <= devices.keys() or "" in formats.values():
+    chosen = {device: quantize if colon else None for device, colon, quantize in parts}
+    forms = device_form.FORMS
+    if len(chosen) < len(parts) or not chosen.keys() <= forms.keys() or "" in chosen.values():
         raise argparse.ArgumentTypeError(
-            f"expected different ones of {', '.join(devices)}, each with an optional quantization "
-            f"as in npu:static_wi8_ai8, received {text!r}"
+            f"expected different ones of {', '.join(forms)}, each with an optional quantization as "
+            f"in npu:static_wi8_ai8, received {text!r}"
         )
-    return dict(sorted(formats.items(), key=lambda item: item[0] != "cpu"))
+    return dict(sorted(chosen.items(), key=lambda item: item[0] != "cpu"))
 
 
 def _formats(args: argparse.Namespace) -> dict[str, str]:
@@ -167,8 +165,6 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     lines: list[str] = []
     for file in manifest.each_file():
         lines.append(f"{target / file.model.file}: {file.model.size_bytes / 1e6:.2f} MB")
-        if (words := file.word_table) is not None:
-            lines.append(f"{target / words.file}: {words.size_bytes / 1e6:.2f} MB")
         if automatic or manifest.variants:
             lines.append(
                 f"quantization: {file.quantization} {file.quantized_layers or ''}".rstrip()
@@ -204,14 +200,13 @@ def _write_cards(
 
 def _accelerated(manifest: Manifest) -> Iterator[str]:
     """Describes what the accelerator of the file took of it."""
-    for accelerator in manifest.accelerators:
-        if accelerator.verdict == "unavailable":
-            remedy = "see tfdistill inspect --accelerators"
-            yield f"{accelerator.title}: not checked on this host; {remedy}"
+    for record in manifest.accelerators:
+        if record.verdict == "unavailable":
+            yield f"{record.title}: not checked on this host; see tfdistill inspect --accelerators"
             continue
-        yield f"{accelerator.title}: {accelerator.verdict}, " + ", ".join(
-            f"{name} {accelerator.delegated[name]} of {accelerator.operators[name]} operators"
-            for name in accelerator.delegated
+        yield f"{record.title}: {record.verdict}, " + ", ".join(
+            f"{name} {record.delegated[name]} of {record.operators[name]} operators"
+            for name in record.delegated
         )
 
 
@@ -308,9 +303,9 @@ def _calibrated(args: argparse.Namespace, layers: dict[str, str]) -> bool:
     """Whether ranges may have to be measured."""
     import export
 
-    quantizations = export.quantizations()
-    names = {args.quantize, *_formats(args).values(), *layers.values()} & quantizations.keys()
-    return args.quantize == AUTO or any(quantizations[name].needs_calibration for name in names)
+    offered = export.quantizations()
+    names = {args.quantize, *_formats(args).values(), *layers.values()} & offered.keys()
+    return args.quantize == AUTO or any(offered[name].needs_calibration for name in names)
 
 
 def _tflite(
@@ -323,14 +318,14 @@ def _tflite(
     arguments: dict[str, Any] = {
         **job.options(calibrate=_calibrated(args, layers)),
         "softmax": args.softmax,
-        "num_calibration": args.calibrate or _NUM_CALIBRATION,
-        "seed": options.SEED if args.seed is None else args.seed,
         "metadata": args.metadata,
-        "answers": True,
         "allow_weak": args.allow_weak or job.allow_weak,
         "overwrite": args.overwrite,
         "name": name,
     }
+    for option, value in (("num_calibration", args.calibrate), ("seed", args.seed)):
+        if value is not None:
+            arguments[option] = value
     model = job.source.model
     if args.quantize != AUTO:
         (device, quantize), *others = _formats(args).items()
@@ -355,6 +350,10 @@ COMMANDS = (
         "model on the development set: beyond the bounds of its quantization nothing is written.",
         arguments=_arguments,
         execute=_execute,
+        usual=(
+            *("--out", "--overwrite", "--quantize", "--max-drop", "--for", "--lengths"),
+            *("--task", "--data-dir", "--android", "--mediapipe"),
+        ),
         examples=(
             "export runs/demo --for cpu,gpu,npu:static_wi8_ai8 --out runs/demo-phones",
             "export ./bert-sst2 --task sst2 --data-dir glue/SST-2 --lengths 32,64 "

@@ -1,4 +1,4 @@
-"""Other export targets: Android, MediaPipe, SavedModel, Keras, KerasHub, Hugging Face."""
+"""Other export targets: Android, MediaPipe, SavedModel, Keras, Hugging Face."""
 
 from __future__ import annotations
 
@@ -27,35 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="SavedModel from text to label and score, or to a vector",
     )
     group.add_argument("--keras", metavar="FILE.keras", help="Keras 3 model")
-    group.add_argument("--keras-hub", metavar="DIR", help="KerasHub preset")
     group.add_argument("--hf", metavar="DIR", help="Hugging Face folder")
-    group.add_argument(
-        "--aot",
-        metavar="CHIPS",
-        help="files compiled ahead of time for NPUs, such as qualcomm:SM8650,mediatek:MT6989, and "
-        "the AI pack for Google Play; the usual file is the fallback",
-    )
-    group.add_argument(
-        "--libraries",
-        action="append",
-        default=[],
-        metavar="NAME=DIR",
-        help="with --aot: the folder of a vendor's libraries; may be repeated",
-    )
-
-
-def chips(args: argparse.Namespace) -> tuple[list[tuple[str, str]], dict[str, pathlib.Path]]:
-    """Reads --aot and --libraries: names and chips, folders by name."""
-    from export.targets import ahead_of_time
-    from tfdistill.accelerators import vendors
-
-    if args.aot is None:
-        if args.libraries:
-            raise errors.ConfigError("--libraries", "--aot too", "none")
-        return [], {}
-    wanted, libraries = vendors.parse(args.aot), vendors.parse_libraries(args.libraries)
-    ahead_of_time.check_targets(wanted, libraries)
-    return wanted, libraries
 
 
 def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
@@ -63,10 +35,8 @@ def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
     from export.file import folders
     from export.targets import android_bundle
 
-    chips(args)
     for path, kind in (
         (args.saved_model, "SavedModel"),
-        (args.keras_hub, "KerasHub preset"),
         (args.hf, "Hugging Face folder"),
     ):
         if path is not None:
@@ -111,10 +81,6 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
         from export.targets import keras3
 
         keras3.check_keras(model)
-    if args.keras_hub is not None:
-        from export.targets import keras_hub
-
-        keras_hub.check_keras_hub(model)
     family = models.config_of(model)
     if args.hf is not None and not isinstance(family, models.EncoderConfig):
         raise errors.ConfigError(
@@ -159,10 +125,6 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
         )
     if args.keras is not None:
         written["keras"] = export.to_keras(model, args.keras, overwrite=args.overwrite)
-    if args.keras_hub is not None:
-        written["keras_hub"] = export.to_keras_hub(
-            model, args.keras_hub, max_length=max(job.lengths), **common
-        )
     if args.hf is not None:
         written["hf"] = weights.save_hf(
             model, args.hf, texts=() if job.examples is None else job.examples.texts, **common
@@ -175,14 +137,4 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
         written["android"] = export.to_android(
             exported.parent, args.android, texts=job.examples, overwrite=args.overwrite
         )
-    wanted, libraries = chips(args)
-    if wanted:
-        from export.targets import ahead_of_time
-
-        card = ahead_of_time.to_aot(exported.parent, wanted, libraries=libraries)
-        for file in card.compiled:
-            title = f"{file.accelerator.title}: {file.accelerator.verdict}"
-            written[f"compiled for {title}"] = exported.with_name(file.model.file)
-        if (exported.parent / ahead_of_time.PACK).is_dir():
-            written["AI pack"] = exported.parent / ahead_of_time.PACK
     return {target: str(path) for target, path in written.items()}

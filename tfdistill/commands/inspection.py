@@ -10,13 +10,10 @@ import pathlib
 import platform
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tfdistill import cluster, errors, files, safe_paths
-from tfdistill.commands import base, options
-
-if TYPE_CHECKING:
-    from tfdistill.tflite.word_rows import WordTable
+from tfdistill import cluster, errors, files, reading, safe_paths
+from tfdistill.commands import base, measurement_options, options
 
 _PACKAGES = {
     "tensorflow": "2.20",
@@ -57,6 +54,26 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="folder of an accelerator's libraries; may be repeated",
     )
+    measurement_options.add_roles(parser)
+    against = parser.add_argument_group("against the model that it was converted from")
+    against.add_argument(
+        "--against",
+        metavar="FOLDER",
+        help="compare its outputs with those of the model in a Hugging Face folder; exit code 1 "
+        "if they differ",
+    )
+    against.add_argument("--texts", metavar="FILE", help="compare on these texts, a line each")
+    against.add_argument(
+        "--vocab", metavar="FILE", help="the app's vocabulary, compared with the folder's"
+    )
+    against.add_argument(
+        "--cased",
+        action=argparse.BooleanOptionalAction,
+        help="whether the app keeps upper case (default: as the folder says)",
+    )
+    against.add_argument(
+        "--labels", metavar="FILE", help="the app's labels, a line each, compared with the folder's"
+    )
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
@@ -68,65 +85,104 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _inspect(args: argparse.Namespace) -> int:
-    from export.file import inspection
+    if args.against is not None:
+        return _against(args)
+    needs_against = ("texts", "vocab", "cased", "labels")
+    if unread := [name for name in needs_against if getattr(args, name) is not None]:
+        raise errors.ConfigError(f"--{unread[0]}", "--against FOLDER", "none")
+    if args.accelerators is not None:
+        return _on_accelerators(args)
+    from tfdistill.tflite import inspection
 
-    if args.accelerators is None:
-        (_, path), *others = _model_files(pathlib.Path(args.file)).items()
-        report = inspection.inspect(path, open_it=not args.static)
-        fields = dataclasses.asdict(report)
-        lines = [inspection.format_text(report)]
-        for device, file in others:
-            report = inspection.inspect(file, open_it=not args.static)
-            fields.setdefault("variants", {})[device] = dataclasses.asdict(report)
-            lines += ["", f"for {device}:", inspection.format_text(report)]
-        base.show(fields, as_json=args.json, lines=lines)
-        return 0
-    return _on_accelerators(args)
+    (_, path), *others = _model_files(pathlib.Path(args.file)).items()
+    report = inspection.inspect(path, open_it=not args.static)
+    faults = [report.fault]
+    shown = dataclasses.asdict(report)
+    lines = [inspection.format_text(report)]
+    for device, file in others:
+        report = inspection.inspect(file, open_it=not args.static)
+        faults.append(report.fault)
+        shown.setdefault("variants", {})[device] = dataclasses.asdict(report)
+        lines += ["", f"for {device}:", inspection.format_text(report)]
+    base.show(shown, as_json=args.json, lines=lines)
+    return 1 if any(faults) else 0
+
+
+def _against(args: argparse.Namespace) -> int:
+    """Compares a file with the model of a Hugging Face folder; 1 if they differ."""
+    from tfdistill.benchmark import host
+    from tfdistill.run import against, against_result
+
+    path = next(iter(_model_files(pathlib.Path(args.file)).values()))
+    roles = _roles(args)
+    texts = [] if args.texts is None else reading.read_text(args.texts).splitlines()
+    compared = against.compare_with_folder(
+        path,
+        args.against,
+        tensor_roles=roles,
+        texts=[text for text in texts if text.strip()],
+        vocab_file=args.vocab,
+        lower_case=None if args.cased is None else not args.cased,
+        labels_file=args.labels,
+    )
+    latency_ms = host.quick_benchmark(path, runs=20, min_seconds=0.2, roles=roles)["p50_ms"]
+    latency = ", ".join(f"{ms:.3g} ms at {length}" for length, ms in latency_ms.items())
+    lines = [
+        against_result.format_text(compared),
+        f"  median latency on this host: {latency} tokens",
+    ]
+    shown = {**dataclasses.asdict(compared), "p50_ms": latency_ms}
+    base.show(shown, as_json=args.json, lines=lines)
+    return 1 if compared.faults else 0
+
+
+def _roles(args: argparse.Namespace) -> dict[str, str] | None:
+    from tfdistill.tflite import roles
+
+    return None if args.roles is None else roles.parse(args.roles)
 
 
 def _on_accelerators(args: argparse.Namespace) -> int:
     """Compiles a file for accelerators; 1 if one of them is not known to answer rightly."""
-    from tfdistill.accelerators import examples, gate, outcome, vendors
+    from tfdistill.accelerators import gate, outcome, vendors
+    from tfdistill.tflite.golden import read_golden
 
-    wanted = vendors.parse(args.accelerators)
+    chosen = vendors.parse(args.accelerators)
     libraries = vendors.parse_libraries(args.libraries)
     files_of = _model_files(pathlib.Path(args.file))
-    first_file = next(iter(files_of.values()))
-    reports, outcomes = [], []
-    for accelerator in wanted:
+    first = next(iter(files_of.values()))
+    reports, shown = [], []
+    for accelerator in chosen:
         vendor = vendors.VENDORS[accelerator[0]]
-        path = next((files_of[d] for d in vendor.devices if d in files_of), first_file)
-        golden, words = _beside(path)
+        path = files_of.get(vendor.kind, first)
+        golden = _golden_beside(path)
         reports += gate.check(
             path,
             [accelerator],
-            golden=None if golden is None else examples.read_golden(golden),
-            words=words,
+            golden=() if golden is None else read_golden(golden),
             libraries=libraries,
             timeout_s=args.timeout,
+            input_roles=_roles(args),
         )
-        outcomes.append({**dataclasses.asdict(reports[-1]), "file": path.name})
+        shown.append({**dataclasses.asdict(reports[-1]), "file": path.name})
     lines = [outcome.format_text(reports)]
     if len(files_of) > 1:
         lines = [
             f"{entry['file']}\n{outcome.format_text([report])}"
-            for entry, report in zip(outcomes, reports, strict=True)
+            for entry, report in zip(shown, reports, strict=True)
         ]
-    base.show({"file": first_file.name, "accelerators": outcomes}, as_json=args.json, lines=lines)
+    base.show({"file": first.name, "accelerators": shown}, as_json=args.json, lines=lines)
     return 0 if all(report.good for report in reports) else 1
 
 
-def _beside(path: pathlib.Path) -> tuple[pathlib.Path | None, WordTable | None]:
-    """Returns golden examples and word table that a file's manifest names, checksums compared."""
+def _golden_beside(path: pathlib.Path) -> pathlib.Path | None:
+    """Returns the golden examples that a file's manifest names, checksums compared."""
     from tfdistill import manifest
-    from tfdistill.tflite import word_rows
 
     if not manifest.manifest_path(path).is_file():
-        return None, None
-    card = manifest.read_manifest(path)
-    record = card.golden_file
-    golden = None if record is None else safe_paths.inside(path.parent, record.file)
-    return golden, word_rows.of(card, path.parent)
+        return None
+    record = manifest.read_manifest(path).golden_file
+    return None if record is None else safe_paths.inside(path.parent, record.file)
 
 
 def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:
@@ -137,11 +193,11 @@ def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:
     if not path.is_dir():
         return {"": path}
     folder = path if (path / manifest.FILE_NAME).is_file() else path / "export"
-    model_files = {}
+    file_of = {}
     for card in manifest.read_manifest(folder).each_file():
-        model_files[card.device] = safe_paths.inside(folder, card.model.file)
-        described.check_signatures(card, model_files[card.device])
-    return model_files
+        file_of[card.device] = safe_paths.inside(folder, card.model.file)
+        described.check_signatures(card, file_of[card.device])
+    return file_of
 
 
 def _doctor(args: argparse.Namespace) -> int:
@@ -186,10 +242,10 @@ def _litert() -> dict[str, Any]:
         model = models.build_random(shape, models.Head("sequence", 2))
         with files.temporary_folder("doctor") as folder:
             card = export.to_tflite(model, f"{folder}/model.tflite", lengths=(8,))
-        exported = f"a file of {card.model.size_bytes} bytes that agrees with its model"
+        state = f"a file of {card.model.size_bytes} bytes that agrees with its model"
     except errors.TfdistillError as error:
         return _check("export", False, error, "see the error")
-    return _check("export", True, exported, "")
+    return _check("export", True, state, "")
 
 
 def _devices() -> dict[str, Any]:
@@ -203,9 +259,9 @@ def _devices() -> dict[str, Any]:
     # `choose` would wait for the other workers.
     names = strategies.devices_here() if worker else strategies.devices_of(strategies.choose())
     gpus = sum("GPU" in name for name in names)
-    summary = f"training uses {gpus} GPU{'s' * (gpus > 1)}" if gpus else "no GPU: training uses CPU"
+    state = f"training uses {gpus} GPU{'s' * (gpus > 1)}" if gpus else "no GPU: training uses CPU"
     where = f"; worker {worker.index} of {worker.count} ({cluster.VARIABLE})" if worker else ""
-    return _check("devices", True, f"{summary} ({', '.join(names)}){where}", "")
+    return _check("devices", True, f"{state} ({', '.join(names)}){where}", "")
 
 
 def _disk() -> dict[str, Any]:
@@ -221,8 +277,9 @@ COMMANDS = (
         arguments=_inspect_arguments,
         execute=_inspect,
         examples=(
-            "inspect runs/demo/export",
             "inspect runs/demo/export --accelerators gpu,intel-npu",
+            "inspect model.tflite --against ./my-bert "
+            "--roles args_0=input_ids,args_1=attention_mask,output_0=logits",
         ),
     ),
     base.Command(

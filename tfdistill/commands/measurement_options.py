@@ -32,6 +32,16 @@ def add_measurement(
     )
 
 
+def add_roles(group: argparse._ActionsContainer) -> None:
+    """Adds --roles: what the tensors of a file are for."""
+    group.add_argument(
+        "--roles",
+        metavar="NAME=ROLE,...",
+        help="what tensors are for, where their names do not tell: args_0=input_ids,...; "
+        "0=input_ids names an input by position",
+    )
+
+
 def add_device(group: argparse._ActionsContainer, *, several: bool = False) -> None:
     """Adds where to measure: --device, and which phone and program."""
     group.add_argument(

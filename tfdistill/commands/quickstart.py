@@ -236,6 +236,7 @@ def _files(
     threads = min(row.threads for row in measured)
     latencies = {
         (row.model, row.sequence_length): f"{row.p50_ms:.3g} ms"
+        + (" (busy machine)" if row.busy else "")
         for row in measured
         if row.threads == threads
     }

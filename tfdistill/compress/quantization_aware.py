@@ -101,10 +101,12 @@ class Quantized(quantize_wrapper.QuantizeWrapperV2):
 
     def masks(self) -> dict[int, np.ndarray]:
         """Returns what keeps zeros 0, by the index of the matrix in `float_weights`."""
-        kept = [(matrix, found.get("sparsity_mask")) for matrix, _, found in self._weight_vars]
+        masks = [
+            (matrix, variables.get("sparsity_mask")) for matrix, _, variables in self._weight_vars
+        ]
         return {
             index: mask.numpy()
-            for matrix, mask in kept
+            for matrix, mask in masks
             for index, weight in enumerate(self.float_weights)
             if mask is not None and weight is matrix
         }

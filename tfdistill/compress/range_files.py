@@ -45,12 +45,12 @@ def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
     saved, header = arrays.read_with_metadata(path)
     version = header.get("format_version")
     wrapped = sorted({name.split("/")[0] for name in saved})
-    known = {layer.name for layer in plain.layers}
-    if version != _FORMAT or not wrapped or not known.issuperset(wrapped):
+    names = {layer.name for layer in plain.layers}
+    if version != _FORMAT or not wrapped or not names.issuperset(wrapped):
         raise errors.WeightsError(
             f"{path}",
             f"ranges (format {_FORMAT}) of the layers of {plain.name!r}",
-            f"format {version} of {', '.join(sorted(set(wrapped) - known)) or 'known'} layers",
+            f"format {version} of {', '.join(sorted(set(wrapped) - names)) or 'known'} layers",
             "It belongs to the model that it was saved with.",
         )
     from tfdistill.compress import quantization_aware  # only where there are ranges

@@ -131,8 +131,8 @@ def matching(
         for kind, attribute in kinds.items()
         if isinstance(layer, kind)
     }
-    found = {pattern: fnmatch.filter(named, pattern) for pattern in layers}
-    unmatched = [pattern for pattern, names in found.items() if not names]
+    fitting = {pattern: fnmatch.filter(named, pattern) for pattern in layers}
+    unmatched = [pattern for pattern, names in fitting.items() if not names]
     if unmatched or not layers:
         shown = sorted({re.sub(r"^layer_\d+_", "layer_*_", name) for name in named})
         raise errors.ConfigError(
@@ -140,7 +140,7 @@ def matching(
             f"patterns that match a layer with a matrix ({', '.join(shown)})",
             ", ".join(unmatched) or "none",
         )
-    return {name: named[name] for names in found.values() for name in names}
+    return {name: named[name] for names in fitting.values() for name in names}
 
 
 def check_encoder(model: keras.Model, what: str) -> None:

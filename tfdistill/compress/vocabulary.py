@@ -67,7 +67,7 @@ class PrunedVocabulary:
 
     model: keras.Model
     tokens: tuple[str, ...]
-    kept: np.ndarray
+    old_ids: np.ndarray
     num_before: int
     lower_case: bool
     vocab_file: str
@@ -98,7 +98,7 @@ class PrunedVocabulary:
         old_ids, old_counts = before.pieces(texts)
         new_ids, new_counts = after.pieces(texts)
         old_rows = np.split(old_ids, np.cumsum(old_counts)[:-1])
-        new_rows = np.split(self.kept[new_ids], np.cumsum(new_counts)[:-1])
+        new_rows = np.split(self.old_ids[new_ids], np.cumsum(new_counts)[:-1])
         changed = [not np.array_equal(a, b) for a, b in zip(old_rows, new_rows, strict=True)]
         return VocabularyCoverage(
             num_texts=len(texts),
@@ -154,11 +154,13 @@ def prune_vocabulary(
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
     tokenizer.check_rows(config.vocab_size)
     counts = count_pieces(_texts(corpus), tokenizer)
-    kept = choose_tokens(counts, tokenizer.vocab, min_count=min_count)
+    old_ids = choose_tokens(counts, tokenizer.vocab, min_count=min_count)
     return PrunedVocabulary(
-        model=_with_rows(model, kept, pad_token_id=int(np.searchsorted(kept, tokenizer.pad_id))),
-        tokens=tuple(tokenizer.vocab[index] for index in kept),
-        kept=kept,
+        model=_with_rows(
+            model, old_ids, pad_token_id=int(np.searchsorted(old_ids, tokenizer.pad_id))
+        ),
+        tokens=tuple(tokenizer.vocab[index] for index in old_ids),
+        old_ids=old_ids,
         num_before=config.vocab_size,
         lower_case=lower_case,
         vocab_file=str(vocab_file),
@@ -222,21 +224,21 @@ def _texts(corpus: files.Path | Iterable[str]) -> Iterable[str]:
         raise errors.DataError(f"corpus {corpus}", "a text file in UTF-8", error) from error
 
 
-def _with_rows(model: keras.Model, kept: np.ndarray, *, pad_token_id: int) -> keras.Model:
+def _with_rows(model: keras.Model, old_ids: np.ndarray, *, pad_token_id: int) -> keras.Model:
     """Copies a model with only some rows of its table, padded by a new id."""
 
     def copy(layer: keras.layers.Layer) -> keras.layers.Layer:
         settings = layer.get_config()
         if layer.name == _TABLE:
-            settings.update(input_dim=len(kept), pad_token_id=pad_token_id)
+            settings.update(input_dim=len(old_ids), pad_token_id=pad_token_id)
         if layer.name == "mlm_extra_decoder":
-            settings.update(units=len(kept))
+            settings.update(units=len(old_ids))
         return type(layer).from_config(settings)
 
     pruned = keras.models.clone_model(model, clone_function=copy)
     for layer in pruned.layers:
         values = model.get_layer(layer.name).get_weights()
         if layer.name in _AXES:
-            values = [value.take(kept, _AXES[layer.name]) for value in values]
+            values = [value.take(old_ids, _AXES[layer.name]) for value in values]
         layer.set_weights(values)
     return pruned

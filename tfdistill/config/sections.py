@@ -296,9 +296,7 @@ class ExportConfig(Section):
     teacher_quantize: Quantize = "float32"
     also_quantize: tuple[Quantize, ...] = ()
     fallback: tuple[Quantize, ...] = ()
-    variants: dict[Literal["gpu", "npu", "npu-rows"], Quantize] = pydantic.Field(
-        default_factory=dict
-    )
+    variants: dict[Literal["gpu", "npu"], Quantize] = pydantic.Field(default_factory=dict)
 
     @pydantic.model_validator(mode="after")
     def _one_file_falls_back(self) -> ExportConfig:

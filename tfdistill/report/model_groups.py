@@ -65,6 +65,7 @@ class Speed:
       speedup: Teacher's p50 / student's p50.
       interval: Its 95% interval, or None.
       faster: Whether the student is faster by the interval; None if that is not clear.
+      busy: Whether other programs disturbed the measurement of either.
     """
 
     sequence_length: int
@@ -74,6 +75,7 @@ class Speed:
     speedup: float
     interval: tuple[float, float] | None
     faster: bool | None
+    busy: bool = False
 
 
 def model_groups(results: RunResults) -> tuple[ModelGroup, ...]:

@@ -268,12 +268,15 @@ class RunAnalysis:
             teacher, student = self.latency(self.teacher, case), self.latency(self.student, case)
             if teacher is None or student is None or teacher is student:
                 continue
+            busy = teacher.busy or student.busy
+            if busy and threads > 1:  # no ratio can be told
+                continue
             compared = (
                 _comparison(recorded, teacher, student)
                 or _comparison(self._computed, teacher, student)
                 or (teacher.p50_ms / student.p50_ms, None, None)
             )
-            speeds.append(Speed(length, threads, teacher, student, *compared))
+            speeds.append(Speed(length, threads, teacher, student, *compared, busy=busy))
         return speeds
 
     @functools.cached_property

@@ -93,7 +93,6 @@ def export_model(
         "data": data,
         "lengths": lengths,
         "softmax": recipe.export.softmax,
-        "answers": True,
         "name": name,
         "allow_weak": True,  # the run has judged the model
         "overwrite": True,
@@ -177,12 +176,14 @@ def measure(
     """Measures exported folders interleaved in one run; the first is the baseline."""
     result = benchmark.compare(
         folders,
-        threads=settings.threads,
-        warmup=settings.warmup,
-        runs=settings.runs,
-        min_seconds=settings.min_seconds,
-        repetitions=settings.repetitions,
         progress=True,
+        settings=benchmark.Settings(
+            threads=settings.threads,
+            warmup=settings.warmup,
+            runs=settings.runs,
+            min_seconds=settings.min_seconds,
+            repetitions=settings.repetitions,
+        ),
     )
     if result.failures:
         raise errors.BenchmarkError("\n".join(failure.error for failure in result.failures))

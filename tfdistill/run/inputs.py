@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import tf_keras as keras
 
 from export.checking import outputs
-from export.file import bundle, runtime
-from export.model.inputs import Rows
-from tfdistill import config, errors, files, manifest, models, safe_paths, tasks, training, weights
-from tfdistill.benchmark.host import isolated
+from export.file import bundle
+from export.model import heads
+from tfdistill import config, errors, manifest, models, safe_paths, tasks, training, weights
 from tfdistill.data import batches, fast_tokenizer, tokenize
 from tfdistill.run.task_models import open_model
 from tfdistill.tasks import metrics
-from tfdistill.tflite import described, word_rows
+from tfdistill.tflite import TfliteModel, described
 from tfdistill.weights import roberta as roberta_files
 
 _SMALLEST = 1e-12  # probability whose logarithm is taken
@@ -135,18 +132,13 @@ class ExportedSource:
         """The longest signature."""
         return max(entry.sequence_length for entry in self.card.signatures.values())
 
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[runtime.TfliteModel]:
-        """Opens the file, with its word table if it has one; see `open_foreign`.
+    def opened(self) -> TfliteModel:
+        """Opens the file in a process of its own: it may be damaged, or made to crash its reader.
 
         Raises:
-          ManifestError: If that table cannot be read.
-          BenchmarkError: If LiteRT cannot open or run the file, or crashes.
+          ModelFileError: If LiteRT cannot open it, or crashes.
         """
-        words = word_rows.of(self.card, self.folder)
-        rows = None if words is None else words.rows
-        with open_foreign(self.folder / self.card.model.file, rows) as file:
-            yield file
+        return TfliteModel(self.folder / self.card.model.file, isolated=True)
 
     def encode(
         self, examples: tasks.Examples, settings: config.DataConfig
@@ -183,7 +175,7 @@ class ExportedSource:
     def outputs(self, examples: batches.Batches, task: tasks.TaskSpec) -> np.ndarray:
         """Answers examples: float (rows, num_labels), in the order of the file's labels."""
         with self.opened() as file:
-            self.check(task, file.head.name)
+            self.check(task, heads.head_of_file(file).name)
             return outputs.file_outputs(file, examples.encoded)
 
     def score(
@@ -243,26 +235,6 @@ class ExportedSource:
                 received,
                 "Name the task that it was exported for.",
             )
-
-
-@contextlib.contextmanager
-def open_foreign(path: files.Path, rows: Rows | None = None) -> Iterator[runtime.TfliteModel]:
-    """Opens a file in a process of its own: it may be damaged, or made to crash its reader.
-
-    Args:
-      path: The .tflite file.
-      rows: Looks up the rows of words of a file that takes these instead of ids.
-
-    Yields:
-      The file, ready to run; the process ends with the block.
-
-    Raises:
-      BenchmarkError: If LiteRT cannot open or run the file, or crashes.
-      ExportError: If it is another program's file.
-    """
-    path = pathlib.Path(path).resolve()
-    with isolated.open_isolated(path) as interpreter:
-        yield runtime.TfliteModel(path, interpreter=interpreter, rows=rows)
 
 
 def open_source(

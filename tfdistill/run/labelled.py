@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from export.model import heads
 from tfdistill import config, errors, files, tasks
 from tfdistill.benchmark.inputs import LabelledExample
 from tfdistill.data import from_config
@@ -72,7 +73,7 @@ def labelled_rows(models: Sequence[files.Path], settings: dict[str, Any]) -> Lab
     task, examples = from_config.labelled(data, "dev")
     for model, other in zip(models, opened, strict=True):
         with other.opened() as file:
-            other.check(task, file.head.name)
+            other.check(task, heads.head_of_file(file).name)
         if _reading(other) != _reading(source):
             raise errors.ConfigError(
                 f"{model} with --task",

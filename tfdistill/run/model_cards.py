@@ -68,7 +68,9 @@ def _latency(
         return (), "", False
     names = {model.name for model in result.models if model.sha256 == file.model.sha256}
     latencies = tuple(
-        model_card.MeasuredLatency(row.sequence_length, row.threads, row.p50_ms, *row.p50_ci_ms)
+        model_card.MeasuredLatency(
+            row.sequence_length, row.threads, row.p50_ms, *row.p50_ci_ms, busy=row.busy
+        )
         for row in result.summary
         if row.model in names and row.delegate == "xnnpack" and row.affinity is None
     )

@@ -39,7 +39,7 @@ class MeasureOnPhone:
     def __call__(self, models: Models, settings: Settings) -> schema.Result:
         """Measures files on the device."""
         from tfdistill.benchmark import adb
-        from tfdistill.benchmark.adb import serials as serials_of
+        from tfdistill.benchmark.adb import measuring as on_devices
 
         serials = () if self.serial is None else (self.serial,)
         shown: dict[str, str] = {}
@@ -50,4 +50,4 @@ class MeasureOnPhone:
             raise errors.BenchmarkError(
                 "--serial", "one device", len(results), "Choose it with --serial SERIAL."
             )
-        return serials_of.show_failures(results[0], shown)
+        return on_devices.show_serials_in_failures(results[0], shown)

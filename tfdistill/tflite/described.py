@@ -27,15 +27,14 @@ def check_signatures(manifest: Manifest, file: files.Path) -> None:
         entry = held.get(name)
         if entry is None:
             _refuse(file, name, "none of that name")
-        tensors = model.subgraphs[entry.subgraph].tensors
-        for side, indices, records in (
+        for side, tensors, records in (
             ("inputs", entry.inputs, described.inputs),
             ("outputs", entry.outputs, described.outputs),
         ):
-            found = {key: (tensors[i].dtype, tensors[i].shape) for key, i in indices.items()}
-            wanted = {key: (record.dtype, record.shape) for key, record in records.items()}
-            if found != wanted:
-                _refuse(file, f"{name}, {side}", found)
+            received = {tensor.name: (tensor.dtype, tensor.shape) for tensor in tensors}
+            expected = {key: (record.dtype, record.shape) for key, record in records.items()}
+            if received != expected:
+                _refuse(file, f"{name}, {side}", received)
         shapes = [record.shape for record in described.inputs.values()]
         lengths = {shape[1] for shape in shapes if len(shape) > 1}
         if lengths != {described.sequence_length}:

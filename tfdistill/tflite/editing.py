@@ -89,9 +89,9 @@ def keep_signature(model: Any, key: str) -> None:
     model.subgraphs, model.signatureDefs = [graph], [entries[key]]
     entries[key].subgraphIndex = 0
     holders = [*graph.tensors, *(model.metadata or [])]
-    kept = sorted({0, *(holder.buffer for holder in holders)})
-    renumbered = {old: new for new, old in enumerate(kept)}
-    model.buffers = [model.buffers[old] for old in kept]
+    used_indices = sorted({0, *(holder.buffer for holder in holders)})
+    renumbered = {old: new for new, old in enumerate(used_indices)}
+    model.buffers = [model.buffers[old] for old in used_indices]
     for holder in holders:
         holder.buffer = renumbered[holder.buffer]
 
@@ -103,14 +103,14 @@ def drop_unused_tensors(model: Any) -> None:
       model: What `read` returned, without tensors that others describe; changed in place.
     """
     for number, graph in enumerate(model.subgraphs):
-        entries = [own for own in model.signatureDefs or [] if own.subgraphIndex == number]
+        entries = [entry for entry in model.signatureDefs or [] if entry.subgraphIndex == number]
         items = [item for entry in entries for item in (*entry.inputs, *entry.outputs)]
         used = {int(index) for index in (*graph.inputs, *graph.outputs)}
         for operator in graph.operators:
             used |= {int(index) for index in (*operator.inputs, *operator.outputs)}
-        kept = sorted(used - {-1})
-        new = {-1: -1, **{old: position for position, old in enumerate(kept)}}
-        graph.tensors = [graph.tensors[old] for old in kept]
+        used_indices = sorted(used - {-1})
+        new = {-1: -1, **{old: position for position, old in enumerate(used_indices)}}
+        graph.tensors = [graph.tensors[old] for old in used_indices]
         for holder in (graph, *graph.operators):
             holder.inputs = [new[int(index)] for index in holder.inputs]
             holder.outputs = [new[int(index)] for index in holder.outputs]

@@ -17,6 +17,7 @@ from typing import Any
 from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors, files
+from tfdistill.tflite.signature import Signature, Tensor
 
 IDENTIFIER = b"TFL3"
 # Operators that run other subgraphs, as loops do.
@@ -90,23 +91,6 @@ class Subgraph:
 
 
 @dataclasses.dataclass(frozen=True)
-class SignatureDef:
-    """One signature.
-
-    Attributes:
-      key: Its key, such as "len32".
-      subgraph: Index of the subgraph that it runs.
-      inputs: Name in the signature -> index of the tensor.
-      outputs: Name in the signature -> index of the tensor.
-    """
-
-    key: str
-    subgraph: int
-    inputs: dict[str, int]
-    outputs: dict[str, int]
-
-
-@dataclasses.dataclass(frozen=True)
 class ModelFile:
     """A whole file.
 
@@ -118,9 +102,16 @@ class ModelFile:
     """
 
     subgraphs: tuple[Subgraph, ...]
-    signatures: tuple[SignatureDef, ...]
+    signatures: tuple[Signature, ...]
     buffer_bytes: tuple[int, ...]
     metadata: tuple[str, ...]
+
+    @property
+    def runnable(self) -> tuple[Signature, ...]:
+        """Its signatures; of a file without any its first subgraph, which LiteRT then runs."""
+        if self.signatures or not self.subgraphs:
+            return self.signatures
+        return (unnamed_signature(self.subgraphs, 0),)
 
 
 def read(path: files.Path) -> ModelFile:
@@ -137,14 +128,15 @@ def read(path: files.Path) -> ModelFile:
     """
     with open_flatbuffer(path) as (model, _):
         codes = [operator_name(code) for code in _each(model, "OperatorCodes")]
-        found = ModelFile(
-            tuple(_subgraph(graph, codes) for graph in _each(model, "Subgraphs")),
-            tuple(_signature(entry) for entry in _each(model, "SignatureDefs")),
-            tuple(_num_bytes(buffer) for buffer in _each(model, "Buffers")),
+        subgraphs = tuple(_subgraph(graph, codes) for graph in _each(model, "Subgraphs"))
+        buffer_bytes = tuple(_num_bytes(buffer) for buffer in _each(model, "Buffers"))
+        _check_indices(subgraphs, buffer_bytes)
+        return ModelFile(
+            subgraphs,
+            tuple(_signature(entry, subgraphs) for entry in _each(model, "SignatureDefs")),
+            buffer_bytes,
             tuple(text(entry.Name()) for entry in _each(model, "Metadata")),
         )
-        _check_indices(found)
-    return found
 
 
 @contextlib.contextmanager
@@ -204,16 +196,12 @@ def operator_name(code: Any) -> str:
     return f"CUSTOM:{text(custom)}" if name == "CUSTOM" else name
 
 
-def _check_indices(model: ModelFile) -> None:
+def _check_indices(subgraphs: Sequence[Subgraph], buffer_bytes: Sequence[int]) -> None:
     """Raises IndexError where an index points outside the file."""
-    for graph in model.subgraphs:
+    for graph in subgraphs:
         used = [index for o in graph.operators for index in (*o.inputs, *o.outputs) if index != -1]
         _check_below(len(graph.tensors), [*graph.inputs, *graph.outputs, *used])
-        _check_below(len(model.buffer_bytes), [tensor.buffer for tensor in graph.tensors])
-    for entry in model.signatures:
-        _check_below(len(model.subgraphs), [entry.subgraph])
-        graph = model.subgraphs[entry.subgraph]
-        _check_below(len(graph.tensors), [*entry.inputs.values(), *entry.outputs.values()])
+        _check_below(len(buffer_bytes), [tensor.buffer for tensor in graph.tensors])
 
 
 def _check_below(size: int, indices: Sequence[int]) -> None:
@@ -247,13 +235,33 @@ def _tensor(tensor: Any) -> TensorInfo:
     )
 
 
-def _signature(entry: Any) -> SignatureDef:
-    return SignatureDef(
-        text(entry.SignatureKey()),
-        entry.SubgraphIndex(),
-        {text(item.Name()): item.TensorIndex() for item in _each(entry, "Inputs")},
-        {text(item.Name()): item.TensorIndex() for item in _each(entry, "Outputs")},
+def unnamed_signature(subgraphs: Sequence[Subgraph], index: int) -> Signature:
+    """Describes a subgraph that no signature runs; its tensors go by their names in the graph."""
+    graph = subgraphs[index]
+    inputs, outputs = (
+        tuple(_end(graph, graph.tensors[i].name, i) for i in ends)
+        for ends in (graph.inputs, graph.outputs)
     )
+    return Signature(None, index, inputs, outputs)
+
+
+def _signature(entry: Any, subgraphs: Sequence[Subgraph]) -> Signature:
+    index = entry.SubgraphIndex()
+    _check_below(len(subgraphs), [index])
+    graph = subgraphs[index]
+    sides: list[tuple[Tensor, ...]] = []
+    for items, ends in (("Inputs", graph.inputs), ("Outputs", graph.outputs)):
+        named = [(item.TensorIndex(), text(item.Name())) for item in _each(entry, items)]
+        _check_below(len(graph.tensors), [tensor for tensor, _ in named])
+        order = {tensor: place for place, tensor in enumerate(ends)}
+        named.sort(key=lambda item: order.get(item[0], len(order)))
+        sides.append(tuple(_end(graph, name, tensor) for tensor, name in named))
+    return Signature(text(entry.SignatureKey()), index, sides[0], sides[1])
+
+
+def _end(graph: Subgraph, name: str, index: int) -> Tensor:
+    tensor = graph.tensors[index]
+    return Tensor(name, tensor.dtype, tensor.shape, index, tensor.name)
 
 
 def _num_bytes(buffer: Any) -> int:

@@ -10,15 +10,12 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import os
-import shutil
-import struct
-import tempfile
 from collections.abc import Iterator
 
 from ai_edge_litert import interpreter as litert
 
-from tfdistill.tflite import reader
+from tfdistill import files
+from tfdistill.tflite import editing, reader
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,10 +100,9 @@ def count(opened: litert.Interpreter) -> Delegation:
 
 @contextlib.contextmanager
 def interpreter(file: str, signature: str | None) -> Iterator[litert.Interpreter]:
-    """Opens a file with a signature's subgraph first: LiteRT only lists the operators of that one.
+    """Opens the subgraph of a signature: LiteRT lists the operators of the first subgraph only.
 
-    The offsets of two subgraphs are exchanged in a temporary copy. It is for inspection only: its
-    signatures no longer fit their subgraphs.
+    Where another subgraph comes first, the signature is cut out into a temporary file.
 
     Args:
       file: A .tflite file.
@@ -114,34 +110,16 @@ def interpreter(file: str, signature: str | None) -> Iterator[litert.Interpreter
 
     Yields:
       The interpreter.
+
+    Raises:
+      ExportError: If the signature runs several subgraphs.
     """
-    swaps = _swaps(file, signature)
-    if not swaps:
+    subgraphs = {entry.key: entry.subgraph for entry in reader.read(file).signatures}
+    if signature is None or not subgraphs.get(signature):
         yield litert.Interpreter(file, num_threads=1)
         return
-    with tempfile.TemporaryFile() as copy, open(file, "rb") as original:
-        shutil.copyfileobj(original, copy)
-        for position, offset in swaps.items():
-            copy.seek(position)
-            copy.write(struct.pack("<I", offset))
-        copy.flush()
-        path = f"/dev/fd/{copy.fileno()}"
-        if os.path.exists(path):  # mapped, where the system has such paths
-            yield litert.Interpreter(path, num_threads=1)
-        else:
-            copy.seek(0)
-            yield litert.Interpreter(model_content=copy.read(), num_threads=1)
-
-
-def _swaps(file: str, signature: str | None) -> dict[int, int]:
-    """Returns which offsets of a flatbuffer to replace: position in bytes -> new value."""
-    found = {entry.key: entry.subgraph for entry in reader.read(file).signatures}
-    chosen = 0 if signature is None else found.get(signature, 0)
-    if not chosen:
-        return {}
-    with reader.open_flatbuffer(file) as (model, content):
-        table = model._tab
-        start = table.Vector(table.Offset(8))  # field 2 of Model: the subgraphs
-        positions = (start, start + 4 * chosen)
-        targets = [p + struct.unpack_from("<I", content, p)[0] for p in positions]
-    return {p: target - p for p, target in zip(positions, reversed(targets), strict=True)}
+    with files.temporary_folder("signature") as folder:
+        model = editing.read(file)
+        editing.keep_signature(model, signature)
+        editing.write(model, folder / "signature.tflite")
+        yield litert.Interpreter(str(folder / "signature.tflite"), num_threads=1)

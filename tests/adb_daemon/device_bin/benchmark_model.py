@@ -54,11 +54,11 @@ def parse(arguments):
     """The options by name; unknown ones are only warned of, as in the real tool."""
     flags = COMPILED_FLAGS if COMPILED else FLAGS
     values, unknown = {**FLAGS, **flags}, []
-    known = set(flags) - set(fault.get("unknown", ()))
+    accepted = set(flags) - set(fault.get("unknown", ()))
     order = []
     for argument in arguments:
         name, _, value = argument.removeprefix("--").partition("=")
-        if name in known:
+        if name in accepted:
             values[name] = value
             order.append(name)
         else:
@@ -126,8 +126,8 @@ class Graph:
 
     def __call__(self, values):
         if self.runner is not None:
-            found = self.runner(**dict(zip(self.inputs, values, strict=True)))
-            return [found[name] for name in self.outputs]
+            outputs = self.runner(**dict(zip(self.inputs, values, strict=True)))
+            return [outputs[name] for name in self.outputs]
         for index, value in zip(self.inputs, values, strict=True):
             self.runtime.set_tensor(index, value)
         self.runtime.invoke()
@@ -179,13 +179,13 @@ def read_inputs(options, graph):
 
 def draw_inputs(ranges, graph):
     """Values from ranges by the signature's names; a range of one value is ignored."""
-    known = {}
+    bounds = {}
     for item in filter(None, ranges.split(":")):
         name, low, high = item.split(",")
-        known[name] = (float(low), float(high))
+        bounds[name] = (float(low), float(high))
     values = []
     for name, dtype, shape in zip(graph.inputs, graph.types, graph.shapes, strict=True):
-        low, high = known.get(name, (0, 99))
+        low, high = bounds.get(name, (0, 99))
         low, high = (0, 99) if low == high else (low, high)
         values.append(np.random.default_rng(0).integers(low, high + 1, shape).astype(dtype))
         say(f"Drawn: {name} {values[-1].min()}..{values[-1].max()}")
@@ -272,8 +272,8 @@ def stats(durations):
 def profile(graph, options, mean_us):
     """The operator profile as CSV: start, then runs; a node for the delegate and its inside."""
     ms = mean_us / 1000
-    own = "FULLY_CONNECTED" if options["use_xnnpack"] == "false" else "TfLiteXNNPackDelegate"
-    nodes = [("GATHER", ms * 0.2, "[embedding]:0"), (own, ms * 0.8, "[logits]:9")]
+    kind = "FULLY_CONNECTED" if options["use_xnnpack"] == "false" else "TfLiteXNNPackDelegate"
+    nodes = [("GATHER", ms * 0.2, "[embedding]:0"), (kind, ms * 0.8, "[logits]:9")]
     columns = "node type, first, avg_ms, %, cdf%, mem KB, times called, name"
 
     def table(title, rows):
@@ -292,7 +292,7 @@ def profile(graph, options, mean_us):
         text += f"Subgraph (index: {graph.index}, name: other) profile:\n"
     text += part(nodes)
     text += f"Number of nodes executed: {len(nodes)}\nTimings (microseconds): count=5 curr=1\n"
-    if own != "FULLY_CONNECTED":
+    if kind != "FULLY_CONNECTED":
         kind = "Delegate/Fully Connected (NC\t F32) GEMM:3"
         text += "Delegate internal: \n" + part([("DelegateOpInvoke", ms * 0.6, kind)])
     pathlib.Path(options["op_profiling_output_file"]).write_text(text)
@@ -305,8 +305,10 @@ def strike():
     number = int(counter.read_text()) if counter.exists() else 0
     counter.write_text(str(number + 1))
     plan = folder / "benchmark_model.json"
-    found = json.loads(plan.read_text()) if plan.exists() else {}
-    return (found if found.get("from", 0) <= number < found.get("until", 1 << 30) else {}), number
+    planned = json.loads(plan.read_text()) if plan.exists() else {}
+    return (
+        planned if planned.get("from", 0) <= number < planned.get("until", 1 << 30) else {}
+    ), number
 
 
 def main():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from tfdistill.benchmark.adb.adopting import adopt
+    from tfdistill.benchmark.adb.app_protocol import adopt
     from tfdistill.benchmark.adb.benchmark_model import Binary
     from tfdistill.benchmark.adb.measuring import measure, measure_in_app
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,45 +9,90 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
-from tfdistill.benchmark.adb import deployment
-from tfdistill.benchmark.adb.layout import SignatureLayout
-from tfdistill.benchmark.host import isolated
+from tfdistill.benchmark.adb import output, tool
+from tfdistill.benchmark.adb.phone import Phone
+from tfdistill.benchmark.adb.tool import SignatureLayout
 from tfdistill.benchmark.subjects import Subject
+from tfdistill.tflite import TfliteModel, agreement
+from tfdistill.tflite.model import rows_of, side_of
+
+_CHUNK = 16  # examples that are answered in one trip to the device
 
 Outputs = Sequence[np.ndarray]
+Feed = Mapping[str, Sequence[int]]
 Metric = Callable[[Sequence[np.ndarray]], Mapping[str, float]]
 
 
 def of_host(
     subject: Subject,
     layout: SignatureLayout,
-    feeds: Sequence[deployment.Feed],
+    feeds: Sequence[Feed],
     *,
     before_each: Callable[[], object] = lambda: None,
 ) -> list[list[np.ndarray]]:
     """Runs a file on this machine, in a process of its own.
 
-    Args:
-      subject: The file.
-      layout: Of the entry point.
-      feeds: Examples without padding.
-      before_each: Called before each example; may end it with KeyboardInterrupt.
-
-    Returns:
-      For each example its outputs, in the layout's order.
-
-    Raises:
-      BenchmarkError: If LiteRT cannot run the file.
+    Returns for each example its outputs, in the layout's order.
     """
-    found = []
-    with isolated.open_isolated(subject.file.resolve()) as interpreter:
-        run = interpreter.get_signature_runner(layout.signature)
+    outputs = []
+    with TfliteModel(subject.file, isolated=True) as model:
         for feed in feeds:
             before_each()
-            values = deployment.feed_of(layout, feed)
-            answered = run(**{t.label: v for t, v in zip(layout.inputs, values, strict=True)})
-            found.append([answered[tensor.label] for tensor in layout.outputs])
-    return found
+            outputs.append(model.run(layout, feed_of(layout, feed)))
+    return outputs
+
+
+def of_device(
+    phone: Phone, folder: str, command: tool.ToolCommand, num_examples: int, *, what: str
+) -> list[list[np.ndarray]]:
+    """Runs the tool once for each of some examples.
+
+    Returns for each example its outputs, in the layout's order, of their full shapes.
+    """
+    outputs = []
+    for first in range(0, num_examples, _CHUNK):
+        last = min(first + _CHUNK, num_examples)
+        outputs += _chunk_of_device(phone, folder, command, first, last, what=what)
+    return outputs
+
+
+def _chunk_of_device(
+    phone: Phone, folder: str, command: tool.ToolCommand, first: int, last: int, *, what: str
+) -> list[list[np.ndarray]]:
+    remote, layout = f"{folder}/{tool.ANSWERS_FILE}", command.layout
+    phone.shell(["rm", "-f", remote])
+    arguments = tool.answer_arguments(command, folder, first, last)
+    done = phone.shell(arguments, timeout_s=tool.timeout_s(command), check=False)
+    printed = output.parse(done.printed, what=what, exit_code=done.exit_code)
+    command.api.coverage(printed, command.delegate, layout, what=what)
+    content = phone.read(remote)
+    size = sum(tensor.num_bytes for tensor in layout.outputs)
+    if len(content) != size * (last - first):
+        raise errors.BenchmarkError(
+            f"outputs of {what}",
+            f"{last - first} times {size} bytes",
+            f"{len(content)} bytes",
+            "Is the storage of the device full?",
+        )
+    return [split_outputs(layout, content[at : at + size]) for at in range(0, len(content), size)]
+
+
+def compare_outputs(
+    case: schema.BenchmarkCase,
+    layout: SignatureLayout,
+    feeds: Sequence[Feed],
+    host: Sequence[Outputs],
+    device: Sequence[Outputs],
+    *,
+    metric: Metric | None = None,
+) -> schema.AnswerComparison:
+    """Compares the outputs of the device with those of the host, example by example."""
+    tokens = [len(feed["input_ids"]) for feed in feeds]
+    host_answers, device_answers = (
+        [rows_of(layout, outputs, n) for outputs, n in zip(side, tokens, strict=True)]
+        for side in (host, device)
+    )
+    return compare(case, host_answers, device_answers, metric=metric, span=is_span(layout))
 
 
 def compare(
@@ -61,19 +105,8 @@ def compare(
 ) -> schema.AnswerComparison:
     """Compares the answers to some examples. Pure.
 
-    Args:
-      case: Where the device's answers come from.
-      host: For each example what `answer_of` makes of its outputs.
-      device: The same, from the device.
-      metric: From the answers to the task's metrics.
-      span: Whether the answers are starts and ends: the largest is then sought among the tokens.
-
-    Returns:
-      The comparison. Two examples agree where the largest elements have the same indices; where
-      there is only one number, they neither agree nor differ.
-
-    Raises:
-      BenchmarkError: If an answer is not finite.
+    Returns the comparison. Two examples agree where the largest elements have the same indices;
+    where there is only one number, they neither agree nor differ.
     """
     for where, answers in (("host", host), ("device", device)):
         broken = sum(not np.all(np.isfinite(answer)) for answer in answers)
@@ -88,48 +121,50 @@ def compare(
                 else "Export it again.",
             )
     axis = 0 if span else -1
-    pairs = [(np.float64(a), np.float64(b)) for a, b in zip(host, device, strict=True)]
-    counted = [(a.argmax(axis), b.argmax(axis)) for a, b in pairs if a.shape[axis] > 1]
-    noise = sum(float(np.square(a - b).sum()) for a, b in pairs)
-    signal = sum(float(np.square(a).sum()) for a, _ in pairs)
-    found = [{} if metric is None else dict(metric(answers)) for answers in (device, host)]
+    decided = [
+        [answer.argmax(axis) for answer in answers if answer.shape[axis] > 1]
+        for answers in (host, device)
+    ]
+    flat = [np.concatenate([answer.reshape(-1, 1) for answer in side]) for side in (host, device)]
+    measured = agreement.compare(*flat, decisions=decided, floor=sys.float_info.min)
+    scores = [{} if metric is None else dict(metric(answers)) for answers in (device, host)]
     return schema.AnswerComparison(
         **case.model_dump(),
-        num_examples=len(pairs),
-        max_abs_error=max(float(np.abs(a - b).max()) for a, b in pairs),
-        sqnr_db=10 * math.log10(max(signal, sys.float_info.min) / noise) if noise else None,
-        argmax_agreement=(
-            sum(bool(np.all(a == b)) for a, b in counted) / len(counted) if counted else None
-        ),
-        metrics={name: float(value) for name, value in found[0].items()},
-        host_metrics={name: float(value) for name, value in found[1].items()},
+        num_examples=len(host),
+        max_abs_error=measured.max_abs_error,
+        sqnr_db=measured.sqnr_db,
+        argmax_agreement=measured.argmax_agreement,
+        metrics={name: float(value) for name, value in scores[0].items()},
+        host_metrics={name: float(value) for name, value in scores[1].items()},
     )
 
 
 def is_span(layout: SignatureLayout) -> bool:
     """Tells whether a file answers with starts and ends."""
-    return sorted(_kind(tensor.label) for tensor in layout.outputs) == ["end", "start"]
+    return sorted(side_of(tensor.name) for tensor in layout.outputs) == ["end", "start"]
 
 
-def answer_of(layout: SignatureLayout, outputs: Outputs, tokens: int) -> np.ndarray:
-    """Brings one example's outputs into the form that metrics take.
+def feed_of(layout: SignatureLayout, feed: Feed) -> list[np.ndarray]:
+    """Pads one example to the length of an entry point.
 
-    Args:
-      layout: Names the outputs.
-      outputs: In its order, each with a batch of 1 in front.
-      tokens: Of the example, without padding.
-
-    Returns:
-      float32 (num_labels,); of outputs for each token (tokens, num_labels); of starts and ends
-      (tokens, 2). Of several other outputs the first.
+    Returns one array an input, in the layout's order, of its dtype and shape.
     """
-    if is_span(layout):
-        kinds = [_kind(tensor.label) for tensor in layout.outputs]
-        pair = [outputs[kinds.index(kind)][0] for kind in ("start", "end")]
-        return np.stack(pair, axis=-1)[:tokens].astype(np.float32)
-    first = np.asarray(outputs[0][0], np.float32)
-    return first[:tokens] if first.ndim > 1 else np.atleast_1d(first)
+    ids = feed["input_ids"]
+    if len(ids) > layout.sequence_length:
+        raise errors.BenchmarkError(
+            f"example for signature {layout.key}",
+            f"at most {layout.sequence_length} tokens",
+            len(ids),
+            "Encode the examples for the file's own length.",
+        )
+    return layout.padded(ids, feed["token_type_ids"])
 
 
-def _kind(label: str) -> str:
-    return next((kind for kind in ("start", "end") if kind in label.lower()), "")
+def split_outputs(layout: SignatureLayout, content: bytes) -> list[np.ndarray]:
+    """Splits what the tool dumped into outputs, in the layout's order, of their full shapes."""
+    arrays, at = [], 0
+    for tensor in layout.outputs:
+        part = content[at : at + tensor.num_bytes]
+        arrays.append(np.frombuffer(part, tensor.dtype).reshape(tensor.shape))
+        at += tensor.num_bytes
+    return arrays

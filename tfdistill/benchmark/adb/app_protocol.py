@@ -1,7 +1,8 @@
 """The protocol between the harness and the app: extras of an intent, a state, a result.
 
 The other side is `BenchmarkActivity` of the Android demo; docs/guides/benchmark-protocol.md
-describes both.
+describes both. `adopt` takes results that the app wrote where no shell of adb is to be had, such as
+on a device farm.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import pydantic
 
 from tfdistill import errors, files, reading
 from tfdistill import manifest as manifests
+from tfdistill.benchmark import result as results
 from tfdistill.benchmark import schema
+from tfdistill.benchmark.backend import name_of
 from tfdistill.benchmark.settings import Settings
-from tfdistill.benchmark.subjects import Subject
+from tfdistill.benchmark.subjects import Subject, open_all
 from tfdistill.manifest import Manifest
 
 PACKAGE = "io.github.tfdistill.demo"
@@ -26,8 +29,16 @@ ACCELERATORS: dict[schema.Delegate, str] = {"xnnpack": "cpu", "gpu": "gpu"}
 STATE_VERSION = 1
 MAX_STATE_BYTES = 1 << 16
 MAX_SECONDS = 3600.0  # what the app accepts
+_Row = TypeVar("_Row", bound=schema.Part)
 _PACKAGE = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+")
 _BUNDLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_OF_A_START = ("process_start_ms", "cold_start_ms")  # the runner of the test was in that process
+_NOTE = (
+    "Adopted from a device farm: the app measured without the harness. Unknown are sensors, clocks "
+    "and load that only the shell sees, and who else used the device; all repetitions ran in one "
+    "process and no file took turns with another."
+)
+_COOL = "The thermal status was 0 throughout, which is also what a device without a sensor says."
 
 
 class State(pydantic.BaseModel):
@@ -49,11 +60,7 @@ class State(pydantic.BaseModel):
 
 
 def check(settings: Settings, package: str) -> None:
-    """Checks that the app can measure what is asked for.
-
-    Raises:
-      BenchmarkError: With every fault at once, if it cannot.
-    """
+    """Checks that the app can measure what is asked for."""
     faults = []
     if not _PACKAGE.fullmatch(package):
         faults.append(errors.explain("--app", f"a package such as {PACKAGE}", repr(package)))
@@ -86,9 +93,6 @@ def bundle_of(subject: Subject) -> str:
 
     A file below a folder of bundles is the one that is called like its folder; another export has
     the name that it gets by default.
-
-    Raises:
-      BenchmarkError: If the file has no manifest, so that no app can have it.
     """
     folder, name, variant = subject.file.parent, "", ""
     described = subject.manifest
@@ -111,14 +115,14 @@ def bundle_of(subject: Subject) -> str:
     return name
 
 
-def _variant_of(file: pathlib.Path, known: Manifest) -> tuple[Manifest, str]:
+def _variant_of(file: pathlib.Path, of_file: Manifest) -> tuple[Manifest, str]:
     """Returns the manifest that a file is in, and for which device it is a variant there, or ""."""
     path = manifests.manifest_path(file)
     if not path.is_file():
-        return known, ""
+        return of_file, ""
     described = manifests.read_manifest(path, verify=False)
     variants = described.variants.items()
-    return described, next((d for d, own in variants if own.model.file == file.name), "")
+    return described, next((d for d, variant in variants if variant.model.file == file.name), "")
 
 
 def start_arguments(
@@ -162,11 +166,7 @@ def folder_of(package: str) -> str:
 
 
 def parse_state(text: str, what: str) -> State:
-    """Reads a state.
-
-    Raises:
-      BenchmarkError: If it is none.
-    """
+    """Reads a state."""
     try:
         return State.model_validate_json(text)
     except pydantic.ValidationError as error:
@@ -174,15 +174,7 @@ def parse_state(text: str, what: str) -> State:
 
 
 def read_result(path: files.Path, what: str) -> schema.Result:
-    """Reads a result that an app wrote, and nothing else than what the schema knows.
-
-    Args:
-      path: The file.
-      what: How messages call it.
-
-    Raises:
-      BenchmarkError: If it is no result of an app.
-    """
+    """Reads a result that an app wrote, and nothing else than what the schema knows."""
     expected = f"a benchmark.json of format_version {schema.FORMAT_VERSION}"
     try:
         result = schema.Result.model_validate_json(pathlib.Path(path).read_bytes())
@@ -200,3 +192,179 @@ def _malformed(what: str, expected: str, error: Exception) -> errors.BenchmarkEr
         received = reading.validation_faults(error)
     remedy = "The app and tfdistill may be of different versions: install the app that fits."
     return errors.BenchmarkError(what, expected, received[:1000], remedy)
+
+
+def without_thermal_status(ran: schema.Result) -> schema.Result:
+    """Returns a result in which every thermal status is unknown."""
+
+    def unknown(row: _Row, *fields: str) -> _Row:
+        states = {name: getattr(row, name) for name in fields}
+        return row.model_copy(
+            update={
+                name: state and state.model_copy(update={"thermal_status": None})
+                for name, state in states.items()
+            }
+        )
+
+    measurements = tuple(unknown(row, "before", "after") for row in ran.measurements)
+    sustained = tuple(
+        row.model_copy(update={"windows": tuple(unknown(w, "conditions") for w in row.windows)})
+        for row in ran.sustained
+    )
+    update = {"measurements": measurements, "sustained": sustained}
+    return unknown(ran, "before", "after").model_copy(update=update)
+
+
+def check_file(ran: schema.Result, subject: Subject, what: str) -> None:
+    """Checks that the app measured the file that is meant."""
+    (model,) = ran.models
+    if model.sha256 != subject.sha256:
+        raise errors.BenchmarkError(
+            what,
+            f"the file {subject.name} with SHA-256 {subject.sha256}",
+            model.sha256,
+            "Put this file into the app with `tfdistill export --android`, build and install "
+            "it again.",
+        )
+
+
+def check_rows(
+    ran: schema.Result,
+    subject: Subject,
+    delegate: schema.Delegate,
+    settings: Settings,
+    what: str,
+    *,
+    repetitions: int = 1,
+) -> None:
+    """Checks that a result is about all that was asked for and no more."""
+    (model,) = ran.models
+    lengths = subject.lengths(settings)
+    expected_lengths = {"": {*lengths}, "answers of ": {*subject.signatures}}
+    strange = {
+        f"{prefix}{name_of(row)}"
+        for prefix, rows in (
+            ("", (*ran.measurements, *ran.sustained)),
+            ("answers of ", ran.answers),
+        )
+        for row in rows
+        if (row.model, row.delegate) != (model.name, delegate)
+        or row.sequence_length not in expected_lengths[prefix]
+        or (row.threads not in settings.threads and not prefix)
+    } | {
+        f"{row.model} from text, {row.threads} thread(s), {row.delegate}"
+        for row in ran.texts
+        if (row.model, row.delegate) != (model.name, delegate)
+        or row.threads not in settings.threads
+    }
+    measured = [(row.sequence_length, row.threads) for row in ran.measurements]
+    cases = [(case, row.repetition) for case, row in zip(measured, ran.measurements, strict=True)]
+    several = len(set(cases)) < len(cases) or any(not 0 <= n < repetitions for _, n in cases)
+    if strange or several:
+        count = "one repetition" if repetitions == 1 else f"{repetitions} repetitions"
+        one = f"{count} of {model.name} at {lengths} tokens, {delegate}"
+        received = "; ".join(sorted(strange)) or "several repetitions"
+        raise errors.BenchmarkError(what, one, received)
+    wanted = {(length, threads) for length in lengths for threads in settings.threads}
+    missing = sorted(wanted - set(measured))
+    faults = "; ".join(failure.error for failure in ran.failures)
+    if not measured or (missing and not ran.failures):
+        lacking = ", ".join(f"{n} tokens on {threads} thread(s)" for n, threads in missing)
+        raise errors.BenchmarkError(what, "measurements", faults or f"none at {lacking}")
+    durations = [row.samples_ms for row in (*ran.measurements, *ran.texts)]
+    durations += [row.tokenizer_ms for row in ran.texts]
+    durations += [tuple(window.p50_ms for window in row.windows) for row in ran.sustained]
+    if not all(values and min(values) > 0 for values in durations):
+        raise errors.BenchmarkError(what, "durations of more than 0 ms", "others")
+    if delegate == "gpu" and not ran.answers:
+        expected = "the GPU's answers next to its durations: fast and wrong is no figure"
+        raise errors.BenchmarkError(what, expected, faults or "none")
+
+
+def adopt(results: Sequence[files.Path], models: Sequence[files.Path]) -> list[schema.Result]:
+    """Reads and checks results of the app, and marks them as a farm's.
+
+    Args:
+      results: Files that the app wrote, each about one model.
+      models: Export folders or files; each result must be about one of them.
+
+    Returns:
+      The complete results under the names that the files have here, in the order of `results`.
+
+    Raises:
+      BenchmarkError: If a result is damaged, of another format or version, not of an app, about
+        another file, or lacks cases without a failure that explains it.
+      ManifestError: If the checksum of a model differs from its manifest's.
+    """
+    subjects = open_all(models, Settings(), ())
+    return [_adopted(path, subjects) for path in results]
+
+
+def _adopted(path: files.Path, subjects: Sequence[Subject]) -> schema.Result:
+    ran = results.read_result(path)
+    if ran.backend != "app" or len(ran.models) != 1 or ran.device.id is not None:
+        by = "of tfdistill itself" if ran.device.id is not None else f"of {ran.backend}"
+        raise errors.BenchmarkError(
+            f"{path}",
+            "a result that the app wrote by itself, about one model",
+            f"one {by}, about {len(ran.models)}",
+            "Results of tfdistill benchmark need no --adopt: report and compare read them.",
+        )
+    (model,) = ran.models
+    subject = next((one for one in subjects if one.sha256 == model.sha256), None)
+    if subject is None:
+        measured_files = ", ".join(f"{one.name} ({one.sha256})" for one in subjects)
+        raise errors.BenchmarkError(
+            f"{path}",
+            f"a result of {measured_files}",
+            f"one of {model.name} ({model.sha256})",
+            "Name the export that the app was built with.",
+        )
+    _check_adopted(ran, subject, f"{path}")
+    notes = [*ran.notes, _NOTE]
+    if _always_cool(ran):
+        ran = without_thermal_status(ran)
+        notes.append(_COOL)
+    name = {"model": subject.name}
+    renamed = {
+        part: tuple(row.model_copy(update=name) for row in getattr(ran, part))
+        for part in ("texts", "sustained", "answers")
+    }
+    name_and_start = {**name, **dict.fromkeys(_OF_A_START)}
+    renamed["measurements"] = tuple(
+        row.model_copy(update=name_and_start) for row in ran.measurements
+    )
+    here = results.model_file(subject).model_copy(update={"inputs": model.inputs})
+    settings = {**ran.settings, "adopted": "device farm"}
+    update = {**renamed, "models": (here,), "notes": tuple(notes), "settings": settings}
+    return results.complete(ran.model_copy(update=update))
+
+
+def _check_adopted(ran: schema.Result, subject: Subject, what: str) -> None:
+    """Checks the rows against the file, and against what the app was asked for."""
+    delegates: set[schema.Delegate] = {row.delegate for row in ran.measurements}
+    if len(delegates) != 1:
+        raise errors.BenchmarkError(what, "measurements with one delegate", sorted(delegates))
+    lengths = _asked(ran, "lengths") | {row.sequence_length for row in ran.measurements}
+    threads = _asked(ran, "threads") | {row.threads for row in ran.measurements}
+    if strange := lengths - {*subject.signatures}:
+        expected = f"lengths of {sorted(subject.signatures)}"
+        raise errors.BenchmarkError(what, expected, sorted(strange))
+    settings = Settings(threads=tuple(sorted(threads)), lengths=tuple(sorted(lengths)))
+    repetitions = 1 + max(row.repetition for row in ran.measurements)
+    (delegate,) = delegates
+    check_rows(ran, subject, delegate, settings, what, repetitions=repetitions)
+
+
+def _asked(ran: schema.Result, name: str) -> set[int]:
+    """What the app says it was asked for."""
+    values = ran.settings.get(name)
+    return {n for n in values if isinstance(n, int)} if isinstance(values, list) else set()
+
+
+def _always_cool(ran: schema.Result) -> bool:
+    states = [ran.before, ran.after]
+    states += [state for row in ran.measurements for state in (row.before, row.after)]
+    states += [window.conditions for row in ran.sustained for window in row.windows]
+    statuses = {state.thermal_status for state in states if state is not None}
+    return statuses <= {0, None} and 0 in statuses

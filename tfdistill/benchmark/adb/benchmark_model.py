@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Collection, Sequence
 
 from tfdistill import errors, files
+from tfdistill.benchmark.adb.tool import COMPILED_MODEL, INTERPRETER, ToolApi
 from tfdistill.benchmark.settings import Settings
 
 MAX_BYTES = 256 << 20
@@ -60,48 +61,35 @@ class BenchmarkModelTool:
       path: The file.
       sha256: Of it.
       abi: Android's name of the processor that it is built for.
-      compiled: Whether it is the tool of LiteRT's CompiledModel API, which the app uses, instead of
-        that of the Interpreter API.
+      api: Which of LiteRT's two programs of this name it is.
     """
 
     path: pathlib.Path
     sha256: str
     abi: str
-    compiled: bool = False
+    api: ToolApi = INTERPRETER
 
     def check_can_measure(
         self, settings: Settings, *, on_task: bool, signatures: Collection[str | None]
     ) -> None:
-        """Checks that it can do what is asked for.
-
-        Raises:
-          BenchmarkError: If the tool of the CompiledModel API is to read examples or profile
-            operators, or knows a delegate not.
-        """
-        asked = {f"delegate {name}" for name in settings.delegates} - {
-            "delegate xnnpack",
-            "delegate gpu",
+        """Checks that it can do what is asked for."""
+        lacking = {f"delegate {name}" for name in settings.delegates} - {
+            f"delegate {name}" for name in self.api.delegates
         }
-        asked |= {"operators"} if settings.operators else set()
-        asked |= {"examples of a task"} if on_task else set()
-        asked |= {"files without signatures"} if None in signatures else set()
-        if self.compiled and asked:
+        if not self.api.reads_files:
+            lacking |= {"operators"} if settings.operators else set()
+            lacking |= {"examples of a task"} if on_task else set()
+            lacking |= {"files without signatures"} if None in signatures else set()
+        if lacking:
             raise errors.BenchmarkError(
                 f"--binary {self.path.name}",
                 "the benchmark_model of the Interpreter API",
-                f"that of the CompiledModel API, which cannot measure {', '.join(sorted(asked))}",
+                f"that of the {self.api.build}, which cannot measure {', '.join(sorted(lacking))}",
                 HOW_TO_GET_IT,
             )
 
     def check_runs_on(self, abis: Sequence[str]) -> None:
-        """Checks that a device can run it.
-
-        Args:
-          abis: What the device runs, the best first; empty where that is unknown.
-
-        Raises:
-          BenchmarkError: If it is built for another processor.
-        """
+        """Checks that a device can run it."""
         if abis and self.abi not in abis:
             raise errors.BenchmarkError(
                 f"--binary {self.path.name}",
@@ -112,19 +100,7 @@ class BenchmarkModelTool:
 
 
 def find(binary: Binary | None, *, cache: files.Path | None = None) -> BenchmarkModelTool:
-    """Finds what --binary names, downloads it where that is needed, and checks it.
-
-    Args:
-      binary: What is named; None gives the error that explains how to get one.
-      cache: Folder for what is downloaded; a file that is there under its SHA-256 is used again.
-
-    Returns:
-      The program.
-
-    Raises:
-      BenchmarkError: If there is none, it cannot be downloaded, does not have the given
-        SHA-256, or no program for an Android device.
-    """
+    """Finds what --binary names, downloads it where that is needed, and checks it."""
     if binary is None or not binary.source:
         raise errors.BenchmarkError(
             "--binary", "benchmark_model for the device", "nothing", HOW_TO_GET_IT
@@ -146,7 +122,7 @@ def find(binary: Binary | None, *, cache: files.Path | None = None) -> Benchmark
     digest = files.sha256_of(path)
     if sha256 is not None and digest != sha256:
         raise errors.BenchmarkError(_another_file(source, sha256, digest))
-    return BenchmarkModelTool(path, digest, abi, _is_compiled_model_tool(path))
+    return BenchmarkModelTool(path, digest, abi, _api_of(path))
 
 
 def _cache() -> pathlib.Path:
@@ -170,12 +146,12 @@ def _download(url: str, sha256: str | None, cache: pathlib.Path) -> pathlib.Path
             "nothing",
             "Download the file once, look at it, and pass its `sha256sum`.",
         )
-    kept = cache / sha256 / "benchmark_model"
-    if kept.is_file() and files.sha256_of(kept) == sha256:
-        return kept
+    cached = cache / sha256 / "benchmark_model"
+    if cached.is_file() and files.sha256_of(cached) == sha256:
+        return cached
     digest = hashlib.sha256()
     try:
-        with files.atomic_write(kept) as temporary:
+        with files.atomic_write(cached) as temporary:
             with _open(url) as answer, open(temporary, "wb") as file:
                 while chunk := answer.read(_CHUNK):
                     digest.update(chunk)
@@ -193,7 +169,7 @@ def _download(url: str, sha256: str | None, cache: pathlib.Path) -> pathlib.Path
             f"{type(error).__name__}: {error}",
             "Download it by other means and pass its path.",
         ) from error
-    return kept
+    return cached
 
 
 class _StaysEncrypted(urllib.request.HTTPRedirectHandler):
@@ -232,9 +208,10 @@ def _abi_of(path: pathlib.Path) -> str:
     )
 
 
-def _is_compiled_model_tool(path: pathlib.Path) -> bool:
+def _api_of(path: pathlib.Path) -> ToolApi:
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.find(_COMPILED_FLAG) >= 0 > content.find(_INTERPRETER_FLAG)
+        compiled = content.find(_COMPILED_FLAG) >= 0 > content.find(_INTERPRETER_FLAG)
+    return COMPILED_MODEL if compiled else INTERPRETER
 
 
 def _another_file(source: str, expected: str, received: str) -> str:

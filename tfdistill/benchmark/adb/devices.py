@@ -8,8 +8,7 @@ import re
 from collections.abc import Sequence
 
 from tfdistill import errors
-from tfdistill.benchmark.adb.adb_process import AdbRunner, Completed, find_adb
-from tfdistill.benchmark.adb.phone import Phone
+from tfdistill.benchmark.adb.phone import AdbRunner, Completed, Phone, find_adb
 
 ALL = "all"
 _TIMEOUT_S = 60.0  # adb's own server starts with the first command
@@ -48,11 +47,7 @@ class Listed:
 
 
 def listed(adb: str) -> list[Listed]:
-    """Returns the devices that adb knows, ready or not; starts adb's server if none runs.
-
-    Raises:
-      EnvironmentFault: If adb or its server does not work.
-    """
+    """Returns the devices that adb knows, ready or not; starts adb's server if none runs."""
     done = _ask(adb, ["devices", "-l"])
     if done.exit_code != 0 or "List of devices attached" not in done.stdout:
         port = os.environ.get("ANDROID_ADB_SERVER_PORT", "5037")
@@ -68,29 +63,20 @@ def listed(adb: str) -> list[Listed]:
 
 def parse_devices(text: str) -> list[Listed]:
     """Reads the output of `adb devices -l`; lines without a state, such as adb's own, are none."""
-    found = []
+    devices = []
     for line in text.partition("List of devices attached")[2].splitlines():
         parts = _DEVICE.fullmatch(line)
         if parts is None:
             continue
         model = re.search(r"\smodel:(\S+)", parts[3])
-        found.append(Listed(parts[1], parts[2], model[1] if model else ""))
-    return found
+        devices.append(Listed(parts[1], parts[2], model[1] if model else ""))
+    return devices
 
 
 def choose(serials: Sequence[str] = ()) -> list[Phone]:
     """Finds the devices to measure on, and checks that they can be.
 
-    Args:
-      serials: Their serials, or "all" for every device that adb lists. None means the one that
-        the variable ANDROID_SERIAL names, or else the only one.
-
-    Returns:
-      The devices, in the order of `serials`, each once.
-
-    Raises:
-      EnvironmentFault: If adb is missing, too old, or does not work.
-      BenchmarkError: If a device is not there or not ready, or if it is unclear which is meant.
+    Returns the devices, in the order of `serials`, each once.
     """
     adb = find_adb()
     named = serials or _from_environment()
@@ -105,19 +91,7 @@ def choose(serials: Sequence[str] = ()) -> list[Phone]:
 def select(
     devices: Sequence[Listed], serials: Sequence[str], *, source: str = "--serial"
 ) -> list[Listed]:
-    """Selects the devices that are meant among those that adb lists.
-
-    Args:
-      devices: What adb lists.
-      serials: See `choose`; none for the only one.
-      source: Where the serials come from, for messages.
-
-    Returns:
-      The devices.
-
-    Raises:
-      BenchmarkError: With every fault at once, if one is not there or not ready.
-    """
+    """Selects the devices that are meant among those that adb lists."""
     if not devices:
         raise errors.BenchmarkError(
             "adb",

@@ -1,33 +1,36 @@
-"""Measures files on Android devices, several devices at once: each in a thread of its own."""
+"""Measures files on Android devices, several devices at once: each in a thread of its own.
+
+Serial numbers stay on the terminal: a result is shared, and names its device by a hash.
+"""
 
 from __future__ import annotations
 
 import concurrent.futures
+import re
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 
 from tfdistill import files
-from tfdistill.benchmark import inputs, measuring, schema
+from tfdistill.benchmark import environment, measuring, schema
 from tfdistill.benchmark.adb import answers, app_protocol, benchmark_model, devices
-from tfdistill.benchmark.adb.app_backend import AppBackend
-from tfdistill.benchmark.adb.layout import read_layout
+from tfdistill.benchmark.adb.app import AppBackend
 from tfdistill.benchmark.adb.phone import Phone
-from tfdistill.benchmark.adb.serials import hide
+from tfdistill.benchmark.adb.tool import read_layout
 from tfdistill.benchmark.adb.tool_backend import BenchmarkModelBackend, Plan
 from tfdistill.benchmark.backend import Findings
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import baseline_of, open_all
+from tfdistill.tflite.golden import Example
 
 _POLL_S = 1.0
-_Models = Sequence[files.Path] | Mapping[str, files.Path]
 
 
 def measure(
-    models: _Models,
+    models: Sequence[files.Path] | Mapping[str, files.Path],
     *,
-    settings: Settings,
+    settings: Settings | None = None,
     serials: Sequence[str] = (),
     binary: benchmark_model.Binary | None = None,
-    examples: Sequence[inputs.Example] = (),
+    examples: Sequence[Example] = (),
     metric: answers.Metric | None = None,
     baseline: str | None = None,
     shown: MutableMapping[str, str] | None = None,
@@ -41,7 +44,7 @@ def measure(
 
     Args:
       models: Export folders or files; or a mapping from the names to use to them.
-      settings: How to measure.
+      settings: How to measure; `Settings()` by default.
       serials: The devices, or "all"; the only one by default.
       binary: The benchmark_model to push.
       examples: Of a task: they are fed instead of the files' own, and all of them are answered at
@@ -63,14 +66,15 @@ def measure(
       ManifestError: If a checksum differs from a manifest's.
       BenchmarkInterrupted: At Ctrl-C, with what was finished.
     """
+    settings = settings or Settings()
     subjects = open_all(models, settings, examples)
     layouts = {
-        (subject.name, length): read_layout(subject.file, entry)
+        (subject.name, length): read_layout(subject.file, signature)
         for subject in subjects
-        for length, entry in subject.entries.items()
+        for length, signature in subject.signatures.items()
     }
     tool = benchmark_model.find(binary)
-    signatures = [layout.signature for layout in layouts.values()]
+    signatures = [layout.key for layout in layouts.values()]
     tool.check_can_measure(settings, on_task=bool(examples), signatures=signatures)
     plan = Plan(subjects, layouts, settings, tool, tuple(examples), metric)
     baseline = baseline_of(subjects, baseline)
@@ -79,7 +83,7 @@ def measure(
 
 
 def measure_in_app(
-    models: _Models,
+    models: Sequence[files.Path] | Mapping[str, files.Path],
     *,
     settings: Settings | None = None,
     serials: Sequence[str] = (),
@@ -128,21 +132,16 @@ def measure_on_each(
     shown: MutableMapping[str, str] | None = None,
     progress: bool = False,
 ) -> list[schema.Result]:
-    """Measures on several devices at once, and makes a result for each without serial numbers.
-
-    Raises:
-      BenchmarkError: If nothing at all was found on any of them.
-      BenchmarkInterrupted: At Ctrl-C, with what was finished.
-    """
-    found = [Findings() for _ in backends]
-    measured = list(zip(backends, found, strict=True))
+    """Measures on several devices at once, and makes a result for each without serial numbers."""
+    findings = [Findings() for _ in backends]
+    measured = list(zip(backends, findings, strict=True))
     with measuring.progress_bar(backends, shown=progress) as bar:
         work = [lambda b=b, f=f: measuring.measure(b, f, bar) for b, f in measured]
         phones = [backend.phone for backend in backends]
         finished = run_at_once(phones, work)
     results = measuring.results_of(measured, finished=finished, baseline=baseline)
-    known = [backend.device for backend in backends]
-    results = [hide(result, phones, known, shown) for result in results]
+    described = [backend.device for backend in backends]
+    results = [hide_serials(result, phones, described, shown) for result in results]
     if not finished:
         raise measuring.BenchmarkInterrupted(results)
     return results
@@ -151,13 +150,7 @@ def measure_on_each(
 def run_at_once(phones: Sequence[Phone], work: Sequence[Callable[[], object]]) -> bool:
     """Works on several devices at once, and waits for all of them.
 
-    Args:
-      phones: The devices.
-      work: What to do on each. After Ctrl-C, and after a fault of this program in the work on
-        another device, it gets KeyboardInterrupt from its phone, cleans up and returns.
-
-    Returns:
-      Whether it came to its end; False after Ctrl-C.
+    Returns whether it came to its end; False after Ctrl-C.
     """
     finished, stopping = True, False
     to_start, futures = list(work), []
@@ -178,3 +171,60 @@ def run_at_once(phones: Sequence[Phone], work: Sequence[Callable[[], object]]) -
     for future in futures:
         future.result()  # a fault of this program is not hidden
     return finished
+
+
+def hide_serials(
+    result: schema.Result,
+    phones: Sequence[Phone],
+    devices: Sequence[schema.Device | None],
+    shown: MutableMapping[str, str] | None = None,
+) -> schema.Result:
+    """Replaces serial numbers by ids of devices in the texts of a result.
+
+    adb's own messages name serials, too, so that texts are searched as they are: the command line,
+    failures and notes, for the serials of all devices, since one command line names them all.
+    """
+    ids: dict[str, str] = {}
+    known_ids: list[str] = []
+    for phone, device in zip(phones, devices, strict=True):
+        device_id = (device and device.id) or environment.short_hash(phone.serial)
+        # Some makers give all their devices one serial number; numbers as files of results have.
+        ids[phone.serial] = (
+            f"{device_id}-{known_ids.count(device_id)}" if device_id in known_ids else device_id
+        )
+        known_ids.append(device_id)
+    if shown is not None:
+        shown.update({device_id: serial for serial, device_id in ids.items()})
+    longest_first = sorted(ids, key=len, reverse=True)
+    # Not inside of a word: a serial may be as short as one.
+    pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
+
+    def without(text: str) -> str:
+        return pattern.sub(lambda match: ids[match.group()], text)
+
+    failures = [
+        schema.Failure(what=without(row.what), error=without(row.error)) for row in result.failures
+    ]
+    return result.model_copy(
+        update={
+            "command": tuple(map(without, result.command)),
+            "failures": tuple(failures),
+            "notes": tuple(map(without, result.notes)),
+        }
+    )
+
+
+def show_serials(text: str, shown: Mapping[str, str]) -> str:
+    """Puts the serials back into a text for a terminal: commands in it have to work there."""
+    for device_id in sorted(shown, key=len, reverse=True):  # an id may begin another one
+        text = text.replace(device_id, shown[device_id])
+    return text
+
+
+def show_serials_in_failures(result: schema.Result, shown: Mapping[str, str]) -> schema.Result:
+    """Puts the serials back into the failures of a result that is not kept."""
+    failures = [
+        schema.Failure(what=show_serials(row.what, shown), error=show_serials(row.error, shown))
+        for row in result.failures
+    ]
+    return result.model_copy(update={"failures": tuple(failures)})

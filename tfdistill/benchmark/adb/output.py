@@ -15,7 +15,10 @@ The tool of the CompiledModel API prints the same statistics, and instead of the
     Model initialization: 8.12 ms
     Peak memory:          34.20 MB
 
-The first statistics line is about the warm-up, the second about what counts.
+The first statistics line is about the warm-up, the second about what counts. The operator profile,
+as CSV, has a part for the start and one for the runs that count; each lists, graph by graph, the
+nodes in their order, then the same again sorted and summed. What a delegate reports of its inside
+follows under "Delegate internal".
 """
 
 from __future__ import annotations
@@ -24,10 +27,10 @@ import dataclasses
 import math
 import re
 import signal
+from collections.abc import Iterator
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
-from tfdistill.benchmark.adb.layout import SignatureLayout
 
 # How the tool names a delegate, and how the runtime names its nodes.
 PROVIDERS = {"xnnpack": "XNNPACK", "gpu": "GPU", "nnapi": "NNAPI"}
@@ -60,6 +63,9 @@ _TELLING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _NOISE = re.compile(r"precision loss|Benchmarking failed|experimental", re.IGNORECASE)
+_RUNS = "Operator-wise Profiling Info for Regular Benchmark Runs"
+_SECTION = re.compile(r"^=+ (.+?) =+$")
+_INSIDE = re.compile(r"^Delegate/(.+):-?\d+$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,26 +104,13 @@ class Output:
 
 
 def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
-    """Reads the output of one run, standard error included.
-
-    Args:
-      text: The output.
-      what: How messages call the run.
-      exit_code: The tool's; above 128 it was ended by a signal.
-
-    Returns:
-      The output's content.
-
-    Raises:
-      BenchmarkError: If the tool failed, was ended, knew an option not at all, was about to feed
-        inputs to the wrong tensors, or printed no figures; the message quotes the output.
-    """
+    """Reads the output of one run, standard error included."""
     _refuse_misunderstandings(text, what)
     if exit_code:
         raise errors.BenchmarkError(_explain_exit(text, what, exit_code))
-    found = [_stats(match) for match in _STATS.finditer(text)]
+    stats_lines = [_stats(match) for match in _STATS.finditer(text)]
     timings, initialized = _TIMINGS.search(text), _INITIALIZED.search(text)
-    if (timings or initialized) is None or len(found) < 2:
+    if (timings or initialized) is None or len(stats_lines) < 2:
         raise errors.BenchmarkError(
             what,
             "benchmark_model's statistics and its line `Inference timings in us`",
@@ -125,7 +118,7 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
             f"{last_lines(text)} Is --binary the benchmark_model of TensorFlow Lite or LiteRT, "
             "and did the connection hold?",
         )
-    (warmups, warm), (runs, inference) = found[-2:]
+    (warmups, warm), (runs, inference) = stats_lines[-2:]
     if timings is not None:
         init, first = (_milliseconds(value) for value in timings.groups())
     else:
@@ -159,37 +152,46 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class Taken:
+    """What a delegate took.
+
+    Attributes:
+      replacements: Parts of graphs.
+      kernels: Of the graph that runs; 0 where it takes no part, -1 where it runs the whole graph.
+      partitions: The same; None where a replacement says it.
+    """
+
+    replacements: tuple[Replacement, ...]
+    kernels: int
+    partitions: int | None
+
+
+def taken_by_applied(output: Output, delegate: str) -> Taken:
+    """Reads what a delegate took from the lines about a delegate that was applied explicitly."""
+    kernels = output.kernels.get(PROVIDERS[delegate], 0)
+    parts = tuple(r for r in output.replacements if _NODES[delegate] in r.delegate.lower())
+    return Taken(parts, kernels, abs(kernels))
+
+
+def taken_by_replacing(output: Output, delegate: str) -> Taken:
+    """Reads it from the replacements alone: XNNPACK is the CPU, anything else the GPU."""
+    on_cpu = tuple(r for r in output.replacements if "xnnpack" in r.delegate.lower())
+    if delegate == "xnnpack":
+        return Taken(on_cpu, 1, None)
+    parts = tuple(r for r in output.replacements if r not in on_cpu)
+    return Taken(parts, sum(r.nodes for r in parts), None)
+
+
 def coverage(
-    output: Output, delegate: str, layout: SignatureLayout, *, what: str, compiled: bool = False
+    output: Output, taken: Taken, delegate: str, *, subgraph: int, num_nodes: int, what: str
 ) -> schema.Coverage | None:
     """Says how much of the graph that ran a delegate took, and refuses a silent fallback.
 
-    Args:
-      output: Of the run.
-      delegate: The one that was asked for: "none", "xnnpack", "gpu" or "nnapi".
-      layout: Of the graph that ran.
-      what: How messages call the run.
-      compiled: Whether the tool is that of the CompiledModel API, whose CPU is XNNPACK, and whose
-        GPU is what replaced nodes and is not XNNPACK.
-
-    Returns:
-      The coverage; None where no delegate was asked for. For builds that do not print numbers of
-      nodes: all nodes where the delegate runs the whole graph, else None.
-
-    Raises:
-      BenchmarkError: If a delegate was asked for and the CPU's own kernels ran everything.
+    Returns the coverage. For builds that do not print numbers of nodes: all nodes where the
+    delegate runs the whole graph, else None.
     """
-    if delegate == "none":
-        return None
-    kernels = output.kernels.get(PROVIDERS[delegate], 0)
-    ours = [r for r in output.replacements if _NODES[delegate] in r.delegate.lower()]
-    if compiled:
-        on_cpu = [r for r in output.replacements if "xnnpack" in r.delegate.lower()]
-        ours = (
-            on_cpu if delegate == "xnnpack" else [r for r in output.replacements if r not in on_cpu]
-        )
-        kernels = 1 if delegate == "xnnpack" else sum(r.nodes for r in ours)
-    if not kernels:
+    if not taken.kernels:
         raise errors.BenchmarkError(
             what,
             f"a graph that {PROVIDERS[delegate]} takes part in",
@@ -197,17 +199,16 @@ def coverage(
             f"{telling_lines(output.text)} Leave {delegate} out of --delegates for this file "
             "and device.",
         )
-    exact = [r for r in ours if r.subgraph == layout.subgraph]
+    exact = [r for r in taken.replacements if r.subgraph == subgraph]
     if not exact:  # older builds name no subgraph: only a graph of as many nodes can be meant
-        alike = {r for r in ours if r.subgraph is None and r.of == layout.num_nodes}
+        alike = {r for r in taken.replacements if r.subgraph is None and r.of == num_nodes}
         exact = list(alike) if len(alike) == 1 else []
     if exact:
         last = exact[-1]
-        partitions = last.partitions if compiled else abs(kernels)
+        partitions = last.partitions if taken.partitions is None else taken.partitions
         return schema.Coverage(delegated_nodes=last.nodes, nodes=last.of, partitions=partitions)
-    if kernels < 0:
-        nodes = layout.num_nodes
-        return schema.Coverage(delegated_nodes=nodes, nodes=nodes, partitions=1)
+    if taken.kernels < 0:
+        return schema.Coverage(delegated_nodes=num_nodes, nodes=num_nodes, partitions=1)
     return None
 
 
@@ -285,7 +286,7 @@ def _refuse_misunderstandings(text: str, what: str) -> None:
 
 
 def _stats(match: re.Match[str]) -> tuple[int, dict[str, float | None]]:
-    """The number of inferences of a statistics line, and its values in milliseconds by name."""
+    """Number of inferences of a statistics line, and its values in milliseconds by name."""
     values = {name: _milliseconds(value) for name, value in _PAIR.findall(match.group(2))}
     last = values.get("curr")
     if last is not None and "avg" not in values:  # all the same: the line has one value
@@ -305,3 +306,93 @@ def _replacement(match: re.Match[str]) -> Replacement:
     return Replacement(
         delegate, int(nodes), int(of), int(partitions), None if subgraph is None else int(subgraph)
     )
+
+
+def parse_profile(text: str, *, what: str) -> tuple[schema.Operator, ...]:
+    """Sums the time of an inference by kind of operator.
+
+    Returns the kinds, the largest share first. A delegate that reports its operators is listed by
+    them, and by its name for what remains.
+    """
+    nodes: dict[str, tuple[int, float]] = {}
+    inside: dict[str, tuple[int, float]] = {}
+    for kind, calls, milliseconds, within in _rows(text, what):
+        group = inside if within else nodes
+        before = group.get(kind, (0, 0.0))
+        group[kind] = (before[0] + calls, before[1] + milliseconds)
+    if not nodes:
+        raise errors.BenchmarkError(
+            f"operator profile of {what}",
+            "a table of operators",
+            "none" if not text.strip() else f"{text.strip()[:200]!r}",
+            "Was --binary built with operator profiling? The official ones are.",
+        )
+    if inside:
+        _replace_delegates(nodes, inside)
+    operators = [schema.Operator(type=k, calls=c, ms=round(ms, 6)) for k, (c, ms) in nodes.items()]
+    return tuple(sorted(operators, key=lambda operator: -operator.ms))
+
+
+def profiled_coverage(text: str, delegate: str, num_nodes: int) -> schema.Coverage | None:
+    """Counts in a profile the nodes that a delegate left over.
+
+    Builds that do not log the number of delegated nodes still profile every node that ran.
+
+    Returns the coverage; None where that of this delegate is unknown: none took part, or several
+    did.
+    """
+    kinds = [row[0] for row in _rows(text, "profile") if not row[3]]
+    ours = [kind for kind in kinds if "delegate" in kind.lower()]
+    taken = num_nodes - (len(kinds) - len(ours))
+    alike = {("xnnpack" in kind.lower()) == (delegate == "xnnpack") for kind in ours}
+    if alike != {True} or not 0 < taken <= num_nodes:
+        return None
+    return schema.Coverage(delegated_nodes=taken, nodes=num_nodes, partitions=len(ours))
+
+
+def _rows(text: str, what: str) -> Iterator[tuple[str, int, float, bool]]:
+    """Yields each node that ran: its kind, calls, milliseconds, and whether inside another one."""
+    columns: list[str] | None = None
+    for line in text.partition(_RUNS)[2].splitlines():
+        section = _SECTION.match(line.strip())
+        if section:
+            columns = [] if section.group(1) == "Run Order" else None
+        elif columns == []:
+            columns = [column.strip() for column in line.split(",")]
+        elif columns and line.strip():
+            yield _row(line, columns, what)
+        elif columns:
+            columns = None
+
+
+def _row(line: str, columns: list[str], what: str) -> tuple[str, int, float, bool]:
+    # Only the first column can hold commas itself: the tool replaces those of the last.
+    cells = [cell.strip() for cell in line.rsplit(",", len(columns) - 1)]
+    try:
+        row = dict(zip(columns, cells, strict=True))
+        milliseconds, calls = float(row["avg_ms"]), int(row["times called"])
+        kind, within = row["node type"], _INSIDE.match(row["name"].replace("\t", ","))
+    except (KeyError, ValueError) as error:
+        raise errors.BenchmarkError(
+            f"operator profile of {what}", f"the columns {columns}", repr(line)
+        ) from error
+    if within:
+        kind = within.group(1)
+    return kind, max(calls, 1), milliseconds * max(calls, 1), within is not None
+
+
+def _replace_delegates(
+    nodes: dict[str, tuple[int, float]], inside: dict[str, tuple[int, float]]
+) -> None:
+    """Replaces the nodes of a delegate by the operators inside it."""
+    delegates = [kind for kind in nodes if "delegate" in kind.lower()]
+    # Next to a GPU's node only XNNPACK's reports what is inside.
+    telling = [kind for kind in delegates if "xnnpack" in kind.lower()] or delegates
+    outer = {kind: nodes.pop(kind) for kind in telling}
+    rest = sum(ms for _, ms in outer.values()) - sum(ms for _, ms in inside.values())
+    for kind, (calls, ms) in inside.items():
+        before = nodes.get(kind, (0, 0.0))
+        nodes[kind] = (before[0] + calls, before[1] + ms)
+    if outer and rest > 0:
+        name = max(outer, key=lambda kind: outer[kind][1])
+        nodes[name] = (sum(calls for calls, _ in outer.values()), rest)

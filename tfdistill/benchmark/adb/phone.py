@@ -1,17 +1,23 @@
-"""A device that adb reaches: commands, files, and a private folder that is removed again."""
+"""The adb program, and a device that it reaches: commands, files, and a private folder there."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import os
 import pathlib
 import re
 import secrets
 import shlex
+import shutil
+import subprocess
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from typing import IO
 
 from tfdistill import errors, files
-from tfdistill.benchmark.adb.adb_process import AdbRunner, Completed
 
+MAX_OUTPUT_BYTES = 64 << 20
 TEMPORARY = "/data/local/tmp"
 SHORT_S = 30.0  # for commands that answer at once
 MAX_FILE_BYTES = 256 << 20
@@ -21,6 +27,130 @@ _NEXT = "tfdistill-next:"
 # The program runs next to its shell, so that the shell, which adbd made the leader of a process
 # group, can kill it and what it started when adbd hangs up.
 _SCRIPT = "trap 'kill -9 $p; kill -9 -$$' HUP; {command} & p=$!; wait $p; echo " + _ENDED + "$? >&2"
+
+
+@dataclasses.dataclass(frozen=True)
+class Completed:
+    """Exit code and output of a program that ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def printed(self) -> str:
+        """Both outputs."""
+        return f"{self.stdout}\n{self.stderr}"
+
+
+def find_adb() -> str:
+    """Finds adb on the PATH or in the Android SDK."""
+    if program := shutil.which("adb"):
+        return program
+    for variable in ("ANDROID_HOME", "ANDROID_SDK_ROOT"):
+        if home := os.environ.get(variable):
+            folder = pathlib.Path(home) / "platform-tools"
+            if program := shutil.which("adb", path=str(folder)):
+                return program
+    raise errors.EnvironmentFault(
+        "adb",
+        "the program on the PATH, or below ANDROID_HOME in platform-tools",
+        "neither",
+        "Install it: `apt-get install adb` on Debian and Ubuntu, `brew install "
+        "android-platform-tools` on macOS, elsewhere Android's SDK Platform-Tools.",
+    )
+
+
+class AdbRunner:
+    """Runs programs, each in a session of its own: Ctrl-C reaches this process and not them.
+
+    `stop` may be called from another thread: what runs is killed, and what would start after it
+    raises KeyboardInterrupt there, so that a thread ends as the main thread does on Ctrl-C.
+    """
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._lock = threading.Lock()
+
+    def stop(self) -> None:
+        """Kills what runs; `run` raises KeyboardInterrupt from now on."""
+        with self._lock:
+            self._stopped.set()
+            for process in self._running:
+                process.kill()
+
+    def rest(self, seconds: float) -> None:
+        """Waits; ends with KeyboardInterrupt if `stop` was called or is called meanwhile."""
+        if self._stopped.wait(seconds):
+            raise KeyboardInterrupt
+
+    def run(self, command: Sequence[str], *, timeout_s: float, cleanup: bool = False) -> Completed:
+        """Runs a program and waits for it.
+
+        Returns its exit code and output, as UTF-8 with other bytes replaced.
+        """
+        process = self._start(command, cleanup)
+        outputs = [_Output(pipe, process) for pipe in (process.stdout, process.stderr) if pipe]
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"no answer within {timeout_s:g} seconds") from None
+        finally:
+            process.kill()  # also on Ctrl-C; nothing where it has ended
+            process.wait()
+            with self._lock:
+                self._running.discard(process)
+            texts = [output.text() for output in outputs]
+        if self._stopped.is_set() and not cleanup:
+            raise KeyboardInterrupt
+        if any(output.too_long for output in outputs):
+            raise errors.BenchmarkError(
+                f"`{' '.join(command)[:200]}`",
+                f"at most {MAX_OUTPUT_BYTES >> 20} MiB of output",
+                "more",
+            )
+        return Completed(process.returncode, *texts)
+
+    def _start(self, command: Sequence[str], cleanup: bool) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._stopped.is_set() and not cleanup:
+                raise KeyboardInterrupt
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            if not cleanup:
+                self._running.add(process)
+        return process
+
+
+class _Output:
+    """Collects what a process writes to a pipe, and kills it when that is too much."""
+
+    def __init__(self, pipe: IO[bytes], process: subprocess.Popen[bytes]):
+        self.too_long = False
+        self._pipe, self._process = pipe, process
+        self._content = bytearray()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._pipe:
+            while block := self._pipe.read1(1 << 16):  # pyright: ignore[reportAttributeAccessIssue]
+                self._content += block
+                if len(self._content) > MAX_OUTPUT_BYTES:
+                    self.too_long = True
+                    self._process.kill()
+                    return
+
+    def text(self) -> str:
+        """Returns what came; a grandchild that keeps the pipe open is not waited for."""
+        self._thread.join(5.0)
+        return bytes(self._content).decode("utf-8", "replace")
 
 
 class Phone:
@@ -49,17 +179,9 @@ class Phone:
         self._runner.rest(seconds)
 
     def ask(self, questions: Mapping[str, str]) -> dict[str, str]:
-        """AdbRunner several lines of shell in one trip; what one prints on stderr is left out.
+        """Runs several lines of shell in one trip; what one prints on stderr is left out.
 
-        Args:
-          questions: Lines for the device's shell, by name.
-
-        Returns:
-          What each printed; empty where it failed.
-
-        Raises:
-          DeviceLostError: If the device went away.
-          BenchmarkError: If there is no answer within a minute.
+        Returns what each printed; empty where it failed.
         """
         lines = [
             f"echo '{_NEXT}{name}'; {{ {line}; }} 2>/dev/null" for name, line in questions.items()
@@ -75,19 +197,9 @@ class Phone:
     def shell(
         self, arguments: Sequence[str], *, timeout_s: float = SHORT_S, check: bool = True
     ) -> Completed:
-        """AdbRunner a program on the device.
+        """Runs a program on the device.
 
-        Args:
-          arguments: The program and its arguments; quoted for the device's shell.
-          timeout_s: The longest wait in seconds; then the program is killed.
-          check: Whether another exit code than 0 is an error.
-
-        Returns:
-          Its exit code (127 where there is no such program) and output.
-
-        Raises:
-          DeviceLostError: If the device went away.
-          BenchmarkError: If it took longer, or failed and `check` is set.
+        Returns its exit code (127 where there is no such program) and output.
         """
         done = self._shell(arguments, timeout_s)
         if check and done.exit_code != 0:
@@ -99,17 +211,7 @@ class Phone:
         return done
 
     def push(self, local: files.Path, remote: str, *, timeout_s: float = 600.0) -> None:
-        """Copies a file to the device, and checks that it arrived whole.
-
-        Args:
-          local: The file.
-          remote: Its path on the device.
-          timeout_s: The longest wait in seconds.
-
-        Raises:
-          DeviceLostError: If the device went away.
-          BenchmarkError: If there is no room for it, if it arrived damaged, or took longer.
-        """
+        """Copies a file to the device, and checks that it arrived whole."""
         name = pathlib.Path(local).name
         what = f"push of {name} to {self.serial}"
         whole = str(pathlib.Path(local).absolute())  # a name may start like an option of adb's
@@ -129,8 +231,8 @@ class Phone:
     def sha256(self, remote: str, *, timeout_s: float = 600.0) -> str:
         """Returns the SHA-256 of a file on the device, read back where it has no sha256sum."""
         done = self._shell(["sha256sum", remote], timeout_s)
-        if found := re.match(r"\\?([0-9a-f]{64})\b", done.stdout):
-            return found.group(1)
+        if match := re.match(r"\\?([0-9a-f]{64})\b", done.stdout):
+            return match.group(1)
         with files.temporary_folder("copy") as folder:
             copy = folder / "copy"
             self.pull(remote, copy, max_bytes=1 << 40, timeout_s=timeout_s)
@@ -144,18 +246,7 @@ class Phone:
         max_bytes: int = MAX_FILE_BYTES,
         timeout_s: float = 600.0,
     ) -> None:
-        """Copies one file from the device; the local one is whole or unchanged.
-
-        Args:
-          remote: Its path on the device.
-          local: Where to write it.
-          max_bytes: A larger file is refused.
-          timeout_s: The longest wait in seconds.
-
-        Raises:
-          DeviceLostError: If the device went away.
-          BenchmarkError: If there is no such ordinary file, it is too large, or took longer.
-        """
+        """Copies one file from the device; the local one is whole or unchanged."""
         what = f"{remote} on {self.serial}"
         facts = self._shell(["stat", "-c", "%s %F", remote], SHORT_S)
         size, _, kind = facts.stdout.strip().partition(" ")
@@ -171,16 +262,25 @@ class Phone:
             if temporary.stat().st_size > max_bytes:
                 raise errors.BenchmarkError(what, f"at most {max_bytes} bytes", "a file that grew")
 
+    def read(self, remote: str) -> bytes:
+        """Returns the content of a file on the device."""
+        with files.temporary_folder("pull") as folder:
+            local = folder / "file"
+            self.pull(remote, local)
+            return local.read_bytes()
+
+    def write(self, remote: str, content: bytes) -> None:
+        """Writes a file on the device, and checks that it arrived whole."""
+        with files.temporary_folder("push") as folder:
+            local = folder / pathlib.PurePosixPath(remote).name
+            local.write_bytes(content)
+            self.push(local, remote)
+
     @contextlib.contextmanager
     def folder(self) -> Iterator[str]:
         """Makes a private folder on the device and removes it at the end, whatever happens.
 
-        Yields:
-          Its path on the device.
-
-        Raises:
-          DeviceLostError: If the device went away; its message names what was left there.
-          KeyboardInterrupt: On Ctrl-C, also saying what was left if something was.
+        Yields its path on the device.
         """
         path = f"{TEMPORARY}/tfdistill-{secrets.token_hex(6)}"
         try:
@@ -195,10 +295,9 @@ class Phone:
             raise errors.DeviceLostError(left)
 
     def clean_up(self, arguments: Sequence[str]) -> str:
-        """AdbRunner a program that cleans up, also after `stop`.
+        """Runs a program that cleans up, also after `stop`.
 
-        Returns:
-          Why it failed; empty if it did not.
+        Returns why it failed; empty if it did not.
         """
         try:
             done = self._shell(arguments, SHORT_S, cleanup=True)
@@ -249,13 +348,15 @@ def with_what_is_left(error: BaseException, left: str) -> BaseException:
         return KeyboardInterrupt(left)
     if isinstance(error, errors.BenchmarkError):
         return type(error)(f"{error}\n{left}")
-    known = isinstance(error, (errors.TfdistillError, OSError))
-    return (errors.BenchmarkError if known else RuntimeError)(f"{error}\n{left}")
+    expected = isinstance(error, (errors.TfdistillError, OSError))
+    return (errors.BenchmarkError if expected else RuntimeError)(f"{error}\n{left}")
 
 
 def _lost(what: str, done: Completed) -> errors.DeviceLostError:
-    own = ("error:", "adb:")
-    printed = "; ".join(line for line in done.stderr.splitlines() if line.startswith(own))[-1000:]
+    prefixes = ("error:", "adb:")
+    printed = "; ".join(line for line in done.stderr.splitlines() if line.startswith(prefixes))[
+        -1000:
+    ]
     if "unauthorized" in printed:
         remedy = "Unlock the device and accept the dialog that asks to allow USB debugging."
     else:

@@ -16,16 +16,13 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tfdistill import errors
-from tfdistill.benchmark import inputs, schema
-from tfdistill.benchmark.adb import answers, conditions, output, profile, tool
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.adb import answers, device_state, output, tool
 from tfdistill.benchmark.adb.benchmark_model import BenchmarkModelTool
-from tfdistill.benchmark.adb.deployment import Deployed, Deployment
 from tfdistill.benchmark.adb.device_backend import DeviceBackend
-from tfdistill.benchmark.adb.layout import SignatureLayout
 from tfdistill.benchmark.adb.phone import Phone
+from tfdistill.benchmark.adb.tool import SignatureLayout
 from tfdistill.benchmark.backend import (
     AnswerCheck,
     CaseGroup,
@@ -36,21 +33,88 @@ from tfdistill.benchmark.backend import (
 )
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject, feeds_for
+from tfdistill.tflite.golden import Example
 
 NUM_FEEDS = 8  # examples that timed runs go round, and that parity is checked with
 _ESTIMATE_RUNS = 5  # of a short run that shows roughly how long an inference takes
 _PROFILE_RUNS = 50
-_CHUNK = 16  # examples that are answered in one trip to the device
 _WARM_UP_SECONDS = 0.5  # the tool's default: until the clocks of a phone have risen
-_NOTE = (
-    "benchmark_model gives statistics of runs, not single durations: medians and tails are over "
-    "blocks of inferences, each a process of its own."
-)
-_COMPILED_NOTE = (
-    "Measured with the benchmark_model of LiteRT's CompiledModel API: its inputs are random ids of "
-    "the vocabulary, and its answers were not compared, since it writes none."
-)
-_Feeds = Sequence[Mapping[str, Sequence[int]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Deployed:
+    """A file at one length, with examples, on the device.
+
+    Attributes:
+      graph: The model file's name there.
+      layout: Of the entry point.
+      values: Prefix of the files that hold the examples.
+      num_examples: How many.
+      vocabulary_rows: Of the table that the ids are looked up in, if known.
+    """
+
+    graph: str
+    layout: SignatureLayout
+    values: str
+    num_examples: int
+    vocabulary_rows: int | None = None
+
+
+class Deployment:
+    """What has been pushed to a folder of a device."""
+
+    def __init__(self, phone: Phone, folder: str, *, timeout_seconds: float) -> None:
+        self.folder, self._phone, self._timeout = folder, phone, timeout_seconds
+        self._api = tool.INTERPRETER
+        self._graphs: dict[str, str] = {}
+        self._sets = 0
+
+    def install(self, binary: BenchmarkModelTool) -> None:
+        """Pushes the tool and the scripts that run it."""
+        self._api = binary.api
+        self._phone.push(binary.path, f"{self.folder}/{tool.BINARY}")
+        self._phone.shell(["chmod", "755", f"{self.folder}/{tool.BINARY}"])
+        self._phone.write(f"{self.folder}/{tool.RUN_FILE}", tool.RUN_SCRIPT.encode())
+        self._phone.write(f"{self.folder}/{tool.ANSWER_FILE}", tool.ANSWER_SCRIPT.encode())
+
+    def put(
+        self, subject: Subject, layout: SignatureLayout, feeds: Sequence[answers.Feed]
+    ) -> Deployed:
+        """Pushes a model, if it is not there yet, and examples for one of its lengths."""
+        if subject.name not in self._graphs:
+            graph = f"model{len(self._graphs)}.tflite"
+            self._phone.push(subject.file, f"{self.folder}/{graph}")
+            self._graphs[subject.name] = graph
+        values, self._sets = f"values{self._sets}", self._sets + 1
+        rows = [answers.feed_of(layout, feed) for feed in feeds]
+        for i in range(len(layout.inputs)):
+            content = b"".join(row[i].tobytes() for row in rows)
+            self._phone.write(f"{self.folder}/{values}-{i}.bin.all", content)
+        vocabulary_rows = layout.vocabulary_rows
+        return Deployed(self._graphs[subject.name], layout, values, len(rows), vocabulary_rows)
+
+    def command(
+        self, deployed: Deployed, case: schema.BenchmarkCase, **options: Any
+    ) -> tool.ToolCommand:
+        """Returns what runs something deployed; `options` are fields of `tool.ToolCommand`."""
+        return tool.ToolCommand(
+            api=self._api,
+            graph=deployed.graph,
+            layout=deployed.layout,
+            values=deployed.values,
+            threads=case.threads,
+            delegate=case.delegate,
+            affinity=case.affinity,
+            max_seconds=self._timeout,
+            vocabulary_rows=deployed.vocabulary_rows,
+            **options,
+        )
+
+    def run(self, command: tool.ToolCommand, example: int, *, what: str) -> output.Output:
+        """Runs the tool once."""
+        arguments = tool.run_arguments(command, self.folder, example)
+        done = self._phone.shell(arguments, timeout_s=tool.timeout_s(command), check=False)
+        return output.parse(done.printed, what=what, exit_code=done.exit_code)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +134,7 @@ class Plan:
     layouts: Mapping[tuple[str, int], SignatureLayout]
     settings: Settings
     binary: BenchmarkModelTool
-    examples: Sequence[inputs.Example] = ()
+    examples: Sequence[Example] = ()
     metric: answers.Metric | None = None
 
 
@@ -91,10 +155,10 @@ class BenchmarkModelBackend(DeviceBackend):
         self._deployment: Deployment
 
     @contextlib.contextmanager
-    def opened(self, found: Findings) -> Iterator[None]:
+    def opened(self, findings: Findings) -> Iterator[None]:
         """Pushes the tool, the files and their inputs to a folder that is removed at the end."""
-        found.note(_NOTE, *([_COMPILED_NOTE] if self._plan.binary.compiled else []))
-        with self.prepared(found) as described, self.phone.folder() as folder:
+        findings.note(*self._plan.binary.api.notes)
+        with self.prepared(findings) as described, self.phone.folder() as folder:
             self._plan.binary.check_runs_on(described.abis)
             self.affinity = described.mask(self.settings.affinity)
             timeout = self.settings.timeout_seconds
@@ -111,8 +175,9 @@ class BenchmarkModelBackend(DeviceBackend):
     def environment(self) -> Environment:
         """Describes the device and the tool."""
         binary = self._plan.binary
-        build = "CompiledModel API" if binary.compiled else None
-        runtime = schema.Runtime(name="benchmark_model", build=build, sha256=binary.sha256)
+        runtime = schema.Runtime(
+            name="benchmark_model", build=binary.api.build, sha256=binary.sha256
+        )
         return self.environment_with(runtime)
 
     def groups(self) -> Sequence[CaseGroup]:
@@ -135,11 +200,10 @@ class BenchmarkModelBackend(DeviceBackend):
         """Profiles a file in a run that does not count."""
         printed = self.run(case, runs=min(_PROFILE_RUNS, self.settings.runs), profile=True)
         self.coverage(printed, case)
-        text = self._deployment.fetch(tool.PROFILE_FILE).decode(errors="replace")
-        rows = profile.parse_profile(text, what=name_of(case))
+        rows = output.parse_profile(self._read_profile(), what=name_of(case))
         return schema.Operators(**case.model_dump(), source="benchmark_model", operators=rows)
 
-    def sustain(self, case: schema.BenchmarkCase, found: Findings) -> Iterator[schema.Window]:
+    def sustain(self, case: schema.BenchmarkCase, findings: Findings) -> Iterator[schema.Window]:
         """Runs the tool again and again: each run is a window, with its own short start."""
         total = self.settings.sustained_seconds
         window_s = min(max(total / 20, 5.0), total / 2)
@@ -152,7 +216,7 @@ class BenchmarkModelBackend(DeviceBackend):
                 start_s=round(at, 3),
                 n=block.n,
                 p50_ms=block.mean_ms if block.median_ms is None else block.median_ms,
-                conditions=conditions.read(self.phone),
+                conditions=device_state.read_conditions(self.phone),
             )
             mean_ms, count = block.mean_ms, count + 1
 
@@ -163,12 +227,12 @@ class BenchmarkModelBackend(DeviceBackend):
 
         A task's examples are all answered at the longest length, where nothing is cut.
         """
-        if self._plan.binary.compiled:
+        if not self._plan.binary.api.reads_files:
             return
         at = {"threads": self.settings.threads[0], "affinity": self.affinity}
         on_task = bool(self._plan.examples)
         for subject in self.subjects:
-            longest = max(subject.entries)
+            longest = max(subject.signatures)
             lengths = [n for n in subject.lengths(self.settings) if not on_task or n < longest]
             for length in [*lengths, *([longest] if on_task else [])]:
                 for delegate in self.settings.delegates:
@@ -183,20 +247,7 @@ class BenchmarkModelBackend(DeviceBackend):
     def run(
         self, case: schema.BenchmarkCase, example: int = 0, *, warmup: int = 1, **options: Any
     ) -> output.Output:
-        """Runs the tool once.
-
-        Args:
-          case: What to run.
-          example: Which example, counted beyond their number from the start again.
-          warmup: Inferences that do not count.
-          **options: Fields of `tool.ToolCommand`.
-
-        Returns:
-          What it printed.
-
-        Raises:
-          BenchmarkError: If it fails.
-        """
+        """Runs the tool once."""
         deployed = self._deployed[case.model, case.sequence_length]
         seconds = min(_WARM_UP_SECONDS, self.settings.min_seconds) if warmup else 0.0
         command = self._deployment.command(
@@ -208,43 +259,38 @@ class BenchmarkModelBackend(DeviceBackend):
     def estimate(
         self, case: schema.BenchmarkCase, **options: Any
     ) -> tuple[output.Output, schema.Coverage | None]:
-        """Runs the tool shortly: which delegate computes, and roughly how long it takes.
-
-        Raises:
-          BenchmarkError: If it fails, or the delegate that was asked for takes no part.
-        """
+        """Runs the tool shortly: which delegate computes, and roughly how long it takes."""
         printed = self.run(case, runs=_ESTIMATE_RUNS, **options)
         return printed, self.coverage(printed, case) or self._profiled_coverage(case)
 
     def coverage(
         self, printed: output.Output, case: schema.BenchmarkCase
     ) -> schema.Coverage | None:
-        """Reads how much of the graph the delegate took.
-
-        Raises:
-          BenchmarkError: If nothing.
-        """
-        what, compiled = name_of(case), self._plan.binary.compiled
-        layout = self.layout(case)
-        return output.coverage(printed, case.delegate, layout, what=what, compiled=compiled)
+        """Reads how much of the graph the delegate took."""
+        api, layout = self._plan.binary.api, self.layout(case)
+        return api.coverage(printed, case.delegate, layout, what=name_of(case))
 
     def _profiled_coverage(self, case: schema.BenchmarkCase) -> schema.Coverage | None:
         """Reads it from a profile, where the tool logs no numbers of nodes and can profile."""
-        if case.delegate == "none" or self._plan.binary.compiled:
+        if case.delegate == "none" or not self._plan.binary.api.reads_files:
             return None
         key = (case.model, case.sequence_length, case.delegate)
         if key not in self._profiled:
             self._profiled[key] = None
             try:
                 self.run(case, runs=1, profile=True)
-                text = self._deployment.fetch(tool.PROFILE_FILE).decode(errors="replace")
-                nodes = self.layout(case).num_nodes
-                self._profiled[key] = profile.coverage(text, case.delegate, nodes)
+                self._profiled[key] = output.profiled_coverage(
+                    self._read_profile(), case.delegate, self.layout(case).num_nodes
+                )
             except errors.DeviceLostError:
                 raise
             except errors.BenchmarkError:
                 pass  # a build without profiling: the coverage stays unknown, which is null
         return self._profiled[key]
+
+    def _read_profile(self) -> str:
+        content = self.phone.read(f"{self._deployment.folder}/{tool.PROFILE_FILE}")
+        return content.decode(errors="replace")
 
     def layout(self, case: schema.BenchmarkCase) -> SignatureLayout:
         """Returns the layout of the entry point that a case runs."""
@@ -272,24 +318,19 @@ class BenchmarkModelBackend(DeviceBackend):
         self,
         case: schema.BenchmarkCase,
         deployed: Deployed,
-        feeds: _Feeds,
+        feeds: Sequence[answers.Feed],
         metric: answers.Metric | None,
     ) -> schema.AnswerComparison:
         layout, what = deployed.layout, f"{name_of(case)}, answers"
         command = self._deployment.command(deployed, case, runs=1, dump=True)
-        theirs: list[list[np.ndarray]] = []
-        for first in range(0, len(feeds), _CHUNK):
-            last = min(first + _CHUNK, len(feeds))
-            theirs += self._deployment.answers(command, first, last, what=what)
-        # Ctrl-C, which stops the phone's commands, ends what runs here as well.
-        subject = self._by_name[case.model]
-        ours = answers.of_host(subject, layout, feeds, before_each=lambda: self.phone.rest(0))
-        tokens = [len(feed["input_ids"]) for feed in feeds]
-        host, device = (
-            [answers.answer_of(layout, o, n) for o, n in zip(side, tokens, strict=True)]
-            for side in (ours, theirs)
+        device = answers.of_device(
+            self.phone, self._deployment.folder, command, len(feeds), what=what
         )
-        return answers.compare(case, host, device, metric=metric, span=answers.is_span(layout))
+        # Ctrl-C, which stops the phone's commands, ends what runs here as well.
+        host = answers.of_host(
+            self._by_name[case.model], layout, feeds, before_each=lambda: self.phone.rest(0)
+        )
+        return answers.compare_outputs(case, layout, feeds, host, device, metric=metric)
 
 
 class ToolRun:
@@ -321,7 +362,7 @@ class ToolRun:
         """Gives the blocks as a measurement."""
         row = schema.Measurement(
             **self._case.model_dump(),
-            signature=self._backend.layout(self._case).signature,
+            signature=self._backend.layout(self._case).key,
             repetition=self._repetition,
             started=before.time,
             block_runs=self._block_runs,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from tfdistill import errors
 from tfdistill.benchmark import schema, terminal
 from tfdistill.benchmark.comparing import matching
-from tfdistill.benchmark.statistics import stats, summaries
+from tfdistill.benchmark.statistics import disturbance, stats, summaries
 
 _VERDICTS = {True: "faster", False: "slower", None: "no difference that these runs can tell"}
 
@@ -34,6 +34,7 @@ class Change:
         95%: each has 1 - 0.05 / rows.
       faster: Whether the new file is; None where that is not known.
       throttled: Whether either was measured on a device that throttled.
+      busy: Whether either was measured on a busy machine.
       reason: Why `faster` is None although the interval may exclude 1; empty otherwise.
     """
 
@@ -46,6 +47,7 @@ class Change:
     joint_ci: schema.Interval | None
     faster: bool | None
     throttled: bool
+    busy: bool
     reason: str = ""
 
     @property
@@ -140,7 +142,7 @@ def between(old: schema.Result, new: schema.Result, *, devices_may_differ: bool 
             f"{_listed(before)} and {_listed(after)}",
             "Measure both with the same options.",
         )
-    found = {row.case for row in rows}
+    new_cases = {row.case for row in rows}
     if not same_device:
         reason = "another device: no conclusion about the files"
         rows = [dataclasses.replace(row, faster=None, reason=reason) for row in rows]
@@ -150,7 +152,7 @@ def between(old: schema.Result, new: schema.Result, *, devices_may_differ: bool 
         rows=tuple(rows),
         pairs=_file_pairs(old, new, pairs),
         only_old=tuple(case for case in before if case not in shared),
-        only_new=tuple(case for case in after if case not in found),
+        only_new=tuple(case for case in after if case not in new_cases),
         notes=tuple(_notes(old, new, pairs, rows)),
     )
 
@@ -187,6 +189,7 @@ def within(result: schema.Result) -> Changes:
             )
         old, new = summary[counterpart], summary[case]
         single = len(new.repetition_p50_ms) == 1
+        withheld = disturbance.WITHHELD if row.speedup_ci is None else ""
         rows.append(
             Change(
                 case=case,
@@ -198,7 +201,8 @@ def within(result: schema.Result) -> Changes:
                 joint_ci=None if single else joint.get(case, row.speedup_ci),
                 faster=row.faster,
                 throttled=old.throttled or new.throttled,
-                reason="one repetition cannot tell a difference" if single else "",
+                busy=row.busy,
+                reason="one repetition cannot tell a difference" if single else withheld,
             )
         )
     if not rows:
@@ -236,13 +240,15 @@ def _change(
     joint: float,
     throttled: bool,
 ) -> Change:
-    before, after = (summaries.repetitions_of(rows) for rows in (old, new))
+    before, after = (summaries.repetitions_of(summaries.as_counted(rows)) for rows in (old, new))
     medians = [summaries.pooled_median(side) for side in (before, after)]
     enough = len(before) > 1 and len(after) > 1
     unpaired = stats.compare_unpaired(before, after) if enough else None
     interval, wide = (
-        (None, None) if unpaired is None else (unpaired.interval(), unpaired.interval(joint))
+        unpaired and disturbance.interval_of_ratio(unpaired.interval(confidence), (old, new))
+        for confidence in (0.95, joint)
     )
+    reason = disturbance.WITHHELD if enough and interval is None else ""
     return Change(
         case=counterpart,
         baseline=case.model,
@@ -253,7 +259,8 @@ def _change(
         joint_ci=wide,
         faster=None if interval is None else stats.is_faster(interval),
         throttled=throttled,
-        reason="" if enough else "one repetition cannot tell a difference",
+        busy=any(disturbance.is_busy(rows) for rows in (old, new)),
+        reason=reason if enough else "one repetition cannot tell a difference",
     )
 
 
@@ -304,5 +311,5 @@ def _notes(
         yield "Without 2 or more repetitions in either result no interval is known: measure again."
 
 
-def _listed(found: summaries.ByCase) -> list[str]:
-    return [terminal.describe(case) for case in list(found)[:6]]
+def _listed(cases: summaries.ByCase) -> list[str]:
+    return [terminal.describe(case) for case in list(cases)[:6]]

@@ -11,11 +11,11 @@ from tfdistill.benchmark.comparing import changes
 _ORIGIN = ("created", "kind", "backend")
 _ROW = (
     *("baseline", "old_p50_ms", "new_p50_ms", "speedup", "speedup_ci", "slowdown", "slowdown_ci"),
-    *("faster", "throttled", "verdict"),
+    *("faster", "throttled", "busy", "verdict"),
 )
 
 
-def as_dict(found: changes.Changes) -> dict[str, Any]:
+def as_dict(comparison: changes.Changes) -> dict[str, Any]:
     """Gives the changes as a value for JSON; durations in ms, 0.05 is 5%."""
 
     def origin(result: schema.Result) -> dict[str, Any]:
@@ -28,12 +28,12 @@ def as_dict(found: changes.Changes) -> dict[str, Any]:
 
     return {
         "format_version": 1,
-        "interleaved": found.old is found.new,
-        "old": origin(found.old),
-        "new": origin(found.new),
+        "interleaved": comparison.old is comparison.new,
+        "old": origin(comparison.old),
+        "new": origin(comparison.new),
         "rows": [
             {**row.case.model_dump(), **{name: getattr(row, name) for name in _ROW}}
-            for row in found.rows
+            for row in comparison.rows
         ],
         "files": [
             {
@@ -46,41 +46,42 @@ def as_dict(found: changes.Changes) -> dict[str, Any]:
                 "old_metrics": pair.old_metrics,
                 "new_metrics": pair.new_metrics,
             }
-            for pair in found.pairs
+            for pair in comparison.pairs
         ],
-        "only_old": [case.model_dump() for case in found.only_old],
-        "only_new": [case.model_dump() for case in found.only_new],
-        "notes": list(found.notes),
+        "only_old": [case.model_dump() for case in comparison.only_old],
+        "only_new": [case.model_dump() for case in comparison.only_new],
+        "notes": list(comparison.notes),
     }
 
 
-def format_text(found: changes.Changes) -> str:
+def format_text(comparison: changes.Changes) -> str:
     """Shows the changes as text for a terminal."""
-    lines = [f"old: {terminal.origin(found.old)}"]
-    if found.new is found.old:
-        lines = [f"{terminal.origin(found.old)}; the files took turns"]
+    lines = [f"old: {terminal.origin(comparison.old)}"]
+    if comparison.new is comparison.old:
+        lines = [f"{terminal.origin(comparison.old)}; the files took turns"]
     else:
-        lines.append(f"new: {terminal.origin(found.new)}")
+        lines.append(f"new: {terminal.origin(comparison.new)}")
     names = [["file"]]
-    for row in found.rows:
+    for row in comparison.rows:
         both = row.case.model == row.baseline
         names.append([row.case.model if both else f"{row.case.model} for {row.baseline}"])
     cells = [["old ms", "new ms", "speed-up", "95%", "verdict"]]
-    for row in found.rows:
+    for row in comparison.rows:
         low, high = row.speedup_ci or (None, None)
         interval = "" if low is None else f"[{low:.2f}, {high:.2f}]"
         times = [terminal.milliseconds(t) for t in (row.old_p50_ms, row.new_p50_ms)]
         mark = "; throttled" if row.throttled else ""
+        mark += f"; {terminal.BUSY}" if row.busy and not row.reason else ""
         cells.append([*times, f"{row.speedup:.2f}x", interval, row.verdict + mark])
-    settings = terminal.setting_columns([row.case for row in found.rows])
+    settings = terminal.setting_columns([row.case for row in comparison.rows])
     joined = [[*a, *b, *c] for a, b, c in zip(names, settings, cells, strict=True)]
     lines += ["", *tables.table(tables.without_empty(joined)), ""]
-    for pair in found.pairs:
+    for pair in comparison.pairs:
         lines.append(_size_line(pair))
-    for what, cases in (("old", found.only_old), ("new", found.only_new)):
+    for what, cases in (("old", comparison.only_old), ("new", comparison.only_new)):
         for case in cases:
             lines.append(f"only in the {what} result: {terminal.describe(case)}")
-    return "\n".join([*lines, *found.notes])
+    return "\n".join([*lines, *comparison.notes])
 
 
 def _size_line(pair: changes.FilePair) -> str:

@@ -63,7 +63,7 @@ class Ruling:
         return not self.reasons
 
 
-def judge(found: changes.Changes, limits: Limits) -> Ruling:
+def judge(comparison: changes.Changes, limits: Limits) -> Ruling:
     """Holds a change against limits. Pure.
 
     A case that only the old file was measured at is a warning. A limit of latency also fails a
@@ -72,7 +72,7 @@ def judge(found: changes.Changes, limits: Limits) -> Ruling:
     allowed.
 
     Args:
-      found: The change.
+      comparison: The change.
       limits: What it may cost.
 
     Returns:
@@ -81,15 +81,15 @@ def judge(found: changes.Changes, limits: Limits) -> Ruling:
     reasons: list[str] = []
     warnings: list[str] = []
     if limits.slower is not None:
-        reasons += _not_measured(found, limits)
-        reasons += _too_slow(found, limits.slower)
-        warnings += _not_compared(found)
-        blurred = list(_undecided(found, limits.slower))
+        reasons += _not_measured(comparison, limits)
+        reasons += _too_slow(comparison, limits.slower)
+        warnings += _not_compared(comparison)
+        blurred = list(_undecided(comparison, limits.slower))
         (reasons if limits.refuse_undecided else warnings).extend(blurred)
     if limits.larger is not None:
-        reasons += _too_large(found, limits.larger)
+        reasons += _too_large(comparison, limits.larger)
     if limits.less_accurate is not None:
-        reasons += _less_accurate(found, limits.less_accurate)
+        reasons += _less_accurate(comparison, limits.less_accurate)
     return Ruling(tuple(reasons), tuple(warnings))
 
 
@@ -100,13 +100,14 @@ def format_text(ruling: Ruling) -> str:
     return "\n".join([*lines, *(["passed"] if ruling.passed else [])])
 
 
-def _not_measured(found: changes.Changes, limits: Limits) -> Iterator[str]:
-    for failure in found.new.failures:
+def _not_measured(comparison: changes.Changes, limits: Limits) -> Iterator[str]:
+    for failure in comparison.new.failures:
         yield f"{failure.what} was not measured: {failure.error}"
-    for row in found.rows:
+    for row in comparison.rows:
         where = terminal.describe(row.case)
         if row.speedup_ci is None:
-            yield f"{where}: {row.reason}; measure 2 or more in either result."
+            remedy = "measure again on a quiet one" if row.busy else "measure 2 or more in either"
+            yield f"{where}: {row.reason}; {remedy}."
         if row.throttled and not limits.allow_throttled:
             yield (
                 f"{where}: measured on a device that throttled. Cool it down and measure again, "
@@ -114,13 +115,13 @@ def _not_measured(found: changes.Changes, limits: Limits) -> Iterator[str]:
             )
 
 
-def _not_compared(found: changes.Changes) -> Iterator[str]:
-    for case in found.only_old:
+def _not_compared(comparison: changes.Changes) -> Iterator[str]:
+    for case in comparison.only_old:
         yield f"{terminal.describe(case)}: the new file was not measured there."
 
 
-def _too_slow(found: changes.Changes, limit: float) -> Iterator[str]:
-    for row in found.rows:
+def _too_slow(comparison: changes.Changes, limit: float) -> Iterator[str]:
+    for row in comparison.rows:
         if row.joint_ci is not None and row.slowdown > limit and row.joint_ci[1] < 1:
             low, high = 1 / row.joint_ci[1] - 1, 1 / row.joint_ci[0] - 1
             yield (
@@ -129,25 +130,26 @@ def _too_slow(found: changes.Changes, limit: float) -> Iterator[str]:
             )
 
 
-def _undecided(found: changes.Changes, limit: float) -> Iterator[str]:
+def _undecided(comparison: changes.Changes, limit: float) -> Iterator[str]:
     remedy = "Measure more repetitions on a quiet device."
-    if found.old is not found.new:
+    if comparison.old is not comparison.new:
         remedy = "Measure both files in one run, or more repetitions on a quiet device."
-    for row in found.rows:
+    for row in comparison.rows:
         if row.joint_ci is None:
             continue
         low, high = row.joint_ci
         reach = (high / low) ** 0.5 - 1
         failed = row.slowdown > limit and high < 1
         if reach > limit and not failed:
+            cause = f"{terminal.BUSY}, too noisy" if row.busy else "too noisy"
             yield (
-                f"{terminal.describe(row.case)}: too noisy for a limit of {_percent(limit)}: "
+                f"{terminal.describe(row.case)}: {cause} for a limit of {_percent(limit)}: "
                 f"only slow-downs beyond some {reach:.0%} would be seen. {remedy}"
             )
 
 
-def _too_large(found: changes.Changes, limit: float) -> Iterator[str]:
-    for pair in found.pairs:
+def _too_large(comparison: changes.Changes, limit: float) -> Iterator[str]:
+    for pair in comparison.pairs:
         growth = pair.new.size_bytes / max(pair.old.size_bytes, 1) - 1
         if growth - limit > _ROUNDING:
             yield (
@@ -156,8 +158,8 @@ def _too_large(found: changes.Changes, limit: float) -> Iterator[str]:
             )
 
 
-def _less_accurate(found: changes.Changes, limit: float) -> Iterator[str]:
-    for pair in found.pairs:
+def _less_accurate(comparison: changes.Changes, limit: float) -> Iterator[str]:
+    for pair in comparison.pairs:
         name = pair.primary_metric
         before, after = pair.old_metrics.get(name or ""), pair.new_metrics.get(name or "")
         if before is None or after is None:

@@ -13,10 +13,10 @@ import os
 import time
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from tfdistill import errors, files
-from tfdistill.benchmark import cores, environment, inputs, measuring, schema
+from tfdistill.benchmark import cores, environment, measuring, schema
 from tfdistill.benchmark.backend import (
     AnswerCheck,
     CaseGroup,
@@ -25,17 +25,22 @@ from tfdistill.benchmark.backend import (
     groups_by_length,
     name_of,
 )
-from tfdistill.benchmark.host import worker_process
-from tfdistill.benchmark.host.worker_run import WorkerRun
+from tfdistill.benchmark.host.worker_run import MODULE, WorkerRun
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject, baseline_of, feeds_for, open_all, texts_for
+from tfdistill.tflite import TfliteModel, child
+from tfdistill.tflite.golden import Example
 
 DELEGATES = ("xnnpack", "none")
 _WINDOWS = 60  # of a long run
 
 
 def measure(
-    model: files.Path, *, name: str | None = None, progress: bool = False, **options: Any
+    model: files.Path,
+    *,
+    name: str | None = None,
+    settings: Settings | None = None,
+    progress: bool = False,
 ) -> schema.Result:
     """Measures one file: start, first inference, steady latency, memory, tokenizer, end to end.
 
@@ -48,8 +53,8 @@ def measure(
     Args:
       model: A folder that `tfdistill export` wrote, or a .tflite file.
       name: How to call it; the manifest's name, or the file's, by default.
+      settings: How to measure; `Settings()` by default.
       progress: Whether to draw a progress bar on stderr, if that is a terminal.
-      **options: Of `compare`.
 
     Returns:
       The benchmark result. What could not be measured is among its `failures`.
@@ -60,7 +65,8 @@ def measure(
       ManifestError: If a checksum differs from the manifest's.
       BenchmarkInterrupted: At Ctrl-C, with what was finished.
     """
-    return compare([model] if name is None else {name: model}, progress=progress, **options)
+    models = [model] if name is None else {name: model}
+    return compare(models, settings=settings, progress=progress)
 
 
 def compare(
@@ -68,9 +74,8 @@ def compare(
     *,
     baseline: str | None = None,
     settings: Settings | None = None,
-    examples: Sequence[inputs.Example] = (),
+    examples: Sequence[Example] = (),
     progress: bool = False,
-    **options: Any,
 ) -> schema.Result:
     """Measures several files interleaved in one run and compares them.
 
@@ -85,8 +90,6 @@ def compare(
       examples: What to feed all of them with, encoded with the vocabulary that they share; each
         one's own examples where there are none.
       progress: Whether to draw a progress bar on stderr, if that is a terminal.
-      **options: Fields of `Settings` (threads, lengths, runs, repetitions, ...) that replace those
-        of `settings`.
 
     Returns:
       The benchmark result; see `measure`.
@@ -96,23 +99,40 @@ def compare(
       ManifestError: See `measure`.
       BenchmarkInterrupted: See `measure`.
     """
-    options = {key: tuple(v) if isinstance(v, list) else v for key, v in options.items()}
-    settings = dataclasses.replace(settings or Settings(), **options)
+    settings = settings or Settings()
     affinity = check(settings)
     subjects = open_all(models, settings, examples)
     baseline = baseline_of(subjects, baseline)
-    backend, found = HostBackend(subjects, settings, affinity), Findings()
+    backend, findings = HostBackend(subjects, settings, affinity), Findings()
     with measuring.progress_bar([backend], shown=progress) as bar:
-        finished = measuring.measure(backend, found, bar)
-    results = measuring.results_of([(backend, found)], finished=finished, baseline=baseline)
+        finished = measuring.measure(backend, findings, bar)
+    results = measuring.results_of([(backend, findings)], finished=finished, baseline=baseline)
     if not finished:
         raise measuring.BenchmarkInterrupted(results)
     return results[0]
 
 
+class QuickFigures(TypedDict):
+    """What `quick_benchmark` measures.
+
+    Attributes:
+      p50_ms: Sequence length -> median latency in milliseconds.
+      peak_rss_bytes: The largest resident memory of a process that runs one length; 0 where the
+        system does not report it.
+    """
+
+    p50_ms: dict[int, float]
+    peak_rss_bytes: float
+
+
 def quick_benchmark(
-    model: files.Path, *, threads: int = 1, runs: int = 50, min_seconds: float = 0.3
-) -> dict[str, Any]:
+    model: files.Path,
+    *,
+    threads: int = 1,
+    runs: int = 50,
+    min_seconds: float = 0.3,
+    roles: Mapping[str, str] | None = None,
+) -> QuickFigures:
     """Measures a file once at each of its lengths: enough to rank quantizations on this host.
 
     A figure that others are to read comes from `measure` or `compare`, which repeat and interleave.
@@ -122,28 +142,29 @@ def quick_benchmark(
       threads: LiteRT threads.
       runs: The fewest samples of a length, after 10 inferences to warm up.
       min_seconds: The least measured time of a length.
+      roles: What inputs are for whose names do not tell it, see `Settings`.
 
     Returns:
-      "p50_ms", sequence length -> median latency in milliseconds, and "peak_rss_bytes", the largest
-      resident memory of a process that runs one length.
+      A dict of "p50_ms" and "peak_rss_bytes".
 
     Raises:
       BenchmarkError: If the file is missing or damaged, or takes too long.
       ManifestError: If a checksum differs from the manifest's.
     """
-    found = measure(
-        model,
+    settings = Settings(
         threads=(threads,),
         runs=runs,
         min_seconds=min_seconds,
         repetitions=1,
         texts=False,
+        roles=roles,
     )
-    if found.failures:
-        raise errors.BenchmarkError("\n".join(failure.error for failure in found.failures))
+    result = measure(model, settings=settings)
+    if result.failures:
+        raise errors.BenchmarkError("\n".join(failure.error for failure in result.failures))
     return {
-        "p50_ms": {row.sequence_length: row.p50_ms for row in found.summary},
-        "peak_rss_bytes": max(row.peak_rss_bytes or 0 for row in found.summary),
+        "p50_ms": {row.sequence_length: row.p50_ms for row in result.summary},
+        "peak_rss_bytes": max(row.peak_rss_bytes or 0 for row in result.summary),
     }
 
 
@@ -183,17 +204,17 @@ class HostBackend:
         self._by_name = {subject.name: subject for subject in subjects}
         self._texts = texts_for(subjects) if settings.texts else {}
         self._coverage: dict[tuple[str, int], schema.Coverage] = {}
-        self._found = Findings()
+        self._findings = Findings()
 
     @contextlib.contextmanager
-    def opened(self, found: Findings) -> Iterator[None]:
+    def opened(self, findings: Findings) -> Iterator[None]:
         """Notes which cores may be used, and counts what XNNPACK takes of the files."""
-        self._found = found
+        self._findings = findings
         usable = cores.cores_of(self.affinity) if self.affinity else cores.usable()
         if max(self.settings.threads) > len(usable):
-            found.note(f"{max(self.settings.threads)} threads shared {len(usable)} core(s).")
+            findings.note(f"{max(self.settings.threads)} threads shared {len(usable)} core(s).")
         if self.affinity is None and len(usable) < (os.cpu_count() or 1):
-            found.note(
+            findings.note(
                 f"Only the cores of mask {cores.mask_of(usable)} could be used: taskset or a "
                 "container bound this process to them."
             )
@@ -240,7 +261,7 @@ class HostBackend:
             described = subject.manifest
             assert described is not None and described.tokenizer is not None
             job |= {
-                "entries": [dataclasses.asdict(entry) for entry in subject.entries.values()],
+                "signatures": [dataclasses.asdict(entry) for entry in subject.signatures.values()],
                 "vocab": str(subject.vocab_file),
                 "lower_case": described.tokenizer.lower_case,
                 "texts": self._texts[model],
@@ -259,7 +280,7 @@ class HostBackend:
             measured = schema.Measurement(
                 **row,
                 **case.model_dump(),
-                signature=subject.entries[length].signature,
+                signature=subject.signatures[length].key,
                 repetition=repetition,
                 started=before.time,
                 before=before,
@@ -282,17 +303,19 @@ class HostBackend:
         except errors.BenchmarkError as error:
             remedy = "Leave --operators out, or profile it with benchmark_model: --device adb."
             raise errors.BenchmarkError(f"{error} {remedy}") from error
-        found = schema.Operators(**case.model_dump(), source="LiteRT's profiler", operators=rows)
-        self._note_rough(found)
-        return found
+        operators = schema.Operators(
+            **case.model_dump(), source="LiteRT's profiler", operators=rows
+        )
+        self._note_rough(operators)
+        return operators
 
-    def sustain(self, case: schema.BenchmarkCase, found: Findings) -> Iterator[schema.Window]:
+    def sustain(self, case: schema.BenchmarkCase, findings: Findings) -> Iterator[schema.Window]:
         """Runs a file without pauses in one worker."""
         total = self.settings.sustained_seconds
         window = max(total / _WINDOWS, min(1.0, total / 4))
         job = self._ids_job(case, "ids")
         with self._worker(job, name_of(case), longer=window) as worker:
-            for row in worker.sustain(total, window):
+            for row in worker.stream({"sustain": total, "window": window}):
                 yield schema.Window(**row, conditions=environment.conditions())
 
     def answers(
@@ -301,11 +324,9 @@ class HostBackend:
         """Lists nothing: the host is what answers are compared with."""
         return ()
 
-    def _worker(
-        self, job: dict[str, Any], what: str, *, longer: float = 0.0
-    ) -> worker_process.WorkerProcess:
+    def _worker(self, job: dict[str, Any], what: str, *, longer: float = 0.0) -> child.Child:
         timeout = self.settings.timeout_seconds + longer
-        return worker_process.WorkerProcess(job, what=what, timeout_seconds=timeout)
+        return child.Child(job, MODULE, what=what, timeout_seconds=timeout)
 
     def _job(
         self, subject: Subject, kind: str, threads: int, delegate: schema.Delegate
@@ -324,51 +345,58 @@ class HostBackend:
         subject = self._by_name[case.model]
         return {
             **self._job(subject, kind, case.threads, case.delegate),
-            "entry": dataclasses.asdict(subject.entries[case.sequence_length]),
+            "signature": dataclasses.asdict(subject.signatures[case.sequence_length]),
             "feeds": feeds_for(subject, case.sequence_length),
             "runs": self.settings.runs,
         }
 
     def _read_coverage(self, subject: Subject) -> None:
         """Counts how much of a file XNNPACK takes; a failure leaves it unknown."""
-        job = self._job(subject, "coverage", 1, "xnnpack") | {"cores": None}
-        lengths = subject.lengths(self.settings)
-        job["entries"] = [dataclasses.asdict(subject.entries[length]) for length in lengths]
         what = f"{subject.name}, coverage by XNNPACK"
         try:
-            with self._worker(job, what) as worker:
-                for length, counted in worker.report["coverage"].items():
-                    self._coverage[subject.name, int(length)] = schema.Coverage(**counted)
+            with TfliteModel(
+                subject.file, isolated=True, timeout_seconds=self.settings.timeout_seconds
+            ) as model:
+                delegations = model.delegations()
+            for length in subject.lengths(self.settings):
+                taken = delegations.get(subject.signatures[length].key)
+                if taken is not None:
+                    left = sum(taken.left_operators.values())
+                    self._coverage[subject.name, length] = schema.Coverage(
+                        delegated_nodes=taken.nodes - left if taken.partitions else 0,
+                        nodes=taken.nodes,
+                        partitions=taken.partitions,
+                    )
         except errors.BenchmarkError as error:
-            self._found.fail(what, error)
+            self._findings.fail(what, error)
 
     def _text_findings(self, subject: Subject, row: dict[str, Any], at: dict[str, Any]) -> Findings:
         texts, encoded = row.pop("texts"), row.pop("ids")
         for unused in ("block_runs", "warmup_ms", "peak_rss_bytes"):
             row.pop(unused)
-        found = Findings(texts=[schema.TextMeasurement(**row, **at)])
+        findings = Findings(texts=[schema.TextMeasurement(**row, **at)])
         expected = {(e.text, e.pair): list(e.input_ids) for e in subject.examples}
         pairs = zip(texts, encoded, strict=True)
         wrong = sum(expected.get((text, pair), ids) != ids for (text, pair), ids in pairs)
         if wrong:
             source = "those recorded in its golden.json" if subject.source == "golden" else "it had"
-            found.note(f"{subject.name}: {wrong} texts tokenize to other ids than {source}.")
+            findings.note(f"{subject.name}: {wrong} texts tokenize to other ids than {source}.")
         if subject.is_span:
-            found.note(
+            findings.note(
                 f"{subject.name}: from text to answer with questions whose text fits into one "
                 "window; about a longer one the file is asked once a window."
             )
-        return found
+        return findings
 
-    def _note_rough(self, found: schema.Operators) -> None:
+    def _note_rough(self, measured: schema.Operators) -> None:
         """Notes that operators are short against the profiler's unit, which it rounds down to.
 
         On average half a microsecond is lost a call.
         """
-        total_ms = sum(row.ms for row in found.operators)
-        lost_ms = 0.0005 * sum(row.calls for row in found.operators)
+        total_ms = sum(row.ms for row in measured.operators)
+        lost_ms = 0.0005 * sum(row.calls for row in measured.operators)
         if lost_ms > 0.25 * total_ms:
-            self._found.note(
-                f"{found.model} at {found.sequence_length} tokens: its operators are short for a "
-                "profiler that counts whole microseconds; their shares are rough."
+            self._findings.note(
+                f"{measured.model} at {measured.sequence_length} tokens: its operators are short "
+                "for a profiler that counts whole microseconds; their shares are rough."
             )

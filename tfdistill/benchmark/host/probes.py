@@ -1,7 +1,4 @@
-"""What a worker finds out about a file without being timed: delegated nodes, time by operator.
-
-Each probe is a job of `tfdistill.benchmark.host.worker`, in a process of its own.
-"""
+"""Where the time of an inference goes, operator by operator: a job of `host.worker`."""
 
 from __future__ import annotations
 
@@ -10,53 +7,28 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from tfdistill.benchmark.host import entries, profiler
-from tfdistill.tflite import xnnpack
+from tfdistill.benchmark.host import profiler
+from tfdistill.tflite.signature import Signature
 
 _MOST_RUNS = 50  # each is followed by a page of text
-
-
-def look(job: dict[str, Any]) -> dict[str, Any]:
-    """Does one job and returns its answer.
-
-    Args:
-      job: kind "coverage" (file, entries) or "operators" (file, entry, feeds, threads, delegate,
-        warmup, runs).
-    """
-    return {"coverage": coverage, "operators": operators}[job["kind"]](job)
-
-
-def coverage(job: dict[str, Any]) -> dict[str, Any]:
-    """Counts what XNNPACK takes over of each signature.
-
-    Returns:
-      "coverage": sequence length -> delegated_nodes, nodes, partitions.
-    """
-    found = {}
-    for entry in job["entries"]:
-        counted = xnnpack.delegation(job["file"], entry["signature"])
-        left = sum(counted.left_operators.values())
-        found[str(entry["sequence_length"])] = {
-            "delegated_nodes": counted.nodes - left if counted.partitions else 0,
-            "nodes": counted.nodes,
-            "partitions": counted.partitions,
-        }
-    return {"coverage": found}
 
 
 def operators(job: dict[str, Any]) -> dict[str, Any]:
     """Measures where the time of an inference goes, operator by operator.
 
+    Args:
+      job: file, signature, feeds, threads, delegate, warmup, runs.
+
     Returns:
       "operators": see `mean_of_quiet`.
     """
-    entry = job["entry"]
+    signature = Signature.from_json(job["signature"])
     model = profiler.ProfiledModel(
-        job["file"], entry["signature"], threads=job["threads"], delegate=job["delegate"]
+        job["file"], signature.key, threads=job["threads"], delegate=job["delegate"]
     )
-    names = {role: tensor["name"] for role, tensor in entry["inputs"].items()}
-    feeds = [entries.padded(entry, **feed) for feed in job["feeds"]]
-    named = [{names[role]: values for role, values in feed.items()} for feed in feeds]
+    names = [tensor.name for tensor in signature.inputs]
+    feeds = [signature.padded(**feed) for feed in job["feeds"]]
+    named = [dict(zip(names, values, strict=True)) for values in feeds]
     for i in range(max(job["warmup"], 1)):
         model.run(named[i % len(named)])
     runs = []
@@ -81,8 +53,8 @@ def mean_of_quiet(runs: Sequence[Sequence[tuple[str, float]]]) -> list[dict[str,
     spent: dict[str, float] = collections.defaultdict(float)
     for name, ms in itertools.chain.from_iterable(quiet):
         spent[name] += ms / len(quiet)
-    found = [
+    rows = [
         {"type": name.removeprefix("Delegate/"), "calls": calls[name], "ms": round(ms, 6)}
         for name, ms in spent.items()
     ]
-    return sorted(found, key=lambda row: -row["ms"])
+    return sorted(rows, key=lambda row: -row["ms"])

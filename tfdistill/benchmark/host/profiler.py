@@ -63,9 +63,9 @@ class ProfiledModel:
         model = self._make("CreateModelFromFile", self._environment, file.encode())
         self._compiled = self._compile(model, threads, delegate)
         self._profiler = self._make("CompiledModelGetProfiler", self._compiled)
-        self._index, found = self._find(model, signature)
-        self._inputs = dict(self._buffers("Input", found))
-        self._outputs = dict(self._buffers("Output", found))
+        self._index, handle = self._find(model, signature)
+        self._inputs = dict(self._buffers("Input", handle))
+        self._outputs = dict(self._buffers("Output", handle))
 
     def run(self, feed: Mapping[str, np.ndarray]) -> None:
         """Writes inputs, by name, and runs the model once."""
@@ -104,8 +104,8 @@ class ProfiledModel:
         }
         self._keep = ctypes.CFUNCTYPE(None, c_void_p)(lambda _: None)  # Python frees them
         for name, text in self._texts.items():
-            made = self._make("CreateOpaqueOptions", name, text, self._keep)
-            self._call("AddOpaqueOptions", options, made)
+            opaque = self._make("CreateOpaqueOptions", name, text, self._keep)
+            self._call("AddOpaqueOptions", options, opaque)
         return self._make("CreateCompiledModel", self._environment, model, options)
 
     def _find(self, model: c_void_p, key: str | None) -> tuple[c_size_t, c_void_p]:
@@ -142,14 +142,14 @@ class ProfiledModel:
             raise RuntimeError(f"input {name}: expected {room} bytes, received {size}")
 
     def _count(self, name: str, *arguments: Any) -> int:
-        found = c_size_t()
-        self._call(name, *arguments, byref(found))
-        return found.value
+        count = c_size_t()
+        self._call(name, *arguments, byref(count))
+        return count.value
 
     def _make(self, name: str, *arguments: Any) -> c_void_p:
-        made = c_void_p()
-        self._call(name, *arguments, byref(made))
-        return made
+        handle = c_void_p()
+        self._call(name, *arguments, byref(handle))
+        return handle
 
     def _call(self, name: str, *arguments: Any) -> None:
         function = getattr(self._library, f"LiteRt{name}", None)
@@ -174,8 +174,8 @@ def rows_of(summary: str) -> list[tuple[str, float]]:
       RuntimeError: If there is no such table.
     """
     first = re.split(r"^=+ .* =+$", summary, flags=re.MULTILINE)[1:2]
-    found = [_ROW.match(line) for line in "".join(first).splitlines()]
-    rows = [(row["type"], float(row["ms"])) for row in found if row is not None]
+    matches = [_ROW.match(line) for line in "".join(first).splitlines()]
+    rows = [(row["type"], float(row["ms"])) for row in matches if row is not None]
     if not rows or not all(math.isfinite(ms) for _, ms in rows):
         raise RuntimeError(f"LiteRT's profiler gave no table of operators: {summary[:200]!r}")
     return rows

@@ -1,20 +1,14 @@
 """The process that is measured: ``python -m tfdistill.benchmark.host.worker``.
 
-It imports what a program that runs the model needs and nothing else. One JSON object per line
-comes in on stdin, one goes out on stdout: first a job, answered with what the start cost; then
-``{"run": n, "lead_in": k}``, answered with n samples behind k inferences that do not count, or
-``{"sustain": seconds, "window": seconds}``, answered with a line for each window and
-``{"end": true}``, or ``{"signature": key, "features": {...}}``, answered with the outputs; at the
-end of stdin, the peak of the memory.
+It imports what a program that runs the model needs and nothing else. As `tflite.serving` says, it
+gets a job, answered with what the start cost; then ``{"run": n, "lead_in": k}``, answered with n
+samples behind k inferences that do not count, or ``{"sustain": seconds, "window": seconds}``,
+answered with a line for each window and ``{"end": true}``; at the end of stdin, the peak of the
+memory.
 """
 
 from __future__ import annotations
 
-import gc
-import json
-import os
-import pathlib
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -23,10 +17,9 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import interpreter as litert
 
-from tfdistill import processes
-from tfdistill.benchmark.host.entries import EntryRunner
-
-NS_PER_MS = 1e6
+from tfdistill.benchmark.host.stopwatch import NS_PER_MS, Stopwatch, milliseconds
+from tfdistill.tflite import serving
+from tfdistill.tflite.signature import Signature, SignatureRunner
 
 
 def open_file(job: dict[str, Any]) -> Any:
@@ -44,7 +37,7 @@ def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dic
     """Opens one entry point, runs it once and warms it up.
 
     Args:
-      job: file, threads, delegate, entry, feeds, warmup, spawned_ns (`time.monotonic_ns` in the
+      job: file, threads, delegate, signature, feeds, warmup, spawned_ns (`time.monotonic_ns` in the
         parent just before it started this process).
 
     Returns:
@@ -52,30 +45,31 @@ def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dic
       inferences that do not count: after a pause, in which another process ran, the caches are its.
     """
     ready = time.monotonic_ns()
-    baseline = memory_bytes("VmRSS")
+    baseline = serving.memory_bytes("VmRSS")
     interpreter = open_file(job)
-    runner = EntryRunner(interpreter, job["entry"])
+    signature = Signature.from_json(job["signature"])
+    runner = SignatureRunner(interpreter, signature)
     opened = time.monotonic_ns()
-    first = runner.feed(**job["feeds"][0])
+    first = signature.padded(**job["feeds"][0])
     before = time.monotonic_ns()
     runner(first)
     answered = time.monotonic_ns()
-    feeds = [first, *(runner.feed(**feed) for feed in job["feeds"][1:])]
+    feeds = [first, *(signature.padded(**feed) for feed in job["feeds"][1:])]
     position = 0
 
-    def timed(first: int, number: int) -> list[float]:
-        samples = []
+    def timed(first: int, number: int) -> dict[str, Any]:
+        stopwatch = Stopwatch(job["threads"])
         for index in range(first, first + number):
             feed = feeds[index % len(feeds)]
-            start = time.perf_counter_ns()
+            stopwatch.start()
             runner(feed)
-            samples.append(time.perf_counter_ns() - start)
-        return _milliseconds(samples)
+            stopwatch.stop()
+        return stopwatch.samples()
 
     def run(number: int, lead_in: int = 0) -> dict[str, Any]:
         nonlocal position
         begun, position = position, position + number
-        return {"warmup_ms": timed(begun, lead_in), "samples_ms": timed(begun, number)}
+        return {"warmup_ms": timed(begun, lead_in)["samples_ms"], **timed(begun, number)}
 
     report = {
         "process_start_ms": (ready - job["spawned_ns"]) / NS_PER_MS,
@@ -92,38 +86,40 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., di
     """Opens a file with its tokenizer, to measure from the text to the answer.
 
     Args:
-      job: file, threads, delegate, entries (shortest first), vocab, lower_case, texts, warmup.
+      job: file, threads, delegate, signatures (shortest first), vocab, lower_case, texts, warmup.
 
     Returns:
       The ids of every text, and a function that takes n samples: of the tokenizer, and of
       tokenizer, padding, inference at the shortest length that fits, and arg max together.
     """
-    encode = tokenizer(job["vocab"], job["lower_case"], job["entries"][-1]["sequence_length"])
+    signatures = [Signature.from_json(content) for content in job["signatures"]]
+    encode = tokenizer(job["vocab"], job["lower_case"], signatures[-1].sequence_length)
     interpreter = open_file(job)
-    runners = [EntryRunner(interpreter, entry) for entry in job["entries"]]
+    runners = [
+        (entry.sequence_length, entry.padded, SignatureRunner(interpreter, entry))
+        for entry in signatures
+    ]
     texts = job["texts"]
     position = 0
 
-    def timed(first: int, number: int) -> tuple[list[float], list[float]]:
-        tokenizer_ns, total_ns = [], []
+    def timed(first: int, number: int) -> dict[str, Any]:
+        stopwatch, tokenizer_ns = Stopwatch(job["threads"]), []
         for index in range(first, first + number):
             text, pair = texts[index % len(texts)]
-            start = time.perf_counter_ns()
+            stopwatch.start()
             ids, types = encode(text, pair)
             tokenized = time.perf_counter_ns()
-            runner = next(r for r in runners if len(ids) <= r.length)
-            for output in runner(runner.feed(ids, types)):
+            _, padded, runner = next(r for r in runners if len(ids) <= r[0])
+            for output in runner(padded(ids, types)):
                 output.argmax(axis=-1)  # the label, each token's, or a start and an end
-            total_ns.append(time.perf_counter_ns() - start)
-            tokenizer_ns.append(tokenized - start)
-        return _milliseconds(tokenizer_ns), _milliseconds(total_ns)
+            stopwatch.stop()
+            tokenizer_ns.append(tokenized - stopwatch.started_ns)
+        return {"tokenizer_ms": milliseconds(tokenizer_ns), **stopwatch.samples()}
 
     def run(number: int, lead_in: int = 0) -> dict[str, Any]:
         nonlocal position
         begun, position = position, position + number
-        unmeasured = timed(begun, lead_in)[1]
-        tokenizer_ms, samples_ms = timed(begun, number)
-        return {"warmup_ms": unmeasured, "tokenizer_ms": tokenizer_ms, "samples_ms": samples_ms}
+        return {"warmup_ms": timed(begun, lead_in)["samples_ms"], **timed(begun, number)}
 
     warmup = run(max(job["warmup"], len(texts)))["samples_ms"]  # every length allocated
     ids = [encode(*text)[0] for text in texts]
@@ -156,32 +152,6 @@ def tokenizer(
     return encode
 
 
-def memory_bytes(field: str) -> int | None:
-    """Returns resident memory of this process: "VmRSS" now, "VmHWM" at its peak.
-
-    Linux's `ru_maxrss` would not do: a child inherits in it the peak of the parent that started
-    it, so a small worker of a program with TensorFlow loaded would look as large as that program.
-    """
-    try:
-        status = pathlib.Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return _peak_elsewhere() if field == "VmHWM" else None
-    found = re.search(rf"^{field}:\s+(\d+) kB", status, flags=re.MULTILINE)
-    return int(found.group(1)) * 1024 if found else None
-
-
-def _peak_elsewhere() -> int | None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
-
-
-def _milliseconds(samples_ns: list[int]) -> list[float]:
-    return [round(ns / NS_PER_MS, 5) for ns in samples_ns]
-
-
 def sustain(
     run: Callable[..., dict[str, Any]], seconds: float, window: float
 ) -> Iterator[dict[str, Any]]:
@@ -209,49 +179,22 @@ def sustain(
         start = now
 
 
-def _open(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dict[str, Any]]]:
-    if job["kind"] in ("coverage", "operators"):
-        from tfdistill.benchmark.host import probes  # what is timed does not hold them
+def _open(job: dict[str, Any]) -> tuple[dict[str, Any], serving.Answer]:
+    if job["kind"] == "operators":
+        from tfdistill.benchmark.host import probes  # what is timed does not hold it
 
-        return probes.look(job), lambda number, lead_in: {}
-    if job["kind"] == "answers":
-        from tfdistill.benchmark.host import isolated
+        return probes.operators(job), lambda question: iter(())
+    report, run = {"ids": open_ids_job, "text": open_text_job}[job["kind"]](job)
 
-        return isolated.open_answers_job(open_file(job))
-    return {"ids": open_ids_job, "text": open_text_job}[job["kind"]](job)
+    def answer(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if "sustain" in question:
+            yield from sustain(run, question["sustain"], question["window"])
+            yield {"end": True}
+        else:
+            yield run(question["run"], question["lead_in"])
 
-
-def main() -> int:
-    """Serves one job; what the runtime prints goes to stderr, so that stdout is only answers."""
-    processes.end_with_parent()
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def answer(value: dict[str, Any]) -> None:
-        answers.write(json.dumps(value) + "\n")
-        answers.flush()
-
-    try:
-        job = json.loads(sys.stdin.readline())
-        gc.disable()
-        report, run = _open(job)
-        answer(report)
-        for line in sys.stdin:
-            asked = json.loads(line)
-            if "sustain" in asked:
-                for row in sustain(run, asked["sustain"], asked["window"]):
-                    answer(row)
-                answer({"end": True})
-            elif "features" in asked:
-                answer(run(**asked))
-            else:
-                answer(run(asked["run"], asked["lead_in"]))
-    except (ValueError, RuntimeError, KeyError, OSError) as error:
-        answer({"error": f"{type(error).__name__}: {error}"})
-        return 1
-    answer({"peak_rss_bytes": memory_bytes("VmHWM")})
-    return 0
+    return report, answer
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(serving.serve(_open))

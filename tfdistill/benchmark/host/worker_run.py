@@ -9,8 +9,10 @@ from typing import Any
 
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.backend import Findings
-from tfdistill.benchmark.host import worker_process
 from tfdistill.benchmark.settings import Settings
+from tfdistill.tflite import child
+
+MODULE = "tfdistill.benchmark.host.worker"
 
 
 class WorkerRun:
@@ -43,8 +45,8 @@ class WorkerRun:
     def start(self) -> float:
         """Starts the worker, which warms up."""
         self._worker = self._stack.enter_context(
-            worker_process.WorkerProcess(
-                self._job, what=self.what, timeout_seconds=self._settings.timeout_seconds
+            child.Child(
+                self._job, MODULE, what=self.what, timeout_seconds=self._settings.timeout_seconds
             )
         )
         self._row = dict(self._worker.report)
@@ -55,7 +57,9 @@ class WorkerRun:
     def run_block(self, number: int, runs: int) -> None:
         """Takes samples."""
         self._row["block_runs"] = runs
-        for key, samples in self._worker.run(runs, lead_in=self._settings.lead_in).items():
+        for key, samples in self._worker.ask(
+            {"run": runs, "lead_in": self._settings.lead_in}
+        ).items():
             self._row[key] = [*self._row.get(key, ()), *samples]
 
     def finish(self, before: schema.Conditions, after: schema.Conditions) -> Findings:

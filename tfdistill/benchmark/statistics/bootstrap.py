@@ -58,7 +58,7 @@ def percentiles(
     order = np.argsort(samples, kind="stable")
     samples = samples[order]
     block_of = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])[order]
-    found = np.empty((len(counts), len(percents)))
+    estimates = np.empty((len(counts), len(percents)))
     step = max(1, _CELLS // len(samples))
     for first in range(0, len(counts), step):
         cumulated = np.cumsum(counts[first : first + step][:, block_of], axis=1)  # (step, n)
@@ -73,5 +73,5 @@ def percentiles(
             samples[np.searchsorted(line, at + lift, side="right") - rows * len(samples)]
             for at in (below, above)
         )
-        found[first : first + step] = low + (high - low) * (height - below)
-    return found
+        estimates[first : first + step] = low + (high - low) * (height - below)
+    return estimates

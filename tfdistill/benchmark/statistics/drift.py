@@ -21,7 +21,7 @@ _PER_LEVEL = 5  # samples: two of them may be outliers
 
 
 @dataclasses.dataclass(frozen=True)
-class Evidence:
+class ShiftEvidence:
     """What a rise of the level must show at least.
 
     Attributes:
@@ -35,8 +35,8 @@ class Evidence:
     noise_ratio: float
 
 
-SOME = Evidence(rise=LEAST_SHIFT, separation=0.95, noise_ratio=2.0)
-CLEAR = Evidence(rise=1.1, separation=0.99, noise_ratio=3.0)
+SOME = ShiftEvidence(rise=LEAST_SHIFT, separation=0.95, noise_ratio=2.0)
+CLEAR = ShiftEvidence(rise=1.1, separation=0.99, noise_ratio=3.0)
 
 _MAD_TO_STD = 1.4826  # of a normal distribution
 
@@ -58,7 +58,9 @@ def levels(samples: Sequence[float]) -> np.ndarray:
     return np.array([np.median(stretch) for stretch in np.array_split(values, count)])
 
 
-def level_shift(values: Sequence[float] | np.ndarray, evidence: Evidence = SOME) -> float | None:
+def level_shift(
+    values: Sequence[float] | np.ndarray, evidence: ShiftEvidence = SOME
+) -> float | None:
     """Looks for a moment after which a repetition is slower to its end.
 
     A split into before and after counts if each side has at least a fifth of the levels (and
@@ -84,7 +86,7 @@ def level_shift(values: Sequence[float] | np.ndarray, evidence: Evidence = SOME)
         return None
     rises = logs[None, :] > logs[:, None]  # (earlier or later, the other)
     least = max(3, count // 5)
-    best, found = 0.0, None
+    best, shift = 0.0, None
     for split in range(least, count - least + 1):
         before, after = logs[:split], logs[split:]
         rise = np.median(after) - np.median(before)
@@ -93,8 +95,8 @@ def level_shift(values: Sequence[float] | np.ndarray, evidence: Evidence = SOME)
         separation = float(rises[:split, split:].mean())
         large = rise >= np.log(evidence.rise) and rise >= evidence.noise_ratio * noise
         if large and separation >= evidence.separation and separation > best:
-            best, found = separation, float(np.exp(rise))
-    return found
+            best, shift = separation, float(np.exp(rise))
+    return shift
 
 
 def slowed_down(repetitions: Sequence[Sequence[float] | np.ndarray]) -> bool:
@@ -135,7 +137,7 @@ def drift(
       interval; None where no repetition has three blocks or samples.
     """
     rng = np.random.default_rng(seed)
-    own, drawn = [], []
+    log_ratios, drawn = [], []
     medians: list[list[np.ndarray]] = []  # of the blocks of the last and the first window
     for blocks in repetitions:
         parts = [np.asarray(block, dtype=np.float64) for block in blocks]
@@ -146,15 +148,17 @@ def drift(
             continue
         first, last = parts[:width], parts[-width:]
         medians.append([np.log([np.median(part) for part in ends]) for ends in (last, first)])
-        own.append(np.log(np.median(np.concatenate(last)) / np.median(np.concatenate(first))))
+        log_ratios.append(
+            np.log(np.median(np.concatenate(last)) / np.median(np.concatenate(first)))
+        )
         ends = [
             bootstrap.percentiles(window, bootstrap.draw([width], resamples, rng), (50,))[:, 0]
             for window in (first, last)
         ]
         drawn.append(np.log(ends[1] / ends[0]))
-    if not own:
+    if not log_ratios:
         return None
-    logs, table = np.array(own), np.array(drawn)  # (repetitions,), (repetitions, resamples)
+    logs, table = np.array(log_ratios), np.array(drawn)  # (repetitions,), (repetitions, resamples)
     which = rng.integers(len(logs), size=(resamples, len(logs)))
     taken = table[which, rng.integers(resamples, size=which.shape)]
     interval = stats.middle_of(np.exp(np.median(taken, axis=1)), confidence)

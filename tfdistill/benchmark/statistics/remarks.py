@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tfdistill.benchmark import schema
 
+BUSY = "were measured on a busy machine: other programs disturbed more than a tenth of the samples"
 SLOWED = "were measured on a device that throttled, or slowed down for another reason"
 
 _SAID = {
@@ -23,8 +24,24 @@ def remarks(result: schema.Result) -> list[str]:
     Returns:
       Sentences, none twice.
     """
-    found = (_of_inputs, _of_load, _of_repetitions, _of_heat)
-    return list(dict.fromkeys(note for notes in found for note in notes(result)))
+    sources = (_of_busy, _of_inputs, _of_load, _of_repetitions, _of_heat)
+    return list(dict.fromkeys(note for source in sources for note in source(result)))
+
+
+def _of_busy(result: schema.Result) -> Iterator[str]:
+    rows = (*result.summary, *result.end_to_end)
+    busy = [row for row in rows if row.busy]
+    if not busy:
+        return
+    words = [f"{len(busy)} of {len(rows)} cases {BUSY}."]
+    if any(row.threads == 1 for row in busy):
+        words.append(
+            "With one thread, their figures are of processor time, and intervals of speed-ups are "
+            "15% wider on either side."
+        )
+    if any(row.threads > 1 for row in busy):
+        words.append("With several threads, their figures are too large: no speed-up is given.")
+    yield " ".join([*words, "Measure again on a quiet machine."])
 
 
 def _of_inputs(result: schema.Result) -> Iterator[str]:
@@ -44,10 +61,12 @@ def _of_load(result: schema.Result) -> Iterator[str]:
 
 
 def _of_repetitions(result: schema.Result) -> Iterator[str]:
-    left = [row for row in result.measurements if row.left_out]
-    if left:
-        reasons = ", ".join(dict.fromkeys(row.left_out for row in left))
-        yield (f"{len(left)} of {len(result.measurements)} measurements do not count: {reasons}.")
+    left_out = [row for row in result.measurements if row.left_out]
+    if left_out:
+        reasons = ", ".join(dict.fromkeys(row.left_out for row in left_out))
+        yield (
+            f"{len(left_out)} of {len(result.measurements)} measurements do not count: {reasons}."
+        )
     if any(len(row.repetition_p50_ms) == 1 for row in result.summary):
         yield (
             "One repetition does not show how much two processes differ: its intervals are too "

@@ -107,9 +107,9 @@ def percentile_cis(
     blocks = _flat(repetitions)
     counts = bootstrap.draw(shape, resamples, np.random.default_rng(seed))
     values = bootstrap.percentiles(blocks, counts, percents)  # (resamples, percents)
-    own = np.log([np.percentile(np.concatenate(_flat([r])), percents) for r in repetitions])
+    logs = np.log([np.percentile(np.concatenate(_flat([r])), percents) for r in repetitions])
     return [
-        hull(middle_of(values[:, i], confidence), student_of_mean(own[:, i], confidence))
+        hull(middle_of(values[:, i], confidence), student_of_mean(logs[:, i], confidence))
         for i in range(len(percents))
     ]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
-from tfdistill.benchmark.statistics import drift, stats
+from tfdistill.benchmark.statistics import disturbance, drift, stats
 
 # Of a start there is one value a repetition; the summary gives their median.
 _START = (
@@ -47,7 +47,7 @@ def by_case(measurements: Iterable[schema.Measurement]) -> ByCase:
     Raises:
       BenchmarkError: If a duration, or the number of inferences of a block, is not above 0.
     """
-    found: ByCase = {}
+    cases: ByCase = {}
     for row in measurements:
         if row.left_out or not (row.samples_ms or row.blocks):
             continue
@@ -61,8 +61,13 @@ def by_case(measurements: Iterable[schema.Measurement]) -> ByCase:
                 min(values),
                 "The clock did not advance: measure again.",
             )
-        found.setdefault(case_of(row), []).append(row)
-    return found
+        cases.setdefault(case_of(row), []).append(row)
+    return cases
+
+
+def as_counted(rows: Sequence[schema.Measurement]) -> Sequence[schema.Measurement]:
+    """Returns the measurements of a case without what other programs took (see `disturbance`)."""
+    return disturbance.steady(rows) if disturbance.is_busy(rows) else rows
 
 
 def repetitions_of(rows: Sequence[schema.Measurement]) -> stats.Repetitions:
@@ -73,13 +78,13 @@ def repetitions_of(rows: Sequence[schema.Measurement]) -> stats.Repetitions:
     """
     if all(row.samples_ms for row in rows):
         return [_blocks_of_samples(row) for row in rows]
-    found = []
+    repetitions = []
     for row in rows:
         if row.samples_ms:
-            found.append([[statistics.median(block)] for block in _blocks_of_samples(row)])
+            repetitions.append([[statistics.median(block)] for block in _blocks_of_samples(row)])
         else:
-            found.append([[_level(block)] for block in row.blocks])
-    return found
+            repetitions.append([[_level(block)] for block in row.blocks])
+    return repetitions
 
 
 def summary(
@@ -95,6 +100,7 @@ def summary(
     Returns:
       The summary.
     """
+    busy, rows = disturbance.is_busy(rows), as_counted(rows)
     repetitions = repetitions_of(rows)
     start: dict[str, Any] = {}
     for name in _START:
@@ -108,6 +114,7 @@ def summary(
     return schema.Summary(
         **case.model_dump(),
         **_percentiles(rows),
+        busy=busy,
         **{f"p{q}_ci_ms": ci for q, ci in zip(percents, intervals, strict=True)},
         repetition_p50_ms=tuple(float(np.median(np.concatenate(r))) for r in repetitions),
         outliers=stats.count_outliers(repetitions) if single else 0,
@@ -144,12 +151,12 @@ def counted_throttling(before: schema.Conditions | None, after: schema.Condition
 
 
 def comparisons(
-    found: ByCase, baseline: str, *, seed: int = 0, confidence: float = 0.95
+    cases: ByCase, baseline: str, *, seed: int = 0, confidence: float = 0.95
 ) -> tuple[schema.Comparison, ...]:
     """Compares every other file with the baseline at the same length, threads and delegate.
 
     Args:
-      found: Measurements by case, of one result: the blocks of its files took turns.
+      cases: Measurements by case, of one result: the blocks of its files took turns.
       baseline: Name of a file.
       seed: Seed of the bootstrap.
       confidence: Nominal coverage of each interval.
@@ -159,18 +166,18 @@ def comparisons(
       repetition does not show how much two processes of one file differ: `faster` is None.
     """
     rows = []
-    for case, measured in found.items():
-        reference = found.get(case.model_copy(update={"model": baseline}))
+    for case, measured in cases.items():
+        reference = cases.get(case.model_copy(update={"model": baseline}))
         if case.model == baseline or reference is None:
             continue
         shared = {r.repetition for r in reference} & {r.repetition for r in measured}
-        old, new = (
-            repetitions_of(sorted(_those(side, shared), key=lambda row: row.repetition))
-            for side in (reference, measured)
-        )
+        sides = [_those(rows, shared) for rows in (reference, measured)]
+        old, new = (repetitions_of(as_counted(rows)) for rows in sides)
         if not shared or [len(blocks) for blocks in old] != [len(blocks) for blocks in new]:
             continue  # one of the two was cut short: no rounds to pair
-        interval = stats.speedup_ci(old, new, seed=seed, confidence=confidence)
+        interval = disturbance.interval_of_ratio(
+            stats.speedup_ci(old, new, seed=seed, confidence=confidence), sides
+        )
         rows.append(
             schema.Comparison(
                 baseline=baseline,
@@ -178,7 +185,8 @@ def comparisons(
                 **case.model_dump(exclude={"model"}),
                 speedup=pooled_median(old) / pooled_median(new),
                 speedup_ci=interval,
-                faster=stats.is_faster(interval) if len(old) > 1 else None,
+                faster=stats.is_faster(interval) if interval and len(old) > 1 else None,
+                busy=any(disturbance.is_busy(rows) for rows in sides),
             )
         )
     return tuple(rows)
@@ -187,24 +195,32 @@ def comparisons(
 def tokenizer(texts: Sequence[schema.TextMeasurement]) -> schema.Percentiles | None:
     """Describes the tokenizer's times of all text measurements; None without any."""
     samples = [sample for row in texts for sample in row.tokenizer_ms]
-    return schema.Percentiles(**stats.summarize(samples)) if samples else None
+    if not samples:
+        return None
+    return schema.Percentiles(**stats.summarize(samples), busy=disturbance.is_busy(texts))
 
 
 def end_to_end(texts: Sequence[schema.TextMeasurement]) -> tuple[schema.EndToEnd, ...]:
     """Describes the time from text to answer by model, threads, delegate and cores."""
-    gathered: dict[tuple[Any, ...], list[float]] = {}
+    gathered: dict[tuple[Any, ...], list[schema.TextMeasurement]] = {}
     names = ("model", "threads", "delegate", "affinity")
     for row in texts:
-        gathered.setdefault(tuple(getattr(row, n) for n in names), []).extend(row.samples_ms)
+        if row.samples_ms:
+            gathered.setdefault(tuple(getattr(row, n) for n in names), []).append(row)
     return tuple(
-        schema.EndToEnd(**dict(zip(names, key, strict=True)), **stats.summarize(samples))
-        for key, samples in gathered.items()
-        if samples
+        schema.EndToEnd(
+            **dict(zip(names, key, strict=True)),
+            **stats.summarize([s for samples in disturbance.steady_samples(rows) for s in samples]),
+            busy=disturbance.is_busy(rows),
+        )
+        for key, rows in gathered.items()
     )
 
 
 def _those(rows: Sequence[schema.Measurement], repetitions: set[int]) -> list[schema.Measurement]:
-    return [row for row in rows if row.repetition in repetitions]
+    """Returns the rows of some repetitions, in their order."""
+    chosen = [row for row in rows if row.repetition in repetitions]
+    return sorted(chosen, key=lambda row: row.repetition)
 
 
 def _blocks_of_samples(row: schema.Measurement) -> list[list[float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from tfdistill.benchmark import schema
+from tfdistill.benchmark import schema, terminal
 from tfdistill.report import format as fmt
 from tfdistill.report import tradeoff
 from tfdistill.report.cells import Table
@@ -219,6 +219,8 @@ def _distribution_row(timing: Timing) -> histogram.DistributionRow | None:
         written += f" · p95 {fmt.milliseconds(summary.p95_ms)}"
     if summary.throttled:
         written += " · throttled"
+    if summary.busy:
+        written += f" · {terminal.BUSY}"
     return histogram.DistributionRow(
         timing.label, written, repetitions, timing.series, summary.p50_ms
     )

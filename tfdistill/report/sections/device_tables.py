@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfdistill.benchmark import schema
+from tfdistill.benchmark import schema, terminal
 from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Row, Table, row
@@ -273,11 +273,14 @@ def _case(part: schema.BenchmarkCase | schema.Comparison) -> tuple[int, int, str
 
 
 def _head(timing: Timing) -> Cell:
+    busy = terminal.BUSY if timing.summary.busy else ""
     throttled = "throttled" if timing.summary.throttled else ""
-    return Cell(timing.file.label, ", ".join(filter(None, (timing.configuration, throttled))))
+    return Cell(timing.file.label, ", ".join(filter(None, (timing.configuration, busy, throttled))))
 
 
 def _speedup(comparison: schema.Comparison) -> Cell:
+    if comparison.speedup_ci is None:
+        return Cell(fmt.ABSENT, terminal.BUSY)
     cell = cells.ratio(comparison.speedup, comparison.speedup_ci)
     unclear = " no clear difference" if comparison.faster is None else ""
     return dataclasses.replace(cell, detail=f"{cell.detail}{unclear}")

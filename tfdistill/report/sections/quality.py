@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from tfdistill.benchmark import terminal
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import TEST, AnswerSides, unseen_difference
@@ -132,6 +133,7 @@ def models(run: RunAnalysis) -> Table | None:
             source = run.student or group
         mark = "" if source is group else " †"
         card, latency = run.manifest_of(source), run.latency(source, case)
+        busy = f" ({terminal.BUSY})" if latency is not None and latency.busy else ""
         borrowed |= bool(mark) and (card is not None or latency is not None)
         size = cells.size(card.model.size_bytes, card.quantization) if card else Cell(fmt.ABSENT)
         model = group.models[0]
@@ -144,7 +146,7 @@ def models(run: RunAnalysis) -> Table | None:
                 cells.millions(model.parameters),
                 cells.millions(model.flops.get(length or "")),
                 _marked(size, mark),
-                _marked(cells.milliseconds(latency.p50_ms if latency else None), mark),
+                _marked(cells.milliseconds(latency.p50_ms if latency else None), mark + busy),
                 cells.seconds(group.train_seconds() or None),
                 strong=group is run.student,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tfdistill.benchmark import terminal
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import (
     DEVELOPMENT,
@@ -110,6 +111,8 @@ def _latency(run: RunAnalysis) -> Iterator[KeyFigure]:
     if row is None or case is None:
         return
     label, details, chart = f"a text {run.where}", [fmt.case(*case)], None
+    if row.busy and speed is None:
+        label += f" ({terminal.BUSY})"
     if speed is not None:
         label += f", {_faster(run)}"
         if speed.interval:
@@ -225,13 +228,14 @@ def _smaller(factor: float) -> str:
 def _faster(run: RunAnalysis) -> str:
     speed = run.headline_speed()
     assert speed is not None
+    busy = f" ({terminal.BUSY})" if speed.busy else ""
     if speed.faster is None:
         if speed.interval is None:
-            return f"{fmt.ratio(speed.speedup)} as fast by medians alone"
-        return "about as fast, as far as this run can tell,"
+            return f"{fmt.ratio(speed.speedup)} as fast by medians alone{busy}"
+        return f"about as fast, as far as this run can tell,{busy}"
     if speed.faster:
-        return f"{fmt.ratio(speed.speedup)} faster"
-    return f"{fmt.ratio(1 / speed.speedup)} slower"
+        return f"{fmt.ratio(speed.speedup)} faster{busy}"
+    return f"{fmt.ratio(1 / speed.speedup)} slower{busy}"
 
 
 def _formats(run: RunAnalysis) -> str:

@@ -1,0 +1,390 @@
+"""Whether a file holds the weights of its model.
+
+A float32 file has each matrix and table, up to the scales that the converter merges into it:
+outputs show neither a row of a table that no input looks up nor a single wrong weight. In a
+quantized file each constant is the float32 value, rounded as the format rounds.
+
+With w a float32 constant, s the scale and z the zero point of its group (the tensor, a row, a block
+of a row), an integer constant holds q = round(w / s) + z, at most half a step off, and beyond the
+type's range the end of it. The step is no coarser than the group's largest value needs, and no
+finer than makes the squared error smaller. A float16 constant is the nearest one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tf_keras as keras
+
+from tfdistill import errors, models
+from tfdistill.tflite import editing
+
+from ..conversion.prepare import ExportPlan
+from .pairing import Constant, Pair
+from .ranges import IN_ONE_RANGE
+
+_RANGES = {
+    name: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    for name, bits in (("int4", 4), ("int8", 8), ("int16", 16), ("int32", 32), ("int64", 64))
+}
+_OF_SUMS = ("int32", "int64")  # biases: their scale is that of the products that they are added to
+# Of a step; quantizers divide in float32, of which a value of 2**23 steps loses half a step.
+_TIE = 1e-3
+_FLOAT_ERROR = 2.0**-22
+# int8 steps are max / 127 or range / 255; a float16 scale of a block is 0.0005 off.
+_COARSER = 1.02
+_LEAST_RANGE = 1e-9  # the ai-edge-quantizer's: what is smaller gets the steps of this
+# Cut rows are cut where the squared error is least, found on a grid.
+_WORSE = 1.5
+# The converter multiplies a matrix's columns with the scales before its product and its rows with
+# those behind it (gamma, the attention's scale): two float32 products an element.
+_SCALED = 1e-5
+_SAME = 1e-4  # of fitted scales
+_ROUNDS = 30  # of fitting them: one after the other, exact where only one is there
+
+
+@dataclasses.dataclass(frozen=True)
+class _Scales:
+    """Scale and zero point of each element, as arrays that broadcast to the constant.
+
+    Attributes:
+      scale: float64.
+      point: int64.
+      shape: The constant with its groups along the last axis: (groups, elements of a group).
+    """
+
+    scale: np.ndarray
+    point: np.ndarray
+    shape: tuple[int, ...]
+
+
+def check(
+    float_model: Any, model: Any, pairs: Sequence[Pair], *, carried: bool = False
+) -> list[str]:
+    """Compares the constants of all signatures; a line for each that is wrong.
+
+    Args:
+      float_model: The float32 file.
+      model: The quantized file.
+      pairs: What `pairing.pair` returned.
+      carried: Whether the scales of matrices and tables are the model's own (`carried`), good or
+        not.
+    """
+    faults, seen = [], set()
+    for pair in pairs:
+        for constant in pair.constants:
+            float_tensor = pair.float_graph.tensors[constant.float_tensor]
+            key = (float_tensor.buffer, *stored_once(pair, constant))
+            if key not in seen:
+                seen.add(key)
+                fault = _fault(float_model, model, pair, constant, carried)
+                if fault is not None:
+                    faults.append(f"{pair.key}, {constant.operator}: {fault}")
+    return faults
+
+
+def stored_once(pair: Pair, constant: Constant) -> tuple[Any, ...]:
+    """Returns what is equal for two constants of a file only if both stand for the same floats.
+
+    Signatures share buffers; scales are written in each, and a bias has those of its product.
+    """
+    tensor = pair.graph.tensors[constant.tensor]
+    quantization = tensor.quantization
+    shape = _shape(pair.float_graph.tensors[constant.float_tensor])
+    if quantization is None:
+        return (tensor.buffer, shape)
+    if quantization.details is not None or editing.dtype_of(tensor) in _OF_SUMS:
+        return (tensor.buffer, shape, pair.key, constant.tensor, constant.siblings)
+    scales, points = (
+        np.asarray(quantization.scale).tobytes(),
+        np.asarray(quantization.zeroPoint).tobytes(),
+    )
+    return (tensor.buffer, shape, scales, points)
+
+
+def dequantized(float_model: Any, model: Any, pair: Pair, constant: Constant) -> np.ndarray:
+    """Returns a constant of the quantized file as the floats that it stands for, float32."""
+    stored = _stored(model, pair.graph.tensors[constant.tensor])
+    expected = _float(float_model, pair, constant)
+    if stored.dtype.kind == "f":
+        return stored.astype(np.float32).reshape(expected.shape)
+    scales = _scales(model, pair, constant, expected.shape)
+    grouped = stored.reshape(scales.shape).astype(np.float64)
+    return ((grouped - scales.point) * scales.scale).astype(np.float32).reshape(expected.shape)
+
+
+def _fault(
+    float_model: Any, model: Any, pair: Pair, constant: Constant, carried: bool
+) -> str | None:
+    expected = _float(float_model, pair, constant)
+    tensor = pair.graph.tensors[constant.tensor]
+    dtype = editing.dtype_of(tensor)
+    stored = _stored(model, tensor)
+    if stored.size != expected.size:
+        return f"expected {expected.size} elements, received {stored.size}"
+    if not np.isfinite(expected).all():
+        return "expected finite weights, received NaN or infinity in the model"
+    if dtype in ("float32", "float16"):
+        with np.errstate(over="ignore"):
+            rounded = expected.astype(dtype).reshape(-1)
+        if not np.isfinite(rounded).all():
+            return f"a weight of {np.abs(expected).max():.3g} is beyond {dtype}"
+        wrong = np.flatnonzero(rounded != stored.reshape(-1))
+        return _where(wrong, expected, f"the nearest {dtype}") if len(wrong) else None
+    if dtype not in _RANGES:
+        return f"expected floats or integers with a scale, received {dtype}"
+    stored_as = tensor.quantization
+    several = stored_as.scale is not None and len(stored_as.scale) > 1
+    if several and (dimension := int(stored_as.quantizedDimension)) != 0:
+        return f"expected a scale for each row, received one for each of dimension {dimension}"
+    scales = _scales(model, pair, constant, expected.shape)
+    fixed_scales = (carried and expected.ndim > 1) or constant.kind in IN_ONE_RANGE
+    return _integer_fault(expected, stored, scales, dtype, fixed_scales)
+
+
+def _integer_fault(
+    expected: np.ndarray,
+    stored: np.ndarray,
+    scales: _Scales,
+    dtype: str,
+    fixed_scales: bool = False,
+) -> str | None:
+    least, most = _RANGES[dtype]
+    # Of up to 8 bits float32 keeps the steps apart.
+    kind, integer = (np.float32, np.int16) if most < 2**8 else (np.float64, np.int64)
+    values = expected.astype(kind).reshape(scales.shape)  # (groups, elements)
+    held = stored.astype(integer).reshape(scales.shape)
+    scale, point = scales.scale.astype(kind), scales.point.astype(integer)
+    if not (scale > 0).all():
+        return "expected scales above 0"
+    exact = values / scale + point
+    # Symmetric ranges leave the lowest number out.
+    lowest = np.where((point == 0) & (held > least).all(), least + 1, least)
+    nearest = np.clip(exact, lowest, most)
+    off = np.abs(nearest - held) - 0.5 - _TIE - _FLOAT_ERROR * np.abs(exact)
+    wrong = np.flatnonzero(off.reshape(-1) > 0)
+    if len(wrong):
+        return _where(wrong, expected, f"{dtype} within half a step")
+    if dtype in _OF_SUMS or fixed_scales:
+        return None
+    largest = np.abs(values).max(axis=-1, keepdims=True)
+    needed = 2 * np.maximum(largest, _LEAST_RANGE) / (most - least - 1)
+    coarse = np.flatnonzero((largest > 0) & (scale.max(axis=-1, keepdims=True)
+                                             > _COARSER * needed))  # fmt: skip
+    if len(coarse):
+        return f"steps of {len(coarse)} groups are coarser than their largest weight needs"
+    error = np.square(values - (held - point) * scale)
+    usual = np.square(values - np.round(values / needed) * needed)
+    energy = 1e-12 * np.square(values)
+    allowed = _WORSE * usual + energy + np.square(needed) / 12
+    cut = np.flatnonzero(error.sum(axis=-1) > allowed.sum(axis=-1))
+    if len(cut):
+        return f"{len(cut)} groups are cut off so far that their error grows"
+    if scale.size > 1 or expected.ndim < 2:
+        return None
+    # Rows that share one scale, such as those of all words: one that is cut off is not seen among
+    # thousands that are not. Without clipping each element is at most half a step off, and the
+    # ends of the range, which a rounded zero point shifts, one step.
+    widest = np.square(np.maximum(needed, scale))
+    shape = (-1, expected.shape[-1])
+    by_row = [part.reshape(shape).sum(axis=-1) for part in (error, _WORSE * usual + energy)]
+    cut = np.flatnonzero(by_row[0] > by_row[1] + (shape[-1] / 4 + 1) * widest.item())
+    if len(cut):
+        row = np.unravel_index(cut[0], expected.shape[:-1])
+        place = ", ".join(str(int(i)) for i in row)
+        return f"{len(cut)} rows are cut off, although all share one scale, first row {place}"
+    return None
+
+
+def _where(wrong: np.ndarray, expected: np.ndarray, rule: str) -> str:
+    place = tuple(int(i) for i in np.unravel_index(wrong[0], expected.shape or (1,)))
+    return f"expected {rule}, received {len(wrong)} of {expected.size} wrong, first at {place}"
+
+
+def _float(float_model: Any, pair: Pair, constant: Constant) -> np.ndarray:
+    tensor = pair.float_graph.tensors[constant.float_tensor]
+    data = editing.constant(float_model, tensor)
+    return np.frombuffer(bytes(data), np.float32).reshape([int(size) for size in _shape(tensor)])
+
+
+def _stored(model: Any, tensor: Any) -> np.ndarray:
+    """Returns a constant as it is stored; int4 as int8, without the half byte that fills up."""
+    data, dtype = editing.constant(model, tensor), editing.dtype_of(tensor)
+    content = np.frombuffer(bytes(data), np.uint8)
+    if dtype != "int4":
+        return content.view(dtype)
+    halves = np.stack([content & 0xF, content >> 4], axis=-1).reshape(-1)
+    values = np.where(halves > 7, halves.astype(np.int8) - 16, halves).astype(np.int8)
+    return values[: int(np.prod(_shape(tensor)))]
+
+
+def _scales(model: Any, pair: Pair, constant: Constant, shape: tuple[int, ...]) -> _Scales:
+    tensor = pair.graph.tensors[constant.tensor]
+    quantization = tensor.quantization
+    details = quantization.details
+    if details is not None and details.scales is not None and details.blockSize:
+        holder = pair.graph.tensors[details.scales]
+        scale = _stored(model, holder).astype(np.float64).reshape(-1, 1)
+        return _Scales(scale, np.zeros_like(scale, np.int64), (len(scale), -1))
+    scale = np.asarray(quantization.scale, np.float64)
+    point = np.asarray(quantization.zeroPoint, np.int64)
+    if point.size != scale.size:
+        point = np.zeros(scale.size, np.int64)
+    if editing.dtype_of(tensor) in _OF_SUMS and len(constant.siblings) > 1:
+        # LiteRT takes the scale of the products, whatever is written here.
+        factors = [pair.graph.tensors[i].quantization for i in constant.siblings[:2]]
+        scale = np.asarray(factors[0].scale, np.float64) * np.asarray(factors[1].scale, np.float64)
+        point = np.zeros(scale.size, np.int64)
+    if scale.size == 1:
+        return _Scales(scale.reshape(1, 1), point.reshape(1, 1), (1, -1))
+    # Rows have the first axis; so have the operators' weights here, whatever their rank.
+    return _Scales(scale.reshape(-1, 1), point.reshape(-1, 1), (scale.size, -1))
+
+
+def _shape(tensor: Any) -> tuple[int, ...]:
+    return () if tensor.shape is None else tuple(int(size) for size in tensor.shape)
+
+
+def lost(plan: ExportPlan, tree: Any) -> list[str]:
+    """Lists the matrices and tables of a model that its float32 conversion does not have."""
+    constants: dict[tuple[int, int], list[np.ndarray]] = {}
+    seen: set[tuple[int, int]] = set()  # signatures share buffers
+    for graph in tree.subgraphs:
+        for tensor in graph.tensors:
+            data = editing.constant(tree, tensor)
+            if data is None or editing.dtype_of(tensor) != "float32" or len(tensor.shape) < 2:
+                continue
+            width = int(tensor.shape[-1])
+            if (tensor.buffer, width) not in seen:
+                seen.add((tensor.buffer, width))
+                value = np.frombuffer(data, np.float32).reshape(-1, width)
+                constants.setdefault(value.shape, []).append(value)
+    scales = _allowed_scales(plan.model)
+    faults = []
+    for layer in plan.model.layers:
+        factors = _factors(plan.config, layer.name)
+        for weight in layer.weights:
+            value = weight.numpy()
+            if value.ndim != 2:
+                continue
+            parts = [value]
+            if layer.name == "position_embeddings":  # each signature has the first rows
+                parts = [value[:length] for length in plan.lengths]
+                if _is_held(layer.name, value, constants, scales, factors):  # and sliced there
+                    parts = []
+            for part in parts:
+                if not _is_held(layer.name, part, constants, scales, factors):
+                    what = f"{layer.name}, {'x'.join(map(str, part.shape))}"
+                    expected = "its weights in the float32 file"
+                    faults.append(errors.explain(what, expected, "others"))
+    return faults
+
+
+def _allowed_scales(model: keras.Model) -> dict[int, list[np.ndarray]]:
+    """Returns what the rows or columns of a matrix may be multiplied with: length -> vectors.
+
+    These are ones and the scales of the model's normalisations.
+    """
+    vectors: dict[int, list[np.ndarray]] = {}
+    for weight in model.weights:
+        for size in weight.shape:
+            vectors.setdefault(int(size), [np.ones(int(size))])
+        name = weight.name.rpartition("/")[2]
+        if len(weight.shape) == 1 and not name.startswith(("bias", "beta")):
+            vectors[int(weight.shape[0])].append(weight.numpy().astype(np.float64))
+    return vectors
+
+
+def _factors(config: Any, layer: str) -> tuple[float, ...]:
+    """Returns what a whole matrix may be multiplied with on top: of queries the attention's."""
+    if isinstance(config, models.EncoderConfig) and layer.endswith("_query"):
+        return (1.0, config.head_width**-0.5)
+    return (1.0,)
+
+
+def _is_held(
+    layer: str,
+    value: np.ndarray,
+    constants: dict[tuple[int, int], list[np.ndarray]],
+    scales: dict[int, list[np.ndarray]],
+    factors: Sequence[float],
+) -> bool:
+    same = constants.get(value.shape, [])
+    if "embeddings" in layer:
+        return any(np.array_equal(table, value) for table in same)
+    rows = value.T  # (outputs, inputs), as FULLY_CONNECTED has them
+    same = constants.get(rows.shape, [])
+    if any(np.array_equal(rows, other) for other in same):
+        return True
+    of_row, of_column = (scales[size] for size in rows.shape)
+    return any(_are_scaled(rows, other, of_row, of_column, factors) for other in same)
+
+
+def _are_scaled(
+    rows: np.ndarray,
+    others: np.ndarray,
+    of_row: Sequence[np.ndarray],
+    of_column: Sequence[np.ndarray],
+    factors: Sequence[float] = (1.0,),
+) -> bool:
+    """Whether one matrix is the other with its rows and its columns times numbers that it may have.
+
+    Args:
+      rows: The model's.
+      others: The file's, of the same shape.
+      of_row: Vectors, one of which has the numbers of the rows.
+      of_column: The same of the columns.
+      factors: Numbers, one of which the whole matrix is multiplied with on top.
+    """
+    # Of such a pair these two products are equal wherever two rows and two columns cross.
+    i, j = np.random.default_rng(0).integers(rows.shape, size=(2, 64, 2)).transpose(2, 0, 1)
+
+    def product(*at: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        first, second = (
+            [matrix[place].astype(np.float64) for place in places]
+            for matrix, places in ((others, at[:2]), (rows, at[2:]))
+        )
+        return first[0] * first[1] * second[0] * second[1]
+
+    along, across = ((i[0], j[0]), (i[1], j[1])), ((i[0], j[1]), (i[1], j[0]))
+    if not np.allclose(product(*along, *across), product(*across, *along), rtol=1e-4, atol=0):
+        return False
+    first, second = rows.astype(np.float64), others.astype(np.float64)
+    row, column = np.ones((len(first), 1)), np.ones((1, first.shape[1]))
+    for _ in range(_ROUNDS):
+        column = _fitted(first * row, second, axis=0)
+        row = _fitted(first * column, second, axis=1)
+        off = np.abs(second - first * row * column)
+        if (off <= _SCALED * np.abs(second).max(axis=1, keepdims=True)).all():
+            break
+    else:
+        return False
+    by_row = _multiples(row[:, 0], of_row, np.asarray(first.any(axis=1)))
+    by_column = _multiples(column[0], of_column, np.asarray(first.any(axis=0)))
+    return bool(second.any()) and any(
+        np.isclose(one * other, factors, rtol=_SAME, atol=0).any()
+        for one in by_row
+        for other in by_column
+    )
+
+
+def _multiples(numbers: np.ndarray, vectors: Sequence[np.ndarray], live: np.ndarray) -> list[float]:
+    """Returns a for each vector v of which the numbers are a v, where the matrix is not 0."""
+    factors = []
+    for vector in vectors:
+        energy = float(np.square(vector[live]).sum())
+        factor = float((numbers * vector)[live].sum()) / energy if energy else 0.0
+        off = np.abs(numbers - factor * vector)[live]
+        if (off <= _SAME * np.abs(factor * vector)[live]).all():
+            factors.append(factor)
+    return factors
+
+
+def _fitted(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:
+    """Returns what each line of the first is to be multiplied with to be nearest the second."""
+    energy = np.square(first).sum(axis=axis, keepdims=True)
+    product = (first * second).sum(axis=axis, keepdims=True)
+    return np.divide(product, energy, out=np.zeros_like(energy), where=energy > 0)

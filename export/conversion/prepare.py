@@ -1,0 +1,355 @@
+"""A request, checked before the long work starts, and brought into one form."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tf_keras as keras
+
+from tfdistill import compress, errors, models
+from tfdistill.compress import rebuild
+from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks import TaskSpec
+from tfdistill.tasks.encoded import EncodedExamples
+
+from ..file import bundle
+from ..file import metadata as tflite_metadata
+from ..model import graph, inputs, signature
+from ..model.heads import HEADS, OutputHead
+from ..model.request import ExportRequest, check_task, check_texts, labels_of, open_vocabulary
+from . import calibrate, device_form
+from . import quantize as quantizing
+from .device_form import DeviceForm
+from .quantize import SMALLEST_QUANTIZED, Bounds, Quantization
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ExportPlan:
+    """A valid request, and what follows from it.
+
+    Attributes:
+      request: What is asked for.
+      model: Its model in float32.
+      head: What the model answers for.
+      quantization: How the file stores numbers.
+      layers: Layers with a quantization of their own.
+      quantize_aware: Whether the model has the ranges of its activations.
+      bounds: How far the file may differ.
+      lengths: Sequence lengths, ascending.
+      examples: What the file is checked on.
+      calibration: The examples to calibrate on, or None.
+      task: The task, or None.
+      labels: Label names, empty where not known or for a regression.
+      tokenizer: The tokenizer, or None.
+      metadata: Whether the file gets MediaPipe's metadata.
+      device: The form of the file for the processor that it is for.
+      is_variant: Whether it is a further file in the manifest of another one.
+    """
+
+    request: ExportRequest
+    model: keras.Model
+    head: OutputHead
+    quantization: Quantization
+    layers: Mapping[str, Quantization]
+    quantize_aware: bool
+    bounds: Bounds
+    lengths: tuple[int, ...]
+    examples: EncodedExamples
+    calibration: EncodedExamples | None
+    task: TaskSpec | None
+    labels: tuple[str, ...]
+    tokenizer: Tokenizer | None
+    metadata: bool
+    device: DeviceForm
+    is_variant: bool = False
+
+    @property
+    def paths(self) -> bundle.ExportPaths:
+        """Where its files go."""
+        paths = bundle.paths_of(self.request.path)
+        return paths.for_device(self.device.name) if self.is_variant else paths
+
+    @property
+    def config(self) -> models.EncoderConfig:
+        """The encoder."""
+        return models.config_of(self.model)
+
+    @property
+    def num_labels(self) -> int:
+        """Width of the logits."""
+        return models.num_labels_of(self.model) or 0
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the file is the float32 conversion itself."""
+        return self.quantization.name == "float32" and not self.layers
+
+    @property
+    def real_examples(self) -> bool:
+        """Whether the examples are real, not drawn."""
+        return self.request.check_on is not None
+
+
+def make_plans(request: ExportRequest) -> list[ExportPlan]:
+    """Plans the file that is asked for and its variants, on the same examples.
+
+    Raises:
+      TfdistillError: What `make_plan` lists.
+    """
+    if not request.variants:
+        return [make_plan(request)]
+    if request.device in request.variants:
+        raise errors.ConfigError(
+            "variants", f"files for others than {request.device}", list(request.variants)
+        )
+    request = request.collected()
+    plans = [make_plan(request)]
+    for device, quantize in request.variants.items():
+        variant = request.replace(device=device, quantize=quantize, variants={})
+        plans.append(dataclasses.replace(make_plan(variant), is_variant=True))
+    return plans
+
+
+def make_plan(request: ExportRequest) -> ExportPlan:
+    """Checks a request and brings it into one form.
+
+    Raises:
+      ConfigError: If an argument is not valid.
+      DataError: If the examples do not fit the model or the lengths.
+      ShapeError: If the model is not of `tfdistill.models`.
+      VocabularyError: If the vocabulary cannot be used or does not fit the model's embedding.
+    """
+    model, softmax, patterns = request.model, request.softmax, request.layers or {}
+    quantization = quantizing.quantization(request.quantize)
+    config = models.config_of(model)
+    lengths = signature.check_lengths(request.chosen_lengths, config.max_positions)
+    graph.check_head(model)
+    head = HEADS[models.head_of(model)]
+    num_labels = models.num_labels_of(model) or 0
+    aware = compress.is_quantize_aware(model)
+    layers = resolve(model, quantization, patterns)
+    device = device_form.form(request.device, quantization, *layers.values())
+    loosest = functools.reduce(
+        Bounds.loosest, (value.bounds for value in layers.values()), quantization.bounds
+    )
+    _check_method(model, quantization, layers, aware)
+    check_task(request.task, head, num_labels, softmax=softmax)
+    labels, task = labels_of(request.task, request.labels, head, num_labels)
+    tokenizer = None
+    if request.vocab_file is not None:
+        tokenizer = open_vocabulary(
+            request.vocab_file, lower_case=request.lower_case, num_rows=config.vocab_size
+        )
+    real = request.check_on is not None
+    examples = inputs.collect(request.check_on) if real else inputs.draw(config, lengths)
+    inputs.check_examples(examples, config, lengths)
+    check_texts(request.texts, examples, task, real=real)
+    calibration = None
+    if quantization.needs_calibration and not aware:
+        calibration = calibrate.draw(
+            request.calibrate_on, request.num_calibration, request.seed, config, lengths
+        )
+    obstacles = tflite_metadata.obstacles(
+        head=head.name,
+        kind=None if task is None else task.kind,
+        pair=task is not None and task.reads_pairs,
+        lengths=lengths,
+        softmax=softmax,
+        labels=labels,
+        vocab_file=request.vocab_file,
+        lower_case=request.lower_case,
+    )
+    metadata = tflite_metadata.wanted(request.metadata, obstacles)
+    return ExportPlan(
+        request,
+        graph.in_float32(model),
+        head,
+        quantization,
+        layers,
+        aware,
+        loosest.replace(request.bounds or {}),
+        lengths,
+        examples,
+        calibration,
+        task,
+        labels,
+        tokenizer,
+        metadata,
+        device,
+    )
+
+
+def _check_method(
+    model: keras.Model, quantization: Quantization, layers: Mapping[str, Quantization], aware: bool
+) -> None:
+    """Checks that a quantization can be made of this model."""
+    config = models.config_of(model)
+    if quantization.method == "static" and isinstance(config, models.WordVectorConfig):
+        raise errors.ConfigError(
+            f"quantize {quantization.name}",
+            "an encoder with attention",
+            f"a {config.title}, whose ranges the ai-edge-quantizer cannot measure",
+            "Take dynamic_wi8_afp32: as small, and more accurate.",
+        )
+    if not aware:
+        check_blocks(stored_weights(model, quantization, layers))
+        return
+    if quantization.name != "static_wi8_ai8" or layers:
+        raise errors.ConfigError(
+            "quantize of a quantization-aware model",
+            "static_wi8_ai8, which it was trained for, for all of its layers",
+            f"{quantization.name}{' and layers of another' if layers else ''}",
+            "Export compress.strip(model), its float weights, in other quantizations.",
+        )
+    compress.check_ranges(model)
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredWeight:
+    """A weight as the file should hold it.
+
+    Attributes:
+      layer: Name of its layer.
+      shape: Its dimensions.
+      quantization: How it is stored.
+    """
+
+    layer: str
+    shape: tuple[int, ...]
+    quantization: Quantization
+
+    @property
+    def num_elements(self) -> int:
+        """Product of the dimensions."""
+        return _product(self.shape)
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether it is a matrix large enough to be quantized."""
+        return len(self.shape) > 1 and self.num_elements >= SMALLEST_QUANTIZED
+
+
+def resolve(
+    model: keras.Model, base: Quantization, layers: Mapping[str, str]
+) -> dict[str, Quantization]:
+    """Resolves which layers take another quantization than the file.
+
+    Args:
+      model: The model.
+      base: The quantization of the file.
+      layers: Pattern of layer names, as for a shell, -> name of a quantization. The first pattern
+        that fits a layer counts.
+
+    Returns:
+      Name of a layer -> its quantization, where that is not `base`.
+
+    Raises:
+      ConfigError: If a pattern fits no layer or changes nothing, or a quantization cannot be
+        combined with `base`.
+    """
+    names = [layer.name for layer in model.layers]
+    chosen: dict[str, Quantization] = {}
+    matrices = set(with_matrices(model))
+    for pattern, name in layers.items():
+        quantization = quantizing.quantization(name)
+        what = f"layers, {pattern!r}"
+        if quantization.method == "static":
+            raise errors.ConfigError(
+                what,
+                "a quantization of weights",
+                f"{name}, which is one of activations",
+                "Give the file that one as `quantize`, and other layers another here.",
+            )
+        fitting = fnmatch.filter(names, pattern)
+        if not fitting:
+            raise errors.ConfigError(
+                what,
+                "a pattern of layer names",
+                "one that fits no layer",
+                errors.nearest(pattern.strip("*"), names),
+            )
+        if base.method != "static" and not matrices & set(fitting):
+            raise errors.ConfigError(
+                what,
+                f"layers with weight matrices, which alone are quantized in {base.name}",
+                ", ".join(fitting[:3]),
+            )
+        for layer in fitting:
+            chosen.setdefault(layer, quantization)
+    return {layer: quantization for layer, quantization in chosen.items() if quantization != base}
+
+
+def with_matrices(model: keras.Model) -> list[str]:
+    """Returns the names of the layers with a matrix that operators multiply by or look up in."""
+    return [
+        layer.name
+        for layer in model.layers
+        if layer.name not in _tables_of_positions(model)
+        and any(len(weight.shape) > 1 for weight in _weights(layer))
+    ]
+
+
+def stored_weights(
+    model: keras.Model, base: Quantization, layers: Mapping[str, Quantization]
+) -> list[StoredWeight]:
+    """Lists a model's weights, except position tables, of which each signature keeps some rows."""
+    seen: set[int] = set()
+    stored = []
+    for layer in model.layers:
+        if layer.name in _tables_of_positions(model):
+            continue
+        for weight in _weights(layer):
+            if id(weight) not in seen:
+                seen.add(id(weight))
+                shape = tuple(int(size) for size in weight.shape)
+                stored.append(StoredWeight(layer.name, shape, layers.get(layer.name, base)))
+    return stored
+
+
+def check_blocks(weights: Sequence[StoredWeight]) -> None:
+    """Refuses blocks that do not divide the rows of a matrix.
+
+    Raises:
+      ConfigError: With the widths and what to take instead.
+    """
+    misfits: dict[str, int] = {}
+    for weight in weights:
+        block = weight.quantization.block
+        if block is None or not weight.is_matrix:
+            continue
+        # A row is what is multiplied with one input: (inputs, outputs) is transposed.
+        width = weight.shape[-1] if "embeddings" in weight.layer else weight.shape[0]
+        if width % block:
+            misfits[weight.layer] = width
+    if not misfits:
+        return
+    widths = ", ".join(str(width) for width in sorted(set(misfits.values())))
+    some = ", ".join(list(misfits)[:3]) + (", ..." if len(misfits) > 3 else "")
+    names = {weight.quantization.name for weight in weights if weight.layer in misfits}
+    raise errors.ConfigError(
+        f"quantize {' and '.join(sorted(names))}",
+        "widths that its blocks divide",
+        f"{widths} ({some})",
+        "Take dynamic_wi4_afp32, which has a scale for each row of any width (for these layers "
+        "alone: layers={pattern: that}), or train a student whose widths are multiples.",
+    )
+
+
+def _weights(layer: keras.layers.Layer) -> Sequence[Any]:
+    """Returns a layer's weights, without the ranges that a quantization-aware one has besides."""
+    return layer.float_weights if isinstance(layer, rebuild.Rounded) else layer.weights
+
+
+def _tables_of_positions(model: keras.Model) -> set[str]:
+    return {layer.name for layer in model.layers if layer.name == "position_embeddings"}
+
+
+def _product(shape: Sequence[int]) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total

@@ -1,0 +1,161 @@
+import dataclasses
+import json
+import os
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.benchmark.host.worker_run import MODULE
+from tfdistill.tflite import child, roles
+
+SLEEPER = (
+    "import json, os, time; print(json.dumps({'pid': os.getpid()}), flush=True);time.sleep(600)"
+)
+
+LIMITS = {"what": "x", "timeout_seconds": 60}
+
+
+def job(file):
+    signature = dataclasses.asdict(roles.read_signatures(file)[8])
+    feeds = [{"input_ids": [2, 5, 6, 3], "token_type_ids": [0] * 4}]
+    start = {"kind": "ids", "file": str(file), "threads": 1, "warmup": 2}
+    start["delegate"] = "xnnpack"
+    return {**start, "signature": signature, "feeds": feeds}
+
+
+def script(code):
+    return {"what": "toy", "timeout_seconds": 20, "arguments": ("-c", code)}
+
+
+def test_a_worker_reports_its_start_its_samples_and_its_peak(tflite_files):
+    begun = time.monotonic()
+    with child.Child(
+        job(tflite_files / "fast.tflite"), MODULE, what="x", timeout_seconds=60
+    ) as worker:
+        waited_ms = (time.monotonic() - begun) * 1000
+        report = worker.report
+        block = worker.ask({"run": 7, "lead_in": 3})
+        assert (len(block["warmup_ms"]), len(block["samples_ms"])) == (3, 7)
+        peak = worker.finish()["peak_rss_bytes"]
+    assert len(report["warmup_ms"]) == 2
+    start, init = report["process_start_ms"], report["init_ms"]
+    assert min(start, init, report["first_inference_ms"]) > 0
+    assert start + init + report["first_inference_ms"] <= report["cold_start_ms"] <= waited_ms
+    assert peak >= report["baseline_rss_bytes"] > 1e6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no VmHWM")
+def test_the_peak_is_the_worker_s_own_and_not_its_parent_s(tflite_files):
+    ballast = np.ones(400_000_000 // 8)
+    with child.Child(
+        job(tflite_files / "fast.tflite"), MODULE, what="x", timeout_seconds=60
+    ) as worker:
+        assert worker.finish()["peak_rss_bytes"] < ballast.nbytes
+
+
+def test_a_worker_that_fails_says_what_the_runtime_said(tmp_path, tflite_files):
+    broken = tmp_path / "broken.tflite"
+    broken.write_bytes((tflite_files / "fast.tflite").read_bytes()[:-20000])
+    wrong_job = {**job(tflite_files / "fast.tflite"), "file": str(broken)}
+    with pytest.raises(errors.BenchmarkError, match=r"toy: expected a file that runs in LiteRT"):
+        child.Child(wrong_job, MODULE, what="toy", timeout_seconds=60)
+
+
+def test_a_worker_that_crashes_is_named_with_its_signal_and_last_words():
+    code = "import os, sys; print('last words', file=sys.stderr, flush=True); os.abort()"
+    with pytest.raises(errors.BenchmarkError, match=r"SIGABRT.*last words"):
+        child.Child({}, **script(code))
+
+
+def test_a_worker_that_ends_too_early_is_an_error():
+    with pytest.raises(errors.BenchmarkError, match="exit code 3"):
+        child.Child({}, **script("raise SystemExit(3)"))
+
+
+def test_a_worker_that_hangs_is_killed():
+    worker = child.Child({}, **{**script(SLEEPER), "timeout_seconds": 5})
+    pid = worker.report["pid"]
+    worker._timeout = 0.2
+    with pytest.raises(errors.BenchmarkError, match=r"an answer within 0\.2 s"):
+        worker.ask({"run": 1, "lead_in": 0})
+    worker.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_leaving_the_context_ends_the_worker_whatever_happens():
+    with (
+        pytest.raises(KeyboardInterrupt),
+        child.Child({}, **script(SLEEPER)) as worker,
+    ):
+        pid = worker.report["pid"]
+        raise KeyboardInterrupt
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_cores_that_are_not_there_are_an_error_and_no_worker_is_left(tflite_files):
+    started = []
+    real = child.subprocess.Popen
+
+    class Noted(real):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            started.append(self)
+
+    wrong_job = {**job(tflite_files / "fast.tflite"), "cores": [1023]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(child.subprocess, "Popen", Noted)
+        with pytest.raises(errors.BenchmarkError, match=r"toy: expected cores \[1023\] to run on"):
+            child.Child(wrong_job, MODULE, what="toy", timeout_seconds=60)
+    (process,) = started
+    assert process.returncode is not None
+
+
+def test_no_thread_reads_on_when_the_worker_is_gone():
+    ended = []
+
+    class Slow(child.Child):
+        def _listen(self):
+            super()._listen()
+            time.sleep(0.2)
+            ended.append(threading.current_thread())
+
+    with Slow({}, **script(SLEEPER)):
+        assert ended == []
+    assert len(ended) == 1
+
+
+def test_modules_in_the_working_directory_do_not_shadow_the_worker_s(
+    tmp_path, monkeypatch, tflite_files
+):
+    (tmp_path / "numpy.py").write_text("raise SystemExit('shadowed')")
+    monkeypatch.chdir(tmp_path)
+    with child.Child(
+        job(tflite_files / "fast.tflite"), MODULE, what="x", timeout_seconds=60
+    ) as worker:
+        assert json.dumps(worker.report)
+
+
+def test_ctrl_c_is_for_the_parent_and_not_for_its_workers():
+    with child.Child({}, **script(SLEEPER)) as worker:
+        assert os.getpgid(worker.report["pid"]) != os.getpgid(0)
+
+
+def test_windows_come_one_by_one_until_the_end():
+    code = (
+        "import json; print('{}'); [print(json.dumps({'n': i})) for i in range(3)]; "
+        "print('{\"end\": true}'); print('{\"peak_rss_bytes\": 1}')"
+    )
+    with child.Child({}, **script(code)) as worker:
+        windows = worker.stream({"sustain": 1.0, "window": 0.5})
+        assert list(windows) == [
+            {"n": 0},
+            {"n": 1},
+            {"n": 2},
+        ]
+        assert worker.finish() == {"peak_rss_bytes": 1}

@@ -1,0 +1,163 @@
+"""A busy machine: what is marked, what is still told, and what is withheld.
+
+The samples of two files are those of docs/benchmarks/busy.json, which `scripts/bench busy` recorded
+on two cores that other work shared: "quiet" with real-time priority, which nothing preempts, and
+"loaded" beside a spinning process on each core.
+"""
+
+import json
+import pathlib
+import statistics
+
+import benchmark_results
+import pytest
+
+from tfdistill import errors
+from tfdistill.benchmark import result, schema, terminal
+from tfdistill.benchmark.comparing import changes, comparison_text, gate
+from tfdistill.benchmark.statistics import disturbance
+
+ROOT = pathlib.Path(__file__).parents[2]
+RECORDED = json.loads((ROOT / "docs" / "benchmarks" / "busy.json").read_text())["samples"]
+FILES = [benchmark_results.model_file(name) for name in ("slow", "fast")]
+
+
+def recorded(name, threads=1):
+    rows = [schema.Measurement(**row) for row in RECORDED[name] if row["threads"] == threads]
+    return benchmark_results.assembled(rows, models=FILES)
+
+
+def on_the_clock(value):
+    samples = {
+        name: [ms for row in value.measurements if row.model == name for ms in row.samples_ms]
+        for name in ("slow", "fast")
+    }
+    return statistics.median(samples["slow"]) / statistics.median(samples["fast"])
+
+
+def preempted(level=2.0, *, share=0.5, **more):
+    """Repetitions of which a share of the samples took ten times as long as on the processor."""
+    rows = benchmark_results.repetitions(level, **more)
+    for row in rows:
+        lost = [index % 10 < 10 * share for index in range(len(row.samples_ms))]
+        pairs = list(zip(row.samples_ms, lost, strict=True))
+        yield row.model_copy(
+            update={
+                "samples_ms": tuple(ms * (10 if is_lost else 1) for ms, is_lost in pairs),
+                "processor_ms": row.samples_ms,
+                "preemptions": tuple(int(is_lost) for is_lost in lost),
+            }
+        )
+
+
+def test_a_recorded_loaded_machine_shows_nearly_the_ratio_of_the_quiet_one():
+    quiet, loaded = recorded("quiet"), recorded("loaded")
+    assert not 1 / 1.5 < on_the_clock(loaded) / on_the_clock(quiet) < 1.5
+    (before,), (after,) = quiet.comparisons, loaded.comparisons
+    assert after.speedup == pytest.approx(before.speedup, rel=0.15)
+    assert after.speedup_ci[0] <= before.speedup <= after.speedup_ci[1]
+    assert (before.busy, after.busy, after.faster) == (False, True, True)
+
+
+def test_several_threads_of_a_loaded_machine_have_no_speedup():
+    quiet, loaded = recorded("quiet", 2), recorded("loaded", 2)
+    (before,), (after,) = quiet.comparisons, loaded.comparisons
+    assert (before.busy, before.faster) == (False, True)
+    assert (after.busy, after.faster, after.speedup_ci) == (True, None, None)
+    assert disturbance.WITHHELD in terminal.format_text(loaded)
+    assert f"{after.speedup:.2f}x" not in terminal.format_text(loaded)
+
+
+def test_no_figure_of_a_quiet_machine_changes():
+    quiet = recorded("quiet")
+    plain = [
+        row.model_copy(update={"processor_ms": (), "waits": (), "preemptions": ()})
+        for row in quiet.measurements
+    ]
+    without = benchmark_results.assembled(plain, models=FILES)
+    assert (quiet.summary, quiet.comparisons) == (without.summary, without.comparisons)
+    assert quiet.notes == without.notes
+
+
+def test_a_tenth_of_the_samples_may_be_disturbed():
+    for share, busy in ((0.1, False), (0.2, True)):
+        rows = list(preempted(share=share))
+        (row,) = benchmark_results.assembled(rows).summary
+        samples = [ms for row in rows for ms in row.samples_ms]
+        assert row.busy is busy
+        assert (row.max_ms == max(samples)) is not busy  # a quiet machine's outliers stay
+
+
+def test_a_disturbed_sample_counts_with_its_processor_time():
+    rows = list(preempted(2.0, share=0.6))
+    (row,) = benchmark_results.assembled(rows).summary
+    (undisturbed,) = benchmark_results.assembled(benchmark_results.repetitions(2.0)).summary
+    assert (row.p50_ms, row.max_ms) == (undisturbed.p50_ms, undisturbed.max_ms)
+
+
+def test_the_mark_stands_beside_every_figure():
+    rows = [*preempted(2.0, model="old", seed=1), *preempted(1.0, model="new", seed=2)]
+    value = benchmark_results.assembled(
+        rows, models=[benchmark_results.model_file(n) for n in ("old", "new")]
+    )
+    texts = [
+        schema.TextMeasurement(
+            **{name: getattr(row, name) for name in ("model", "threads", "repetition")},
+            tokenizer_ms=(0.1,) * len(row.samples_ms),
+            **{n: getattr(row, n) for n in ("samples_ms", "processor_ms", "preemptions")},
+        )
+        for row in rows
+    ]
+    value = result.complete(value.model_copy(update={"texts": tuple(texts)}))
+    lines = terminal.format_text(value).splitlines()
+    figures = [line for line in lines if line.startswith(("old ", "new ", "tokenizer"))]
+    assert len(figures) == 6
+    assert all(terminal.BUSY in line for line in figures)
+    compared = comparison_text.format_text(changes.within(value)).splitlines()
+    assert terminal.BUSY in next(line for line in compared if line.startswith("new for old"))
+
+
+def test_two_busy_results_are_compared_within_15_percent_more():
+    quiet = benchmark_results.assembled(benchmark_results.repetitions(2.0))
+    busy = benchmark_results.assembled(list(preempted(2.0)))
+    usual, wide = (changes.between(quiet, new).rows[0] for new in (quiet, busy))
+    assert (usual.busy, wide.busy) == (False, True)
+    assert wide.speedup == usual.speedup
+    low, high = usual.speedup_ci
+    assert wide.speedup_ci == pytest.approx((low / 1.15, high * 1.15))
+    assert wide.joint_ci[0] < usual.joint_ci[0]
+
+
+def test_a_limit_of_latency_calls_a_busy_machine_undecided_or_refuses_it():
+    def ruling(threads):
+        rows = [
+            [*preempted(2.0, threads=threads, model=name, seed=seed)]
+            for name, seed in (("old", 0), ("new", 1))
+        ]
+        files = [benchmark_results.model_file(name) for name in ("old", "new")]
+        value = benchmark_results.assembled([*rows[0], *rows[1]], models=files)
+        return gate.judge(changes.within(value), gate.Limits(slower=0.05))
+
+    assert ruling(1).passed and terminal.BUSY in ruling(1).warnings[0]
+    (reason,) = ruling(2).reasons
+    assert disturbance.WITHHELD in reason
+
+
+def test_a_result_without_processor_times_is_never_called_busy():
+    rows = benchmark_results.repetitions(2.0, seed=0)
+    assert not benchmark_results.assembled(rows).summary[0].busy
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("processor_ms", [1.0]), ("processor_ms", [-1.0, 1.0]), ("preemptions", [0, 0, 0])],
+)
+def test_processor_times_that_do_not_belong_to_the_samples_are_refused(tmp_path, column, values):
+    written = benchmark_results.assembled([benchmark_results.measurement([2.0, 2.0])]).model_dump(
+        mode="json"
+    )
+    written["measurements"][0][column] = values
+    path = tmp_path / "benchmark.json"
+    path.write_text(json.dumps(written))
+    with pytest.raises(errors.BenchmarkError, match=column):
+        result.read_result(path)

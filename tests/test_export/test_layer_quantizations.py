@@ -1,0 +1,78 @@
+import pytest
+
+from export.conversion import prepare, quantize
+from tfdistill import errors, models
+
+DYNAMIC = quantize.quantization("dynamic_wi8_afp32")
+STATIC = quantize.quantization("static_wi8_ai8")
+
+
+def names(chosen):
+    return {layer: value.name for layer, value in chosen.items()}
+
+
+def test_the_first_pattern_that_fits_a_layer_counts(toy):
+    patterns = {"layer_0_query": "float16", "layer_0_*": "float32", "pooler": "dynamic_wi4_afp32"}
+    chosen = names(prepare.resolve(toy.model, DYNAMIC, patterns))
+    assert chosen["layer_0_query"] == "float16"
+    assert chosen["layer_0_key"] == chosen["layer_0_layer_norm"] == "float32"
+    assert chosen["pooler"] == "dynamic_wi4_afp32"
+    assert not {layer for layer in chosen if not layer.startswith(("layer_0_", "pooler"))}
+
+
+def test_what_the_file_does_anyway_is_nothing_of_its_own(toy):
+    assert prepare.resolve(toy.model, DYNAMIC, {"*": "dynamic_wi8_afp32"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        ({"layer_9_*": "float32"}, "fits no layer. Did you mean 'layer_"),
+        ({"layer_0_*": "float31"}, "Did you mean 'float32'"),
+        ({"layer_0_*": "static_wi8_ai8"}, "a quantization of weights"),
+        ({"*_layer_norm": "float32"}, "layers with weight matrices.*embeddings_layer_norm"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_refused(layers, message, toy):
+    with pytest.raises(errors.ConfigError, match=message):
+        prepare.resolve(toy.model, DYNAMIC, layers)
+
+
+def test_static_activations_may_stay_in_floats_around_any_layer(toy):
+    assert "layer_0_layer_norm" in prepare.resolve(toy.model, STATIC, {"*_layer_norm": "float32"})
+
+
+def test_layers_with_matrices_end_with_the_head(toy):
+    layers = prepare.with_matrices(toy.model)
+    assert {"word_embeddings", "token_type_embeddings", "layer_1_output", "pooler"} <= set(layers)
+    assert layers[-1] == "classifier"
+    assert not {name for name in layers if "norm" in name or name == "position_embeddings"}
+
+
+def test_every_weight_but_the_positions_is_stored_once(toy):
+    by_layer = prepare.resolve(toy.model, DYNAMIC, {"layer_0_*": "float32"})
+    stored = prepare.stored_weights(toy.model, DYNAMIC, by_layer)
+    positions = toy.config.max_positions * toy.config.hidden_size
+    assert sum(weight.num_elements for weight in stored) == toy.model.count_params() - positions
+    formats = {weight.layer: weight.quantization.name for weight in stored}
+    assert formats["layer_0_query"] == "float32"
+    assert formats["layer_1_query"] == "dynamic_wi8_afp32"
+
+
+def test_blocks_must_divide_the_rows_of_every_matrix(toy):
+    blocks = quantize.quantization("dynamic_wi4_afp32_block32")
+    prepare.check_blocks(prepare.stored_weights(toy.model, blocks, {}))
+    odd = models.build_classifier(toy.config.replace(intermediate_size=72), 3)
+    with pytest.raises(errors.ConfigError) as caught:
+        prepare.check_blocks(prepare.stored_weights(odd, blocks, {}))
+    # (72, 32) is multiplied with rows of 72; (32, 72) with rows of 32, which a block divides.
+    assert "received 72 (layer_0_output, layer_1_output)" in str(caught.value)
+    assert "Take dynamic_wi4_afp32" in str(caught.value)
+    by_layer = prepare.resolve(odd, blocks, {"layer_*_output": "dynamic_wi4_afp32"})
+    prepare.check_blocks(prepare.stored_weights(odd, blocks, by_layer))
+
+
+def test_blocks_divide_the_vectors_of_a_table_not_its_rows(toy):
+    blocks = quantize.quantization("dynamic_wi4_afp32_block32")
+    odd = models.build_classifier(toy.config.replace(vocab_size=203), 3)
+    prepare.check_blocks(prepare.stored_weights(odd, blocks, {}))

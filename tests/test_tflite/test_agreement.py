@@ -1,0 +1,160 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from tfdistill import errors
+from tfdistill.tflite import agreement
+from tfdistill.tflite.agreement import Bounds
+
+LOOSE = Bounds(math.inf, math.inf, -math.inf, 0.0, 1.0)
+
+
+def test_errors_are_those_of_the_formulas():
+    model = np.array([[3.0, 4.0], [0.0, -5.0]])
+    file = np.array([[3.0, 4.5], [1.0, -5.0]])
+    measured = agreement.compare(model, file)
+    assert measured.num_examples == 2
+    assert measured.output_rms == pytest.approx(math.sqrt((9 + 16 + 25) / 4))
+    assert measured.max_abs_error == 1.0
+    assert measured.mean_abs_error == pytest.approx(1.5 / 4)
+    assert measured.sqnr_db == pytest.approx(10 * math.log10(50 / 1.25))
+    assert measured.argmax_agreement == 1.0
+
+
+def test_equal_outputs_have_no_noise():
+    outputs = np.array([[1.0, 2.0]])
+    measured = agreement.compare(outputs, outputs)
+    assert (measured.max_abs_error, measured.mean_abs_error, measured.sqnr_db) == (0.0, 0.0, None)
+    assert agreement.violations(measured, Bounds(0.0, 0.0, 300.0, 1.0, 0.0)) == []
+
+
+def test_the_class_is_compared_example_by_example():
+    model = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
+    measured = agreement.compare(model, model[[1, 0, 2, 3]])
+    assert measured.argmax_agreement == 0.5
+    assert agreement.compare(model[:, :1], model[:, :1]).argmax_agreement is None
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_file_that_answers_nan_or_infinity_breaks_every_bound(value):
+    model = np.ones((3, 2))
+    file = model.copy()
+    file[1, 1] = value
+    lines = agreement.violations(agreement.compare(model, file), Bounds(1e9, 1e9, -1e9, 0.0, 1.0))
+    assert [line.split(":")[0] for line in lines] == ["max error / rms", "mean error / rms", "SQNR"]
+
+
+def test_a_model_that_answers_nan_is_no_reference():
+    with pytest.raises(errors.ExportError, match="1 examples"):
+        agreement.compare(np.array([[np.nan, 1.0]]), np.array([[0.0, 1.0]]))
+
+
+@pytest.mark.parametrize(("model", "file"), [((2, 3), (2, 2)), ((3, 2), (2, 2)), ((0, 2), (0, 2))])
+def test_outputs_that_do_not_belong_together_are_refused(model, file):
+    with pytest.raises(errors.ShapeError, match="outputs to compare"):
+        agreement.compare(np.ones(model), np.ones(file))
+
+
+def test_bounds_hold_at_any_scale_of_the_outputs():
+    random = np.random.default_rng(0)
+    model = random.standard_normal((50, 3))
+    file = model + 0.01 * random.standard_normal((50, 3))
+    for scale in (1e-4, 1.0, 1e4):
+        measured = agreement.compare(scale * model, scale * file)
+        # The largest of 150 normal errors of 0.01 is near 0.03.
+        assert agreement.violations(measured, Bounds(0.05, 0.01, 38.0, 0.9, 0.0)) == []
+        assert len(agreement.violations(measured, Bounds(0.01, 0.005, 45.0, 0.9, 0.0))) == 3
+
+
+@pytest.mark.parametrize("field", ["max_error", "mean_error", "sqnr_db", "argmax_agreement"])
+def test_each_bound_is_checked_on_its_own(field):
+    model = np.array([[1.0, 0.9]] * 10)
+    file = model + np.array([0.0, 0.2])
+    measured = agreement.compare(model, file)
+    strict = {"max_error": 0.1, "mean_error": 0.05, "sqnr_db": 40.0, "argmax_agreement": 0.5}
+    lines = agreement.violations(measured, LOOSE.replace({field: strict[field]}), where="len8: ")
+    assert len(lines) == 1
+    assert lines[0].startswith("len8: ")
+    assert field.split("_")[0] in lines[0].lower()
+
+
+@pytest.mark.parametrize(
+    ("examples", "changed", "accepted"),
+    [(16, 1, True), (16, 2, False), (1000, 30, True), (1000, 31, False)],
+)
+def test_few_examples_may_change_one_class(examples, changed, accepted):
+    model = np.tile([1.0, 0.0], (examples, 1))
+    file = model.copy()
+    file[:changed] = file[:changed, ::-1]
+    measured = agreement.compare(model, file)
+    lines = agreement.violations(measured, dataclasses.replace(LOOSE, argmax_agreement=0.97))
+    assert (lines == []) is accepted
+
+
+@pytest.mark.parametrize(
+    ("file", "allowed", "accepted"),
+    [(0.895, 0.01, True), (0.885, 0.01, False), (0.95, 0.01, True), (0.885, 0.02, True)],
+)
+def test_the_metric_may_fall_by_what_is_allowed(file, allowed, accepted):
+    model = {"accuracy": 0.9, "f1": 0.9}
+    measured = {"accuracy": file, "f1": 0.0}
+    lines = agreement.metric_violations(model, measured, "accuracy", allowed)
+    assert (lines == []) is accepted
+
+
+@pytest.mark.parametrize(
+    ("examples", "changed", "allowed"),
+    [
+        (872, 4, 0.01),  # the bound
+        (50, 0, 2 / 50),  # two examples
+        (100, 9, 1.645 * 3 / 100),  # nine changes
+        (277, 16, 1.645 * 4 / 277),
+        (100_000, 2500, 0.01),
+    ],
+)
+def test_a_drop_is_held_against_chance(examples, changed, allowed):
+    model = np.tile([1.0, 0.0], (examples, 1))
+    file = model.copy()
+    file[:changed] = file[:changed, ::-1]
+    measured = agreement.compare(model, file)
+    assert agreement.allowed_drop(0.01, examples, measured) == pytest.approx(allowed)
+    numbers = agreement.compare(model, file, decisions=(None, None))  # such as a regression
+    for without in (numbers, None):
+        assert agreement.allowed_drop(0.01, examples, without) == max(0.01, 2 / examples)
+
+
+def test_decisions_are_compared_whole_and_counted_by_themselves():
+    """A span is the same if both ends are; of six outputs two decisions are made."""
+    model = np.zeros((6, 2))
+    model[0] = 1.0
+    decided = np.array([[0, 4], [1, 1]])
+    other = np.array([[0, 4], [1, 2]])
+    measured = agreement.compare(model, model, decisions=(decided, other))
+    assert (measured.num_examples, measured.num_decisions, measured.argmax_agreement) == (6, 2, 0.5)
+    measured = agreement.compare(model, model, decisions=(None, None))
+    assert (measured.num_decisions, measured.argmax_agreement) == (0, None)
+
+
+def test_the_allowance_of_changed_decisions_counts_decisions_not_outputs():
+    model = np.ones((1000, 2))
+    decided = np.arange(10)
+    other = np.where(decided < 2, -1, decided)
+    measured = agreement.compare(model, model, decisions=(decided, other))
+    # One of ten may change at 0.95, not two, though the outputs are a thousand.
+    bounds = dataclasses.replace(LOOSE, argmax_agreement=0.95)
+    assert [line.split(":")[0] for line in agreement.violations(measured, bounds)] == [
+        "argmax agreement"
+    ]
+    measured = agreement.compare(
+        model, model, decisions=(decided, np.where(decided < 1, -1, decided))
+    )
+    assert agreement.violations(measured, bounds) == []
+
+
+def test_what_is_no_number_keeps_no_bound():
+    measured = agreement.compare(np.ones((4, 2)), np.ones((4, 2)))
+    nothing = {"max_abs_error": np.nan, "mean_abs_error": np.nan, "sqnr_db": np.nan}
+    lines = agreement.violations(dataclasses.replace(measured, **nothing), LOOSE)
+    assert [line.split(":")[0] for line in lines] == ["max error / rms", "mean error / rms", "SQNR"]

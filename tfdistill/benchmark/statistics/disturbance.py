@@ -1,0 +1,89 @@
+"""What other programs did to a measurement, and what of it can still be told.
+
+A program that shares a processor takes turns of some milliseconds. An inference that is shorter
+often escapes; one that is longer never does, and takes several times as long. So a busy machine
+changes not only latencies but their ratio: on two cores with a spinning process on each, 88x on the
+clock where the same files have 22.5x. The processor time of one thread changes little (25x): see
+docs/benchmarks/busy.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.statistics.stats import Interval
+
+BUSY_SHARE = 0.1  # of the samples: fewer hardly move a median
+RATIO_ERROR = 1.15  # by which caches shared with another program change a ratio of processor times
+WITHHELD = "busy machine: no speed-up can be told"
+
+_LOST_SHARE = 0.05  # of the time of a sample, off the processor
+_MS_A_PREEMPTION = 20.0  # of several threads: other programs take turns of 3 to 10 ms
+
+Timed = schema.Measurement | schema.TextMeasurement
+
+
+def is_busy(rows: Sequence[Timed]) -> bool:
+    """Says whether other programs disturbed more than a tenth of the samples of a case."""
+    samples = [is_disturbed for row in rows for is_disturbed in _disturbed(row)]
+    return sum(samples) > BUSY_SHARE * len(samples)
+
+
+def steady_samples(rows: Sequence[Timed]) -> list[tuple[float, ...]]:
+    """Returns the samples of each row of a case, without the time that other programs took.
+
+    Args:
+      rows: The measurements of a case that count.
+
+    Returns:
+      The samples as they are on a quiet machine, and with several threads, whose processor times do
+      not add up to a latency. Else a disturbed sample counts with its processor time.
+    """
+    if not is_busy(rows) or any(row.threads > 1 for row in rows):
+        return [row.samples_ms for row in rows]
+    return [
+        tuple(
+            processor_ms if is_disturbed else sample_ms
+            for sample_ms, processor_ms, is_disturbed in zip(
+                row.samples_ms, row.processor_ms, _disturbed(row), strict=True
+            )
+        )
+        if row.processor_ms
+        else row.samples_ms
+        for row in rows
+    ]
+
+
+def steady(rows: Sequence[schema.Measurement]) -> list[schema.Measurement]:
+    """Returns the measurements of a case with `steady_samples`."""
+    pairs = zip(rows, steady_samples(rows), strict=True)
+    return [row.model_copy(update={"samples_ms": samples}) for row, samples in pairs]
+
+
+def interval_of_ratio(
+    interval: Interval | None, sides: Sequence[Sequence[schema.Measurement]]
+) -> Interval | None:
+    """Widens the interval of a ratio, or withholds it, where the machine was busy.
+
+    Args:
+      interval: Of the ratio of medians of `steady` measurements, or None.
+      sides: The measurements of either side, as they were recorded.
+
+    Returns:
+      The interval; 1.15 times as far to either side for processor times; None with several threads.
+    """
+    if interval is None or not any(is_busy(rows) for rows in sides):
+        return interval
+    if any(row.threads > 1 for rows in sides for row in rows):
+        return None
+    return interval[0] / RATIO_ERROR, interval[1] * RATIO_ERROR
+
+
+def _disturbed(row: Timed) -> list[bool]:
+    """Says of each sample whether other programs took a part of its time; nothing where unknown."""
+    if row.threads == 1:
+        pairs = zip(row.samples_ms, row.processor_ms, strict=False)
+        return [sample_ms - used_ms > _LOST_SHARE * sample_ms > 0 for sample_ms, used_ms in pairs]
+    counts = zip(row.samples_ms, row.preemptions, strict=False)
+    return [count * _MS_A_PREEMPTION > sample_ms for sample_ms, count in counts]

@@ -1,0 +1,379 @@
+"""A .tflite file of any origin against the Hugging Face folder that it was converted from."""
+
+from __future__ import annotations
+
+import collections
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfdistill import errors, files, tokenizer_json, weights
+from tfdistill.benchmark import inputs as inputs_of_words
+from tfdistill.data import vocab as vocabularies
+from tfdistill.models import heads
+from tfdistill.run import against_app
+from tfdistill.run.against_result import FolderComparison, OutputParity, WorstText
+from tfdistill.tflite import agreement, reader, roles
+from tfdistill.tflite.agreement import Bounds
+from tfdistill.tflite.golden import Example
+from tfdistill.tflite.model import TfliteModel
+from tfdistill.tflite.signature import ROLES, Signature
+
+# What an output can be: role -> the head of the model that has it, and its name there.
+OUTPUTS = {
+    "logits": ("sequence", ""),
+    "scores": ("sequence", ""),
+    "start_logits": ("span", ""),
+    "end_logits": ("span", ""),
+    "last_hidden_state": ("none", "sequence_output"),
+    "pooler_output": ("none", "pooled_output"),
+    "embedding": ("embedding", ""),
+}
+_OVER_TOKENS = ("start_logits", "end_logits", "last_hidden_state")
+_PROBES = 4  # of each signature that fill it, and as many that do not
+_TEXTS = 16  # made of the vocabulary where none are given
+_WORST = 3  # texts that are shown
+_BATCH = 16
+_LARGE = 1024  # bytes: smaller constants stay floats in every format
+_MARGIN_DB = 6.0  # between the noise of rounded matrices and that of a file with integers
+_HARD = ("Crème BRÛLÉE, naïve!", "İstanbul 中文 ok", "don't  stop\tnow")
+
+
+def compare_with_folder(
+    file: files.Path,
+    folder: files.Path,
+    *,
+    tensor_roles: Mapping[str, str] | None = None,
+    texts: Sequence[str] = (),
+    vocab_file: files.Path | None = None,
+    lower_case: bool | None = None,
+    labels_file: files.Path | None = None,
+    seed: int = 0,
+) -> FolderComparison:
+    """Compares what a file answers with the model of a Hugging Face folder.
+
+    Both answer the same token ids: all entries of the vocabulary, inputs that fill each signature
+    and shorter ones, both token types, and texts. Hidden states of padding do not count.
+
+    Args:
+      file: The .tflite file: an encoder, a sentence encoder or a classifier of BERT's family.
+      folder: The folder of Hugging Face, or of sentence-transformers, or an id on the hub.
+      tensor_roles: Roles of tensors whose names do not tell them: name -> one of `ROLES` or
+        `OUTPUTS`; inputs also by position.
+      texts: Texts to compare on; by default sentences of words of the vocabulary.
+      vocab_file: The vocabulary that the app uses with the file, compared with the folder's.
+      lower_case: Whether the app lower-cases; by default as the folder says.
+      labels_file: Names of the classes that the app uses, a line each, compared with the folder's.
+      seed: Seed of the examples.
+
+    Returns:
+      The comparison.
+
+    Raises:
+      BenchmarkError: If the role of an input or output is not known: none is guessed.
+      ModelFileError: If LiteRT cannot run the file.
+      WeightsError: If the folder has no model with these outputs.
+    """
+    path = pathlib.Path(file)
+    signatures = roles.read_signatures(path, roles=tensor_roles)
+    named = {
+        length: _output_roles(entry, tensor_roles or {}) for length, entry in signatures.items()
+    }
+    kinds = {OUTPUTS[role][0] for by_index in named.values() for role in by_index.values()}
+    loaded = _load(folder, kinds, signatures, named)
+    vocab = vocabularies.read_vocab(weights.existing_vocab(loaded.vocab_file, folder))
+    examples, num_words = _examples(signatures, vocab, loaded, texts, seed)
+    pairs = _answer(path, signatures, named, loaded, examples)
+    bounds = _bounds(path)
+    rounding = _rounding_db(loaded, examples, bounds)
+    outputs = tuple(
+        _parity(output, role, [pair for _, pair in rows], _tightened(bounds, rounding.get(role)))
+        for (output, role), rows in pairs.items()
+    )
+    checked, faults, notes = against_app.check(
+        vocab,
+        loaded,
+        [e.text for rows in examples.values() for e in rows if e.text is not None],
+        vocab_file=vocab_file,
+        lower_case=lower_case,
+        labels_file=labels_file,
+    )
+    if any(entry.input_of("attention_mask") is None for entry in signatures.values()):
+        notes.append("the file takes no mask: only examples that fill a signature were compared")
+    broken = [f"{parity.output}: {fault}" for parity in outputs for fault in parity.faults]
+    return FolderComparison(
+        file=path.name,
+        folder=str(folder),
+        lengths=tuple(signatures),
+        num_examples=sum(map(len, examples.values())),
+        num_words=num_words,
+        outputs=outputs,
+        worst=_worst(pairs, vocab),
+        checked=tuple(checked),
+        notes=tuple(notes),
+        faults=(*broken, *faults),
+    )
+
+
+def _output_roles(signature: Signature, by_name: Mapping[str, str]) -> dict[int, str]:
+    """Finds what each output is: index of the tensor -> role.
+
+    Raises:
+      BenchmarkError: If one is not known, or two are the same.
+    """
+    counts = collections.Counter(tensor.name for tensor in signature.outputs)
+    assigned = {}
+    for tensor in signature.outputs:
+        role = by_name.get(tensor.name) if counts[tensor.name] == 1 else None
+        role = role or (tensor.name if tensor.name in OUTPUTS else None)
+        if role in OUTPUTS:
+            assigned[tensor.index] = role
+    unknown = [tensor.name for tensor in signature.outputs if tensor.index not in assigned]
+    if unknown or len(set(assigned.values())) < len(assigned) or not assigned:
+        raise errors.BenchmarkError(
+            f"outputs of signature {signature.key}",
+            f"one each of {', '.join(OUTPUTS)}",
+            ", ".join(f"{t.name} {list(t.shape)}" for t in signature.outputs) or "none",
+            f"Say what each is: --roles {(unknown or ['NAME'])[0]}=logits,...",
+        )
+    return assigned
+
+
+def _load(
+    folder: files.Path,
+    kinds: set[str],
+    signatures: Mapping[int, Signature],
+    named: Mapping[int, Mapping[int, str]],
+) -> weights.LoadedModel:
+    """Loads the model whose outputs the file has.
+
+    Raises:
+      BenchmarkError: If they are of several models.
+    """
+    if len(kinds) > 1:
+        raise errors.BenchmarkError(
+            "outputs", "those of one model", " and ".join(sorted(kinds)), "Compare them one by one."
+        )
+    (kind,) = kinds
+    length, entry = next(iter(signatures.items()))
+    ranks = {len(t.shape) for t in entry.outputs if t.index in named[length]}
+    head = heads.KINDS[kind]
+    if head.of_texts and head.classifies and ranks == {3}:  # logits of each token
+        (kind,) = (k for k, other in heads.KINDS.items() if other.classifies and other.over_tokens)
+    return weights.load_model(folder, kind)
+
+
+def _examples(
+    signatures: Mapping[int, Signature],
+    vocab: Sequence[str],
+    loaded: weights.LoadedModel,
+    texts: Sequence[str],
+    seed: int,
+) -> tuple[dict[int, list[Example]], int]:
+    """Makes the examples of each length, and counts the entries of the vocabulary in them."""
+    random = np.random.default_rng(seed)
+    tables = [entry.vocabulary_rows for entry in signatures.values()]
+    rows = min([loaded.config.vocab_size, *filter(None, tables)])
+    types = max(1, loaded.config.type_vocab_size)
+    longest = max(signatures)
+    examples: dict[int, list[Example]] = {}
+    for length, entry in signatures.items():
+        sizes = [length] * _PROBES
+        if entry.input_of("attention_mask") is not None:
+            sizes += random.integers(min(2, length), length, _PROBES).tolist()
+        examples[length] = [
+            _example(random.integers(0, rows, size), random, types) for size in sizes
+        ]
+    words = random.permutation(rows)
+    filler = random.integers(0, rows, -len(words) % longest)
+    for ids in np.concatenate([words, filler]).reshape(-1, longest):
+        examples[longest].append(_example(ids, random, types))
+    if any(entry.input_of("attention_mask") is None for entry in signatures.values()):
+        return examples, rows
+    tokenizer = tokenizer_json.build_tokenizer(vocab, lower_case=loaded.lower_case)
+    tokenizer.enable_truncation(longest)
+    if not texts:
+        sentences = inputs_of_words.examples_of_words(list(vocab), longest, random, _TEXTS)
+        texts = [*(sentence.text or "" for sentence in sentences), *_HARD]
+    for text in texts:
+        encoding = tokenizer.encode(text)
+        fitting = next(length for length in signatures if len(encoding.ids) <= length)
+        example = Example(tuple(encoding.ids), tuple(encoding.type_ids), text)
+        examples[fitting].append(example)
+    return examples, rows
+
+
+def _example(ids: np.ndarray, random: np.random.Generator, types: int) -> Example:
+    """Gives ids the types of two texts."""
+    cut = int(random.integers(1, len(ids), endpoint=True))
+    second = np.minimum(np.arange(len(ids)) >= cut, types - 1)
+    return Example(tuple(ids.tolist()), tuple(second.astype(int).tolist()))
+
+
+Rows = list[tuple[Example, tuple[np.ndarray, np.ndarray]]]
+
+
+def _answer(
+    path: pathlib.Path,
+    signatures: Mapping[int, Signature],
+    named: Mapping[int, Mapping[int, str]],
+    loaded: weights.LoadedModel,
+    examples: Mapping[int, Sequence[Example]],
+) -> dict[tuple[str, str], Rows]:
+    """Lets model and file answer: (output, role) -> for each example the rows of both."""
+    pairs: dict[tuple[str, str], Rows] = collections.defaultdict(list)
+    with TfliteModel(path, isolated=True) as model:
+        for length, entry in signatures.items():
+            reference = _model_outputs(loaded, examples[length], length)
+            for number, example in enumerate(examples[length]):
+                values = entry.padded(
+                    example.input_ids, example.token_type_ids, pad_id=loaded.config.pad_token_id
+                )
+                outputs = model.run(entry, values)
+                for tensor, value in zip(entry.outputs, outputs, strict=True):
+                    role = named[length][tensor.index]
+                    expected = reference[role][number]
+                    received = np.asarray(value, np.float64)[0]
+                    if received.shape != expected.shape:
+                        raise errors.BenchmarkError(
+                            f"output {tensor.name}, {role}", expected.shape, received.shape
+                        )
+                    if received.ndim == 2 or role in _OVER_TOKENS:
+                        tokens = len(example.input_ids)
+                        expected, received = expected[:tokens], received[:tokens]
+                    both = (expected, received)
+                    pairs[tensor.name, role].append((example, both))
+    return dict(pairs)
+
+
+def _model_outputs(
+    loaded: weights.LoadedModel, examples: Sequence[Example], length: int
+) -> dict[str, np.ndarray]:
+    """Returns what the folder's model answers, by role, (examples, ...)."""
+    shape = (len(examples), length)
+    ids = np.full(shape, loaded.config.pad_token_id, np.int32)
+    mask, types = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    for row, example in enumerate(examples):
+        count = len(example.input_ids)
+        ids[row, :count], mask[row, :count] = example.input_ids, 1
+        types[row, :count] = example.token_type_ids
+    features = dict(zip(ROLES, (ids, mask, types), strict=True))
+    inputs = {name: features[name] for name in loaded.model.input_names}
+    parts = []
+    for start in range(0, len(examples), _BATCH):
+        batch = {name: value[start : start + _BATCH] for name, value in inputs.items()}
+        outputs: Any = loaded.model(batch, training=False)
+        parts.append(outputs if isinstance(outputs, dict) else {"": outputs})
+    joined: dict[str, np.ndarray] = {
+        name: np.concatenate([part[name].numpy() for part in parts]).astype(np.float64)
+        for name in parts[0]
+    }
+    if "" not in joined:
+        return {role: joined[name] for role, (_, name) in OUTPUTS.items() if name in joined}
+    logits = joined[""]
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    by_role = {"logits": logits, "embedding": logits}
+    by_role["scores"] = powers / powers.sum(axis=-1, keepdims=True)
+    if logits.ndim == 3 and logits.shape[-1] == 2:
+        by_role |= {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+    return by_role
+
+
+def _parity(
+    output: str, role: str, pairs: Sequence[tuple[np.ndarray, np.ndarray]], bounds: Bounds
+) -> OutputParity:
+    over_positions = role in ("start_logits", "end_logits")
+    sides = [
+        np.concatenate([p[i][:, None] if over_positions else np.atleast_2d(p[i]) for p in pairs])
+        for i in (0, 1)
+    ]
+    decisions: Any = None
+    if over_positions:
+        decisions = [[p[i].argmax() for p in pairs] for i in (0, 1)]
+    elif role in ("last_hidden_state", "pooler_output", "embedding"):
+        decisions = (None, None)
+    measured = agreement.compare(sides[0], sides[1], decisions=decisions)
+    return OutputParity(output, role, measured, tuple(agreement.violations(measured, bounds)))
+
+
+def _bounds(path: pathlib.Path) -> Bounds:
+    """Returns the bounds of the format that most of the file's large constants have."""
+    model = reader.read(path)
+    dtypes = {
+        tensor.dtype
+        for graph in model.subgraphs
+        for tensor in graph.tensors
+        if model.buffer_bytes[tensor.buffer] >= _LARGE
+    }
+    if dtypes & {"int4", "int2", "uint4"}:
+        return agreement.COARSE
+    if dtypes & {"int8", "uint8", "int16"}:
+        return agreement.INT8
+    return agreement.FLOAT16 if "float16" in dtypes else agreement.FLOAT32
+
+
+def _rounding_db(
+    loaded: weights.LoadedModel, examples: Mapping[int, Sequence[Example]], bounds: Bounds
+) -> dict[str, float | None]:
+    """Measures what rounding the matrices to integers costs by itself: role -> ratio in dB.
+
+    Each large matrix gets a scale for each of its outputs, a table one for each row. Empty where
+    the file holds floats.
+    """
+    largest = {agreement.INT8: 127, agreement.COARSE: 7}.get(bounds)
+    if largest is None:
+        return {}
+    length = max(examples)
+    exact = _model_outputs(loaded, examples[length], length)
+    trained = loaded.model.get_weights()
+    rounded = []
+    for variable, values in zip(loaded.model.weights, trained, strict=True):
+        if values.ndim == 2 and values.nbytes >= 4 * _LARGE:
+            axis = 1 if "embeddings" in variable.name else 0
+            scale = np.abs(values).max(axis=axis, keepdims=True) / largest
+            values = np.rint(values / np.where(scale > 0, scale, 1)) * scale
+        rounded.append(values)
+    loaded.model.set_weights(rounded)
+    try:
+        rough = _model_outputs(loaded, examples[length], length)
+    finally:
+        loaded.model.set_weights(trained)
+    return {
+        role: agreement.ratio_db(
+            float(np.square(exact[role]).sum()), float(np.square(exact[role] - rough[role]).sum())
+        )
+        for role in exact
+    }
+
+
+def _tightened(bounds: Bounds, rounding_db: float | None) -> Bounds:
+    """Allows four times the noise of the rounding: activations are rounded, too."""
+    if rounding_db is None or rounding_db - _MARGIN_DB <= bounds.sqnr_db:
+        return bounds
+    return bounds.replace({"sqnr_db": rounding_db - _MARGIN_DB})
+
+
+def _worst(pairs: Mapping[tuple[str, str], Rows], vocab: Sequence[str]) -> tuple[WorstText, ...]:
+    """Finds the texts with the lowest ratio of an output."""
+    lowest: dict[int, float] = {}
+    texts: dict[int, Example] = {}
+    for rows in pairs.values():
+        for example, (expected, received) in rows:
+            if example.text is None:
+                continue
+            noise = float(np.square(expected - received).sum())
+            ratio = agreement.ratio_db(float(np.square(expected).sum()), noise)
+            value = np.inf if ratio is None else np.nan_to_num(ratio, nan=-np.inf)
+            texts[id(example)] = example
+            lowest[id(example)] = min(lowest.get(id(example), np.inf), float(value))
+    chosen = sorted(texts, key=lambda key: lowest[key])[:_WORST]
+    return tuple(
+        WorstText(
+            texts[key].text or "",
+            tuple(vocab[i] for i in texts[key].input_ids),
+            None if np.isinf(lowest[key]) and lowest[key] > 0 else lowest[key],
+        )
+        for key in chosen
+    )

@@ -1,0 +1,84 @@
+"""golden.json: a few examples with the outputs that any runtime has to reproduce."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from tfdistill import errors, files, reading
+
+FORMAT_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """One input: ids without padding, and the text that they came from where it is known."""
+
+    input_ids: tuple[int, ...]
+    token_type_ids: tuple[int, ...]
+    text: str | None = None
+    pair: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class GoldenExample(Example):
+    """An example of golden.json.
+
+    Attributes:
+      signature: Key of the shortest signature that holds it.
+      logits: The model's, a number for each output; of tokens a list for each token.
+      outputs: The file's on the host that exported it, in the same form; empty where the file lacks
+        them.
+    """
+
+    signature: str = ""
+    logits: tuple[Any, ...] = ()
+    outputs: tuple[Any, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns what golden.json holds of it, in the order of its keys there."""
+        keys = ("text", "pair", "signature", "input_ids", "token_type_ids", "logits", "outputs")
+        values = {key: getattr(self, key) for key in keys}
+        return {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
+
+
+def read_golden(path: files.Path) -> tuple[GoldenExample, ...]:
+    """Reads the examples of a golden.json.
+
+    Args:
+      path: The file.
+
+    Returns:
+      Its examples.
+
+    Raises:
+      ModelFileError: If it is not valid.
+    """
+    content = reading.read_json(path, error=errors.ModelFileError, remedy="Export again.")
+    return examples_of(content, f"golden examples {path}")
+
+
+def examples_of(content: Any, what: str = "golden examples") -> tuple[GoldenExample, ...]:
+    """Does what `read_golden` does, of the content of the file; `what` names it in messages."""
+    try:
+        return tuple(_example(example) for example in content["examples"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise errors.ModelFileError(
+            what, "what `tfdistill export` writes", repr(error), "Export again."
+        ) from error
+
+
+def _example(content: dict[str, Any]) -> GoldenExample:
+    ids = tuple(int(i) for i in content["input_ids"])
+    types = tuple(int(i) for i in content.get("token_type_ids") or [0] * len(ids))
+    if not ids or len(types) != len(ids):
+        raise ValueError(f"{len(ids)} ids and {len(types)} token types")
+    return GoldenExample(
+        ids,
+        types,
+        content.get("text"),
+        content.get("pair"),
+        signature=content.get("signature", ""),
+        logits=tuple(content.get("logits", ())),
+        outputs=tuple(content.get("outputs", ())),
+    )
