@@ -54,9 +54,9 @@ class Run:
         """Forgets everything, as a new process does."""
         for variable, value in self._start:
             variable.assign(value)
-        known = {variable.ref() for variable, _ in self._start}
+        at_start = {variable.ref() for variable, _ in self._start}
         for variable in self.distiller.optimizer.variables():
-            if variable.ref() not in known:
+            if variable.ref() not in at_start:
                 variable.assign(np.zeros(variable.shape, variable.dtype.as_numpy_dtype))
 
     def fit(self, folder: pathlib.Path, *extra: keras.callbacks.Callback, **options: Any):

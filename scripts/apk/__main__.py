@@ -70,9 +70,9 @@ def dex(folder: pathlib.Path, *, shrunk: bool) -> list[pathlib.Path]:
     if shrunk:
         # Robolectric's framework lacks the classes of Java itself.
         java = pathlib.Path(shutil.which("java") or "java").resolve().parents[1]
-        kept = (APP / "proguard-rules.pro", BUILT / "components.pro")
+        rule_files = (APP / "proguard-rules.pro", BUILT / "components.pro")
         program = "R8"
-        rules = ("--lib", java, *(part for file in kept for part in ("--pg-conf", file)))
+        rules = ("--lib", java, *(part for file in rule_files for part in ("--pg-conf", file)))
     run(
         *("java", "-cp", tools / "r8.jar", f"com.android.tools.r8.{program}", "--release"),
         *("--min-api", str(MIN_API), "--lib", tools / "android-all.jar", "--output", folder),
@@ -98,13 +98,13 @@ def native_libraries() -> dict[str, bytes]:
 def contents(assets: pathlib.Path, folder: pathlib.Path, *, shrunk: bool) -> dict[str, bytes]:
     """Gathers all files of the package by name."""
     with zipfile.ZipFile(BUILT / "resources.apk") as resources:
-        found = {name: resources.read(name) for name in resources.namelist()}
-    found |= {path.name: path.read_bytes() for path in dex(folder, shrunk=shrunk)}
-    found |= native_libraries()
+        entries = {name: resources.read(name) for name in resources.namelist()}
+    entries |= {path.name: path.read_bytes() for path in dex(folder, shrunk=shrunk)}
+    entries |= native_libraries()
     for path in sorted(assets.rglob("*")):
         if path.is_file():
-            found[f"assets/{path.relative_to(assets).as_posix()}"] = path.read_bytes()
-    return found
+            entries[f"assets/{path.relative_to(assets).as_posix()}"] = path.read_bytes()
+    return entries
 
 
 def write(package: pathlib.Path, files: dict[str, bytes]) -> None:

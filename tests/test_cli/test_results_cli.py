@@ -3,7 +3,7 @@
 import json
 import re
 
-import benchmark_results as made
+import benchmark_results as results_of
 import pytest
 
 from tfdistill import cli
@@ -18,9 +18,9 @@ def stored(tmp_path):
     def write(**levels):
         paths = []
         for index, (name, level) in enumerate(levels.items()):
-            value = made.assembled(
-                made.repetitions(level, seed=index),
-                models=[made.model_file(sha256=f"{index}" * 64, size_bytes=1000 + index)],
+            value = results_of.assembled(
+                results_of.repetitions(level, seed=index),
+                models=[results_of.model_file(sha256=f"{index}" * 64, size_bytes=1000 + index)],
                 created=f"2026-11-0{index + 1}T00:00:00+00:00",
             )
             paths.append(str(result.write_result(value, tmp_path / f"{name}.json")))
@@ -72,8 +72,11 @@ def test_a_larger_file_fails(stored):
 
 
 def test_the_files_of_one_result_are_compared(tmp_path, capsys):
-    rows = [*made.repetitions(2.0, model="old"), *made.repetitions(2.4, model="new", seed=1)]
-    path = str(result.write_result(made.assembled(rows), tmp_path / "both.json"))
+    rows = [
+        *results_of.repetitions(2.0, model="old"),
+        *results_of.repetitions(2.4, model="new", seed=1),
+    ]
+    path = str(result.write_result(results_of.assembled(rows), tmp_path / "both.json"))
     assert cli.main(["compare", path]) == 0
     assert "the files took turns" in capsys.readouterr().out
     assert cli.main(["compare", path, "--fail-if-slower", "5%"]) == 1
@@ -81,8 +84,8 @@ def test_the_files_of_one_result_are_compared(tmp_path, capsys):
 
 def test_another_device_is_refused_or_shown_without_a_verdict(stored, tmp_path, capsys):
     (old,) = stored(old=2.0)
-    other = made.assembled(
-        made.repetitions(1.0), device=made.HOST.model_copy(update={"id": "c" * 12})
+    other = results_of.assembled(
+        results_of.repetitions(1.0), device=results_of.HOST.model_copy(update={"id": "c" * 12})
     )
     new = str(result.write_result(other, tmp_path / "new.json"))
     assert cli.main(["compare", old, new]) == 1

@@ -528,8 +528,8 @@ def test_tinybert_with_three_lengths_takes_15_megabytes(lively, tmp_path):
     assert graph.operators["GELU"] == 4
 
 
-@pytest.mark.parametrize("asked", [None, {"metric_drop": 0.03}])
-def test_a_drop_that_is_asked_for_is_not_widened_by_chance(toy, tmp_path, monkeypatch, asked):
+@pytest.mark.parametrize("bounds", [None, {"metric_drop": 0.03}])
+def test_a_drop_that_is_asked_for_is_not_widened_by_chance(toy, tmp_path, monkeypatch, bounds):
     original, held = agreement.allowed_drop, []
 
     def allowed_drop(bound, num_examples, agreement=None):
@@ -538,8 +538,8 @@ def test_a_drop_that_is_asked_for_is_not_widened_by_chance(toy, tmp_path, monkey
 
     monkeypatch.setattr(agreement, "allowed_drop", allowed_drop)
     card = export.to_tflite(
-        toy.model, tmp_path / "model.tflite", **toy.arguments(quantize="float16", bounds=asked)
+        toy.model, tmp_path / "model.tflite", **toy.arguments(quantize="float16", bounds=bounds)
     )
-    bound = 0.03 if asked else 0.005
-    assert held[-1] == (bound, asked is not None)
+    bound = 0.03 if bounds else 0.005
+    assert held[-1] == (bound, bounds is not None)
     assert card.parity.bounds["metric_drop"] >= bound + 0.5  # what was held is on record

@@ -3,7 +3,7 @@
 import json
 import re
 
-import benchmark_results as made
+import benchmark_results as results_of
 import papers_table
 import pytest
 from papers import making, published
@@ -56,7 +56,11 @@ def test_a_phone_is_measured_through_adb(table_options, monkeypatch):
     def measure(paths, *, shown, **options):
         calls.append((paths, options))
         shown["0123456789ab"] = "SECRET"
-        return [made.assembled(made.repetitions(2.0), device=made.PHONE, failures=[lost])]
+        return [
+            results_of.assembled(
+                results_of.repetitions(2.0), device=results_of.PHONE, failures=[lost]
+            )
+        ]
 
     monkeypatch.setattr(adb, "Binary", lambda source, sha256: (source, sha256), raising=False)
     monkeypatch.setattr(adb, "measure", measure, raising=False)
