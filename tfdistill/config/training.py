@@ -19,14 +19,18 @@ Clip = Literal["per_tensor", "global", "none"]
 # Peak learning rates where nobody names one. Wide models take smaller steps, in inverse proportion
 # to their width, as in Yang et al. 2022, Tensor Programs V, for Adam.
 STAGE_RATE = 5e-5
+"""A stage of a recipe."""
 FINE_TUNING_RATE = 5e-5
+"""A teacher that is fine-tuned."""
 PRETRAINING_RATE = 5e-4
+"""A model that is trained from random weights on plain text."""
 SCALED_DOWN_RATE = 1e-4
 GENERAL_RATE = 3e-4
 """A general stage that `distill --corpus` puts in front."""
 STATIC_RATE = 3e-3
 """A student of word vectors: tried on questions of 6 types."""
 MOBILEBERT_RATE = 1.5e-3
+"""MobileBERT's transfer, the paper's."""
 _JOINT, _JOINT_WIDTH = 3e-4, 384
 _TEACHER, _TEACHER_WIDTH = 5e-5, 768
 
