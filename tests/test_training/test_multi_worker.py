@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 import tensorflow as tf
@@ -78,15 +79,22 @@ def test_a_worker_that_waits_for_others_ends_on_signals(number):
     task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 0}}
     worker = subprocess.Popen(
         [sys.executable, "-c", WAITING],
-        env={**os.environ, "TF_CONFIG": json.dumps(task), "PYTHONPATH": str(HERE.parents[1])},
+        env={
+            **os.environ,
+            **{"TF_CONFIG": json.dumps(task), "PYTHONPATH": str(HERE.parents[1])},
+            "TF_CPP_MIN_LOG_LEVEL": "0",  # what TensorFlow waits for is a message of its own
+        },
         stderr=subprocess.PIPE,
         text=True,
     )
+    in_vain = threading.Timer(240, worker.kill)
+    in_vain.start()
     try:
         assert any("Waiting for 1/2 tasks" in line for line in worker.stderr)
         worker.send_signal(number)
         _, message = worker.communicate(timeout=30)
     finally:
+        in_vain.cancel()
         worker.kill()
     assert worker.returncode == 130
     assert "program: interrupted while TensorFlow waited for other workers." in message
