@@ -316,8 +316,8 @@ def test_outputs_are_consumed_as_logits(tinybert, student, logs):
     """keras.distillation trained on logits with losses that expect probabilities."""
     for name, make in (
         ("label", lambda: _compiled(distillers.LabelTrainer(student))),
-        ("prediction", lambda: tinybert("prediction")),
-        ("prediction", lambda: tinybert("prediction", objective="kl_divergence")),
+        ("logits", lambda: tinybert("prediction")),
+        ("logits", lambda: tinybert("prediction", objective="kl_divergence")),
     ):
         distiller = make()
         before = logs(distiller.test_step, FEATURES, LABELS)[name]

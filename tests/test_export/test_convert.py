@@ -44,7 +44,7 @@ def run(tmp_path, **options):
 
 
 def test_the_converter_reads_the_conversion_from_a_file(program, tmp_path):
-    program('cat "$4" > "$(dirname "$0")/out.tflite"')
+    program('cat "$3" > "$(dirname "$0")/out.tflite"')
     run(tmp_path)
     read = json.loads((tmp_path / "out.tflite").read_text())
     assert convert.Conversion(**read) == dataclasses.replace(conversion_of(tmp_path), matrices=[])

@@ -117,7 +117,7 @@ def test_softmax_behind_the_logits_gives_probabilities(exported, toy, tmp_path):
     np.testing.assert_allclose(scores, expected, atol=1e-6)  # float32 sums in another order
     assert expected.std() > 0.1
     report = inspection.inspect(tmp_path / "scores.tflite")
-    assert list(report.graphs[0].outputs) == ["scores"]
+    assert [tensor.name for tensor in report.graphs[0].outputs] == ["scores"]
 
 
 def test_an_added_input_is_one_of_the_graph_but_not_of_the_signature(exported, toy, tmp_path):

@@ -59,7 +59,7 @@ def test_the_file_gives_the_vectors_of_the_model(embedder, exported):
     assert card.task.kind == "embedding"
     assert not card.task.pair
     file = TfliteModel(path)
-    assert file.outputs == ("embedding",)
+    assert list(file.outputs) == ["embedding"]
     for index in (0, 7):
         ids = encoded.row(index)
         model_inputs = {

@@ -149,8 +149,8 @@ def test_the_file_answers_like_the_model_for_every_token(head, name, done):
     said, received = outputs_of(toy, path, head)
     assert said.file.shape == (toy.encoded.num_tokens, 2 if head == "span" else 5)
     assert agreement.violations(received, TIGHT[name]) == []
-    assert card.agreement.sqnr_db == pytest.approx(received.sqnr_db, rel=1e-6)
-    assert card.agreement.argmax_agreement == received.argmax_agreement
+    assert card.parity.sqnr_db == pytest.approx(received.sqnr_db, rel=1e-6)
+    assert card.parity.argmax_agreement == received.argmax_agreement
     assert card.parity.num_examples == len(toy.encoded)
     expected = {"span": len(toy.encoded), "token": int((toy.encoded.labels >= 0).sum())}
     assert received.num_decisions == expected[head]

@@ -62,7 +62,7 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
         help="compare its outputs with those of the model in a Hugging Face folder; exit code 1 "
         "if they differ",
     )
-    against.add_argument("--texts", metavar="FILE", help="compare on these texts, a line each")
+    against.add_argument("--text-file", metavar="FILE", help="compare on these texts, a line each")
     against.add_argument(
         "--vocab", metavar="FILE", help="the app's vocabulary, compared with the folder's"
     )
@@ -87,9 +87,9 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
 def _inspect(args: argparse.Namespace) -> int:
     if args.against is not None:
         return _against(args)
-    needs_against = ("texts", "vocab", "cased", "labels")
+    needs_against = ("text_file", "vocab", "cased", "labels")
     if unread := [name for name in needs_against if getattr(args, name) is not None]:
-        raise errors.ConfigError(f"--{unread[0]}", "--against FOLDER", "none")
+        raise errors.ConfigError(f"--{unread[0].replace('_', '-')}", "--against FOLDER", "none")
     if args.accelerators is not None:
         return _on_accelerators(args)
     from tfdistill.tflite import inspection
@@ -115,7 +115,7 @@ def _against(args: argparse.Namespace) -> int:
 
     path = next(iter(_model_files(pathlib.Path(args.file)).values()))
     roles = _roles(args)
-    texts = [] if args.texts is None else reading.read_text(args.texts).splitlines()
+    texts = [] if args.text_file is None else reading.read_text(args.text_file).splitlines()
     compared = against.compare_with_folder(
         path,
         args.against,
