@@ -52,7 +52,12 @@ def test_a_bundle_holds_the_export_byte_for_byte_and_the_token_vectors(assets, s
     assert written.keys() - exported.keys() == {"tokens.jsonl"}
     del written["tokens.jsonl"], written["model.json"]
     assert written == {name: exported[name] for name in written}
-    assert exported.keys() - written.keys() == {".tfdistill.json", "model.json", "README.md"}
+    assert exported.keys() - written.keys() == {
+        ".tfdistill.json",
+        "README.md",
+        "answers.safetensors",
+        "model.json",
+    }
     assert manifest.read_manifest(folder) == manifest.read_manifest(source)
 
 
@@ -66,6 +71,7 @@ def test_the_index_names_the_bundle_and_its_checksums(assets):
                 "folder": "model-dynamic_wi8_afp32",
                 "quantization": "dynamic_wi8_afp32",
                 "size_bytes": (folder / "model.tflite").stat().st_size,
+                "device": None,
                 **{
                     part: {
                         "file": name,

@@ -17,7 +17,7 @@ from tfdistill import cli, errors, manifest, models
 from tfdistill.accelerators import gate
 from tfdistill.accelerators.outcome import AcceleratorReport, SignatureOnAccelerator
 from tfdistill.tflite import TfliteModel, editing, inspection
-from tfdistill.tflite.golden import Example
+from tfdistill.tflite.golden import GoldenExample
 
 
 def outcome(verdict, fault=None, name="gpu"):
@@ -222,7 +222,7 @@ def test_a_file_that_the_accelerator_answers_wrongly_is_refused(toy, files, monk
     monkeypatch.setattr(evidence.gate, "check", check)
     with pytest.raises(errors.ParityError, match=r"gpu \(a GPU\), logits: all zero"):
         verify.verify(convert.Converted(plan, *files))
-    assert checked == [(files[0], [("gpu", "")], {Example})]
+    assert checked == [(files[0], [("gpu", "")], {GoldenExample})]
 
 
 @pytest.mark.parametrize(
