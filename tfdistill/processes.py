@@ -46,7 +46,7 @@ def end_with_parent() -> None:
         os._exit(1)
 
 
-def continue_in_child(what: str, grace_s: int = 10) -> None:
+def continue_in_child(what: str, grace_s: int = 20) -> None:
     """Continues in a child; this process passes signals on, and ends with the child's exit code.
 
     For a program that may wait in native code which holds Python's lock: it would hear neither
@@ -73,6 +73,7 @@ def continue_in_child(what: str, grace_s: int = 10) -> None:
     signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if interrupted and code == -signal.SIGKILL:
-        os.write(2, f"{what}: interrupted while TensorFlow waited for other workers.\n".encode())
+        text = f"interrupted, and killed since it had not ended after {grace_s} s"
+        os.write(2, f"{what}: {text}. Continue with --resume.\n".encode())
         os._exit(130)
     os._exit(code if code >= 0 else 128 - code)

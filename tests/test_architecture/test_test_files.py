@@ -195,6 +195,11 @@ COVERED_BY = (
         "tfdistill/run/index_checks",
     ),
     (
+        "test_cli/test_table_files.py",
+        "sheets and the limits of tables are parts of reading a table",
+        "tfdistill/tasks/sheets tfdistill/tasks/table_limits",
+    ),
+    (
         "test_cli",
         "commands are run as a user runs them",
         "tfdistill/commands/benchmarks tfdistill/commands/data "

@@ -12,7 +12,7 @@ import pytest
 
 from tfdistill import cli, errors
 from tfdistill.data import columns
-from tfdistill.tasks import table_files, tables
+from tfdistill.tasks import sheets, table_limits, tables
 
 TEXTS = [f'the {a} is {b}, he said "{n}"' for n in range(20) for a in ("box", "cable", "lamp")
          for b in ("good", "bad")]  # fmt: skip
@@ -208,7 +208,7 @@ def test_small_files_that_unpack_to_huge_tables_are_refused(tmp_path, monkeypatc
 
     column = pyarrow.array(["a"] * 20_000).dictionary_encode()
     pyarrow.parquet.write_table(pyarrow.table({"text": column}), tmp_path / "rows.parquet")
-    monkeypatch.setattr(table_files, "MAX_CELLS", 19_999)
+    monkeypatch.setattr(table_limits, "MAX_CELLS", 19_999)
     with pytest.raises(errors.DataError, match="20000 rows of 1 columns"):
         tables.read_table(tmp_path / "rows.parquet", ["text"])
 
@@ -217,7 +217,7 @@ def test_small_files_that_unpack_to_huge_tables_are_refused(tmp_path, monkeypatc
     far = [[("text", "label"), ("a", "b"), *[("", "")] * 200, ("",) * 16_000 + ("far",)] * 70]
     with pytest.raises(errors.DataError, match="Remove cells far from the table"):
         tables.read_table(write_sheet(tmp_path / "far.xlsx", far), ["text"])
-    monkeypatch.setattr(table_files, "MAX_UNPACKED", 100)
+    monkeypatch.setattr(sheets, "MAX_UNPACKED", 100)
     with pytest.raises(errors.DataError, match="bytes in an archive of"):
         tables.read_table(write_sheet(tmp_path / "bomb.xlsx", [ROWS]), ["text"])
 

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import csv
-import importlib
 import io
 import json
 import math
 import pathlib
 import re
-import zipfile
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tfdistill import errors, files, reading
+from tfdistill.tasks import sheets, table_limits
 
 SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet", ".xlsx")
 """What a table's file ends in; `.txt` is read as a table too, where plain text is not meant."""
 LIST_MARK = "\x1f"  # the unit separator of ASCII: no text holds it
 NULL = "\x1e"  # a value that is absent; a blank to str.strip()
-
-# Of a packed table (Parquet, Excel): a million rows of a hundred columns fit.
-MAX_CELLS = 100_000_000
-MAX_UNPACKED = 2**30  # bytes of an Excel file
-# Objects whose keys differ: the table of all keys may have so many times the cells that hold a
-# value, small ones apart.
-MAX_SPARSITY, MIN_SPARSE_CELLS = 50, 1_000_000
 
 # What may separate cells, and its name.
 _SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
@@ -104,7 +95,7 @@ def read_rows(path: pathlib.Path) -> Rows:
     if suffix in (".jsonl", ".parquet"):
         return _of_objects(path)
     if suffix == ".xlsx":
-        return _read_sheet(path)
+        return _with_header(path, sheets.read_sheet(path), "")
     text = read_text(path)
     if not text.strip():
         raise errors.DataError(f"data file {path}", "rows", "an empty file")
@@ -170,7 +161,7 @@ def read_objects(path: pathlib.Path) -> list[tuple[int, dict[str, Any]]]:
                 files.local_copy(path) as local,
                 pyarrow.parquet.ParquetFile(local, memory_map=False) as file,
             ):
-                _check_cells(path, file.metadata.num_rows, file.metadata.num_columns)
+                table_limits.check_cells(path, file.metadata.num_rows, file.metadata.num_columns)
                 rows = file.read().to_pylist()
         except (OSError, ValueError) as fault:  # ArrowInvalid is a ValueError
             raise errors.DataError(f"{path}", "a Parquet file", fault) from None
@@ -188,96 +179,17 @@ def read_objects(path: pathlib.Path) -> list[tuple[int, dict[str, Any]]]:
     return objects
 
 
-def _check_cells(path: pathlib.Path, rows: int, columns: int) -> None:
-    """Refuses a table that packed few bytes into more cells than memory holds."""
-    if rows * columns > MAX_CELLS:
-        raise errors.DataError(
-            f"data file {path}",
-            f"at most {MAX_CELLS} cells",
-            f"{rows} rows of {columns} columns",
-            "Leave out the columns that are not needed, or split the file.",
-        )
-
-
-def _check_sparsity(path: pathlib.Path, num_cells: int, num_values: int) -> None:
-    """Refuses a table of hardly any value a cell: its file is small, what it becomes is not."""
-    if num_cells > max(MIN_SPARSE_CELLS, MAX_SPARSITY * num_values):
-        raise errors.DataError(
-            f"data file {path}",
-            "rows of the same columns",
-            f"{num_values} values in a table of {num_cells} cells",
-            "Remove cells far from the table, and put what differs from row to row into values, "
-            "not into names of columns.",
-        )
-
-
 def _of_objects(path: pathlib.Path) -> Rows:
     objects = read_objects(path)
     if not any(row for _, row in objects):
         raise errors.DataError(f"data file {path}", "rows", "an empty file")
     names = list(dict.fromkeys(name for _, row in objects for name in row))
-    _check_sparsity(path, len(names) * len(objects), sum(len(row) for _, row in objects))
+    table_limits.check_sparsity(
+        path, len(names) * len(objects), sum(len(row) for _, row in objects)
+    )
     return Rows(
         names, [(line, [row.get(name) for name in names] if row else []) for line, row in objects]
     )
-
-
-def _read_sheet(path: pathlib.Path) -> Rows:
-    """Reads the only sheet that has cells; rows end where the header does, or with a value."""
-    try:
-        openpyxl = importlib.import_module("openpyxl")
-    except ImportError:
-        raise errors.EnvironmentFault(
-            f"{path}", "the package openpyxl", "none", "Install it: pip install 'tfdistill[excel]'."
-        ) from None
-    try:
-        with zipfile.ZipFile(path) as archive:
-            unpacked = sum(member.file_size for member in archive.infolist())
-        if unpacked > MAX_UNPACKED:
-            raise ValueError(f"{unpacked} bytes in an archive of {path.stat().st_size}")
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
-        with contextlib.closing(book):
-            sheets = {sheet.title: _sheet_rows(path, sheet) for sheet in book.worksheets}
-    except errors.DataError:
-        raise
-    except Exception as fault:  # openpyxl lets many through: KeyError, BadZipFile, its own
-        raise errors.DataError(f"{path}", "an Excel file (.xlsx)", fault) from None
-    filled = {name: rows for name, rows in sheets.items() if any(rows)}
-    if len(filled) != 1:
-        listed = f"{len(filled)} of them with cells: {', '.join(map(repr, filled))}"
-        remedy = "Save the sheet of the table as a file of its own."
-        raise errors.DataError(f"{path}", "one sheet", listed if filled else "none", remedy)
-    (rows,) = filled.values()
-    width = len(next(filter(None, rows)))
-    _check_sparsity(path, width * sum(map(bool, rows)), sum(map(len, rows)))
-    padded = [cells + [""] * (width - len(cells)) if cells else [] for cells in rows]
-    return _with_header(path, list(enumerate(padded, start=1)), "")
-
-
-def _sheet_rows(path: pathlib.Path, sheet: Any) -> list[list[Any]]:
-    """The cells of each row up to its last value; numbers without a fraction as integers."""
-    sheet.reset_dimensions()  # what the file says of its size, which may be anything
-    rows: list[list[Any]] = []
-    num_cells = num_values = 0
-    for row in sheet.iter_rows():
-        cells = [_sheet_value(cell) for cell in row]
-        while cells and not str(cells[-1]).strip():
-            cells.pop()
-        rows.append(cells)
-        num_cells += len(cells)
-        num_values += sum(cell != "" for cell in cells)
-        _check_sparsity(path, num_cells, num_values)
-    return rows
-
-
-def _sheet_value(cell: Any) -> Any:
-    if cell.value is None:
-        return ""
-    if cell.data_type == "e":
-        return math.nan
-    if isinstance(cell.value, float) and cell.value.is_integer():
-        return int(cell.value)
-    return cell.value
 
 
 def _read_cells(path: pathlib.Path, text: str) -> Rows:
