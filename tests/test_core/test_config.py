@@ -158,7 +158,7 @@ def test_faults_are_said_in_words_of_recipes_once_each():
         "'float32', 'float16', 'weight_only_wi8_afp32', 'dynamic_wi8_afp32', 'static_wi8_ai16', "
         "'static_wi8_ai8', 'static_wi8_ai8_integer_only', 'dynamic_wi4_afp32_block32', "
         "'dynamic_wi4_afp32_block64' or 'dynamic_wi4_afp32', received 'int8'.",
-        "  - export.lengths.0: expected more than 0, received 0.",
+        "  - export.lengths.0: expected at least 2, received 0.",
     ]
     assert message.endswith("  - benchmark.threads.0: expected more than 0, received -1.")
 

@@ -196,9 +196,9 @@ def _distill(args: argparse.Namespace) -> None:
 
 def _comparable(recipe: config.Recipe) -> config.Recipe:
     """Leaves attention out of the general stage where teacher and student have unequal heads."""
-    from tfdistill.run import task_models
+    from tfdistill.run import shapes
 
-    if not task_models.unequal_heads(recipe):
+    if not shapes.unequal_heads(recipe):
         return recipe
     print(
         "The general stage learns hidden states alone: the numbers of heads differ.",

@@ -102,6 +102,7 @@ def preset_faults(recipe: config.Recipe) -> Iterator[str]:
 
 def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespace) -> None:
     """Prints what a run would do: data, models, stages, files."""
+    check_fit(recipe)
     fit_weights(recipe)
     data = _data(recipe.data)
     used = list(dict.fromkeys(name for v in recipe.variants.values() for name in v.stages))
@@ -127,6 +128,32 @@ def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespac
         "Nothing was written.",
     ]
     base.show(result, as_json=args.json, lines=lines)
+
+
+def check_fit(recipe: config.Recipe) -> None:
+    """Refuses a recipe whose task, models, losses and files do not fit together.
+
+    Raises:
+      ConfigError: With every fault.
+    """
+    faults = [*preset_faults(recipe), *_task_faults(recipe)]
+    if not faults:
+        from tfdistill.run import shapes
+
+        faults = shapes.shape_faults(recipe)
+    if faults:
+        raise errors.ConfigError("\n  - ".join([f"{recipe.name} does not fit together:", *faults]))
+
+
+def _task_faults(recipe: config.Recipe) -> list[str]:
+    """What is wrong with the task, as far as no file says it."""
+    if recipe.data.task is None or recipe.data.file is not None:
+        return []
+    try:
+        from_config.declared_task(recipe.data)
+    except errors.TfdistillError as error:
+        return [str(error)]
+    return []
 
 
 def fit_weights(recipe: config.Recipe) -> None:

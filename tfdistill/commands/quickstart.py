@@ -146,9 +146,9 @@ def _say(notes: Any) -> None:
 
 def _check(recipe: config.Recipe, data: pathlib.Path | None = None) -> None:
     """Refuses a recipe that cannot run, before an earlier run is replaced."""
-    from tfdistill.run import task_models
+    from tfdistill.run import shapes
 
-    faults = [*plan.preset_faults(recipe)] or task_models.shape_faults(recipe)
+    faults = [*plan.preset_faults(recipe)] or shapes.shape_faults(recipe)
     if data is not None:
         section = recipe.data.model_copy(update={"dir": str(data)})
         faults += config.missing_inputs(recipe.model_copy(update={"data": section}))

@@ -27,13 +27,7 @@ def _show(args: argparse.Namespace) -> None:
 
 def _check(args: argparse.Namespace) -> None:
     recipe = config.load_recipe(args.recipe, args.set)
-    faults = list(plan.preset_faults(recipe))
-    if not faults:
-        from tfdistill.run import task_models
-
-        faults = task_models.shape_faults(recipe)
-    if faults:
-        raise errors.ConfigError("\n  - ".join([f"{recipe.name} does not fit together:", *faults]))
+    plan.check_fit(recipe)
     print(f"{recipe.name}: valid")
     missing = config.missing_inputs(recipe)
     if missing:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import pydantic
 
 from tfdistill import errors, safe_paths
 from tfdistill.config.pruned import is_static
-from tfdistill.config.schema import Section, described
+from tfdistill.config.schema import Section, Seed, described
 from tfdistill.config.sections import (
     Baselines,
     BenchmarkConfig,
@@ -18,6 +18,7 @@ from tfdistill.config.sections import (
     StudentConfig,
     TeacherConfig,
     VariantConfig,
+    each_once,
     spelled_out,
     usual_lengths,
 )
@@ -25,6 +26,7 @@ from tfdistill.config.stages import STAGES, AnyStage, Stage
 from tfdistill.config.training import METHODS
 
 EMBEDDING = "embedding"
+_LONGEST_NAME = 200  # bytes of a folder's name, which file systems limit to 255
 _LAST = (EMBEDDING, "combination")
 _BEFORE = tuple(name for name, kind in STAGES.items() if kind.layers_alone)
 
@@ -70,6 +72,63 @@ def _no_folders(section: str, names: Mapping[str, object]) -> Iterator[str]:
         if not isinstance(name, str) or not safe_paths.is_plain_name(name):
             expected = "one of a folder: no / or \\, no dot at its start"
             yield errors.explain(f"{section}, a name", expected, repr(name))
+
+
+def _joined_names(recipe: Sections) -> Iterator[str]:
+    """The stages of a variant name a folder together: "a+b"."""
+    for name in recipe.stages:
+        if "+" in str(name):
+            yield errors.explain("stages, a name", "one without +, which joins names", repr(name))
+    for name, variant in _valid_variants(recipe):
+        joined = "+".join(variant.stages)
+        if len(joined.encode(errors="replace")) > _LONGEST_NAME:
+            expected = f"names of at most {_LONGEST_NAME} bytes together"
+            yield errors.explain(f"variants.{name}.stages", expected, len(joined))
+
+
+def _lengths_of_stages(recipe: Sections) -> Iterator[str]:
+    """What a stage reads has to fit into its batches."""
+    for name, stage in _used_stages(recipe).items():
+        if stage is None:
+            continue
+        longest = recipe.data.max_length
+        if stage.on_corpus:
+            longest = stage.max_length or longest
+        elif not stage.bucketing and stage.max_length is not None and stage.max_length < longest:
+            expected = f"at least data.max_length ({longest}) without bucketing"
+            yield errors.explain(f"stages.{name}.max_length", expected, stage.max_length)
+        if stage.token_budget is not None and stage.token_budget < longest:
+            expected = f"at least the longest text ({longest} tokens)"
+            yield errors.explain(f"stages.{name}.token_budget", expected, stage.token_budget)
+    finetune = None if recipe.teacher is None else recipe.teacher.finetune
+    budget = None if finetune is None else finetune.token_budget
+    if budget is not None and budget < recipe.data.max_length:
+        expected = f"at least data.max_length ({recipe.data.max_length})"
+        yield errors.explain("teacher.finetune.token_budget", expected, budget)
+
+
+def _pruned_starts(recipe: Sections) -> Iterator[str]:
+    """A student is cut out of the teacher of a task, for a stage that learns from that."""
+    if recipe.student.start != "pruned":
+        return
+    for name, variant in _valid_variants(recipe):
+        first = recipe.stages.get(variant.stages[0])
+        fits = first is None or (first.traits.has_teacher and not first.traits.predicts_words)
+        if not fits or recipe.data.task is None:
+            kind = "none" if first is None else first.kind
+            yield errors.explain(
+                "student.initialise pruned",
+                "a task, and a first stage that learns layers or answers from a teacher",
+                f"task {recipe.data.task}, variants.{name} begins with {kind}",
+            )
+
+
+def _widths_of_vectors(recipe: Sections) -> Iterator[str]:
+    width = recipe.student.vector_size
+    for name, stage in _used_stages(recipe).items():
+        if stage is not None and width is not None and max(stage.prefixes, default=0) > width:
+            expected = f"at most student.vector_size ({width})"
+            yield errors.explain(f"stages.{name}.prefixes", expected, list(stage.prefixes))
 
 
 def _compressing_stages(recipe: Sections) -> Iterator[str]:
@@ -233,6 +292,10 @@ def _used_stages(recipe: Sections) -> dict[str, Stage | None]:
 CHECKS: tuple[tuple[tuple[str, ...], Callable[[Sections], Iterator[str]]], ...] = (
     (("stages",), _stage_names),
     (("variants",), _variant_names),
+    (("stages", "variants"), _joined_names),
+    (("data", "stages", "variants"), _lengths_of_stages),
+    (("data", "student", "stages", "variants"), _pruned_starts),
+    (("student", "stages", "variants"), _widths_of_vectors),
     (("stages",), _compressing_stages),
     (("stages", "variants"), _stages_of_variants),
     (("stages", "variants"), _compression_order),
@@ -260,7 +323,9 @@ class Recipe(Section):
     student: StudentConfig
     stages: dict[str, AnyStage] = pydantic.Field(min_length=1)
     variants: dict[str, VariantConfig] = pydantic.Field(min_length=1)
-    seeds: tuple[int, ...] = pydantic.Field(default=(1,), min_length=1)
+    seeds: Annotated[tuple[Seed, ...], pydantic.AfterValidator(each_once)] = pydantic.Field(
+        default=(1,), min_length=1
+    )
     baselines: Baselines = described(
         "cheap",
         "what the student is compared with: none, cheap (linear models), or all (also the same "

@@ -7,20 +7,61 @@ read an option refuses it, and shows readers of the code the default of the base
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar, Union
 
 import pydantic
 
 from tfdistill import errors
 
+Tokens = Annotated[int, pydantic.Field(ge=3, le=512)]
+"""The longest example: [CLS], a word and [SEP] at least."""
+Steps = Annotated[int, pydantic.Field(gt=0, le=10**8)]
+"""Batches or epochs of a training."""
+BatchSize = Annotated[int, pydantic.Field(gt=0, le=2**16)]
+"""Examples of a batch, or batches of an update."""
+Width = Annotated[int, pydantic.Field(gt=0, le=2**16)]
+"""A size of a layer."""
+HIGHEST_RATE = 10.0
+Rate = Annotated[float, pydantic.Field(gt=0, le=HIGHEST_RATE)]
+"""A learning rate."""
+Share = Annotated[float, pydantic.Field(ge=0, le=1)]
+Weight = Annotated[float, pydantic.Field(ge=0)]
+"""A factor of a loss."""
+_SMALLEST, _LARGEST = 1e-30, 1e30  # of numbers whose products are to fit float32
+Seed = Annotated[int, pydantic.Field(ge=0, le=2**32 - 1)]
+"""What NumPy and TensorFlow both take as a seed."""
+
 
 class Section(pydantic.BaseModel):
-    """A part of a recipe: every key known, nothing changed later."""
+    """A part of a recipe: every key known, nothing changed later, every number one of float32."""
 
     model_config = pydantic.ConfigDict(
         extra="forbid", protected_namespaces=(), frozen=True, allow_inf_nan=False
     )
+
+    @pydantic.field_validator("*")
+    @classmethod
+    def _numbers_fit_float32(cls, value: Any) -> Any:
+        for number in _numbers_in(value):
+            if number and not _SMALLEST <= abs(number) <= _LARGEST:
+                raise ValueError(
+                    f"expected 0 or a number from {_SMALLEST:g} to {_LARGEST:g}, which float32 "
+                    f"holds, received {errors.shortened(repr(number))}"
+                )
+        return value
+
+
+def _numbers_in(value: Any) -> Iterator[float]:
+    """The numbers of a value, at any depth of its lists and mappings."""
+    if isinstance(value, (int, float)):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _numbers_in(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _numbers_in(part)
 
 
 SectionType = TypeVar("SectionType", bound=Section)

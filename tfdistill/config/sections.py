@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import pydantic
 
 from tfdistill import errors
-from tfdistill.config.pruned import Choice, is_checkpoint
-from tfdistill.config.schema import Section, described
+from tfdistill.config.pruned import (
+    Choice,
+    is_checkpoint,
+    is_pruned,
+    parse_pruned,
+    short_form_faults,
+)
+from tfdistill.config.schema import Section, Seed, Tokens, Width, described
 from tfdistill.config.training import FineTuneConfig, PathText, TeacherPretrainConfig
 from tfdistill.tasks.kind import KINDS, KindName
 
@@ -32,6 +40,7 @@ BUILT_IN_DATA = "assistant"
 STARTS = ("auto", "pruned", "teacher", "layers", "random")
 """How a student may start, other than from a checkpoint."""
 _USUAL_LENGTHS = (32, 64, 128)
+_TRAINED = re.compile(r"train:[0-9]{1,7}")  # a vocabulary of so many tokens
 SHORTHANDS = {
     "teacher": "source",
     "student": "preset",
@@ -50,6 +59,16 @@ def spelled_out(values: Any) -> Any:
     return {**values, **sections}
 
 
+def each_once(values: Sequence[Any] | None) -> Sequence[Any] | None:
+    """Refuses a list that names a value twice: it would be made twice, under one name."""
+    if values is not None and len(set(values)) < len(values):
+        raise ValueError(f"expected each value once, received {list(values)}")
+    return values
+
+
+_EachOnce = pydantic.AfterValidator(each_once)
+
+
 class AugmentConfig(Section):
     """TinyBERT's augmentation of the training set, once before the first stage that uses it."""
 
@@ -61,10 +80,10 @@ class AugmentConfig(Section):
         "word vectors as text (GloVe, word2vec) for words of several pieces; without them such "
         "words stay",
     )
-    copies: int = described(20, "augmented copies of each text", gt=0)
+    copies: int = described(20, "augmented copies of each text", gt=0, le=1000)
     probability: float = described(0.4, "probability that a word is replaced", gt=0, le=1)
-    candidates: int = described(15, "candidate words for each replacement", gt=0)
-    seed: int = 0
+    candidates: int = described(15, "candidate words for each replacement", gt=0, le=1000)
+    seed: Seed = 0
 
 
 class DataConfig(Section):
@@ -84,18 +103,20 @@ class DataConfig(Section):
         "one labelled file instead of a folder, whose columns and kind are recognised, and whose "
         "development and test sets are split off",
     )
-    split_seed: int = 1  # of that split
+    split_seed: Seed = 1  # of that split
     placeholder_data: bool = False  # generated files in the task's form, to try it without its data
     text_column: str | None = described(None, "column of the text, for a task of your own")
     pair_column: str | None = described(None, "column of the second text, if there is one")
     label_column: str | None = described(None, "column of the label, for a task of your own")
-    labels: tuple[str, ...] | None = None
+    labels: Annotated[tuple[str, ...], _EachOnce] | None = None
     kind: KindName | None = described(
         None, "kind of a task of your own; without it, classification", examples=list(KINDS)
     )
     layout: Literal["table", "folders", "conll", "squad"] | None = None
-    metrics: tuple[str, ...] | None = None  # the first one chooses a checkpoint
-    label_separator: str = ","
+    metrics: Annotated[tuple[str, ...], _EachOnce] | None = (
+        None  # the first one chooses a checkpoint
+    )
+    label_separator: str = pydantic.Field(default=",", min_length=1)
     class_weights: Literal["balanced"] | None = described(
         None,
         "weights of classes in losses on gold labels: balanced makes rare classes count as much as "
@@ -110,11 +131,8 @@ class DataConfig(Section):
         128, "tokens from one window of a long text to the next, for questions", gt=0
     )
     max_question_length: int = pydantic.Field(default=64, gt=0)
-    max_length: int = described(
-        128,
-        "longest text in tokens: longer ones are truncated, or split into windows",
-        ge=3,
-        le=512,
+    max_length: Tokens = described(
+        128, "longest text in tokens: longer ones are truncated, or split into windows"
     )
     vocab: PathText = described(
         "teacher", "vocabulary: teacher (that of the model), a vocab.txt, or train:SIZE"
@@ -128,6 +146,24 @@ class DataConfig(Section):
         "the text columns of the task",
     )
     augment: AugmentConfig | None = None
+
+    @pydantic.field_validator("vocab")
+    @classmethod
+    def _trains_so_many_tokens(cls, vocab: str) -> str:
+        if vocab.startswith("train:") and not _TRAINED.fullmatch(vocab):
+            raise ValueError(f"expected train:SIZE, such as train:8000, received {vocab!r}")
+        return vocab
+
+    @pydantic.field_validator("encoding")
+    @classmethod
+    def _is_an_encoding_of_text(cls, encoding: str) -> str:
+        try:
+            io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        except (LookupError, ValueError) as error:
+            raise ValueError(
+                f"expected an encoding of text that Python has, received {encoding!r}"
+            ) from error
+        return encoding
 
     @pydantic.model_validator(mode="after")
     def _says_nothing_of_a_folder_beside_a_file(self) -> DataConfig:
@@ -153,13 +189,13 @@ class DataConfig(Section):
 class ShapeConfig(Section):
     """Sizes and an activation that replace those of a preset, each where the preset has it."""
 
-    num_layers: int | None = pydantic.Field(default=None, gt=0)
-    hidden_size: int | None = pydantic.Field(default=None, gt=0)
-    num_heads: int | None = pydantic.Field(default=None, gt=0)
-    intermediate_size: int | None = pydantic.Field(default=None, gt=0)
-    embedding_size: int | None = pydantic.Field(default=None, gt=0)
-    bottleneck_size: int | None = pydantic.Field(default=None, gt=0)
-    dense_size: int | None = pydantic.Field(default=None, gt=0)
+    num_layers: int | None = pydantic.Field(default=None, gt=0, le=1000)
+    hidden_size: Width | None = None
+    num_heads: Width | None = None
+    intermediate_size: Width | None = None
+    embedding_size: Width | None = None
+    bottleneck_size: Width | None = None
+    dense_size: Width | None = None
     hidden_act: Literal["gelu", "gelu_tanh", "relu"] | None = described(
         None,
         "activation of the student's feed-forward networks, instead of the preset's or teacher's",
@@ -262,7 +298,20 @@ class StudentConfig(ShapeConfig):
     allow_weak: bool = False
     keep_head: bool = False
     teacher_layers: tuple[int, ...] | Choice | None = None
-    vector_size: int | None = pydantic.Field(default=None, gt=0)
+    vector_size: Width | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _names_its_layers_once(self) -> StudentConfig:
+        layers = self.teacher_layers
+        if self.initialise == "layers" and not isinstance(layers, tuple):
+            expected = "the teacher's layers that initialise: layers copies"
+            raise ValueError(errors.explain("teacher_layers", expected, repr(layers)))
+        pruned = is_pruned(self.preset) and not short_form_faults(self.preset)
+        choose = parse_pruned(self.preset).choose if pruned else None
+        if layers is not None and choose is not None:
+            expected = f"none beside choose={choose} in preset"
+            raise ValueError(errors.explain("teacher_layers", expected, repr(layers)))
+        return self
 
     @property
     def start(self) -> str:
@@ -275,6 +324,10 @@ class VariantConfig(Section):
     """One student of the comparison: the stages that it goes through, in order."""
 
     stages: tuple[str, ...] = pydantic.Field(min_length=1)
+
+
+# Tokens of a signature: [CLS] and [SEP] at least.
+Length = Annotated[int, pydantic.Field(ge=2, le=512)]
 
 
 class ExportConfig(Section):
@@ -291,7 +344,9 @@ class ExportConfig(Section):
     """
 
     quantize: Quantize = "dynamic_wi8_afp32"
-    lengths: tuple[pydantic.PositiveInt, ...] | None = pydantic.Field(default=None, min_length=1)
+    lengths: Annotated[tuple[Length, ...], _EachOnce] | None = pydantic.Field(
+        default=None, min_length=1
+    )
     softmax: bool = False
     teacher_quantize: Quantize = "float32"
     also_quantize: tuple[Quantize, ...] = ()
@@ -305,16 +360,19 @@ class ExportConfig(Section):
         return self
 
 
+Threads = Annotated[int, pydantic.Field(gt=0, le=256)]
+
+
 class BenchmarkConfig(Section):
     """The measurement on this host."""
 
-    threads: tuple[pydantic.PositiveInt, ...] = described(
+    threads: Annotated[tuple[Threads, ...], _EachOnce] = described(
         (1,), "numbers of CPU threads, each measured", min_length=1
     )
-    warmup: int = described(10, "inferences before the first sample", ge=0)
-    runs: int = described(100, "fewest samples of a repetition", gt=0)
-    min_seconds: float = described(2.0, "least measured time of a repetition", ge=0)
-    repetitions: int = described(3, "fresh processes for each case", gt=0)
+    warmup: int = described(10, "inferences before the first sample", ge=0, le=2**16)
+    runs: int = described(100, "fewest samples of a repetition", gt=0, le=2**16)
+    min_seconds: float = described(2.0, "least measured time of a repetition", ge=0, le=3600)
+    repetitions: int = described(3, "fresh processes for each case", gt=0, le=1000)
 
 
 def usual_lengths(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pydantic
 
 from tfdistill import errors
-from tfdistill.config.schema import section_of, union_of
+from tfdistill.config import schema
 from tfdistill.config.training import Compress, OptimizerConfig, PathText, at_least
 from tfdistill.tasks.kind import TaskKind
 
@@ -65,45 +65,45 @@ class Stage(OptimizerConfig):
     """
 
     kind: str
-    epochs: int = pydantic.Field(default=3, gt=0)
-    steps: int | None = pydantic.Field(default=None, gt=0)
-    batch_size: int = pydantic.Field(default=32, gt=0)
-    gradient_accumulation: int = pydantic.Field(default=1, gt=0)
+    epochs: schema.Steps = 3
+    steps: schema.Steps | None = None
+    batch_size: schema.BatchSize = 32
+    gradient_accumulation: schema.BatchSize = 1
     bucketing: bool = True
-    max_length: int | None = pydantic.Field(default=None, ge=3, le=512)
-    loss_weights: dict[str, float] = pydantic.Field(default={})
+    max_length: schema.Tokens | None = None
+    loss_weights: dict[str, schema.Weight] = pydantic.Field(default={})
     # Text.
     token_budget: int | None = pydantic.Field(default=None, gt=0)
     reads: Literal["corpus", "task"] | None = None
     corpus: tuple[PathText, ...] = ()
     max_tokens: int | None = pydantic.Field(default=None, gt=0)
     mask_rate: float = pydantic.Field(default=0.15, gt=0, lt=1)
-    mask_smoothing: float = pydantic.Field(default=0.0, ge=0)
+    mask_smoothing: float = pydantic.Field(default=0.0, ge=0, le=10)
     next_sentence: bool = False
     augmented: bool = False
     # The student.
     compress: Compress | None = None
     keep_best: bool | None = None
-    min_steps: int | None = pydantic.Field(default=None, gt=0)
+    min_steps: schema.Steps | None = None
     patience: int | None = pydantic.Field(default=None, gt=0)
     # Losses.
-    layer_weights: dict[str, tuple[float, ...]] = pydantic.Field(default={})
+    layer_weights: dict[str, tuple[schema.Weight, ...]] = pydantic.Field(default={})
     layer_map: LayerMap = "uniform"
     projection: Literal["shared", "per_layer", "none"] = "shared"
     objective: Objective = "kl_divergence"
     temperature: Temperature = 1.0
     scale_by_t2: bool = True
     reduction: Literal["tokens", "reference"] = "tokens"
-    token_noise: float | None = pydantic.Field(default=None, ge=0, le=1)
-    pair_noise: float | None = pydantic.Field(default=None, ge=0, le=1)
+    token_noise: schema.Share | None = None
+    pair_noise: schema.Share | None = None
     prefixes: tuple[pydantic.PositiveInt, ...] = ()
     relation_heads: int | None = pydantic.Field(default=None, gt=0)
     teacher_layer: int = -1
     losses: dict[str, dict[str, Any]] = pydantic.Field(default={})
     strategy: Literal["akt", "jkt", "pkt"] = "pkt"
-    transfer_epochs: int = pydantic.Field(default=1, gt=0)
-    transfer_steps: int | None = pydantic.Field(default=None, gt=0)
-    transfer_learning_rate: float | None = pydantic.Field(default=None, gt=0)
+    transfer_epochs: schema.Steps = 1
+    transfer_steps: schema.Steps | None = None
+    transfer_learning_rate: schema.Rate | None = None
     earlier: Literal["freeze", "soft", "full"] = "freeze"
 
     @pydantic.model_validator(mode="after")
@@ -114,6 +114,10 @@ class Stage(OptimizerConfig):
                 expected = f"losses of a stage of kind {self.kind}"
                 hint = errors.nearest(name, names)
                 raise ValueError(errors.explain("loss_weights", expected, repr(name), hint))
+        described = {name: loss.get("weight", 1.0) for name, loss in self.losses.items()}
+        weights = {**(described or self.traits.losses), **self.loss_weights}
+        if weights and not any(weights.values()):
+            raise ValueError(errors.explain("loss_weights", "at least one above 0", weights))
         return self
 
     @pydantic.model_validator(mode="after")
@@ -201,7 +205,7 @@ _LAYERS = ("layer_weights", "layer_map", "projection", "reduction")
 _ANSWERS = ("objective", "temperature")
 _TRANSFER = ("transfer_epochs", "transfer_steps", "transfer_learning_rate")
 _FROM_START = {"learning_rate": None, "min_steps": 1000, "patience": 5}
-_BY_WIDTH = Annotated[float, pydantic.Field(gt=0)] | None
+_BY_WIDTH = schema.Rate | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -256,7 +260,7 @@ class StageKind:
     @functools.cached_property
     def section(self) -> type[Stage]:
         """Its part of `Stage`: the options that it reads, with its defaults."""
-        return section_of(
+        return schema.section_of(
             Stage,
             "kind",
             self.name,
@@ -393,7 +397,9 @@ _VARYING = {option for kind in _KINDS for option in kind.types}
 if TYPE_CHECKING:
     AnyStage = Stage
 else:
-    AnyStage = union_of(Stage, "kind", {kind.name: kind.section for kind in _KINDS}, _VARYING)
+    AnyStage = schema.union_of(
+        Stage, "kind", {kind.name: kind.section for kind in _KINDS}, _VARYING
+    )
 
 
 def new_stage(kind: str, **options: Any) -> Stage:

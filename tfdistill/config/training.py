@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import pydantic
 
 from tfdistill import errors
-from tfdistill.config.schema import Section, described, section_of, union_of
+from tfdistill.config.schema import (
+    HIGHEST_RATE,
+    BatchSize,
+    Rate,
+    Section,
+    Steps,
+    Tokens,
+    described,
+    section_of,
+    union_of,
+)
 
 # A path or a hub id. "~" is the home folder: shells do not expand it after "=".
 PathText = Annotated[str, pydantic.AfterValidator(os.path.expanduser)]
@@ -55,10 +65,10 @@ class OptimizerConfig(Section):
     """
 
     optimizer: Literal["adamw", "lamb"] = described("adamw", "optimizer")
-    learning_rate: float = described(STAGE_RATE, "peak learning rate, after the warm-up", gt=0)
+    learning_rate: Rate = described(STAGE_RATE, "peak learning rate, after the warm-up")
     end_learning_rate: float = pydantic.Field(default=0.0, ge=0)
-    beta_2: float = pydantic.Field(default=0.999, gt=0, lt=1)
-    epsilon: float = pydantic.Field(default=1e-6, gt=0)
+    beta_2: float = pydantic.Field(default=0.999, gt=0, le=0.999999)  # float32 rounds more to 1
+    epsilon: float = pydantic.Field(default=1e-6, ge=1e-12, le=1)
     schedule: Schedule = described(
         "linear", "learning rate after the warm-up: falls to 0 at the last step, or stays"
     )
@@ -66,7 +76,7 @@ class OptimizerConfig(Section):
     warmup: float = described(
         0.1, "share of the steps in which the learning rate rises", ge=0, lt=1
     )
-    weight_decay: float = described(0.01, "weight decay of matrices", ge=0)
+    weight_decay: float = described(0.01, "weight decay of matrices", ge=0, le=1)
     clip: Clip = "per_tensor"
     clip_norm: float = pydantic.Field(default=1.0, gt=0)
 
@@ -78,6 +88,19 @@ class OptimizerConfig(Section):
             )
         return self
 
+    @pydantic.model_validator(mode="after")
+    def _falls_to_its_end(self) -> OptimizerConfig:
+        peak = self.learning_rate or HIGHEST_RATE  # None: by the student's width
+        if self.end_learning_rate > (0 if self.schedule == "constant" else peak):
+            raise ValueError(
+                errors.explain(
+                    "end_learning_rate",
+                    f"at most the learning rate {peak:g}, and a linear schedule",
+                    f"{self.end_learning_rate:g} with schedule {self.schedule}",
+                )
+            )
+        return self
+
 
 class FineTuneConfig(OptimizerConfig):
     """Fine-tuning of the teacher on gold labels.
@@ -85,15 +108,13 @@ class FineTuneConfig(OptimizerConfig):
     Where `epochs` are fewer than `min_steps` batches, there are as many as these need.
     """
 
-    learning_rate: float = described(
-        FINE_TUNING_RATE, "peak learning rate, after the warm-up", gt=0
-    )
+    learning_rate: Rate = described(FINE_TUNING_RATE, "peak learning rate, after the warm-up")
     clip: Clip = "global"
-    epochs: int = described(3, "passes over the training set", gt=0)
-    min_steps: int | None = described(
-        None, "fewest steps: small training sets get more epochs than --epochs", gt=0
+    epochs: Steps = described(3, "passes over the training set")
+    min_steps: Steps | None = described(
+        None, "fewest steps: small training sets get more epochs than --epochs"
     )
-    batch_size: int = described(32, "examples per step", gt=0)
+    batch_size: BatchSize = described(32, "examples per step")
     token_budget: int | None = pydantic.Field(default=None, gt=0)
     keep_best: bool = True
     patience: int | None = pydantic.Field(default=None, gt=0)  # evaluations, one an epoch
@@ -116,13 +137,11 @@ class PretrainConfig(OptimizerConfig):
     them, each with its row in history.csv.
     """
 
-    steps: int | None = described(None, "train so many batches instead of epochs", ge=1)
-    epochs: int = described(1, "passes over the text", ge=1)
-    batch_size: int = described(32, "examples per batch", ge=1)
-    gradient_accumulation: int = described(1, "batches per optimizer step", ge=1)
-    learning_rate: float = described(
-        PRETRAINING_RATE, "peak learning rate, after the warm-up", gt=0
-    )
+    steps: Steps | None = described(None, "train so many batches instead of epochs")
+    epochs: Steps = described(1, "passes over the text")
+    batch_size: BatchSize = described(32, "examples per batch")
+    gradient_accumulation: BatchSize = described(1, "batches per optimizer step")
+    learning_rate: Rate = described(PRETRAINING_RATE, "peak learning rate, after the warm-up")
     warmup: float = described(
         0.05, "share of the steps in which the learning rate rises", ge=0, lt=1
     )
@@ -130,7 +149,7 @@ class PretrainConfig(OptimizerConfig):
     next_sentence: bool = described(False, "also learn next-sentence prediction, as BERT does")
     mask_rate: float = described(0.15, "share of the tokens that are masked", gt=0, lt=1)
     smoothing: float | None = described(
-        None, "exponent that masks rare tokens more often (DistilBERT: 0.7)", ge=0
+        None, "exponent that masks rare tokens more often (DistilBERT: 0.7)", ge=0, le=10
     )
     whole_words: bool = described(False, "mask all pieces of a word together")
     held_out: float = described(0.01, "share of the text kept for evaluation", gt=0, lt=1)
@@ -151,7 +170,7 @@ class TeacherPretrainConfig(PretrainConfig):
     """
 
     corpus: tuple[PathText, ...] = ()
-    max_length: int | None = pydantic.Field(default=None, ge=3, le=512)
+    max_length: Tokens | None = None
 
 
 class CompressConfig(Section):
@@ -168,7 +187,7 @@ class CompressConfig(Section):
 
     method: str
     teacher: Literal["teacher", "student"] = "teacher"
-    layers: tuple[str, ...] | None = None
+    layers: tuple[str, ...] | None = pydantic.Field(default=None, min_length=1)
     sparsity: float = described(0.5, "share of weights that become zero, with prune", gt=0, lt=1)
     begin: float = pydantic.Field(default=0.0, ge=0, lt=1)
     end: float = pydantic.Field(default=0.7, gt=0, le=1)

@@ -71,7 +71,6 @@ def run_recipe(
     """
     if pipeline is not None:
         parallel.check_pipeline(pipeline, out)
-    deliver.check_variants(recipe.export)
     opening = open_run(recipe, out, devices, resume=resume, overwrite=overwrite)
     with opening as (folder, strategy):
         with strategies.scope(strategy):

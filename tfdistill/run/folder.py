@@ -20,7 +20,7 @@ from tfdistill import config, errors, files, marker_file, results, safe_paths, w
 from tfdistill._version import __version__
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.results import ResultType
-from tfdistill.run import task_models
+from tfdistill.run import shapes
 from tfdistill.run.corpora import Corpus
 from tfdistill.run.teachers import TeacherModels
 from tfdistill.training import multi_worker, strategies
@@ -79,7 +79,7 @@ class RunFolder:
             `resume` finds another recipe.
         """
         faults = config.missing_inputs(recipe)
-        faults += task_models.shape_faults(recipe, import_classes=True)
+        faults += shapes.shape_faults(recipe, import_classes=True)
         if faults:
             raise errors.ConfigError("\n  - ".join([f"recipe {recipe.name} needs:", *faults]))
         with self._work.open(resume=resume, overwrite=overwrite):

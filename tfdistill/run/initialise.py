@@ -192,12 +192,7 @@ def _new_student(start: Start) -> Student:
         return _prune(start, student)
     if source == "layers":
         layers = settings.teacher_layers
-        if layers is None or isinstance(layers, str):
-            raise errors.ConfigError(
-                "student.teacher_layers",
-                f"{shape.num_layers} layers of the teacher, for initialise: layers",
-                "none" if layers is None else repr(layers),
-            )
+        assert isinstance(layers, tuple)
         general = start.teachers.general
         training.initialise_from_layers(student, general, layers=layers, mlm_head=False)
     elif source == "teacher" and first.traits.in_parts:
@@ -247,13 +242,7 @@ def resolve_start(start: Start, shape: models.EncoderConfig) -> str:
             "at random, since its word vectors are wider than the teacher's",
         )
     if not first.traits.has_teacher or first.traits.predicts_words or start.data.task is None:
-        if wanted == "auto":
-            return fallback
-        raise errors.ConfigError(
-            "student.initialise: pruned",
-            "a task, and a first stage that learns layers or answers from a teacher",
-            f"a first stage of kind {first.kind}",
-        )
+        return fallback  # a recipe with `pruned` is refused then
     try:
         pruning.check_prunable(models.config_of(start.teachers.task), shape)
     except (errors.ConfigError, errors.ShapeError) as error:
@@ -293,20 +282,11 @@ def _prune(start: Start, model: keras.Model) -> Student:
 
 
 def chosen_layers(settings: config.StudentConfig) -> str | tuple[int, ...]:
-    """Which teacher layers a pruned student keeps, see `pruning.choose_layers`.
-
-    Raises:
-      ConfigError: If short form and `teacher_layers` both say it.
-    """
-    named = settings.teacher_layers
+    """Which teacher layers a pruned student keeps, see `pruning.choose_layers`."""
     short = None
     if config.is_pruned(settings.preset):
         short = config.parse_pruned(settings.preset).choose
-    if named is not None and short is not None:
-        raise errors.ConfigError(
-            "student.teacher_layers", f"none beside choose={short} in student.preset", repr(named)
-        )
-    return named or short or "uniform"
+    return settings.teacher_layers or short or "uniform"
 
 
 def _embedding_head(start: Start) -> models.Head | None:
