@@ -28,6 +28,7 @@ RANKS = {
     "processes": 0,
     "cluster": 0,
     "arrays": 0,
+    "checksums": 0,
     "config": 0,
     "manifest": 0,
     "model_card": 0,

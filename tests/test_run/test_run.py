@@ -197,6 +197,22 @@ def test_resuming_a_finished_run_trains_nothing(finished, values, monkeypatch):
     assert again.models == metrics.models and again.test_metrics == metrics.test_metrics
 
 
+@pytest.mark.parametrize("folder", ["teacher/model", "students/full/seed-1", "student"])
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "vocab.txt"])
+def test_a_changed_file_of_a_saved_model_is_found_before_it_is_used(
+    finished, tmp_path, folder, name
+):
+    out = tmp_path / "run"
+    shutil.copytree(finished[0], out, ignore=shutil.ignore_patterns("export", "stages", "*.keras"))
+    assert inputs.open_source(str(out / folder)).labels
+    path = out / folder / "hf" / name
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(errors.WeightsError, match=f"hf/{name}: expected the file that was saved"):
+        inputs.open_source(str(out / folder))
+
+
 @pytest.mark.slow
 def test_a_format_that_differs_too_far_falls_back_to_one_that_does_not(
     finished, values, tmp_path, monkeypatch, capsys

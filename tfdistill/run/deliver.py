@@ -12,11 +12,22 @@ import tf_keras as keras
 import export
 from export.conversion import device_form
 from export.conversion import quantize as quantizing
-from tfdistill import benchmark, compress, config, errors, files, models, results, weights
+from tfdistill import (
+    benchmark,
+    checksums,
+    compress,
+    config,
+    errors,
+    files,
+    models,
+    results,
+    weights,
+)
 from tfdistill.data.task_data import TaskData, TextData
 
 _log = logging.getLogger(__name__)
 
+KERAS_FILE = "model.keras"
 QUANTIZE_AWARE = ("static_wi8_ai8",)  # what a quantization-aware model is trained for
 
 
@@ -31,11 +42,12 @@ def save_model(
     A BiLSTM has no class in `transformers`: ``model.safetensors``, ``vocab.txt`` and
     ``classifier.json`` (labels and case) are written instead. A quantization-aware model is saved
     as its float weights, and its ranges as ``ranges.safetensors``. ``model.keras`` is for other
-    programs: it can name any code to run, so that tfdistill itself never loads one.
+    programs: it can name any code to run, so that tfdistill itself never loads one. The checksums
+    of all other files are recorded, and verified before they are read.
     """
     plain = compress.strip(model)
     with files.atomic_folder(folder) as temporary:
-        plain.save(temporary / "model.keras")
+        plain.save(temporary / KERAS_FILE)
         if compress.is_quantize_aware(model):
             compress.save_ranges(model, temporary / compress.RANGES)
         if isinstance(models.config_of(model), models.WordVectorConfig):
@@ -46,15 +58,16 @@ def save_model(
                 vocab_file=data.vocab_file,
                 lower_case=data.tokenizer.lower_case,
             )
-            return
-        weights.save_hf(
-            plain,
-            temporary / "hf",
-            labels=labels or None,
-            vocab_file=data.vocab_file,
-            lower_case=data.tokenizer.lower_case,
-            texts=data.dev_examples.texts if isinstance(data, TaskData) else (),
-        )
+        else:
+            weights.save_hf(
+                plain,
+                temporary / "hf",
+                labels=labels or None,
+                vocab_file=data.vocab_file,
+                lower_case=data.tokenizer.lower_case,
+                texts=data.dev_examples.texts if isinstance(data, TaskData) else (),
+            )
+        checksums.write_checksums(temporary, but=(KERAS_FILE,))
 
 
 def export_model(

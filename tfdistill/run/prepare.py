@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import logging
 import os
 import pathlib
@@ -22,15 +20,13 @@ from tfdistill import (
     losses,
     tasks,
     weights,
-    work_folder,
 )
 from tfdistill.data import from_config, labelled_file, task_data, tokenize, unlabelled, vocab
 from tfdistill.data.task_data import TaskData, TextData
-from tfdistill.run import corpora, soft_labels
+from tfdistill.run import corpora, digests, soft_labels
 
 _log = logging.getLogger(__name__)
 
-_DIGESTS = "sha256.json"  # of the examples, below the folder "data"
 _DEFAULT_LENGTH = config.DataConfig.model_fields["max_length"].default
 
 
@@ -137,8 +133,12 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
       VocabularyError: If the vocabulary is malformed.
     """
     settings, generated = recipe.data, folder / "data"
+    inputs = digests.of_inputs(recipe)
+    digests.check_same(generated / digests.INPUTS, inputs, "the files")
     if settings.task is None:
-        return Prepared(*corpora.open_texts(recipe, generated))
+        texts = corpora.open_texts(recipe, generated)
+        files.atomic_write_json(generated / digests.INPUTS, inputs)
+        return Prepared(*texts)
     source = from_config.source_of(settings, generated)
     task, train, dev = from_config.train_and_dev(settings, generated)
     sentences = [*train.texts, *(train.pairs or ())]
@@ -163,14 +163,13 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
             data = dataclasses.replace(
                 data, train=task_data.to_train(encoded, data.seed), train_examples=train
             )
-    parts |= {"train": digest(train), "dev": digest(dev), "unlabelled": digest(further)}
-    work_folder.check_same_file(
-        generated / _DIGESTS,
-        parts,
-        "the examples that the run began with",
-        "Restore the files, or start again with --overwrite.",
-    )
-    files.atomic_write_json(generated / _DIGESTS, parts)
+    parts |= {
+        name: digests.of_examples(examples)
+        for name, examples in (("train", train), ("dev", dev), ("unlabelled", further))
+    }
+    digests.check_same(generated / digests.EXAMPLES, parts, "the examples")
+    files.atomic_write_json(generated / digests.EXAMPLES, parts)
+    files.atomic_write_json(generated / digests.INPUTS, inputs)
     if further is not None:
         encoded = data.encode(further)
         data = dataclasses.replace(data, unlabelled=encoded, unlabelled_examples=further)
@@ -239,15 +238,6 @@ def _full_lengths(
         whole = examples.select(filled)
         lengths[filled] = tokenizer.lengths(whole.texts, whole.pairs)
     return lengths
-
-
-def digest(examples: tasks.Examples | None) -> str:
-    """The SHA-256 of the texts and labels of a set, "" without one."""
-    if examples is None:
-        return ""
-    labels = None if examples.labels is None else examples.labels.tolist()
-    text = json.dumps([examples.texts, examples.pairs, labels], default=np.ndarray.tolist)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:

@@ -15,7 +15,7 @@ from tfdistill import analysis, config, errors, files, models, results, training
 from tfdistill.data import streaming
 from tfdistill.data.task_data import TaskData
 from tfdistill.distillers import checks
-from tfdistill.run import initialise, prepare, soft_labels, teachers
+from tfdistill.run import digests, initialise, soft_labels, teachers
 from tfdistill.run.lessons import DistilledPair, Lesson, distiller_of, stage_batches
 from tfdistill.training import multi_worker, optimizers
 
@@ -161,8 +161,8 @@ def distill(
         "student": repr(models.config_of(student)),
         "start": repr((origin.start, origin.layers)),
         "max_length": data.settings.max_length,
-        "train": prepare.digest(data.train_examples),
-        "dev": prepare.digest(data.dev_examples),
+        "train": digests.of_examples(data.train_examples),
+        "dev": digests.of_examples(data.dev_examples),
     }
     strategy = student.distribute_strategy
     with (

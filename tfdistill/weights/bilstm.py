@@ -17,7 +17,7 @@ import numpy as np
 import safetensors.numpy
 import tf_keras as keras
 
-from tfdistill import errors, files, models
+from tfdistill import checksums, errors, files, models
 from tfdistill.data import vocab
 from tfdistill.weights import checkpoint
 from tfdistill.weights.filling import LoadReport
@@ -89,6 +89,7 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
       WeightsError: If a file is missing or damaged, or the tensors are not those of such a model.
     """
     folder = pathlib.Path(folder)
+    checksums.check_folder(folder)
     described = checkpoint.read_json(folder / DESCRIPTION, required=True)
     labels, lower_case = described.get("labels"), described.get("lower_case")
     named = isinstance(labels, list) and all(isinstance(label, str) for label in labels)

@@ -12,7 +12,7 @@ import huggingface_hub
 import numpy as np
 import safetensors
 
-from tfdistill import errors, files, reading, safe_paths
+from tfdistill import checksums, errors, files, reading, safe_paths
 from tfdistill.data import vocab
 from tfdistill.weights import filling, folders, hf_config, keys, tokenizers
 
@@ -128,9 +128,10 @@ def check_vocab_size(vocab_file: files.Path, vocab_size: int) -> None:
 
 
 def checkpoint_folder(source: files.Path, more: Sequence[str] = ()) -> pathlib.Path:
-    """Finds the folder of a checkpoint; one on the hub is fetched."""
+    """Finds the folder of a checkpoint; one on the hub is fetched, one of a run is verified."""
     path = pathlib.Path(source).expanduser()
     if path.is_dir():
+        checksums.check_folder(path)
         return path
     if path.exists():
         raise errors.WeightsError("checkpoint", "a folder or a hub id", f"the file {path}")

@@ -1,0 +1,75 @@
+"""A changed file is found, whatever its size, name and time say."""
+
+import json
+import os
+
+import pytest
+
+from tfdistill import checksums, errors
+
+
+def flip(path):
+    """Flips one bit of a file; size and time stay."""
+    status, content = os.stat(path), bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.fixture
+def model(tmp_path):
+    (tmp_path / "hf").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / "hf" / name).write_text("{} " * 50)
+    (tmp_path / "ranges.safetensors").write_text("{}")
+    checksums.write_checksums(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["hf/config.json", "hf/model.safetensors"])
+@pytest.mark.parametrize("read_before", [True, False])
+def test_one_flipped_bit_is_found_in_the_folder_and_in_the_one_around_it(model, name, read_before):
+    if read_before:
+        checksums.check_folder(model / "hf")
+    flip(model / name)
+    for folder in (model, model / "hf"):
+        with pytest.raises(errors.WeightsError, match=name):
+            checksums.check_folder(folder)
+
+
+def test_a_file_that_is_gone_and_a_damaged_record_are_refused(model):
+    (model / "ranges.safetensors").unlink()
+    checksums.check_folder(model / "hf")  # which does not hold it
+    with pytest.raises(errors.WeightsError, match="no such file"):
+        checksums.check_folder(model)
+    for content in ("", "[]", "{}", json.dumps({"format_version": 2, "files": {}})):
+        (model / checksums.FILE_NAME).write_text(content)
+        with pytest.raises(errors.WeightsError):
+            checksums.check_folder(model / "hf")
+
+
+def test_a_folder_without_a_record_passes(tmp_path):
+    checksums.check_folder(tmp_path)
+
+
+def test_a_digest_is_one_of_names_and_contents_and_not_of_times(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name / "deep").mkdir(parents=True)
+        (tmp_path / name / "deep" / "x.txt").write_text("text")
+        (tmp_path / name / "README.md").write_text(name)
+    one, other = (checksums.digest_of(tmp_path / n, (".txt",)) for n in ("a", "b"))
+    assert one == other != checksums.digest_of(tmp_path / "a")
+    (tmp_path / "b" / "deep" / "x.txt").rename(tmp_path / "b" / "deep" / "y.txt")
+    assert checksums.digest_of(tmp_path / "b", (".txt",)) != one
+    assert checksums.digest_of(tmp_path / "gone") == ""
+
+
+def test_a_file_is_read_once_as_long_as_it_is_the_same(tmp_path, monkeypatch):
+    path, reads = tmp_path / "x", []
+    path.write_text("text")
+    real = checksums.files.sha256_of
+    monkeypatch.setattr(checksums.files, "sha256_of", lambda p: reads.append(p) or real(p))
+    before = [checksums.digest_of(path) for _ in range(3)]
+    assert len(reads) == 1 and len(set(before)) == 1
+    flip(path)
+    assert checksums.digest_of(path) != before[0]

@@ -1,0 +1,94 @@
+"""SHA-256 of files and folders, and the record of a saved model that finds a changed file.
+
+A file is read once in a process, and again where its size, its time or its place on the disk
+differ. Nothing is remembered from one process to the next.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import pathlib
+from typing import Any
+
+from tfdistill import errors, files, reading, storage
+
+FILE_NAME = ".tfdistill-sha256.json"
+_REMEDY = (
+    "Restore the file from a copy; or delete {folder} and the result of its step, and continue the "
+    "run with --resume, which makes it again."
+)
+
+
+def digest_of(path: Any, suffixes: tuple[str, ...] = ("",)) -> str:
+    """The SHA-256 of a file, or of the names and contents of a folder's files; "" of neither.
+
+    Of a folder only files count whose name ends in one of `suffixes`, and none with a leading dot.
+    """
+    if storage.is_remote(path):
+        names = sorted(path.iterdir(), key=str) if path.is_dir() else []
+        parts = [(name.name, files.sha256_of(name)) for name in names if name.is_file()]
+        return _combined(parts) if names else files.sha256_of(path)
+    path = pathlib.Path(path).expanduser()
+    if path.is_file():
+        return _of_file(path)
+    names = sorted(name for name in path.rglob("*") if name.is_file())
+    shown = [n for n in names if n.name.endswith(suffixes) and not n.name.startswith(".")]
+    parts = [(name.relative_to(path).as_posix(), _of_file(name)) for name in shown]
+    return _combined(parts) if parts else ""
+
+
+def _combined(parts: list[tuple[str, str]]) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _of_file(path: pathlib.Path) -> str:
+    status = os.stat(path)
+    state = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_dev, status.st_ino)
+    return _read(str(path.absolute()), state)
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(path: str, state: tuple[int, ...]) -> str:
+    del state  # a key of the cache
+    return files.sha256_of(path)
+
+
+def write_checksums(folder: files.Path, *, but: tuple[str, ...] = ()) -> None:
+    """Records the files of a folder, in it; those named in `but` are left out."""
+    root = pathlib.Path(folder)
+    names = sorted(
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*")
+        if path.is_file() and path.name not in (FILE_NAME, *but)
+    )
+    record = {name: files.sha256_of(root / name) for name in names}
+    files.atomic_write_json(root / FILE_NAME, {"format_version": 1, "files": record})
+
+
+def check_folder(folder: files.Path) -> None:
+    """Refuses a folder, or a part of one, whose files are not those that were recorded.
+
+    Args:
+      folder: A folder with a record, or one in such a folder; any other passes.
+
+    Raises:
+      WeightsError: If a recorded file is missing or has changed, or the record is damaged.
+    """
+    path = pathlib.Path(folder)
+    for root, prefix in ((path, ""), (path.parent, f"{path.name}/")):
+        if not (root / FILE_NAME).is_file():
+            continue
+        remedy = _REMEDY.format(folder=root)
+        content = reading.read_json_object(root / FILE_NAME, error=errors.WeightsError)
+        record = content.get("files")
+        if content.get("format_version") != 1 or not isinstance(record, dict):
+            received = "other content"
+            raise errors.WeightsError(f"{root / FILE_NAME}", "a record of files", received, remedy)
+        for name in sorted(name for name in record if name.startswith(prefix)):
+            file = root / name
+            received = _of_file(file) if file.is_file() else "no such file"
+            if received != record[name]:
+                expected = f"the file that was saved, sha256 {str(record[name])[:12]}"
+                raise errors.WeightsError(f"{file}", expected, received[:12], remedy)

@@ -1,0 +1,88 @@
+"""What a run began with: digests of its examples, and of the files that its recipe names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from tfdistill import checksums, config, storage, tasks, weights, work_folder
+from tfdistill.run import task_models
+
+# Below the folder "data" of a run.
+EXAMPLES, INPUTS = "sha256.json", "inputs.json"
+_OF_MODEL = (".json", ".safetensors", ".txt")  # files of a checkpoint that are read
+
+
+def check_same(path: pathlib.Path, digests: Mapping[str, str], what: str) -> None:
+    """Refuses to continue a run with others than it began with.
+
+    Raises:
+      ConfigError: The message names what differs.
+    """
+    work_folder.check_same_file(
+        path,
+        digests,
+        f"{what} that the run began with",
+        "Restore them as they were, or start again with --overwrite.",
+    )
+
+
+def of_examples(examples: tasks.Examples | None) -> str:
+    """The SHA-256 of the texts and labels of a set, "" without one."""
+    if examples is None:
+        return ""
+    labels = None if examples.labels is None else examples.labels.tolist()
+    text = json.dumps([examples.texts, examples.pairs, labels], default=np.ndarray.tolist)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def of_inputs(recipe: config.Recipe) -> dict[str, str]:
+    """Key of the recipe -> digest of the model, vocabulary or text that it names.
+
+    Of a model on the hub it is the commit. What the run makes itself is not in it, nor are the
+    examples of the task, whose digest is that of their texts and labels.
+    """
+    named = {
+        key: checksums.digest_of(storage.located(path))
+        for key, path in _files_of(recipe).items()
+        if path
+    }
+    models = {
+        key: weights.hub_commit(source) or checksums.digest_of(source, _OF_MODEL)
+        for key, source in _models_of(recipe).items()
+        if source and not source.startswith(task_models.PRESET)
+    }
+    return named | models
+
+
+def _models_of(recipe: config.Recipe) -> dict[str, str | None]:
+    teacher, student, augment = recipe.teacher, recipe.student, recipe.data.augment
+    named: dict[str, str | None] = {}
+    if teacher.answers is None:
+        named |= {"teacher.source": teacher.source, "teacher.general": teacher.general}
+    if config.is_checkpoint(student.preset):
+        named["student.preset"] = student.preset
+    if student.initialise not in config.STARTS:
+        named["student.initialise"] = student.initialise
+    if augment is not None:
+        named["data.augment.masked_lm"] = augment.masked_lm
+    return named
+
+
+def _files_of(recipe: config.Recipe) -> dict[str, str | None]:
+    data, pretrain = recipe.data, recipe.teacher.pretrain
+    named: dict[str, str | None] = {}
+    if data.vocab != "teacher" and not data.vocab.startswith("train:"):
+        named["data.vocab"] = data.vocab
+    if data.augment is not None:
+        named["data.augment.vectors"] = data.augment.vectors
+    texts = {f"stages.{name}.corpus": s.corpus for name, s in recipe.used_stages.items()}
+    if pretrain is not None:
+        texts["teacher.pretrain.corpus"] = pretrain.corpus
+    return named | {
+        f"{key}.{i}": path for key, paths in texts.items() for i, path in enumerate(paths)
+    }
