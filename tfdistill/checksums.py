@@ -56,12 +56,12 @@ def _read(path: str, state: tuple[int, ...]) -> str:
 
 
 def write_checksums(folder: files.Path, *, but: tuple[str, ...] = ()) -> None:
-    """Records the files of a folder, in it; those named in `but` are left out."""
+    """Records the files of a folder, in it, but for those named in `but` and with a leading dot."""
     root = pathlib.Path(folder)
     names = sorted(
         path.relative_to(root).as_posix()
         for path in root.rglob("*")
-        if path.is_file() and path.name not in (FILE_NAME, *but)
+        if path.is_file() and not path.name.startswith(".") and path.name not in but
     )
     record = {name: files.sha256_of(root / name) for name in names}
     files.atomic_write_json(root / FILE_NAME, {"format_version": 1, "files": record})

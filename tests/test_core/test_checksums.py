@@ -22,7 +22,9 @@ def model(tmp_path):
     for name in ("config.json", "model.safetensors"):
         (tmp_path / "hf" / name).write_text("{} " * 50)
     (tmp_path / "ranges.safetensors").write_text("{}")
+    (tmp_path / "hf" / ".tfdistill.json").write_text("the marker, which is rewritten")
     checksums.write_checksums(tmp_path)
+    (tmp_path / "hf" / ".tfdistill.json").write_text("another")
     return tmp_path
 
 
