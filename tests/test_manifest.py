@@ -106,6 +106,32 @@ def test_every_file_beside_it_is_verified(part, folder):
         manifest.read_manifest(folder)
 
 
+@pytest.mark.parametrize(
+    "text", ["good\nbad\n", "bad\n", "bad\ngood\nodd\n", "bad\nGood\n", "", "bad\n\ngood\n"]
+)
+def test_labels_that_the_file_beside_it_contradicts_are_refused(text, folder):
+    def write(content_of_file):
+        (folder / "labels.txt").write_text(content_of_file)
+        digest = hashlib.sha256(content_of_file.encode()).hexdigest()
+        record = {"file": "labels.txt", "sha256": digest, "size_bytes": len(content_of_file)}
+        task = {"name": "toy", "kind": "classification", "labels": ["bad", "good"]}
+        values = content(labels_file=record, task=task)
+        (folder / "model.json").write_text(json.dumps(values))
+
+    write("bad\ngood\n")
+    manifest.read_manifest(folder)
+    write(text)
+    with pytest.raises(errors.ManifestError, match="a line for each label of the manifest"):
+        manifest.read_manifest(folder)
+
+
+def test_a_label_that_is_listed_twice_is_refused(folder):
+    task = {"name": "toy", "kind": "classification", "labels": ["bad", "bad"]}
+    (folder / "model.json").write_text(json.dumps(content(task=task)))
+    with pytest.raises(errors.ManifestError, match="different names"):
+        manifest.read_manifest(folder)
+
+
 @pytest.mark.parametrize("name", ["../model.tflite", "/etc/passwd", "a/b", "", ".hidden", "a b"])
 def test_a_file_outside_the_folder_is_refused(name, folder):
     record = {"file": name, "sha256": "0" * 64, "size_bytes": 1}

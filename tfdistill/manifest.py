@@ -210,6 +210,13 @@ class Manifest(ManifestPart):
     variants: dict[DeviceKind, FileVariant] = {}
 
     @pydantic.model_validator(mode="after")
+    def _labels_differ(self) -> Manifest:
+        labels = () if self.task is None else self.task.labels
+        if len(set(labels)) < len(labels):
+            raise ValueError(f"task.labels: expected different names, received {list(labels)}")
+        return self
+
+    @pydantic.model_validator(mode="after")
     def _variants_are_of_their_target(self) -> Manifest:
         owners = {self.model.file: self.device}
         for device, variant in self.variants.items():
@@ -346,4 +353,15 @@ def _verify(manifest: Manifest, folder: pathlib.Path) -> None:
                 f"sha256 {record.sha256}",
                 received,
                 "The file is not the one that was exported; export again.",
+            )
+    labels = () if manifest.task is None else manifest.task.labels
+    if manifest.labels_file is not None and labels:
+        path = safe_paths.inside(folder, manifest.labels_file.file)
+        written = reading.read_text(path, error=errors.ManifestError)
+        if written != "".join(f"{label}\n" for label in labels):
+            raise errors.ManifestError(
+                f"{path.name}",
+                f"a line for each label of the manifest, {errors.shortened(', '.join(labels))}",
+                errors.shortened(", ".join(written.splitlines())),
+                "A wrong order gives wrong answers; export again.",
             )

@@ -364,3 +364,81 @@ def test_only_a_count_that_rose_is_throttling(before, after, throttled):
     ]
     assert summaries.counted_throttling(*at) is throttled
     assert summaries.counted_throttling(None, at[1]) is False
+
+
+# Files that contradict themselves.
+
+
+def change_figure(value, place, figure):
+    """Adds a tenth to a figure of the JSON; `place` leads to the row."""
+    row = value
+    for key in place:
+        row = row[key]
+    row[figure] = row[figure] + 1 if isinstance(row[figure], int) else row[figure] * 1.1
+
+
+@pytest.mark.parametrize(
+    ("place", "figure", "said"),
+    [
+        (("summary", 0), "p50_ms", "summary of slow at 32 tokens: p50_ms"),
+        (("summary", 3), "p99_ms", "summary of fast at 64 tokens: p99_ms"),
+        (("summary", 1), "n", "n 301 instead of 300"),
+        (("summary", 1), "mean_ms", "mean_ms"),
+        (("summary", 1), "max_ms", "max_ms"),
+        (("summary", 1), "sequence_length", "summary of slow at 64 tokens None"),
+        (("tokenizer",), "p50_ms", "tokenizer: p50_ms"),
+        (("end_to_end", 1), "min_ms", "end_to_end of fast: min_ms"),
+        (("comparisons", 0), "speedup", "comparisons: speedup of fast"),
+        (("measurements", 0, "samples_ms"), 0, "summary of slow at 32 tokens: "),
+    ],
+)
+def test_a_figure_that_its_samples_do_not_give_is_refused(whole, tmp_path, place, figure, said):
+    value, path = whole.model_dump(mode="json"), tmp_path / "benchmark.json"
+    change_figure(value, place, figure)
+    path.write_text(result.to_json(value))
+    with pytest.raises(errors.BenchmarkError) as caught:
+        result.read_result(path)
+    assert said in str(caught.value)
+
+
+def test_a_case_without_a_summary_is_refused(whole, tmp_path):
+    value = whole.model_copy(update={"summary": whole.summary[:-1]})
+    path = result.write_result(value, tmp_path / "benchmark.json")
+    with pytest.raises(errors.BenchmarkError, match="summary: cases 3 instead of 4"):
+        result.read_result(path)
+
+
+def test_a_result_that_was_written_is_read_back(whole, tmp_path):
+    path = result.write_result(whole, tmp_path / "benchmark.json")
+    assert result.read_result(path) == whole
+
+
+@pytest.mark.parametrize("with_summary", [True, False])
+@pytest.mark.parametrize(
+    ("place", "figure", "wild"),
+    [
+        (("measurements", 0, "samples_ms"), 0, 1e308),
+        (("measurements", 0, "waits"), None, [2**70] * 100),
+        (("measurements", 0), "init_ms", 1e300),
+        (("measurements", 0), "peak_rss_bytes", 10**400),
+        (("texts", 0, "samples_ms"), 1, 1e308),
+        (("texts", 0, "tokenizer_ms"), 1, 1e200),
+    ],
+)
+def test_a_number_whose_sums_overflow_is_refused(
+    whole, tmp_path, place, figure, wild, with_summary
+):
+    value, path = whole.model_dump(mode="json"), tmp_path / "benchmark.json"
+    if not with_summary:
+        value["summary"] = []
+    *above, last = place
+    row = value
+    for key in above:
+        row = row[key]
+    if figure is None:
+        row[last] = wild
+    else:
+        row[last][figure] = wild
+    path.write_text(json.dumps(value))
+    with pytest.raises(errors.BenchmarkError, match="a benchmark result"):
+        result.read_result(path)

@@ -3,6 +3,9 @@
 import dataclasses
 import math
 
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.statistics import summaries
+
 HOST = {
     "name": "Example 9000 Processor",
     "id": "0123456789ab",
@@ -123,13 +126,20 @@ def result(
                     "threads": number,
                     "delegate": delegate,
                 }
-                summary.append({**place, **_summary(one, p50, spread, blocks)})
-                measurements += [
-                    {**place, **_measurement(p50, r, blocks)} for r in range(REPETITIONS)
-                ]
+                rows = [{**place, **_measurement(p50, r, blocks)} for r in range(REPETITIONS)]
+                measurements += rows
+                counted = summaries.percentiles([schema.Measurement(**row) for row in rows])
+                summary.append({**place, **_summary(one, p50, spread, blocks), **counted})
         if comparisons:
             compared += [_comparison(models[0], other, n, number, delegate)
                          for other in models[1:] for n in other.p50_ms]  # fmt: skip
+    by_case = summaries.by_case([schema.Measurement(**row) for row in measurements])
+    ratios = {
+        (case.model, case.sequence_length, case.threads): summaries.speedup(sides)
+        for case, sides in summaries.compared(by_case, models[0].name if models else "")
+    }
+    for row in compared:
+        row["speedup"] = ratios[row["candidate"], row["sequence_length"], row["threads"]]
     timing = _percentiles(0.041)
     value = {
         "format_version": 2,

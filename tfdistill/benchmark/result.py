@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from tfdistill.benchmark.statistics import remarks, summaries
 from tfdistill.benchmark.subjects import Subject
 
 FORMAT_VERSION = schema.FORMAT_VERSION
+_SHOWN = 3  # contradictions in a message
 MAX_BYTES = 256_000_000  # some twenty million samples; no sensible run has more
 
 format_text = terminal.format_text
@@ -189,7 +191,68 @@ def read_result(path: files.Path) -> schema.Result:
             reading.validation_faults(error),
             "Measure again with `tfdistill benchmark`.",
         ) from error
-    return result if result.summary else complete(result)
+    if not result.summary:
+        return complete(result)
+    if faults := _contradictions(result):
+        raise errors.BenchmarkError(
+            f"{path}",
+            "figures that follow from its samples",
+            "; ".join(faults[:_SHOWN]) + (" ..." if len(faults) > _SHOWN else ""),
+            "Delete summary, tokenizer, end_to_end and comparisons: they are computed again.",
+        )
+    return result
+
+
+def _contradictions(result: schema.Result) -> list[str]:
+    """Figures of a result that its samples do not give; of the intervals nothing is said.
+
+    These are drawn, and another version of NumPy may draw others.
+    """
+    _check_names(result, [model.name for model in result.models])
+    by_case = summaries.by_case(result.measurements)
+    pairs: list[tuple[str, Any, Any]] = []
+    stated = {summaries.case_of(row): row for row in result.summary}
+    if result.measurements:
+        pairs.append(("summary: cases", len(result.summary), len(by_case)))
+    for case, rows in by_case.items():
+        where = f"summary of {case.model} at {case.sequence_length} tokens"
+        figures = summaries.percentiles(summaries.as_counted(rows))
+        pairs += _pairs(where, stated.get(case), figures)
+    if result.texts:
+        tokenizer = summaries.tokenizer(result.texts)
+        pairs += _pairs("tokenizer", result.tokenizer, tokenizer and tokenizer.model_dump())
+        texts = summaries.end_to_end(result.texts)
+        pairs.append(("end_to_end: rows", len(result.end_to_end), len(texts)))
+        for row, again in zip(result.end_to_end, texts, strict=False):
+            pairs += _pairs(f"end_to_end of {again.model}", row, again.model_dump())
+    ratios = {
+        (baseline, case): summaries.speedup(sides)
+        for baseline in {row.baseline for row in result.comparisons}
+        for case, sides in summaries.compared(by_case, baseline)
+    }
+    for row in result.comparisons:
+        where = f"comparisons: speedup of {row.candidate}"
+        if result.measurements:
+            pairs.append((where, row.speedup, ratios.get((row.baseline, row.case))))
+    return [
+        f"{what} {errors.shortened(repr(value))} instead of {errors.shortened(repr(again))}"
+        for what, value, again in pairs
+        if not _equal(value, again)
+    ]
+
+
+def _pairs(where: str, row: Any, figures: Mapping[str, Any] | None) -> list[tuple[str, Any, Any]]:
+    """Each figure of a row beside the one that was computed again."""
+    if row is None or figures is None:
+        return [(where, row, figures)]
+    return [(f"{where}: {name}", getattr(row, name), figures[name]) for name in figures]
+
+
+def _equal(value: Any, again: Any) -> bool:
+    """Whether two figures are equal but for rounding."""
+    if isinstance(value, float) and isinstance(again, float):
+        return math.isclose(value, again, rel_tol=1e-6, abs_tol=1e-9)
+    return value == again
 
 
 def _check_names(result: schema.Result, names: Sequence[str]) -> None:

@@ -8,10 +8,11 @@ and are never compared with one another.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
+from tfdistill.benchmark.schema_environment import LARGEST
 from tfdistill.benchmark.schema_environment import Conditions as Conditions
 from tfdistill.benchmark.schema_environment import Device as Device
 from tfdistill.benchmark.schema_environment import Inputs as Inputs
@@ -24,7 +25,8 @@ FORMAT_VERSION = 2
 
 Kind = Literal["host", "emulator", "phone"]
 BackendName = Literal["litert", "benchmark_model", "app"]
-Milliseconds = tuple[float, ...]
+Milliseconds = tuple[Annotated[float, pydantic.Field(le=LARGEST)], ...]
+Counts = tuple[Annotated[int, pydantic.Field(le=LARGEST)], ...]
 Interval = tuple[float, float]
 _Timed = TypeVar("_Timed", "Measurement", "TextMeasurement")
 
@@ -117,8 +119,8 @@ class Measurement(BenchmarkCase):
     warmup_ms: Milliseconds = ()
     samples_ms: Milliseconds = ()
     processor_ms: Milliseconds = ()
-    waits: tuple[int, ...] = ()
-    preemptions: tuple[int, ...] = ()
+    waits: Counts = ()
+    preemptions: Counts = ()
     block_runs: int | None = None
     blocks: tuple[Block, ...] = ()
     process_start_ms: float | None = None
@@ -150,8 +152,8 @@ class TextMeasurement(Part):
     tokenizer_ms: Milliseconds
     samples_ms: Milliseconds
     processor_ms: Milliseconds = ()
-    waits: tuple[int, ...] = ()
-    preemptions: tuple[int, ...] = ()
+    waits: Counts = ()
+    preemptions: Counts = ()
 
     _columns = pydantic.model_validator(mode="after")(_check_columns)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import pydantic
 
+from tfdistill import errors
 from tfdistill.manifest import Manifest, Sha256
+
+LARGEST = 10**15  # bytes, inferences, milliseconds: the squares of millions of them have a sum
 
 
 class Part(pydantic.BaseModel):
@@ -15,6 +18,14 @@ class Part(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(
         extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
     )
+
+    @pydantic.field_validator("*")
+    @classmethod
+    def _can_be_added(cls, value: Any) -> Any:
+        """Refuses numbers of which a few make a sum beyond what a float holds."""
+        if isinstance(value, (int, float)) and abs(value) > LARGEST:
+            raise ValueError(f"expected at most {LARGEST:g}, not {errors.shortened(repr(value))}")
+        return value
 
 
 class Conditions(Part):

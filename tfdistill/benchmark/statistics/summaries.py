@@ -7,7 +7,7 @@ those without any inference, do not take part.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,7 @@ def summary(
     drifted = drift.drift(repetitions, seed=seed)
     return schema.Summary(
         **case.model_dump(),
-        **_percentiles(rows),
+        **percentiles(rows),
         busy=busy,
         **{f"p{q}_ci_ms": ci for q, ci in zip(percents, intervals, strict=True)},
         repetition_p50_ms=tuple(float(np.median(np.concatenate(r))) for r in repetitions),
@@ -166,15 +166,8 @@ def comparisons(
       repetition does not show how much two processes of one file differ: `faster` is None.
     """
     rows = []
-    for case, measured in cases.items():
-        reference = cases.get(case.model_copy(update={"model": baseline}))
-        if case.model == baseline or reference is None:
-            continue
-        shared = {r.repetition for r in reference} & {r.repetition for r in measured}
-        sides = [_those(rows, shared) for rows in (reference, measured)]
+    for case, sides in compared(cases, baseline):
         old, new = (repetitions_of(as_counted(rows)) for rows in sides)
-        if not shared or [len(blocks) for blocks in old] != [len(blocks) for blocks in new]:
-            continue  # one of the two was cut short: no rounds to pair
         interval = disturbance.interval_of_ratio(
             stats.speedup_ci(old, new, seed=seed, confidence=confidence), sides
         )
@@ -183,13 +176,35 @@ def comparisons(
                 baseline=baseline,
                 candidate=case.model,
                 **case.model_dump(exclude={"model"}),
-                speedup=pooled_median(old) / pooled_median(new),
+                speedup=speedup(sides),
                 speedup_ci=interval,
                 faster=stats.is_faster(interval) if interval and len(old) > 1 else None,
                 busy=any(disturbance.is_busy(rows) for rows in sides),
             )
         )
     return tuple(rows)
+
+
+def compared(
+    cases: ByCase, baseline: str
+) -> Iterator[tuple[schema.BenchmarkCase, list[list[schema.Measurement]]]]:
+    """Yields each case of another file, with the rows of the baseline and its own, in rounds."""
+    for case, measured in cases.items():
+        reference = cases.get(case.model_copy(update={"model": baseline}))
+        if case.model == baseline or reference is None:
+            continue
+        shared = {r.repetition for r in reference} & {r.repetition for r in measured}
+        sides = [_those(rows, shared) for rows in (reference, measured)]
+        old, new = (repetitions_of(as_counted(rows)) for rows in sides)
+        # Where one of the two was cut short, there are no rounds to pair.
+        if shared and [len(blocks) for blocks in old] == [len(blocks) for blocks in new]:
+            yield case, sides
+
+
+def speedup(sides: Sequence[Sequence[schema.Measurement]]) -> float:
+    """The median of the baseline by that of the candidate."""
+    old, new = (pooled_median(repetitions_of(as_counted(rows))) for rows in sides)
+    return old / new
 
 
 def tokenizer(texts: Sequence[schema.TextMeasurement]) -> schema.Percentiles | None:
@@ -237,7 +252,8 @@ def pooled_median(repetitions: stats.Repetitions) -> float:
     return float(np.median([v for blocks in repetitions for block in blocks for v in block]))
 
 
-def _percentiles(rows: Sequence[schema.Measurement]) -> dict[str, Any]:
+def percentiles(rows: Sequence[schema.Measurement]) -> dict[str, Any]:
+    """The order statistics and moments of the repetitions of a case, as they count."""
     if all(row.samples_ms for row in rows):
         return stats.summarize([sample for row in rows for sample in row.samples_ms])
     blocks = [block for row in rows for block in (row.blocks or _as_blocks(row))]
