@@ -101,14 +101,18 @@ def _position_faults(recipe: config.Recipe, teacher: Shape, student: Shape) -> l
     for name, stage in recipe.used_stages.items():
         if stage.on_corpus and stage.max_length is not None:
             lengths[f"stages.{name}.max_length"] = stage.max_length
-    pretrain, exported = recipe.teacher.pretrain, recipe.export.lengths
+    exported, pretrain = recipe.export.lengths, recipe.teacher.pretrain
     if exported is not None and recipe.data.task is not None:
         lengths["export.lengths"] = min(exported)  # longer ones are left out
+    of_teacher = dict(lengths)
+    if pretrain is not None and pretrain.max_length is not None:
+        of_teacher["teacher.pretrain.max_length"] = pretrain.max_length
     faults = []
-    for shape, source in ((teacher, recipe.teacher.source), (student, recipe.student.preset)):
-        of_teacher = shape is teacher and pretrain is not None and pretrain.max_length is not None
-        more = {"teacher.pretrain.max_length": pretrain.max_length} if of_teacher else {}
-        for key, length in (lengths | more).items():
+    for shape, source, read in (
+        (teacher, recipe.teacher.source, of_teacher),
+        (student, recipe.student.preset, lengths),
+    ):
+        for key, length in read.items():
             if shape is not None and length > shape.max_positions:
                 expected = f"at most {shape.max_positions}, the positions of {source}"
                 faults.append(errors.explain(key, expected, length))
