@@ -7,10 +7,10 @@ wrongly may end the process. All checks of a list are made, and all faults are t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfdistill import errors, files
+from tfdistill import checks, errors, files
 from tfdistill.accelerators.outcome import AcceleratorReport
 from tfdistill.compress import rebuild
 from tfdistill.manifest import AcceleratorRecord, Parity
@@ -24,22 +24,14 @@ from .outputs import Answers
 
 
 @dataclasses.dataclass(frozen=True)
-class Check:
+class Check(checks.Check):
     """One thing that must be true of a file.
 
     Attributes:
-      name: What it is called.
-      run: Lists the faults, a line each.
-      needs: The checks without which it makes no sense, or may end the process.
       of_float: Whether it is about the float32 conversion: made once for all files of it.
-      error: What a fault is raised as.
     """
 
-    name: str
-    run: Callable[[Evidence], list[str]]
-    needs: tuple[str, ...] = ()
     of_float: bool = False
-    error: type[errors.ExportError] = errors.ParityError
 
 
 def _unrounded(evidence: Evidence) -> list[str]:
@@ -64,8 +56,7 @@ def _unrounded(evidence: Evidence) -> list[str]:
         path = folder / "unrounded.tflite"
         editing.write(tree, path)
         inner = Evidence(Converted(plain, path, path), folder)
-        checks = [check for check in (*STATIC, *RUNNING) if check.of_float]
-        faults = verdicts(checks, inner)
+        faults = verdicts([each for each in (*STATIC, *RUNNING) if each.of_float], inner)
         return [f"without its rounding, {line}" for lines in faults.values() for line in lines]
 
 
@@ -149,9 +140,9 @@ def verify(converted: Converted, reference: Reference | None = None) -> Verified
     """
     with files.temporary_folder("verify") as folder:
         evidence = Evidence(converted, folder, reference)
-        for checks in (STATIC, RUNNING):
-            if faults := verdicts(checks, evidence):
-                raise _refusal(evidence, checks, faults)
+        for listed in (STATIC, RUNNING):
+            if faults := verdicts(listed, evidence):
+                raise _refusal(evidence, listed, faults)
         answers = Answers(evidence.logits, evidence.expected_outputs, evidence.outputs)
         return Verified(
             converted,
@@ -164,15 +155,12 @@ def verify(converted: Converted, reference: Reference | None = None) -> Verified
         )
 
 
-def verdicts(checks: Sequence[Check], evidence: Evidence) -> dict[str, list[str]]:
+def verdicts(listed: Sequence[Check], evidence: Evidence) -> dict[str, list[str]]:
     """Makes the checks of a list; returns the faults of those that found any, by name."""
-    faults: dict[str, list[str]] = {}
-    for check in checks:
-        if (check.of_float and evidence.float_is_checked) or faults.keys() & set(check.needs):
-            continue
-        if lines := check.run(evidence):
-            faults[check.name] = lines
-    return faults
+    passed_before = evidence.float_is_checked
+    return checks.verdicts(
+        [each for each in listed if not (each.of_float and passed_before)], evidence
+    )
 
 
 def _accelerator_records(report: AcceleratorReport | None) -> list[AcceleratorRecord]:
@@ -196,9 +184,9 @@ def _accelerator_records(report: AcceleratorReport | None) -> list[AcceleratorRe
 
 
 def _refusal(
-    evidence: Evidence, checks: Sequence[Check], faults: Mapping[str, list[str]]
+    evidence: Evidence, listed: Sequence[Check], faults: Mapping[str, list[str]]
 ) -> errors.ExportError:
-    failed = [check for check in checks if check.name in faults]
+    failed = [check for check in listed if check.name in faults]
     kind = failed[0].error
     where = {True: "float32 conversion, ", False: ""}
     lines = "".join(

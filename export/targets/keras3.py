@@ -16,27 +16,27 @@ import tf_keras as keras
 from keras import layers as layers3
 from keras import ops
 
-from tfdistill import errors, files, models
-from tfdistill.data import batches as batching
-from tfdistill.tflite import agreement
+from tfdistill import checks, errors, files, models
 
-from ..conversion import quantize
 from ..file import folders
-from ..model import inputs
+from . import keras3_checks
 
 SUFFIX = ".keras"
-_CHECK_LENGTHS = (8, 32)
 
 
-def to_keras(model: keras.Model, path: files.Path, *, overwrite: bool = False) -> pathlib.Path:
+def to_keras(
+    model: keras.Model, path: files.Path, *, check_on: Any = None, overwrite: bool = False
+) -> pathlib.Path:
     """Writes a model as one file of Keras 3.
 
     Inputs, by name, and outputs are those of the model: int32 (B, L) in, logits out. The file is
-    loaded and compared with the model before it replaces anything.
+    loaded and compared with the model before it replaces anything: every number, the settings of
+    every layer, and the answers to random ids of every length and to `check_on`.
 
     Args:
       model: A model of `tfdistill.models` with a head over whole texts, tokens or spans.
       path: The .keras file to write.
+      check_on: Real examples to compare on as well, in the forms that `to_tflite` takes.
       overwrite: Whether an existing file is replaced.
 
     Returns:
@@ -54,7 +54,9 @@ def to_keras(model: keras.Model, path: files.Path, *, overwrite: bool = False) -
     translated = translate(model)
     with folders.writing(f"{path}"), files.atomic_write(path) as temporary:
         translated.save(temporary)
-        check_same(model, keras3.saving.load_model(temporary, compile=False), path.name)
+        loaded = keras3.saving.load_model(temporary, compile=False)
+        written = keras3_checks.WrittenModel(model, loaded, check_on)
+        checks.require(path.name, keras3_checks.CHECKS, written)
     return path
 
 
@@ -114,41 +116,6 @@ def translate(model: keras.Model) -> Any:
                 ]
             )
     return translated
-
-
-def check_same(
-    model: keras.Model, other: Any, name: str, rename: Callable[[dict[str, Any]], Any] = dict
-) -> None:
-    """Compares a Keras 3 model with the model that it comes from, on random ids.
-
-    Args:
-      model: The model.
-      other: Its counterpart.
-      name: What to call that in a message.
-      rename: Makes the counterpart's inputs of the model's.
-
-    Raises:
-      ParityError: If they differ by more than float32 allows.
-    """
-    config = models.config_of(model)
-    lengths = [min(length, config.max_positions) for length in _CHECK_LENGTHS]
-    encoded = inputs.draw(config, lengths)
-    batches = batching.Batches(encoded, batch_size=len(encoded), shuffle=False)
-    features = batches.batch(np.arange(len(encoded)))
-    assert isinstance(features, dict)
-    model_inputs = {key: features[key] for key in model.input_names}
-    expected = np.asarray(model(model_inputs, training=False), np.float32)
-    received = keras3.ops.convert_to_numpy(other(rename(model_inputs), training=False))
-    flat = (-1, expected.shape[-1])
-    faults = agreement.violations(
-        agreement.compare(expected.reshape(flat), received.reshape(flat)),
-        quantize.quantization("float32").bounds,
-    )
-    if faults:
-        raise errors.ParityError(
-            f"{name} does not answer like the model and was not written:\n  - "
-            + "\n  - ".join(faults)
-        )
 
 
 def _embedding(layer: Any, ids: Any) -> Any:

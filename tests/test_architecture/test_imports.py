@@ -29,6 +29,7 @@ RANKS = {
     "cluster": 0,
     "arrays": 0,
     "checksums": 0,
+    "checks": 0,
     "config": 0,
     "manifest": 0,
     "model_card": 0,

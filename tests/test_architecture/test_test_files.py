@@ -44,6 +44,11 @@ COVERED_BY = (
         "export/checking/carried",
     ),
     (
+        "test_export/test_keras3.py",
+        "faults are planted in the file that is checked",
+        "export/targets/keras3_checks",
+    ),
+    (
         "test_core",
         "recipes are read, merged and scaled down through `config.load_recipe`",
         "tfdistill/config/derived tfdistill/config/recipe tfdistill/config/recipe_files "

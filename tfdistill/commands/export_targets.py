@@ -58,7 +58,6 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
       TfdistillError: If the model does not fit a target.
     """
     from export.targets import android_bundle
-    from tfdistill import models
 
     model = job.source.model
     if args.android is not None:
@@ -81,15 +80,29 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
         from export.targets import keras3
 
         keras3.check_keras(model)
-    family = models.config_of(model)
-    if args.hf is not None and not isinstance(family, models.EncoderConfig):
+    if args.hf is not None:
+        _check_hf(model)
+
+
+def _check_hf(model: Any) -> None:
+    """Refuses a model that `transformers` has no class for."""
+    from tfdistill import models
+    from tfdistill.weights import hf_config
+
+    config = models.config_of(model)
+    if not isinstance(config, models.EncoderConfig):
         raise errors.ConfigError(
-            errors.explain(
-                "--hf",
-                "a model of the BERT family",
-                f"a {family.family}",
-                "transformers has no class for it; a SavedModel can be written.",
-            )
+            "--hf",
+            "a model of the BERT family",
+            f"a {config.family}",
+            "transformers has no class for it; a SavedModel can be written.",
+        )
+    if reason := hf_config.foreign_head(config, models.read_head(model)):
+        raise errors.ConfigError(
+            "--hf",
+            "a model that transformers answers as here",
+            f"a {config.family} ({reason})",
+            "Write a SavedModel, or train the student with the family bert.",
         )
 
 
@@ -124,7 +137,9 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
             **common,
         )
     if args.keras is not None:
-        written["keras"] = export.to_keras(model, args.keras, overwrite=args.overwrite)
+        written["keras"] = export.to_keras(
+            model, args.keras, check_on=job.check_set(), overwrite=args.overwrite
+        )
     if args.hf is not None:
         written["hf"] = weights.save_hf(
             model, args.hf, texts=() if job.examples is None else job.examples.texts, **common

@@ -258,6 +258,16 @@ def _activation(name: Any) -> str:
     return _ACTIVATIONS[name]
 
 
+def foreign_head(config: EncoderConfig, head: Head) -> str:
+    """Says why no class of `transformers` answers as a model does; "" where one does."""
+    if config.family == "tinybert" and head.kind == "sequence":
+        return (
+            "TinyBERT's head has a ReLU before its classifier, which no class of transformers has: "
+            "only tfdistill reads its answers"
+        )
+    return ""
+
+
 def format_config(
     config: EncoderConfig, head: Head, labels: tuple[str, ...] | None
 ) -> dict[str, Any]:
@@ -293,6 +303,8 @@ def format_config(
             "head": config.family,
             "type_vocab_size": config.type_vocab_size,
         }
+        if reason := foreign_head(config, head):
+            written[BLOCK]["only_for_tfdistill"] = reason
         if isinstance(config, MobileBertConfig) and config.normalization == "layer_norm":
             eps = config.embeddings_layer_norm_eps or config.layer_norm_eps
             written[BLOCK]["embeddings_layer_norm_eps"] = eps

@@ -10,14 +10,14 @@ import numpy as np
 import safetensors.numpy
 import tf_keras as keras
 
-from tfdistill import errors, files, models, tokenizer_json, work_folder
+from tfdistill import checks, errors, files, models, tokenizer_json, work_folder
 from tfdistill.data import vocab
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.models import embedding
 from tfdistill.weights import (
     checkpoint,
     factorised,
     filling,
+    folder_checks,
     hf_config,
     keys,
     sentence_modules,
@@ -25,16 +25,6 @@ from tfdistill.weights import (
 )
 
 _TOKENIZER_CLASSES = {"distilbert": "DistilBertTokenizer", "mobilebert": "MobileBertTokenizer"}
-# What splits texts in more than one way: case, accents, ideographs, controls, long words.
-_PROBES = (
-    "",
-    "Who was the First?",
-    "Café naïve ΣΑΣ straße",
-    "我爱東京 a",
-    "a\u200bb\u0000c\u00a0d",
-    "x" * 120,
-)
-
 KIND = "Hugging Face folder"
 
 
@@ -50,15 +40,17 @@ def save_hf(
 ) -> pathlib.Path:
     """Saves a model as config.json, model.safetensors and, with a vocabulary, a tokenizer.
 
-    The folder is written under a temporary name and renamed when it is complete. `transformers` has
-    no TinyBERT head (a ReLU between pooler and classifier): such a model is written as BERT with a
-    note under "tfdistill" in config.json that `load_classifier` reads and `transformers` does not,
-    so logits there differ; the encoder's outputs are equal. It has no factorised word table, which
-    is written as the product of its factors: the same outputs there, and split again when it is
-    loaded here. Every other head has its class there: For{SequenceClassification,
-    TokenClassification, QuestionAnswering, MaskedLM} and, for a masked LM with next-sentence
-    prediction, ForPreTraining. A sentence encoder (`build_embedder`) becomes a folder of
-    sentence-transformers, with its pooling, projection and normalisation as modules.
+    The folder is written under a temporary name, read back and compared with the model (every
+    number, the answers to random ids and to `texts`, the tokenizer's ids; `folder_checks` lists
+    the checks), and then renamed. `transformers` has no TinyBERT head (a ReLU between pooler and
+    classifier): such a model is written as BERT with a note under "tfdistill" in config.json that
+    `load_classifier` reads and `transformers` does not, so logits there differ; the encoder's
+    outputs are equal. It has no factorised word table, which is written as the product of its
+    factors: the same outputs there, and split again when it is loaded here. Every other head has
+    its class there: For{SequenceClassification, TokenClassification, QuestionAnswering, MaskedLM}
+    and, for a masked LM with next-sentence prediction, ForPreTraining. A sentence encoder
+    (`build_embedder`) becomes a folder of sentence-transformers, with its pooling, projection and
+    normalisation as modules.
 
     Args:
       model: A model of tfdistill.models.
@@ -66,7 +58,7 @@ def save_hf(
       labels: Names of the classes in the order of the logits.
       vocab_file: The WordPiece vocabulary to put in.
       lower_case: Whether its tokenizer lower-cases.
-      texts: Texts whose ids `transformers` must give as we do, besides some of our own.
+      texts: Texts whose ids and answers are compared, besides some of our own.
       overwrite: Whether an existing folder is replaced.
 
     Returns:
@@ -75,8 +67,8 @@ def save_hf(
     Raises:
       OutputExistsError: If the folder exists and `overwrite` is False.
       WeightsError: If the model is no transformer, the labels do not fit the head, the vocabulary
-        is larger than the embedding, or `transformers` could only build a different network or
-        gives a text other ids.
+        is larger than the embedding, or `transformers` could only build a different network.
+      ParityError: If the folder is not the model; nothing was replaced.
     """
     folder = pathlib.Path(folder)
     work_folder.WorkFolder(folder, KIND).check(overwrite=overwrite)
@@ -122,7 +114,11 @@ def save_hf(
             sentence_modules.write_modules(model, temporary)
         if vocab_file is not None:
             _save_tokenizer(config, vocab_file, lower_case, temporary)
-        _check_with_transformers(temporary, texts, vocab_file, lower_case)
+        checks.require(
+            f"{folder}",
+            folder_checks.CHECKS,
+            folder_checks.WrittenFolder(temporary, model, names, vocab_file, lower_case, texts),
+        )
     return folder
 
 
@@ -159,39 +155,6 @@ def _save_tokenizer(
     if config.family == "distilbert":  # whose model takes no token types
         settings["model_input_names"] = ["input_ids", "attention_mask"]
     _write_json(folder / tokenizers.CONFIG_FILE, settings)
-
-
-def _check_with_transformers(
-    folder: pathlib.Path, texts: Sequence[str], vocab_file: files.Path | None, lower_case: bool
-) -> None:
-    """Loads a written folder as its users do, and compares the ids of texts."""
-    import transformers
-
-    try:
-        transformers.AutoConfig.from_pretrained(folder)
-        if vocab_file is None:
-            return
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError, KeyError) as error:
-        raise errors.WeightsError(
-            "folder for transformers", "one that it can read", " ".join(str(error).split())[:300]
-        ) from error
-    longest = tokenizer.model_max_length
-    texts = [*_PROBES, *texts]
-    ours = Tokenizer(vocab_file, lower_case).encode_batch(texts, max_length=longest)
-    # A special token that somebody typed is ordinary text here, and on phones.
-    hub_ids = tokenizer(
-        list(texts), truncation=True, max_length=longest, split_special_tokens=True
-    )["input_ids"]
-    for index, text in enumerate(texts):
-        ids = ours.row(index).tolist()
-        if ids != hub_ids[index]:
-            raise errors.WeightsError(
-                f"tokens of {errors.shortened(text)!r}",
-                f"the ids {ids[:12]} from transformers {transformers.__version__}",
-                hub_ids[index][:12],
-                "Please report it, with the vocabulary.",
-            )
 
 
 def _write_json(path: pathlib.Path, value: dict[str, object]) -> None:

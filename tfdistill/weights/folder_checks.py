@@ -1,0 +1,369 @@
+"""Whether a written Hugging Face folder is the model: `CHECKS`, made before it replaces anything.
+
+The folder is read back as its users read it: by our loader, by the library `tokenizers`, and by
+`transformers`, whose networks are run where PyTorch is installed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tf_keras as keras
+
+from tfdistill import checks, errors, files, models, reading, tokenizer_json
+from tfdistill.data import vocab
+from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tflite import agreement
+from tfdistill.weights import checkpoint, factorised, filling, hf_config, keys, load, tokenizers
+
+# What splits texts in more than one way: case, accents, ideographs, controls, long words.
+_PROBES = (
+    "",
+    "Who was the First?",
+    "Café naïve ΣΑΣ straße",
+    "我爱東京 a",
+    "a\u200bb\u0000c\u00a0d",
+    "x" * 120,
+)
+_NUM_ANSWERED = 64  # texts that the networks answer; the ids of all texts are compared
+_NUM_DRAWN = 8
+# Rates of dropout change no answer, and a head without a pooler has none to read back.
+_OF_TRAINING = {"dropout", "attention_dropout", "classifier_dropout", "pooler"}
+# A product of the two factors of a word table is split again by a singular value decomposition.
+_FACTORISED = 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class WrittenFolder:
+    """A folder, the model that it must be, and what follows from the two.
+
+    Attributes:
+      folder: Where it was written.
+      model: The model.
+      labels: Names of its classes in the order of the logits, or None.
+      vocab_file: The vocabulary that was put in, or None.
+      lower_case: Whether its tokenizer lower-cases.
+      texts: Texts of the task, besides `_PROBES`.
+    """
+
+    folder: pathlib.Path
+    model: keras.Model
+    labels: tuple[str, ...] | None
+    vocab_file: files.Path | None
+    lower_case: bool
+    texts: Sequence[str]
+
+    @functools.cached_property
+    def head(self) -> models.Head:
+        """The head of the model."""
+        return models.read_head(self.model)
+
+    @functools.cached_property
+    def config(self) -> models.EncoderConfig:
+        """The architecture of the model."""
+        return models.config_of(self.model)  # pyright: ignore[reportReturnType]
+
+    @functools.cached_property
+    def written_config(self) -> dict[str, Any]:
+        """The content of config.json."""
+        return reading.read_json_object(self.folder / checkpoint.CONFIG_FILE)
+
+    @functools.cached_property
+    def loaded(self) -> load.LoadedModel:
+        """What our loader makes of the folder."""
+        return load.load_model(self.folder, self.head.kind, next_sentence=self.head.next_sentence)
+
+    @functools.cached_property
+    def all_texts(self) -> list[str]:
+        """The probes and the texts."""
+        return [*_PROBES, *self.texts]
+
+    @functools.cached_property
+    def encoded(self) -> EncodedExamples | None:
+        """The texts as our tokenizer splits them; None without a vocabulary."""
+        if self.vocab_file is None:
+            return None
+        tokenizer = Tokenizer(self.vocab_file, self.lower_case)
+        return tokenizer.encode_batch(self.all_texts, max_length=self.config.max_positions)
+
+    @functools.cached_property
+    def drawn(self) -> dict[str, np.ndarray]:
+        """Random ids that fill all positions, and shorter ones; int32 (n, positions) by input."""
+        random = np.random.default_rng(0)
+        width = self.config.max_positions
+        sizes = np.r_[np.full(_NUM_DRAWN // 2, width), random.integers(1, width + 1, _NUM_DRAWN)]
+        mask = np.arange(width) < sizes[:, None]
+        ids = random.integers(0, self.config.vocab_size, mask.shape)
+        types = random.integers(0, max(1, self.config.type_vocab_size), mask.shape)
+        return {
+            "input_ids": np.where(mask, ids, self.config.pad_token_id).astype(np.int32),
+            "attention_mask": mask.astype(np.int32),
+            "token_type_ids": (types * mask).astype(np.int32),
+        }
+
+    @functools.cached_property
+    def of_texts(self) -> dict[str, np.ndarray] | None:
+        """The first texts as features, int32 (n, L) by input; None without a vocabulary."""
+        if self.encoded is None:
+            return None
+        count = min(len(self.encoded), len(_PROBES) + _NUM_ANSWERED)
+        width = int(self.encoded.lengths[:count].max())
+        mask = (np.arange(width) < self.encoded.lengths[:count, None]).astype(np.int32)
+        ids = np.full(mask.shape, self.config.pad_token_id, np.int32)
+        ids[mask == 1] = self.encoded.ids[: self.encoded.offsets[count]]
+        return {
+            "input_ids": ids,
+            "attention_mask": mask,
+            "token_type_ids": np.zeros_like(mask),
+        }
+
+
+def _architecture(written: WrittenFolder) -> list[str]:
+    """Compares what config.json says of the network, and the head."""
+    expected, received = (
+        {name: value for name, value in _fields(config).items() if name not in _OF_TRAINING}
+        for config in (written.config, written.loaded.config)
+    )
+    received_head = models.read_head(written.loaded.model)
+    return [
+        *_differences("architecture", expected, received),
+        *_differences("head", _fields(written.head), _fields(received_head)),
+    ]
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return dataclasses.asdict(value)
+
+
+def _labels(written: WrittenFolder) -> list[str]:
+    """Compares the names of the classes in both tables of config.json."""
+    if not written.labels or written.head.answers_number:
+        return []
+    numbered = dict(enumerate(written.labels))
+    config = written.written_config
+    tables = {
+        "config.json id2label": {int(key): name for key, name in config["id2label"].items()},
+        "config.json label2id": {number: name for name, number in config["label2id"].items()},
+        "labels that our loader reads": dict(enumerate(written.loaded.labels)),
+    }
+    return [
+        errors.explain(what, numbered, received)
+        for what, received in tables.items()
+        if received != numbered
+    ]
+
+
+def _variables(written: WrittenFolder) -> list[str]:
+    """Compares every number of the model with the folder's."""
+    expected, received = (
+        {each.key: filling.exported(model, each) for each in keys.variables(model)}
+        for model in (written.model, written.loaded.model)
+    )
+    bound = 0.0
+    if factorised.is_factorised(written.config):
+        expected, received = factorised.merged(expected), factorised.merged(received)
+        bound = _FACTORISED
+    faults = []
+    for key, values in expected.items():
+        if key not in received or received[key].shape != values.shape:
+            shape = received[key].shape if key in received else "no such tensor"
+            faults.append(errors.explain(key, f"shape {values.shape}", shape))
+            continue
+        error = np.abs(values - received[key])
+        changed = ~(error <= bound * max(1.0, float(np.abs(values).max(initial=0))))
+        if changed.any():
+            place = tuple(int(index) for index in np.argwhere(changed)[0])
+            faults.append(
+                errors.explain(
+                    f"{key}, {int(changed.sum())} of {changed.size} numbers, the first at {place}",
+                    float(values[place]),
+                    float(received[key][place]),
+                )
+            )
+    return faults
+
+
+def _answers(written: WrittenFolder) -> list[str]:
+    """Compares the answers of the model and of the folder, to random ids and to texts."""
+    faults = []
+    for what, features in (("random ids", written.drawn), ("texts", written.of_texts)):
+        if features is not None:
+            expected, received = (
+                run(model, features) for model in (written.model, written.loaded.model)
+            )
+            faults += _disagreements(f"answers to {what}", expected, received)
+    return faults
+
+
+def _tokens(written: WrittenFolder) -> list[str]:
+    """Compares the vocabularies and settings of the tokenizer, and the ids that it gives."""
+    if written.vocab_file is None or written.encoded is None:
+        return []
+    folder = written.folder
+    expected = list(vocab.read_vocab(written.vocab_file))
+    described = tokenizer_json.read_tokenizer_json(folder / tokenizer_json.FILE_NAME)
+    settings = reading.read_json_object(folder / tokenizers.CONFIG_FILE)
+    case = {"lower_case": written.lower_case}
+    faults = [
+        *_first_difference(
+            tokenizers.VOCAB_FILE, expected, vocab.read_vocab(folder / tokenizers.VOCAB_FILE)
+        ),
+        *_first_difference(tokenizer_json.FILE_NAME, expected, described.tokens),
+        *_differences(tokenizer_json.FILE_NAME, case, {"lower_case": described.lower_case}),
+        *_differences("our loader", case, {"lower_case": written.loaded.lower_case}),
+        *_differences(
+            tokenizers.CONFIG_FILE,
+            {
+                "do_lower_case": written.lower_case,
+                "model_max_length": written.config.max_positions,
+            },
+            settings,
+        ),
+    ]
+    if faults:
+        return faults
+    again = Tokenizer(folder / tokenizer_json.FILE_NAME, written.lower_case)
+    rows = [
+        again.fast.encode(text, max_length=written.config.max_positions)
+        for text in written.all_texts
+    ]
+    return _other_ids(written, rows, "the library tokenizers")
+
+
+def _tokens_of_transformers(written: WrittenFolder) -> list[str]:
+    """Loads the folder's configuration and tokenizer with `transformers`, and compares the ids."""
+    import transformers
+
+    try:
+        transformers.AutoConfig.from_pretrained(written.folder)
+        if written.encoded is None:
+            return []
+        tokenizer = transformers.AutoTokenizer.from_pretrained(written.folder)
+    except (OSError, ValueError, KeyError) as error:
+        fault = " ".join(str(error).split())[:300]
+        return [errors.explain("folder", "one that transformers can read", fault)]
+    # A special token that somebody typed is ordinary text here, and on phones.
+    rows = tokenizer(
+        written.all_texts,
+        truncation=True,
+        max_length=tokenizer.model_max_length,
+        split_special_tokens=True,
+    )["input_ids"]
+    return _other_ids(written, rows, f"transformers {transformers.__version__}")
+
+
+def _answers_of_transformers(written: WrittenFolder) -> list[str]:
+    """Runs the network of `transformers` on texts, where PyTorch is installed."""
+    import transformers
+
+    if not transformers.is_torch_available() or written.of_texts is None:
+        return []
+    if hf_config.foreign_head(written.config, written.head):
+        return []
+    features = written.of_texts
+    expected = run(written.model, features)
+    (name,) = written.written_config["architectures"]
+    network = getattr(transformers, name).from_pretrained(written.folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(written.folder)
+    inputs = tokenizer(
+        written.all_texts[: len(features["input_ids"])],
+        truncation=True,
+        padding=True,
+        max_length=tokenizer.model_max_length,
+        split_special_tokens=True,
+        return_tensors="pt",
+    )
+    outputs = network(**inputs)
+    received = {
+        key: outputs[key].detach().numpy()
+        for key in ("logits", "start_logits", "end_logits", "last_hidden_state")
+        if key in outputs
+    }
+    what = f"answers of transformers {transformers.__version__} to texts"
+    mask = features["attention_mask"] == 1
+    if written.head.kind == "span":
+        received = {"logits": np.stack([received["start_logits"], received["end_logits"]], axis=-1)}
+    if written.head.traits.vectors or "logits" not in received or "logits" not in expected:
+        return []
+    if received["logits"].ndim == 3:  # (B, L, outputs): padding has no answer
+        expected, received = (
+            {"logits": outputs["logits"][mask]} for outputs in (expected, received)
+        )
+    return _disagreements(what, {"logits": expected["logits"]}, received)
+
+
+CHECKS = (
+    checks.Check("architecture", _architecture),
+    checks.Check("labels", _labels),
+    checks.Check("variables", _variables, ("architecture",)),
+    checks.Check("answers", _answers, ("architecture", "variables")),
+    checks.Check("tokens", _tokens),
+    checks.Check("tokens of transformers", _tokens_of_transformers, ("tokens",)),
+    checks.Check(
+        "answers of transformers",
+        _answers_of_transformers,
+        ("architecture", "variables", "answers", "tokens", "tokens of transformers"),
+    ),
+)
+
+
+def run(model: keras.Model, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Runs a model on features by name; returns its outputs, by name, one is called "logits"."""
+    mask = features["attention_mask"]
+    answered = np.zeros_like(mask)
+    answered[:, 0] = 1  # of a masked LM the first token of each text: a row of the vocabulary each
+    inputs = {**features, "prediction_mask": answered}
+    outputs = model({name: inputs[name] for name in model.input_names}, training=False)
+    if not isinstance(outputs, Mapping):
+        outputs = {"logits": outputs}
+    return {name: np.asarray(value, np.float32) for name, value in outputs.items()}
+
+
+def _disagreements(
+    what: str, expected: Mapping[str, np.ndarray], received: Mapping[str, np.ndarray]
+) -> list[str]:
+    faults = []
+    for name, values in expected.items():
+        rows, other = (
+            np.reshape(each, (-1, np.shape(each)[-1])) for each in (values, received[name])
+        )
+        measured = agreement.compare(rows, other, decisions=(None, None))
+        where = f"{what}, {name}: "
+        faults += agreement.violations(measured, agreement.FLOAT32, where=where)
+    return faults
+
+
+def _differences(what: str, expected: Mapping[str, Any], received: Mapping[str, Any]) -> list[str]:
+    return [
+        errors.explain(f"{what}, {name}", value, received.get(name))
+        for name, value in expected.items()
+        if received.get(name) != value
+    ]
+
+
+def _first_difference(what: str, expected: Sequence[str], received: Sequence[str]) -> list[str]:
+    if list(expected) == list(received):
+        return []
+    if len(expected) != len(received):
+        return [errors.explain(what, f"{len(expected)} tokens", len(received))]
+    different = [i for i, token in enumerate(expected) if token != received[i]]
+    first = different[0]
+    where = f"{what}, {len(different)} tokens, the first with the id {first}"
+    return [errors.explain(where, repr(expected[first]), repr(received[first]))]
+
+
+def _other_ids(written: WrittenFolder, rows: Sequence[Sequence[int]], whose: str) -> list[str]:
+    """Compares the ids that another tokenizer gives with ours; tells the first difference."""
+    assert written.encoded is not None
+    for index, text in enumerate(written.all_texts):
+        ids = written.encoded.row(index).tolist()
+        if ids != list(rows[index]):
+            what = f"tokens of {errors.shortened(text)!r}"
+            return [errors.explain(what, f"the ids {ids[:12]} from {whose}", rows[index][:12])]
+    return []
