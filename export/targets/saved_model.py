@@ -9,31 +9,23 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import errors, files, models, work_folder
+from tfdistill import checks, errors, files, models, work_folder
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples, TaskSpec
 from tfdistill.tasks.encoded import check_max_length
 
-from ..checking.outputs import model_logits
-from ..checking.tokenizer_edge_cases import tokenizer_edge_cases
 from ..file import folders
 from ..model import graph
 from ..model.heads import EMBEDDING, HEADS
 from ..model.request import labels_of
-from . import text_graph
+from . import saved_model_checks, text_graph
+from .saved_model_checks import DEFAULT_SIGNATURE, PAIR_SIGNATURE, SIGNATURE
 
-SIGNATURE = "serving_text"
-PAIR_SIGNATURE = "serving_text_pair"
 KIND = "SavedModel"
-NUM_CHECKED = 64  # texts that the written folder is checked on, once alone and once as pairs
-# Both compute in float32; what differs is the padding, and with it the order of the sums.
-_BOUND = 1e-4  # of a score, relative to 1 + |score|
 
 Outputs = dict[str, tf.Tensor]
 
@@ -62,7 +54,9 @@ def to_saved_model(
 
     A sentence encoder has the first signature alone and gives `embedding`, float32 (n, width).
 
-    The folder is loaded and compared with tokenizer and model before it replaces anything.
+    The folder is loaded and compared with tokenizer and model before it replaces anything: its
+    signatures, the vocabulary in its graph, and labels and scores of real texts, of the tokenizer's
+    edge cases and of texts that `max_length` cuts.
 
     Args:
       model: A classifier, regression or sentence encoder of `tfdistill.models`.
@@ -73,7 +67,7 @@ def to_saved_model(
       task: The task, for labels and kind.
       max_length: The most tokens of an example, special ones included; default the model's
         positions. Longer texts are cut as in training.
-      check_on: Real texts to check on, next to the tokenizer's edge cases; the first 64 are used.
+      check_on: Real texts to check on, next to those of our own; the first 256 are used.
       overwrite: Whether a SavedModel at that path is replaced.
 
     Returns:
@@ -101,19 +95,25 @@ def to_saved_model(
     tokenizer.check_rows(config.vocab_size)
     network = graph.in_float32(model)
     embeds = models.read_head(model).traits.vectors
-    answer = (
-        _vectors
-        if embeds
-        else _answer(
-            _names(model, labels, task), independent=task is not None and task.traits.many_classes
-        )
-    )
+    names = () if embeds else _names(model, labels, task)
+    independent = task is not None and task.traits.many_classes
+    answer = _vectors if embeds else _answer(names, independent=independent)
     with (
         folders.writing(f"SavedModel {folder}", tf.errors.OpError),
         work_folder.replaced(folder, KIND, overwrite=overwrite) as temporary,
     ):
         _save(temporary, network, tokenizer, answer, length)
-        _check(temporary, network, tokenizer, answer, length, check_on)
+        written = saved_model_checks.WrittenGraph(
+            temporary,
+            network,
+            pathlib.Path(vocab_file),
+            lower_case,
+            None if embeds else names,
+            independent,
+            length,
+            check_on,
+        )
+        checks.require(f"SavedModel {folder}", saved_model_checks.CHECKS, written)
     return folder
 
 
@@ -190,51 +190,7 @@ def _save(
     module.variables_of_model = model.weights
     module.vocabulary = tf.saved_model.Asset(tokenizer.vocab_file)  # for people: nothing reads it
     alone = single.get_concrete_function()
-    signatures = {SIGNATURE: alone, "serving_default": alone}
+    signatures = {SIGNATURE: alone, DEFAULT_SIGNATURE: alone}
     if answer is not _vectors:
         signatures[PAIR_SIGNATURE] = paired.get_concrete_function()
     tf.saved_model.save(module, str(folder), signatures=signatures)
-
-
-def _check(
-    folder: pathlib.Path,
-    model: keras.Model,
-    tokenizer: Tokenizer,
-    answer: Callable[[tf.Tensor], Outputs],
-    max_length: int,
-    check_on: Examples | None,
-) -> None:
-    """Compares what was written with tokenizer and model, one after the other.
-
-    Raises:
-      ParityError: If they differ.
-    """
-    real = [] if check_on is None else check_on.texts[:NUM_CHECKED]
-    edge_cases = tokenizer_edge_cases()
-    texts = [*real, *edge_cases[:NUM_CHECKED]]
-    second = [] if check_on is None or not check_on.pairs else check_on.pairs[:NUM_CHECKED]
-    pairs = [*second, *edge_cases[len(texts) - len(second) :: -1]][: len(texts)]
-    loaded: Any = tf.saved_model.load(str(folder))
-    strings, others = (
-        tf.constant([text.encode("utf-8", "ignore") for text in column])
-        for column in (texts, pairs)
-    )
-    outputs: dict[str, Any] = {SIGNATURE: (loaded.signatures[SIGNATURE](text=strings), None)}
-    if answer is not _vectors:
-        paired = loaded.signatures[PAIR_SIGNATURE](text=strings, pair=others)
-        outputs[PAIR_SIGNATURE] = (paired, pairs)
-    for name, (received, paired) in outputs.items():
-        encoded = tokenizer.encode_batch(texts, paired, max_length)
-        expected = answer(tf.constant(model_logits(model, encoded)))
-        for output, values in expected.items():
-            if output == "label":
-                continue
-            error = np.abs(values - received[output].numpy()) / (1 + np.abs(values))
-            if not error.max() <= _BOUND:
-                worst = int(np.unravel_index(error.argmax(), error.shape)[0])
-                raise errors.ParityError(
-                    f"SavedModel, {name}, {output} of {texts[worst][:60]!r}",
-                    f"the model's answer within {_BOUND:g}",
-                    f"an error of {error.max():.3g}",
-                    "Nothing was written.",
-                )

@@ -49,6 +49,16 @@ COVERED_BY = (
         "export/targets/keras3_checks",
     ),
     (
+        "test_export/test_saved_model.py",
+        "faults are planted in the folder that is checked",
+        "export/targets/saved_model_checks",
+    ),
+    (
+        "test_weights/test_folder_checks.py",
+        "the program is run by the check of a folder",
+        "tfdistill/weights/in_transformers",
+    ),
+    (
         "test_core",
         "recipes are read, merged and scaled down through `config.load_recipe`",
         "tfdistill/config/derived tfdistill/config/recipe tfdistill/config/recipe_files "

@@ -128,5 +128,6 @@ def test_the_product_runs_beside_the_newest_transformers(newest):
         "tests/test_weights/test_tokenizers.py",
         "tests/test_weights/test_sentence_modules.py",
         "tests/test_weights/test_checkpoint.py",
+        "tests/test_weights/test_folder_checks.py",
         "tests/test_run/test_joint_students.py",
     )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import toys
+import transformers
 
 from tfdistill import errors, tokenizer_json, weights
 from tfdistill.data import vocab
@@ -153,6 +154,28 @@ def test_the_head_of_tinybert_is_marked_as_one_that_only_tfdistill_reads(tmp_pat
     written = json.loads((tmp_path / "hf" / checkpoint.CONFIG_FILE).read_text())
     assert "ReLU" in written[hf_config.BLOCK]["only_for_tfdistill"]
     assert weights.load_classifier(tmp_path / "hf").config.family == "tinybert"
+
+
+def test_transformers_has_no_such_head(tmp_path):
+    model = toys.classifier(CONFIG.replace(family="tinybert"), 2)
+    with pytest.raises(errors.WeightsError, match="ReLU"):
+        weights.save_hf(model, tmp_path / "hf", for_transformers=True)
+    assert not (tmp_path / "hf").exists()
+
+
+@pytest.mark.skipif(not transformers.is_torch_available(), reason="needs PyTorch")
+def test_transformers_answers_the_texts_and_its_fault_is_told(vocab_file, tmp_path, monkeypatch):
+    model = toys.classifier(CONFIG, 3)
+    arguments = {"vocab_file": vocab_file, "texts": TEXTS, "for_transformers": True}
+    weights.save_hf(model, tmp_path / "hf", **arguments)
+    answer = folder_checks.run
+    monkeypatch.setattr(
+        folder_checks,
+        "run",
+        lambda network, features: {"logits": answer(network, features)["logits"] * 1.01},
+    )
+    with pytest.raises(errors.ParityError, match="answers of transformers"):
+        weights.save_hf(model, tmp_path / "other", **arguments)
 
 
 def test_every_check_has_a_name_of_its_own():

@@ -142,7 +142,11 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
         )
     if args.hf is not None:
         written["hf"] = weights.save_hf(
-            model, args.hf, texts=() if job.examples is None else job.examples.texts, **common
+            model,
+            args.hf,
+            texts=() if job.examples is None else job.examples.texts,
+            for_transformers=True,
+            **common,
         )
     if args.mediapipe is not None:
         written["mediapipe"] = export.to_mediapipe(

@@ -114,6 +114,11 @@ class Tokenizer:
         built = tokenizer_json.build_tokenizer(self.vocab, lower_case=self.lower_case)
         return FastTokenizer(built, pad_id=self.pad_id)
 
+    @property
+    def wordpiece_model(self) -> bytes:
+        """The vocabulary as the graph holds it: other tokens or another order give other bytes."""
+        return self._wordpiece._model.numpy().tobytes()
+
     def tokenize(self, strings: Any) -> Any:
         """Gives the ids of the pieces of each string, without [CLS] and [SEP]; runs in a graph.
 

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import pathlib
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import checks, errors, files, models, reading, tokenizer_json
+from tfdistill import checks, errors, files, models, processes, reading, tokenizer_json
 from tfdistill.data import vocab
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import agreement
-from tfdistill.weights import checkpoint, factorised, filling, hf_config, keys, load, tokenizers
+from tfdistill.weights import checkpoint, factorised, filling, keys, load, tokenizers
 
 # What splits texts in more than one way: case, accents, ideographs, controls, long words.
 _PROBES = (
@@ -37,6 +40,17 @@ _NUM_DRAWN = 8
 _OF_TRAINING = {"dropout", "attention_dropout", "classifier_dropout", "pooler"}
 # A product of the two factors of a word table is split again by a singular value decomposition.
 _FACTORISED = 1e-5
+# The outputs of a class of transformers that are our logits, by the kind of the head.
+_OUTPUTS_THERE = {
+    "sequence": ["logits"],
+    "token": ["logits"],
+    "span": ["start_logits", "end_logits"],
+}
+_PROGRAM = pathlib.Path(__file__).with_name("in_transformers.py")
+_IN_TRANSFORMERS = """
+import runpy, sys
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +64,7 @@ class WrittenFolder:
       vocab_file: The vocabulary that was put in, or None.
       lower_case: Whether its tokenizer lower-cases.
       texts: Texts of the task, besides `_PROBES`.
+      for_transformers: Whether `transformers` shall answer them, where PyTorch is installed.
     """
 
     folder: pathlib.Path
@@ -58,6 +73,7 @@ class WrittenFolder:
     vocab_file: files.Path | None
     lower_case: bool
     texts: Sequence[str]
+    for_transformers: bool = False
 
     @functools.cached_property
     def head(self) -> models.Head:
@@ -259,43 +275,40 @@ def _tokens_of_transformers(written: WrittenFolder) -> list[str]:
 
 
 def _answers_of_transformers(written: WrittenFolder) -> list[str]:
-    """Runs the network of `transformers` on texts, where PyTorch is installed."""
+    """Runs the network of `transformers` on texts, in a process of its own."""
+    names = _OUTPUTS_THERE.get(written.head.kind)
+    if not written.for_transformers or names is None or written.of_texts is None:
+        return []
     import transformers
 
-    if not transformers.is_torch_available() or written.of_texts is None:
-        return []
-    if hf_config.foreign_head(written.config, written.head):
+    if not transformers.is_torch_available():
         return []
     features = written.of_texts
-    expected = run(written.model, features)
-    (name,) = written.written_config["architectures"]
-    network = getattr(transformers, name).from_pretrained(written.folder).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(written.folder)
-    inputs = tokenizer(
-        written.all_texts[: len(features["input_ids"])],
-        truncation=True,
-        padding=True,
-        max_length=tokenizer.model_max_length,
-        split_special_tokens=True,
-        return_tensors="pt",
-    )
-    outputs = network(**inputs)
-    received = {
-        key: outputs[key].detach().numpy()
-        for key in ("logits", "start_logits", "end_logits", "last_hidden_state")
-        if key in outputs
-    }
-    what = f"answers of transformers {transformers.__version__} to texts"
     mask = features["attention_mask"] == 1
-    if written.head.kind == "span":
-        received = {"logits": np.stack([received["start_logits"], received["end_logits"]], axis=-1)}
-    if written.head.traits.vectors or "logits" not in received or "logits" not in expected:
-        return []
-    if received["logits"].ndim == 3:  # (B, L, outputs): padding has no answer
-        expected, received = (
-            {"logits": outputs["logits"][mask]} for outputs in (expected, received)
-        )
-    return _disagreements(what, {"logits": expected["logits"]}, received)
+    expected = run(written.model, features)["logits"]
+    texts = written.all_texts[: len(mask)]
+    job = {"folder": str(written.folder), "texts": texts, "outputs": names}
+    child = subprocess.run(
+        # Not by its path: modules beside it have names of packages.
+        [sys.executable, "-c", _IN_TRANSFORMERS, str(_PROGRAM)],
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        env={**processes.child_environment(), "USE_TF": "0", "USE_TORCH": "1"},
+    )
+    what = f"answers of transformers {transformers.__version__} to texts"
+    if child.returncode:
+        last = " ".join(child.stderr.split()[-40:])
+        return [errors.explain(what, "a network that runs", last)]
+    outputs = json.loads(child.stdout.splitlines()[-1])
+    received = np.array(outputs["logits"] if names == ["logits"] else [outputs[n] for n in names])
+    if names != ["logits"]:
+        received = np.moveaxis(received, 0, -1)  # (2, B, L) -> (B, L, 2)
+    if received.shape != expected.shape:
+        return [errors.explain(what, f"the shape {expected.shape}", received.shape)]
+    if received.ndim == 3:  # (B, L, outputs): padding has no answer
+        expected, received = expected[mask], received[mask]
+    return _disagreements(what, {"logits": expected}, {"logits": received})
 
 
 CHECKS = (

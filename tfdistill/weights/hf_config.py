@@ -260,7 +260,7 @@ def _activation(name: Any) -> str:
 
 def foreign_head(config: EncoderConfig, head: Head) -> str:
     """Says why no class of `transformers` answers as a model does; "" where one does."""
-    if config.family == "tinybert" and head.kind == "sequence":
+    if config.family == "tinybert" and head.traits.of_texts and head.traits.classifies:
         return (
             "TinyBERT's head has a ReLU before its classifier, which no class of transformers has: "
             "only tfdistill reads its answers"

@@ -36,6 +36,7 @@ def save_hf(
     vocab_file: files.Path | None = None,
     lower_case: bool = True,
     texts: Sequence[str] = (),
+    for_transformers: bool = False,
     overwrite: bool = False,
 ) -> pathlib.Path:
     """Saves a model as config.json, model.safetensors and, with a vocabulary, a tokenizer.
@@ -59,6 +60,8 @@ def save_hf(
       vocab_file: The WordPiece vocabulary to put in.
       lower_case: Whether its tokenizer lower-cases.
       texts: Texts whose ids and answers are compared, besides some of our own.
+      for_transformers: Whether the folder must answer in `transformers` as here. A model that it
+        has no class for is refused then, and where PyTorch is installed its class answers `texts`.
       overwrite: Whether an existing folder is replaced.
 
     Returns:
@@ -81,6 +84,14 @@ def save_hf(
             "Save it with model.save(path.keras).",
         )
     head = models.read_head(model)
+    reason = hf_config.foreign_head(config, head) if for_transformers else ""
+    if reason:
+        raise errors.WeightsError(
+            f"model {model.name!r} to save for transformers",
+            "one that it answers like",
+            reason,
+            "Leave for_transformers out, or write a SavedModel.",
+        )
     names = None if labels is None else tuple(labels)
     _check_labels(names, head)
     if vocab_file is not None:
@@ -117,7 +128,9 @@ def save_hf(
         checks.require(
             f"{folder}",
             folder_checks.CHECKS,
-            folder_checks.WrittenFolder(temporary, model, names, vocab_file, lower_case, texts),
+            folder_checks.WrittenFolder(
+                temporary, model, names, vocab_file, lower_case, texts, for_transformers
+            ),
         )
     return folder
 
