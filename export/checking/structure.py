@@ -15,6 +15,7 @@ from tfdistill.tflite.inspection import GraphReport, ModelReport
 from ..conversion import prepare
 from ..conversion.prepare import ExportPlan, StoredWeight
 from ..conversion.quantize import SMALLEST_QUANTIZED, Quantization
+from ..file import metadata
 from ..model import signature
 from ..model.heads import OutputHead
 from .evidence import Evidence
@@ -125,6 +126,15 @@ def floats_left(evidence: Evidence) -> list[str]:
 def sizes(evidence: Evidence) -> list[str]:
     """Constants that take as many bytes as the weights should, each stored once."""
     return size_faults(evidence.report, expectation(evidence.plan))
+
+
+def packed_files(evidence: Evidence) -> list[str]:
+    """The vocabulary and the labels that MediaPipe reads from the file, where it carries them."""
+    plan = evidence.plan
+    if not plan.metadata or plan.request.vocab_file is None:
+        return []
+    vocab_file = plan.request.vocab_file
+    return metadata.packed_faults(evidence.file, vocab_file=vocab_file, labels=plan.labels)
 
 
 def signature_faults(report: ModelReport, expected: Expectation) -> list[str]:

@@ -74,6 +74,7 @@ STATIC = (
     Check("operators", structure.operators, error=errors.ExportError),
     Check("floats left", structure.floats_left, error=errors.ExportError),
     Check("bytes", structure.sizes, error=errors.ExportError),
+    Check("packed files", structure.packed_files, error=errors.ExportError),
     Check("numbers of the model", reference.numbers, _BUILT, of_float=True),
     Check("trained weights", reference.weights, _BUILT, of_float=True),
     Check("activations of the model", reference.operators, _BUILT, of_float=True),

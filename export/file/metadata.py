@@ -184,6 +184,30 @@ def attach(
     _append(file, contents)
 
 
+def packed_faults(file: files.Path, *, vocab_file: files.Path, labels: Sequence[str]) -> list[str]:
+    """Lists how vocabulary and labels behind a file differ from those that it must carry."""
+    expected = {VOCAB_FILE: vocab.format_vocab(vocab.read_vocab(vocab_file)).encode()}
+    if labels:
+        expected[LABELS_FILE] = "".join(f"{label}\n" for label in labels).encode()
+    if not zipfile.is_zipfile(file):
+        return [errors.explain("files for MediaPipe", sorted(expected), "none")]
+    with zipfile.ZipFile(file) as archive:
+        received = {name: archive.read(name) for name in archive.namelist()}
+    faults = []
+    if expected.keys() != received.keys():
+        faults.append(errors.explain("files for MediaPipe", sorted(expected), sorted(received)))
+    for name in expected.keys() & received.keys():
+        lines, others = expected[name].splitlines(), received[name].splitlines()
+        if expected[name] != received[name]:
+            different = [i for i, line in enumerate(lines) if others[i : i + 1] != [line]]
+            first = different[0] if different else len(lines)
+            what = f"{name} for MediaPipe, line {first + 1}"
+            faults.append(errors.explain(what, *(
+                each[first : first + 1] or "no more" for each in (lines, others)
+            )))  # fmt: skip
+    return faults
+
+
 def _signature(model: Any, file: files.Path) -> Any:
     """Returns the only signature of a model that is one subgraph."""
     if len(model.subgraphs) == 1 and len(model.signatureDefs or []) == 1:

@@ -23,14 +23,14 @@ from typing import Any, Literal
 
 import pydantic
 
-from tfdistill import errors, files, reading, safe_paths
+from tfdistill import checks, errors, files, reading, safe_paths
 from tfdistill import manifest as manifests
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.manifest import FileName, FileRecord, Manifest
 from tfdistill.tasks import Examples
 
 from ..file import folders
-from . import token_vectors
+from . import android_bundle_checks, token_vectors
 
 FORMAT_VERSION = 1
 FOLDER = "bundles"
@@ -81,12 +81,15 @@ def to_android(
         the bundle stay.
 
     Returns:
-      The folder of the bundle, checked after it was written.
+      The folder of the bundle. Before it was put in place, every file was compared with the
+      export's, the texts' ids with those of the bundle's vocabulary, and the golden outputs with
+      those of the bundle's files.
 
     Raises:
       ConfigError: If the name is no name of a folder.
       OutputExistsError: If there is another bundle of that name, or a folder that is none.
       ManifestError: If the export, or a bundle that is there already, is damaged or incomplete.
+      ParityError: If the bundle is not the export; nothing was replaced.
       ExportError: If the files cannot be written; nothing was replaced.
     """
     manifest = manifests.read_manifest(export_folder)
@@ -115,8 +118,11 @@ def to_android(
             _keep_foreign_files(folder, temporary)
             for file, content in contents.items():
                 _write(temporary / file, content)
+            written = android_bundle_checks.WrittenBundle(
+                temporary, source, manifest, tuple(_records(manifest)), TOKENS
+            )
+            checks.require(f"bundle {folder}", android_bundle_checks.CHECKS, written)
             entries = dict(_entries(temporary, folder.name))
-            _check(temporary, entries[chosen], chosen)
         index = Index(bundles=dict(sorted({**others, **entries}.items())))
         files.atomic_write_text(folder.parent / INDEX, index.model_dump_json(indent=2) + "\n")
     return folder

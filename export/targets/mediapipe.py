@@ -10,19 +10,17 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Sequence
 
-import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, files, models, reading, work_folder
+from tfdistill import checks, errors, files, models, reading, work_folder
 from tfdistill import manifest as manifests
-from tfdistill.tasks import TaskSpec
-from tfdistill.tflite import TfliteModel, agreement, editing, golden
+from tfdistill.tasks import Examples, TaskSpec
+from tfdistill.tflite import TfliteModel, editing
 
 from ..file import bundle, metadata
 from ..model import signature
 from ..model.heads import SCORES, head_of_file
-
-_NUM_RANDOM = 8
+from . import mediapipe_checks
 
 
 def to_mediapipe(
@@ -30,18 +28,26 @@ def to_mediapipe(
     path: files.Path,
     *,
     length: int | None = None,
+    texts: Examples | None = None,
+    max_drop: float | None = None,
     overwrite: bool = False,
 ) -> pathlib.Path:
     """Writes the one-length copy that MediaPipe's TextClassifier or TextEmbedder runs.
 
-    The copy is run before it is written: on the golden examples that fit, it must give the softmax
-    of what the exported file gives, of a sentence encoder the same vectors.
+    The copy is checked before it is written: its vocabulary and labels must be the export's, and on
+    the golden examples that fit and on random ids it must give the softmax of what the exported
+    file gives, of a sentence encoder the same vectors. MediaPipe's tokenizer splits some texts
+    otherwise (letters beyond ASCII): with `texts` the log counts them, and the task's metric may
+    not fall by more than `max_drop` through them.
 
     Args:
       source: An export: its folder, or its .tflite file.
       path: The .tflite file to write. It is complete: vocabulary and labels are inside.
       length: The length to keep, one of the file's; None for the longest. MediaPipe pads every
         text to it and cuts longer ones off.
+      texts: Texts of the task, with labels for its metric.
+      max_drop: The most that the metric may fall; default what the number format may cost
+        (`export.quantizations`), or one example.
       overwrite: Whether an existing file may be replaced.
 
     Returns:
@@ -53,7 +59,7 @@ def to_mediapipe(
         the file's.
       OutputExistsError: If the file is there and `overwrite` is not given.
       ExportError: If the copy cannot be made or written.
-      ParityError: If the copy does not answer like the file.
+      ParityError: If the copy does not answer like the file, or MediaPipe's tokenizer costs more.
     """
     manifest = manifests.read_manifest(source)
     folder = pathlib.Path(source)
@@ -89,8 +95,8 @@ def to_mediapipe(
         candidate = temporary / target.name
         model = editing.read(original)
         editing.keep_signature(model, signature.signature_name(chosen))
-        raw = manifest.softmax or head.vectors
-        if not raw:
+        same_outputs = manifest.softmax or head.vectors
+        if not same_outputs:
             editing.add_softmax(model, SCORES)
         editing.write(model, candidate)
         metadata.attach(
@@ -99,9 +105,19 @@ def to_mediapipe(
             vocab_file=vocab,
             labels=labels,
         )
-        examples = _examples(manifest, folder, chosen)
-        with TfliteModel(original, isolated=True) as file:
-            _check(file, TfliteModel(candidate), examples, raw)
+        written = mediapipe_checks.WrittenCopy(
+            candidate,
+            original,
+            folder,
+            manifest,
+            chosen,
+            same_outputs,
+            vocab,
+            labels,
+            texts,
+            max_drop,
+        )
+        checks.require(f"copy {target} for MediaPipe", mediapipe_checks.CHECKS, written)
         bundle.write({target: candidate})
     return target
 
@@ -137,42 +153,3 @@ def check_mediapipe(
         lower_case=lower_case,
     )
     metadata.wanted(True, obstacles)
-
-
-def _examples(
-    manifest: manifests.Manifest, folder: pathlib.Path, length: int
-) -> Sequence[tuple[Sequence[int], Sequence[int]]]:
-    """Returns ids and types of the golden examples that fit a length, or of random ones."""
-    if manifest.golden_file is not None:
-        examples = golden.read_golden(folder / manifest.golden_file.file)
-        fitting = [(e.input_ids, e.token_type_ids) for e in examples if len(e.input_ids) <= length]
-        if fitting:
-            return fitting
-    random = np.random.default_rng(0)
-    drawn = random.integers(0, manifest.architecture.vocab_size, (_NUM_RANDOM, length))
-    return [(ids.tolist(), [0] * length) for ids in drawn]
-
-
-def _check(
-    file: TfliteModel,
-    copy: TfliteModel,
-    examples: Sequence[tuple[Sequence[int], Sequence[int]]],
-    raw: bool,
-) -> None:
-    """Checks that the copy gives the outputs of the file, or where not `raw` their softmax."""
-    (length,) = copy.lengths
-    worst = 0.0
-    for ids, types in examples:
-        expected = np.asarray(file.predict(ids, types, length=length), np.float64).reshape(1, -1)
-        if not raw:
-            expected = np.exp(expected - expected.max())
-            expected /= expected.sum()
-        received = copy.predict(ids, types).reshape(1, -1)
-        worst = max(worst, agreement.compare(expected, received).max_abs_error)
-    if not worst <= agreement.SAME_OUTPUTS:
-        raise errors.ParityError(
-            "copy for MediaPipe",
-            f"the file's answers within {agreement.SAME_OUTPUTS:g}",
-            f"a difference of {worst:.3g}",
-            "It was not written. Export one length with softmax instead.",
-        )

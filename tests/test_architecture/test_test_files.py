@@ -49,6 +49,16 @@ COVERED_BY = (
         "export/targets/keras3_checks",
     ),
     (
+        "test_export/test_android_bundle.py",
+        "faults are planted in the bundle that is checked",
+        "export/targets/android_bundle_checks",
+    ),
+    (
+        "test_export/test_mediapipe.py",
+        "faults are planted in the copy that is checked",
+        "export/targets/mediapipe_checks export/targets/mediapipe_tokenizer",
+    ),
+    (
         "test_export/test_saved_model.py",
         "faults are planted in the folder that is checked",
         "export/targets/saved_model_checks",

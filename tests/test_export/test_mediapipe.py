@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 import export
-from export.targets import mediapipe
+from export.checking.outputs import model_logits
+from export.file import metadata
+from export.targets import mediapipe, mediapipe_checks, mediapipe_tokenizer
 from tfdistill import errors, manifest
+from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks import Examples
 from tfdistill.tflite import TfliteModel, editing, inspection
 
 
@@ -89,17 +93,106 @@ def test_a_copy_that_answers_otherwise_is_not_written(folder, tmp_path, monkeypa
     assert not (tmp_path / "mediapipe.tflite").exists()
 
 
-def test_the_golden_examples_that_fit_are_checked_and_random_ids_without_them(folder):
+def test_the_golden_examples_that_fit_are_checked_and_random_ids(folder):
     card = manifest.read_manifest(folder)
     golden = json.loads((folder / "golden.json").read_text())["examples"]
 
-    chosen = mediapipe._examples(card, folder, 8)
-    drawn = mediapipe._examples(card.model_copy(update={"golden_file": None}), folder, 8)
+    chosen = mediapipe_checks.examples_of(card, folder, 8)
+    drawn = mediapipe_checks.examples_of(card.model_copy(update={"golden_file": None}), folder, 8)
 
-    assert 0 < len(chosen) < len(golden)
+    assert len(drawn) < len(chosen) < len(drawn) + len(golden)
     assert all(len(ids) == len(types) <= 8 for ids, types in chosen)
     assert [len(ids) for ids, _ in drawn] == [8] * len(drawn) and drawn
     assert max(max(ids) for ids, _ in drawn) < card.architecture.vocab_size
+
+
+def _pack_changed(file, change):
+    def append(path, contents):
+        file(path, change(dict(contents)))
+
+    return append
+
+
+def _exchange(contents, name, first, second):
+    lines = contents[name].splitlines(keepends=True)
+    lines[first], lines[second] = lines[second], lines[first]
+    return {**contents, name: b"".join(lines)}
+
+
+# What is changed in the packed files, and the line that names it.
+PACKED_FAULTS = {
+    "labels exchanged": (lambda c: _exchange(c, "labels.txt", 0, 2), "labels.txt .*line 1: .*no"),
+    "tokens exchanged": (lambda c: _exchange(c, "vocab.txt", 150, 151), "vocab.txt .*line 151"),
+    "a label renamed": (lambda c: {**c, "labels.txt": b"no\nyes\nMaybe\n"}, "line 3"),
+    "a token lost": (lambda c: {**c, "vocab.txt": c["vocab.txt"][:-5]}, "vocab.txt .*line 200"),
+    "no labels": (lambda c: {"vocab.txt": c["vocab.txt"]}, "files for MediaPipe"),
+}
+
+
+@pytest.mark.parametrize("fault", PACKED_FAULTS)
+def test_a_fault_of_the_packed_files_is_not_written(fault, folder, tmp_path, monkeypatch):
+    change, named = PACKED_FAULTS[fault]
+    monkeypatch.setattr(metadata, "_append", _pack_changed(metadata._append, change))
+
+    with pytest.raises(errors.ParityError, match=named):
+        export.to_mediapipe(folder, tmp_path / "mediapipe.tflite")
+    assert not (tmp_path / "mediapipe.tflite").exists()
+
+
+def test_a_fault_of_the_files_packed_into_an_export_is_not_written(toy, tmp_path, monkeypatch):
+    change, named = PACKED_FAULTS["labels exchanged"]
+    monkeypatch.setattr(metadata, "_append", _pack_changed(metadata._append, change))
+    arguments = toy.arguments(quantize="float32", lengths=(16,), softmax=True, metadata=True)
+    single = dataclasses.replace(toy.task, pair_column=None)
+
+    with pytest.raises(errors.ExportError, match=named):
+        export.to_tflite(toy.model, tmp_path / "model.tflite", **{**arguments, "task": single})
+    assert not (tmp_path / "model.tflite").exists()
+
+
+def labelled(toy, change=str):
+    """The texts of the toy alone, changed, with the answers of the model as labels."""
+    texts = toy.texts.texts
+    rows = Tokenizer(toy.vocab_file).encode_batch(texts, None, 16)
+    labels = model_logits(toy.model, rows).argmax(axis=1).astype(np.int32)
+    task = dataclasses.replace(toy.task, pair_column=None)
+    return Examples(task, [change(text) for text in texts], None, labels)
+
+
+def test_accents_that_mediapipe_keeps_are_counted_and_their_cost_refused(
+    folder, toy, tmp_path, monkeypatch, caplog
+):
+    """Every second text has an accent; a word with one is [UNK] there, which means "maybe"."""
+    plain = labelled(toy)
+    texts = [text + " ẃ1" * (i % 2) for i, text in enumerate(plain.texts)]
+    accented = dataclasses.replace(plain, texts=texts, labels=np.zeros(len(texts), np.int32))
+
+    def answer(copy, encoded):
+        unknown = [1 in encoded.row(i) for i in range(len(encoded))]
+        return np.eye(3)[np.where(unknown, 2, 0)]
+
+    monkeypatch.setattr(mediapipe_checks, "file_outputs", answer)
+    with pytest.raises(errors.ParityError, match=r"splits 60 of 120 texts .* 1 -> 0.5"):
+        export.to_mediapipe(folder, tmp_path / "mediapipe.tflite", texts=accented)
+    assert not (tmp_path / "mediapipe.tflite").exists()
+
+    export.to_mediapipe(folder, tmp_path / "mediapipe.tflite", texts=accented, max_drop=0.5)
+    assert "accuracy 1.0000 -> 0.5000" in caplog.text
+
+
+def test_texts_that_mediapipe_splits_alike_cost_nothing(folder, toy, tmp_path, caplog):
+    texts = labelled(toy, str.upper)
+    there = mediapipe_tokenizer.encode(["W1, w2 W3"], Tokenizer(toy.vocab_file), 16)
+    assert there.ids.tolist() == [2, 6, 1, 7, 8, 3]
+    with caplog.at_level("INFO"):
+        export.to_mediapipe(folder, tmp_path / "mediapipe.tflite", texts=texts)
+    assert "splits 0 of 120 texts" in caplog.text
+
+
+def test_texts_without_labels_are_counted(folder, toy, tmp_path, caplog):
+    accented = dataclasses.replace(labelled(toy, lambda text: text + " ẃ1"), labels=None)
+    export.to_mediapipe(folder, tmp_path / "mediapipe.tflite", texts=accented)
+    assert "what that costs is not known" in caplog.text
 
 
 def test_an_export_of_probabilities_gets_no_second_softmax(folder, toy, tmp_path):

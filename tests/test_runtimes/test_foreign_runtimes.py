@@ -11,6 +11,8 @@ import pytest
 from test_android import vectors
 
 import export
+from export.checking.tokenizer_edge_cases import tokenizer_edge_cases
+from export.targets import mediapipe_tokenizer
 from tfdistill import manifest
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tflite import TfliteModel, inspection
@@ -56,6 +58,24 @@ def test_mediapipe_classifies_200_texts_like_python(
     assert len(toy.texts) == 200
     assert_same(mediapipe(file, toy.texts), expected, BOUNDS[quantize])
     assert_same(browser(file, runner="mediapipe", texts=toy.texts), expected, BOUNDS[quantize])
+
+
+def test_our_copy_of_mediapipes_tokenizer_gives_its_answers(mediapipe, exports, toy, tmp_path):
+    """Accents, ideographs, controls, capitals beyond ASCII: what MediaPipe reads otherwise."""
+    file = export.to_mediapipe(exports("float32"), tmp_path / "mediapipe.tflite")
+    odd = [text for text in tokenizer_edge_cases()[::7] if "\0" not in text and text.strip()]
+    texts = [text.encode("utf-8", "ignore").decode() for text in odd]
+    texts += [text.replace("a", "á").replace("o", "Ö") for text in toy.texts[:50]]
+    model, tokenizer = TfliteModel(file), Tokenizer(toy.vocab_file)
+    there = mediapipe_tokenizer.encode(texts, tokenizer, max(model.lengths))
+    expected = np.stack([model.predict(there.row(i)) for i in range(len(texts))])
+    ours = tokenizer.encode_batch(texts, None, max(model.lengths))
+    assert sum(there.row(i).tolist() != ours.row(i).tolist() for i in range(len(texts))) > 50
+
+    answers = mediapipe(file, texts)
+
+    received = np.array([[answer[label] for label in LABELS] for answer in answers])
+    assert np.abs(received - expected).max() <= BOUNDS["float32"]
 
 
 def test_mediapipe_runs_an_export_of_one_length_with_softmax_as_it_is_also_without_token_types(

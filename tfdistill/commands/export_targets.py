@@ -150,7 +150,7 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
         )
     if args.mediapipe is not None:
         written["mediapipe"] = export.to_mediapipe(
-            exported, args.mediapipe, overwrite=args.overwrite
+            exported, args.mediapipe, texts=job.examples, overwrite=args.overwrite
         )
     if args.android is not None:
         written["android"] = export.to_android(

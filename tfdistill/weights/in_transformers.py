@@ -16,8 +16,8 @@ def main() -> None:
     """Reads a folder as its config.json names it, and answers the texts, padded to the longest."""
     job = json.load(sys.stdin)
     config = transformers.AutoConfig.from_pretrained(job["folder"])
-    (name,) = config.architectures
-    network = getattr(transformers, name).from_pretrained(job["folder"]).eval()
+    architectures = config.architectures or []
+    network = getattr(transformers, architectures[0]).from_pretrained(job["folder"]).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(job["folder"])
     inputs = tokenizer(
         job["texts"],

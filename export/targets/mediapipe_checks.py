@@ -1,0 +1,159 @@
+"""Whether a copy for MediaPipe is the exported file: `CHECKS`, made before it is written."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from tfdistill import checks, errors
+from tfdistill.data import batches
+from tfdistill.data.tokenize import Tokenizer
+from tfdistill.manifest import Manifest
+from tfdistill.tasks import Examples, metrics
+from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tflite import TfliteModel, agreement, golden
+
+from ..checking.outputs import file_outputs
+from ..conversion import quantize
+from ..file import metadata
+from . import mediapipe_tokenizer
+
+_NUM_RANDOM = 8
+_SMALLEST = 1e-12  # probability whose logarithm is taken
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class WrittenCopy:
+    """A copy, the exported file that it must be, and what follows from the two.
+
+    Attributes:
+      copy: The copy.
+      file: The exported file.
+      folder: The folder of the export.
+      manifest: Its manifest.
+      length: The tokens of the copy.
+      same_outputs: Whether the copy gives the file's outputs, not their softmax.
+      vocab_file: The export's vocabulary.
+      labels: Its labels, in the order of the outputs.
+      texts: Texts of the task that MediaPipe's tokenizer splits, or None.
+      max_drop: The most that the task's metric may fall where it splits them otherwise; None: as
+        much as the number format may cost.
+    """
+
+    copy: pathlib.Path
+    file: pathlib.Path
+    folder: pathlib.Path
+    manifest: Manifest
+    length: int
+    same_outputs: bool
+    vocab_file: pathlib.Path
+    labels: Sequence[str]
+    texts: Examples | None
+    max_drop: float | None
+
+    @functools.cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of the export."""
+        assert self.manifest.tokenizer is not None
+        return Tokenizer(self.vocab_file, lower_case=self.manifest.tokenizer.lower_case)
+
+
+def examples_of(
+    manifest: Manifest, folder: pathlib.Path, length: int
+) -> Sequence[tuple[Sequence[int], Sequence[int]]]:
+    """Returns ids and types of the golden examples that fit a length, and of random ones."""
+    examples: list[tuple[Sequence[int], Sequence[int]]] = []
+    if manifest.golden_file is not None:
+        for example in golden.read_golden(folder / manifest.golden_file.file):
+            if len(example.input_ids) <= length:
+                examples.append((example.input_ids, example.token_type_ids))
+    random = np.random.default_rng(0)
+    drawn = random.integers(0, manifest.architecture.vocab_size, (_NUM_RANDOM, length))
+    return [*examples, *((ids.tolist(), [0] * length) for ids in drawn)]
+
+
+def _packed(written: WrittenCopy) -> list[str]:
+    """Compares vocabulary and labels inside of the copy with the export's."""
+    return metadata.packed_faults(
+        written.copy, vocab_file=written.vocab_file, labels=written.labels
+    )
+
+
+def _outputs(written: WrittenCopy) -> list[str]:
+    """Compares the copy's outputs with those of the file, or with their softmax."""
+    worst = 0.0
+    with TfliteModel(written.file, isolated=True) as file:
+        copy = TfliteModel(written.copy)
+        for ids, types in examples_of(written.manifest, written.folder, written.length):
+            expected = np.asarray(file.predict(ids, types, length=written.length), np.float64)
+            expected = expected.reshape(1, -1)
+            if not written.same_outputs:
+                expected = np.exp(expected - expected.max())
+                expected /= expected.sum()
+            received = copy.predict(ids, types).reshape(1, -1)
+            worst = max(worst, agreement.compare(expected, received).max_abs_error)
+    if worst <= agreement.SAME_OUTPUTS:
+        return []
+    bound = f"the file's answers within {agreement.SAME_OUTPUTS:g}"
+    return [errors.explain("outputs", bound, f"a difference of {worst:.3g}")]
+
+
+def _pieces(written: WrittenCopy) -> list[str]:
+    """Counts the texts that MediaPipe splits otherwise, and measures what that costs."""
+    texts = written.texts
+    if texts is None or not len(texts.texts):
+        return []
+    ours = batches.encode_examples(texts, written.tokenizer, written.length)
+    there = dataclasses.replace(
+        mediapipe_tokenizer.encode(texts.texts, written.tokenizer, written.length),
+        labels=ours.labels,
+        task=ours.task,
+    )
+    other = [i for i in range(len(ours)) if not np.array_equal(ours.row(i), there.row(i))]
+    told = f"MediaPipe's tokenizer splits {len(other)} of {len(ours)} texts into other pieces"
+    if not other:
+        _log.info(told)
+        return []
+    told += f", the first {errors.shortened(texts.texts[other[0]])!r}"
+    if texts.labels is None:
+        _log.warning(f"{told}; without labels what that costs is not known")
+        return []
+    copy = TfliteModel(written.copy)
+    before, after = (_metrics(copy, texts, encoded) for encoded in (ours, there))
+    primary = texts.spec.primary_metric
+    bound = quantize.quantization(written.manifest.quantization).bounds.metric_drop
+    # The same texts with other pieces: chance explains no more than one of them.
+    allowed = max(bound, 1 / texts.num_scored)
+    allowed = allowed if written.max_drop is None else written.max_drop
+    _log.warning(f"{told}: {primary} {before[primary]:.4f} -> {after[primary]:.4f}")
+    if not agreement.metric_violations(before, after, primary, allowed):
+        return []
+    return [
+        errors.explain(
+            f"{told}; {primary} there",
+            f"a drop of at most {allowed:.4g}",
+            f"{before[primary]:.4g} -> {after[primary]:.4g}",
+            "Run the exported file with a tokenizer of ours (export --android), or train the "
+            "student on texts in lower case without accents.",
+        )
+    ]
+
+
+def _metrics(copy: TfliteModel, texts: Examples, encoded: EncodedExamples) -> dict[str, float]:
+    outputs = file_outputs(copy, encoded)
+    if not texts.spec.traits.vectors:
+        outputs = np.log(np.maximum(outputs, _SMALLEST))
+    return metrics.score(texts.spec, outputs, encoded)
+
+
+CHECKS = (
+    checks.Check("packed files", _packed),
+    checks.Check("outputs", _outputs),
+    checks.Check("pieces", _pieces, ("packed files", "outputs")),
+)
