@@ -292,6 +292,8 @@ def test_a_way_that_the_model_cannot_go_is_refused_before_the_conversion(
     command = ["export", str(folder), "--lengths", "8"]
     assert cli.main([*command, "--android", str(tmp_path / "assets")]) == 2
     assert "a task with texts" in capsys.readouterr().err
+    assert cli.main([*command, "--hf", str(tmp_path / "hf")]) == 2
+    assert "ReLU" in capsys.readouterr().err
     assert cli.main([*command, "--data-dir", str(place)]) == 2
     assert "--task too" in capsys.readouterr().err
     assert not recorder.calls
