@@ -24,7 +24,7 @@ from .outputs import Answers
 
 
 @dataclasses.dataclass(frozen=True)
-class Check(checks.Check):
+class FileCheck(checks.Check):
     """One thing that must be true of a file.
 
     Attributes:
@@ -70,38 +70,38 @@ def _accelerator(evidence: Evidence) -> list[str]:
 
 _BUILT = ("signatures", "operators", "floats left", "bytes")
 STATIC = (
-    Check("signatures", structure.signatures, error=errors.ExportError),
-    Check("operators", structure.operators, error=errors.ExportError),
-    Check("floats left", structure.floats_left, error=errors.ExportError),
-    Check("bytes", structure.sizes, error=errors.ExportError),
-    Check("packed files", structure.packed_files, error=errors.ExportError),
-    Check("numbers of the model", reference.numbers, _BUILT, of_float=True),
-    Check("trained weights", reference.weights, _BUILT, of_float=True),
-    Check("activations of the model", reference.operators, _BUILT, of_float=True),
-    Check("matrices of the model", reference.matrices, _BUILT, of_float=True),
-    Check("ranges of the model", reference.ranges, _BUILT, of_float=True),
-    Check("network", quantized.network, _BUILT),
-    Check("constants", quantized.constants, ("network",)),
-    Check("places of rounding", quantized.places_of_rounding, ("network",)),
-    Check("types of matrices", structure.wrong_types, ("network",)),
-    Check("types of activations", structure.wrong_activations, ("network",)),
-    Check("equal ranges", quantized.equal_ranges, ("network",)),
-    Check("steps handed on", quantized.steps_handed_on, ("network",)),
+    FileCheck("signatures", structure.signatures, error=errors.ExportError),
+    FileCheck("operators", structure.operators, error=errors.ExportError),
+    FileCheck("floats left", structure.floats_left, error=errors.ExportError),
+    FileCheck("bytes", structure.sizes, error=errors.ExportError),
+    FileCheck("packed files", structure.packed_files, error=errors.ExportError),
+    FileCheck("numbers of the model", reference.numbers, _BUILT, of_float=True),
+    FileCheck("trained weights", reference.weights, _BUILT, of_float=True),
+    FileCheck("activations of the model", reference.operators, _BUILT, of_float=True),
+    FileCheck("matrices of the model", reference.matrices, _BUILT, of_float=True),
+    FileCheck("ranges of the model", reference.ranges, _BUILT, of_float=True),
+    FileCheck("network", quantized.network, _BUILT),
+    FileCheck("constants", quantized.constants, ("network",)),
+    FileCheck("places of rounding", quantized.places_of_rounding, ("network",)),
+    FileCheck("types of matrices", structure.wrong_types, ("network",)),
+    FileCheck("types of activations", structure.wrong_activations, ("network",)),
+    FileCheck("equal ranges", quantized.equal_ranges, ("network",)),
+    FileCheck("steps handed on", quantized.steps_handed_on, ("network",)),
 )
 RUNNING = (
-    Check("answers in float32", reference.answers, of_float=True),
-    Check("padding", reference.padding, of_float=True),
-    Check("noise of float32", reference.float_noise, of_float=True),
-    Check("scores", reference.scores, of_float=True),
-    Check("unrounded network", _unrounded, of_float=True),
-    Check(
+    FileCheck("answers in float32", reference.answers, of_float=True),
+    FileCheck("padding", reference.padding, of_float=True),
+    FileCheck("noise of float32", reference.float_noise, of_float=True),
+    FileCheck("scores", reference.scores, of_float=True),
+    FileCheck("unrounded network", _unrounded, of_float=True),
+    FileCheck(
         "examples in float32", reference.answers_on_examples, ("answers in float32",), of_float=True
     ),
-    Check("ranges of the data", quantized.ranges_of_data),
-    Check("noise of the format", quantized.beyond_rounding),
-    Check("bounds", quantized.beyond_bounds),
-    Check("metric", quantized.fallen_metric),
-    Check("accelerator", _accelerator, ("noise of the format", "bounds", "metric")),
+    FileCheck("ranges of the data", quantized.ranges_of_data),
+    FileCheck("noise of the format", quantized.beyond_rounding),
+    FileCheck("bounds", quantized.beyond_bounds),
+    FileCheck("metric", quantized.fallen_metric),
+    FileCheck("accelerator", _accelerator, ("noise of the format", "bounds", "metric")),
 )
 
 
@@ -156,7 +156,7 @@ def verify(converted: Converted, reference: Reference | None = None) -> Verified
         )
 
 
-def verdicts(listed: Sequence[Check], evidence: Evidence) -> dict[str, list[str]]:
+def verdicts(listed: Sequence[FileCheck], evidence: Evidence) -> dict[str, list[str]]:
     """Makes the checks of a list; returns the faults of those that found any, by name."""
     passed_before = evidence.float_is_checked
     return checks.verdicts(
@@ -185,7 +185,7 @@ def _accelerator_records(report: AcceleratorReport | None) -> list[AcceleratorRe
 
 
 def _refusal(
-    evidence: Evidence, listed: Sequence[Check], faults: Mapping[str, list[str]]
+    evidence: Evidence, listed: Sequence[FileCheck], faults: Mapping[str, list[str]]
 ) -> errors.ExportError:
     failed = [check for check in listed if check.name in faults]
     kind = failed[0].error

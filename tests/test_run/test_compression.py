@@ -92,7 +92,7 @@ def test_a_quantization_aware_student_falls_back_to_its_float_weights(
     def plant(evidence):
         return ["planted fault"] * (evidence.plan.quantization.name == "static_wi8_ai8")
 
-    monkeypatch.setattr(verify, "RUNNING", (*verify.RUNNING, verify.Check("planted", plant)))
+    monkeypatch.setattr(verify, "RUNNING", (*verify.RUNNING, verify.FileCheck("planted", plant)))
     values = recipe.model_dump()
     values["export"]["fallback"] = ["dynamic_wi8_afp32"]
     run.run_recipe(config.parse_recipe(values), out, resume=True)

@@ -225,7 +225,7 @@ def test_a_format_that_differs_too_far_falls_back_to_one_that_does_not(
     def plant(evidence):  # a toy is too small to lose anything
         return ["planted fault"] * (evidence.plan.quantization.name == "dynamic_wi8_afp32")
 
-    monkeypatch.setattr(verify, "RUNNING", (*verify.RUNNING, verify.Check("planted", plant)))
+    monkeypatch.setattr(verify, "RUNNING", (*verify.RUNNING, verify.FileCheck("planted", plant)))
     with pytest.raises(errors.ParityError, match="planted fault"):
         run.run_recipe(config.parse_recipe(values), out, resume=True)
     assert not (out / "export").exists()

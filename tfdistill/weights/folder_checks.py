@@ -34,8 +34,8 @@ _PROBES = (
     "a\u200bb\u0000c\u00a0d",
     "x" * 120,
 )
-_NUM_ANSWERED = 64  # texts that the networks answer; the ids of all texts are compared
-_NUM_DRAWN = 8
+_NUM_ANSWERED = 32  # texts that the networks answer; the ids of all texts are compared
+_NUM_DRAWN = 2  # inputs that fill all positions, and as many shorter ones
 # Rates of dropout change no answer, and a head without a pooler has none to read back.
 _OF_TRAINING = {"dropout", "attention_dropout", "classifier_dropout", "pooler"}
 # A product of the two factors of a word table is split again by a singular value decomposition.
@@ -113,7 +113,7 @@ class WrittenFolder:
         """Random ids that fill all positions, and shorter ones; int32 (n, positions) by input."""
         random = np.random.default_rng(0)
         width = self.config.max_positions
-        sizes = np.r_[np.full(_NUM_DRAWN // 2, width), random.integers(1, width + 1, _NUM_DRAWN)]
+        sizes = np.r_[np.full(_NUM_DRAWN, width), random.integers(1, width + 1, _NUM_DRAWN)]
         mask = np.arange(width) < sizes[:, None]
         ids = random.integers(0, self.config.vocab_size, mask.shape)
         types = random.integers(0, max(1, self.config.type_vocab_size), mask.shape)
