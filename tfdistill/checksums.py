@@ -28,7 +28,8 @@ def digest_of(path: Any, suffixes: tuple[str, ...] = ("",)) -> str:
     """
     if storage.is_remote(path):
         names = sorted(path.iterdir(), key=str) if path.is_dir() else []
-        parts = [(name.name, files.sha256_of(name)) for name in names if name.is_file()]
+        names = [name for name in names if name.name.endswith(suffixes) and name.is_file()]
+        parts = [(name.name, files.sha256_of(name)) for name in names]
         return _combined(parts) if names else files.sha256_of(path)
     path = pathlib.Path(path).expanduser()
     if path.is_file():

@@ -59,6 +59,16 @@ def test_a_folder_tells_its_heads_and_a_hub_id_nothing(tmp_path):
     assert messages and not any("num_heads" in message for message in messages)
 
 
+def test_a_part_of_a_folder_s_teacher_fits_whatever_its_vocabulary(tmp_path):
+    shape = models.preset("bert_tiny").replace(vocab_size=32)
+    weights.save_hf(models.build_encoder(shape), tmp_path / "teacher")
+    source, variants = f"teacher.source={tmp_path / 'teacher'}", "variants={a: {stages: [labels]}}"
+    stage = "stages.labels={kind: logits}"
+    for preset, fits in (("'pruned:layers=1'", True), ("bert_tiny", True), ("bert_mini", False)):
+        student = f"student={{preset: {preset}, initialise: pruned}}"
+        assert (faults(source, variants, stage, student) == []) == fits, preset
+
+
 def test_word_vectors_that_are_narrower_than_the_student_s_start_none(tmp_path):
     shape = models.preset("bert_tiny").replace(vocab_size=32, embedding_size=64)
     shape = shape.replace(family="electra", pooler=False)

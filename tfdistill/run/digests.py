@@ -14,7 +14,8 @@ from tfdistill.run import task_models
 
 # Below the folder "data" of a run.
 EXAMPLES, INPUTS = "sha256.json", "inputs.json"
-_OF_MODEL = (".json", ".safetensors", ".txt")  # files of a checkpoint that are read
+# Files that are read of a checkpoint; of a folder of shards its manifest, which has their SHA-256.
+_OF_MODEL, _OF_SHARDS = (".json", ".safetensors", ".txt"), (".json", ".txt")
 
 
 def check_same(path: pathlib.Path, digests: Mapping[str, str], what: str) -> None:
@@ -47,7 +48,7 @@ def of_inputs(recipe: config.Recipe) -> dict[str, str]:
     examples of the task, whose digest is that of their texts and labels.
     """
     named = {
-        key: checksums.digest_of(storage.located(path))
+        key: checksums.digest_of(storage.located(path), _OF_SHARDS)
         for key, path in _files_of(recipe).items()
         if path
     }

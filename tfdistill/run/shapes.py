@@ -89,7 +89,8 @@ def _start_faults(
         if settings.start in ("layers", "pruned") and isinstance(settings.teacher_layers, tuple):
             losses.layer_map(teacher.num_layers, student.num_layers, settings.teacher_layers)
         if settings.start == "pruned":
-            pruning.check_prunable(teacher, student)
+            words = teacher.vocab_size  # it reads the teacher's, or both read new ones
+            pruning.check_prunable(teacher, student.replace(vocab_size=words))
     except errors.TfdistillError as error:
         return [f"student: {error}"]
     return []
