@@ -7,8 +7,7 @@ import typing
 
 import pytest
 
-from tfdistill import cli, config, errors, run
-from tfdistill.data import synthetic
+from tfdistill import cli, config, errors
 from tfdistill.run import shapes
 
 TOY = {
@@ -192,40 +191,3 @@ def test_what_the_check_lets_pass_can_be_built():
         assert config.parse_recipe(recipe.model_dump()) == recipe
         build_what_a_run_builds(recipe)
     assert valid > 100
-
-
-# Options that only make a run longer, or need files.
-LONG = ("epochs", "steps", "runs", "repetitions", "warmup", "seconds", "layers", "size", "rows")
-NEEDS_MORE = ("dir", "file", "source", "general", "preset", "answers", "vocab", "corpus", "column")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_what_the_check_lets_pass_runs_to_its_end(seed, tmp_path):
-    synthetic.write_task(tmp_path / "data", num_train=48, num_dev=16, num_test=4, num_documents=5)
-    rng = random.Random(seed)
-    step = {"epochs": 1, "batch_size": 16}
-    while True:
-        values = recipe_drawn(rng, 8)
-        for section in ("data", "teacher", "student", "benchmark"):
-            for name in [*values.get(section, {})]:
-                if any(part in name for part in (*LONG, *NEEDS_MORE)):
-                    values[section].pop(name)
-        values["data"] |= {**TOY["data"], "dir": str(tmp_path / "data")}
-        values["teacher"] |= {**TOY["teacher"], "allow_weak": True, "export": False}
-        values["teacher"]["finetune"] |= step
-        values["student"] |= {**TOY["student"], "hidden_size": 16, "allow_weak": True}
-        values["stages"] = {name: values["stages"][name] | step for name in ("prediction", "own")}
-        for stage in values["stages"].values():
-            stage.pop("min_steps", None)
-            stage.pop("steps", None)
-        values["variants"] = {"full": {"stages": ["prediction", "own"]}}
-        values |= {"baselines": "none", "seeds": [1]}
-        values["benchmark"] = {"warmup": 1, "runs": 5, "min_seconds": 0, "repetitions": 1}
-        try:
-            recipe = config.parse_recipe(values)
-        except errors.ConfigError:
-            continue
-        if not shapes.shape_faults(recipe) and not config.missing_inputs(recipe):
-            break
-    assert run.run_recipe(recipe, tmp_path / "run", devices=1).chosen
