@@ -14,7 +14,7 @@ TEXTS = [f"the {a} is {b} on day {n} of {m}" for n in range(10) for a in ("box",
          for b in ("good", "bad", "late", "red") for m in ("may", "june")]  # fmt: skip
 SHAPE = models.EncoderConfig(
     num_layers=1, hidden_size=16, num_heads=2, intermediate_size=16, vocab_size=120,
-    max_positions=64,
+    max_positions=128,
 )  # fmt: skip
 
 
