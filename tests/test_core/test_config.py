@@ -1,6 +1,7 @@
 """Recipes: every fault at once, the nearest key, assignments from the command line."""
 
 import copy
+import json
 
 import pytest
 import yaml
@@ -514,3 +515,17 @@ def test_an_embedding_has_no_student_without_a_teacher_and_others_no_vector_size
     values["student"] = {"preset": "tinybert_4l_312d", "vector_size": 8}
     with pytest.raises(errors.ConfigError, match=r"vector_size: expected data\.kind embedding"):
         config.parse_recipe(values)
+
+
+@pytest.mark.parametrize(
+    ("positions", "length"), [(64, 64), (512, 128), (True, 128), ("64", 128), (0, 128), (-3, 128)]
+)
+def test_texts_have_by_default_as_many_tokens_as_the_model_has_positions(
+    tmp_path, positions, length
+):
+    (tmp_path / "hf").mkdir()
+    raw = {"model_type": "bert", "max_position_embeddings": positions}
+    (tmp_path / "hf" / "config.json").write_text(json.dumps(raw), encoding="utf-8")
+    assert config.usual_max_length(str(tmp_path / "hf")) == length
+    assert config.usual_max_length(str(tmp_path)) == length
+    assert config.usual_max_length("org/name") == config.usual_max_length(None) == 128

@@ -64,7 +64,7 @@ def _execute(args: argparse.Namespace) -> None:
             raise errors.DataError(
                 options.flag_of(option), f"an existing file of {kind}", repr(file)
             )
-    plan.check_data(options.data_of(args), ["train"])
+    plan.check_data(options.data_of(args, args.masked_lm), ["train"])
     from tfdistill import augmentation
 
     train = _train_examples(args)
@@ -116,7 +116,7 @@ def _train_examples(args: argparse.Namespace) -> Examples:
     """The training split; there is no way to name another one."""
     settings = config.parse_section(
         config.DataConfig,
-        options.data_of(args),
+        options.data_of(args, args.masked_lm),
         source="command line",
         place="data",
     )
@@ -134,7 +134,7 @@ def _finder(args: argparse.Namespace) -> CandidateFinder:
     return augmentation.load_finder(
         args.masked_lm,
         vectors_file=args.vectors,
-        max_length=args.max_length,
+        max_length=args.max_length or config.usual_max_length(args.masked_lm),
         dtype_policy=args.precision,
         num_candidates=args.candidates,
         stop_words=stop_words,

@@ -61,7 +61,7 @@ def recipe_of(args: argparse.Namespace) -> config.Recipe:
         stage["compress"] |= {option: compress[option] for option in read}
     return models.recipe_of(
         args,
-        data=options.data_of(args, run=args.student),
+        data=options.data_of(args, model=args.student),
         teacher={"source": teacher, "export": False, "allow_weak": itself or args.allow_weak},
         student={
             "preset": "tinybert_4l_312d",

@@ -135,7 +135,7 @@ def _execute(args: argparse.Namespace) -> None:
         raise errors.ConfigError("\n".join(faults))
     plan.existing(args.model, "model")
     if args.task is not None:
-        plan.check_data(options.data_of(args, run=args.model), ["dev"], may_hide_labels=True)
+        plan.check_data(options.data_of(args, model=args.model), ["dev"], may_hide_labels=True)
     target = _target(args)
     with (
         locks.output_lock(target) if args.out is None else contextlib.nullcontext(),

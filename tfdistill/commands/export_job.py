@@ -95,7 +95,7 @@ def open_job(args: argparse.Namespace) -> Job:
     if args.task is not None:
         settings = config.parse_section(
             config.DataConfig,
-            options.data_of(args, run=args.model),
+            options.data_of(args, model=args.model),
             source="command line",
             place="data",
         )

@@ -65,7 +65,7 @@ def _finetune(args: argparse.Namespace) -> None:
             "export": False,
         },
         stages={"labels": {"kind": "labels"}},
-        data=options.data_of(args),
+        data=options.data_of(args, args.model),
     )
     train(recipe, args, "finetune", devices=args.gpus)
 
@@ -187,7 +187,7 @@ def _distill(args: argparse.Namespace) -> None:
         student=student,
         stages=stages,
         variants={"student": {"stages": list(stages)}},
-        data=options.data_of(args, run=args.teacher),
+        data=options.data_of(args, model=args.teacher),
     )
     if general_stage:
         recipe = _comparable(recipe)

@@ -11,7 +11,6 @@ import pydantic
 
 from tfdistill import config, errors
 
-_DEFAULT_LENGTH = config.DataConfig.model_fields["max_length"].default
 SEED = 1  # of everything that is drawn at random
 _METAVARS = {
     **{"dir": "DIR", "vectors": "FILE", "masked_lm": "MODEL", "vocab": "FILE"},
@@ -238,12 +237,10 @@ def add_data(
         group, config.DataConfig, "doc_stride", None, help="tokens from one window of a long text "
         "to the next, for questions (default: half of --max-length)"
     )  # fmt: skip
-    if of_run is None:
-        add_field(group, config.DataConfig, "max_length")
-    else:
-        info = config.DataConfig.model_fields["max_length"]
-        text = f"{info.description} (default: that of the run {of_run}, else {info.default})"
-        add_field(group, config.DataConfig, "max_length", None, help=text)
+    info = config.DataConfig.model_fields["max_length"]
+    recorded = "" if of_run is None else f"that of the run {of_run}, else "
+    text = f"{info.description} (default: {recorded}{info.default}, or the model's positions)"
+    add_field(group, config.DataConfig, "max_length", None, help=text)
     if reads_train:
         add_field(group, config.DataConfig, "train_limit")
 
@@ -255,10 +252,10 @@ def add_task(group: argparse._ActionsContainer, *, required: bool) -> None:
         add_field(group, config.DataConfig, field)
 
 
-def data_of(args: argparse.Namespace, run: str | None = None) -> dict[str, Any]:
-    """The data section that options describe; `max_length` is by default that of `run`."""
+def data_of(args: argparse.Namespace, model: str | None = None) -> dict[str, Any]:
+    """The data section that options describe; see `config.usual_max_length` of `model`."""
     values = section_of(args, "data")
-    length = values.setdefault("max_length", config.trained_length(run) or _DEFAULT_LENGTH)
+    length = values.setdefault("max_length", config.usual_max_length(model))
     values.setdefault("doc_stride", max(length // 2, 1))
     if "file" in values:
         from tfdistill.data import labelled_file

@@ -78,7 +78,7 @@ def _execute(args: argparse.Namespace) -> None:
         _known(name)
     plan.existing(args.model, "model")
     if args.task is not None:
-        plan.check_data(options.data_of(args, run=args.model), ["train", "dev"])
+        plan.check_data(options.data_of(args, model=args.model), ["train", "dev"])
     from tfdistill import benchmark
     from tfdistill.commands import export_job
 

@@ -13,6 +13,7 @@ from tfdistill.config.inputs import (
     model_folder,
     saved_recipe,
     trained_length,
+    usual_max_length,
 )
 from tfdistill.config.pruned import (
     PrunedShape,
@@ -126,6 +127,7 @@ __all__ = [
     "short_form_faults",
     "teacher_rate",
     "trained_length",
+    "usual_max_length",
     "usual_lengths",
     "with_baseline",
     "without_defaults",

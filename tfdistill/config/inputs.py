@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pathlib
 
-from tfdistill import errors, manifest, storage
+from tfdistill import errors, manifest, reading, storage
 from tfdistill.config.pruned import is_checkpoint, is_pruned
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.recipe_files import load_recipe
-from tfdistill.config.sections import BUILT_IN_DATA, STARTS, AnswersConfig
+from tfdistill.config.sections import BUILT_IN_DATA, STARTS, AnswersConfig, DataConfig
 from tfdistill.config.stages import STAGES, Stage
 
 # Losses of a combination that need no more than the vectors of a sentence encoder.
@@ -40,6 +40,19 @@ def trained_length(source: str | None) -> int | None:
         return None
     tokenizer = manifest.read_manifest(path).tokenizer
     return None if tokenizer is None else tokenizer.max_length
+
+
+def usual_max_length(source: str | None) -> int:
+    """The `max_length` where none is named: that of a run, else 128 or a model's positions."""
+    trained, usual = trained_length(source), DataConfig.model_fields["max_length"].default
+    if trained is not None or source is None:
+        return trained or usual
+    file = pathlib.Path(model_folder(source)) / "config.json"
+    try:
+        positions = reading.read_json_object(file).get("max_position_embeddings")
+    except errors.TfdistillError:
+        return usual  # none, or damaged: an error where the model is opened
+    return min(usual, positions) if type(positions) is int and positions > 0 else usual
 
 
 def model_folder(source: str) -> str:

@@ -27,8 +27,6 @@ from tfdistill.run import corpora, digests, soft_labels
 
 _log = logging.getLogger(__name__)
 
-_DEFAULT_LENGTH = config.DataConfig.model_fields["max_length"].default
-
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
@@ -71,7 +69,8 @@ def load_data(
       pair_column: The column of the second text.
       label_column: The column of the label.
       kind: "classification", "regression", "multi_label", "token", "span" or "embedding".
-      max_length: The longest text in tokens; None: that of the run that `tokenizer` is, or 128.
+      max_length: The longest text in tokens; None: that of the run that `tokenizer` is,
+        else 128, or the positions of the model where they are fewer.
       seed: Seed of the order of the training set, and of the split of one file.
       allow_weak: Whether words that the tokenizer does not know may be many.
       **settings: Further keys of the section `data` of a recipe.
@@ -88,7 +87,7 @@ def load_data(
     model, choice = os.fspath(tokenizer), "teacher"
     if pathlib.Path(model).is_file():
         choice = model
-    length = max_length or config.trained_length(model) or _DEFAULT_LENGTH
+    length = max_length or config.usual_max_length(model)
     place = "file" if pathlib.Path(path).is_file() else "dir"
     values = {
         "task": task or labelled_file.name_of(path),
