@@ -127,8 +127,8 @@ __all__ = [
     "short_form_faults",
     "teacher_rate",
     "trained_length",
-    "usual_max_length",
     "usual_lengths",
+    "usual_max_length",
     "with_baseline",
     "without_defaults",
 ]
