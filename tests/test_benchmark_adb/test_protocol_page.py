@@ -12,7 +12,7 @@ from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import app_protocol
 from tfdistill.benchmark.settings import Settings
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "guides" / "benchmark-protocol.md"
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "benchmark-protocol.md"
 PARTS = [
     part
     for _, part in inspect.getmembers(schema, inspect.isclass)

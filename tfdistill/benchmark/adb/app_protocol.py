@@ -1,6 +1,6 @@
 """The protocol between the harness and the app: extras of an intent, a state, a result.
 
-The other side is `BenchmarkActivity` of the Android demo; docs/guides/benchmark-protocol.md
+The other side is `BenchmarkActivity` of the Android demo; docs/reference/benchmark-protocol.md
 describes both. `adopt` takes results that the app wrote where no shell of adb is to be had, such as
 on a device farm.
 """
