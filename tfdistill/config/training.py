@@ -48,7 +48,7 @@ _TEACHER, _TEACHER_WIDTH = 5e-5, 768
 def joint_rate(width: int) -> float:
     """The rate of a student that starts pruned: ``3e-4 * min(1, 384 / width)``.
 
-    Measured for students that are 192 to 384 wide (docs/guides/methods/pruned.md).
+    Measured for students that are 192 to 384 wide (docs/benchmarks/pruned.md).
     """
     return _JOINT * min(1.0, _JOINT_WIDTH / width)
 
