@@ -157,7 +157,7 @@ def test_a_name_is_taken_once(stars):
         (answer_heads.register, StarsAnswers()),
         (outputs.register, StarsOutputs()),
     ):
-        with pytest.raises(errors.ConfigError, match="not taken"):
+        with pytest.raises(errors.ConfigError):
             register(item)
     with pytest.raises(errors.ConfigError, match="not taken"):
         answers_section.register(NAME, parts)

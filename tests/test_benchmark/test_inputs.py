@@ -78,7 +78,7 @@ def test_each_length_gets_the_examples_that_it_is_the_shortest_fit_for(export_fo
 
 def test_a_changed_file_is_refused_by_its_checksum(export_folder, tflite_files):
     shutil.copy(tflite_files / "slow.tflite", export_folder / "model.tflite")
-    with pytest.raises(errors.ManifestError, match=r"model\.tflite: expected sha256"):
+    with pytest.raises(errors.ManifestError):
         open_subject(export_folder)
 
 

@@ -322,7 +322,7 @@ def test_a_result_cut_off_or_with_a_strange_key_is_refused(whole, tmp_path):
     text = result.to_json(whole.model_dump(mode="json"))
     path = tmp_path / "benchmark.json"
     path.write_text(text[: len(text) // 2])
-    with pytest.raises(errors.BenchmarkError, match="a benchmark result, received"):
+    with pytest.raises(errors.BenchmarkError):
         result.read_result(path)
     path.write_text(text.replace('"baseline_rss_bytes"', '"baseline_rs_bytes"'))
     with pytest.raises(errors.BenchmarkError, match="baseline_rs_bytes: Extra inputs"):

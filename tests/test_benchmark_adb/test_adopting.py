@@ -137,7 +137,7 @@ def test_each_result_finds_its_own_model(written, adopt, tmp_path):
     adopted = adopt(written, [BUNDLES / "tags-float32", PAIRS])
     assert adopted.models[0].sha256 == CARD["model"]["sha256"]
     (tmp_path / "benchmark.json").write_text("{")
-    with pytest.raises(errors.BenchmarkError, match="a benchmark result"):
+    with pytest.raises(errors.BenchmarkError):
         adb.adopt([tmp_path / "benchmark.json"], [PAIRS])
 
 

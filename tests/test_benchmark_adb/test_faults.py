@@ -119,7 +119,7 @@ def test_a_push_that_fails_is_an_error(
 
 def test_without_a_binary_no_device_is_asked(phone, fast, short):
     daemon = phone()
-    with pytest.raises(errors.BenchmarkError, match="tfdistill brings no such binary"):
+    with pytest.raises(errors.BenchmarkError):
         adb.measure(fast, settings=short)
     assert daemon.commands == []
 

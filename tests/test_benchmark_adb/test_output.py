@@ -205,7 +205,7 @@ def test_the_tool_of_the_compiled_model_api_is_read():
     )
     assert (printed.block.n, printed.block.median_ms) == (10, 4.105)
     assert coverage(COMPILED, "xnnpack", api=tool.COMPILED_MODEL).delegated_nodes == 71
-    with pytest.raises(errors.BenchmarkError, match="GPU takes part in"):
+    with pytest.raises(errors.BenchmarkError):
         coverage(COMPILED, "gpu", api=tool.COMPILED_MODEL)  # only XNNPACK replaced nodes
     gpu = COMPILED.replace("TfLiteXNNPackDelegate", "LITERT_CL")
     printed = coverage(gpu, "gpu", api=tool.COMPILED_MODEL)

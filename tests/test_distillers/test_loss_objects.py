@@ -145,7 +145,7 @@ def test_a_teacher_may_be_a_function_that_gives_vectors_of_a_known_width(encoder
     distiller.projections[0].set_weights(by_model.projections[0].get_weights())
     assert logged(distiller) == pytest.approx(logged(by_model), rel=1e-6)
     other = distillers.Distiller(answer, student, terms)
-    with pytest.raises(errors.ShapeError, match=r"logits of the teacher: expected \(..., 8\)"):
+    with pytest.raises(errors.ShapeError):
         logged(other)
 
 

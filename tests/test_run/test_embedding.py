@@ -201,5 +201,5 @@ def test_a_plain_encoder_is_no_teacher(data, tmp_path):
     changed = changed.model_copy(
         update={"teacher": changed.teacher.model_copy(update={"source": str(plain)})}
     )
-    with pytest.raises(errors.WeightsError, match="a sentence-transformers folder"):
+    with pytest.raises(errors.WeightsError):
         run.distill_variant(changed, tmp_path / "run")

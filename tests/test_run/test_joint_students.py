@@ -223,7 +223,7 @@ def test_a_student_that_fits_no_teacher_starts_from_its_word_vectors(
 
 def test_a_student_larger_than_its_teacher_cannot_be_pruned(distilled, data_dir, tmp_path):
     wide = {"preset": "bert_tiny", "num_layers": 3, "initialise": "pruned"}
-    with pytest.raises(errors.ConfigError, match=r"num_layers .* at most the teacher's 2"):
+    with pytest.raises(errors.ConfigError):
         run.distill_variant(recipe_of(data_dir, distilled[0], student=wide), tmp_path / "run")
 
 

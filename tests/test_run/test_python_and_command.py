@@ -232,7 +232,7 @@ def test_a_folder_goes_on_with_what_it_began_with_alone(folder):
         with pytest.raises(errors.ConfigError, match=rf"others: .*{key}"):
             distil(**settings)
     assert not np.array_equal(distil(seed=2, overwrite=True), first)
-    with pytest.raises(errors.ConfigError, match="token_noise"):
+    with pytest.raises(errors.ConfigError):
         distil("new", kind="logits", temperature=2, token_noise=0.5)
     assert not (folder / "new").exists()
     distil("new", kind="logits", temperature=2)

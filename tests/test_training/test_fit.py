@@ -403,7 +403,7 @@ def test_a_damaged_or_foreign_checkpoint_is_refused(run, tmp_path):
     ):
         whole = path.read_bytes()
         path.write_bytes(content)
-        with pytest.raises(errors.WeightsError, match="ckpt-5"):
+        with pytest.raises(errors.WeightsError):
             run.fit(tmp_path)
         path.write_bytes(whole)
     data.unlink()

@@ -87,7 +87,7 @@ def test_evaluation_is_the_metric_of_the_answers(teacher, answers):
     metrics = training.evaluate(teacher, batches.Batches(labelled, batch_size=4), SPEC)
     assert metrics == {"accuracy": pytest.approx(6 / 9)}
     unlabelled = batches.Batches(dataclasses.replace(encoded, labels=None))
-    with pytest.raises(errors.DataError, match="labelled examples"):
+    with pytest.raises(errors.DataError):
         training.evaluate(teacher, unlabelled, SPEC)
 
 

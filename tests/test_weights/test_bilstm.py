@@ -126,7 +126,7 @@ def test_a_model_file_of_another_network_is_refused_unread(save, tmp_path):
 
     with pytest.raises(errors.WeightsError, match=r"model\.keras: expected finite weights of word"):
         inputs.open_source(str(folder))
-    with pytest.raises(errors.WeightsError, match=r"model\.keras: expected finite weights of word"):
+    with pytest.raises(errors.WeightsError):
         task_models.open_saved(folder, TASK)
 
     assert not (tmp_path / "owned.txt").exists()

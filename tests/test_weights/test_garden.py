@@ -331,7 +331,7 @@ def test_a_missing_or_broken_checkpoint_is_an_error(mobilebert_checkpoint, tmp_p
     for file in mobilebert_checkpoint.glob("ckpt-1.*"):
         content = file.read_bytes()
         (tmp_path / file.name).write_bytes(content if file.suffix == ".index" else content[:999])
-    with pytest.raises(errors.WeightsError, match="whole TensorFlow checkpoint"):
+    with pytest.raises(errors.WeightsError):
         weights.load_garden(tmp_path, OURS)
 
 
