@@ -5,14 +5,12 @@ import numpy as np
 from tfdistill import config, models
 from tfdistill.benchmark import schema
 from tfdistill.search import costs, searching
-from tfdistill.search.estimating import Effort
 from tfdistill.search.searching import Budget
 
 TEACHER = models.preset("bert_base")
 # Milliseconds a unit of `costs.work`, as of a small core; bytes a unit of `costs.stored`.
 MS_PER_UNIT = np.array([0.02, 0.01, 3e-9, 1e-8, 2e-9, 1e-6, 3e-7])
 BYTES_PER_UNIT = np.array([7000, 700, 1, 1, 4])
-SMALL = Effort(anchors=9, near=5)
 
 
 def true_latency(config, length, head="sequence"):
@@ -104,7 +102,7 @@ def recipe(lengths=(64,), threads=1):
 
 
 def run(folder, phone, *, latency_ms=3.0, size_mb=None, **more):
-    options = {"effort": SMALL, "count": 5, **more}
+    options = {"count": 5, **more}
     return searching.search(
         folder,
         options.pop("recipe", None) or recipe(),

@@ -21,7 +21,6 @@ from papers import making, published, rendering
 from tfdistill import config, errors, models, processes, work_folder
 from tfdistill.benchmark.settings import Settings
 from tfdistill.commands import measurement_options, options
-from tfdistill.search import devices
 
 _QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")
 # Of 14 files by default: shorter than a benchmark of a few files.
@@ -81,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         table = making.make_table(
             pathlib.Path(args.out),
             request,
-            _measure(args),
+            measurement_options.measurer(args),
             overwrite=args.overwrite,
             progress=sys.stderr.isatty(),
         )
@@ -136,16 +135,6 @@ def _folder(args: argparse.Namespace) -> str:
     serial = args.serial or os.environ.get("ANDROID_SERIAL", "")
     phone = "\n".join([serial, args.binary or "", args.binary_sha256 or ""])
     return f"adb-{hashlib.sha256(phone.encode()).hexdigest()[:12]}"
-
-
-def _measure(args: argparse.Namespace) -> making.Measure:
-    if args.device == "host":
-        return devices.measure_on_host
-    from tfdistill.benchmark import adb
-
-    binary = None if args.binary is None else adb.Binary(args.binary, sha256=args.binary_sha256)
-    # A result with failures is not kept: they become an error.
-    return devices.MeasureOnPhone(args.serial, binary)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from tfdistill.search import estimating, measuring
 
 pytestmark = pytest.mark.slow
 
-SMALL = estimating.Effort(anchors=4, near=3)
 SPACE = "--teacher preset:bert_tiny --lengths 8"
 
 
@@ -36,9 +35,9 @@ def search(monkeypatch, tflite_files, binary, tmp_path):
         more = simulated_device.stored_bytes(candidate.config, 8) // 100
         path.write_bytes(content + bytes(more))
 
-    quick = dataclasses.replace(command._QUICK, runs=4, rounds=2, warmup=1, min_seconds=0)
-    monkeypatch.setattr(command, "_QUICK", quick)
-    monkeypatch.setattr(estimating, "QUICK", SMALL)
+    short = dataclasses.replace(command._USUAL, rounds=2)
+    monkeypatch.setattr(command, "_USUAL", short)
+    monkeypatch.setattr(estimating, "NUM_ANCHORS", 4)
     monkeypatch.setattr(measuring, "converter", lambda *_: convert)
     monkeypatch.setattr(tool_backend, "NUM_FEEDS", 2)
 
@@ -50,9 +49,7 @@ def search(monkeypatch, tflite_files, binary, tmp_path):
             "1000",
             "--count",
             "1",
-            "--quick",
-            "--warmup",
-            "1",
+            *("--warmup", "1", "--runs", "4", "--min-seconds", "0", "--repetitions", "1"),
         ]
         arguments += [
             "--out",
@@ -81,14 +78,14 @@ def test_a_search_measures_proposes_and_names_no_serial(search, phone, tmp_path,
     shown = json.loads(said.out)
     report = json.loads((tmp_path / "found" / "search.json").read_text())
     assert shown == report
-    assert (report["kind"], report["backend"]) == ("phone", "benchmark_model")
+    assert report["kind"] == "phone"
     assert report["device"]["name"] == "Google Pixel 8"
     assert len(converted) == len(set(converted)) and set(converted) == {
         m["name"] for m in report["measurements"]
     }
     assert all(m["p50_ms"]["8"] > 0 for m in report["measurements"])
     (proposal,) = report["proposals"]
-    assert 0 < proposal["measured_ms"] < 1000
+    assert 0 < proposal["latency_ms"] < 1000
     recipe = (tmp_path / "found" / proposal["recipe"]).read_text()
     assert "on Google Pixel 8 (phone)" in " ".join(recipe.replace("#", "").split())
     for path in (tmp_path / "found").rglob("*.*"):
@@ -142,8 +139,8 @@ def test_a_phone_that_goes_offline_loses_a_group_and_the_search_goes_on(
 def test_a_phone_that_stays_warm_says_so_and_keeps_what_was_measured(
     search, phone, strike, tmp_path, capsys, monkeypatch
 ):
-    quick = dataclasses.replace(command._QUICK, cool_timeout_seconds=0, max_repeats=0)
-    monkeypatch.setattr(command, "_QUICK", quick)
+    impatient = dataclasses.replace(command._USUAL, cool_timeout_seconds=0, max_repeats=0)
+    monkeypatch.setattr(command, "_USUAL", impatient)
     daemon = phone("Pixel_8")
     strike(daemon, "throttle", first=20)  # behind the anchors
     code, _ = search(daemon)

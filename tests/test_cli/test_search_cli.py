@@ -6,20 +6,21 @@ import pytest
 import simulated_device
 
 from tfdistill import cli, config, models, results, work_folder
-from tfdistill.search import devices, measuring
+from tfdistill.benchmark import adb, host
+from tfdistill.search import measuring
 from tfdistill.weights import hf_config
 
 TEACHER = ("--teacher", "preset:bert_base")
-SHORT = (*TEACHER, "--quick", "--count", "3")
+SHORT = (*TEACHER, "--count", "3")
 
 
 @pytest.fixture
 def phone(monkeypatch):
     phone = simulated_device.Phone(noise=0.01)
     monkeypatch.setattr(measuring, "converter", lambda *_: phone.convert)
-    monkeypatch.setattr(devices, "measure_on_host", phone.measure)
+    monkeypatch.setattr(host, "compare", lambda models, settings: phone.measure(models, settings))
     monkeypatch.setattr(
-        devices.MeasureOnPhone, "__call__", lambda self, *args: phone.measure(*args)
+        adb, "measure", lambda models, settings, **_: [phone.measure(models, settings)]
     )
     return phone
 
@@ -53,22 +54,25 @@ def test_options_reach_the_device_and_the_recipes(phone, tmp_path, monkeypatch):
         measured.append(settings)
         return phone.result(models, settings)
 
-    monkeypatch.setattr(devices, "measure_on_host", measure)
-    options = "--threads 2 --affinity 3 --delegates none --runs 7 --repetitions 4 --min-seconds 0 "
+    monkeypatch.setattr(host, "compare", measure)
+    options = "--threads 2 --affinity 3 --runs 7 --repetitions 4 --min-seconds 0 "
     options += "--task mrpc --quantize float32 --lengths 64,32"
     assert search("--latency-ms", 9, "--out", tmp_path, *options.split(), *SHORT) == 0
     assert {s.threads for s in measured} == {(2,)} and {s.lengths for s in measured} == {(32, 64)}
-    assert (measured[0].affinity, measured[0].delegates) == ("3", ("none",))
+    assert measured[0].affinity == "3"
     assert (measured[0].runs, measured[0].repetitions, measured[0].min_seconds) == (7, 4, 0.0)
     recipe = config.load_recipe(str(next((tmp_path / "recipes").iterdir())))
     assert (recipe.teacher.source, recipe.data.task) == ("preset:bert_base", "mrpc")
     assert (recipe.export.quantize, recipe.benchmark.threads) == ("float32", (2,))
 
 
-def test_a_phone_is_asked_through_adb(phone, tmp_path):
+def test_one_phone_is_asked_through_adb(phone, tmp_path, monkeypatch, capsys):
     arguments = ["--device", "adb", "--serial", "abc", "--latency-ms", 3, "--out", tmp_path]
     assert search(*arguments, *SHORT) == 0
     assert phone.measured
+    monkeypatch.setattr(adb, "measure", lambda *_, **__: ["one", "two"])
+    assert search(*arguments[:-1], tmp_path / "two", *SHORT) == 1
+    assert "--serial: expected one device, received 2" in capsys.readouterr().err
 
 
 def test_an_impossible_budget_is_misuse_and_names_the_fastest(phone, tmp_path, capsys):
@@ -173,16 +177,16 @@ def distilled(monkeypatch):
 def test_students_are_distilled_on_the_data_of_the_teacher_s_run(
     phone, teacher_run, distilled, tmp_path, capsys
 ):
-    arguments = ["--teacher", teacher_run, "--latency-ms", 3, "--quick", "--count", 3]
+    arguments = ["--teacher", teacher_run, "--latency-ms", 3, "--count", 3]
     assert search(*arguments, "--out", tmp_path / "out") == 0
     recipe, students, folder = distilled[-1]
     assert len(students) == 3 and distilled[0][1] == {}
     assert recipe.data.label_column == "intent" and recipe.data.max_length == 48
-    assert recipe.stages["joint"].steps == 50  # --quick
+    assert recipe.stages["joint"].steps == 200
     assert folder.parent == tmp_path / "out" / "measurements"
     written = json.loads((tmp_path / "out" / "search.json").read_text())
     assert written["lengths"] == [48] and written["task"] == "intents"
-    fastest = min(written["proposals"], key=lambda proposal: proposal["measured_ms"])
+    fastest = min(written["proposals"], key=lambda proposal: proposal["latency_ms"])
     assert capsys.readouterr().out.splitlines()[-1].endswith(fastest["recipe"])
     proposed = config.load_recipe(str(tmp_path / "out" / fastest["recipe"]))
     assert config.missing_inputs(proposed) == []

@@ -8,9 +8,7 @@ import papers_table
 import pytest
 from papers import making, published
 
-from tfdistill import errors
-from tfdistill.benchmark import adb, schema
-from tfdistill.search import devices
+from tfdistill.benchmark import adb, host, schema
 
 
 @pytest.fixture
@@ -113,12 +111,6 @@ def test_a_folder_is_needed(capsys):
     assert "--out" in capsys.readouterr().err
 
 
-def test_a_table_is_of_one_phone(monkeypatch):
-    monkeypatch.setattr(adb, "measure", lambda *_, **__: ["one", "two"], raising=False)
-    with pytest.raises(errors.BenchmarkError, match="one device"):
-        devices.MeasureOnPhone()([], None)
-
-
 @pytest.mark.slow
 def test_toys_are_exported_and_measured_on_this_host_and_a_second_call_only_reads(
     tmp_path, capsys, monkeypatch
@@ -135,7 +127,7 @@ def test_toys_are_exported_and_measured_on_this_host_and_a_second_call_only_read
         assert row["n"] >= 8
     first = capsys.readouterr().out
     assert "MobileBERT-TINY" in first
-    monkeypatch.setattr(devices, "measure_on_host", None)  # nothing is measured again
+    monkeypatch.setattr(host, "compare", None)  # nothing is measured again
     assert papers_table.main(arguments) == 0
     assert capsys.readouterr().out == first
 

@@ -156,12 +156,11 @@ def _measure(
             shown=shown,
             progress=progress,
         )
-    binary = None if args.binary is None else adb.Binary(args.binary, sha256=args.binary_sha256)
     return adb.measure(
         models,
         settings=settings,
         serials=serials,
-        binary=binary,
+        binary=measurement_options.binary_of(args),
         examples=() if rows is None else rows.examples,
         metric=None if rows is None else rows.metric,
         shown=shown,

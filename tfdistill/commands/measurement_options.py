@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors
 from tfdistill.benchmark.settings import Settings
 from tfdistill.commands.options import add_field, flag_of
 
+if TYPE_CHECKING:
+    from tfdistill.benchmark import schema
+    from tfdistill.benchmark.adb import Binary
 
-def add_measurement(
-    group: argparse._ActionsContainer, defaults: Settings, quick: Settings | None = None
-) -> None:
+
+def add_measurement(group: argparse._ActionsContainer, defaults: Settings) -> None:
     """Adds how long to measure."""
     for name in ("warmup", "runs", "min_seconds", "repetitions"):
-        usual = getattr(defaults, name)
-        hurried = None if quick is None else getattr(quick, name)
-        if hurried in (None, usual):
-            add_field(group, config.BenchmarkConfig, name, usual)
-        else:
-            text = config.BenchmarkConfig.model_fields[name].description
-            text = f"{text} (default: {usual}; quick: {hurried})"
-            add_field(group, config.BenchmarkConfig, name, None, help=text)
+        add_field(group, config.BenchmarkConfig, name, getattr(defaults, name))
     group.add_argument(
         "--cool-down",
         type=float,
@@ -62,6 +59,42 @@ def add_device(group: argparse._ActionsContainer, *, several: bool = False) -> N
         "--binary", metavar="PATH|URL", help="LiteRT's benchmark_model for the phone"
     )
     group.add_argument("--binary-sha256", metavar="HEX", help="its checksum; a URL needs one")
+
+
+def measurer(args: argparse.Namespace) -> Callable[..., schema.Result]:
+    """Returns what measures (models, settings) on the one device that --device names."""
+
+    def on_host(models: Mapping[str, pathlib.Path], settings: Settings) -> schema.Result:
+        from tfdistill.benchmark import host
+
+        return host.compare(models, settings=settings)
+
+    def on_phone(models: Mapping[str, pathlib.Path], settings: Settings) -> schema.Result:
+        from tfdistill.benchmark import adb
+        from tfdistill.benchmark.adb import measuring as on_devices
+
+        shown: dict[str, str] = {}
+        results = adb.measure(
+            models,
+            settings=settings,
+            serials=() if args.serial is None else (args.serial,),
+            binary=binary_of(args),
+            shown=shown,
+        )
+        if len(results) != 1:
+            raise errors.BenchmarkError(
+                "--serial", "one device", len(results), "Choose it with --serial SERIAL."
+            )
+        return on_devices.show_serials_in_failures(results[0], shown)
+
+    return on_host if args.device == "host" else on_phone
+
+
+def binary_of(args: argparse.Namespace) -> Binary | None:
+    """The benchmark_model that --binary names."""
+    from tfdistill.benchmark import adb
+
+    return None if args.binary is None else adb.Binary(args.binary, sha256=args.binary_sha256)
 
 
 def device_faults(args: argparse.Namespace) -> list[str]:

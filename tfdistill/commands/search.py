@@ -8,23 +8,21 @@ import hashlib
 import pathlib
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from tfdistill import config, errors
-from tfdistill.benchmark.settings import Delegate, Settings
+from tfdistill.benchmark.settings import Settings
 from tfdistill.commands import base, measurement_options, models, options, plan
 
 if TYPE_CHECKING:
-    from tfdistill.search.measuring import Measure
     from tfdistill.search.result import ShortDistillation
     from tfdistill.search.searching import Distil
 
 # Some twenty files: shorter than a benchmark of a few.
 _USUAL = Settings(min_seconds=1.0)
-_QUICK = dataclasses.replace(_USUAL, runs=30, min_seconds=0.3, repetitions=1)
 _LENGTH, _TASK = 64, "sst2"
 _QUANTIZE = config.ExportConfig.model_fields["quantize"].default
-_UPDATES, _QUICK_UPDATES = 200, 50
+_UPDATES = 200
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,55 +64,39 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     data = parser.add_argument_group("data (default: that of the run --teacher)")
     options.add_task(data, required=False)
     options.add_field(data, config.DataConfig, "train_limit")
-    _add_device(parser.add_argument_group("device"))
-    _add_effort(parser.add_argument_group("how long"))
+    device = parser.add_argument_group("device")
+    measurement_options.add_device(device)
+    measurement_options.add_affinity(device)
+    effort = parser.add_argument_group("how long")
+    options.add_field(
+        effort,
+        config.Stage,
+        "steps",
+        flag="--updates",
+        place="stages.joint",
+        help="batches that each proposed student is distilled for, to rank them by what they reach "
+        f"as well (default: {_UPDATES}; 0 if the data is not given)",
+    )
+    measurement_options.add_measurement(effort, _USUAL)
     what = "gets search.json, search.txt, recipes/ and measurements/; a search that was stopped "
     output = parser.add_argument_group("output")
     options.add_output(output, what=f"{what}continues from these", kind="search", continues=True)
     options.add_json(parser)
 
 
-def _add_device(group: argparse._ArgumentGroup) -> None:
-    measurement_options.add_device(group)
-    group.add_argument(
-        "--delegates",
-        choices=get_args(Delegate),
-        default=_USUAL.delegates[0],
-        help="delegate that computes, one of them (default: %(default)s)",
-    )
-    measurement_options.add_affinity(group)
-
-
-def _add_effort(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--quick", action="store_true", help="measure two thirds of the files, a tenth as long"
-    )
-    options.add_field(
-        group,
-        config.Stage,
-        "steps",
-        flag="--updates",
-        place="stages.joint",
-        help="batches that each proposed student is distilled for, to rank them by what they reach "
-        f"as well (default: {_UPDATES}; quick: {_QUICK_UPDATES}; 0 if the data is not given)",
-    )
-    measurement_options.add_measurement(group, _USUAL, _QUICK)
-
-
 def _search(args: argparse.Namespace) -> int:
     _check_options(args)
     recipe = _recipe(args)
     from tfdistill.benchmark import environment
-    from tfdistill.search import estimating, result, searching
+    from tfdistill.search import result, searching
 
     outcome = searching.search(
         args.out,
         recipe,
         searching.Budget(args.latency_ms, args.size_mb),
-        measure=_measure(args),
+        measure=measurement_options.measurer(args),
         settings=_settings(args),
         count=args.count,
-        effort=estimating.QUICK if args.quick else None,
         distil=_distil(args, recipe),
         command=environment.command(),
         overwrite=args.overwrite,
@@ -175,8 +157,7 @@ def _recipe(args: argparse.Namespace) -> config.Recipe:
 
 def _distil(args: argparse.Namespace, proposed: config.Recipe) -> Distil | None:
     """What trains proposals for a few updates, or None; its inputs are checked first."""
-    usual = _QUICK_UPDATES if args.quick else _UPDATES
-    updates = usual if args.updates is None else args.updates
+    updates = _UPDATES if args.updates is None else args.updates
     if not updates:
         return None
     if proposed.data.dir is None and proposed.data.task != config.BUILT_IN_DATA:
@@ -207,31 +188,16 @@ def _distil(args: argparse.Namespace, proposed: config.Recipe) -> Distil | None:
 
 
 def _settings(args: argparse.Namespace) -> Settings:
-    usual = _QUICK if args.quick else _USUAL
     return dataclasses.replace(
-        usual,
-        delegates=(args.delegates,),
+        _USUAL,
         affinity=args.affinity,
         warmup=args.warmup,
-        runs=usual.runs if args.runs is None else args.runs,
-        min_seconds=usual.min_seconds if args.min_seconds is None else args.min_seconds,
-        repetitions=usual.repetitions if args.repetitions is None else args.repetitions,
+        runs=args.runs,
+        min_seconds=args.min_seconds,
+        repetitions=args.repetitions,
         cool_down_seconds=args.cool_down,
         when_throttled="repeat" if args.device == "adb" else "flag",
     )
-
-
-def _measure(args: argparse.Namespace) -> Measure:
-    from tfdistill.search import devices
-
-    if args.device == "host":
-        return devices.measure_on_host
-    binary = None
-    if args.binary is not None:
-        from tfdistill.benchmark import adb
-
-        binary = adb.Binary(args.binary, sha256=args.binary_sha256)
-    return devices.MeasureOnPhone(args.serial, binary)
 
 
 COMMANDS = (
@@ -246,8 +212,8 @@ COMMANDS = (
             "--out runs/phone",
         ),
         description="Measures a few files with random weights on the device, fits latency and size "
-        "to a student's shape (the error on students left out of the fit is reported), and writes "
-        "a few of those within the budget that no other beats as recipes. Where the data is known "
+        "to a student's shape, measures the best within the budget (the error of the prediction is "
+        "reported), and writes those that no other beats as recipes. Where the data is known "
         "they are distilled for a few updates each and ranked by what they reach, next to the "
         "teacher and baselines.",
     ),

@@ -89,18 +89,6 @@ def fit_latency(counts: np.ndarray, latency_ms: Sequence[float]) -> np.ndarray:
     return coefficients / scale
 
 
-def left_out_errors(
-    counts: np.ndarray, latency_ms: Sequence[float], files: Sequence[int]
-) -> np.ndarray:
-    """Returns |predicted / measured - 1| of some files (m,), each by a fit to all the others."""
-    measured = np.asarray(latency_ms, float)
-    predicted = []
-    for file in files:
-        others = np.arange(len(measured)) != file
-        predicted.append(counts[file] @ fit_latency(counts[others], measured[others].tolist()))
-    return np.abs(np.array(predicted) / measured[list(files)] - 1)
-
-
 def fit_size(contents: np.ndarray, size_bytes: Sequence[int]) -> np.ndarray:
     """Fits bytes a unit of `stored` (n, 5) by least squares on relative errors."""
     sizes = np.asarray(size_bytes, float)
@@ -119,12 +107,3 @@ def far_apart(counts: np.ndarray, count: int, start: int) -> list[int]:
         distance[chosen] = -1.0
         following = int(np.argmax(distance))
     return chosen
-
-
-def near_budget(latency_ms: np.ndarray, budget_ms: float, count: int) -> list[int]:
-    """Draws files predicted at 0.3 to 1.2 of the budget, or the nearest where too few are."""
-    ratios = np.log(np.maximum(latency_ms, 1e-9) / budget_ms)
-    inside = np.flatnonzero((ratios > np.log(0.3)) & (ratios < np.log(1.2)))
-    if len(inside) < count:
-        inside = np.argsort(np.abs(ratios), kind="stable")[:count]
-    return np.random.default_rng(0).permutation(inside)[:count].tolist()

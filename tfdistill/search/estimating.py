@@ -1,38 +1,29 @@
-"""What is measured to fit to, what every other student then costs, and which are worth more."""
+"""Which files are measured first, what every other student then costs, and which are the best."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tfdistill import models, pareto
-from tfdistill.search import costs, result
-from tfdistill.search.measuring import MeasuredStudent, StudentBench
+from tfdistill.search import costs
+from tfdistill.search.result import MeasuredShape
 from tfdistill.search.shapes import Candidate
 
+NUM_ANCHORS = 10  # files that differ; with the teacher more than the seven unknowns of the fit
 _ANCHOR_DEPTH = 4  # files of few layers are small, and full layers follow from differences
 
 
 @dataclasses.dataclass(frozen=True)
-class Effort:
-    """How much is measured to fit to: files spread over all shapes, and files near the budget."""
-
-    anchors: int = 10
-    near: int = 6
-
-
-QUICK = Effort(anchors=6, near=4)
-
-
-@dataclasses.dataclass(frozen=True)
 class Estimate:
-    """What a candidate costs by the fit, at the longest length."""
+    """What a candidate costs: measured, at the slowest of the lengths, or by the fit."""
 
     candidate: Candidate
     latency_ms: float
     size_bytes: float
+    measured: bool
 
     @property
     def depth(self) -> int:
@@ -45,55 +36,37 @@ class Estimate:
         return costs.capacity(self.candidate.config)
 
 
-@dataclasses.dataclass(frozen=True)
-class Learned:
-    """A fit to measured files: what every candidate costs, by name."""
+class CostModel:
+    """Counts of all candidates, and their costs by a fit to the files that are measured."""
 
-    estimates: dict[str, Estimate]
-    coefficients: tuple[float, ...]  # milliseconds a unit of `costs.work`
-    errors: result.PredictionErrors  # of files near the budget, each by a fit without it
-    files: dict[result.Role, list[MeasuredStudent]]
+    def __init__(self, candidates: Sequence[Candidate], length: int, head: str) -> None:
+        self._candidates, self._length = candidates, length
+        self._work = np.array([costs.work(c.config, length, head) for c in candidates])
+        self._stored = np.array([costs.stored(c.config, length) for c in candidates])
 
+    def anchors(self, teacher: models.EncoderConfig) -> list[Candidate]:
+        """The teacher, and small files that differ."""
+        small = [i for i, c in enumerate(self._candidates) if c.config.num_layers <= _ANCHOR_DEPTH]
+        cheapest = int(np.argmin(self._work[small].sum(axis=1)))
+        apart = costs.far_apart(self._work[small], NUM_ANCHORS, cheapest)
+        whole = next(c for c in self._candidates if c.config == teacher)
+        chosen = [self._candidates[small[i]] for i in apart]
+        return [whole, *(candidate for candidate in chosen if candidate != whole)]
 
-def learn(
-    device: StudentBench,
-    candidates: Sequence[Candidate],
-    teacher: models.EncoderConfig,
-    budget_ms: float,
-    length: int,
-    head: str,
-    effort: Effort,
-) -> Learned:
-    """Measures the teacher, shapes that differ and shapes near the budget, and fits to them."""
-    counts = np.array([costs.work(c.config, length, head) for c in candidates])
-    contents = np.array([costs.stored(c.config, length) for c in candidates])
-    whole = next(i for i, c in enumerate(candidates) if c.config == teacher)
-    small = [i for i, c in enumerate(candidates) if c.config.num_layers <= _ANCHOR_DEPTH]
-    cheapest = int(np.argmin(counts[small].sum(axis=1)))
-    apart = [small[i] for i in costs.far_apart(counts[small], effort.anchors, cheapest)]
-    anchors = [whole, *(i for i in apart if i != whole)]
-    spread = device.measure([candidates[i] for i in anchors], "anchors")
-    latency_ms = [file.p50_ms[length] for file in spread]
-    first = counts @ costs.fit_latency(counts[anchors], latency_ms)
-    others = np.setdiff1d(np.arange(len(candidates)), anchors)
-    drawn = others[costs.near_budget(first[others], budget_ms, effort.near)].tolist()
-    near = device.measure([candidates[i] for i in drawn], "near") if drawn else []
-    latency_ms += [file.p50_ms[length] for file in near]
-    fitted = [*anchors, *drawn]
-    # What the answer is about are students near the budget, not the outermost ones.
-    judged = range(len(anchors) if drawn else 0, len(fitted))
-    wrong = costs.left_out_errors(counts[fitted], latency_ms, judged)
-    coefficients = costs.fit_latency(counts[fitted], latency_ms)
-    sizes = costs.fit_size(contents[fitted], [file.size_bytes for file in [*spread, *near]])
-    estimated = zip(candidates, counts @ coefficients, contents @ sizes, strict=True)
-    return Learned(
-        {c.name: Estimate(c, float(ms), float(size)) for c, ms, size in estimated},
-        tuple(coefficients.tolist()),
-        result.PredictionErrors(
-            n=len(wrong), median=float(np.median(wrong)), worst=float(wrong.max())
-        ),
-        {"teacher": spread[:1], "anchor": spread[1:], "near": near},
-    )
+    def estimates(self, measured: Mapping[str, MeasuredShape]) -> list[Estimate]:
+        """What each candidate costs; `measured` are files by their candidates' names."""
+        rows = [i for i, c in enumerate(self._candidates) if c.name in measured]
+        files = [measured[self._candidates[i].name] for i in rows]
+        coefficients = costs.fit_latency(
+            self._work[rows], [file.p50_ms[self._length] for file in files]
+        )
+        sizes = costs.fit_size(self._stored[rows], [file.size_bytes for file in files])
+        fitted = zip(self._candidates, self._work @ coefficients, self._stored @ sizes, strict=True)
+        estimates = [Estimate(c, float(ms), float(size), False) for c, ms, size in fitted]
+        for row, file in zip(rows, files, strict=True):
+            slowest = max(file.p50_ms.values())
+            estimates[row] = Estimate(self._candidates[row], slowest, file.size_bytes, True)
+        return estimates
 
 
 def front(estimates: Sequence[Estimate]) -> list[Estimate]:

@@ -13,6 +13,7 @@ import tqdm
 from tfdistill import _version, errors, files
 from tfdistill.benchmark import result, schema
 from tfdistill.benchmark.settings import Settings
+from tfdistill.search.result import MeasuredShape, Role
 from tfdistill.search.shapes import Candidate
 
 # Measures named files on the device with the same settings, interleaved.
@@ -23,95 +24,61 @@ Convert = Callable[[Candidate, pathlib.Path], None]
 _KEPT = "Finished measurements are kept: the same command continues from there."
 
 
-@dataclasses.dataclass(frozen=True)
-class MeasuredStudent:
-    """A measured file: medians and their 95% intervals by sequence length, milliseconds."""
-
-    candidate: Candidate
-    size_bytes: int
-    p50_ms: dict[int, float]
-    p50_ci_ms: dict[int, schema.Interval]
-
-
+@dataclasses.dataclass
 class StudentBench:
     """Measures groups of files that take turns; each group is a benchmark result in a folder.
 
-    A group that is in the folder is read and not measured again.
+    A group that is in the folder is read and not measured again. `measured` has all files of all
+    groups by the names of their candidates, `results` the groups.
     """
 
-    def __init__(
-        self,
-        folder: pathlib.Path,
-        measure: Measure,
-        convert: Convert,
-        settings: Settings,
-        quantize: str,
-        *,
-        progress: bool = False,
-    ) -> None:
-        self._folder, self._measure, self._convert = folder, measure, convert
-        self._settings, self._quantize, self._progress = settings, quantize, progress
-        self.results: list[schema.Result] = []
-        self._files: dict[str, MeasuredStudent] = {}
+    folder: pathlib.Path
+    measurer: Measure
+    converter: Convert
+    settings: Settings
+    quantize: str
+    progress: bool = False
+    results: list[schema.Result] = dataclasses.field(default_factory=list)
+    measured: dict[str, MeasuredShape] = dataclasses.field(default_factory=dict)
 
-    def measure(self, candidates: Sequence[Candidate], what: str) -> list[MeasuredStudent]:
-        """Measures those of a group that no earlier one had, or reads them; in their order."""
-        missing = [candidate for candidate in candidates if candidate.name not in self._files]
-        if missing:
-            self._add(missing, what)
-        return [self._files[candidate.name] for candidate in candidates]
-
-    def _add(self, candidates: Sequence[Candidate], what: str) -> None:
-        path = self._folder / f"{what}-{self._key(candidates)}.json"
+    def measure(self, candidates: Sequence[Candidate], role: Role) -> None:
+        """Adds a group of files to `measured`."""
+        path = self.folder / f"{role}s-{self._key(candidates)}.json"
         if path.is_file():
-            measured = result.read_result(path)
+            group = result.read_result(path)
         else:
-            measured = self._measured(candidates, what)
-            result.write_result(measured, path)
-        self.results.append(measured)
+            group = self._measured(candidates, role)
+            result.write_result(group, path)
+        self.results.append(group)
         self._check_one_device()
-        sizes = {model.name: model.size_bytes for model in measured.models}
-        cells = {(cell.model, cell.sequence_length): cell for cell in measured.summary}
-        for candidate in candidates:
-            of_file = {n: cells[candidate.name, n] for n in self._settings.lengths or ()}
-            self._files[candidate.name] = MeasuredStudent(
-                candidate,
-                sizes[candidate.name],
-                {n: cell.p50_ms for n, cell in of_file.items()},
-                {n: cell.p50_ci_ms for n, cell in of_file.items()},
+        for file in group.models:
+            cells = [cell for cell in group.summary if cell.model == file.name]
+            p50_ms = {cell.sequence_length: cell.p50_ms for cell in cells}
+            self.measured[file.name] = MeasuredShape(
+                role=role, name=file.name, p50_ms=p50_ms, size_bytes=file.size_bytes
             )
 
     def _key(self, candidates: Sequence[Candidate]) -> str:
         """Eight digits that differ wherever another result is to be expected."""
         shapes = [dataclasses.asdict(candidate.config) for candidate in candidates]
-        settings = dataclasses.asdict(self._settings)
-        form = [self._quantize, settings, _version.__version__]
+        settings = dataclasses.asdict(self.settings)
+        form = [self.quantize, settings, _version.__version__]
         text = json.dumps([shapes, form], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
-    def _measured(self, candidates: Sequence[Candidate], what: str) -> schema.Result:
+    def _measured(self, candidates: Sequence[Candidate], role: Role) -> schema.Result:
         with files.temporary_folder("search") as folder:
             paths = {c.name: folder / f"{c.name}.tflite" for c in candidates}
-            hidden = None if self._progress else True
-            for candidate in tqdm.tqdm(candidates, desc=what, unit="file", disable=hidden):
-                self._convert(candidate, paths[candidate.name])
+            hidden = None if self.progress else True
+            for candidate in tqdm.tqdm(candidates, desc=f"{role}s", unit="file", disable=hidden):
+                self.converter(candidate, paths[candidate.name])
             try:
-                measured = self._measure(paths, self._settings)
+                measured = self.measurer(paths, self.settings)
+                _check_complete(measured, [*paths], self.settings.lengths or ())
             except errors.BenchmarkError as error:
                 if not self.results:
                     raise
                 raise type(error)(f"{error}\n{_KEPT}") from error
-        cells = {(cell.model, cell.sequence_length) for cell in measured.summary}
-        wanted = [(name, n) for name in paths for n in self._settings.lengths or ()]
-        missing = [cell for cell in wanted if cell not in cells]
-        if missing:
-            reasons = dict.fromkeys(f"{f.what}: {f.error}" for f in measured.failures)
-            raise errors.BenchmarkError(
-                "measurement",
-                f"a latency of {missing[0][0]} at {missing[0][1]} tokens",
-                "; ".join(reasons) or "none",
-                _KEPT if self.results else "",
-            )
         return measured
 
     def _check_one_device(self) -> None:
@@ -126,6 +93,19 @@ class StudentBench:
                 sorted(map(str, devices)),
                 "Use another --out for each.",
             )
+
+
+def _check_complete(measured: schema.Result, names: Sequence[str], lengths: Sequence[int]) -> None:
+    cells = {(cell.model, cell.sequence_length) for cell in measured.summary}
+    missing = [(name, n) for name in names for n in lengths if (name, n) not in cells]
+    if missing:
+        name, length = missing[0]
+        reasons = dict.fromkeys(f"{f.what}: {f.error}" for f in measured.failures)
+        raise errors.BenchmarkError(
+            "measurement",
+            f"a latency of {name} at {length} tokens",
+            "; ".join(reasons) or "none",
+        )
 
 
 def converter(quantize: str, lengths: tuple[int, ...], head: str) -> Convert:

@@ -19,18 +19,15 @@ def write_recipes(
             student = proposed.student.model_copy(update={"preset": proposal.preset})
             name = f"pruned_{proposal.name}_{outcome.task}"
             recipe = proposed.model_copy(update={"name": name, "student": student})
-            missing = config.missing_inputs(recipe)
             notes = [
                 "Proposed by tfdistill search.",
                 f"At {length} tokens on {outcome.device.name} ({outcome.kind}), "
                 f"{outcome.threads} thread(s), {outcome.quantize}:",
-                f"  predicted {proposal.latency_ms:.2f} ms, measured {proposal.measured_ms:.2f} ms "
-                f"with random weights, {proposal.measured_size_bytes / 1e6:.1f} MB.",
+                f"  {proposal.latency_ms:.2f} ms with random weights, "
+                f"{proposal.size_bytes / 1e6:.1f} MB.",
                 _accuracy(proposal, outcome.distillation),
-                f"Run it: tfdistill run {file}",
+                f"What it needs: tfdistill recipes check {file}",
                 f"The same path in minutes on generated data: tfdistill run {file} --scaled-down",
-                *(["Before it can run it needs"] if missing else []),
-                *(f"  {line}" for line in missing),
             ]
             # A device names itself: whatever YAML takes for a new line stays in the comment.
             header = "".join(f"# {' '.join(note.splitlines())}".rstrip() + "\n" for note in notes)

@@ -2,59 +2,45 @@
 
 from __future__ import annotations
 
-import pathlib
+import statistics
 from typing import Any, Literal
 
-import pydantic
-
-from tfdistill import errors, files, tables
+from tfdistill import tables
 from tfdistill.benchmark import schema
 from tfdistill.results import CandidateMetrics
 
 FORMAT_VERSION = 1
 FILE_NAME = "search.json"
-Role = Literal["teacher", "anchor", "near", "proposal"]
+Role = Literal["anchor", "proposal"]
 _UNTRAINED = "Accuracy is not predicted: its proxies are parameters in layers and depth."
 
 
-class PredictionErrors(schema.Part):
-    """How far predictions were from measurements: |predicted / measured - 1| of n files."""
-
-    n: int
-    median: float
-    worst: float
-
-
 class MeasuredShape(schema.Part):
-    """A file that was measured, with random weights, and what the fit says of it.
+    """A file that was measured, with random weights, and what was predicted of it before.
 
-    An "anchor" is spread over all shapes, a "near" one near the budget; `predicted_ms` is of the
-    longest length.
+    An "anchor" is spread over all shapes; a "proposal" was within the budget by prediction. The
+    predicted latency is that of the longest length.
     """
 
     role: Role
     name: str
     p50_ms: dict[int, float]  # by length
-    predicted_ms: float
     size_bytes: int
-    predicted_size_bytes: int
+    predicted_ms: float | None = None
+    predicted_size_bytes: int | None = None
 
 
 class Proposal(schema.Part):
-    """A student whose measured file is within the budget; latencies are of the longest length."""
+    """A student whose measured file is within the budget."""
 
     name: str
     preset: str  # pruned:layers=3,ffn=384,...
     config: dict[str, Any]  # as `models.EncoderConfig` takes it
     recipe: str  # relative to search.json
-    latency_ms: float  # predicted
-    measured_ms: float  # the median of the file with random weights
-    measured_ci_ms: schema.Interval  # its 95% interval
-    size_bytes: int  # predicted
-    measured_size_bytes: int
+    latency_ms: float  # the median of the file with random weights, at the longest length
+    size_bytes: int  # of that file
     capacity: int  # parameters of its layers: the proxy of an accuracy that is not measured
     parameters: int
-    flops: int
     metric: float | None = None  # on the development set, after a short distillation
 
 
@@ -72,11 +58,7 @@ class SearchResult(schema.Part):
       latency_ms: The budget.
       size_mb: The budget, millions of bytes; None for any.
       lengths: Of the files; the budget is for each of them.
-      coefficients: Milliseconds a unit of work, see `costs.work`.
-      errors: Those of predictions, of files near the budget.
-      num_candidates: Students that could be proposed.
-      num_within_budget: Of these, within the budget by prediction.
-      pareto: Names of those that no other dominates.
+      measurements: Of all files, the teacher's first.
       proposals: Those of the largest capacity first, or those with the best metric.
       over_budget: Names that were left out because their measured file breaks the budget.
       distillation: What the proposals reach after a few updates, or None.
@@ -87,10 +69,7 @@ class SearchResult(schema.Part):
     tfdistill_version: str
     command: tuple[str, ...] = ()
     kind: schema.Kind
-    backend: schema.BackendName
     device: schema.Device
-    runtime: schema.Runtime
-    settings: dict[str, Any]
     task: str
     teacher: str
     quantize: str
@@ -98,15 +77,20 @@ class SearchResult(schema.Part):
     latency_ms: float
     size_mb: float | None
     lengths: tuple[int, ...]
-    coefficients: tuple[float, ...]
-    errors: PredictionErrors
-    num_candidates: int
-    num_within_budget: int
     measurements: tuple[MeasuredShape, ...]
-    pareto: tuple[str, ...]
     proposals: tuple[Proposal, ...]
     over_budget: tuple[str, ...] = ()
     distillation: ShortDistillation | None = None
+
+    @property
+    def prediction_errors(self) -> list[float]:
+        """|predicted / measured - 1| of the latency of each file that was predicted before."""
+        length = max(self.lengths)
+        return [
+            abs(shape.predicted_ms / shape.p50_ms[length] - 1)
+            for shape in self.measurements
+            if shape.predicted_ms is not None
+        ]
 
     @property
     def chosen(self) -> Proposal | None:
@@ -115,26 +99,7 @@ class SearchResult(schema.Part):
             return next(iter(self.proposals), None)
         names = self.distillation.figures.within_chance
         equal = [proposal for proposal in self.proposals if proposal.name in names]
-        return min(equal, key=lambda proposal: proposal.measured_ms, default=None)
-
-
-def read_result(path: files.Path) -> SearchResult:
-    """Reads a search.json, or that of a folder.
-
-    Raises:
-      BenchmarkError: If it is missing or malformed.
-    """
-    file = pathlib.Path(path)
-    file = file / FILE_NAME if file.is_dir() else file
-    try:
-        return SearchResult.model_validate_json(file.read_bytes())
-    except FileNotFoundError:
-        received = "none"
-    except pydantic.ValidationError as error:
-        received = f"{error.error_count()} faults, the first: {error.errors()[0]['msg']}"
-    raise errors.BenchmarkError(
-        str(file), f"the result of a search, format_version {FORMAT_VERSION}", received
-    )
+        return min(equal, key=lambda proposal: proposal.latency_ms, default=None)
 
 
 def format_text(result: SearchResult, *, width: int | None = None) -> str:
@@ -145,17 +110,15 @@ def format_text(result: SearchResult, *, width: int | None = None) -> str:
       width: Characters of a line of the table, see `tables.table`.
     """
     size = "" if result.size_mb is None else f", {result.size_mb:g} MB"
-    trained, wrong = result.distillation, result.errors
-    heads = ("student", "predicted ms", "measured ms", "MB", "parameters", "in layers", "GFLOPs")
+    trained, wrong = result.distillation, result.prediction_errors
+    heads = ("student", "ms", "MB", "parameters", "in layers")
     rows = [
         (
             proposal.name,
             f"{proposal.latency_ms:.2f}",
-            f"{proposal.measured_ms:.2f}",
-            f"{proposal.measured_size_bytes / 1e6:.1f}",
+            f"{proposal.size_bytes / 1e6:.1f}",
             f"{proposal.parameters / 1e6:.1f} M",
             f"{proposal.capacity / 1e6:.1f} M",
-            f"{proposal.flops / 1e9:.2f}",
             *([] if proposal.metric is None else [f"{proposal.metric:.4f}"]),
         )
         for proposal in result.proposals
@@ -163,10 +126,7 @@ def format_text(result: SearchResult, *, width: int | None = None) -> str:
     lines = [
         f"{result.device.name} ({result.kind}), {result.threads} thread(s), "
         f"{max(result.lengths)} tokens, {result.quantize}: at most {result.latency_ms:g} ms{size}",
-        f"latency of {wrong.n} students near the budget, each predicted without its own "
-        f"measurement: median error {wrong.median:.1%}, worst {wrong.worst:.1%}",
-        f"{result.num_within_budget} of {result.num_candidates} students within the budget, "
-        f"{len(result.pareto)} of them on the Pareto front",
+        *([_errors(wrong)] if wrong else []),
         "",
         *tables.table(
             [(*heads, *([trained.figures.metric] if trained else [])), *rows], width=width
@@ -179,10 +139,17 @@ def format_text(result: SearchResult, *, width: int | None = None) -> str:
     return "\n".join(lines)
 
 
+def _errors(wrong: list[float]) -> str:
+    return (
+        f"latencies of {len(wrong)} students, predicted before they were measured: median error "
+        f"{statistics.median(wrong):.1%}, worst {max(wrong):.1%}"
+    )
+
+
 def _trained(result: SearchResult, trained: ShortDistillation) -> list[str]:
     """What the metrics are, and the teacher and the baselines."""
     figures = trained.figures
-    (whole,) = (shape for shape in result.measurements if shape.role == "teacher")
+    whole = result.measurements[0]
     lines = [
         f"{figures.metric} on {figures.num_examples} development examples after "
         f"{trained.updates} updates; the whole training takes more and reaches more",

@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from tfdistill import config, errors, files, models, work_folder
 from tfdistill._version import __version__
 from tfdistill.benchmark.settings import Settings
-from tfdistill.search import estimating, measuring, recipes, result, shapes
-from tfdistill.search.estimating import Effort, Estimate, Learned
-from tfdistill.search.measuring import MeasuredStudent, StudentBench
+from tfdistill.search import costs, estimating, measuring, recipes, result, shapes
+from tfdistill.search.estimating import CostModel, Estimate
+from tfdistill.search.measuring import StudentBench
 
 KIND = "search"
 _FILE_WIDTH = 200  # of search.txt, which no terminal limits
-_TRIES = 3  # times as many students as are asked for are measured at most
-_LARGEST_RESERVE = 0.1  # of a prediction, below the budget
+_ROUNDS = 3  # of measuring the best, each by a fit to all earlier measurements
 # Name -> short form of students -> what each reaches after so many updates; of no student: the
 # teacher and the baselines alone.
 Distil = Callable[[Mapping[str, str]], result.ShortDistillation]
@@ -51,7 +50,6 @@ def search(
     convert: measuring.Convert | None = None,
     settings: Settings | None = None,
     count: int = 6,
-    effort: Effort | None = None,
     distil: Distil | None = None,
     command: Sequence[str] = (),
     overwrite: bool = False,
@@ -61,19 +59,20 @@ def search(
 
     A few files with random weights are exported and measured on the device; latency and size of
     all other shapes are fitted to them. Of those within the budget that no other beats in latency,
-    size, parameters of the layers and depth, a few of different depths are exported, measured and
-    written as recipes. Groups of measurements are kept: a stopped search continues from there.
+    size, parameters of the layers and depth, a few of different depths are exported and measured;
+    the fit takes them in, and other ones may take the place of those that break the budget. The
+    best measured ones are written as recipes. Groups of measurements are kept: a stopped search
+    continues from there.
 
     Args:
       out: The folder: search.json, search.txt, recipes/*.yaml, measurements/.
       recipe: That of all proposals, but for the student: its teacher, which students are cut out
         of, its data, lengths, quantization and threads.
       budget: What a student may cost.
-      measure: Measures files on the device, see `devices`.
+      measure: Measures files on the device.
       convert: Writes files with random weights; the export by default.
       settings: How to measure; its threads and lengths are those of `recipe`.
       count: How many students to propose.
-      effort: How much to measure.
       distil: Trains the proposals a little, which then are ranked by what they reach; None where
         nothing is trained.
       command: The command line, for the record.
@@ -90,10 +89,10 @@ def search(
       BenchmarkError: If something cannot be measured.
       ExportError: If a file cannot be made.
     """
-    folder, effort = pathlib.Path(out), effort or Effort()
+    folder = pathlib.Path(out)
     quantize, lengths = recipe.export.quantize, recipe.export_lengths
     threads, length = recipe.benchmark.threads[0], max(lengths)
-    _check(folder, budget, lengths, count, overwrite)
+    _check(folder, budget, min(lengths), count, overwrite)
     teacher = shapes.teacher_shape(recipe.teacher.source)
     candidates = shapes.candidates(teacher, quantize=quantize)
     head = _head(recipe.data)
@@ -105,35 +104,21 @@ def search(
         )
         convert = convert or measuring.converter(quantize, lengths, head)
         place = folder / "measurements"
-        device = StudentBench(place, measure, convert, settings, quantize, progress=progress)
-        learned = estimating.learn(
-            device, candidates, teacher, budget.latency_ms, length, head, effort
-        )
-        estimates = list(learned.estimates.values())
-        reserve = 1 + min(learned.errors.median, _LARGEST_RESERVE)
-        within = [e for e in estimates if budget.allows(reserve * e.latency_ms, e.size_bytes)]
-        if not within:
-            raise errors.ConfigError(_impossible(estimates, budget))
-        best = estimating.front(within)
-        within_budget, over_budget = _within_when_measured(
-            device, estimating.by_depth(best), budget, count
-        )
-        learned.files["proposal"] = [*within_budget, *over_budget]
+        device = StudentBench(place, measure, convert, settings, quantize, progress)
+        model = CostModel(candidates, length, head)
+        device.measure(model.anchors(teacher), "anchor")
+        within = _measure_best(device, model, budget, count)
+        chosen = estimating.by_depth(estimating.front(within))[:count]
         trained = None
-        if distil is not None and within_budget:
-            trained = distil(
-                {file.candidate.name: str(file.candidate.part) for file in within_budget}
-            )
+        if distil is not None and chosen:
+            trained = distil({e.candidate.name: str(e.candidate.part) for e in chosen})
         first = device.results[0]
         outcome = result.SearchResult(
             created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             tfdistill_version=__version__,
             command=tuple(command),
             kind=first.kind,
-            backend=first.backend,
             device=first.device,
-            runtime=first.runtime,
-            settings=dataclasses.asdict(settings),
             task=recipe.data.task or "",
             teacher=recipe.teacher.source,
             quantize=quantize,
@@ -141,14 +126,13 @@ def search(
             latency_ms=budget.latency_ms,
             size_mb=budget.size_mb,
             lengths=lengths,
-            coefficients=learned.coefficients,
-            errors=learned.errors,
-            num_candidates=len(candidates),
-            num_within_budget=len(within),
-            measurements=_measurements(learned),
-            pareto=tuple(estimate.candidate.name for estimate in best),
-            proposals=_proposals(within_budget, learned, length, trained),
-            over_budget=tuple(file.candidate.name for file in over_budget),
+            measurements=tuple(device.measured.values()),
+            proposals=_proposals(chosen, device.measured, length, trained),
+            over_budget=tuple(
+                name
+                for name, file in device.measured.items()
+                if file.role == "proposal" and name not in {e.candidate.name for e in within}
+            ),
             distillation=trained,
         )
         recipes.write_recipes(folder, outcome, recipe)
@@ -170,46 +154,49 @@ def _head(data: config.DataConfig) -> str:
 
 
 def _check(
-    folder: pathlib.Path, budget: Budget, lengths: tuple[int, ...], count: int, overwrite: bool
+    folder: pathlib.Path, budget: Budget, shortest: int, count: int, overwrite: bool
 ) -> None:
     faults = [
         errors.explain(name, "more than 0", value)
         for name, value in (("latency_ms", budget.latency_ms), ("size_mb", budget.size_mb))
         if value is not None and not (math.isfinite(value) and value > 0)
     ]
-    if min(lengths) < 3 or len(set(lengths)) < len(lengths):
-        faults.append(
-            errors.explain("export.lengths", "different ones of 3 tokens and more", lengths)
-        )
+    if shortest < 3:
+        faults.append(errors.explain("export.lengths", "3 tokens and more", shortest))
     if count < 1:
         faults.append(errors.explain("count", "at least 1", count))
     if faults:
         raise errors.ConfigError("\n".join(faults))
     work_folder.WorkFolder(folder, KIND).check(resume=not overwrite, overwrite=overwrite)
-    if (folder / result.FILE_NAME).exists() and not overwrite:
-        raise errors.OutputExistsError(
-            str(folder / result.FILE_NAME),
-            "an absent file",
-            "an earlier result",
-            "Use --overwrite or another --out.",
-        )
+    work_folder.check_file(folder / result.FILE_NAME, overwrite=overwrite)
     work_folder.check_ours(folder, ["recipes/"])
 
 
-def _within_when_measured(
-    device: StudentBench, ordered: list[Estimate], budget: Budget, count: int
-) -> tuple[list[MeasuredStudent], list[MeasuredStudent]]:
-    """Measures the first ones; where some break the budget, the next ones replace them."""
-    within_budget: list[MeasuredStudent] = []
-    over_budget: list[MeasuredStudent] = []
-    ordered = ordered[: _TRIES * count]
-    while ordered and len(within_budget) < count:
-        room = count - len(within_budget)
-        chosen, ordered = ordered[:room], ordered[room:]
-        for file in device.measure([estimate.candidate for estimate in chosen], "proposals"):
-            allowed = budget.allows(max(file.p50_ms.values()), file.size_bytes)
-            (within_budget if allowed else over_budget).append(file)
-    return within_budget, over_budget
+def _measure_best(
+    device: StudentBench, model: CostModel, budget: Budget, count: int
+) -> list[Estimate]:
+    """Measures the best by prediction until those are measured; lists what is within the budget."""
+    for _ in range(_ROUNDS):
+        best = _best(model.estimates(device.measured), budget, count)
+        predicted = {e.candidate.name: e for e in best if not e.measured}
+        if not predicted:
+            break
+        device.measure([estimate.candidate for estimate in predicted.values()], "proposal")
+        for name, estimate in predicted.items():
+            costs_before = {
+                "predicted_ms": estimate.latency_ms,
+                "predicted_size_bytes": round(estimate.size_bytes),
+            }
+            device.measured[name] = device.measured[name].model_copy(update=costs_before)
+    estimates = [e for e in model.estimates(device.measured) if e.measured]
+    return [e for e in estimates if budget.allows(e.latency_ms, e.size_bytes)]
+
+
+def _best(estimates: Sequence[Estimate], budget: Budget, count: int) -> list[Estimate]:
+    within = [e for e in estimates if budget.allows(e.latency_ms, e.size_bytes)]
+    if not within:
+        raise errors.ConfigError(_impossible(estimates, budget))
+    return estimating.by_depth(estimating.front(within))[:count]
 
 
 def _impossible(estimates: Sequence[Estimate], budget: Budget) -> str:
@@ -226,24 +213,9 @@ def _impossible(estimates: Sequence[Estimate], budget: Budget) -> str:
     )
 
 
-def _measurements(learned: Learned) -> tuple[result.MeasuredShape, ...]:
-    return tuple(
-        result.MeasuredShape(
-            role=role,
-            name=file.candidate.name,
-            p50_ms=file.p50_ms,
-            predicted_ms=learned.estimates[file.candidate.name].latency_ms,
-            size_bytes=file.size_bytes,
-            predicted_size_bytes=round(learned.estimates[file.candidate.name].size_bytes),
-        )
-        for role, measured in learned.files.items()
-        for file in measured
-    )
-
-
 def _proposals(
-    students: Sequence[MeasuredStudent],
-    learned: Learned,
+    chosen: Sequence[Estimate],
+    measured: Mapping[str, result.MeasuredShape],
     length: int,
     trained: result.ShortDistillation | None,
 ) -> tuple[result.Proposal, ...]:
@@ -251,20 +223,16 @@ def _proposals(
     reached = {} if trained is None else trained.figures.students
     proposals = [
         result.Proposal(
-            name=file.candidate.name,
-            preset=str(file.candidate.part),
-            config=dataclasses.asdict(file.candidate.config),
-            recipe=f"recipes/{file.candidate.name}.yaml",
-            latency_ms=estimate.latency_ms,
-            measured_ms=file.p50_ms[length],
-            measured_ci_ms=file.p50_ci_ms[length],
-            size_bytes=round(estimate.size_bytes),
-            measured_size_bytes=file.size_bytes,
-            capacity=estimate.capacity,
-            parameters=models.count_parameters(file.candidate.config),
-            flops=models.flops(file.candidate.config, length),
-            metric=reached.get(file.candidate.name),
+            name=candidate.name,
+            preset=str(candidate.part),
+            config=dataclasses.asdict(candidate.config),
+            recipe=f"recipes/{candidate.name}.yaml",
+            latency_ms=measured[candidate.name].p50_ms[length],
+            size_bytes=measured[candidate.name].size_bytes,
+            capacity=costs.capacity(candidate.config),
+            parameters=models.count_parameters(candidate.config),
+            metric=reached.get(candidate.name),
         )
-        for file, estimate in ((f, learned.estimates[f.candidate.name]) for f in students)
+        for candidate in (estimate.candidate for estimate in chosen)
     ]
     return tuple(sorted(proposals, key=lambda p: (-(p.metric or 0.0), -p.capacity)))
