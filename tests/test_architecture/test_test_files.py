@@ -87,7 +87,8 @@ COVERED_BY = (
     (
         "test_data/test_metrics.py",
         "kinds of tasks score the answers to them",
-        "tfdistill/tasks/questions tfdistill/tasks/tags",
+        "tfdistill/tasks/multi_label tfdistill/tasks/questions tfdistill/tasks/regression "
+        "tfdistill/tasks/tags",
     ),
     (
         "test_cli/test_label_cells.py",
@@ -281,6 +282,7 @@ COVERED_BY = (
         "test_report",
         "sections are seen in the pages and tables of one report",
         "tfdistill/report/answer_sides tfdistill/report/document tfdistill/report/model_groups "
+        "tfdistill/report/sections/class_answers "
         "tfdistill/report/sections/device tfdistill/report/sections/device_tables "
         "tfdistill/report/sections/speed "
         "tfdistill/report/sections/training",

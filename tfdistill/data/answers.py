@@ -24,7 +24,7 @@ _TASK = ("name", "kind", "labels", "metrics", "primary_metric", "positive_label"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class DevAnswers:
+class LabelledAnswers:
     """The answers of one or more models to the same labelled texts.
 
     Attributes:
@@ -51,7 +51,7 @@ def of_examples(
     *,
     with_texts: bool = True,
     model_sha256: str = "",
-) -> DevAnswers | None:
+) -> LabelledAnswers | None:
     """The answers of models to a labelled set.
 
     Args:
@@ -73,10 +73,10 @@ def of_examples(
     digest = hashlib.sha256(json.dumps([whole, examples.labels.tolist()]).encode())
     arrays = {name: np.asarray(values, np.float32) for name, values in logits.items()}
     texts = tuple(_cut(text) for text in whole) if with_texts else ()
-    return DevAnswers(task, examples.labels, arrays, digest.hexdigest(), texts, model_sha256)
+    return LabelledAnswers(task, examples.labels, arrays, digest.hexdigest(), texts, model_sha256)
 
 
-def to_bytes(answers: DevAnswers) -> bytes:
+def to_bytes(answers: LabelledAnswers) -> bytes:
     """Serializes answers, with a checksum of their tensors."""
     tensors = {f"logits.{name}": values for name, values in answers.logits.items()}
     tensors["gold"] = answers.gold
@@ -93,13 +93,13 @@ def to_bytes(answers: DevAnswers) -> bytes:
     return safetensors.numpy.save(tensors, metadata)
 
 
-def write(answers: DevAnswers, path: files.Path) -> None:
+def write(answers: LabelledAnswers, path: files.Path) -> None:
     """Writes answers, whole or not at all."""
     with files.atomic_write(path) as temporary:
         temporary.write_bytes(to_bytes(answers))
 
 
-def read(path: files.Path) -> DevAnswers:
+def read(path: files.Path) -> LabelledAnswers:
     """Reads answers.
 
     Raises:
@@ -126,7 +126,9 @@ def read(path: files.Path) -> DevAnswers:
         for values in logits.values():
             if values.shape != (len(gold), task.num_labels) or len(texts) not in (0, len(gold)):
                 raise ValueError(f"logits {values.shape} of {len(gold)} labels")
-        return DevAnswers(task, gold, logits, metadata["examples"], texts, metadata["model_sha256"])
+        return LabelledAnswers(
+            task, gold, logits, metadata["examples"], texts, metadata["model_sha256"]
+        )
     except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
         raise errors.DataError(
             f"{path}", f"answers of format_version {_FORMAT_VERSION}", error, "Remove the file."

@@ -10,7 +10,7 @@ import scipy.stats
 
 from tfdistill import analysis
 from tfdistill.analysis import PairedDifference
-from tfdistill.data.answers import DevAnswers
+from tfdistill.data.answers import LabelledAnswers
 from tfdistill.tasks import metrics
 from tfdistill.tasks.spec import TaskSpec
 
@@ -109,11 +109,11 @@ def unseen_difference(number: int) -> float:
 
 
 def sides(
-    teacher: DevAnswers | None,
-    student: DevAnswers | None,
-    file: DevAnswers | None,
+    teacher: LabelledAnswers | None,
+    student: LabelledAnswers | None,
+    file: LabelledAnswers | None,
     *,
-    baseline: DevAnswers | None = None,
+    baseline: LabelledAnswers | None = None,
     baseline_name: str = "",
 ) -> AnswerSides | None:
     """Puts together what can be compared on the development set."""
@@ -135,7 +135,7 @@ def sides(
     return AnswerSides(whole.task, whole.gold, logits, texts, baselines)
 
 
-def of_test_set(answers: DevAnswers | None) -> AnswerSides | None:
+def of_test_set(answers: LabelledAnswers | None) -> AnswerSides | None:
     """The answers to the test set, of models and of the majority; None without any."""
     if answers is None:
         return None

@@ -14,7 +14,7 @@ from tfdistill import errors, files, manifest, reading, results, safe_paths
 from tfdistill.benchmark import result as benchmark_result
 from tfdistill.benchmark import schema as measured
 from tfdistill.data import answers
-from tfdistill.data.answers import DevAnswers
+from tfdistill.data.answers import LabelledAnswers
 from tfdistill.report import collection
 from tfdistill.report.devices import NamedResult
 
@@ -87,8 +87,8 @@ class RunResults:
     others: tuple[NamedResult, ...] = ()
     manifests: dict[str, manifest.Manifest] = dataclasses.field(default_factory=dict)
     histories: tuple[StageHistory, ...] = ()
-    answers: dict[str, DevAnswers] = dataclasses.field(default_factory=dict)
-    test_answers: DevAnswers | None = None
+    answers: dict[str, LabelledAnswers] = dataclasses.field(default_factory=dict)
+    test_answers: LabelledAnswers | None = None
     recipe: str | None = None
     environment: dict[str, Any] | None = None
     missing: tuple[str, ...] = ()
@@ -263,7 +263,7 @@ def _answers(
     metrics: results.RunMetrics | None,
     manifests: dict[str, manifest.Manifest],
     missing: list[str],
-) -> dict[str, DevAnswers]:
+) -> dict[str, LabelledAnswers]:
     """The answers of teacher, chosen student, baselines and files, as far as they were kept."""
     chosen: list[str | None] = []
     exports = dict.fromkeys(manifests, folder)
@@ -289,7 +289,7 @@ def _answers(
 
 def _test_answers(
     folder: pathlib.Path, manifests: dict[str, manifest.Manifest], texts: bool
-) -> DevAnswers | None:
+) -> LabelledAnswers | None:
     """The answers to the test set, unless they are of a file that the run has no more."""
     path = folder / answers.TEST_FILE
     test_answers = answers.read(path) if path.is_file() else None
@@ -299,7 +299,7 @@ def _test_answers(
     return _without_texts(test_answers, texts)
 
 
-def _without_texts(value: DevAnswers, texts: bool) -> DevAnswers:
+def _without_texts(value: LabelledAnswers, texts: bool) -> LabelledAnswers:
     return value if texts else dataclasses.replace(value, texts=())
 
 

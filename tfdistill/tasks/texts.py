@@ -1,16 +1,16 @@
-"""Kinds of tasks over whole texts: one class, any number of them, or a number."""
+"""Tasks over whole texts: what their kinds have in common, and the kind with one class a text."""
 
 from __future__ import annotations
 
 import abc
 import collections
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.tasks import label_cells, label_kinds
+from tfdistill.tasks import label_cells
 from tfdistill.tasks.kind import TaskKind, check_finite, register
 
 if TYPE_CHECKING:
@@ -100,141 +100,6 @@ class Classes(TextKind):
         return {name: _of_classes(name, spec, scores, gold) for name in spec.metrics}
 
 
-class SeveralLabels(TextKind):
-    """Any number of the names for each text."""
-
-    name = "multi_label"
-    head = "multi_label"
-    metrics = ("micro_f1", "macro_f1", "exact_match")
-    column = "multi_label"
-    many_classes = True
-
-    def names_in(self, cell: str, separator: str) -> Sequence[str]:
-        """See `TaskKind.names_in`."""
-        return label_kinds.names_in(cell, separator)
-
-    def cell(self, spec: TaskSpec, label: np.ndarray) -> str:
-        """See `TaskKind.cell`."""
-        names = spec.label_values or spec.labels
-        return spec.label_separator.join(
-            name for name, applies in zip(names, label, strict=True) if applies
-        )
-
-    def parse(self, spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
-        """See `TaskKind.parse`; float32 (n, classes) of 0 and 1."""
-        index = {value: number for number, value in enumerate(spec.label_values or spec.labels)}
-        rows = np.zeros((len(values), len(index)), np.float32)
-        cells = label_cells.unpacked(values, where)
-        for row, (value, location) in enumerate(zip(cells, where, strict=True)):
-            for name in label_kinds.names_in(value, spec.label_separator):
-                rows[row, _index(spec, index, name, location)] = 1.0
-        return rows
-
-    def chance(self, spec: TaskSpec, labels: np.ndarray) -> float:
-        """See `TaskKind.chance`."""
-        shares = np.sort(labels.mean(axis=0))[::-1]  # (classes,), the most frequent first
-        if spec.primary_metric == "macro_f1":
-            return float(np.mean(2 * shares / (1 + shares)))
-        if spec.primary_metric == "micro_f1":
-            answered = np.arange(1, len(shares) + 1)
-            return float(np.max(2 * np.cumsum(shares) / (answered + shares.sum())))
-        _, counts = np.unique(labels, axis=0, return_counts=True)
-        return float(counts.max() / len(labels))
-
-    def majority(self, spec: TaskSpec, labels: np.ndarray) -> np.ndarray:
-        """The log odds of each label's share."""
-        del spec
-        shares = np.clip(labels.mean(axis=0), 1e-6, 1 - 1e-6)  # (classes,)
-        return np.log(shares / (1 - shares))
-
-    def _label_shape(self, count: int, width: int) -> tuple[int, ...]:
-        return (count, width)
-
-    def _metrics(self, spec: TaskSpec, scores: np.ndarray, gold: np.ndarray) -> dict[str, float]:
-        answers, applies = scores > 0, gold > 0
-        right = (answers & applies).sum(axis=0)  # (classes,)
-        total = answers.sum(axis=0) + applies.sum(axis=0)
-        values = {
-            "micro_f1": float(2 * right.sum() / max(total.sum(), 1)),
-            "macro_f1": float(np.mean(2 * right / np.maximum(total, 1))),
-            "exact_match": float((answers == applies).all(axis=1).mean()),
-        }
-        return {name: values[name] for name in spec.metrics}
-
-
-class Number(TextKind):
-    """A number for each text."""
-
-    name = "regression"
-    head = "sequence"
-    metrics = ("pearson", "spearman")
-    column = "regression"
-    nameless = "numbers, no names"
-    one_number = True
-
-    def num_labels(self, labels: Sequence[str]) -> int:
-        """One output."""
-        del labels
-        return 1
-
-    def ordered(self, names: Collection[str]) -> list[str]:
-        """None: numbers have no names."""
-        del names
-        return []
-
-    def cell(self, spec: TaskSpec, label: np.ndarray) -> str:
-        """See `TaskKind.cell`."""
-        del spec
-        return str(label)
-
-    def parse(self, spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
-        """See `TaskKind.parse`; float32 (n,)."""
-        del spec
-        return numbers(values, where)
-
-    def chance(self, spec: TaskSpec, labels: np.ndarray) -> float:
-        """No correlation."""
-        del spec, labels
-        return 0.0
-
-    def majority(self, spec: TaskSpec, labels: np.ndarray) -> np.ndarray:
-        """The mean."""
-        del spec
-        return np.array([np.mean(labels)])
-
-    def _rows(self, scores: np.ndarray) -> np.ndarray:
-        return scores[:, None] if scores.ndim == 1 else scores
-
-    def _metrics(self, spec: TaskSpec, scores: np.ndarray, gold: np.ndarray) -> dict[str, float]:
-        import scipy.stats
-
-        predictions = scores[:, 0]
-        if np.ptp(predictions) == 0 or np.ptp(gold) == 0:
-            return dict.fromkeys(spec.metrics, 0.0)
-        correlations = {"pearson": scipy.stats.pearsonr, "spearman": scipy.stats.spearmanr}
-        return {
-            name: float(correlations[name](predictions, gold).statistic) for name in spec.metrics
-        }
-
-
-def numbers(values: Sequence[str], where: Sequence[str]) -> np.ndarray:
-    """Reads numbers, float32 (n,).
-
-    Raises:
-      DataError: If one is none, or not finite; the message names its place.
-    """
-    cells, _ = label_cells.judge(values, where, "regression")
-    return np.array([_number(*item) for item in zip(cells, where, strict=True)], np.float32)
-
-
-def _number(value: str, where: str) -> float:
-    number = label_kinds.number_of(value)
-    if number is None:
-        label_cells.check_name(value, where)
-        raise errors.DataError(where, "a finite number", repr(value))
-    return number
-
-
 def label_indices(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
     """Reads names of labels, int32 (n,).
 
@@ -243,11 +108,12 @@ def label_indices(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -
     """
     index = {value: number for number, value in enumerate(spec.label_values or spec.labels)}
     return np.array(
-        [_index(spec, index, *item) for item in zip(values, where, strict=True)], np.int32
+        [index_of(spec, index, *item) for item in zip(values, where, strict=True)], np.int32
     )
 
 
-def _index(spec: TaskSpec, index: dict[str, int], value: str, where: str) -> int:
+def index_of(spec: TaskSpec, index: dict[str, int], value: str, where: str) -> int:
+    """The number of a label's name."""
     if value not in index:
         label_cells.check_name(value, where)
         raise errors.DataError(
@@ -325,5 +191,3 @@ def _auc(scores: np.ndarray, positive: np.ndarray) -> float:
 
 
 register(Classes())
-register(SeveralLabels())
-register(Number())

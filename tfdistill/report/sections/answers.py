@@ -1,26 +1,14 @@
-"""Where the models are right and wrong, by kind of task. Pure."""
+"""What the models answered, by kind of task."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-import numpy as np
-import scipy.special
-
-from tfdistill import analysis, registry
-from tfdistill.report import cells
-from tfdistill.report import format as fmt
-from tfdistill.report.answer_sides import FILE, MODEL, STUDENT, TEACHER, AnswerSides
-from tfdistill.report.cells import Cell, Table, row
+from tfdistill import registry
+from tfdistill.report.answer_sides import AnswerSides
 from tfdistill.report.document import ReportSection, SectionPart
 from tfdistill.report.run_analysis import RunAnalysis
-
-_MOST_LABELS = 12  # of a matrix; of more labels the pairs that are most often confused are listed
-_MOST_PAIRS = 15
-_FEW_SENTENCES, _MOST_SENTENCES = 3, 20
-_LONG = 18  # rows; a longer table is folded
-_SHADES = 4
-_LABEL = 40  # letters of a label; a longer one is shortened
+from tfdistill.report.sections import class_answers
 
 
 def sections(run: RunAnalysis) -> Iterator[ReportSection]:
@@ -42,165 +30,6 @@ def register(kind: str, parts: Callable[[AnswerSides], Iterable[SectionPart]]) -
     registry.add(_PARTS, kind, parts, "parts of the section of answers")
 
 
-def _of_classes(sides: AnswerSides) -> Iterator[SectionPart]:
-    yield _samples(sides)
-    yield from _classes(sides)
-    yield SectionPart("calibration-part", tables=(_calibration(sides),))
-    yield from _changes(sides)
-
-
-_PARTS: dict[str, Callable[[AnswerSides], Iterable[SectionPart]]] = {"classification": _of_classes}
-
-
-def _samples(sides: AnswerSides) -> SectionPart:
-    """Three right answers to different classes, and the three surest wrong ones."""
-    answers, logits = sides.answers(sides.subject), sides.logits[sides.subject]
-    right = np.flatnonzero(answers == sides.gold)
-    _, firsts = np.unique(sides.gold[right], return_index=True)
-    right = right[np.sort(firsts)]
-    wrong = np.flatnonzero(answers != sides.gold)
-    margins = logits[wrong, answers[wrong]] - logits[wrong, sides.gold[wrong]]
-    surest = wrong[np.argsort(-margins, kind="stable")]
-    chosen = [*right[:_FEW_SENTENCES].tolist(), *surest[:_FEW_SENTENCES].tolist()]
-    names = [name for name in dict.fromkeys((sides.subject, TEACHER)) if name in sides.logits]
-    rows = [_sentence(sides, i, names, marks=True) for i in chosen]
-    counted = f"{len(wrong):,} of {len(sides.gold):,} answers of the {sides.subject} are wrong"
-    caption = f"{counted}. Three right answers, then the three surest wrong ones"
-    table = Table("samples", caption, ("Text", "Label", *map(str.capitalize, names)), tuple(rows))
-    return SectionPart("samples-part", tables=(table,))
-
-
-def _classes(sides: AnswerSides) -> Iterator[SectionPart]:
-    labels, gold, subject = sides.task.labels, sides.gold, sides.subject
-    scores = {
-        name: analysis.class_scores(gold, sides.answers(name), labels) for name in sides.logits
-    }
-    others = [name for name in scores if name != subject]
-    rows = [
-        row(
-            cells.name(score.label, longest=_LABEL),
-            cells.number(score.num_examples),
-            cells.share(score.precision, 1),
-            cells.share(score.recall, 1),
-            cells.share(score.f1, 1),
-            *(cells.share(scores[name][i].f1, 1) for name in others),
-        )
-        for i, score in enumerate(scores[subject])
-    ]
-    caption = f"Every class, of the {subject}"
-    if len(rows) > _LONG:
-        rows.sort(key=lambda row: row.cells[3].value or 0.0)
-        caption += ", the lowest F1 first"
-    columns = ("Class", "Examples", "Precision", "Recall", "F1", *(f"F1 ({n})" for n in others))
-    classes = Table("classes", caption, columns, tuple(rows))
-    shown = [table for table in (classes, _confusion(sides)) if len(table.rows) <= _LONG]
-    if shown:
-        yield SectionPart("classes-part", tables=tuple(shown))
-    if classes not in shown:
-        title = f"All {len(rows):,} classes"
-        yield SectionPart("all-classes-part", title, tables=(classes,), folds=True)
-
-
-def _confusion(sides: AnswerSides) -> Table:
-    labels, subject = sides.task.labels, sides.subject
-    counts = analysis.confusion_matrix(sides.gold, sides.answers(subject), len(labels))
-    if len(labels) <= _MOST_LABELS:
-        totals = np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        shades = np.ceil(_SHADES * counts / totals).astype(int)  # share of the row's examples
-        rows = tuple(
-            row(
-                cells.name(label, longest=_LABEL),
-                *map(_shaded, counts[i].tolist(), shades[i].tolist()),
-            )
-            for i, label in enumerate(labels)
-        )
-        caption = f"Labels (rows) and answers of the {subject} (columns)"
-        heads = [fmt.shortened(label, _LABEL) for label in labels]
-        return Table("confusion", caption, ("Label", *heads), rows)
-    wrong = counts * (1 - np.eye(len(labels), dtype=int))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_PAIRS]
-    places = [np.unravel_index(place, wrong.shape) for place in order]
-    rows = tuple(
-        row(
-            cells.name(labels[i], longest=_LABEL),
-            cells.name(labels[j], longest=_LABEL),
-            cells.number(int(wrong[i, j])),
-        )
-        for i, j in places
-        if wrong[i, j]
-    )
-    caption = f"The classes that the {subject} confuses most often"
-    return Table("confused", caption, ("Label", "Answer", "Examples"), rows)
-
-
-def _shaded(count: int, shade: int) -> Cell:
-    return Cell(f"{count:,}" if count else fmt.ABSENT, value=count, shade=shade)
-
-
-def _calibration(sides: AnswerSides) -> Table:
-    rows = []
-    for name, logits in sides.logits.items():
-        confidence = float(scipy.special.softmax(logits, axis=1).max(axis=1).mean())
-        accuracy = float((sides.answers(name) == sides.gold).mean())
-        temperature = analysis.fit_temperature(logits, sides.gold)
-        rows.append(
-            row(
-                Cell(name.capitalize()),
-                cells.share(accuracy, 1),
-                cells.share(confidence, 1),
-                cells.share(analysis.expected_calibration_error(logits, sides.gold), 1),
-                Cell(f"{temperature:.2f}", value=temperature),
-            )
-        )
-    columns = ("Model", "Right", "Mean confidence", "Calibration error", "Best temperature")
-    notes = (
-        "Confidence is the largest probability; the calibration error (ECE, 15 bins) is its mean "
-        "gap to how often it is right. A best temperature above 1: the model was too sure.",
-    )
-    return Table("calibration", "How sure the models are", columns, tuple(rows), notes)
-
-
-def _changes(sides: AnswerSides) -> Iterator[SectionPart]:
-    """The examples that distillation lost, and those whose answer export changed."""
-    model = STUDENT if STUDENT in sides.logits else MODEL
-    if {TEACHER, STUDENT} <= set(sides.logits):
-        lost = analysis.changed_examples(
-            sides.gold,
-            sides.answers(TEACHER),
-            sides.answers(STUDENT),
-            logits=sides.logits[STUDENT],
-        )
-        title = "Right by the teacher, wrong by the student"
-        yield from _listed(sides, "lost", title, lost, (TEACHER, STUDENT))
-    if FILE in sides.logits and model in sides.logits:
-        flipped = np.flatnonzero(sides.answers(model) != sides.answers(FILE))
-        title = f"Answered differently by the {model} and its file"
-        yield from _listed(sides, "flipped", title, flipped, (model, FILE))
-
-
-def _listed(
-    sides: AnswerSides, key: str, title: str, indices: np.ndarray, names: tuple[str, str]
-) -> Iterator[SectionPart]:
-    """A folded table of examples with the answers of two models; nothing without examples."""
-    rows = [_sentence(sides, i, names) for i in indices[:_MOST_SENTENCES].tolist()]
-    title += f": {len(indices):,} of {len(sides.gold):,}"
-    title += f", the first {_MOST_SENTENCES}" if len(indices) > _MOST_SENTENCES else ""
-    columns = ("Text", "Label", *map(str.capitalize, names))
-    if rows:
-        table = Table(key, title, columns, tuple(rows))
-        yield SectionPart(f"{key}-part", title, tables=(table,), folds=True)
-
-
-def _sentence(
-    sides: AnswerSides, i: int, names: Iterable[str], *, marks: bool = False
-) -> cells.Row:
-    """A text, its label, and the answer of each model with its probability."""
-    shown = []
-    for name in names:
-        probabilities = scipy.special.softmax(sides.logits[name][i])
-        best = int(probabilities.argmax())
-        mark = ("✓ " if best == sides.gold[i] else "✗ ") if marks else ""
-        label = cells.name(mark + sides.task.labels[best], longest=_LABEL)
-        shown.append(Cell(label.text, f"{100 * probabilities[best]:.0f}% sure", whole=label.whole))
-    text = sides.texts[i] if sides.texts else f"Example {i + 1}"
-    return row(text, cells.name(sides.task.labels[sides.gold[i]], longest=_LABEL), *shown)
+_PARTS: dict[str, Callable[[AnswerSides], Iterable[SectionPart]]] = {
+    "classification": class_answers.parts_of_classes
+}

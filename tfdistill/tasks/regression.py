@@ -1,0 +1,92 @@
+"""The kind of task with a number for each text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tfdistill import errors
+from tfdistill.tasks import label_cells, label_kinds
+from tfdistill.tasks.kind import register
+from tfdistill.tasks.texts import TextKind
+
+if TYPE_CHECKING:
+    from tfdistill.tasks.spec import TaskSpec
+
+
+class Number(TextKind):
+    """A number for each text."""
+
+    name = "regression"
+    head = "sequence"
+    metrics = ("pearson", "spearman")
+    column = "regression"
+    nameless = "numbers, no names"
+    one_number = True
+
+    def num_labels(self, labels: Sequence[str]) -> int:
+        """One output."""
+        del labels
+        return 1
+
+    def ordered(self, names: Collection[str]) -> list[str]:
+        """None: numbers have no names."""
+        del names
+        return []
+
+    def cell(self, spec: TaskSpec, label: np.ndarray) -> str:
+        """See `TaskKind.cell`."""
+        del spec
+        return str(label)
+
+    def parse(self, spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
+        """See `TaskKind.parse`; float32 (n,)."""
+        del spec
+        return numbers(values, where)
+
+    def chance(self, spec: TaskSpec, labels: np.ndarray) -> float:
+        """No correlation."""
+        del spec, labels
+        return 0.0
+
+    def majority(self, spec: TaskSpec, labels: np.ndarray) -> np.ndarray:
+        """The mean."""
+        del spec
+        return np.array([np.mean(labels)])
+
+    def _rows(self, scores: np.ndarray) -> np.ndarray:
+        return scores[:, None] if scores.ndim == 1 else scores
+
+    def _metrics(self, spec: TaskSpec, scores: np.ndarray, gold: np.ndarray) -> dict[str, float]:
+        import scipy.stats
+
+        predictions = scores[:, 0]
+        if np.ptp(predictions) == 0 or np.ptp(gold) == 0:
+            return dict.fromkeys(spec.metrics, 0.0)
+        correlations = {"pearson": scipy.stats.pearsonr, "spearman": scipy.stats.spearmanr}
+        return {
+            name: float(correlations[name](predictions, gold).statistic) for name in spec.metrics
+        }
+
+
+def numbers(values: Sequence[str], where: Sequence[str]) -> np.ndarray:
+    """Reads numbers, float32 (n,).
+
+    Raises:
+      DataError: If one is none, or not finite; the message names its place.
+    """
+    cells, _ = label_cells.judge(values, where, "regression")
+    return np.array([_number(*item) for item in zip(cells, where, strict=True)], np.float32)
+
+
+def _number(value: str, where: str) -> float:
+    number = label_kinds.number_of(value)
+    if number is None:
+        label_cells.check_name(value, where)
+        raise errors.DataError(where, "a finite number", repr(value))
+    return number
+
+
+register(Number())
