@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
@@ -176,49 +176,6 @@ def part_of(teacher: int | None, student: int | None) -> tuple[int, int] | None:
     if teacher is None or student is None or teacher >= student:
         return None
     return teacher, student
-
-
-def compare_with_baselines(
-    metric: str,
-    student: float | None,
-    teacher: float | None,
-    baselines: Sequence[BaselineResult],
-    *,
-    answered: tuple[int, int] | None = None,
-) -> list[str]:
-    """The teacher and the baselines beside a student as lines of text, and who is below one.
-
-    Args:
-      metric: The metric that is compared; higher is better.
-      student: The student's.
-      teacher: The teacher's, or None.
-      baselines: What they are compared with.
-      answered: Of a teacher that was scored on a part of the examples, see `part_of`; it is then
-        compared with nothing.
-
-    Returns:
-      A heading, a line for each figure, and warnings; nothing where there is no figure.
-    """
-    measured = [(row, row.metrics.get(metric)) for row in baselines]
-    rows = [(row, value) for row, value in measured if value is not None]
-    part = f" (of the {answered[0]} of {answered[1]} examples that it answered)" if answered else ""
-    lines = [] if teacher is None else [f"  teacher: {teacher:.4f}{part}"]
-    for row, value in rows:
-        lines.append(f"  {row.name}: {value:.4f}" + (f" ({row.note})" if row.note else ""))
-    if not lines:
-        return []
-    lines.insert(0, f"compared with, {metric}")
-    for model, model_value in (
-        ("student", student or 0.0),
-        ("teacher", None if answered else teacher),
-    ):
-        others = [(row.name, value) for row, value in rows if row.is_alternative]
-        better = [name for name, value in others if model_value is not None and model_value < value]
-        if better:
-            lines.append(f"WARNING: the {model} is below the baseline {' and '.join(better)}.")
-        if model == "teacher" and "frozen_teacher" in better:
-            lines.append(UNDERTRAINED)
-    return lines
 
 
 class Baselines(ResultPart):

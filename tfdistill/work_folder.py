@@ -18,18 +18,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from tfdistill import errors, files, locks, marker_file, reading
+from tfdistill import errors, files, locks, marker_file
 
 _RESUMABLE = ("run", "pre-training", "corpus", "augmentation")  # by --resume
 _SHOWN = 5
-_LONG_VALUES = 80  # letters of two values in a message
 _PROBE_BYTES = 4_000_000  # a large result: some 200,000 samples
 
 
@@ -199,51 +196,6 @@ class WorkFolder:
             for name in marker_file.NOT_LISTED:
                 (self.path / name).unlink(missing_ok=True)
             self.path.rmdir()
-
-
-def check_same(
-    before: Mapping[str, Any],
-    now: Mapping[str, Any],
-    expected: str,
-    remedy: str,
-    *,
-    what: str = "--resume",
-) -> None:
-    """Refuses to continue what began with other settings.
-
-    Args:
-      before: The settings that it began with, as JSON has them.
-      now: Those of this session.
-      expected: What it continues, for the message.
-      remedy: What to do.
-      what: What is refused.
-
-    Raises:
-      ConfigError: The message names what differs, with values that are short.
-    """
-    changed = _differences(before, json.loads(json.dumps(now)))
-    if changed:
-        raise errors.ConfigError(what, expected, f"others: {', '.join(changed)}", remedy)
-
-
-def check_same_file(path: files.Path, now: Mapping[str, Any], expected: str, remedy: str) -> None:
-    """Does `check_same` with the JSON of an earlier session; an absent file is no beginning."""
-    path = pathlib.Path(path)
-    if path.is_file():
-        before = reading.read_json_object(path, error=errors.ConfigError)
-        check_same(before, now, expected, remedy)
-
-
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> list[str]:
-    names = []
-    for key in dict.fromkeys([*before, *now]):
-        left, right = before.get(key), now.get(key)
-        if isinstance(left, dict) and isinstance(right, dict):
-            names += _differences(left, right, f"{prefix}{key}.")
-        elif left != right:
-            values = f" {right!r} instead of {left!r}"
-            names.append(f"{prefix}{key}{values if len(values) < _LONG_VALUES else ''}")
-    return names
 
 
 @contextlib.contextmanager

@@ -35,6 +35,7 @@ RANKS = {
     "model_card": 0,
     "pareto": 0,
     "results": 0,
+    "resuming": 0,
     "tables": 0,
     "tasks": 0,
     "tflite": 0,

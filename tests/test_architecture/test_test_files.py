@@ -72,7 +72,8 @@ COVERED_BY = (
         "test_core",
         "recipes are read, merged and scaled down through `config.load_recipe`",
         "tfdistill/config/derived tfdistill/config/recipe tfdistill/config/recipe_files "
-        "tfdistill/config/schema tfdistill/config/sections tfdistill/config/training",
+        "tfdistill/config/schema tfdistill/config/sections tfdistill/config/stage_kinds "
+        "tfdistill/config/training",
     ),
     (
         "test_architecture/test_packaging.py",
@@ -209,6 +210,11 @@ COVERED_BY = (
         "tfdistill/run/records tfdistill/run/task_models "
         "tfdistill/run/labelled tfdistill/run/prepare "
         "tfdistill/run/students tfdistill/data/task_data",
+    ),
+    (
+        "test_run/test_folder.py",
+        "runs are resumed with what they began with, and with something else",
+        "tfdistill/resuming",
     ),
     (
         "test_run/test_against.py",

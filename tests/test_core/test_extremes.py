@@ -136,7 +136,7 @@ def places():
         ("student",): config.StudentConfig,
         ("export",): config.ExportConfig,
         ("benchmark",): config.BenchmarkConfig,
-        **{("stages", n): config.STAGES[s["kind"]].section for n, s in TOY["stages"].items()},
+        **{("stages", n): config.STAGE_SECTIONS[s["kind"]] for n, s in TOY["stages"].items()},
     }
     yield ("seeds",), tuple[int, ...]
     for path, section in sections.items():

@@ -108,38 +108,6 @@ def test_an_absent_file_is_an_error_that_names_it(tmp_path):
         results.read_result_file(tmp_path / "none.json", results.FitResult)
 
 
-def test_a_student_and_a_teacher_below_a_baseline_are_named():
-    def row(name, value, note=""):
-        return results.BaselineResult(name=name, note=note, metrics={"f1": value})
-
-    rows = [row("majority", 0.5), row("tfidf", 0.8, "words"), row("unknown", None)]
-    assert results.compare_with_baselines("f1", 0.85, 0.9, rows) == [
-        "compared with, f1",
-        "  teacher: 0.9000",
-        "  majority: 0.5000",
-        "  tfidf: 0.8000 (words)",
-    ]
-    lines = results.compare_with_baselines("f1", 0.4, 0.75, rows)
-    assert lines[-2:] == [
-        "WARNING: the student is below the baseline majority and tfidf.",
-        "WARNING: the teacher is below the baseline tfidf.",
-    ]
-    part = results.part_of(10, 40)
-    lines = results.compare_with_baselines("f1", 0.85, 0.75, rows, answered=part)
-    assert lines[1] == "  teacher: 0.7500 (of the 10 of 40 examples that it answered)"
-    assert not any("WARNING" in line for line in lines)
-    assert results.part_of(40, 40) is results.part_of(None, 40) is None
-    before = [row("frozen_teacher", 0.8, "the teacher before fine-tuning")]
-    advice = results.compare_with_baselines("f1", 0.85, 0.75, before)[-2:]
-    assert advice[0] == "WARNING: the teacher is below the baseline frozen_teacher."
-    assert "more steps" in advice[1]
-    assert len(results.compare_with_baselines("f1", 0.75, 0.85, before)) == 4  # only the student
-    itself = [row("frozen_teacher", 0.9, results.FINE_TUNED)]  # no alternative to a student
-    assert len(results.compare_with_baselines("f1", 0.4, 0.75, itself)) == 3
-    assert len(results.compare_with_baselines("f1", None, None, rows)) == 4
-    assert results.compare_with_baselines("f1", 0.4, None, []) == []
-
-
 def test_an_integer_of_thousands_of_digits_is_refused(tmp_path):
     path = tmp_path / "result.json"
     path.write_text(f'{{"steps": {"9" * 4300}, "seconds": 1}}')

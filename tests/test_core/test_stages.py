@@ -154,10 +154,10 @@ def test_a_number_that_is_not_finite_is_refused():
 
 
 def test_a_section_takes_its_own_kind_alone():
-    for kind, traits in config.STAGES.items():
-        assert traits.section().kind == kind
+    for kind, section in config.STAGE_SECTIONS.items():
+        assert section().kind == kind
         with pytest.raises(pydantic.ValidationError):
-            traits.section(kind="other")
+            section(kind="other")
 
 
 def test_every_option_is_read_by_a_kind_and_every_key_is_an_option():

@@ -13,7 +13,7 @@ from typing import Any
 
 import tqdm
 
-from tfdistill import errors, files, reading, work_folder
+from tfdistill import errors, files, reading, resuming, work_folder
 from tfdistill.augmentation import variants
 from tfdistill.augmentation.candidates import CandidateFinder
 from tfdistill.data import parallel
@@ -71,7 +71,7 @@ class _Augmentation:
         train, finder = self.load()
         inputs = _Inputs(train, _label_cells(train), finder)
         same = inputs.identity(self.options)
-        work_folder.check_same(same, self.identity, _SAME, "", what="inputs of a worker")
+        resuming.check_same(same, self.identity, _SAME, "", what="inputs of a worker")
         return inputs
 
     def process(self, unit: parallel.WorkUnit, tools: _Inputs) -> None:
@@ -283,5 +283,5 @@ def _earlier(manifest: pathlib.Path, identity: dict[str, Any]) -> dict[str, Any]
             f"{manifest}, format_version", FORMAT_VERSION, version, "Use --overwrite."
         )
     remedy = "Use --overwrite or another folder."
-    work_folder.check_same(before, identity, _SAME, remedy, what=f"{manifest.parent}")
+    resuming.check_same(before, identity, _SAME, remedy, what=f"{manifest.parent}")
     return record

@@ -8,16 +8,15 @@ import sys
 from typing import Any
 
 from tfdistill import config, results, tasks
-from tfdistill.commands import base, options, plan
+from tfdistill.commands import base, baseline_lines, options, plan
 
 STAGES = (
     *("joint", "intermediate", "prediction", "logits", "patient", "relations", "labels"),
     "embedding",
 )
 # MiniLM on MRPC, development F1: 0.853 after 345 steps, see docs/guides/getting-started.md.
-_JOINT = config.STAGES[
-    "joint"
-].section.model_fields  # what a student gets by default, a teacher gets, too
+# What a student gets by default, a teacher gets, too.
+_JOINT = config.STAGE_SECTIONS["joint"].model_fields
 _MIN_STEPS, _PATIENCE = _JOINT["min_steps"].default, _JOINT["patience"].default
 RATE = config.FineTuneConfig.model_fields["learning_rate"].default
 _LAYER_MAPS = ("uniform", "top", "bottom", "skip", "last")
@@ -244,7 +243,7 @@ def train(
     metric = record.primary_metric
     if record.role == "student" and record.baselines:
         teacher = record.teacher_metrics.get(metric)
-        lines += results.compare_with_baselines(
+        lines += baseline_lines.compared(
             metric,
             record.metrics.get(metric),
             teacher,

@@ -7,8 +7,8 @@ import pathlib
 from collections.abc import Sequence
 
 from tfdistill import config, errors, locks, work_folder
-from tfdistill.commands import base, options, plan
-from tfdistill.results import RunMetrics, compare_with_baselines, part_of
+from tfdistill.commands import base, baseline_lines, options, plan
+from tfdistill.results import RunMetrics, part_of
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +90,7 @@ def _summary(metrics: RunMetrics, out: pathlib.Path) -> list[str]:
     teacher = next((m for m in metrics.models if m.role == "teacher"), None)
     if metrics.baselines and chosen is not None:
         teacher_value = None if teacher is None else teacher.metrics.get(metric)
-        lines += compare_with_baselines(
+        lines += baseline_lines.compared(
             metric,
             chosen.metrics.get(metric),
             teacher_value,

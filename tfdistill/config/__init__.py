@@ -50,12 +50,8 @@ from tfdistill.config.sections import (
     VariantConfig,
     usual_lengths,
 )
-from tfdistill.config.stages import (
-    STAGES,
-    Stage,
-    StageKind,
-    new_stage,
-)
+from tfdistill.config.stage_kinds import STAGES, StageKind
+from tfdistill.config.stages import STAGE_SECTIONS, Stage, new_stage
 from tfdistill.config.training import (
     FINE_TUNING_RATE,
     GENERAL_RATE,
@@ -83,6 +79,7 @@ __all__ = [
     "RECIPE_FILE",
     "STAGES",
     "STAGE_RATE",
+    "STAGE_SECTIONS",
     "STARTS",
     "STATIC_RATE",
     "AnswersConfig",

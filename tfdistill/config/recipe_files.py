@@ -17,7 +17,7 @@ from tfdistill import errors, reading, safe_paths
 from tfdistill.config.recipe import Recipe, cross_faults
 from tfdistill.config.schema import Section, SectionType, unknown_key
 from tfdistill.config.sections import SHORTHANDS, spelled_out
-from tfdistill.config.stages import STAGES, Stage
+from tfdistill.config.stages import STAGE_SECTIONS, Stage
 from tfdistill.config.training import COMPRESS_SECTIONS, CompressConfig
 
 
@@ -286,7 +286,7 @@ def _without_tags(location: Sequence[Any]) -> tuple[Any, ...]:
             section = COMPRESS_SECTIONS.get(method, CompressConfig)
             return ["stages", name, "compress", *rest], section, CompressConfig
         case ["stages", name, kind, *rest]:
-            section = STAGES[kind].section if kind in STAGES else Stage
+            section = STAGE_SECTIONS.get(kind, Stage)
             return ["stages", name, *rest], section, Stage
         case _:
             return (location,)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfdistill import checksums, config, storage, tasks, weights, work_folder
+from tfdistill import checksums, config, resuming, storage, tasks, weights
 from tfdistill.run import task_models
 
 # Below the folder "data" of a run.
@@ -24,7 +24,7 @@ def check_same(path: pathlib.Path, digests: Mapping[str, str], what: str) -> Non
     Raises:
       ConfigError: The message names what differs.
     """
-    work_folder.check_same_file(
+    resuming.check_same_file(
         path,
         digests,
         f"{what} that the run began with",

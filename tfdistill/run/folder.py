@@ -16,7 +16,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfdistill import config, errors, files, marker_file, results, safe_paths, weights, work_folder
+from tfdistill import (
+    config,
+    errors,
+    files,
+    marker_file,
+    results,
+    resuming,
+    safe_paths,
+    weights,
+    work_folder,
+)
 from tfdistill._version import __version__
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.results import ResultType
@@ -104,7 +114,7 @@ class RunFolder:
         if not saved.is_file():
             return
         before, now = (_trained(each) for each in (config.load_recipe(str(saved)), recipe))
-        work_folder.check_same(
+        resuming.check_same(
             before,
             now,
             f"the recipe that is saved in {saved}",

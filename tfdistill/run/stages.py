@@ -11,7 +11,17 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import analysis, config, errors, files, models, results, training, work_folder
+from tfdistill import (
+    analysis,
+    config,
+    errors,
+    files,
+    models,
+    results,
+    resuming,
+    training,
+    work_folder,
+)
 from tfdistill.data import streaming
 from tfdistill.data.task_data import TaskData
 from tfdistill.distillers import checks
@@ -146,7 +156,7 @@ def distill(
             repr(kind),
             errors.nearest(kind, config.STAGES),
         )
-    section = config.STAGES[kind].section
+    section = config.STAGE_SECTIONS[kind]
     stage = config.parse_section(section, values, source="distill", place=kind)
     if not stage.trains_classifier:
         remedy = "Run a recipe: `tfdistill run`."
@@ -171,7 +181,7 @@ def distill(
     ):
         remedy = "Name another folder, or pass overwrite=True to start again."
         expected = "the settings, models and examples that the folder began with"
-        work_folder.check_same_file(root / SETTINGS, begins, expected, remedy)
+        resuming.check_same_file(root / SETTINGS, begins, expected, remedy)
         answers = functools.partial(training.cached_logits, folder=root / "cache")
         lesson = Lesson(teacher=teacher, data=data, teacher_data=data, answers=answers)
         keras.utils.set_random_seed(seed)

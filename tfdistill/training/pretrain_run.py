@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import tf_keras as keras
 
-from tfdistill import errors, files, models, results, storage, weights, work_folder
+from tfdistill import errors, files, models, results, resuming, storage, weights, work_folder
 from tfdistill.config import PretrainConfig
 from tfdistill.data import shard_files, shards, tokenize
 from tfdistill.data import vocab as vocabularies
@@ -70,7 +70,7 @@ def run_pretraining(
         multi_worker.working_folder(out, strategy) as root,
         work_folder.WorkFolder(root, KIND).open(resume=resume, overwrite=overwrite),
     ):
-        work_folder.check_same_file(
+        resuming.check_same_file(
             root / SETTINGS,
             identity,
             f"the options that are saved in {root / SETTINGS}",
