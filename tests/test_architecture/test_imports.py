@@ -19,6 +19,7 @@ RANKS = {
     "errors": 0,
     "files": 0,
     "lazy_exports": 0,
+    "lengths": 0,
     "locks": 0,
     "marker_file": 0,
     "safe_paths": 0,
