@@ -79,6 +79,20 @@ def choose(
     return tuple(reversed(chosen))
 
 
+def describe(lengths: Iterable[int], texts: Mapping[int, int], usual: Iterable[int]) -> str:
+    """Says in a line what lengths do to texts, in tokens with and without padding."""
+
+    def padded(of_file: Iterable[int]) -> str:
+        return f"{expected_time({n: float(n) for n in of_file}, texts):.1f}"
+
+    tokens = sum(n * count for n, count in texts.items()) / sum(texts.values())
+    return (
+        f"{', '.join(map(str, lengths))}: texts of {tokens:.1f} tokens on average run at "
+        f"{padded(lengths)}, padding included; at {', '.join(map(str, usual))} it were "
+        f"{padded(usual)}"
+    )
+
+
 def expected_time(
     times: Mapping[int, float], texts: Mapping[int, int], lengths: Iterable[int] | None = None
 ) -> float | None:

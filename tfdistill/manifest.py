@@ -21,6 +21,7 @@ FILE_NAME = "model.json"
 
 FileName = Annotated[str, pydantic.StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
 DeviceKind = Literal["cpu", "gpu", "npu"]
+PositiveInt = Annotated[int, pydantic.Field(gt=0)]
 Sha256 = Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -186,6 +187,8 @@ class Manifest(ManifestPart):
     """The whole of model.json.
 
     `device` is what the file was exported for, `variants` are files of the same model for others.
+    `text_lengths` counts the development texts by tokens, cut to the longest signature: what the
+    expected time of a text is the mean over (`lengths.expected_time`).
     """
 
     format_version: Literal[1] = FORMAT_VERSION
@@ -206,6 +209,7 @@ class Manifest(ManifestPart):
     labels_file: FileRecord | None = None
     golden_file: FileRecord | None = None
     architecture: Architecture
+    text_lengths: dict[PositiveInt, PositiveInt] | None = None
     parity: Parity | None
     variants: dict[DeviceKind, FileVariant] = {}
 

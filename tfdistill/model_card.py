@@ -43,6 +43,7 @@ class CardFacts:
       teacher: Development metrics of the teacher.
       baselines: What the model is compared with.
       latency: Of the file.
+      text_ms: Expected time of a development text, by threads.
       measured_on: Machine, runtime and load of the latency.
       phone: Whether that was a phone.
     """
@@ -55,6 +56,7 @@ class CardFacts:
     teacher: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
     baselines: Sequence[BaselineResult] = ()
     latency: Sequence[MeasuredLatency] = ()
+    text_ms: Mapping[int, float] = dataclasses.field(default_factory=dict)
     measured_on: str = ""
     phone: bool = False
 
@@ -249,6 +251,9 @@ def _latency(evidence: CardFacts) -> Iterator[str]:
         interval = f"{row.low_ms:.3g} to {row.high_ms:.3g}" if has_interval else ""
         median = f"{row.p50_ms:.3g}" + (" (busy machine)" if row.busy else "")
         yield f"| {row.sequence_length} | {row.threads} | {median} | {interval} |"
+    for threads, expected_ms in evidence.text_ms.items():
+        yield from ("", f"A development text takes {expected_ms:.3g} ms on average")
+        yield f"({threads} thread{'s' * (threads > 1)}), each at the shortest length that holds it."
     yield from ("", markdown(evidence.measured_on), "")
 
 

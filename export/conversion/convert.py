@@ -191,6 +191,8 @@ def run(conversion: Conversion) -> None:
             pathlib.Path(conversion.file).write_bytes(_converted(conversion, base))
             if form.flat_ids:
                 _edit(conversion.file, device_form.equal_ranks)
+            elif base.method != "float":  # the converter writes scales for each signature
+                _edit(conversion.file)
         else:
             from . import edge_quantizer
 
@@ -207,10 +209,11 @@ def run(conversion: Conversion) -> None:
         _edit(conversion.file, device_form.flatten_ids)
 
 
-def _edit(file: files.Path, change: Callable[[Any], object]) -> None:
-    """Changes a file in place."""
+def _edit(file: files.Path, change: Callable[[Any], object] | None = None) -> None:
+    """Changes a file in place, and writes what its signatures have in common once."""
     model = editing.read(file)
-    change(model)
+    if change is not None:
+        change(model)
     editing.write(model, file)
 
 

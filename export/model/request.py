@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import config, errors, files, models
+from tfdistill import config, errors, files, lengths, models
 from tfdistill.data.task_data import TaskData
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples, TaskSpec
@@ -17,6 +18,8 @@ from tfdistill.tasks.encoded import EncodedExamples
 
 from . import inputs
 from .heads import HEADS, OutputHead
+
+_log = logging.getLogger(__name__)
 
 # Embeddings are padded to multiples of up to 128 rows; more unused ones are no padding.
 _MOST_PADDING = 127
@@ -66,18 +69,17 @@ class ExportRequest:
 
     def _of_data(self, data: TaskData) -> Iterator[tuple[str, Any]]:
         """Yields the arguments that follow from a task's data."""
-        lengths = self.lengths
-        if lengths is None:
-            positions = models.config_of(self.model).max_positions
-            lengths = config.usual_lengths(data.settings.max_length, positions=positions)
-        yield "lengths", lengths
+        chosen = self.lengths
+        if chosen is None:
+            chosen = fitting_lengths(self.model, data.settings.max_length, data.dev.encoded)
+        yield "lengths", chosen
         yield "task", data.task
         yield "labels", data.task.labels
         yield "vocab_file", data.vocab_file
         yield "calibrate_on", data.train.encoded
         if self.check_on is not None:
             return
-        check_on, longest = data.dev.encoded, max(lengths)
+        check_on, longest = data.dev.encoded, max(chosen)
         # The file will see such texts cut, too; and its longest signature is the window of a
         # question.
         windows = data.task.traits.decodes_spans and longest != data.settings.max_length
@@ -88,14 +90,12 @@ class ExportRequest:
 
     @property
     def chosen_lengths(self) -> Sequence[int]:
-        """The lengths that are named, or else those of the default.
+        """The lengths that are named or fit the data, or else those of the default.
 
         Raises:
           ShapeError: If the model is not of `tfdistill.models`.
         """
-        if self.lengths is not None:
-            return self.lengths
-        return config.usual_lengths(positions=models.config_of(self.model).max_positions)
+        return fitting_lengths(self.model) if self.lengths is None else self.lengths
 
     @property
     def manifest_name(self) -> str:
@@ -120,6 +120,30 @@ class ExportRequest:
                 if value is not None
             }
         )
+
+
+def fitting_lengths(
+    model: keras.Model, max_length: int | None = None, examples: EncodedExamples | None = None
+) -> tuple[int, ...]:
+    """The lengths of a model's file where none are named; logs those that were chosen.
+
+    Args:
+      model: The model.
+      max_length: The most tokens that it was trained on; None: not known.
+      examples: Development examples, encoded up to that, or None.
+
+    Returns:
+      Those with the least expected time of an example by the count of operations, up to the most
+      tokens that the model was trained on; without examples `config.usual_lengths`.
+    """
+    shape = models.config_of(model)
+    usual = config.usual_lengths(max_length, positions=shape.max_positions)
+    if examples is None or not len(examples):
+        return usual
+    texts = lengths.counted(examples.lengths)
+    chosen = lengths.choose(texts, usual[-1], lambda length: models.flops(shape, length))
+    _log.info(f"lengths {lengths.describe(chosen, texts, usual)}")
+    return chosen
 
 
 def check_task(task: TaskSpec | None, head: OutputHead, num_labels: int, *, softmax: bool) -> None:

@@ -7,9 +7,11 @@ import hashlib
 import pathlib
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from tfdistill import _version, models
+from tfdistill import lengths as lengths_of_texts
 from tfdistill.manifest import (
     Architecture,
     Calibration,
@@ -81,6 +83,7 @@ def build_manifest(verified: Verified, contents: Mapping[pathlib.Path, bytes]) -
                 for name, length in lengths.items()
             },
         ),
+        text_lengths=_text_lengths(plan),
         parity=verified.parity,
     )
 
@@ -100,6 +103,12 @@ def with_variants(manifests: Sequence[Manifest]) -> Manifest:
             }
         }
     )
+
+
+def _text_lengths(plan: ExportPlan) -> dict[int, int] | None:
+    if not plan.real_examples:
+        return None
+    return lengths_of_texts.counted(np.minimum(plan.examples.lengths, max(plan.lengths)))
 
 
 def _tokenizer(plan: ExportPlan, vocab: FileRecord | None) -> TokenizerRecord | None:

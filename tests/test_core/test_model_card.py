@@ -122,6 +122,13 @@ def test_a_latency_comes_with_its_circumstances_and_a_host_is_no_phone():
     assert "says little about a phone" not in model_card.of_file(SCORED, on_phone)
 
 
+def test_the_expected_time_of_a_text_follows_the_latencies():
+    latency = [model_card.MeasuredLatency(32, 2, 1.5)]
+    text = model_card.of_file(SCORED, model_card.CardFacts(latency=latency, text_ms={2: 1.234}))
+
+    assert "A development text takes 1.23 ms on average\n(2 threads)" in text
+
+
 def test_a_latency_of_a_busy_machine_says_so_in_its_cell():
     row = model_card.MeasuredLatency(16, 1, 0.5, 0.45, 0.6, busy=True)
     text = model_card.of_file(SCORED, model_card.CardFacts(latency=[row]))

@@ -28,6 +28,25 @@ def test_a_file_that_is_read_and_written_answers_the_same(exported, toy, tmp_pat
     np.testing.assert_array_equal(copy, answers(source, toy, 16))
 
 
+def test_scales_that_all_signatures_have_are_written_once(exported, tmp_path):
+    model = editing.read(exported("dynamic_wi8_afp32").path)
+    first, *others = (
+        {
+            tensor.buffer: tensor.quantization.scale.tobytes()
+            for tensor in graph.tensors
+            if tensor.quantization is not None and tensor.quantization.scale is not None
+        }
+        for graph in model.subgraphs
+    )
+    vectors = {scale for scale in first.values() if len(scale) > 64}
+    assert len(vectors) > 4 and others and all(first == other for other in others)
+
+    editing.write(model, tmp_path / "copy.tflite")
+
+    content = (tmp_path / "copy.tflite").read_bytes()
+    assert {content.count(vector) for vector in vectors} == {1}
+
+
 def test_constants_are_aligned_to_16_bytes(exported, tmp_path):
     editing.write(editing.read(exported("float32").path), tmp_path / "copy.tflite")
 

@@ -9,9 +9,10 @@ import pytest
 import toys
 
 import export
-from export.model.request import ExportRequest
+from export.model.request import ExportRequest, fitting_lengths
 from tfdistill import errors, models
 from tfdistill.commands import export as export_command
+from tfdistill.tasks.encoded import EncodedExamples
 
 DOORS = (export.to_tflite, export.auto, export.sweep)
 REQUEST = {field.name: field for field in dataclasses.fields(ExportRequest)}
@@ -78,6 +79,18 @@ def test_examples_that_can_be_read_once_serve_several_exports(toy):
 def test_the_lengths_of_a_file_are_those_that_its_model_has_positions_for(positions, lengths):
     model = models.build_classifier(toys.SHALLOW_STUDENT.replace(max_positions=positions), 2)
     assert ExportRequest(model, "m.tflite").chosen_lengths == lengths
+
+
+def test_the_lengths_of_a_file_without_named_ones_fit_the_development_texts(toy):
+    """All of 9 tokens, of which 64 texts are as cheap at 16 as anywhere."""
+    ids = np.tile(np.arange(5, 14, dtype=np.int32), 64)
+    offsets = np.arange(0, len(ids) + 1, 9)
+    texts = EncodedExamples(ids, offsets, np.zeros(len(ids), np.uint8))
+    model = models.build_classifier(toys.SHALLOW_STUDENT.replace(max_positions=100), 2)
+    assert fitting_lengths(model, 90, texts) == (16, 90)
+    assert fitting_lengths(model, None, texts) == (16, 64)
+    assert fitting_lengths(model, 90) == (32, 64, 90)
+    assert fitting_lengths(model, 90, texts.select([])) == (32, 64, 90)
 
 
 def test_a_model_of_few_positions_is_exported_without_naming_lengths(tmp_path):

@@ -71,8 +71,9 @@ def assemble(
 def complete(result: schema.Result) -> schema.Result:
     """Computes what follows from the measurements: a backend need not know the statistics. Pure.
 
-    `summary`, `tokenizer`, `end_to_end` and `comparisons` are computed anew; sentences that follow
-    from the measurements are added to the notes. Completing twice changes nothing.
+    `summary`, `tokenizer`, `end_to_end`, `text_times` and `comparisons` are computed anew;
+    sentences that follow from the measurements are added to the notes. Completing twice changes
+    nothing.
 
     Args:
       result: With or without these.
@@ -93,12 +94,12 @@ def complete(result: schema.Result) -> schema.Result:
     if baseline not in names:
         baseline = next(iter(names), "")
     try:
+        summary = tuple(summaries.summary(case, rows, seed=seed) for case, rows in by_case.items())
         derived = {
-            "summary": tuple(
-                summaries.summary(case, rows, seed=seed) for case, rows in by_case.items()
-            ),
+            "summary": summary,
             "tokenizer": summaries.tokenizer(result.texts),
             "end_to_end": summaries.end_to_end(result.texts),
+            "text_times": summaries.text_times(result.models, summary),
             "comparisons": summaries.comparisons(by_case, baseline, seed=seed),
         }
     except pydantic.ValidationError as error:
@@ -198,7 +199,8 @@ def read_result(path: files.Path) -> schema.Result:
             f"{path}",
             "figures that follow from its samples",
             "; ".join(faults[:_SHOWN]) + (" ..." if len(faults) > _SHOWN else ""),
-            "Delete summary, tokenizer, end_to_end and comparisons: they are computed again.",
+            "Delete summary, tokenizer, end_to_end, text_times and comparisons: they are computed "
+            "again.",
         )
     return result
 
@@ -225,6 +227,12 @@ def _contradictions(result: schema.Result) -> list[str]:
         pairs.append(("end_to_end: rows", len(result.end_to_end), len(texts)))
         for row, again in zip(result.end_to_end, texts, strict=False):
             pairs += _pairs(f"end_to_end of {again.model}", row, again.model_dump())
+    for row in result.text_times:
+        of_file = [other for other in result.models if other.name == row.model]
+        rows = summaries.text_times(of_file, result.summary)
+        same = (other.expected_ms for other in rows if other.setting == row.setting)
+        where = f"text_times of {row.model}: expected_ms"
+        pairs.append((where, row.expected_ms, next(same, None)))
     ratios = {
         (baseline, case): summaries.speedup(sides)
         for baseline in {row.baseline for row in result.comparisons}

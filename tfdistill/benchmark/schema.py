@@ -294,6 +294,27 @@ class EndToEnd(Percentiles):
     affinity: str | None = None
 
 
+class TextTime(Part):
+    """The expected time of a text: the mean over a file's development texts, padded as they are.
+
+    Each takes the median of the shortest length that holds it; the texts are those of
+    `Manifest.text_lengths`. Only where every length that they need was measured.
+    """
+
+    model: str
+    threads: int
+    delegate: Delegate = "xnnpack"
+    affinity: str | None = None
+    num_texts: int = pydantic.Field(gt=0)
+    expected_ms: float = pydantic.Field(gt=0)
+    busy: bool = False
+
+    @property
+    def setting(self) -> tuple[int, Delegate, str | None]:
+        """Threads, delegate and cores: what two files must have in common to be compared."""
+        return self.threads, self.delegate, self.affinity
+
+
 class Comparison(Part):
     """How much faster one file is than another, from blocks that took turns.
 
@@ -339,6 +360,7 @@ class Result(Part):
       texts: From text to answer, in repetitions.
       failures: What was not measured.
       tokenizer: All of `texts`' tokenizer times; None without texts.
+      text_times: The expected time of a text, by file, threads, delegate and cores.
       notes: Sentences that a reader of the numbers has to know.
     """
 
@@ -363,5 +385,6 @@ class Result(Part):
     summary: tuple[Summary, ...] = ()
     tokenizer: Percentiles | None = None
     end_to_end: tuple[EndToEnd, ...] = ()
+    text_times: tuple[TextTime, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     notes: tuple[str, ...] = ()

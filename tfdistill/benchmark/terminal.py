@@ -26,7 +26,7 @@ def format_text(result: schema.Result) -> str:
     lines = [origin(result)]
     if result.summary:
         lines += ["", *_cases(result.summary)]
-    for part in (_comparisons, _texts, _sustained, _answers, _operators, _failures):
+    for part in (_text_times, _comparisons, _texts, _sustained, _answers, _operators, _failures):
         part_lines = list(part(result))
         lines += ["", *part_lines] if part_lines else []
     return "\n".join([*lines, *([""] if result.notes else []), *result.notes])
@@ -44,10 +44,11 @@ def origin(result: schema.Result) -> str:
 def describe(case: schema.BenchmarkCase, *, model: bool = True) -> str:
     """Names a case in words; the delegate and the affinity where they are not the usual ones."""
     named = f"{case.model} at " if model else ""
-    return f"{named}{case.sequence_length} tokens, {_settings(case)}"
+    return f"{named}{case.sequence_length} tokens, {setting(case)}"
 
 
-def _settings(row: schema.BenchmarkCase | schema.EndToEnd) -> str:
+def setting(row: schema.BenchmarkCase | schema.EndToEnd | schema.TextTime) -> str:
+    """Names threads, and delegate and cores where they are not the usual ones."""
     delegate = f", {row.delegate}" if row.delegate != "xnnpack" else ""
     affinity = f", on cores {row.affinity}" if row.affinity else ""
     return plural(row.threads, "thread") + delegate + affinity
@@ -103,6 +104,15 @@ def _remark(row: schema.Summary) -> str:
     return ", ".join(remarks)
 
 
+def _text_times(result: schema.Result) -> Iterator[str]:
+    for row in result.text_times:
+        mark = f" ({BUSY})" if row.busy else ""
+        yield (
+            f"{row.model}, {setting(row)}: a text takes {milliseconds(row.expected_ms)} ms, the "
+            f"mean over {row.num_texts} development texts{mark}"
+        )
+
+
 def _comparisons(result: schema.Result) -> Iterator[str]:
     words = {True: "faster", False: "slower", None: "no difference that this run can tell"}
     single = {summaries.case_of(r) for r in result.summary if len(r.repetition_p50_ms) == 1}
@@ -127,7 +137,7 @@ def _texts(result: schema.Result) -> Iterator[str]:
     for row in result.end_to_end:
         mark = f" ({BUSY})" if row.busy else ""
         yield (
-            f"{row.model} from text to answer, {_settings(row)}: "
+            f"{row.model} from text to answer, {setting(row)}: "
             f"p50 {milliseconds(row.p50_ms)} ms{mark}"
         )
 

@@ -29,7 +29,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         overwrite="replace earlier results",
     )
     parser.add_argument("--name", help="name in the manifest (default: the name of MODEL)")
-    options.add_lengths(parser, "32,64,128, up to the run's max_length")
+    options.add_lengths(parser, "those that fit the development set, else 32,64,128")
     text = "probabilities instead of logits"
     options.add_field(parser, config.ExportConfig, "softmax", help=text)
     parser.add_argument(

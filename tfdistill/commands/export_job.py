@@ -27,7 +27,7 @@ class Job:
       task: The task, or None.
       examples: Its development set, or None.
       folder: Where a run keeps generated data.
-      lengths: Tokens of the signatures.
+      named_lengths: Tokens of the signatures, where they are named.
       allow_weak: Whether the recipe of its run accepts a model near chance.
     """
 
@@ -36,8 +36,13 @@ class Job:
     task: TaskSpec | None
     examples: Examples | None
     folder: pathlib.Path
-    lengths: tuple[int, ...]
+    named_lengths: tuple[int, ...] | None = None
     allow_weak: bool = False
+
+    @functools.cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Tokens of the signatures: those that are named, or that fit the development set."""
+        return self._lengths(self.check_set())
 
     @property
     def labels(self) -> tuple[str, ...] | None:
@@ -63,7 +68,7 @@ class Job:
     def encode(self, examples: Examples) -> EncodedExamples:
         """Tokenizes examples as far as the longest signature goes."""
         assert self.settings is not None
-        longest = {"max_length": max(self.lengths)}
+        longest = {"max_length": max(self._lengths())}
         return self.source.encode(examples, self.settings.model_copy(update=longest))
 
     def check_set(self) -> EncodedExamples | None:
@@ -73,6 +78,13 @@ class Job:
     @functools.cached_property
     def _encoded(self) -> EncodedExamples | None:
         return None if self.examples is None else self.encode(self.examples)
+
+    def _lengths(self, examples: EncodedExamples | None = None) -> tuple[int, ...]:
+        from export.model.request import fitting_lengths
+
+        # Lengths that are named are refused, not left out, where the model has no positions.
+        max_length = None if self.settings is None else self.settings.max_length
+        return self.named_lengths or fitting_lengths(self.source.model, max_length, examples)
 
     def calibration_set(self) -> EncodedExamples | None:
         """The training set as ids; None without a task, or if the model knows its ranges itself."""
@@ -88,7 +100,7 @@ class Job:
 def open_job(args: argparse.Namespace) -> Job:
     """Opens the model that `args.model` names, for the task that its run or the options name."""
     from tfdistill.data import from_config
-    from tfdistill.run import deliver, inputs
+    from tfdistill.run import inputs
 
     recipe = config.saved_recipe(args.model)
     settings = None if recipe is None else recipe.data
@@ -106,10 +118,8 @@ def open_job(args: argparse.Namespace) -> Job:
     source = inputs.open_source(args.model, task)
     if task is not None:
         source = source.in_order_of(task)
-    # Lengths that were asked for are refused, not left out, where the model has no positions.
-    lengths = args.lengths or deliver.export_lengths(None, source.model, settings)
     allow_weak = recipe is not None and recipe.student.allow_weak
-    return Job(source, settings, task, examples, folder, lengths, allow_weak)
+    return Job(source, settings, task, examples, folder, args.lengths, allow_weak)
 
 
 def prune(

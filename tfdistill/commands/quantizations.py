@@ -28,7 +28,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         continues=True,
     )
     parser.add_argument("--only", metavar="NAME,...", help="quantizations to try (default: all)")
-    options.add_lengths(parser, "32,64,128; those of the run")
+    options.add_lengths(parser, "those that fit the development set, else 32,64,128")
     text = "probabilities instead of logits"
     options.add_field(parser, config.ExportConfig, "softmax", help=text)
     parser.add_argument(

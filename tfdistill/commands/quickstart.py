@@ -187,9 +187,10 @@ def _place(
 def _summary(metrics: results.RunMetrics, out: pathlib.Path) -> list[str]:
     """The table of teacher, baselines, student and file, and what comes next."""
     metric, test = metrics.task.primary_metric, metrics.test_metrics
-    sizes, latencies = _files(metrics, out)
+    sizes, latencies, texts = _files(metrics, out)
     length = max(length for _, length in latencies)
-    rows = [["", f"{metric} (dev)", "(test)", "size", f"latency, {length} tokens"]]
+    times = ["a text", f"latency, {length} tokens"]
+    rows = [["", f"{metric} (dev)", "(test)", "size", *times]]
     chosen = next(m for m in metrics.models if m.folder == metrics.chosen)
     for model in metrics.models:
         if model.role == "teacher" or model is chosen:
@@ -203,9 +204,11 @@ def _summary(metrics: results.RunMetrics, out: pathlib.Path) -> list[str]:
         rows.append(_row(name, file_metrics, test.get(name, {}), metric))
     for row in rows[1:]:
         of = {"file": "student", "student": ""}.get(row[0], row[0])
-        row[3:] = [sizes.get(of, "-"), latencies.get((of, length), "-")]
+        row[3:] = [sizes.get(of, "-"), texts.get(of, "-"), latencies.get((of, length), "-")]
     for baseline in metrics.baselines:
-        rows.append([*_row(f"baseline {baseline.name}", baseline.metrics, {}, metric), "-", "-"])
+        rows.append(
+            [*_row(f"baseline {baseline.name}", baseline.metrics, {}, metric), "-", "-", "-"]
+        )
     return [
         *tables.table(rows),
         f"report: {out / 'report.html'}",
@@ -224,23 +227,31 @@ def _row(
 
 def _files(
     metrics: results.RunMetrics, out: pathlib.Path
-) -> tuple[dict[str, str], dict[tuple[str, int], str]]:
-    """Sizes by file, and latencies by file and length on the fewest threads."""
+) -> tuple[dict[str, str], dict[tuple[str, int], str], dict[str, str]]:
+    """Sizes by file; on the fewest threads latencies by file and length, and those of a text."""
     from tfdistill import benchmark
 
     cards = {
         file.name: manifest.read_manifest((out / file.manifest).parent) for file in metrics.exports
     }
     sizes = {name: f"{card.model.size_bytes / 1e6:.1f} MB" for name, card in cards.items()}
-    measured = benchmark.read_result(out / "benchmark.json").summary
-    threads = min(row.threads for row in measured)
+    measured = benchmark.read_result(out / "benchmark.json")
+    threads = min(row.threads for row in measured.summary)
+
+    def written(milliseconds: float, busy: bool) -> str:
+        return f"{milliseconds:.3g} ms" + (" (busy machine)" if busy else "")
+
     latencies = {
-        (row.model, row.sequence_length): f"{row.p50_ms:.3g} ms"
-        + (" (busy machine)" if row.busy else "")
-        for row in measured
+        (row.model, row.sequence_length): written(row.p50_ms, row.busy)
+        for row in measured.summary
         if row.threads == threads
     }
-    return sizes, latencies
+    texts = {
+        row.model: written(row.expected_ms, row.busy)
+        for row in measured.text_times
+        if row.threads == threads
+    }
+    return sizes, latencies, texts
 
 
 COMMANDS = (

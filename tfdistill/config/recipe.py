@@ -336,7 +336,7 @@ class Recipe(Section):
 
     @property
     def export_lengths(self) -> tuple[int, ...]:
-        """The lengths of the file: those that are given, or `usual_lengths` of the data."""
+        """The lengths that are named, or `usual_lengths`; a run's student gets those that fit."""
         return self.export.lengths or usual_lengths(self.data.max_length)
 
     @property

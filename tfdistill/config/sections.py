@@ -331,7 +331,7 @@ Length = Annotated[int, pydantic.Field(ge=2, le=512)]
 
 
 class ExportConfig(Section):
-    """The phone file; `lengths` None: see `Recipe.export_lengths`.
+    """The phone file; `lengths` None: those that fit the development set (`tfdistill.lengths`).
 
     Student and teacher (where that is exported) are exported and measured in `also_quantize`, too:
     what is to be compared like for like. A file of these that differs too far from its model is
@@ -378,7 +378,7 @@ class BenchmarkConfig(Section):
 def usual_lengths(
     max_length: int | None = None, *, positions: int | None = None
 ) -> tuple[int, ...]:
-    """The lengths of a file by default: 32, 64 and 128 tokens, up to what its model was trained on.
+    """The lengths of a file whose texts are not known: 32, 64 and 128 tokens, as far as they go.
 
     Args:
       max_length: The most tokens that it was trained on, then the longest; None: not known.

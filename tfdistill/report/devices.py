@@ -183,7 +183,9 @@ class DeviceResults:
         return delegates - {"xnnpack"} != set(), len(affinities) > 1, len(backends) > 1
 
     def configuration(
-        self, case: schema.BenchmarkCase | schema.EndToEnd | schema.Comparison, of: NamedResult
+        self,
+        case: schema.BenchmarkCase | schema.EndToEnd | schema.TextTime | schema.Comparison,
+        of: NamedResult,
     ) -> str:
         """Names delegate, cores and backend, as far as they differ on this device."""
         delegate, affinity, backend = self._differing

@@ -12,6 +12,7 @@ import tf_keras as keras
 import export
 from export.conversion import device_form
 from export.conversion import quantize as quantizing
+from export.model.request import fitting_lengths
 from tfdistill import (
     benchmark,
     checksums,
@@ -24,6 +25,7 @@ from tfdistill import (
     weights,
 )
 from tfdistill.data.task_data import TaskData, TextData
+from tfdistill.tasks.encoded import EncodedExamples
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +82,7 @@ def export_model(
     quantize: str,
     variants: Mapping[Any, str] | None = None,
     fallback: Sequence[str] = (),
+    fit_lengths: bool = True,
 ) -> None:
     """Exports a model into `folder`, checked on the development set.
 
@@ -93,12 +96,14 @@ def export_model(
       variants: Files for other devices: device -> quantization.
       fallback: Quantizations to choose from where the file differs too far; see
         `config.ExportConfig`.
+      fit_lengths: Whether lengths that the recipe does not name are to fit the development set.
 
     Raises:
       ConfigError: If the model has positions for none of the lengths.
       ParityError: If the file does not answer like the model; nothing is written then.
     """
-    lengths = export_lengths(recipe.export.lengths, model, recipe.data)
+    texts = data.dev.encoded if fit_lengths else None
+    lengths = export_lengths(recipe.export.lengths, model, recipe.data, texts)
     if quantize not in QUANTIZE_AWARE:  # its float weights are trained, too
         model = compress.strip(model)
     path = folder / "model.tflite"
@@ -145,29 +150,31 @@ def export_lengths(
     named: tuple[int, ...] | None,
     model: keras.Model,
     data: config.DataConfig | None,
+    texts: EncodedExamples | None = None,
 ) -> tuple[int, ...]:
     """The lengths of a model's file.
 
     Args:
-      named: Those that were asked for; None takes `config.usual_lengths`.
+      named: Those that are named; None takes those of `fitting_lengths`.
       model: The model.
       data: Where its examples come from, which says how long they are, or None.
+      texts: Its development examples, or None.
 
     Returns:
       Those that the model's position table can serve.
 
     Raises:
-      ConfigError: If it can serve none of those that were asked for.
+      ConfigError: If it can serve none of those that are named.
     """
+    if not named:
+        return fitting_lengths(model, None if data is None else data.max_length, texts)
     longest = models.config_of(model).max_positions
-    max_length = None if data is None else data.max_length
-    lengths = named or config.usual_lengths(max_length, positions=longest)
-    usable = tuple(length for length in lengths if length <= longest)
+    usable = tuple(length for length in named if length <= longest)
     if not usable:
         raise errors.ConfigError(
             "export.lengths",
             f"some of at most {longest} tokens, the model's positions",
-            lengths,
+            named,
             f"Set them with --set export.lengths=[{longest}].",
         )
     return usable

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 from tfdistill import benchmark, config, errors, manifest, model_card, results
-from tfdistill.benchmark import terminal
+from tfdistill.benchmark import schema, terminal
 from tfdistill.weights import checkpoint as checkpoints
 
 
@@ -25,15 +26,13 @@ def evidence(root: pathlib.Path, file: manifest.Manifest | None = None) -> model
         return model_card.CardFacts()
     metrics = results.read_result_file(path, results.RunMetrics)
     teacher = next((model for model in metrics.models if model.role == "teacher"), None)
-    latency, measured_on, phone = _latency(root / "benchmark.json", file)
+    measured = _latency(root / "benchmark.json", file)
     return model_card.CardFacts(
         base_model=_hub_id(recipe.teacher.source),
         synthetic=metrics.synthetic_data,
         teacher={} if teacher is None else teacher.metrics,
         baselines=metrics.baselines,
-        latency=latency,
-        measured_on=measured_on,
-        phone=phone,
+        **measured,
     )
 
 
@@ -57,22 +56,29 @@ def _hub_id(source: str | None) -> str | None:
     return None if named is None else named["name"]
 
 
-def _latency(
-    path: pathlib.Path, file: manifest.Manifest | None
-) -> tuple[tuple[model_card.MeasuredLatency, ...], str, bool]:
+def _latency(path: pathlib.Path, file: manifest.Manifest | None) -> dict[str, Any]:
+    """What `CardFacts` says of the times of a file."""
     if file is None or not path.is_file():
-        return (), "", False
+        return {}
     try:
         result = benchmark.read_result(path)
     except errors.BenchmarkError:  # the report says so; a card does without
-        return (), "", False
+        return {}
     names = {model.name for model in result.models if model.sha256 == file.model.sha256}
+
+    def usual(row: schema.Summary | schema.TextTime) -> bool:
+        return row.model in names and row.delegate == "xnnpack" and row.affinity is None
+
     latencies = tuple(
         model_card.MeasuredLatency(
             row.sequence_length, row.threads, row.p50_ms, *row.p50_ci_ms, busy=row.busy
         )
         for row in result.summary
-        if row.model in names and row.delegate == "xnnpack" and row.affinity is None
+        if usual(row)
     )
-    notes = " ".join(result.notes)
-    return latencies, f"{terminal.origin(result)}. {notes}".strip(), result.kind == "phone"
+    return {
+        "latency": latencies,
+        "text_ms": {row.threads: row.expected_ms for row in result.text_times if usual(row)},
+        "measured_on": f"{terminal.origin(result)}. {' '.join(result.notes)}".strip(),
+        "phone": result.kind == "phone",
+    }

@@ -48,6 +48,15 @@ def as_dict(comparison: changes.Changes) -> dict[str, Any]:
             }
             for pair in comparison.pairs
         ],
+        "text_times": [
+            {
+                **new.model_dump(include={"model", "threads", "delegate", "affinity"}),
+                "baseline": old.model,
+                "old_expected_ms": old.expected_ms,
+                "new_expected_ms": new.expected_ms,
+            }
+            for old, new in _text_times(comparison)
+        ],
         "only_old": [case.model_dump() for case in comparison.only_old],
         "only_new": [case.model_dump() for case in comparison.only_new],
         "notes": list(comparison.notes),
@@ -76,12 +85,31 @@ def format_text(comparison: changes.Changes) -> str:
     settings = terminal.setting_columns([row.case for row in comparison.rows])
     joined = [[*a, *b, *c] for a, b, c in zip(names, settings, cells, strict=True)]
     lines += ["", *tables.table(tables.without_empty(joined)), ""]
+    for old, new in _text_times(comparison):
+        times = [terminal.milliseconds(row.expected_ms) for row in (old, new)]
+        lines.append(
+            f"{new.model}, {terminal.setting(new)}: a text takes {times[0]} ms -> {times[1]} ms "
+            f"({old.expected_ms / new.expected_ms:.2f}x), each file at its own lengths"
+        )
     for pair in comparison.pairs:
         lines.append(_size_line(pair))
     for what, cases in (("old", comparison.only_old), ("new", comparison.only_new)):
         for case in cases:
             lines.append(f"only in the {what} result: {terminal.describe(case)}")
     return "\n".join([*lines, *comparison.notes])
+
+
+def _text_times(comparison: changes.Changes) -> list[tuple[schema.TextTime, schema.TextTime]]:
+    """The expected time of a text before and after, where both are known on the same texts."""
+    return [
+        (old, new)
+        for pair in comparison.pairs
+        for new in comparison.new.text_times
+        for old in comparison.old.text_times
+        if (old.model, new.model) == (pair.old.name, pair.new.name)
+        and old.setting == new.setting
+        and old.num_texts == new.num_texts
+    ]
 
 
 def _size_line(pair: changes.FilePair) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import errors
+from tfdistill import errors, lengths
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import disturbance, drift, stats
 
@@ -205,6 +205,38 @@ def speedup(sides: Sequence[Sequence[schema.Measurement]]) -> float:
     """The median of the baseline by that of the candidate."""
     old, new = (pooled_median(repetitions_of(as_counted(rows))) for rows in sides)
     return old / new
+
+
+def text_times(
+    files: Iterable[schema.MeasuredFile], summary: Iterable[schema.Summary]
+) -> tuple[schema.TextTime, ...]:
+    """The expected time of a text of each file whose texts are known, by threads and the like."""
+    rows: dict[tuple[Any, ...], list[schema.Summary]] = {}
+    for row in summary:
+        rows.setdefault((row.model, row.threads, row.delegate, row.affinity), []).append(row)
+    manifests = {file.name: file.manifest for file in files}
+    times = []
+    for (model, threads, delegate, affinity), cases in rows.items():
+        manifest = manifests.get(model)
+        texts = None if manifest is None else manifest.text_lengths
+        if manifest is None or not texts:
+            continue
+        of_file = [entry.sequence_length for entry in manifest.signatures.values()]
+        medians = {row.sequence_length: row.p50_ms for row in cases}
+        expected_ms = lengths.expected_time(medians, texts, of_file)
+        if expected_ms is not None:
+            times.append(
+                schema.TextTime(
+                    model=model,
+                    threads=threads,
+                    delegate=delegate,
+                    affinity=affinity,
+                    num_texts=sum(texts.values()),
+                    expected_ms=expected_ms,
+                    busy=any(row.busy for row in cases),
+                )
+            )
+    return tuple(times)
 
 
 def tokenizer(texts: Sequence[schema.TextMeasurement]) -> schema.Percentiles | None:

@@ -114,6 +114,7 @@ def measurements(device: DeviceResults) -> list[SectionPart]:
     parts = [
         drawn if latency.folds else None,
         latency if latency.folds else dataclasses.replace(latency, pictures=drawn.pictures),
+        part("texts", "Expected time of a text", device_tables.text_times(device)),
         part(
             "sustained",
             "Sustained speed",

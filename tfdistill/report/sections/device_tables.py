@@ -65,6 +65,25 @@ def latency(device: DeviceResults) -> Table | None:
     return cells.table(device.anchor("latency"), caption, columns, rows, notes, drop_empty=True)
 
 
+def text_times(device: DeviceResults) -> Table | None:
+    """The expected time of a text by file and threads."""
+    rows = []
+    for named in device.results:
+        labels = {file.model.name: file.label for file in device.files if file.source is named}
+        for value in named.result.text_times:
+            busy = terminal.BUSY if value.busy else ""
+            detail = ", ".join(filter(None, (device.configuration(value, named), busy)))
+            head = Cell(labels.get(value.model, value.model), detail)
+            time = cells.milliseconds(value.expected_ms)
+            rows.append(row(head, cells.number(value.threads), time, cells.number(value.num_texts)))
+    notes = (
+        "The mean over the development texts of each file, each at the shortest length of the file "
+        "that holds it.",
+    )
+    columns = ("File", "Threads", "A text", "Texts")
+    return cells.table(device.anchor("texts"), "Expected time of a text", columns, rows, notes)
+
+
 def start(device: DeviceResults) -> Table | None:
     """Start and memory of every file, on the fewest threads."""
     fewest = min((timing.summary.threads for timing in device.timings), default=1)

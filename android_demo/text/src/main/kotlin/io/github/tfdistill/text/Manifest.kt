@@ -181,6 +181,7 @@ internal constructor(
     @SerialName("labels_file") internal val labelsFile: FileRecord? = null,
     @SerialName("golden_file") internal val goldenFile: FileRecord? = null,
     internal val architecture: Architecture,
+    @SerialName("text_lengths") internal val textLengths: Map<Int, Int>? = null,
     internal val parity: Parity?,
     internal val variants: Map<String, FileVariant> = emptyMap(),
 ) {
