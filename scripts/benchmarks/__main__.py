@@ -14,8 +14,8 @@ import record
 from tfdistill import errors
 
 KINDS = ("training", "bucketing", "augmentation", "inference")
-# These only run when they are named: two need other runtimes, two a quiet machine.
-EXTRA = ("peers", "noise", "busy", "accelerators")
+# These only run when they are named: two need other runtimes, two a quiet machine, one minutes.
+EXTRA = ("peers", "noise", "busy", "accelerators", "lengths")
 
 
 def parser() -> argparse.ArgumentParser:
