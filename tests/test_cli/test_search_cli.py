@@ -191,6 +191,7 @@ def test_students_are_distilled_on_the_data_of_the_teacher_s_run(
     proposed = config.load_recipe(str(tmp_path / "out" / fastest["recipe"]))
     assert config.missing_inputs(proposed) == []
     assert proposed.data.text_column == "text"
+    assert proposed.export.lengths is None  # the run takes those that fit its texts
 
     assert search(*arguments, "--updates", 70, "--out", tmp_path / "out", "--overwrite") == 0
     other = distilled[-1]

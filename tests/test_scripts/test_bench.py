@@ -62,6 +62,18 @@ def test_the_lengths_are_those_of_the_real_data(shared_data, counted):
     assert json.loads(done.stdout) == counted
 
 
+@pytest.mark.slow
+@pytest.mark.shared_data
+def test_the_lengths_of_development_texts_are_those_of_the_real_data(shared_data):
+    vocab = shared_data / "vocab/bert-base-uncased-vocab.txt"
+    command = [sys.executable, str(BENCHMARKS / "count_lengths.py"), str(shared_data), str(vocab)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    done = subprocess.run([*command, "--dev"], capture_output=True, text=True, env=environment)
+
+    assert json.loads(done.stdout) == json.loads((BENCHMARKS / "dev_lengths.json").read_text())
+
+
 def test_the_token_ratio_is_that_of_the_batches(load, rng):
     from tfdistill.data import batches
 
@@ -198,7 +210,7 @@ def test_a_record_is_not_replaced_unless_asked_for(tmp_path):
         "inference",
         *(
             pytest.param(k, marks=pytest.mark.thorough)
-            for k in ("training", "bucketing", "augmentation", "noise", "busy")
+            for k in ("training", "bucketing", "augmentation", "noise", "busy", "lengths")
         ),
     ],
 )
@@ -212,7 +224,7 @@ def test_a_benchmark_runs_and_records(kind, tmp_path):
         compared = value["samples"]["comparisons"]
         assert [one["seed"] for one in compared] == [0, 1]
         assert all(set(one["samples_ms"]) == {"a", "b"} for one in compared)
-    else:
+    elif kind != "lengths":  # a quick one saves nothing
         assert all(figure["value"] > 0 for figure in value["figures"])
     assert all(figure["name"] in done.stdout for figure in value["figures"])
 
@@ -375,6 +387,27 @@ def test_the_figures_of_a_record_follow_from_its_samples(path):
         results = [benchmark_results.assembled(rows[name], models=files) for name in rows]
         quiet, loaded = (result.comparisons[0].speedup for result in results)
         expected = [min(quiet, loaded) / max(quiet, loaded)]
+    elif value["kind"] == "lengths":
+        counted = json.loads((BENCHMARKS / "dev_lengths.json").read_text())["count_by_length"]
+        times = {int(n): median(s) / settings["per_turn"] for n, s in samples["seconds"].items()}
+        tokens, inverse = np.array([*times]), 1 / np.array([*times.values()])
+        powers = np.vander(tokens, 3) * inverse[:, None]  # the relative errors count
+        parabola, *_ = np.linalg.lstsq(powers, np.ones(len(tokens)), rcond=None)
+        expected = []
+        for name, counts in counted.items():
+            texts = [int(n) for n, count in counts.items() for _ in range(count)]
+            usual, fitting = (
+                sum(times[min(n for n in file if n >= text)] for text in texts)
+                for file in ((32, 64, 128), settings["chosen"][name])
+            )
+            expected.append((usual - fitting) / (usual - np.polyval(parabola, texts).sum()))
+        starts, sizes = samples["starts"], samples["bytes"]
+        few, shared = (starts[w] for w in ("3 lengths", "fitting lengths, shared weights"))
+        expected += [
+            median(few["processor_ms"]) / median(shared["processor_ms"]),
+            (median(few["peak_bytes"]) - median(shared["peak_bytes"])) / 1e6,
+            sizes["usual, scales for each signature"] / sizes["fitting"],
+        ]
     elif value["kind"] == "accelerators":
         verdicts = {name: one["verdict"] for name, one in samples.items()}
         right = [verdict in ("whole", "partial") for verdict in verdicts.values()]

@@ -139,16 +139,17 @@ def _recipe(args: argparse.Namespace) -> config.Recipe:
         data = {**saved.data.model_dump(mode="json", exclude_defaults=True), **data}
     for name in ("max_length", "doc_stride", "placeholder_data", "vocab", "augment"):
         data.pop(name, None)  # by the lengths of the files; the words are the teacher's
-    lengths = sorted(args.lengths or [config.trained_length(args.teacher) or _LENGTH])
+    named = {"lengths": sorted(args.lengths)} if args.lengths else {}
+    longest = max(args.lengths or [config.trained_length(args.teacher) or _LENGTH])
     return config.parse_recipe(
         {
             "name": "search",
-            "data": {**data, "task": data.get("task") or _TASK, "max_length": max(lengths)},
+            "data": {**data, "task": data.get("task") or _TASK, "max_length": longest},
             "teacher": {"source": config.model_folder(args.teacher)},
             "student": {"preset": "pruned:layers=1", "initialise": "pruned"},
             "stages": {"joint": {"kind": "joint"}},
             "variants": {"full": {"stages": ["joint"]}},
-            "export": {**options.section_of(args, "export"), "lengths": lengths},
+            "export": {**options.section_of(args, "export"), **named},
             "benchmark": {"threads": [args.threads]},
         },
         source="command line",

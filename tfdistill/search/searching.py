@@ -90,7 +90,9 @@ def search(
       ExportError: If a file cannot be made.
     """
     folder = pathlib.Path(out)
-    quantize, lengths = recipe.export.quantize, recipe.export_lengths
+    # Where none are named, the run of a proposal gets lengths that fit its texts: none is slower
+    # than the longest, which is measured.
+    quantize, lengths = recipe.export.quantize, recipe.export.lengths or (recipe.data.max_length,)
     threads, length = recipe.benchmark.threads[0], max(lengths)
     _check(folder, budget, min(lengths), count, overwrite)
     teacher = shapes.teacher_shape(recipe.teacher.source)
