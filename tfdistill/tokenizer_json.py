@@ -110,6 +110,7 @@ def read_tokenizer_json(path: pathlib.Path) -> TokenizerJson:
             "(scripts/answers_from_transformers.py)."
         )
     ids = _token_ids(path, model.get("vocab"), described.get("added_tokens") or [])
+    _check_template_ids(path, described["post_processor"], ids)
     return TokenizerJson(_in_order(path, ids), bool(lower_case))
 
 
@@ -193,15 +194,35 @@ def _differences(
 def _template_faults(path: pathlib.Path, part: Any) -> list[str]:
     """Checks that a text becomes [CLS] text [SEP], and a pair [CLS] text [SEP] text [SEP]."""
     kind = part.get("type") if isinstance(part, dict) else None
-    right = kind == "BertProcessing" and [
-        (part.get(key) or [None])[0] for key in ("cls", "sep")
-    ] == ["[CLS]", "[SEP]"]
+    right = kind == "BertProcessing"
     if kind == "TemplateProcessing":
         right = all(part.get(name) == template for name, template in _TEMPLATES.items())
     if right:
         return []
     expected = "[CLS] text [SEP], and [CLS] text [SEP] text [SEP] for a pair"
     return [errors.explain(f"{path}, post_processor", expected, repr(kind or "none"))]
+
+
+def _check_template_ids(path: pathlib.Path, part: dict[str, Any], ids: Mapping[str, int]) -> None:
+    """Refuses ids of [CLS] and [SEP] in the template that are not those of the vocabulary."""
+    if part["type"] == "BertProcessing":
+        stated = [part.get(key) for key in ("cls", "sep")]
+    else:
+        special = part.get("special_tokens")
+        entries = special if isinstance(special, dict) else {}
+        listed = [(token, entries.get(token)) for token in ("[CLS]", "[SEP]")]
+        stated = [
+            [token, *entry["ids"]]
+            for token, entry in listed
+            if isinstance(entry, dict) and isinstance(entry.get("ids"), list)
+        ]
+    expected = [[token, ids.get(token)] for token in ("[CLS]", "[SEP]")]
+    if stated != expected:
+        raise errors.VocabularyError(
+            f"{path}, post_processor",
+            f"{expected}, as in model.vocab",
+            errors.shortened(f"{stated}"),
+        )
 
 
 def _side_faults(path: pathlib.Path, described: Mapping[str, Any]) -> list[str]:

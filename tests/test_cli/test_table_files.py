@@ -12,7 +12,7 @@ import pytest
 
 from tfdistill import cli, errors
 from tfdistill.data import columns
-from tfdistill.tasks import sheets, table_limits, tables
+from tfdistill.tasks import table_limits, tables
 
 TEXTS = [f'the {a} is {b}, he said "{n}"' for n in range(20) for a in ("box", "cable", "lamp")
          for b in ("good", "bad")]  # fmt: skip
@@ -209,16 +209,29 @@ def test_small_files_that_unpack_to_huge_tables_are_refused(tmp_path, monkeypatc
     column = pyarrow.array(["a"] * 20_000).dictionary_encode()
     pyarrow.parquet.write_table(pyarrow.table({"text": column}), tmp_path / "rows.parquet")
     monkeypatch.setattr(table_limits, "MAX_CELLS", 19_999)
-    with pytest.raises(errors.DataError, match="20000 rows of 1 columns"):
+    with pytest.raises(errors.DataError, match="at most 19999 values, received 20000"):
         tables.read_table(tmp_path / "rows.parquet", ["text"])
+
+    monkeypatch.setattr(table_limits, "MAX_CELLS", 10**6)
+    repeated = pyarrow.table({"text": ["x" * 10_000] * 2_000})
+    pyarrow.parquet.write_table(repeated, tmp_path / "repeated.parquet")
+    assert (tmp_path / "repeated.parquet").stat().st_size < 20_000
+    with monkeypatch.context() as limited:
+        limited.setattr(table_limits, "MAX_UNPACKED", 10**7)
+        with pytest.raises(errors.DataError, match="at most 10000000 bytes, received 1"):
+            tables.read_table(tmp_path / "repeated.parquet", ["text"])
+    lists = pyarrow.table({"text": [[0] * 600_000] * 2})
+    pyarrow.parquet.write_table(lists, tmp_path / "lists.parquet")
+    with pytest.raises(errors.DataError, match="received 1200000 in a file of"):
+        tables.read_table(tmp_path / "lists.parquet", ["text"])
 
     if importlib.util.find_spec("openpyxl") is None:
         return
     far = [[("text", "label"), ("a", "b"), *[("", "")] * 200, ("",) * 16_000 + ("far",)] * 70]
     with pytest.raises(errors.DataError, match="Remove cells far from the table"):
         tables.read_table(write_sheet(tmp_path / "far.xlsx", far), ["text"])
-    monkeypatch.setattr(sheets, "MAX_UNPACKED", 100)
-    with pytest.raises(errors.DataError, match="bytes in an archive of"):
+    monkeypatch.setattr(table_limits, "MAX_UNPACKED", 100)
+    with pytest.raises(errors.DataError, match="at most 100 bytes"):
         tables.read_table(write_sheet(tmp_path / "bomb.xlsx", [ROWS]), ["text"])
 
 

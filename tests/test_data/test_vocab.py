@@ -29,6 +29,9 @@ def test_line_breaks_and_a_byte_order_mark_are_no_part_of_a_token(tmp_path, form
     [
         ("", "received an empty file"),
         ("\n".join([*SPECIAL, "a", "", "b"]), "received an empty line 7"),
+        ("\n".join([*SPECIAL, "a", "b\t17"]), r"line 7: .*'\\t' in 'b\\t17'"),
+        ("\n".join([*SPECIAL, "a "]), "line 6: .*' ' in 'a '"),
+        ("\n".join([*SPECIAL, "a\0b"]), "line 6: .*control characters"),
         ("\n".join([*SPECIAL, "a", "b", "a"]), "'a' on lines 6 and 8"),
         ("[PAD]\n[UNK]\n[CLS]\na\n", r"4 tokens without \[SEP\] \[MASK\]"),
         (b"[PAD]\n\xff\n", "UTF-8"),

@@ -192,6 +192,13 @@ OTHER_TOKENIZERS = {
     "pair types": lambda described: described["post_processor"]["pair"][3]["Sequence"].update(
         type_id=0
     ),
+    "template id": lambda described: described["post_processor"]["special_tokens"]["[CLS]"].update(
+        ids=[5]
+    ),
+    "no template ids": _set("post_processor", special_tokens=None),
+    "ids of another form": lambda described: described.update(
+        post_processor={"type": "BertProcessing", "cls": 3, "sep": "x"}
+    ),
     "truncation side": lambda described: described.update(truncation={"direction": "Left"}),
     "padding side": lambda described: described.update(padding={"direction": "Left"}),
     "a hole": lambda described: described["model"]["vocab"].update({"a": 20}),
@@ -275,7 +282,7 @@ def test_a_folder_that_transformers_reads_otherwise_is_not_written(
             [*tokens[:5], *tokens[6:], tokens[5]], lower_case=lower_case
         ),
     )
-    with pytest.raises(errors.WeightsError, match="the ids"):
+    with pytest.raises(errors.WeightsError, match="the vocabulary of tokenizer"):
         weights.save_hf(
             models.build_encoder(shape), tmp_path / "hf", vocab_file=toy_vocab_file, texts=["the a"]
         )

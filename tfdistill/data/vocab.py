@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import collections
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tfdistill import errors, files, reading, storage, tokenizer_json
 from tfdistill.tokenizer_json import SPECIAL_TOKENS, SUFFIX_INDICATOR
 
 _LONGEST = 50  # characters of a word that the trainer learns from
+_NEVER_IN_A_WORD = re.compile(r"[\0-\x20\x7f]")
 _GATHERED = 1_000_000  # characters of texts that are split into words together
 
 Path = str | os.PathLike[str]
@@ -26,8 +28,9 @@ def read_vocab(path: Path) -> list[str]:
       The tokens in the order of their ids.
 
     Raises:
-      VocabularyError: If the file is missing, is not UTF-8, has an empty line or the same token
-        twice, lacks one of `SPECIAL_TOKENS`, or is the tokenizer.json of another tokenizer.
+      VocabularyError: If the file is missing, is not UTF-8, has an empty line, the same token
+        twice or one that no text holds, lacks one of `SPECIAL_TOKENS`, or is the tokenizer.json of
+        another tokenizer.
     """
     file = storage.located(path)
     if not file.is_file():
@@ -77,7 +80,8 @@ def check_vocab(tokens: Sequence[str], name: str = "vocabulary") -> None:
       name: What to call it in a message, for example its path.
 
     Raises:
-      VocabularyError: On an empty or repeated token, or a missing special token.
+      VocabularyError: On an empty or repeated token, one with a blank or a control character, or a
+        missing special token.
     """
     first: dict[str, int] = {}
     for line, token in enumerate(tokens, start=1):
@@ -85,6 +89,13 @@ def check_vocab(tokens: Sequence[str], name: str = "vocabulary") -> None:
             received = "an empty file" if len(tokens) == 1 else f"an empty line {line}"
             raise errors.VocabularyError(
                 name, "one token on each line", received, "Remove the empty line."
+            )
+        if outside := _NEVER_IN_A_WORD.search(token):
+            raise errors.VocabularyError(
+                f"{name}, line {line}",
+                "a token alone: without blanks, tabs and control characters, which end a word",
+                f"{outside[0]!r} in {errors.shortened(token)!r}",
+                "Remove what is not the token, such as its count.",
             )
         if token in first:
             raise errors.VocabularyError(

@@ -12,8 +12,6 @@ from typing import Any
 from tfdistill import errors
 from tfdistill.tasks import table_limits
 
-MAX_UNPACKED = 2**30  # bytes
-
 
 def read_sheet(path: pathlib.Path) -> list[tuple[int, list[Any]]]:
     """Reads the only sheet that has cells: the line of each row, from 1, and its cells.
@@ -29,8 +27,7 @@ def read_sheet(path: pathlib.Path) -> list[tuple[int, list[Any]]]:
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
-        if unpacked > MAX_UNPACKED:
-            raise ValueError(f"{unpacked} bytes in an archive of {path.stat().st_size}")
+        table_limits.check_unpacked(path, unpacked)
         book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
         with contextlib.closing(book):
             sheets = {sheet.title: _sheet_rows(path, sheet) for sheet in book.worksheets}

@@ -8,18 +8,28 @@ from tfdistill import errors
 
 # Of a packed table (Parquet, Excel): a million rows of a hundred columns fit.
 MAX_CELLS = 100_000_000
+MAX_UNPACKED = 2**30  # bytes
 # Objects whose keys differ: the table of all keys may have so many times the cells that hold a
 # value, small ones apart.
 MAX_SPARSITY, MIN_SPARSE_CELLS = 50, 1_000_000
 
 
-def check_cells(path: pathlib.Path, rows: int, columns: int) -> None:
-    """Refuses a table that packed few bytes into more cells than memory holds."""
-    if rows * columns > MAX_CELLS:
+def check_cells(path: pathlib.Path, num_values: int) -> None:
+    """Refuses a table that packed few bytes into more values than memory holds."""
+    _check(path, num_values, MAX_CELLS, "values")
+
+
+def check_unpacked(path: pathlib.Path, num_bytes: int) -> None:
+    """Refuses a table that packed few bytes into more than memory holds."""
+    _check(path, num_bytes, MAX_UNPACKED, "bytes")
+
+
+def _check(path: pathlib.Path, number: int, largest: int, what: str) -> None:
+    if number > largest:
         raise errors.DataError(
             f"data file {path}",
-            f"at most {MAX_CELLS} cells",
-            f"{rows} rows of {columns} columns",
+            f"at most {largest} {what}",
+            f"{number} in a file of {path.stat().st_size} bytes",
             "Leave out the columns that are not needed, or split the file.",
         )
 
