@@ -5,13 +5,16 @@ The chief alone keeps files. Ray Train, Kubeflow and Vertex AI set the variable 
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-import json
 import os
+import re
+from collections.abc import Mapping, Sequence
 
-from tfdistill import errors
+from tfdistill import errors, reading
 
 VARIABLE = "TF_CONFIG"
+_ADDRESS = re.compile(r"[^\s/]+:[0-9]{1,5}")
 _ROLES = ("chief", "worker")
 
 
@@ -41,16 +44,20 @@ def this_worker() -> Worker | None:
     text = os.environ.get(VARIABLE, "")
     if not text.strip():
         return None
+    expected = "JSON with a cluster and a task, as TensorFlow reads it"
+    config = reading.parse_json(text, VARIABLE, error=errors.ConfigError, expected=expected)
     try:
-        config = json.loads(text)
-        sizes = [len(config.get("cluster", {}).get(role, ())) for role in _ROLES]
+        cluster = config.get("cluster", {})
+        listed = [_addresses(cluster.get(role, ())) for role in _ROLES]
+        sizes = [len(addresses) for addresses in listed]
         if sum(sizes) < 2:
             return None
+        _check_addresses([address for addresses in listed for address in addresses])
         role, index = config["task"]["type"], int(config["task"]["index"])
     except (ValueError, AttributeError, TypeError, KeyError) as error:
-        raise errors.ConfigError(
-            VARIABLE, "JSON with a cluster and a task, as TensorFlow reads it", repr(error)
-        ) from None
+        if isinstance(error, errors.ConfigError):
+            raise
+        raise errors.ConfigError(VARIABLE, expected, repr(error)) from None
     if role not in _ROLES or not 0 <= index < sizes[_ROLES.index(role)]:
         raise errors.ConfigError(
             f"{VARIABLE}, task",
@@ -59,6 +66,20 @@ def this_worker() -> Worker | None:
             "Parameter servers and evaluators are not used: give them no process.",
         )
     return Worker(index + (sizes[0] if role == "worker" else 0), sum(sizes))
+
+
+def _addresses(workers: Sequence[str] | Mapping[str, str]) -> list[str]:
+    return list(workers.values() if isinstance(workers, dict) else workers)
+
+
+def _check_addresses(addresses: list[str]) -> None:
+    """Refuses what TensorFlow waits for without end: a worker without address, two of one."""
+    twice = [address for address, count in collections.Counter(addresses).items() if count > 1]
+    wrong = [address for address in addresses if not _ADDRESS.fullmatch(address)] or twice
+    if wrong:
+        raise errors.ConfigError(
+            f"{VARIABLE}, cluster", "a host:port of its own for each worker", repr(wrong[0])
+        )
 
 
 def keeps_files() -> bool:

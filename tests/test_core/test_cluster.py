@@ -40,7 +40,12 @@ def test_without_a_cluster_there_is_one_process(monkeypatch, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "TF_CONFIG: expected JSON with a cluster"),
+        ("{", "TF_CONFIG, line 1: expected JSON with a cluster"),
+        ("[" * 9_000, "TF_CONFIG.*levels of nesting"),
+        ('{"cluster": {}, "cluster": {}}', "the key 'cluster' twice"),
+        (json.dumps({"cluster": {"worker": 2}}), "received TypeError"),
+        (json.dumps({"cluster": {"worker": ["a:1", "a:1"]}}), "of its own for each.*'a:1'"),
+        (json.dumps({"cluster": {"worker": ["a:1", "b"]}}), "host:port of its own.*'b'"),
         ("[]", "TF_CONFIG: expected JSON with a cluster"),
         (json.dumps({"cluster": ALIKE}), r"received KeyError\('task'\)"),
     ],
