@@ -32,7 +32,8 @@ def write_arrays(
     whole = {
         name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()
     }
-    header = {**(metadata or {}), _SHA256: _checksum(whole), _MADE_FROM: made_from}
+    header = {**(metadata or {}), _MADE_FROM: made_from}
+    header[_SHA256] = _checksum(whole, header)
     with files.atomic_write(path) as temporary:
         safetensors.numpy.save_file(whole, temporary, metadata=header)
 
@@ -84,15 +85,16 @@ def read_with_metadata(
     except (safetensors.SafetensorError, OSError, TypeError, ValueError, AttributeError) as fault:
         reason = getattr(fault, "strerror", None) or str(fault)
         raise error(f"{path}", "a whole safetensors file", reason, remedy) from None
-    if has_checksum and header.get(_SHA256) != _checksum(arrays):
+    checksum = header.pop(_SHA256, None)
+    if has_checksum and checksum != _checksum(arrays, header):
         raise error(f"{path}", "the arrays that were written", "another checksum", remedy)
     if made_from is not None and header.get(_MADE_FROM) != made_from:
         raise error(f"{path}", f"arrays made from {made_from}", header.get(_MADE_FROM), remedy)
     return arrays, header
 
 
-def _checksum(arrays: Mapping[str, np.ndarray]) -> str:
-    digest = hashlib.sha256()
+def _checksum(arrays: Mapping[str, np.ndarray], header: Mapping[str, str]) -> str:
+    digest = hashlib.sha256(repr(sorted(header.items())).encode())
     for name, array in sorted(arrays.items()):
         digest.update(repr((name, array.dtype.str, array.shape)).encode())
         digest.update(array.tobytes())

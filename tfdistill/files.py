@@ -12,7 +12,7 @@ import pathlib
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tfdistill import errors, safe_paths, storage
@@ -22,6 +22,7 @@ Path = safe_paths.Path
 _UNFINISHED = re.compile(r"\.(?P<name>.+)\.tfdistill-[a-z0-9_]{8}(?P<suffix>.*)", re.DOTALL)
 _TEMPORARY = re.compile(r"tfdistill-[a-z]+\.[a-z0-9_]{8}")
 _ASIDE = "-old"
+CHECKSUM = "checksum"  # the key of it in JSON that tfdistill writes for itself
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # s3://bucket; pathlib leaves one slash of two
 
 
@@ -268,10 +269,36 @@ def atomic_write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
-def atomic_write_json(path: Path, value: Any) -> None:
-    """Writes JSON (sorted as given, indented, no NaN) so that the file is whole or unchanged."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-    atomic_write_text(path, text + "\n")
+def checksum_of(value: Mapping[str, Any]) -> str:
+    """The checksum of a JSON object: of its values, their types and their order, not its layout.
+
+    Args:
+      value: The object; its own checksum does not count.
+
+    Returns:
+      "sha256:" and 64 hexadecimal digits.
+    """
+    text = json.dumps({key: part for key, part in value.items() if key != CHECKSUM})
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def json_text(value: Mapping[str, Any]) -> str:
+    """A JSON object as the files of tfdistill hold it: indented, its checksum last.
+
+    Args:
+      value: The object; without NaN and infinity.
+
+    Returns:
+      The text, of which `tfdistill` refuses another content, unless the line of the checksum is
+      deleted.
+    """
+    whole = {**value, CHECKSUM: checksum_of(value)}
+    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def atomic_write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Writes a JSON object as `json_text` so that the file is whole or unchanged."""
+    atomic_write_text(path, json_text(value))
 
 
 @contextlib.contextmanager

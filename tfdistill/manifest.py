@@ -268,8 +268,13 @@ def write_manifest(
 ) -> pathlib.Path:
     """Writes `folder`/model.json (or another name) atomically and returns its path."""
     path = pathlib.Path(folder) / file_name
-    files.atomic_write_text(path, manifest.model_dump_json(indent=2) + "\n")
+    files.atomic_write_text(path, json_text(manifest))
     return path
+
+
+def json_text(manifest: Manifest) -> str:
+    """The content of a model.json, with its checksum."""
+    return files.json_text(manifest.model_dump(mode="json"))
 
 
 def manifest_path(model_file: files.Path) -> pathlib.Path:
@@ -319,18 +324,17 @@ def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
         path = manifest_path(path)
     try:
         content = path.read_bytes()
-        manifest = Manifest.model_validate_json(content)
-        reading.parse_json(content, f"manifest {path}", error=errors.ManifestError)
     except FileNotFoundError as error:
         raise errors.ManifestError(
             "manifest", path, "no such file", "`tfdistill export` writes it with the model."
         ) from error
-    except pydantic.ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}"
-            for fault in error.errors()
-        )
-        raise errors.ManifestError(f"manifest {path}", "a valid model.json", faults) from error
+    manifest = reading.read_model(
+        content,
+        Manifest,
+        f"manifest {path}",
+        error=errors.ManifestError,
+        expected="a valid model.json",
+    )
     if about is not None:
         cards = {file.model.file: file for file in manifest.each_file()}
         if about not in cards:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
@@ -23,12 +23,14 @@ _CP1252 = frozenset(
 MAX_DEPTH = 100  # of lists and mappings inside each other
 MAX_DIGITS = 19  # of an integer: int64
 _NO_LIMIT = str(int(1e30))  # the `model_max_length` that transformers writes where there is none
+_MAX_KEYS = 10_000
 _MAX_YAML_NODES = 1_000_000  # with aliases counted wherever they stand
 
 if TYPE_CHECKING:
     import pydantic
 
 ErrorType = type[errors.TfdistillError]
+ModelType = TypeVar("ModelType", bound="pydantic.BaseModel")
 
 
 def validation_faults(error: pydantic.ValidationError) -> str:
@@ -135,10 +137,12 @@ def read_json(
 
     Raises:
       TfdistillError: `error`, if the file cannot be read, is no JSON in UTF-8, is nested deeper
-        than `MAX_DEPTH`, holds an integer of more than `MAX_DIGITS` digits or a key twice.
+        than `MAX_DEPTH`, holds an integer of more than `MAX_DIGITS` digits or a key twice, or is
+        one of ours and has another checksum.
     """
     content = _read_bytes(path, error, f"{path}")
-    return parse_json(content, f"{path}", error=error, expected=expected, remedy=remedy)
+    value = parse_json(content, f"{path}", error=error, expected=expected, remedy=remedy)
+    return without_checksum(value, f"{path}", error=error)
 
 
 def read_json_object(
@@ -155,6 +159,41 @@ def read_json_object(
     return value
 
 
+def without_checksum(value: Any, what: str, *, error: ErrorType) -> Any:
+    """A value as `files.json_text` took it: compares the checksum, if there is one."""
+    checksum = value.get(files.CHECKSUM) if isinstance(value, dict) else None
+    if not isinstance(checksum, str) or not checksum.startswith("sha256:"):
+        return value
+    if checksum == files.checksum_of(value):
+        return {key: part for key, part in value.items() if key != files.CHECKSUM}
+    raise error(
+        what,
+        "the content that tfdistill wrote, with its checksum",
+        "another content",
+        f"Restore it from a copy. Was it edited on purpose, delete its line {files.CHECKSUM!r}.",
+    )
+
+
+def read_model(
+    content: bytes,
+    kind: type[ModelType],
+    what: str,
+    *,
+    error: ErrorType,
+    expected: str,
+    remedy: str = "",
+) -> ModelType:
+    """Reads JSON as `read_json` does, as an object of a class of pydantic."""
+    import pydantic
+
+    value = parse_json(content, what, error=error, expected=expected, remedy=remedy)
+    value = without_checksum(value, what, error=error)
+    try:
+        return kind.model_validate_json(json.dumps(value))
+    except pydantic.ValidationError as fault:
+        raise error(what, expected, validation_faults(fault), remedy) from fault
+
+
 def parse_json(
     content: str | bytes,
     what: str,
@@ -168,10 +207,8 @@ def parse_json(
         value = json.loads(
             content, parse_int=_bounded_integer, object_pairs_hook=_object_of_distinct_keys
         )
-        escaped = b"\\ud" if isinstance(content, bytes) else "\\ud"
-        if escaped in content.lower():  # type: ignore[operator]
-            json.dumps(value, ensure_ascii=False).encode()  # halves of characters fail here
         _check_depth(value)
+        _check_whole_characters(value, content)
     except json.JSONDecodeError as fault:
         where = what if ", line " in what else f"{what}, line {fault.lineno}"
         reason = f"a fault: {fault.msg} in column {fault.colno}"
@@ -205,19 +242,34 @@ def parse_yaml(
     try:
         value = yaml.load(text, _Loader)
         _check_depth(value, max_nodes=_MAX_YAML_NODES)
+        _check_whole_characters(value, text)
     except (yaml.YAMLError, ValueError, RecursionError) as fault:
         raise error(what, expected, _fault(fault)) from None
     return value
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain values, with bounded integers."""
+    """Plain values, with bounded integers and merges; tags go: their constructors may fail."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        tag = getattr(self.peek_event(), "tag", None)
+        if tag not in (None, "!"):
+            raise ValueError(f"the tag {tag!r}")
+        return super().compose_node(parent, index)
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)  # a key that several merges bring stands there several times
+        if len(node.value) > _MAX_KEYS:
+            raise ValueError(f"a mapping of more than {_MAX_KEYS} keys")
 
 
 def _yaml_integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
-    if len(node.value) > 4 * MAX_DIGITS:  # binary, with underscores
-        raise ValueError(f"an integer of {len(node.value)} digits")
-    return loader.construct_yaml_int(node)
+    number = 10**MAX_DIGITS
+    if len(node.value) <= 4 * MAX_DIGITS:  # binary, with underscores
+        number = loader.construct_yaml_int(node)
+    if abs(number) >= 10**MAX_DIGITS:
+        raise ValueError(f"an integer of more than {MAX_DIGITS} digits")
+    return number
 
 
 def _yaml_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> Iterator[dict[Any, Any]]:
@@ -235,6 +287,7 @@ def _yaml_mapping(loader: yaml.SafeLoader, node: yaml.MappingNode) -> Iterator[d
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _yaml_integer)
 _Loader.add_constructor("tag:yaml.org,2002:map", _yaml_mapping)
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct_yaml_str)
 
 
 def _read_bytes(path: files.Path, error: ErrorType, what: str) -> bytes:
@@ -258,6 +311,13 @@ def _object_of_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} twice")
     return value
+
+
+def _check_whole_characters(value: Any, content: str | bytes) -> None:
+    """Refuses half of a surrogate pair, which no file can be written with."""
+    escaped = b"\\ud" if isinstance(content, bytes) else "\\ud"
+    if escaped in content.lower():  # type: ignore[operator]
+        json.dumps(value, ensure_ascii=False).encode()
 
 
 def _check_depth(value: Any, max_nodes: int | None = None) -> None:

@@ -97,10 +97,16 @@ class RunTask(ResultPart):
 
 
 class HistoryFile(ResultPart):
-    """The history of one stage: its path, relative to the run folder."""
+    """The history of one stage: its path, relative to the run folder, and its checksum."""
 
     stage: str
     csv: str
+    sha256: str | None = None
+
+    @classmethod
+    def of(cls, root: files.Path, stage: str, csv: str) -> HistoryFile:
+        """Describes a file that is written."""
+        return cls(stage=stage, csv=csv, sha256=files.sha256_of(pathlib.Path(root) / csv))
 
 
 class ModelResult(ResultPart):
@@ -322,21 +328,17 @@ def read_result_file(path: files.Path, kind: type[ResultType]) -> ResultType:
       The result.
 
     Raises:
-      DataError: If the file is missing or malformed, or of another format.
+      DataError: If the file is missing, malformed, of another format or changed since it was
+        written.
     """
-    try:
-        content = pathlib.Path(path).read_bytes()
-        value = kind.model_validate_json(content)
-        reading.parse_json(content, f"{path}")  # pydantic does not bound integers
-        return value
-    except pydantic.ValidationError as error:
-        faults = reading.validation_faults(error)
-    except OSError as error:
-        faults = f"{error.strerror or error}"
     expected = f"a valid {pathlib.Path(path).name}"
     if "format_version" in kind.model_fields:
         expected += f" of format_version {FORMAT_VERSION}"
-    raise errors.DataError(errors.explain(f"{path}", expected, faults))
+    try:
+        content = pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise errors.DataError(f"{path}", expected, error.strerror or error) from error
+    return reading.read_model(content, kind, f"{path}", error=errors.DataError, expected=expected)
 
 
 def read_finished(path: files.Path, kind: type[ResultType]) -> ResultType | None:

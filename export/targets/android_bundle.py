@@ -124,7 +124,7 @@ def to_android(
             checks.require(f"bundle {folder}", android_bundle_checks.CHECKS, written)
             entries = dict(_entries(temporary, folder.name))
         index = Index(bundles=dict(sorted({**others, **entries}.items())))
-        files.atomic_write_text(folder.parent / INDEX, index.model_dump_json(indent=2) + "\n")
+        files.atomic_write_json(folder.parent / INDEX, index.model_dump(mode="json"))
     return folder
 
 
@@ -197,19 +197,19 @@ def read_index(target: files.Path, *, verify: bool = False) -> Index:
     """
     path = pathlib.Path(target) / FOLDER / INDEX
     try:
-        index = Index.model_validate_json(path.read_bytes())
+        content = path.read_bytes()
     except FileNotFoundError as error:
         raise errors.ManifestError(
             "bundles", path, "no such file", "`tfdistill export --android` makes it."
         ) from error
-    except pydantic.ValidationError as error:
-        fault = error.errors()[0]
-        raise errors.ManifestError(
-            f"{path}",
-            "an index of bundles",
-            f"{'.'.join(map(str, fault['loc'])) or 'file'}: {fault['msg']}",
-            "Remove it together with the bundles, and export them again.",
-        ) from error
+    index = reading.read_model(
+        content,
+        Index,
+        f"{path}",
+        error=errors.ManifestError,
+        expected="an index of bundles",
+        remedy="Remove it together with the bundles, and export them again.",
+    )
     if verify:
         for name, entry in index.bundles.items():
             _check(safe_paths.inside(path.parent, entry.folder), entry, name)
@@ -243,7 +243,7 @@ def _contents(
         record.file: source / record.file for record in _records(manifest)
     }
     contents[TOKENS] = vectors
-    contents[manifests.FILE_NAME] = (manifest.model_dump_json(indent=2) + "\n").encode()
+    contents[manifests.FILE_NAME] = manifests.json_text(manifest).encode()
     return contents
 
 

@@ -13,7 +13,7 @@ import tf_keras as keras
 from tfdistill import analysis, files
 from tfdistill.data import answers, vocab
 from tfdistill.data.task_data import TaskData
-from tfdistill.manifest import Manifest
+from tfdistill.manifest import Manifest, json_text
 from tfdistill.tasks import Examples, TaskSpec, metrics
 
 from ..checking.outputs import model_logits
@@ -214,7 +214,7 @@ def write(verified: Sequence[Verified]) -> Manifest:
         beside[place.golden] = (json.dumps(each.golden, ensure_ascii=False) + "\n").encode()
     manifest = with_variants([build_manifest(each, beside) for each in verified])
     contents = {**models, **beside}
-    contents[paths.manifest] = (manifest.model_dump_json(indent=2) + "\n").encode()
+    contents[paths.manifest] = json_text(manifest).encode()
     bundle.write(contents, obsolete=bundle.variant_files(paths.manifest))
     return manifest
 

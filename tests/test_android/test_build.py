@@ -18,7 +18,7 @@ import pytest
 from scipy import special
 from test_android import vectors
 
-from tfdistill import _version, manifest
+from tfdistill import _version, files, manifest
 from tfdistill.benchmark import adb, result, schema
 from tfdistill.benchmark.adb import device_state
 
@@ -102,7 +102,7 @@ def test_what_a_device_farm_collects_can_be_adopted(build):
         for name in row.keys() & {"samples_ms", "tokenizer_ms"}:
             row[name] = [1.5] * len(row[name])
     path = build.results / "farm-0.json"
-    path.write_text(json.dumps(content))
+    files.atomic_write_json(path, content)
     (adopted,) = adb.adopt([path], [folder])
     assert {(row.sequence_length, row.n) for row in adopted.summary} == {(16, 4), (24, 4)}
     assert adopted.settings["adopted"] == "device farm" and adopted.settings["seed"] == 3

@@ -12,7 +12,7 @@ import statistics
 import benchmark_results
 import pytest
 
-from tfdistill import errors
+from tfdistill import errors, files
 from tfdistill.benchmark import result, schema, terminal
 from tfdistill.benchmark.comparing import changes, comparison_text, gate
 from tfdistill.benchmark.statistics import disturbance
@@ -158,6 +158,6 @@ def test_processor_times_that_do_not_belong_to_the_samples_are_refused(tmp_path,
     )
     written["measurements"][0][column] = values
     path = tmp_path / "benchmark.json"
-    path.write_text(json.dumps(written))
+    files.atomic_write_json(path, written)
     with pytest.raises(errors.BenchmarkError, match=column):
         result.read_result(path)

@@ -88,7 +88,7 @@ def test_texts_that_tokenize_to_other_ids_than_recorded_are_noted(export_folder)
     (export_folder / "golden.json").write_text(json.dumps(golden))
     card = json.loads((export_folder / "model.json").read_text())
     card["golden_file"]["sha256"] = files.sha256_of(export_folder / "golden.json")
-    (export_folder / "model.json").write_text(json.dumps(card))
+    files.atomic_write_json(export_folder / "model.json", card)
     notes = host.measure(export_folder, settings=Settings(lengths=(8,), **QUICK)).notes
     assert "student: 1 texts tokenize to other ids than those recorded in its golden.json." in notes
 

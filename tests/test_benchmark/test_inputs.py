@@ -24,7 +24,7 @@ def test_an_export_folder_is_fed_with_its_golden_examples(export_folder):
 def test_without_golden_examples_words_of_the_vocabulary_are_taken(export_folder):
     card = json.loads((export_folder / "model.json").read_text())
     card["golden_file"] = None
-    (export_folder / "model.json").write_text(json.dumps(card))
+    files.atomic_write_json(export_folder / "model.json", card)
     subject = open_subject(export_folder, seed=1)
     vocab = (export_folder / "vocab.txt").read_text().splitlines()
     assert subject.source == "vocabulary"
@@ -50,7 +50,7 @@ def test_a_line_separator_is_an_entry_of_a_vocabulary_and_ends_none(export_folde
     card["golden_file"] = None
     record = {"sha256": files.sha256_of(path), "size_bytes": path.stat().st_size}
     card["tokenizer"]["vocab"].update(record)
-    (export_folder / "model.json").write_text(json.dumps(card))
+    files.atomic_write_json(export_folder / "model.json", card)
     for example in open_subject(export_folder).examples:
         words = " ".join(lines[i] for i in example.input_ids[1:-1])
         assert words == example.text

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tfdistill import cli, errors, tasks
+from tfdistill import cli, errors, files, tasks
 from tfdistill.benchmark import inputs as fed
 from tfdistill.data import batches, tokenize
 from tfdistill.run import labelled
@@ -68,7 +68,7 @@ def test_a_file_with_another_vocabulary_is_measured_in_a_run_of_its_own(
     assert len(labelled.labelled_rows([export_folder, other], data).examples) == 3
     card = json.loads((other / "model.json").read_text())
     card["tokenizer"]["lower_case"] = False
-    (other / "model.json").write_text(json.dumps(card))
+    files.atomic_write_json(other / "model.json", card)
     with pytest.raises(errors.ConfigError, match="a run of its own"):
         labelled.labelled_rows([export_folder, other], data)
 

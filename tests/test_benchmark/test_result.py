@@ -6,7 +6,7 @@ import benchmark_results
 import numpy as np
 import pytest
 
-from tfdistill import errors
+from tfdistill import errors, files
 from tfdistill.benchmark import result, schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import stats, summaries
@@ -125,7 +125,7 @@ def test_a_result_without_a_summary_is_completed_when_it_is_read(whole, tmp_path
     for name in ("summary", "tokenizer", "end_to_end", "comparisons"):
         del bare[name]
     path = tmp_path / "app.json"
-    path.write_text(json.dumps(bare))
+    files.atomic_write_json(path, bare)
     assert result.read_result(path) == whole
 
 
@@ -324,7 +324,8 @@ def test_a_result_cut_off_or_with_a_strange_key_is_refused(whole, tmp_path):
     path.write_text(text[: len(text) // 2])
     with pytest.raises(errors.BenchmarkError):
         result.read_result(path)
-    path.write_text(text.replace('"baseline_rss_bytes"', '"baseline_rs_bytes"'))
+    value = json.loads(text.replace('"baseline_rss_bytes"', '"baseline_rs_bytes"'))
+    files.atomic_write_json(path, value)
     with pytest.raises(errors.BenchmarkError, match="baseline_rs_bytes: Extra inputs"):
         result.read_result(path)
 
@@ -439,6 +440,6 @@ def test_a_number_whose_sums_overflow_is_refused(
         row[last] = wild
     else:
         row[last][figure] = wild
-    path.write_text(json.dumps(value))
+    files.atomic_write_json(path, value)
     with pytest.raises(errors.BenchmarkError, match="a benchmark result"):
         result.read_result(path)

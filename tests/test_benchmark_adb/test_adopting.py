@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from tfdistill import cli, errors
+from tfdistill import cli, errors, files
 from tfdistill.benchmark import adb, result
 
 BUNDLES = pathlib.Path(__file__).parents[2] / "android_demo/text/src/test/resources/bundles"
@@ -68,7 +68,7 @@ def written():
 def adopt(tmp_path):
     def run(content, models=(PAIRS,)):
         path = tmp_path / "benchmark.json"
-        path.write_text(json.dumps(content))
+        files.atomic_write_json(path, content)
         (adopted,) = adb.adopt([path], models)
         return adopted
 
@@ -147,7 +147,7 @@ def test_the_command_writes_what_report_and_compare_read(written, tmp_path, caps
         r["samples_ms"] = [2 * ms for ms in r["samples_ms"]]
     farm = [tmp_path / name for name in ("a.json", "b.json")]
     for path, content in zip(farm, (written, slower), strict=True):
-        path.write_text(json.dumps(content))
+        files.atomic_write_json(path, content)
     out = tmp_path / "farm.json"
     assert cli.main(["benchmark", str(PAIRS), "--adopt", *map(str, farm), "--out", str(out)]) == 0
     assert "without the harness" in capsys.readouterr().out
@@ -162,7 +162,7 @@ def test_the_command_writes_what_report_and_compare_read(written, tmp_path, caps
 
 def test_options_of_a_measurement_are_refused(written, tmp_path, capsys):
     path = tmp_path / "a.json"
-    path.write_text(json.dumps(written))
+    files.atomic_write_json(path, written)
     options = ["--adopt", str(path), "--runs", "7", "--cool-down", "2"]
     assert cli.main(["benchmark", str(PAIRS), *options]) == 2
     said = capsys.readouterr().err

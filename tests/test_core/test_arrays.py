@@ -53,3 +53,9 @@ def test_a_file_without_a_checksum_is_refused(tmp_path):
     safetensors.numpy.save_file({"a": np.ones(2, np.float32)}, tmp_path / "other.safetensors")
     with pytest.raises(errors.WeightsError, match="another checksum"):
         arrays.read_arrays(tmp_path / "other.safetensors")
+
+
+def test_a_changed_entry_of_the_header_is_noticed(path):
+    path.write_bytes(path.read_bytes().replace(b'"k":"v"', b'"k":"w"'))
+    with pytest.raises(errors.WeightsError, match="another checksum"):
+        arrays.read_arrays(path)

@@ -127,11 +127,13 @@ def test_text_is_utf_8_and_json_has_no_nan(tmp_path):
         '"a":',
         "[",
         '"é"',
-        "]",
+        "],",
+        '"checksum":',
+        f'"{files.checksum_of({"b": 1, "a": ["é"]})}"',
         "}",
     ]
     with pytest.raises(ValueError, match="JSON"):
-        files.atomic_write_json(tmp_path / "j", float("nan"))
+        files.atomic_write_json(tmp_path / "j", {"a": float("nan")})
     assert "é" in (tmp_path / "j").read_text("utf-8")
 
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tfdistill import errors, reading
+from tfdistill import errors, files, reading
 
 
 def deep(levels, open_="[", close="]"):
@@ -56,12 +56,22 @@ def test_an_object_is_asked_for_where_one_is_needed(tmp_path):
     ("content", "reason"),
     [
         (deep(50_000), "nesting"),
-        ("a: " + "1" * 4301, "an integer of 4301 digits"),
+        ("a: " + "1" * 4301, "an integer of more than 19 digits"),
         ("&a [*a]", "nesting"),
-        ("a: 2020-99-99", "month"),
+        ("a: !!bool maybe", "the tag 'tag:yaml.org,2002:bool'"),
+        ("a: !!timestamp x", "the tag"),
+        ("a: !!map [1]", "the tag"),
+        ('a: !!int ""', "the tag"),
+        ("a: 0x" + "f" * 60, "an integer of more than 19 digits"),
+        ('a: "\\ud800"', "half of a surrogate pair"),
+        (
+            "l0: &l0 {k: 1}\n"
+            + "".join(f"l{n + 1}: &l{n + 1} {{<<: [{f'*l{n}, ' * 10}]}}\n" for n in range(9)),
+            "a mapping of more than 10000 keys",
+        ),
         ("a: [", "a fault: "),
         ("a: \x00", "special characters"),
-        ("a: !!python/object/apply:os.system [x]", "a fault: "),
+        ("a: !!python/object/apply:os.system [x]", "the tag"),
         (b"a: \xe9", "byte 0xe9"),
         (
             "a0: &a0 [1]\n"
@@ -101,6 +111,63 @@ def test_a_key_that_occurs_twice_is_refused_by_name(content):
         reading.parse_yaml(content, "recipe")
 
 
+def test_dates_are_text():
+    assert reading.parse_yaml("a: 2020-01-02\nb: 2020-99-99", "recipe") == {
+        "a": "2020-01-02",
+        "b": "2020-99-99",
+    }
+
+
 def test_a_merged_mapping_may_be_overridden():
     value = reading.parse_yaml("base: &b {k: 1, l: 2}\nown: {<<: *b, k: 3}", "recipe")
     assert value["own"] == {"k": 3, "l": 2}
+
+
+OURS = {
+    "format_version": 1,
+    "labels": {"b": 0, "a": 1},
+    "p50": [0.1, 1e-7, -0.0],
+    "text": "é\u2028",
+}
+
+
+def test_a_file_of_ours_is_read_without_its_checksum(tmp_path):
+    path = tmp_path / "a.json"
+    files.atomic_write_json(path, OURS)
+    assert list(json.loads(path.read_text("utf-8"))) == [*OURS, files.CHECKSUM]
+    assert reading.read_json(path) == OURS
+    laid_out = json.dumps(json.loads(path.read_text("utf-8")), indent=None)
+    path.write_text(laid_out)  # the layout does not count
+    assert reading.read_json(path) == OURS
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"format_version": 1', '"format_version": 1.0'),
+        ('"format_version": 1', '"format_version": true'),
+        ('"b": 0,\n    "a": 1', '"a": 1,\n    "b": 0'),
+        ("0.1", "0.2"),
+        ("-0.0", "0.0"),
+        ("é", "e"),
+        ('"p50"', '"p60"'),
+    ],
+)
+def test_a_value_that_was_changed_is_refused_and_an_edit_on_purpose_taken(tmp_path, before, after):
+    path = tmp_path / "a.json"
+    files.atomic_write_json(path, OURS)
+    text = path.read_text("utf-8")
+    assert text.count(before) == 1
+    path.write_text(text.replace(before, after), "utf-8")
+    with pytest.raises(errors.WeightsError, match="delete its line 'checksum'"):
+        reading.read_json(path, error=errors.WeightsError)
+    edited = json.loads(path.read_text("utf-8"))
+    del edited[files.CHECKSUM]
+    path.write_text(json.dumps(edited))
+    assert reading.read_json(path) == edited
+
+
+@pytest.mark.parametrize("value", ["x", 3, None, ["sha256:"]])
+def test_a_checksum_of_another_program_is_a_value(tmp_path, value):
+    (tmp_path / "config.json").write_text(json.dumps({"checksum": value}))
+    assert reading.read_json(tmp_path / "config.json") == {"checksum": value}

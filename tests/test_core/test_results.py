@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tfdistill import errors, results
+from tfdistill import errors, reading, results
 
 MODEL = {
     "name": "full",
@@ -18,7 +18,7 @@ MODEL = {
     "architecture": {"family": "bert", "num_layers": 1},
     "train_seconds": 1.5,
     "folder": "students/full/seed-1",
-    "history": [{"stage": "labels", "csv": "stages/labels/seed-1/history.csv"}],
+    "history": [{"stage": "labels", "csv": "stages/labels/seed-1/history.csv", "sha256": "0" * 64}],
 }
 METRICS = {
     "format_version": 1,
@@ -70,7 +70,7 @@ def read(tmp_path, content, kind):
 def test_metrics_are_written_as_they_were_read(tmp_path):
     metrics = read(tmp_path, METRICS, results.RunMetrics)
     results.write_result_file(metrics, tmp_path / "again.json")
-    assert json.loads((tmp_path / "again.json").read_text()) == METRICS
+    assert reading.read_json(tmp_path / "again.json") == METRICS
 
 
 def test_a_sweep_is_read_without_the_keys_that_it_may_lack(tmp_path):
@@ -91,14 +91,14 @@ def test_a_metric_that_is_no_finite_number_is_written_as_null(tmp_path):
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("{", "file: Invalid JSON"),
-        ("[" * 50_000, "file: Invalid JSON"),
+        ("{", "a fault: Expecting property name"),
+        ("[" * 50_000, "levels of nesting"),
         ('{"format_version": 2}', "format_version: Input should be 1"),
         ({**METRICS, "models": [{**MODEL, "role": "pupil"}]}, "models.0.role"),
     ],
 )
 def test_a_malformed_file_is_an_error_that_names_it(tmp_path, content, fault):
-    with pytest.raises(errors.DataError, match=r"metrics\.json: expected a valid") as caught:
+    with pytest.raises(errors.DataError, match=r"metrics\.json.*: expected a valid") as caught:
         read(tmp_path, content, results.RunMetrics)
     assert fault in str(caught.value)
 

@@ -250,7 +250,7 @@ def test_a_student_is_distilled_from_answers_at_an_address(bucket, tmp_path, cap
 
 def test_an_upload_that_fails_leaves_what_was_there(bucket):
     target = storage.located("s3://texts/a.json")
-    files.atomic_write_json(target, 1)
+    files.atomic_write_text(target, "1\n")
     with pytest.raises(ZeroDivisionError), files.atomic_write(target) as temporary:
         temporary.write_text("half")
         raise ZeroDivisionError
@@ -258,7 +258,7 @@ def test_an_upload_that_fails_leaves_what_was_there(bucket):
     assert [one.key for one in bucket.objects.all()] == ["a.json"]
     gone = storage.located("s3://no-such-bucket/a.json")
     with pytest.raises(errors.EnvironmentFault, match=r"no-such-bucket.*storage that answers"):
-        files.atomic_write_json(gone, 1)
+        files.atomic_write_text(gone, "1\n")
 
 
 def test_arrays_at_an_address_carry_their_checksum(bucket):

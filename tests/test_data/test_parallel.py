@@ -10,7 +10,7 @@ import apache_beam
 import pytest
 import toys
 
-from tfdistill import errors
+from tfdistill import errors, files
 from tfdistill.data import parallel, preparation, shard_files, tokenize
 
 DIRECT = ("--runner", "DirectRunner")
@@ -199,7 +199,9 @@ def test_a_killed_preparation_keeps_what_no_manifest_tells_yet(prepare, tmp_path
         prepare(progress=stop)
     path = tmp_path / "out" / "corpus.json"
     manifest = json.loads(path.read_text())
-    path.write_text(json.dumps({**manifest, "shards": {}}))  # as after a kill that nothing survives
+    files.atomic_write_json(
+        path, {**manifest, "shards": {}}
+    )  # as after a kill that nothing survives
     (entries,) = (tmp_path / "out").glob(".entries-*")
     # A worker of another preparation that is not dead yet has written an entry, too.
     other = tmp_path / "out" / ".entries-0123456789abcdef"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdistill import errors
+from tfdistill import errors, files
 from tfdistill.data import shard_files, shards, streaming, tokenize, vocab
 
 
@@ -212,7 +212,7 @@ def edit_manifest(folder, change):
     path = folder / "corpus.json"
     value = json.loads(path.read_text())
     change(value)
-    path.write_text(json.dumps(value))
+    files.atomic_write_json(path, value)
 
 
 def test_a_missing_record_or_shard_is_found(fresh):
@@ -314,7 +314,7 @@ def rewrite(folder, number, feature, values):
     manifest = folder / shard_files.MANIFEST
     value = json.loads(manifest.read_text())
     value["shards"]["0"]["size_bytes"] = path.stat().st_size
-    manifest.write_text(json.dumps(value))
+    files.atomic_write_json(manifest, value)
 
 
 @pytest.mark.parametrize(
@@ -340,6 +340,6 @@ def test_ids_that_are_no_tokens_never_train(fresh, feature, values, says):
 )
 def test_a_manifest_of_wrong_types_is_one_error(fresh, key, value):
     manifest = fresh / shard_files.MANIFEST
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), key: value}))
+    files.atomic_write_json(manifest, {**json.loads(manifest.read_text()), key: value})
     with pytest.raises(errors.DataError, match=r"corpus\.json"):
         shards.ShardedBatches(fresh)

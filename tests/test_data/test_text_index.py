@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from tfdistill import errors, manifest
+from tfdistill import errors, files, manifest
 from tfdistill.data import text_index
 
 MODEL = manifest.FileRecord(file="model.tflite", sha256="ab" * 32, size_bytes=9)
@@ -96,7 +96,7 @@ def test_a_vector_of_another_kind_is_refused(folder, vector, message):
 
 def edited(folder, **changes):
     path = folder / "index.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    files.atomic_write_json(path, {**json.loads(path.read_text()), **changes})
 
 
 def rewritten(folder, name, content):

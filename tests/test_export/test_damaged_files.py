@@ -188,7 +188,7 @@ def crash_at(folder):
     described = folder / "model.json"
     card = json.loads(described.read_text())
     card["model"]["sha256"] = files.sha256_of(file)
-    described.write_text(json.dumps(card))
+    files.atomic_write_json(described, card)
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def test_signatures_of_a_manifest_are_held_against_the_file(change, message, cop
     described = copied / "model.json"
     card = json.loads(described.read_text())
     change(card["signatures"])
-    described.write_text(json.dumps(card))
+    files.atomic_write_json(described, card)
     with pytest.raises(errors.ManifestError, match=message):
         inputs.open_answerer(str(copied))
     for command in ("inspect", "benchmark"):

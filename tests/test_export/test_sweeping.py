@@ -13,7 +13,7 @@ from export.conversion.prepare import make_plan
 from export.model import signature
 from export.model.request import ExportRequest
 from export.trials import sweeping
-from tfdistill import errors, manifest, results
+from tfdistill import errors, files, manifest, results
 from tfdistill.results import Trial
 
 NAMES = ("float32", "dynamic_wi8_afp32")
@@ -271,7 +271,7 @@ def test_a_sweep_of_the_first_format_is_resumed(swept, copied, toy, request_of, 
     del saved["lengths"]
     for row in saved["rows"]:
         del row["peak_rss_bytes"]
-    path.write_text(json.dumps(saved))
+    files.atomic_write_json(path, saved)
 
     again = sweeping.sweep(toy.model, copied, NAMES, **request_of)
 

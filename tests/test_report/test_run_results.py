@@ -4,7 +4,7 @@ import shutil
 import page_reading
 import pytest
 
-from tfdistill import errors, report
+from tfdistill import errors, files, report
 from tfdistill.benchmark import result
 from tfdistill.report.run_results import read_history
 
@@ -88,6 +88,38 @@ def test_a_stage_that_models_share_is_read_once(run_dir, edit):
     edit(run_dir / "metrics.json", share)
     general = [h for h in report.collect(run_dir).histories if h.stage == "general"]
     assert [(h.model, h.seed) for h in general] == [("full", 1)]
+
+
+def test_a_history_that_was_changed_since_is_refused_and_one_that_is_gone_named(run_dir, edit):
+    csv = run_dir / "teacher" / "labels" / "history.csv"
+
+    def record(metrics):
+        metrics["models"][0]["history"][0]["sha256"] = files.sha256_of(csv)
+
+    edit(run_dir / "metrics.json", record)
+    assert report.collect(run_dir).histories
+    csv.write_text(csv.read_text().replace("1095.1", "1095.2").replace("0.9", "0.8"))
+    with pytest.raises(errors.DataError, match="the history that the run wrote"):
+        report.collect(run_dir)
+    csv.unlink()
+    (missing,) = report.collect(run_dir).missing
+    assert "labels/history.csv is missing" in missing
+
+
+def test_a_recipe_that_was_changed_since_is_refused(run_dir, edit):
+    recipe, recorded = run_dir / "recipe.yaml", run_dir / "environment.json"
+    edit(recorded, lambda record: record.update(recipe_sha256=files.sha256_of(recipe)))
+    report.collect(run_dir)
+    recipe.write_text(recipe.read_text().replace("epochs: 4", "epochs: 5"))
+    with pytest.raises(errors.ConfigError, match=r"the recipe that environment\.json records"):
+        report.collect(run_dir)
+
+
+def test_aliases_of_a_recipe_do_not_outgrow_it(run_dir):
+    lists = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 12)]
+    (run_dir / "recipe.yaml").write_text("\n".join(["l0: &l0 [1]", *lists]))
+    with pytest.raises(errors.DataError, match="nodes"):
+        report.collect(run_dir)
 
 
 def test_the_report_outlives_the_model_files(run_dir):

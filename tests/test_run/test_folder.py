@@ -87,3 +87,21 @@ def test_the_commits_of_models_from_the_hub_are_recorded(place, monkeypatch):
     with place.open(recipe):
         recorded = json.loads((place.path / folder.ENVIRONMENT).read_text())
     assert recorded["checkpoints"] == hub
+
+
+def test_a_saved_recipe_that_was_changed_since_is_refused(place):
+    with place.open(RECIPE):
+        (place.path / "teacher").mkdir()
+    saved = place.path / config.RECIPE_FILE
+    assert config.saved_recipe(place.path) == RECIPE
+    changed = saved.read_text().replace("export:", "export: ", 1)
+    assert changed != saved.read_text()
+    saved.write_text(changed)
+    with (
+        pytest.raises(errors.ConfigError, match=r"the recipe that environment\.json records"),
+        place.open(RECIPE, resume=True),
+    ):
+        pass
+    saved.unlink()  # as after a kill between the two files
+    with place.open(RECIPE, resume=True):
+        assert config.saved_recipe(place.path) == RECIPE

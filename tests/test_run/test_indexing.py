@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from test_android import vectors
 
-from tfdistill import cli, errors, manifest
+from tfdistill import cli, errors, files, manifest
 from tfdistill.data import index_rows, text_index
 from tfdistill.data.text_index import Spread
 from tfdistill.run import index_checks, indexing
@@ -124,7 +124,7 @@ def test_an_index_goes_into_the_bundle_of_its_model(export, tmp_path):
     assert indexing.target_of(encoder, str(tmp_path / "x")) == tmp_path / "x"
     index = json.loads((assets / "bundles" / "index.json").read_text())
     del index["bundles"][vectors.INDEXED]
-    (assets / "bundles" / "index.json").write_text(json.dumps(index))
+    files.atomic_write_json(assets / "bundles" / "index.json", index)
     with pytest.raises(errors.ManifestError, match="tfdistill export --android"):
         indexing.target_of(encoder, str(assets))
 
@@ -141,7 +141,7 @@ def test_an_index_of_another_model_is_refused(indexed, export):
 def test_an_encoder_that_was_exported_without_a_task_is_one(export, tmp_path):
     folder = shutil.copytree(export, tmp_path / "plain")
     card = json.loads((folder / manifest.FILE_NAME).read_text())
-    (folder / manifest.FILE_NAME).write_text(json.dumps({**card, "task": None}))
+    files.atomic_write_json(folder / manifest.FILE_NAME, {**card, "task": None})
     assert indexing.width_of(indexing.open_encoder(str(folder))) == 16
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import config, errors, locks, models, weights
+from tfdistill import config, errors, files, locks, models, weights
 from tfdistill.data import masking, shard_files, shards, streaming, synthetic, tokenize, vocab
 from tfdistill.training import MaskedLmEvaluation, PretrainConfig, checkpoints, pretrain_run
 
@@ -121,7 +121,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights_and_history(
     written = tmp_path / "out" / "metrics.json"
     damaged = json.loads(written.read_text())
     damaged["held_out"]["nsp_loss"] = "low"
-    written.write_text(json.dumps(damaged))
+    files.atomic_write_json(written, damaged)
     measured = run(tmp_path / "out", resume=True)
     assert measured["held_out"] == expected["held_out"]
     assert json.loads(written.read_text()) == measured

@@ -129,14 +129,14 @@ def model_file(subject: Subject) -> schema.MeasuredFile:
 
 
 def to_json(value: Mapping[str, Any]) -> str:
-    """Writes a value as indented JSON in which a list of numbers stays on one line."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    """`files.json_text` in which a list of numbers stays on one line."""
+    text = files.json_text(value)
     flat = re.sub(
         r"\[\s+(-?[\d.eE+-]+(?:,\s+-?[\d.eE+-]+)*)\s+\]",
         lambda match: "[" + re.sub(r"\s+", " ", match.group(1)) + "]",
         text,
     )
-    return flat + "\n"
+    return flat
 
 
 def write_result(result: schema.Result, path: files.Path) -> pathlib.Path:
@@ -183,15 +183,14 @@ def read_result(path: files.Path) -> schema.Result:
             _other(value),
             "Measure again with `tfdistill benchmark`.",
         )
-    try:
-        result = schema.Result.model_validate_json(content)
-    except pydantic.ValidationError as error:
-        raise errors.BenchmarkError(
-            f"{path}",
-            f"a benchmark result of format_version {FORMAT_VERSION}",
-            reading.validation_faults(error),
-            "Measure again with `tfdistill benchmark`.",
-        ) from error
+    result = reading.read_model(
+        content,
+        schema.Result,
+        f"{path}",
+        error=errors.BenchmarkError,
+        expected=f"a benchmark result of format_version {FORMAT_VERSION}",
+        remedy="Measure again with `tfdistill benchmark`.",
+    )
     if not result.summary:
         return complete(result)
     if faults := _contradictions(result):

@@ -7,7 +7,10 @@ in `tfdistill.run` see these classes; everything below takes plain arguments.
 
 from tfdistill.config.derived import labels_alone, scaled_down, with_baseline
 from tfdistill.config.inputs import (
+    ENVIRONMENT_FILE,
     RECIPE_FILE,
+    RECIPE_SHA256,
+    check_saved_recipe,
     is_missing,
     missing_inputs,
     model_folder,
@@ -71,12 +74,14 @@ from tfdistill.config.training import (
 
 __all__ = [
     "BUILT_IN_DATA",
+    "ENVIRONMENT_FILE",
     "FINE_TUNING_RATE",
     "GENERAL_RATE",
     "METHODS",
     "MOBILEBERT_RATE",
     "PRETRAINING_RATE",
     "RECIPE_FILE",
+    "RECIPE_SHA256",
     "STAGES",
     "STAGE_RATE",
     "STAGE_SECTIONS",
@@ -102,6 +107,7 @@ __all__ = [
     "TeacherConfig",
     "TeacherPretrainConfig",
     "VariantConfig",
+    "check_saved_recipe",
     "dump_recipe",
     "find_recipe",
     "is_checkpoint",

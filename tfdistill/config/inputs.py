@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from tfdistill import errors, manifest, reading, storage
+from tfdistill import errors, files, manifest, reading, storage
 from tfdistill.config.pruned import is_checkpoint, is_pruned
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.recipe_files import load_recipe
@@ -15,6 +15,9 @@ from tfdistill.config.stages import STAGES, Stage
 _VECTOR_LOSSES = ("VectorMSE", "VectorCosine", "SimilarityKL")
 RECIPE_FILE = "recipe.yaml"
 """The recipe of a run folder."""
+ENVIRONMENT_FILE = "environment.json"
+"""What a run began with: versions, devices, and the checksum of its recipe."""
+RECIPE_SHA256 = "recipe_sha256"
 
 
 def saved_recipe(folder: str | pathlib.Path) -> Recipe | None:
@@ -24,7 +27,25 @@ def saved_recipe(folder: str | pathlib.Path) -> Recipe | None:
       ConfigError: If it is damaged.
     """
     file = pathlib.Path(folder) / RECIPE_FILE
-    return load_recipe(str(file)) if file.is_file() else None
+    if not file.is_file():
+        return None
+    check_saved_recipe(file)
+    return load_recipe(str(file))
+
+
+def check_saved_recipe(file: pathlib.Path) -> None:
+    """Refuses the recipe of a run folder where the run recorded another one."""
+    recorded = file.with_name(ENVIRONMENT_FILE)
+    if not recorded.is_file():
+        return
+    digest = reading.read_json_object(recorded, error=errors.ConfigError).get(RECIPE_SHA256)
+    if digest is not None and digest != files.sha256_of(file):
+        raise errors.ConfigError(
+            f"{file}",
+            f"the recipe that {recorded.name} records",
+            "another content",
+            "Restore it from a copy; to change a run, copy its recipe and start another one.",
+        )
 
 
 def trained_length(source: str | None) -> int | None:

@@ -77,7 +77,7 @@ def of_examples(
 
 
 def to_bytes(answers: LabelledAnswers) -> bytes:
-    """Serializes answers, with a checksum of their tensors."""
+    """Serializes answers, with a checksum."""
     tensors = {f"logits.{name}": values for name, values in answers.logits.items()}
     tensors["gold"] = answers.gold
     tensors["texts"] = np.frombuffer(json.dumps(answers.texts).encode(), np.uint8)
@@ -88,8 +88,8 @@ def to_bytes(answers: LabelledAnswers) -> bytes:
         "task": json.dumps(task),
         "examples": answers.examples,
         "model_sha256": answers.model_sha256,
-        "sha256": _checksum(tensors),
     }
+    metadata["sha256"] = _checksum(tensors, metadata)
     return safetensors.numpy.save(tensors, metadata)
 
 
@@ -111,8 +111,8 @@ def read(path: files.Path) -> LabelledAnswers:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if metadata["format_version"] != _FORMAT_VERSION:
             raise ValueError(f"format_version {metadata['format_version']}")
-        if metadata["sha256"] != _checksum(tensors):
-            raise ValueError("tensors with another checksum")
+        if metadata.pop("sha256") != _checksum(tensors, metadata):
+            raise ValueError("content with another checksum")
         task = TaskSpec(
             text_column="", label_column="", **_task(reading.parse_json(metadata["task"], "task"))
         )
@@ -141,8 +141,8 @@ def _task(values: Any) -> dict[str, Any]:
     return values
 
 
-def _checksum(tensors: dict[str, np.ndarray]) -> str:
-    digest = hashlib.sha256()
+def _checksum(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> str:
+    digest = hashlib.sha256(json.dumps(metadata, sort_keys=True).encode())
     for name in sorted(tensors):
         values = tensors[name]
         digest.update(f"{name} {values.dtype} {values.shape} ".encode())

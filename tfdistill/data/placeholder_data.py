@@ -6,6 +6,7 @@ They have the columns, the labels and the file format of the task; their texts a
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 from collections.abc import Callable
@@ -139,7 +140,8 @@ def _write_squad(
         paragraphs.append({"context": context, "qas": [question]})
     version = "v2.0" if spec.spans.unanswerable else "1.1"
     document = {"version": version, "data": [{"title": "placeholder", "paragraphs": paragraphs}]}
-    files.atomic_write_json(target / f"{split}.json", document)
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    files.atomic_write_text(target / f"{split}.json", text + "\n")
 
 
 def _maker(spec: TaskSpec) -> Callable[[_Texts, np.random.Generator], _Row]:

@@ -256,7 +256,7 @@ def write_index(
         texts=_record(place / TEXTS),
         **facts,
     )
-    files.atomic_write_text(place / FILE_NAME, card.model_dump_json(indent=2) + "\n")
+    files.atomic_write_json(place / FILE_NAME, card.model_dump(mode="json"))
     return card
 
 
@@ -280,16 +280,17 @@ def read_index(folder: files.Path) -> TextIndex:
     try:
         with open(path, "rb") as file:
             content = file.read(_LONGEST_MANIFEST + 1)
-        reading.parse_json(content[:_LONGEST_MANIFEST], f"{path}", error=errors.ManifestError)
-        card = IndexManifest.model_validate_json(content)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise errors.ManifestError(
             "index", path, "no such file", "`tfdistill index` makes it."
         ) from error
-    except pydantic.ValidationError as error:
-        raise errors.ManifestError(
-            f"{path}", f"an index of version {FORMAT_VERSION}", reading.validation_faults(error)
-        ) from error
+    card = reading.read_model(
+        content[:_LONGEST_MANIFEST],
+        IndexManifest,
+        f"{path}",
+        error=errors.ManifestError,
+        expected=f"an index of version {FORMAT_VERSION}",
+    )
     for record in (card.vectors, card.texts):
         file = safe_paths.inside(place, record.file)
         received = files.sha256_of(file) if file.is_file() else "no such file"

@@ -8,9 +8,7 @@ import math
 import pathlib
 from typing import Any
 
-import yaml
-
-from tfdistill import errors, files, manifest, reading, results, safe_paths
+from tfdistill import config, errors, files, manifest, reading, results, safe_paths
 from tfdistill.benchmark import result as benchmark_result
 from tfdistill.benchmark import schema as measured
 from tfdistill.data import answers
@@ -96,7 +94,7 @@ class RunResults:
     @property
     def stage_kinds(self) -> dict[str, str]:
         """The kind of each stage of the recipe by its name."""
-        stages = (yaml.safe_load(self.recipe or "") or {}).get("stages") or {}
+        stages = reading.parse_yaml(self.recipe or "{}", "recipe").get("stages")
         stages = stages if isinstance(stages, dict) else {}
         described = {name: stage for name, stage in stages.items() if isinstance(stage, dict)}
         return {name: stage.get("kind", name) for name, stage in described.items()}
@@ -104,7 +102,8 @@ class RunResults:
     @property
     def recipe_quantization(self) -> str | None:
         """The format of the student's file by the recipe; None where that says none."""
-        return ((yaml.safe_load(self.recipe or "") or {}).get("export") or {}).get("quantize")
+        section = reading.parse_yaml(self.recipe or "{}", "recipe").get("export")
+        return section.get("quantize") if isinstance(section, dict) else None
 
 
 def is_run(path: files.Path) -> bool:
@@ -158,7 +157,7 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
         )
     name = metrics.recipe if metrics is not None else folder.resolve().name
     recipe = _text(folder / "recipe.yaml")
-    environment = _json(folder / "environment.json")
+    environment = _json(folder / config.ENVIRONMENT_FILE)
     if recipe is not None:
         _check_recipe(recipe, folder)
     elif metrics is not None or benchmark is not None:
@@ -227,6 +226,8 @@ def _histories(
             if path in seen:
                 continue
             seen.add(path)
+            if entry.sha256 is not None and path.is_file():
+                _check_history(path, entry.sha256)
             text = _text(path)
             columns = read_history(text) if text is not None else {}
             if columns:
@@ -308,12 +309,21 @@ def _json(path: pathlib.Path) -> dict[str, Any] | None:
 
 
 def _check_recipe(text: str, folder: pathlib.Path) -> None:
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise errors.DataError(f"{folder / 'recipe.yaml'}", "YAML", f"{error}") from error
+    file = folder / config.RECIPE_FILE
+    config.check_saved_recipe(file)
+    value = reading.parse_yaml(text, f"{file}", error=errors.DataError)
     if not isinstance(value, dict):
-        raise errors.DataError(f"{folder / 'recipe.yaml'}", "a mapping", type(value).__name__)
+        raise errors.DataError(f"{file}", "a mapping", type(value).__name__)
+
+
+def _check_history(path: pathlib.Path, sha256: str) -> None:
+    if files.sha256_of(path) != sha256:
+        raise errors.DataError(
+            f"{path}",
+            "the history that the run wrote",
+            "another content",
+            "Restore it from a copy, or delete it: the report leaves out its curves.",
+        )
 
 
 def _text(path: pathlib.Path) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import hashlib
 import importlib.metadata
 import os
 import pathlib
@@ -35,7 +36,7 @@ from tfdistill.run.corpora import Corpus
 from tfdistill.run.teachers import TeacherModels
 from tfdistill.training import multi_worker, strategies
 
-ENVIRONMENT = "environment.json"
+ENVIRONMENT = config.ENVIRONMENT_FILE
 KIND = "run"
 _BEFORE_TRAINING = {config.RECIPE_FILE, ENVIRONMENT, "data"}
 _PACKAGES = (
@@ -95,12 +96,15 @@ class RunFolder:
         with self._work.open(resume=resume, overwrite=overwrite):
             self._check_same(recipe)
             try:
-                if not (self.path / ENVIRONMENT).is_file():
-                    environment_record = environment(self._devices, commits(recipe))
-                    files.atomic_write_json(self.path / ENVIRONMENT, environment_record)
-                if not (self.path / config.RECIPE_FILE).is_file():
-                    text = config.dump_recipe(recipe)
-                    files.atomic_write_text(self.path / config.RECIPE_FILE, text)
+                saved, recorded = self.path / config.RECIPE_FILE, self.path / ENVIRONMENT
+                text = config.dump_recipe(recipe)
+                if not (saved.is_file() and recorded.is_file()):
+                    content = saved.read_bytes() if saved.is_file() else text.encode()
+                    digest = {config.RECIPE_SHA256: hashlib.sha256(content).hexdigest()}
+                    began = environment(self._devices, commits(recipe))
+                    files.atomic_write_json(recorded, began | digest)
+                if not saved.is_file():
+                    files.atomic_write_text(saved, text)
                 yield self
             except errors.TfdistillError:
                 # A run that failed before it trained anything leaves nothing to resume.
@@ -110,14 +114,13 @@ class RunFolder:
 
     def _check_same(self, recipe: config.Recipe) -> None:
         """Refuses to continue the run of another recipe."""
-        saved = self.path / config.RECIPE_FILE
-        if not saved.is_file():
+        before = config.saved_recipe(self.path)
+        if before is None:
             return
-        before, now = (_trained(each) for each in (config.load_recipe(str(saved)), recipe))
         resuming.check_same(
-            before,
-            now,
-            f"the recipe that is saved in {saved}",
+            _trained(before),
+            _trained(recipe),
+            f"the recipe that is saved in {self.path / config.RECIPE_FILE}",
             "Resume with the saved file as recipe, or start again with --overwrite.",
         )
 

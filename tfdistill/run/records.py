@@ -25,6 +25,7 @@ from tfdistill.training import callbacks
 _log = logging.getLogger(__name__)
 
 PRETRAINED = "teacher/pretrained.json"
+_TUNED = "teacher/finetune/history.csv"
 _WORD_METRICS = ("mlm_accuracy", "mlm_loss")
 
 
@@ -56,7 +57,7 @@ def pretrained_teacher(context: RunContext) -> results.ModelResult:
         num_examples=0,
         train_seconds=pretrained.train_seconds,
         folder="teacher",
-        history=(results.HistoryFile(stage="mlm", csv="teacher/pretrain/history.csv"),),
+        history=(results.HistoryFile.of(context.root, "mlm", "teacher/pretrain/history.csv"),),
     )
 
 
@@ -70,7 +71,6 @@ def train_teacher(context: RunContext) -> results.ModelResult:
         model, seconds = teachers.task_teacher(context.recipe, data, context.root)
         deliver.save_model(model, data, context.root / "teacher" / "model", data.task.labels)
         metrics = _evaluate(model, data, context.root / "teacher")
-        history = results.HistoryFile(stage="labels", csv="teacher/finetune/history.csv")
         return _describe(
             context,
             model,
@@ -82,7 +82,7 @@ def train_teacher(context: RunContext) -> results.ModelResult:
             num_examples=data.dev_examples.num_scored,
             train_seconds=seconds,
             folder="teacher",
-            history=(history,) if tuned else (),
+            history=(results.HistoryFile.of(context.root, "labels", _TUNED),) if tuned else (),
         )
 
     return context.folder.step("teacher/result.json", results.ModelResult, work)

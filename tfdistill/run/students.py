@@ -137,7 +137,7 @@ def histories(
         for path in paths:
             name = stage if path.parent == folder else f"{stage} {path.parent.name}"
             csv = str(path.relative_to(context.root))
-            listed.append(results.HistoryFile(stage=name, csv=csv))
+            listed.append(results.HistoryFile.of(context.root, name, csv))
     return tuple(listed)
 
 

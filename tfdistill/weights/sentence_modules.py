@@ -271,12 +271,16 @@ def write_modules(model: keras.Model, folder: pathlib.Path) -> None:
         {"idx": index, "name": str(index), "path": place, "type": _TYPES + kind}
         for index, (place, kind) in enumerate(listed)
     ]
-    files.atomic_write_json(folder / MODULES_FILE, modules)
+    _write_json(folder / MODULES_FILE, modules)
     limits = {"max_seq_length": config.max_positions, "do_lower_case": False}
-    files.atomic_write_json(folder / "sentence_bert_config.json", limits)
+    _write_json(folder / "sentence_bert_config.json", limits)
 
 
 def _write(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
     folder.mkdir()
-    path = folder / checkpoint.CONFIG_FILE
-    path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    _write_json(folder / checkpoint.CONFIG_FILE, settings)
+
+
+def _write_json(path: pathlib.Path, value: Any) -> None:
+    """Writes JSON that other libraries read: without a checksum of ours."""
+    files.atomic_write_text(path, json.dumps(value, indent=2) + "\n")

@@ -5,9 +5,13 @@ import kotlinx.serialization.SerializationException
 import kotlinx.serialization.json.Json
 import kotlinx.serialization.json.JsonObject
 import kotlinx.serialization.json.JsonPrimitive
+import kotlinx.serialization.json.jsonObject
 
 /** Reads files of a known version: unknown keys, missing ones and other types are errors. */
 internal object StrictJson {
+    /** Of the values, as `tfdistill` compares it; an app compares those of whole files. */
+    private const val CHECKSUM = "checksum"
+
     val json = Json { prettyPrint = true }
 
     /**
@@ -34,7 +38,8 @@ internal object StrictJson {
                 val message = explain("format_version of $what", "$version", element)
                 throw BundleException(BundleFault.MALFORMED, message)
             }
-            return json.decodeFromJsonElement(type, tree)
+            val values = JsonObject(tree.jsonObject - CHECKSUM)
+            return json.decodeFromJsonElement(type, values)
         } catch (error: SerializationException) {
             throw malformed(what, error)
         } catch (error: StackOverflowError) { // brackets, thousands deep
