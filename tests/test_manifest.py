@@ -153,7 +153,9 @@ def test_a_link_out_of_the_folder_is_refused(folder, tmp_path_factory):
     ("change", "message"),
     [
         ({"format_version": 2}, "format_version"),
-        ({"surprise": 1}, "surprise"),
+        ({"surprise": 1, "requires": ["surprise"]}, "requires: .*received surprise. Update"),
+        ({"requires": ["device.surprise"]}, "received device.surprise"),
+        ({"requires": ["task.surprise", "task.kind"]}, "received task.surprise. "),
         ({"quantization": None}, "quantization"),
         ({"signatures": {"len32": {}}}, "signatures.len32.sequence_length"),
     ],
@@ -162,6 +164,15 @@ def test_an_invalid_manifest_is_told_with_the_place(change, message, folder):
     (folder / "model.json").write_text(json.dumps(content(**change)))
     with pytest.raises(errors.ManifestError, match=message):
         manifest.read_manifest(folder)
+
+
+def test_keys_of_later_versions_are_ignored_unless_the_file_requires_them(folder):
+    read = manifest.read_manifest(folder)
+    later = content(surprise=1, requires=["variants.parity.bounds", "task.span", "softmax"])
+    later["architecture"]["surprise"] = later["signatures"]["len32"]["surprise"] = [2]
+    (folder / "model.json").write_text(json.dumps(later))
+    required = {"requires": tuple(later["requires"])}
+    assert manifest.read_manifest(folder) == read.model_copy(update=required)
 
 
 def test_all_faults_are_told_at_once(folder):

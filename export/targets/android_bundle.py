@@ -19,7 +19,7 @@ import pathlib
 import re
 import shutil
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import pydantic
 
@@ -32,7 +32,6 @@ from tfdistill.tasks import Examples
 from ..file import folders
 from . import android_bundle_checks, token_vectors
 
-FORMAT_VERSION = 1
 FOLDER = "bundles"
 INDEX = "index.json"
 TOKENS = "tokens.jsonl"
@@ -54,10 +53,9 @@ class Bundle(manifests.ManifestPart):
     device: manifests.DeviceKind | None = None
 
 
-class Index(manifests.ManifestPart):
+class Index(manifests.ManifestFile):
     """The whole of bundles/index.json."""
 
-    format_version: Literal[1] = FORMAT_VERSION
     bundles: dict[str, Bundle]
 
 

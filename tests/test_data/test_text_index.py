@@ -119,7 +119,7 @@ def rewritten(folder, name, content):
         ({"count": 0}, "count"),
         ({"count": 10**18}, "x 6 bytes, received 300"),
         ({"threshold": 2}, "threshold"),
-        ({"colour": 1}, "colour"),
+        ({"colour": 1, "requires": ["colour"]}, "colour"),
         ({"texts": {"file": "../x", "sha256": "0" * 64, "size_bytes": 1}}, "texts.file"),
     ],
 )

@@ -66,6 +66,7 @@ def test_the_index_names_the_bundle_and_its_checksums(assets):
     folder = assets / "bundles" / "model-dynamic_wi8_afp32"
     assert content == {
         "format_version": 1,
+        "requires": [],
         "bundles": {
             "model-dynamic_wi8_afp32": {
                 "folder": "model-dynamic_wi8_afp32",

@@ -18,14 +18,13 @@ import json
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pydantic
 
 from tfdistill import errors, files, manifest, reading, safe_paths
 
-FORMAT_VERSION = 1
 FILE_NAME = "index.json"
 VECTORS = "vectors.int8"
 TEXTS = "texts.jsonl"
@@ -78,7 +77,7 @@ class Scores(manifest.ManifestPart):
     nearest_same: Spread | None
 
 
-class IndexManifest(manifest.ManifestPart):
+class IndexManifest(manifest.ManifestFile):
     """The whole of index.json.
 
     Attributes:
@@ -91,7 +90,6 @@ class IndexManifest(manifest.ManifestPart):
         `run.index_checks.threshold_of`.
     """
 
-    format_version: Literal[1] = FORMAT_VERSION
     name: str
     created: str  # ISO 8601, UTC
     tfdistill_version: str
@@ -289,7 +287,7 @@ def read_index(folder: files.Path) -> TextIndex:
         IndexManifest,
         f"{path}",
         error=errors.ManifestError,
-        expected=f"an index of version {FORMAT_VERSION}",
+        expected=f"an index of version {manifest.FORMAT_VERSION}",
     )
     for record in (card.vectors, card.texts):
         file = safe_paths.inside(place, record.file)

@@ -96,7 +96,7 @@ public class Bundles(private val source: FileSource) {
     internal fun index(): BundleIndex {
         val content = String(read("$FOLDER/$INDEX"), Charsets.UTF_8)
         val version = BundleIndex.FORMAT_VERSION
-        val index = StrictJson.decode(INDEX, content, version, BundleIndex.serializer())
+        val index = BundleJson.decode(INDEX, content, version, BundleIndex.serializer())
         ManifestChecks.check(index)
         return index
     }
@@ -149,7 +149,7 @@ public class Bundles(private val source: FileSource) {
     internal fun manifest(name: String, entry: IndexEntry): Manifest {
         val content = verified("$FOLDER/${entry.folder}", entry.manifest)
         val card =
-            StrictJson.decode(
+            BundleJson.decode(
                 "model.json of $name",
                 String(content, Charsets.UTF_8),
                 Manifest.FORMAT_VERSION,
@@ -198,7 +198,7 @@ public class Bundles(private val source: FileSource) {
         val path = "${searchFolder(bundle)}/${TextIndex.CARD}"
         val content = opened(path, INDEX_REMEDY) { it.readBytes() }
         val card =
-            StrictJson.decode(
+            BundleJson.decode(
                 "${TextIndex.CARD} of the texts of ${bundle.name}",
                 String(content, Charsets.UTF_8),
                 TextIndexCard.FORMAT_VERSION,

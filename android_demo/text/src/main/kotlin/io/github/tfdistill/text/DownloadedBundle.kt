@@ -97,7 +97,7 @@ public class DownloadedBundle(
             throw BundleException(BundleFault.MISSING, message)
         }
         val alone = index.copy(bundles = mapOf(name to entry))
-        val content = StrictJson.json.encodeToString(BundleIndex.serializer(), alone)
+        val content = BundleJson.json.encodeToString(BundleIndex.serializer(), alone)
         replace(File(download, path), content)
         return entry
     }

@@ -195,7 +195,7 @@ internal constructor(
     private fun line(row: Int): Line {
         val content = String(texts, starts[row], starts[row + 1] - starts[row], Charsets.UTF_8)
         val where = "${card.texts.file}, line ${row + 1}"
-        val line = StrictJson.decode(where, content, Line.serializer())
+        val line = BundleJson.decode(where, content, Line.serializer())
         if ((line.answer != null) == card.answers) return line
         throw malformed(where, if (card.answers) "an answer" else "no answer", line.answer)
     }

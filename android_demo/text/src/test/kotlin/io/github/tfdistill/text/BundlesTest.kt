@@ -195,6 +195,21 @@ class BundlesTest {
     }
 
     @Test
+    fun `keys of later versions are ignored unless the file requires them`() {
+        val colour = "\"softmax\": true, \"colour\": 3"
+        val known = "\"requires\": [\"softmax\", \"variants.parity.bounds\", \"task.span\"]"
+        copy.editManifest(name) { it.replace("\"softmax\": true", "$colour, $known") }
+        copy.editIndex { it.replace("\"bundles\": {", "\"colour\": 3, \"bundles\": {") }
+        assertTrue(Bundles(copy).open(name).manifest.softmax)
+        for (path in listOf("colour", "task.colour", "softmax.colour")) {
+            copy = Copy(temporary.newFolder())
+            val unknown = "$colour, \"requires\": [\"softmax\", \"$path\"]"
+            copy.editManifest(name) { it.replace("\"softmax\": true", unknown) }
+            fails(BundleFault.NEWER, "requires of model.json", "[$path]", "Update the app")
+        }
+    }
+
+    @Test
     fun `what is no manifest is malformed`() {
         val edits =
             listOf<(String) -> String>(
@@ -202,7 +217,7 @@ class BundlesTest {
                 { it.replace("\"format_version\": 1", "\"format_version\": 0") },
                 { it.replace("\"format_version\": 1,", "") },
                 { it.replace("\"softmax\": true", "\"softmax\": \"yes\"") },
-                { it.replace("\"softmax\": true", "\"softmax\": true, \"colour\": 3") },
+                { it.replace("\"softmax\": true", "\"softmax\": true, \"requires\": \"softmax\"") },
                 { it.replace("\"softmax\": true,", "") },
                 { it.dropLast(20) },
                 { "" },

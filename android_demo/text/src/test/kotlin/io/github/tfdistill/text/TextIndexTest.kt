@@ -164,7 +164,7 @@ class TextIndexTest {
             listOf<Triple<(String) -> String, BundleFault, String>>(
                 Triple({ it.replace(digest, "0".repeat(64)) }, BundleFault.UNSUITABLE, digest),
                 Triple({ it.replace("\": 1,", "\": 2,") }, BundleFault.NEWER, "received 2"),
-                Triple({ it.replace("\"name\"", "\"names\"") }, BundleFault.MALFORMED, "names"),
+                Triple({ it.replace("\"name\"", "\"names\"") }, BundleFault.MALFORMED, "'name'"),
                 Triple({ it.take(99) }, BundleFault.MALFORMED, "index.json"),
                 Triple({ "[".repeat(100_000) }, BundleFault.MALFORMED, "index.json"),
             )

@@ -70,7 +70,7 @@ class TokenizerTest {
 
     private fun assertGolden(content: String, tokenizer: Tokenizer) {
         val lines = content.trim().lines()
-        val cases = lines.map { StrictJson.json.parseToJsonElement(it) as JsonObject }
+        val cases = lines.map { BundleJson.json.parseToJsonElement(it) as JsonObject }
         val header = cases.first()
         assertTrue(header.getValue("lower_case").jsonPrimitive.boolean)
         assertEquals(tokenizer.vocabulary.size, header.getValue("vocab_size").jsonPrimitive.int)
@@ -97,7 +97,7 @@ class TokenizerTest {
             val parts = List(pieces.size) { text.substring(pieces.starts[it], pieces.ends[it]) }
             assertEquals(
                 line.getValue("parts").toString(),
-                StrictJson.json.run {
+                BundleJson.json.run {
                     parts.joinToString(",", "[", "]") {
                         encodeToString(kotlinx.serialization.serializer<String>(), it)
                     }
