@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from tfdistill import errors, files, manifest
+from tfdistill import confidence, errors, files, manifest
 
 MODEL = b"a model"
 ENTRY = {"dtype": "int32", "shape": [1, 32]}
@@ -173,6 +173,35 @@ def test_keys_of_later_versions_are_ignored_unless_the_file_requires_them(folder
     (folder / "model.json").write_text(json.dumps(later))
     required = {"requires": tuple(later["requires"])}
     assert manifest.read_manifest(folder) == read.model_copy(update=required)
+
+
+def confident(**changes):
+    """The record of the model's file, as if someone had changed it afterwards."""
+    promise = {"max_error": 0.05, "rows": 400, "threshold": 0.8, "coverage": 0.9, "error": 0.02}
+    values = {"temperature": 1.5, "num_examples": 300, "promises": (promise,)}
+    digest = changes.pop("of_file", hashlib.sha256(MODEL).hexdigest())
+    record = confidence.Confidence.of_file(digest, **values).model_dump(mode="json")
+    record["promises"][0].update(changes.pop("promise", {}))
+    return {**record, **changes}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"of_file": "0" * 64},
+        {"temperature": 1.4},
+        {"num_examples": 301},
+        {"promises": []},
+        *({"promise": {key: 0.5}} for key in ("max_error", "threshold", "coverage", "error")),
+        {"promise": {"rows": 500}},
+    ],
+)
+def test_the_confidence_of_another_file_and_edited_values_are_refused(changes, folder):
+    (folder / "model.json").write_text(json.dumps(content(confidence=confident())))
+    assert manifest.read_manifest(folder).confidence.promise_for(0.05).threshold == 0.8
+    (folder / "model.json").write_text(json.dumps(content(confidence=confident(**changes))))
+    with pytest.raises(errors.ManifestError, match="not those that were fitted on this file"):
+        manifest.read_manifest(folder)
 
 
 def test_all_faults_are_told_at_once(folder):

@@ -8,50 +8,21 @@ how far the file was found to agree with the model that it came from.
 from __future__ import annotations
 
 import pathlib
-import typing
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
 import pydantic
 
 from tfdistill import errors, files, reading, safe_paths
+from tfdistill.confidence import Confidence
+from tfdistill.manifest_parts import ManifestFile, ManifestPart, Sha256
 from tfdistill.tasks.kind import KindName
 
-FORMAT_VERSION = 1
 FILE_NAME = "model.json"
 
 FileName = Annotated[str, pydantic.StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
 DeviceKind = Literal["cpu", "gpu", "npu"]
 PositiveInt = Annotated[int, pydantic.Field(gt=0)]
-Sha256 = Annotated[str, pydantic.StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-
-
-class ManifestPart(pydantic.BaseModel):
-    """A part of a manifest: it ignores unknown keys, and its values do not change."""
-
-    model_config = pydantic.ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
-
-
-class ManifestFile(ManifestPart):
-    """The whole of a file whose readers may be older than it, such as an app that is installed.
-
-    A reader ignores the keys that it does not know, and refuses a file that lists one of them in
-    `requires`: without it the file would be misread. A nested key is written with dots, without
-    the keys of maps and the numbers of lists ("variants.parity").
-    """
-
-    format_version: Literal[1] = FORMAT_VERSION
-    requires: tuple[str, ...] = ()
-
-    @pydantic.field_validator("requires")
-    @classmethod
-    def _reads_what_is_required(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
-        if unread := [path for path in paths if not _reads(cls, path.split("."))]:
-            raise ValueError(
-                f"expected keys that this version reads, received {', '.join(unread)}. "
-                "Update tfdistill."
-            )
-        return paths
 
 
 class FileRecord(ManifestPart):
@@ -139,7 +110,9 @@ class Architecture(ManifestPart):
     intermediate_size: int
     vocab_size: int
     num_parameters: int
-    flops: dict[str, int] = {}  # signature name -> floating-point operations (2 x MAC)
+    flops: dict[str, int] = pydantic.Field(
+        default_factory=dict
+    )  # signature name -> floating-point operations (2 x MAC)
     head_size: int | None = None
 
 
@@ -161,9 +134,9 @@ class Parity(ManifestPart):
     argmax_agreement: float | None  # None for regression
     min_cosine: float | None = None
     neighbour_agreement: float | None = None
-    model_metrics: dict[str, float] = {}
-    file_metrics: dict[str, float] = {}
-    bounds: dict[str, float] = {}
+    model_metrics: dict[str, float] = pydantic.Field(default_factory=dict)
+    file_metrics: dict[str, float] = pydantic.Field(default_factory=dict)
+    bounds: dict[str, float] = pydantic.Field(default_factory=dict)
 
     @property
     def parity_only(self) -> bool:
@@ -185,9 +158,13 @@ class AcceleratorRecord(ManifestPart):
     name: str  # of `tfdistill inspect --accelerators`
     title: str
     verdict: Literal["whole", "partial", "compiled", "unavailable"]
-    delegated: dict[str, int | None] = {}  # by signature; None: not told
-    operators: dict[str, int] = {}
-    sqnr_db: dict[str, float | None] = {}  # to the CPU's answers; None: not computed, or equal
+    delegated: dict[str, int | None] = pydantic.Field(
+        default_factory=dict
+    )  # by signature; None: not told
+    operators: dict[str, int] = pydantic.Field(default_factory=dict)
+    sqnr_db: dict[str, float | None] = pydantic.Field(
+        default_factory=dict
+    )  # to the CPU's answers; None: not computed, or equal
 
 
 class FileVariant(ManifestPart):
@@ -198,9 +175,10 @@ class FileVariant(ManifestPart):
 
     model: FileRecord
     quantization: str
-    quantized_layers: dict[str, str] = {}
-    accelerators: list[AcceleratorRecord] = []
+    quantized_layers: dict[str, str] = pydantic.Field(default_factory=dict)
+    accelerators: list[AcceleratorRecord] = pydantic.Field(default_factory=list)
     calibration: Calibration | None = None
+    confidence: Confidence | None = None
     signatures: dict[str, SignatureRecord]
     golden_file: FileRecord | None = None
     parity: Parity | None
@@ -220,10 +198,13 @@ class Manifest(ManifestFile):
     converter: str  # "tensorflow 2.20.0"
     model: FileRecord
     quantization: str
-    quantized_layers: dict[str, str] = {}  # pattern of layer names -> their own quantization
+    quantized_layers: dict[str, str] = pydantic.Field(
+        default_factory=dict
+    )  # pattern of layer names -> their own quantization
     device: DeviceKind = "cpu"
-    accelerators: list[AcceleratorRecord] = []
+    accelerators: list[AcceleratorRecord] = pydantic.Field(default_factory=list)
     calibration: Calibration | None = None
+    confidence: Confidence | None = None
     signatures: dict[str, SignatureRecord]
     softmax: bool
     tokenizer: TokenizerRecord | None
@@ -233,7 +214,7 @@ class Manifest(ManifestFile):
     architecture: Architecture
     text_lengths: dict[PositiveInt, PositiveInt] | None = None
     parity: Parity | None
-    variants: dict[DeviceKind, FileVariant] = {}
+    variants: dict[DeviceKind, FileVariant] = pydantic.Field(default_factory=dict)
 
     @pydantic.model_validator(mode="after")
     def _labels_differ(self) -> Manifest:
@@ -252,6 +233,17 @@ class Manifest(ManifestFile):
             for accelerator in variant.accelerators:
                 if (accelerator.name == "gpu") != (device == "gpu"):
                     raise ValueError(f"variant {device}: it was checked on {accelerator.name}")
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _confidence_is_of_its_file(self) -> Manifest:
+        for file in (self, *self.variants.values()):
+            record, digest = file.confidence, file.model.sha256
+            if record is not None and record.sha256 != record.digest_with(digest):
+                raise ValueError(
+                    f"confidence of {file.model.file}: its values are not those that were fitted "
+                    "on this file. Export again."
+                )
         return self
 
     def for_device(self, device: str) -> Manifest:
@@ -395,13 +387,3 @@ def _verify(manifest: Manifest, folder: pathlib.Path) -> None:
                 errors.shortened(", ".join(written.splitlines())),
                 "A wrong order gives wrong answers; export again.",
             )
-
-
-def _reads(part: Any, keys: Sequence[str]) -> bool:
-    """Whether a type, or one in it as in `dict[str, Part] | None`, has fields of these names."""
-    if not keys:
-        return True
-    if isinstance(part, type) and issubclass(part, ManifestPart):
-        field = part.model_fields.get(keys[0])
-        return field is not None and _reads(field.annotation, keys[1:])
-    return any(_reads(inner, keys) for inner in typing.get_args(part))

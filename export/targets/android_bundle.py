@@ -27,6 +27,7 @@ from tfdistill import checks, errors, files, reading, safe_paths
 from tfdistill import manifest as manifests
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.manifest import FileName, FileRecord, Manifest
+from tfdistill.manifest_parts import ManifestFile, ManifestPart
 from tfdistill.tasks import Examples
 
 from ..file import folders
@@ -38,7 +39,7 @@ TOKENS = "tokens.jsonl"
 _NOT_OF_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-class Bundle(manifests.ManifestPart):
+class Bundle(ManifestPart):
     """A bundle in the index; `folder` is next to the index.
 
     Each variant in the manifest of a bundle has an entry of its own, `<bundle>-<device>`, with the
@@ -53,7 +54,7 @@ class Bundle(manifests.ManifestPart):
     device: manifests.DeviceKind | None = None
 
 
-class Index(manifests.ManifestFile):
+class Index(ManifestFile):
     """The whole of bundles/index.json."""
 
     bundles: dict[str, Bundle]

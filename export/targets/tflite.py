@@ -14,7 +14,7 @@ from tfdistill import analysis, files
 from tfdistill.data import answers, vocab
 from tfdistill.data.task_data import TaskData
 from tfdistill.manifest import Manifest, json_text
-from tfdistill.tasks import Examples, TaskSpec, metrics
+from tfdistill.tasks import Examples, TaskSpec, metrics, probabilities
 
 from ..checking.outputs import model_logits
 from ..checking.verify import Verified, verify
@@ -23,8 +23,6 @@ from ..conversion.prepare import ExportPlan, make_plans
 from ..file import bundle
 from ..model.request import ExportRequest
 from .manifest import build_manifest, with_variants
-
-_SMALLEST = 1e-12  # probability whose logarithm is taken
 
 
 def to_tflite(
@@ -235,8 +233,7 @@ def _answers(verified: Verified) -> bytes | None:
     plan = verified.converted.plan
     if plan.request.texts is None or not plan.real_examples:
         return None
-    file = verified.answers.file  # probabilities have logarithms as logits
-    file = np.log(np.maximum(file, _SMALLEST)) if plan.request.softmax else file
+    file = probabilities.logits_of(verified.answers.file, softmax=plan.request.softmax)
     arrays = {"model": verified.answers.logits, "file": file}
     digest = verified.report.sha256
     predicted = answers.of_examples(plan.request.texts, arrays, model_sha256=digest)

@@ -9,6 +9,16 @@ ROOT = pathlib.Path(__file__).parents[2]
 # (test file or folder, why it covers these modules, the modules without ".py").
 COVERED_BY = (
     (
+        "test_manifest.py",
+        "its parts and its record of confidence are read and refused with it",
+        "tfdistill/manifest_parts tfdistill/confidence",
+    ),
+    (
+        "test_analysis/test_promises.py",
+        "probabilities are those that answers are judged by",
+        "tfdistill/tasks/probabilities",
+    ),
+    (
         "test_architecture/test_seventh_kind.py",
         "a kind from outside is registered in every table",
         "tfdistill/registry",

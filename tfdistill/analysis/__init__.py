@@ -30,15 +30,18 @@ if TYPE_CHECKING:
         entropy_share,
         expected_calibration_error,
         fit_temperature,
+        is_at_end,
     )
     from tfdistill.analysis.chance import chance_level, check_model, gold_labels
     from tfdistill.analysis.data_checks import DataFindings, check_data, check_words
     from tfdistill.analysis.paired import PairedDifference, paired_difference, resampled_scores
+    from tfdistill.analysis.promises import JudgedTexts, find_promise, fit_confidence, judge
 
 __all__ = [
     "NEARLY_UNIFORM",
     "ClassScores",
     "DataFindings",
+    "JudgedTexts",
     "LinearModel",
     "PairedDifference",
     "TextFeatures",
@@ -52,10 +55,14 @@ __all__ = [
     "embedding_features",
     "entropy_share",
     "expected_calibration_error",
+    "find_promise",
+    "fit_confidence",
     "fit_linear",
     "fit_temperature",
     "gold_labels",
     "has_linear",
+    "is_at_end",
+    "judge",
     "majority_logits",
     "pair_features",
     "paired_difference",

@@ -8,6 +8,7 @@ import scipy.special
 
 from tfdistill import errors
 
+TEMPERATURES = 0.02, 50.0  # the range of a fit
 NEARLY_UNIFORM = 0.9  # entropy share; soft targets from here on teach next to nothing
 
 
@@ -35,32 +36,35 @@ def entropy_share(logits: np.ndarray) -> float:
 def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
     """The temperature that calibrates a classifier on held-out examples.
 
-    ``argmin over T of mean over examples of -log softmax(z / T)[y]``, T from 0.02 to 50. Below 1
-    the answers were less sure than they are right; above 1 they were too sure.
+    ``argmin over T of mean over examples of -log softmax(z / T)[y]``, T from 0.02 to 50; of
+    several labels the mean over examples and labels of ``-log sigmoid(s z / T)``, where s is 1 or
+    -1. Below 1 the answers were less sure than they are right; above 1 they were too sure.
 
     Args:
       logits: float (n, C).
-      labels: int (n,).
+      labels: int (n,), or (n, C) above 0 where a label applies.
 
     Returns:
-      T.
+      T; at an end of its range where the examples set no bound, as if all were right.
 
     Raises:
       ShapeError: If the shapes do not fit.
 
     Reference: Guo et al. 2017, On Calibration of Modern Neural Networks.
     """
-    logits, labels = _checked(logits), _checked_labels(logits, labels)
-    rows = np.arange(len(labels))
+    _mean_loss(logits, labels, 1.0)  # checks the shapes
 
     def loss(log_t: float) -> float:
-        return -float(
-            np.mean(scipy.special.log_softmax(logits / np.exp(log_t), axis=1)[rows, labels])
-        )
+        return _mean_loss(logits, labels, np.exp(log_t))
 
-    bounds = (np.log(0.02), np.log(50.0))
-    fitted = scipy.optimize.minimize_scalar(loss, bounds=bounds, method="bounded")
+    fitted = scipy.optimize.minimize_scalar(loss, bounds=np.log(TEMPERATURES), method="bounded")
     return float(np.exp(fitted.x))  # pyright: ignore
+
+
+def is_at_end(temperature: float, logits: np.ndarray, labels: np.ndarray) -> bool:
+    """Whether an end of the range fits as well as the temperature of `fit_temperature`."""
+    fitted = _mean_loss(logits, labels, temperature)
+    return any(_mean_loss(logits, labels, end) <= fitted for end in TEMPERATURES)
 
 
 def expected_calibration_error(
@@ -93,15 +97,28 @@ def expected_calibration_error(
     return float(np.abs(gaps).sum() / len(labels))
 
 
-def _checked(logits: np.ndarray) -> np.ndarray:
+def _mean_loss(logits: np.ndarray, labels: np.ndarray, temperature: float) -> float:
+    """The mean cross entropy of labels (n,), or of (n, C) where several apply."""
+    several = np.ndim(labels) == 2
+    logits = _checked(logits, min_classes=1 if several else 2)
+    labels = _checked_labels(logits, labels, several=several)
+    scaled = logits / temperature
+    if several:
+        return float(np.mean(np.logaddexp(0, np.where(labels > 0, -scaled, scaled))))
+    log_p = scipy.special.log_softmax(scaled, axis=1)
+    return -float(np.mean(log_p[np.arange(len(labels)), labels]))
+
+
+def _checked(logits: np.ndarray, min_classes: int = 2) -> np.ndarray:
     logits = np.asarray(logits, np.float64)
-    if logits.ndim != 2 or not len(logits) or logits.shape[1] < 2:
-        raise errors.ShapeError("logits", "shape (n, C), n > 0, C > 1", logits.shape)
+    if logits.ndim != 2 or not len(logits) or logits.shape[1] < min_classes:
+        expected = f"shape (n, C), n > 0, C >= {min_classes}"
+        raise errors.ShapeError("logits", expected, logits.shape)
     return logits
 
 
-def _checked_labels(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    labels = np.asarray(labels)
-    if labels.shape != logits.shape[:1]:
-        raise errors.ShapeError("labels", f"shape {logits.shape[:1]}", labels.shape)
+def _checked_labels(logits: np.ndarray, labels: np.ndarray, *, several: bool = False) -> np.ndarray:
+    labels, expected = np.asarray(labels), logits.shape if several else logits.shape[:1]
+    if labels.shape != expected:
+        raise errors.ShapeError("labels", f"shape {expected}", labels.shape)
     return labels

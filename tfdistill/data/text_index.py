@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pydantic
 
-from tfdistill import errors, files, manifest, reading, safe_paths
+from tfdistill import errors, files, manifest, manifest_parts, reading, safe_paths
 
 FILE_NAME = "index.json"
 VECTORS = "vectors.int8"
@@ -37,7 +37,7 @@ _BLOCK_BYTES = 1 << 26
 _EXACT = {np.float32: 2**24, np.float64: 2**53}  # integers that each type holds
 
 
-class Spread(manifest.ManifestPart):
+class Spread(manifest_parts.ManifestPart):
     """A distribution of scores."""
 
     p05: float
@@ -45,7 +45,7 @@ class Spread(manifest.ManifestPart):
     p95: float
 
 
-class Checks(manifest.ManifestPart):
+class Checks(manifest_parts.ManifestPart):
     """How the vectors of the index compare with those that the file gave, on `num_queries` rows.
 
     Attributes:
@@ -63,7 +63,7 @@ class Checks(manifest.ManifestPart):
     max_score_error: float
 
 
-class Scores(manifest.ManifestPart):
+class Scores(manifest_parts.ManifestPart):
     """How texts of the index score, over `Checks.num_queries` of them.
 
     Attributes:
@@ -77,7 +77,7 @@ class Scores(manifest.ManifestPart):
     nearest_same: Spread | None
 
 
-class IndexManifest(manifest.ManifestFile):
+class IndexManifest(manifest_parts.ManifestFile):
     """The whole of index.json.
 
     Attributes:
@@ -287,7 +287,7 @@ def read_index(folder: files.Path) -> TextIndex:
         IndexManifest,
         f"{path}",
         error=errors.ManifestError,
-        expected=f"an index of version {manifest.FORMAT_VERSION}",
+        expected=f"an index of version {manifest_parts.FORMAT_VERSION}",
     )
     for record in (card.vectors, card.texts):
         file = safe_paths.inside(place, record.file)

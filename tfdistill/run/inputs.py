@@ -15,11 +15,9 @@ from export.model import heads
 from tfdistill import config, errors, manifest, models, safe_paths, tasks, training, weights
 from tfdistill.data import batches, fast_tokenizer, tokenize
 from tfdistill.run.task_models import open_model
-from tfdistill.tasks import metrics
+from tfdistill.tasks import metrics, probabilities
 from tfdistill.tflite import TfliteModel, described
 from tfdistill.weights import roberta as roberta_files
-
-_SMALLEST = 1e-12  # probability whose logarithm is taken
 
 
 @dataclasses.dataclass
@@ -203,8 +201,8 @@ class ExportedSource:
 
     def logits(self, outputs: np.ndarray, task: tasks.TaskSpec) -> np.ndarray:
         """Outputs as logits in the order of the task's labels; probabilities as logarithms."""
-        outputs = np.log(np.maximum(outputs, _SMALLEST)) if self.card.softmax else outputs
-        return self._in_order_of(task, outputs)
+        logits = probabilities.logits_of(outputs, softmax=self.card.softmax)
+        return self._in_order_of(task, logits)
 
     def _in_order_of(self, task: tasks.TaskSpec, outputs: np.ndarray) -> np.ndarray:
         labels = self.card.task.labels if self.card.task is not None else ()

@@ -35,6 +35,7 @@ class TaskKind(abc.ABC):
       nameless: What labels are where they have no names.
       exclusive: Whether the names exclude each other.
       many_classes: Whether any number of names may apply at once.
+      gives_probabilities: Whether its logits are those of the names, see `tasks.probabilities`.
       one_number: Whether an answer is one number.
       over_tokens: Whether each token has an answer; otherwise each text, or pair of texts, has one.
       vectors: Whether an answer is a vector, as wide as the model has it.
@@ -54,6 +55,7 @@ class TaskKind(abc.ABC):
     nameless: ClassVar[str] = ""
     exclusive: ClassVar[bool] = False
     many_classes: ClassVar[bool] = False
+    gives_probabilities: ClassVar[bool] = False
     one_number: ClassVar[bool] = False
     over_tokens: ClassVar[bool] = False
     vectors: ClassVar[bool] = False

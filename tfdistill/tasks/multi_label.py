@@ -22,7 +22,7 @@ class SeveralLabels(TextKind):
     head = "multi_label"
     metrics = ("micro_f1", "macro_f1", "exact_match")
     column = "multi_label"
-    many_classes = True
+    many_classes = gives_probabilities = True
 
     def names_in(self, cell: str, separator: str) -> Sequence[str]:
         """See `TaskKind.names_in`."""

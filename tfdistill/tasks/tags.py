@@ -25,7 +25,7 @@ class Tags(TaskKind):
     metrics = ("entity_f1", "entity_precision", "entity_recall", "accuracy")
     layouts = ("conll",)
     over_tokens = True
-    exclusive = True
+    exclusive = gives_probabilities = True
     usual_columns = ("0", "-1")
     pipeline = "token-classification"
 

@@ -69,7 +69,7 @@ class Classes(TextKind):
     metrics = ("accuracy", "f1", "macro_f1", "matthews", "auc")
     usual_metrics = ("accuracy",)
     layouts = ("table", "folders")
-    exclusive = True
+    exclusive = gives_probabilities = True
 
     def metrics_for(self, cells: Sequence[str]) -> tuple[str, ...]:
         """Where a class is rare, the mean of all classes' F1 is the first."""

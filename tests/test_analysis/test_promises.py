@@ -1,0 +1,166 @@
+import math
+
+import numpy as np
+import pytest
+
+from tfdistill import analysis, errors, tasks
+from tfdistill.analysis import promises
+from tfdistill.confidence import Confidence
+from tfdistill.tasks import probabilities
+from tfdistill.tasks.encoded import EncodedExamples
+
+DRAWS = 1000
+KIND = {name: tasks.KINDS[name] for name in ("classification", "multi_label", "token")}
+
+
+def draw(random, num_rows):
+    """Confidences and whether the answers are right; they are too sure by up to 10 points."""
+    confidences = 0.5 + 0.5 * random.beta(3.0, 0.7, num_rows)
+    return confidences, random.random(num_rows) < right_share(confidences)
+
+
+def right_share(confidences):
+    return np.clip(confidences - 0.4 * (1 - confidences), 0, 1)
+
+
+@pytest.mark.parametrize("max_error", [0.02, 0.05, 0.1])
+def test_a_promise_holds_in_nine_of_ten_draws(max_error):
+    random = np.random.default_rng(7)
+    everything = np.sort(draw(random, 400_000)[0])
+    wrong = 1 - right_share(everything)
+    wrong_above = np.cumsum(wrong[::-1])[::-1]
+    kept, coverage = 0, []
+    for _ in range(DRAWS):
+        promise = analysis.find_promise(*draw(random, 400), max_error)
+        coverage.append(promise.coverage or 0.0)
+        if promise.threshold is None:
+            kept += 1
+            continue
+        first = np.searchsorted(everything, promise.threshold, side="right")
+        kept += wrong_above[first] / (len(everything) - first) <= max_error
+    # 900 are promised; 880 is two standard errors of 1,000 draws below.
+    assert kept >= 0.88 * DRAWS
+    if max_error == 0.1:  # it is no threshold that only the surest pass
+        assert kept < 0.99 * DRAWS and np.mean(coverage) > 0.4
+
+
+def test_of_sure_answers_none_has_the_threshold_itself():
+    confidences = np.repeat([0.9, 0.8, 0.7], 200)
+    right = np.ones(600, bool)
+    right[400:] = False
+    promise = analysis.find_promise(confidences, right, 0.1)
+    sure = confidences > promise.threshold
+    assert (promise.coverage, promise.error) == (sure.mean(), 0.0) and sure.sum() in (200, 400)
+
+
+def test_all_answers_are_sure_where_few_of_all_are_wrong():
+    promise = analysis.find_promise(np.full(300, 0.6), np.arange(300) > 2, 0.05)
+    assert (promise.threshold, promise.coverage, promise.error) == (0.0, 1.0, 0.01)
+
+
+def test_too_few_rows_promise_nothing_and_say_how_many_it_takes():
+    # 0.95^45 < 0.1 < 0.95^44: of 45 sure answers none may be wrong.
+    assert promises.fewest_rows(0.05) == 45 == math.ceil(math.log(0.1) / math.log(0.95))
+    promise = analysis.find_promise(np.full(44, 0.9), np.ones(44, bool), 0.05)
+    assert (promise.threshold, promise.rows_needed) == (None, 45)
+    assert "no threshold keeps it on 44 texts, it would take about 45" in promise.summary
+    assert analysis.find_promise(np.full(45, 0.9), np.ones(45, bool), 0.05).threshold == 0.0
+    half = np.arange(400) % 2 == 0
+    hopeless = analysis.find_promise(np.linspace(0, 1, 400), half, 0.05)
+    assert (hopeless.threshold, hopeless.rows_needed) == (None, None)
+
+
+def test_the_rows_that_a_promise_is_said_to_take_show_it():
+    right = np.arange(100) % 33 != 0  # 4% of the answers wrong, equally sure
+    needed = analysis.find_promise(np.full(100, 0.9), right, 0.05).rows_needed
+    assert needed > 100
+    enough = np.arange(needed) >= math.ceil(0.04 * needed)
+    assert analysis.find_promise(np.full(needed, 0.9), enough, 0.05).threshold == 0.0
+
+
+@pytest.mark.parametrize("shapes", [(0, 0), (3, 2)])
+def test_rows_without_answers_are_refused(shapes):
+    with pytest.raises(errors.ShapeError):
+        analysis.find_promise(np.ones(shapes[0]), np.ones(shapes[1], bool), 0.1)
+
+
+def examples_of(lengths, labels, **changes):
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    ids = np.arange(offsets[-1], dtype=np.int32)
+    return EncodedExamples(ids, offsets, np.zeros(len(ids), np.uint8), labels, **changes)
+
+
+def test_a_class_is_judged_by_its_own_probability():
+    logits = np.log([[0.2, 0.8], [0.6, 0.4]])
+    judged = analysis.judge(KIND["classification"], logits, examples_of([2, 2], np.array([1, 1])))
+    np.testing.assert_allclose(judged.confidence, [0.8, 0.6])
+    assert judged.right.tolist() == [True, False]
+
+
+def test_several_labels_are_right_together():
+    shares = np.array([[0.9, 0.2], [0.9, 0.2]])
+    labels = np.array([[1, 0], [1, 1]], np.float32)
+    logits = 2.0 * np.log(shares / (1 - shares))
+    judged = analysis.judge(KIND["multi_label"], logits, examples_of([2, 2], labels), 2.0)
+    np.testing.assert_allclose(judged.confidence, [0.72, 0.72])
+    assert judged.right.tolist() == [True, False]
+
+
+def test_the_tags_of_a_text_are_right_together_whatever_its_windows():
+    labels = np.array([-100, 0, 1, 1, -100, 0], np.int32)
+    shares = np.array([[0.5, 0.5], [0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.5, 0.5], [0.7, 0.3]])
+    windows = {"token_labels": True, "sources": np.array([0, 0, 1])}
+    judged = analysis.judge(
+        KIND["token"], np.log(shares), examples_of([2, 2, 2], labels, **windows)
+    )
+    np.testing.assert_allclose(judged.confidence, [0.9 * 0.8 * 0.6, 0.7])
+    assert judged.right.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("temperature", [0.5, 3.0])
+def test_the_temperature_of_several_labels_is_found(temperature):
+    random = np.random.default_rng(1)
+    logits = random.normal(scale=2.0, size=(20_000, 3))
+    labels = random.random(logits.shape) < 1 / (1 + np.exp(-logits))
+    # 60,000 draws leave about 1% of noise.
+    fitted = analysis.fit_temperature(logits * temperature, labels.astype(np.float32))
+    assert fitted == pytest.approx(temperature, rel=0.03)
+    assert not analysis.is_at_end(fitted, logits * temperature, labels)
+
+
+def test_a_temperature_at_the_end_of_its_range_is_told_and_not_taken(caplog):
+    logits, examples = 3 * np.eye(2), examples_of([2, 2], np.arange(2))
+    fitted = analysis.fit_temperature(logits, np.arange(2))
+    assert analysis.is_at_end(fitted, logits, np.arange(2))
+    record = analysis.fit_confidence(
+        KIND["classification"], (logits, examples), None, model_sha256="0" * 64
+    )
+    assert record.temperature == 1.0 and record.promises == ()
+    assert "2 labelled texts do not tell it" in caplog.text
+
+
+def test_a_record_has_a_promise_for_each_error_and_is_of_one_file():
+    random = np.random.default_rng(3)
+    logits = random.normal(scale=3.0, size=(300, 2))
+    gold = (1 / (1 + np.exp(logits[:, 0] - logits[:, 1])) > random.random(300)).astype(int)
+    rows = logits, examples_of([1] * 300, gold)
+    record = analysis.fit_confidence(KIND["classification"], rows, rows, model_sha256="1" * 64)
+    assert [promise.max_error for promise in record.promises] == [0.01, 0.02, 0.05, 0.1]
+    assert record.promise_for() is record.promises[2]
+    assert record.sha256 == record.digest_with("1" * 64) != record.digest_with("2" * 64)
+    edited = record.model_copy(update={"temperature": record.temperature + 1e-9})
+    assert edited.digest_with("1" * 64) != record.sha256
+    assert Confidence.model_validate_json(record.model_dump_json()) == record
+    with pytest.raises(errors.ConfigError, match=r"one of 0.01, 0.02, 0.05, 0.1, received 0.03"):
+        record.promise_for(0.03)
+
+
+def test_probabilities_are_finite_at_the_largest_logits_and_log_probabilities_are_logits():
+    for kind in KIND.values():
+        shares = probabilities.of_logits(kind, np.array([[1e30, -1e30], [0.0, 0.0]]))
+        np.testing.assert_allclose(shares, [[1, 0], [0.5, 0.5]])
+    shares = np.float32([[0.25, 0.75], [0.0, 1.0]])
+    logits = probabilities.logits_of(shares, softmax=True)
+    back = probabilities.of_logits(KIND["classification"], logits)
+    np.testing.assert_allclose(back, shares, atol=1e-11)  # of the 0 that counts as 1e-12
+    assert probabilities.logits_of(shares, softmax=False) is shares

@@ -1,0 +1,198 @@
+"""Which answers are sure enough that few of them are wrong: thresholds with a guarantee."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.special
+
+from tfdistill import errors
+from tfdistill.analysis.calibration import fit_temperature, is_at_end
+from tfdistill.confidence import Confidence, Promise
+from tfdistill.tasks import probabilities
+from tfdistill.tasks.conll import UNLABELLED
+from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks.kind import TaskKind
+
+MAX_ERRORS = (0.01, 0.02, 0.05, 0.1)  # that are promised
+LEVEL = 0.9  # of the guarantee
+_STEPS = 50  # thresholds that are tested
+_MOST_ROWS = 10**7  # that a promise may be said to take
+
+
+_log = logging.getLogger(__name__)
+
+
+class JudgedTexts(NamedTuple):
+    """The answers to n labelled texts.
+
+    Attributes:
+      confidence: float64 (n,), the probability of the whole answer.
+      right: bool (n,), whether all of it is right.
+    """
+
+    confidence: np.ndarray
+    right: np.ndarray
+
+
+def labelled_rows(logits: np.ndarray, examples: EncodedExamples) -> np.ndarray:
+    """The rows of logits that have a label: bool (rows,); of words the first piece has it."""
+    assert examples.labels is not None
+    return examples.labels != UNLABELLED if examples.token_labels else np.ones(len(logits), bool)
+
+
+def judge(
+    kind: TaskKind, logits: np.ndarray, examples: EncodedExamples, temperature: float = 1.0
+) -> JudgedTexts:
+    """Compares answers with labels, text by text.
+
+    Args:
+      kind: One that gives probabilities.
+      logits: float (rows, num_labels): a row for each text, or for each token.
+      examples: The labelled texts.
+      temperature: What divides the logits.
+
+    Returns:
+      A row for each text. The answer to a text of words is right where all of its tags are, and
+      its confidence is the product of theirs.
+    """
+    rows = labelled_rows(logits, examples)
+    shares = probabilities.of_logits(kind, logits[rows], temperature)
+    gold = np.asarray(examples.labels)[rows]
+    right = probabilities.decided(kind, shares) == (gold > 0 if kind.many_classes else gold)
+    if kind.many_classes:
+        right = right.all(axis=-1)
+    certain = probabilities.confidence(kind, shares)
+    if not examples.token_labels:
+        return JudgedTexts(certain, right)
+    texts = np.arange(len(examples)) if examples.sources is None else examples.sources
+    _, text_of = np.unique(np.repeat(texts, examples.lengths)[rows], return_inverse=True)
+    log_confidence = np.bincount(text_of, weights=np.log(certain))
+    return JudgedTexts(np.exp(log_confidence), np.bincount(text_of, weights=~right) == 0)
+
+
+def fit_confidence(
+    kind: TaskKind,
+    chosen_on: tuple[np.ndarray, EncodedExamples],
+    promise_on: tuple[np.ndarray, EncodedExamples] | None,
+    *,
+    model_sha256: str,
+    max_errors: Sequence[float] = MAX_ERRORS,
+) -> Confidence:
+    """Fits what a manifest says of a file's confidence.
+
+    Args:
+      kind: One that gives probabilities.
+      chosen_on: The file's logits (rows, num_labels) for the labelled texts that it was chosen on,
+        and these: they give the temperature, 1 where it would be at an end of its range.
+      promise_on: The same of labelled texts that chose nothing: they give the promises. None for
+        no promise.
+      model_sha256: Of the file.
+      max_errors: What is promised, rising.
+
+    Returns:
+      The record.
+    """
+    logits, examples = chosen_on
+    rows = labelled_rows(logits, examples)
+    labelled, labels = logits[rows], np.asarray(examples.labels)[rows]
+    temperature = fit_temperature(labelled, labels)
+    if is_at_end(temperature, labelled, labels):
+        _log.warning(
+            f"temperature of the probabilities: {temperature:.2f} is an end of its range, since "
+            f"{len(examples)} labelled texts do not tell it; 1 is taken."
+        )
+        temperature = 1.0
+    promises: list[Promise] = []
+    if promise_on is not None:
+        judged = judge(kind, *promise_on, temperature)
+        promises = [find_promise(*judged, error) for error in max_errors]
+    return Confidence.of_file(
+        model_sha256,
+        temperature=temperature,
+        num_examples=len(examples),
+        promises=tuple(promises),
+    )
+
+
+def find_promise(confidence: np.ndarray, right: np.ndarray, max_error: float) -> Promise:
+    """Finds the lowest threshold above which at most a share of the answers is wrong.
+
+    An answer is sure if its confidence is above the threshold. With a probability of at least
+    90% over the drawing of the rows, at most `max_error` of the sure answers to new texts of the
+    same kind are wrong.
+
+    The thresholds are the confidences at up to 50 ranks, from the fewest rows that can show the
+    promise to all of them. Each is tested in this order (fixed-sequence testing) until one fails;
+    its p-value is that of Clopper and Pearson, the binomial probability of so few wrong answers at
+    an error of `max_error`: ``P(Bin(sure, max_error) <= wrong) <= 0.1``. The rows may not have
+    chosen anything else: neither weights nor epoch, number format or temperature.
+
+    Args:
+      confidence: float (n,), n > 0.
+      right: bool (n,).
+      max_error: A share of the sure answers, between 0 and 1.
+
+    Returns:
+      The promise; without a threshold where none keeps it. Then `rows_needed` says how many rows
+      of this kind would show it, None if more rows would not help.
+
+    Raises:
+      ShapeError: If the shapes do not fit.
+
+    Reference: Angelopoulos et al. 2021, Learn then Test, arXiv 2110.01052, section 3; the sequence
+    runs over ranks in place of values.
+    """
+    confidence, right = np.asarray(confidence, np.float64), np.asarray(right, bool)
+    if confidence.ndim != 1 or not len(confidence) or right.shape != confidence.shape:
+        raise errors.ShapeError(
+            "confidence and right", "shape (n,) each, n > 0", f"{confidence.shape}, {right.shape}"
+        )
+    order, num_rows = np.argsort(-confidence, kind="stable"), len(confidence)
+    # Those strictly above the confidence of a rank are a sample of all answers above it.
+    ordered = np.append(confidence[order], 0.0)  # above 0 are all
+    fewest = fewest_rows(max_error)
+    ranks = np.linspace(min(fewest, num_rows), num_rows, _STEPS).astype(int)
+    sure = np.searchsorted(-ordered[:-1], -ordered[ranks])
+    sure = np.unique(np.append(sure[sure >= fewest], num_rows))  # rows above each threshold
+    wrong = np.concatenate([[0], np.cumsum(~right[order])])[sure]
+    passed = scipy.special.bdtr(wrong, sure, max_error) <= 1 - LEVEL
+    count = len(sure) if passed.all() else int(passed.argmin())
+    if not count:
+        needed = _rows_needed(sure, wrong, num_rows, max_error)
+        return Promise(max_error=max_error, rows=num_rows, rows_needed=needed)
+    above = sure[count - 1]
+    return Promise(
+        max_error=max_error,
+        rows=num_rows,
+        threshold=float(ordered[above]),
+        coverage=float(above / num_rows),
+        error=float(wrong[count - 1] / above),
+    )
+
+
+def fewest_rows(max_error: float) -> int:
+    """The fewest sure answers that can show a promise: so many, and none wrong."""
+    return math.ceil(math.log(1 - LEVEL) / math.log1p(-max_error))
+
+
+def _rows_needed(
+    sure: np.ndarray, wrong: np.ndarray, num_rows: int, max_error: float
+) -> int | None:
+    """The rows that would pass at one of the ranks with the shares of wrong answers seen there."""
+    usable = (sure > 0) & (wrong < max_error * sure)
+    best = None
+    for above, errors_above in zip(sure[usable], wrong[usable], strict=True):
+        share = errors_above / above
+        count = fewest_rows(max_error)
+        while count < _MOST_ROWS and (
+            scipy.special.bdtr(np.ceil(share * count), count, max_error) > 1 - LEVEL
+        ):
+            count = math.ceil(1.1 * count)
+        rows = math.ceil(count * num_rows / above)
+        best = rows if best is None else min(best, rows)
+    return best if best is None or best < _MOST_ROWS else None

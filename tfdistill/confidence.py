@@ -1,0 +1,97 @@
+"""How sure the answers of a file are: what model.json says of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pydantic
+
+from tfdistill import errors
+from tfdistill.manifest_parts import ManifestPart, Sha256
+
+USUAL_MAX_ERROR = 0.05
+"""The promise that decides whether an answer is sure where none is named."""
+
+
+class Promise(ManifestPart):
+    """Of the answers whose confidence is above `threshold` at most `max_error` are wrong.
+
+    It holds with a probability of 90% over the labelled texts that it was found on, `rows` in
+    number: `coverage` is the share of them that is above the threshold, `error` the share of these
+    that is answered wrongly. Where no threshold keeps it, these three are None, and `rows_needed`
+    says how many such texts would show it; None too if more would not help.
+    """
+
+    max_error: float = pydantic.Field(gt=0, lt=1)
+    rows: int = pydantic.Field(gt=0)
+    threshold: float | None = pydantic.Field(default=None, ge=0, le=1)
+    coverage: float | None = pydantic.Field(default=None, gt=0, le=1)
+    error: float | None = pydantic.Field(default=None, ge=0, le=1)
+    rows_needed: int | None = None
+
+    @property
+    def summary(self) -> str:
+        """The promise as a clause."""
+        what = f"at most {self.max_error:.0%} of the sure answers wrong"
+        if self.coverage is not None and self.error is not None:
+            return (
+                f"{what}: sure of {self.coverage:.0%} of {self.rows} texts, {self.error:.1%} of "
+                f"them wrong (confidence above {self.threshold:.4f})"
+            )
+        needed = self.rows_needed
+        remedy = "and more would not help" if needed is None else f"it would take about {needed:,}"
+        return f"{what}: no threshold keeps it on {self.rows} texts, {remedy}"
+
+
+class Confidence(ManifestPart):
+    """How sure an answer is, and which answers are sure enough.
+
+    The probability of a label is ``softmax(z / temperature)``, where several apply
+    ``sigmoid(z / temperature)``; z are the logits, or the logarithms of a file's probabilities,
+    which count as at least 1e-12. The confidence is the probability of the whole answer: of a
+    class its own, of several labels the product of ``max(p, 1 - p)``, of tags the product over the
+    words.
+
+    Attributes:
+      temperature: Fitted on `num_examples` labelled texts, which the file was checked on.
+      promises: By rising `max_error`; empty where no other labelled texts were given.
+      sha256: Of these values and of the model file: they say nothing about another one.
+    """
+
+    temperature: float = pydantic.Field(gt=0)
+    num_examples: int = pydantic.Field(gt=0)
+    promises: tuple[Promise, ...] = ()
+    sha256: Sha256
+
+    @classmethod
+    def of_file(cls, model_sha256: str, **values: Any) -> Confidence:
+        """Makes the record of the file with a SHA-256."""
+        unsigned = cls(sha256=model_sha256, **values)
+        return unsigned.model_copy(update={"sha256": unsigned.digest_with(model_sha256)})
+
+    def digest_with(self, model_sha256: str) -> str:
+        """The SHA-256 that its values have with a model file."""
+        values = [model_sha256, self.model_dump(mode="json", exclude={"sha256"})]
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+    def promise_for(self, max_error: float | None = None) -> Promise | None:
+        """Returns the promise of an error; by default that of 5%. None without promises.
+
+        Raises:
+          ConfigError: If it has promises, and none of this error.
+        """
+        wanted = USUAL_MAX_ERROR if max_error is None else max_error
+        for promise in self.promises:
+            if promise.max_error == wanted:
+                return promise
+        if max_error is None and not self.promises:
+            return None
+        listed = ", ".join(f"{promise.max_error:g}" for promise in self.promises)
+        raise errors.ConfigError(
+            "max_error",
+            f"one of {listed or 'those that were promised'}",
+            max_error or "none",
+            "" if listed else "Export with --promise-on FILE: labelled texts that chose nothing.",
+        )
