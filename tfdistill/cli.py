@@ -44,6 +44,7 @@ _VERBS = {
     "answers": "answers",
     "compress": "compression",
     "export": "export",
+    "predict": "predict",
     "index": "index",
     "quantizations": "quantizations",
     "data": "data",

@@ -31,6 +31,10 @@ class Promise(ManifestPart):
     error: float | None = pydantic.Field(default=None, ge=0, le=1)
     rows_needed: int | None = None
 
+    def covers(self, confidence: float) -> bool:
+        """Whether an answer of this confidence is sure."""
+        return self.threshold is not None and confidence > self.threshold
+
     @property
     def summary(self) -> str:
         """The promise as a clause."""
@@ -64,6 +68,12 @@ class Confidence(ManifestPart):
     num_examples: int = pydantic.Field(gt=0)
     promises: tuple[Promise, ...] = ()
     sha256: Sha256
+
+    @property
+    def summary(self) -> list[str]:
+        """The temperature and the promises, a line each."""
+        fitted = f"temperature {self.temperature:.3g}, fitted on {self.num_examples} texts"
+        return [f"probabilities: {fitted}", *(promise.summary for promise in self.promises)]
 
     @classmethod
     def of_file(cls, model_sha256: str, **values: Any) -> Confidence:

@@ -92,6 +92,7 @@ def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:
         *_figures(manifest, metrics, evidence, column="this file"),
         *_latency(evidence),
         *_checks(manifest),
+        *_confidence(manifest),
         *_files(manifest),
         "## Use",
         "",
@@ -267,6 +268,18 @@ def _checks(manifest: Manifest) -> Iterator[str]:
     yield from ("## Agreement with the model", "")
     inputs = "development examples" if parity.inputs == "real" else "random inputs"
     yield f"On {parity.num_examples} {inputs}: {', '.join(facts) or 'equal bit for bit'}."
+    yield ""
+
+
+def _confidence(manifest: Manifest) -> Iterator[str]:
+    """The promises, or how the probabilities are calibrated."""
+    if manifest.confidence is None:
+        return
+    yield from ("## How sure it is", "")
+    for line in manifest.confidence.summary:
+        yield f"- {line}"
+    if manifest.confidence.promises:
+        yield from ("", "A promise holds with 90% confidence for texts like those it was found on.")
     yield ""
 
 

@@ -20,7 +20,14 @@ from ..file import bundle
 from ..file import metadata as tflite_metadata
 from ..model import graph, inputs, signature
 from ..model.heads import HEADS, OutputHead
-from ..model.request import ExportRequest, check_task, check_texts, labels_of, open_vocabulary
+from ..model.request import (
+    ExportRequest,
+    check_promise,
+    check_task,
+    check_texts,
+    labels_of,
+    open_vocabulary,
+)
 from . import calibrate, device_form
 from . import quantize as quantizing
 from .device_form import DeviceForm
@@ -41,6 +48,7 @@ class ExportPlan:
       bounds: How far the file may differ.
       lengths: Sequence lengths, ascending.
       examples: What the file is checked on.
+      promise_on: Labelled examples that chose nothing, for promises, or None.
       calibration: The examples to calibrate on, or None.
       task: The task, or None.
       labels: Label names, empty where not known or for a regression.
@@ -59,6 +67,7 @@ class ExportPlan:
     bounds: Bounds
     lengths: tuple[int, ...]
     examples: EncodedExamples
+    promise_on: EncodedExamples | None
     calibration: EncodedExamples | None
     task: TaskSpec | None
     labels: tuple[str, ...]
@@ -148,6 +157,11 @@ def make_plan(request: ExportRequest) -> ExportPlan:
     examples = inputs.collect(request.check_on) if real else inputs.draw(config, lengths)
     inputs.check_examples(examples, config, lengths)
     check_texts(request.texts, examples, task, real=real)
+    promise_on = None
+    if request.promise_on is not None:
+        promise_on = inputs.collect(request.promise_on, "promise_on")
+        inputs.check_examples(promise_on, config, lengths, "promise_on")
+        check_promise(promise_on, examples if real else None, task)
     calibration = None
     if quantization.needs_calibration and not aware:
         calibration = calibrate.draw(
@@ -174,6 +188,7 @@ def make_plan(request: ExportRequest) -> ExportPlan:
         loosest.replace(request.bounds or {}),
         lengths,
         examples,
+        promise_on,
         calibration,
         task,
         labels,

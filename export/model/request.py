@@ -13,7 +13,7 @@ import tf_keras as keras
 from tfdistill import config, errors, files, lengths, models
 from tfdistill.data.task_data import TaskData
 from tfdistill.data.tokenize import Tokenizer
-from tfdistill.tasks import Examples, TaskSpec
+from tfdistill.tasks import KINDS, Examples, TaskSpec
 from tfdistill.tasks.encoded import EncodedExamples
 
 from . import inputs
@@ -40,6 +40,7 @@ class ExportRequest:
     lengths: Sequence[int] | None = None
     softmax: bool = False
     check_on: Any = None
+    promise_on: Any = None
     calibrate_on: Any = None
     num_calibration: int = 200
     seed: int = 1
@@ -77,6 +78,9 @@ class ExportRequest:
         yield "labels", data.task.labels
         yield "vocab_file", data.vocab_file
         yield "calibrate_on", data.train.encoded
+        if (promise_rows := data.promise_examples()) is not None:
+            shortest = min(max(lengths), data.settings.max_length)
+            yield "promise_on", data.encode(promise_rows, shortest)
         if self.check_on is not None:
             return
         check_on, longest = data.dev.encoded, max(chosen)
@@ -112,7 +116,8 @@ class ExportRequest:
         Raises:
           DataError: If there is none, or the batches hold no ids and mask.
         """
-        iterables = {"check_on": self.check_on, "calibrate_on": self.calibrate_on}
+        names = ("check_on", "promise_on", "calibrate_on")
+        iterables = {name: getattr(self, name) for name in names}
         return self.replace(
             **{
                 name: inputs.collect(value, name)
@@ -184,6 +189,29 @@ def check_task(task: TaskSpec | None, head: OutputHead, num_labels: int, *, soft
         raise errors.ConfigError(
             "softmax", "classes that exclude each other", received, "Leave it out: take logits."
         )
+
+
+def check_promise(promise_on: EncodedExamples, check_on: Any, task: TaskSpec | None) -> None:
+    """Checks that promises can be found: on labelled texts, of answers that have probabilities.
+
+    Args:
+      promise_on: The examples that chose nothing.
+      check_on: Those that the file is checked on, which give the temperature.
+      task: The task, or None.
+
+    Raises:
+      ConfigError: If answers have no probabilities, or there is no task.
+      DataError: If labels are missing.
+    """
+    if task is None or not task.traits.gives_probabilities:
+        kinds = [name for name, kind in KINDS.items() if kind.gives_probabilities]
+        received = "no task" if task is None else task.kind
+        remedy = "Other answers have no confidence: leave it out."
+        raise errors.ConfigError("promise_on", f"a task of {', '.join(kinds)}", received, remedy)
+    for name, examples in (("promise_on", promise_on), ("check_on", check_on)):
+        if examples is None or examples.labels is None:
+            received = "none" if examples is None else "examples without labels"
+            raise errors.DataError(f"{name} for a promise", "labelled examples", received)
 
 
 def labels_of(

@@ -27,6 +27,7 @@ from tfdistill.manifest import (
 from tfdistill.tasks import SpanRules
 from tfdistill.tflite.signature import Tensor
 
+from ..checking.confidence import fit_confidence
 from ..checking.verify import Verified
 from ..conversion.prepare import ExportPlan
 from ..model import signature
@@ -51,6 +52,7 @@ def build_manifest(verified: Verified, contents: Mapping[pathlib.Path, bytes]) -
         accelerators=verified.accelerators,
         quantized_layers=dict(request.layers or {}),
         calibration=calibration,
+        confidence=fit_confidence(verified),
         signatures={
             name: SignatureRecord(
                 sequence_length=length,

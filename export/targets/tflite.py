@@ -37,6 +37,7 @@ def to_tflite(
     lengths: Sequence[int] | None = None,
     softmax: bool = False,
     check_on: Any = None,
+    promise_on: Any = None,
     calibrate_on: Any = None,
     num_calibration: int = 200,
     seed: int = 1,
@@ -86,6 +87,10 @@ def to_tflite(
       softmax: Whether the file gives probabilities instead of logits.
       check_on: Real examples to check on: `Batches`, `EncodedExamples` or a dataset of batches,
         with labels for the task's metric. None draws random ids, and the manifest records it.
+      promise_on: Labelled examples that chose nothing, neither weights nor epoch, number format or
+        temperature, in the forms of `check_on`: the manifest then says above which confidence at
+        most 1, 2, 5 and 10% of the answers are wrong (see `tfdistill.confidence`). Default those of
+        `data`, where it names a file of them.
       calibrate_on: Real examples, without labels or with them, in the same forms, or a function
         that returns a generator of features by name: what the ranges of a static quantization are
         measured on. Never those of `check_on`.
@@ -129,6 +134,7 @@ def to_tflite(
         lengths=lengths,
         softmax=softmax,
         check_on=check_on,
+        promise_on=promise_on,
         calibrate_on=calibrate_on,
         num_calibration=num_calibration,
         seed=seed,

@@ -71,6 +71,7 @@ def sweep(
     lengths: Sequence[int] | None = None,
     softmax: bool = False,
     check_on: Any = None,
+    promise_on: Any = None,
     calibrate_on: Any = None,
     num_calibration: int = 200,
     seed: int = 1,
@@ -105,6 +106,7 @@ def sweep(
       lengths: As there.
       softmax: As there.
       check_on: As there.
+      promise_on: As there.
       calibrate_on: As there.
       num_calibration: As there.
       seed: As there.
@@ -141,6 +143,7 @@ def sweep(
         lengths=lengths,
         softmax=softmax,
         check_on=check_on,
+        promise_on=promise_on,
         calibrate_on=calibrate_on,
         num_calibration=num_calibration,
         seed=seed,

@@ -29,19 +29,19 @@ def test_a_promise_holds_in_nine_of_ten_draws(max_error):
     everything = np.sort(draw(random, 400_000)[0])
     wrong = 1 - right_share(everything)
     wrong_above = np.cumsum(wrong[::-1])[::-1]
-    kept, coverage = 0, []
+    num_held, coverage = 0, []
     for _ in range(DRAWS):
         promise = analysis.find_promise(*draw(random, 400), max_error)
         coverage.append(promise.coverage or 0.0)
         if promise.threshold is None:
-            kept += 1
+            num_held += 1
             continue
         first = np.searchsorted(everything, promise.threshold, side="right")
-        kept += wrong_above[first] / (len(everything) - first) <= max_error
+        num_held += wrong_above[first] / (len(everything) - first) <= max_error
     # 900 are promised; 880 is two standard errors of 1,000 draws below.
-    assert kept >= 0.88 * DRAWS
+    assert num_held >= 0.88 * DRAWS
     if max_error == 0.1:  # it is no threshold that only the surest pass
-        assert kept < 0.99 * DRAWS and np.mean(coverage) > 0.4
+        assert num_held < 0.99 * DRAWS and np.mean(coverage) > 0.4
 
 
 def test_of_sure_answers_none_has_the_threshold_itself():

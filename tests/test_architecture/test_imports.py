@@ -49,6 +49,7 @@ RANKS = {
     "accelerators": 2,
     "analysis": 2,
     "models": 2,
+    "predictor": 2,
     "weights": 3,
     "losses": 3,
     "distillers": 4,

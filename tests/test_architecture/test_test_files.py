@@ -9,9 +9,14 @@ ROOT = pathlib.Path(__file__).parents[2]
 # (test file or folder, why it covers these modules, the modules without ".py").
 COVERED_BY = (
     (
+        "test_export/test_predictor.py",
+        "the command prints what the predictor answers",
+        "tfdistill/commands/predict",
+    ),
+    (
         "test_manifest.py",
-        "its parts and its record of confidence are read and refused with it",
-        "tfdistill/manifest_parts tfdistill/confidence",
+        "its parts are read and refused with it",
+        "tfdistill/manifest_parts",
     ),
     (
         "test_analysis/test_promises.py",

@@ -75,3 +75,22 @@ def test_lists_of_labels_are_written_with_a_mark_that_none_holds(tmp_path):
     train = tasks.load_examples(data.task, tmp_path / "data", "train")
     assert train.labels.tolist() == data.sets["train"].labels.tolist()
     assert train.spec.labels == ("a|b", "c")
+
+
+def test_texts_for_promises_are_taken_from_the_training_set_alone(tmp_path):
+    path = tmp_path / "moods.csv"
+    rows = [f"text {i},{'glad' if i % 3 else 'sad'}" for i in range(2000)]
+    path.write_text("text,label\n" + "\n".join(rows) + "\n")
+    usual = labelled_file.read_labelled_file(path, "moods")
+    data = labelled_file.read_labelled_file(path, "moods", promise=True)
+    texts = {name: set(examples.texts) for name, examples in data.sets.items()}
+    assert len(texts["promise"]) == 200 and len(set().union(*texts.values())) == 2000
+    assert texts["promise"] | texts["train"] == set(usual.sets["train"].texts)
+    assert [texts[name] for name in ("dev", "test")] == [
+        set(usual.sets[name].texts) for name in ("dev", "test")
+    ]
+    data.write(tmp_path)
+    section = data.section(tmp_path)
+    assert section["promise_on"] == str(tmp_path / "promise.csv")
+    assert len((tmp_path / "promise.csv").read_text().splitlines()) == 201
+    assert usual.section(tmp_path)["promise_on"] is None

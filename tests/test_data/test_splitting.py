@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from tfdistill import analysis
 from tfdistill.tasks import splitting
 
 
@@ -42,3 +43,16 @@ def test_numbers_and_several_labels_have_strata():
     assert np.bincount(splitting.strata_of(numbers)).tolist() == [20] * 5
     several = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 0, 1], [1, 1, 0]], np.float32)
     assert splitting.strata_of(several).tolist() == [0, 1, 3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "promised"), [(40, 0), (1989, 0), (2000, 200), (9000, 900), (10**6, 2500)]
+)
+def test_texts_for_promises_are_a_tenth_or_none(rows, promised):
+    assert splitting.promise_size(rows) == promised
+    # What the docstring says: 200 rows show 5% with 5 wrong answers, 100 with one.
+    for count, most in ((200, 5), (100, 1)):
+        for wrong, shown in ((most, True), (most + 1, False)):
+            right = np.arange(count) >= wrong
+            promise = analysis.find_promise(np.full(count, 0.9), right, 0.05)
+            assert (promise.threshold is not None) is shown

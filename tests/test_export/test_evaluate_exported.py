@@ -1,11 +1,13 @@
 """An exported file under `evaluate`, and an export of a set without labels."""
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
 
 from tfdistill import cli, errors, manifest, weights
+from tfdistill.confidence import Confidence
 from tfdistill.data.batches import Batches
 from tfdistill.run import inputs
 from tfdistill.tasks import SpanRules, TaskSpec
@@ -24,6 +26,31 @@ def test_the_labels_of_a_file_are_found_by_name_whatever_their_order(exported, t
     gold = np.array([1, 2, 0], np.int32)[toy.encoded.labels]  # no, yes, maybe in their new places
     again = batches(dataclasses.replace(toy.encoded, labels=gold))
     assert source.evaluate(again, turned) == expected == {"accuracy": 0.9}
+
+
+def test_promises_are_counted_on_other_texts_whatever_the_order_of_labels(exported, toy, tmp_path):
+    folder = shutil.copytree(exported("float32").path.parent, tmp_path / "copy")
+    card = manifest.read_manifest(folder)
+    promise = {"max_error": 0.05, "rows": 300, "threshold": 0.6, "coverage": 0.5, "error": 0.01}
+    unkept = {"max_error": 0.01, "rows": 300, "rows_needed": 500}
+    record = Confidence.of_file(
+        card.model.sha256, temperature=2.0, num_examples=100, promises=(unkept, promise)
+    )
+    manifest.write_manifest(card.model_copy(update={"confidence": record}), folder)
+    source = inputs.open_answerer(str(folder))
+    logits = source.outputs(batches(toy.encoded), toy.task) / 2.0
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    sure = shares.max(axis=1) > 0.6
+    wrong = shares.argmax(axis=1)[sure] != toy.encoded.labels[sure]
+    assert 0 < sure.mean() < 1 and 0 < wrong.mean()
+    turned = toy.task.with_labels(("maybe", "no", "yes"))
+    gold = np.array([1, 2, 0], np.int32)[toy.encoded.labels]
+    for task, labels in ((toy.task, toy.encoded.labels), (turned, gold)):
+        encoded = dataclasses.replace(toy.encoded, labels=labels)
+        outputs = source.outputs(batches(encoded), task)
+        (row,) = source.coverage_of_promises(outputs, encoded, task)
+        expected = {"max_error": 0.05, "coverage": sure.mean(), "error": wrong.mean()}
+        assert row == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from page_reading import table_of, tree_of
 
 from tfdistill import report
+from tfdistill.confidence import Confidence
 from tfdistill.report import run_analysis
 from tfdistill.report.sections import parity
 
@@ -42,3 +43,33 @@ def test_the_files_of_all_devices_and_what_accelerators_took_of_them_are_tabled(
         ["student for gpufloat32", "A gpu", "whole", "len64", "–", "equal"],
         ["student for npufloat32", "A npu", "unavailable", "–", "–", "–"],
     ]
+
+
+def test_promises_are_tabled_and_formats_that_move_them_named(run_dir, edit):
+    assert parity.promises(run_analysis.RunAnalysis(report.collect(run_dir))) is None
+
+    def promise(coverage):
+        def add(card):
+            sure = {"threshold": 0.75, "coverage": coverage, "error": 0.02}
+            needed = {"max_error": 0.01, "rows": 400, "rows_needed": 900}
+            card["confidence"] = Confidence.of_file(
+                card["model"]["sha256"],
+                temperature=1.5,
+                num_examples=300,
+                promises=(needed, {"max_error": 0.05, "rows": 400, **sure}),
+            ).model_dump(mode="json")
+
+        return add
+
+    edit(run_dir / "export" / "model.json", promise(0.84))
+    edit(run_dir / "teacher" / "export" / "model.json", promise(0.87))
+    page = report.render_html(report.build(report.collect(run_dir)))
+    assert table_of(tree_of(page), "promises")[1:] == [
+        ["studentdynamic_wi8_afp32", "1%", "–", "–", "–", "400", "900"],
+        ["studentdynamic_wi8_afp32", "5%", "84.0%", "2.0%", "0.7500", "400", "–"],
+        ["teacherfloat32", "1%", "–", "–", "–", "400", "900"],
+        ["teacherfloat32", "5%", "87.0%", "2.0%", "0.7500", "400", "–"],
+    ]
+    assert "teacher by +3 points at 5%" in page
+    edit(run_dir / "teacher" / "export" / "model.json", promise(0.855))
+    assert "points at" not in report.render_html(report.build(report.collect(run_dir)))

@@ -50,6 +50,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--language", metavar="CODE", help="language of the texts, such as en")
     options.add_allow_weak(parser, "a model that answers near chance")
     options.add_data(parser, required=False, of_run="model")
+    options.add_field(parser, config.DataConfig, "promise_on")
     options.add_json(parser)
 
 
@@ -171,6 +172,8 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
             )
         if file.parity is not None:
             lines += _checked(file.parity)
+        if file.confidence is not None:
+            lines += file.confidence.summary
         lines += _accelerated(file)
     lines += [f"{key}: {value}" for key, value in pruned.items()]
     lines += [f"{name}: {path}" for name, path in written.items()]

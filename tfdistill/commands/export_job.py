@@ -8,7 +8,7 @@ import functools
 import pathlib
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import config
+from tfdistill import config, errors
 from tfdistill.commands import options
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Job:
       settings: The data section, or None where no task is known.
       task: The task, or None.
       examples: Its development set, or None.
+      promise_on: The file of labelled texts that chose nothing, or None.
       folder: Where a run keeps generated data.
       named_lengths: Tokens of the signatures, where they are named.
       allow_weak: Whether the recipe of its run accepts a model near chance.
@@ -35,6 +36,7 @@ class Job:
     settings: config.DataConfig | None
     task: TaskSpec | None
     examples: Examples | None
+    promise_on: str | None
     folder: pathlib.Path
     named_lengths: tuple[int, ...] | None = None
     allow_weak: bool = False
@@ -57,6 +59,7 @@ class Job:
         return {
             "lengths": self.lengths,
             "check_on": self.check_set(),
+            "promise_on": self.promise_set(),
             "calibrate_on": self.calibration_set() if calibrate else None,
             "texts": self.examples,
             "task": self.task,
@@ -86,6 +89,19 @@ class Job:
         max_length = None if self.settings is None else self.settings.max_length
         return self.named_lengths or fitting_lengths(self.source.model, max_length, examples)
 
+    def promise_set(self) -> EncodedExamples | None:
+        """The labelled texts that chose nothing as ids; None without a file of them."""
+        from tfdistill.data import from_config
+
+        if self.promise_on is None:
+            return None
+        if self.task is None or self.examples is None or self.settings is None:
+            remedy = "Name the task of MODEL with --task."
+            raise errors.ConfigError("promise_on", "a task", "none", remedy)
+        _, train = from_config.labelled(self.settings, "train", folder=self.folder)
+        known_texts = (train, self.examples)
+        return self.encode(from_config.promise_examples(self.promise_on, self.task, known_texts))
+
     def calibration_set(self) -> EncodedExamples | None:
         """The training set as ids; None without a task, or if the model knows its ranges itself."""
         from tfdistill import compress
@@ -112,6 +128,7 @@ def open_job(args: argparse.Namespace) -> Job:
             place="data",
         )
     folder = pathlib.Path(args.model) / "data"
+    promise_on = args.promise_on or (settings.promise_on if settings is not None else None)
     task = examples = None
     if settings is not None:
         task, examples = from_config.labelled(settings, "dev", folder=folder, may_hide_labels=True)
@@ -119,7 +136,7 @@ def open_job(args: argparse.Namespace) -> Job:
     if task is not None:
         source = source.in_order_of(task)
     allow_weak = recipe is not None and recipe.student.allow_weak
-    return Job(source, settings, task, examples, folder, args.lengths, allow_weak)
+    return Job(source, settings, task, examples, promise_on, folder, args.lengths, allow_weak)
 
 
 def prune(

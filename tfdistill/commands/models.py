@@ -275,9 +275,21 @@ def _evaluate(args: argparse.Namespace) -> None:
     task, examples = from_config.labelled(settings, args.split)
     model = inputs.open_answerer(args.model, task)
     encoded = model.encode(examples, settings)
-    metrics = model.evaluate(batches.Batches(encoded, batch_size=64, shuffle=False), task)
+    rows = batches.Batches(encoded, batch_size=64, shuffle=False)
+    outputs = model.outputs(rows, task)
+    metrics = model.score(outputs, rows.encoded, task)
     lines = [f"{name}: {value:.4f}" for name, value in metrics.items()]
-    base.show({**metrics, "num_examples": len(encoded)}, as_json=args.json, lines=lines)
+    result: dict[str, Any] = {**metrics, "num_examples": len(encoded)}
+    if isinstance(model, inputs.ExportedSource) and (
+        promises := model.coverage_of_promises(outputs, rows.encoded, task)
+    ):
+        result["promises"] = promises
+        lines += [
+            f"at most {row['max_error']:.0%} of the sure answers wrong: sure of "
+            f"{row['coverage']:.1%}, {row['error']:.1%} of them wrong"
+            for row in promises
+        ]
+    base.show(result, as_json=args.json, lines=lines)
 
 
 COMMANDS = (

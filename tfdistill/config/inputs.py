@@ -136,6 +136,9 @@ def missing_inputs(recipe: Recipe) -> list[str]:
         for path in recipe.data.unlabelled
         if not _is_file(path)
     ]
+    promise_on = recipe.data.promise_on
+    if promise_on is not None and not pathlib.Path(promise_on).exists():
+        faults.append(f"data.promise_on: {promise_on} is not there")
     faults += _teacher_faults(recipe) if recipe.teacher.answers is None else answers_faults(recipe)
     faults += _augment_faults(recipe)
     if is_checkpoint(recipe.student.preset) and is_missing(recipe.student.preset):

@@ -145,6 +145,11 @@ class DataConfig(Section):
         "texts without labels, which the teacher answers: plain text, one a line, or tables with "
         "the text columns of the task",
     )
+    promise_on: PathText | None = described(
+        None,
+        "labelled texts that chose nothing, in a file like the task's: the exported file promises "
+        "on them how many of its sure answers are wrong",
+    )
     augment: AugmentConfig | None = None
 
     @pydantic.field_validator("vocab")

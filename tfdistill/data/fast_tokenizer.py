@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tokenizers
 
-from tfdistill import errors, files, reading
+from tfdistill import errors, files, reading, tokenizer_json
 from tfdistill.tasks.encoded import EncodedExamples, check_max_length
 
 _MODELS = ("BPE", "Unigram")
@@ -47,6 +47,9 @@ class FastTokenizer:
     Attributes:
       pad_id: The id that pads a batch.
       vocab_size: Number of tokens.
+      unk_id: The id of BERT's [UNK]; of another tokenizer None, as the next two.
+      cls_id: That of [CLS].
+      sep_id: That of [SEP].
     """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, *, pad_id: int, num_types: int = 2):
@@ -61,6 +64,8 @@ class FastTokenizer:
         self._tokenizer.no_padding()
         self.pad_id = pad_id
         self.vocab_size = tokenizer.get_vocab_size()
+        special = [tokenizer.token_to_id(token) for token in ("[UNK]", "[CLS]", "[SEP]")]
+        self.unk_id, self.cls_id, self.sep_id = special
 
     def encode(self, text: str, pair: str | None = None, max_length: int = 128) -> list[int]:
         """Encodes one text or pair with the special tokens of the checkpoint.
@@ -126,6 +131,21 @@ class FastTokenizer:
         begins, ends = np.array(places, np.int32).reshape(-1, 2).T
         return LocatedPieces(ids, offsets, begins, ends)
 
+    def pieces(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Tokenizes texts without special tokens, not cut.
+
+        Args:
+          texts: n texts.
+
+        Returns:
+          The ids of all pieces, int32, and the number of pieces of each text, int64 (n,).
+
+        Raises:
+          DataError: If a text is not a string.
+        """
+        located = self.locate(texts)
+        return located.ids, np.diff(located.offsets)
+
     def _encoded(
         self, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int
     ) -> list[tokenizers.Encoding]:
@@ -148,6 +168,17 @@ class FastTokenizer:
             return self._tokenizer.encode_batch(list(inputs), add_special_tokens=special)
         except (TypeError, ValueError, UnicodeError) as error:
             raise errors.DataError("texts", "strings of Unicode characters", error) from None
+
+
+def bert_tokenizer(tokens: Sequence[str], *, lower_case: bool) -> FastTokenizer:
+    """Makes BERT's tokenizer, with the ids of `tokenize.Tokenizer`.
+
+    Args:
+      tokens: The vocabulary in the order of the ids, see `vocab.read_vocab`.
+      lower_case: Whether text is lower-cased and stripped of accents.
+    """
+    built = tokenizer_json.build_tokenizer(tokens, lower_case=lower_case)
+    return FastTokenizer(built, pad_id=tokens.index(tokenizer_json.SPECIAL_TOKENS[0]))
 
 
 def _joined(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:

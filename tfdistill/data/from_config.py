@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 import pathlib
 from collections.abc import Sequence
 
 from tfdistill import config, errors, files, tasks
-from tfdistill.data import labelled_file, placeholder_data, synthetic
+from tfdistill.data import labelled_file, placeholder_data, synthetic, unlabelled
 from tfdistill.tasks import tables
+
+_log = logging.getLogger(__name__)
 
 
 def task_of(settings: config.DataConfig, source: pathlib.Path) -> tasks.TaskSpec:
@@ -70,7 +73,8 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
     """The task without the labels that only its files name; see `task_of`.
 
     Raises:
-      ConfigError: If the section describes none, or asks one without classes for class weights.
+      ConfigError: If the section describes none, or asks one without classes for class weights,
+        or one without probabilities for a promise.
     """
     task = _declared(settings)
     if settings.class_weights is not None and not task.traits.one_class:
@@ -79,6 +83,14 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
             "a task of kind classification",
             task.kind,
             "Leave class weights out.",
+        )
+    if settings.promise_on is not None and not task.traits.gives_probabilities:
+        kinds = [name for name, kind in tasks.KINDS.items() if kind.gives_probabilities]
+        raise errors.ConfigError(
+            "data.promise_on",
+            f"a task of kind {', '.join(kinds)}",
+            task.kind,
+            "Its answers have no probability: leave it out.",
         )
     return task
 
@@ -280,6 +292,34 @@ def test_examples(
         return None
     _, examples = labelled(settings, "test", folder=folder, may_hide_labels=True)
     return None if examples.labels is None else examples
+
+
+def promise_examples(
+    path: str, task: tasks.TaskSpec, chosen_on: Sequence[tasks.Examples]
+) -> tasks.Examples:
+    """Reads labelled texts that chose nothing, without those that another set has, too.
+
+    Args:
+      path: A file in the form of the task's splits.
+      task: The task, with its labels.
+      chosen_on: The sets that something was chosen on.
+
+    Raises:
+      DataError: If the file is missing, malformed or does not fit the task, or no text is left.
+    """
+    examples = tasks.load_examples(task, path, "promise", labelled=True)
+    used = {key for other in chosen_on for key in unlabelled.example_keys(other)}
+    fresh = [row for row, key in enumerate(unlabelled.example_keys(examples)) if key not in used]
+    if not fresh:
+        raise errors.DataError(
+            f"promise_on {path}", "texts that chose nothing", "training or development texts alone"
+        )
+    if len(fresh) < len(examples):
+        _log.warning(
+            f"{path}: {len(examples) - len(fresh)} of {len(examples)} texts are training or "
+            "development texts too, and are left out of the promise."
+        )
+    return examples.select(fresh)
 
 
 def _synthetic(folder: pathlib.Path) -> pathlib.Path:

@@ -18,6 +18,7 @@ from tfdistill.data import columns, unlabelled
 from tfdistill.tasks import label_cells, label_kinds, splitting, tables
 
 FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
+PROMISE = "promise"
 _JOINING = ("|", ";", ",", "/")  # that separate several labels in the files that are written
 
 
@@ -27,7 +28,8 @@ class LabelledFile:
 
     Attributes:
       task: The task, with its labels.
-      sets: "train", "dev" and "test", whose lines are those of the user's file.
+      sets: "train", "dev" and "test", and "promise" where texts that choose nothing were split off
+        too; their lines are those of the user's file.
       cells: The cells of the label column of each set.
       notes: What was recognised and what was left out, a sentence each.
     """
@@ -40,6 +42,7 @@ class LabelledFile:
     def section(self, folder: files.Path) -> dict[str, Any]:
         """The data section of the files that `write` puts into a folder."""
         task = self.task
+        promise_on = str(pathlib.Path(folder) / f"{PROMISE}.csv") if PROMISE in self.sets else None
         return {
             "task": task.name,
             "dir": str(folder),
@@ -49,10 +52,11 @@ class LabelledFile:
             "kind": task.kind,
             "metrics": task.metrics,
             "label_separator": task.label_separator,
+            "promise_on": promise_on,
         }
 
     def write(self, folder: files.Path) -> None:
-        """Writes train.csv, dev.csv and test.csv, which `tasks.load_examples` reads back."""
+        """Writes train.csv and so for each set, which `tasks.load_examples` reads back."""
         for name, examples in self.sets.items():
             text = io.StringIO(newline="")
             writer = csv.writer(text, lineterminator="\n")
@@ -79,6 +83,7 @@ def read_labelled_file(
     kind: str | None = None,
     separator: str | None = None,
     seed: int = 1,
+    promise: bool = False,
 ) -> LabelledFile:
     """Reads a labelled file, recognises its columns and its kind, and splits it.
 
@@ -93,6 +98,8 @@ def read_labelled_file(
       kind: A kind with a row of logits a text; recognised when left out.
       separator: What separates several labels in a cell; recognised when left out.
       seed: Seed of the split.
+      promise: Whether texts that choose nothing are split off too, where there are enough of them
+        and the kind gives probabilities.
 
     Returns:
       The task and its sets.
@@ -157,9 +164,16 @@ def read_labelled_file(
     ).select(rows)
     keys = [_key(table, roles, index) for index in rows]
     held_out = splitting.held_out_size(len(set(keys)))
-    parts = splitting.split(keys, splitting.strata_of(_gold(everything)), held_out, seed)
+    strata = splitting.strata_of(_gold(everything))
+    train, dev, test = splitting.split(keys, strata, held_out, seed)
+    parts: dict[str, np.ndarray] = {"train": train, "dev": dev, "test": test}
+    size = splitting.promise_size(len(set(keys))) if promise else 0
+    if size and task.traits.gives_probabilities:
+        halves = splitting.split([keys[row] for row in train], strata[train], size // 2, seed)
+        parts["train"] = train[halves[0]]
+        parts[PROMISE] = train[np.sort(np.concatenate(halves[1:]))]
     sets, cells_of = {}, {}
-    for part, indices in zip(tasks.SPLITS, parts, strict=True):
+    for part, indices in parts.items():
         sets[part] = everything.select(indices)
         cells_of[part] = [cells[rows[index]] for index in indices]
     shown = ", ".join(f"{part} {len(examples)}" for part, examples in sets.items())

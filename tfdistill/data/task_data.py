@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfdistill import config, tasks
-from tfdistill.data import batches
+from tfdistill.data import batches, from_config
 
 if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer
@@ -70,6 +70,13 @@ class TaskData(TextData):
     ) -> batches.EncodedExamples:
         """Tokenizes examples as the section says, or up to another length."""
         return encode(self.settings, self.tokenizer, examples, max_length)
+
+    def promise_examples(self) -> tasks.Examples | None:
+        """The labelled texts that chose nothing; None where the section names no file of them."""
+        if self.settings.promise_on is None:
+            return None
+        known_texts = (self.train_examples, self.dev_examples)
+        return from_config.promise_examples(self.settings.promise_on, self.task, known_texts)
 
     def texts(self, *, labelled: bool = False, augmented: bool = False) -> batches.EncodedExamples:
         """The training texts, and unless labels are needed those without."""

@@ -22,11 +22,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as text_ops
 
-from tfdistill import errors, tokenizer_json
+from tfdistill import errors
 from tfdistill.data import basic_tokenizer
 from tfdistill.data import vocab as vocabularies
 from tfdistill.data.basic_tokenizer import BATCH, as_bytes, check_strings
-from tfdistill.data.fast_tokenizer import FastTokenizer, LocatedPieces
+from tfdistill.data.fast_tokenizer import FastTokenizer, LocatedPieces, bert_tokenizer
 from tfdistill.tasks.encoded import (
     EncodedExamples,
     Runs,
@@ -111,8 +111,7 @@ class Tokenizer:
     @functools.cached_property
     def fast(self) -> FastTokenizer:
         """The same tokenizer of the library `tokenizers`."""
-        built = tokenizer_json.build_tokenizer(self.vocab, lower_case=self.lower_case)
-        return FastTokenizer(built, pad_id=self.pad_id)
+        return bert_tokenizer(self.vocab, lower_case=self.lower_case)
 
     @property
     def wordpiece_model(self) -> bytes:

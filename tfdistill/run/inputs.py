@@ -12,7 +12,17 @@ import tf_keras as keras
 from export.checking import outputs
 from export.file import bundle
 from export.model import heads
-from tfdistill import config, errors, manifest, models, safe_paths, tasks, training, weights
+from tfdistill import (
+    analysis,
+    config,
+    errors,
+    manifest,
+    models,
+    safe_paths,
+    tasks,
+    training,
+    weights,
+)
 from tfdistill.data import batches, fast_tokenizer, tokenize
 from tfdistill.run.task_models import open_model
 from tfdistill.tasks import metrics, probabilities
@@ -203,6 +213,40 @@ class ExportedSource:
         """Outputs as logits in the order of the task's labels; probabilities as logarithms."""
         logits = probabilities.logits_of(outputs, softmax=self.card.softmax)
         return self._in_order_of(task, logits)
+
+    def coverage_of_promises(
+        self, outputs: np.ndarray, encoded: batches.EncodedExamples, task: tasks.TaskSpec
+    ) -> list[dict[str, float]]:
+        """What each promise of the file comes to on labelled texts.
+
+        Args:
+          outputs: As `outputs` gives them.
+          encoded: The texts.
+          task: Their task.
+
+        Returns:
+          For each that has a threshold "max_error", "coverage" (the share of sure answers) and
+          "error" (the share of these that is wrong, 0 where there is none).
+        """
+        record = self.card.confidence
+        if record is None or not record.promises:
+            return []
+        logits = self.logits(outputs, task)
+        judged = analysis.judge(task.traits, logits, encoded, record.temperature)
+        rows = []
+        for promise in record.promises:
+            if promise.threshold is None:
+                continue
+            sure = judged.confidence > promise.threshold
+            error = float(np.mean(~judged.right[sure])) if sure.any() else 0.0
+            rows.append(
+                {
+                    "max_error": promise.max_error,
+                    "coverage": float(sure.mean()),
+                    "error": error,
+                }
+            )
+        return rows
 
     def _in_order_of(self, task: tasks.TaskSpec, outputs: np.ndarray) -> np.ndarray:
         labels = self.card.task.labels if self.card.task is not None else ()

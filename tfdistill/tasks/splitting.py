@@ -10,6 +10,7 @@ import numpy as np
 SHARE = 0.15  # of the rows, for the development set and for the test set each
 FEWEST, MOST_SHARE = 60, 0.2  # more of a small set, so that a metric is more than noise
 MOST = 2500  # of a large one: a standard error below 0.01
+PROMISE_SHARE, FEWEST_PROMISING = 0.1, 200  # rows for promises, and no fewer
 _BANDS = 5  # quantiles that numbers are stratified by
 
 
@@ -19,6 +20,16 @@ def held_out_size(num_rows: int) -> int:
     15%; of a small set up to 60, but no more than 20%; at most 2,500.
     """
     return min(max(round(SHARE * num_rows), min(FEWEST, int(MOST_SHARE * num_rows))), MOST)
+
+
+def promise_size(num_rows: int) -> int:
+    """The rows that choose nothing, of so many: 10%, at most 2,500; none where these are below 200.
+
+    With 200 an error of at most 5% can be promised where 5 of all answers are wrong, with 100 where
+    1 is: that would promise too little for what it takes from the training.
+    """
+    size = min(round(PROMISE_SHARE * num_rows), MOST)
+    return size if size >= FEWEST_PROMISING else 0
 
 
 def strata_of(labels: np.ndarray) -> np.ndarray:

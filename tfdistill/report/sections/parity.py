@@ -11,12 +11,13 @@ from tfdistill.report.cells import Cell, Table, row
 from tfdistill.report.document import ReportSection, SectionPart
 from tfdistill.report.run_analysis import RunAnalysis
 
+_MOVED = 0.02  # of the answered share, from one number format to another
 _INPUTS = {"real": "real inputs", "random": "random ids"}
 
 
 def sections(run: RunAnalysis) -> Iterator[ReportSection]:
     """Yields the folded section of checks."""
-    tables = tuple(filter(None, (parity(run), accelerators(run))))
+    tables = tuple(filter(None, (parity(run), promises(run), accelerators(run))))
     if tables:
         part = SectionPart("parity-part", tables=tables)
         title = "Checks of the exported files"
@@ -46,6 +47,42 @@ def accelerators(run: RunAnalysis) -> Table | None:
     note = "Compiled by LiteRT on the exporting computer: it says nothing about a phone’s speed."
     caption = "The files on the accelerators that they are for"
     return cells.table("accelerators", caption, columns, rows, (note,)) if rows else None
+
+
+def promises(run: RunAnalysis) -> Table | None:
+    """Which share of the texts each file answers at an error that it promises."""
+    rows, moved = [], []
+    first: dict[float, float] = {}
+    for name, card in _files(run):
+        for promise in card.confidence.promises if card.confidence is not None else ():
+            coverage = promise.coverage or 0.0
+            change = coverage - first.setdefault(promise.max_error, coverage)
+            if abs(change) > _MOVED:
+                moved.append(f"{name} by {100 * change:+.0f} points at {promise.max_error:.0%}")
+            rows.append(
+                row(
+                    Cell(name, card.quantization),
+                    cells.share(promise.max_error, 0),
+                    cells.share(promise.coverage, 1),
+                    cells.share(promise.error, 1),
+                    Cell(fmt.ABSENT if promise.threshold is None else f"{promise.threshold:.4f}"),
+                    cells.number(promise.rows),
+                    cells.number(promise.rows_needed),
+                )
+            )
+    columns = (
+        "File",
+        "Wrong at most",
+        "Answered",
+        "Wrong of these",
+        "Confidence above",
+        "Texts",
+        "Texts needed",
+    )
+    notes = ["Each promise holds with 90% confidence, on texts that chose nothing."]
+    notes += [f"The number format moves the share of answers: {'; '.join(moved)}."] if moved else []
+    caption = "Answers that are sure enough to be right as often as promised"
+    return cells.table("promises", caption, columns, rows, notes) if rows else None
 
 
 def parity(run: RunAnalysis) -> Table | None:

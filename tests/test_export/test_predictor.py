@@ -1,0 +1,190 @@
+"""An exported file answers texts without TensorFlow, as the model and the app do."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tfdistill import cli, errors, manifest
+from tfdistill.confidence import Confidence
+from tfdistill.predictor import Predictor
+
+ROOT = pathlib.Path(__file__).parents[2]
+BUNDLES = ROOT / "android_demo/text/src/test/resources/bundles"
+
+
+def bundle(name, folder, *, softmax=None, labels=None, kind=None, promise=None, **confidence):
+    """A copy of a toy of the app, as if it were of another kind, or had a confidence."""
+    shutil.copytree(BUNDLES / f"{name}-float32", folder)
+    card = json.loads((folder / "model.json").read_text())
+    if kind is not None:
+        card["task"] |= {"kind": kind, "labels": labels}
+        card["labels_file"] = None
+    if softmax is not None:
+        card["softmax"] = softmax
+    if confidence:
+        promises = () if promise is None else ({"max_error": 0.05, "rows": 400, **promise},)
+        values = {"num_examples": 300, "promises": promises, **confidence}
+        record = Confidence.of_file(card["model"]["sha256"], **values)
+        card["confidence"] = record.model_dump(mode="json")
+    (folder / "model.json").write_text(json.dumps(card))
+    return folder
+
+
+def golden(folder):
+    return json.loads((folder / "golden.json").read_text())["examples"]
+
+
+def test_a_class_has_the_probability_of_the_file_at_the_temperature(tmp_path):
+    folder = bundle("pairs", tmp_path / "m", temperature=2.0)
+    labels = manifest.read_manifest(folder).task.labels
+    with Predictor(folder) as predictor:
+        for example in golden(folder):
+            # The toy gives probabilities: their logarithms are its logits.
+            scaled = np.log(np.array(example["outputs"])) / 2
+            shares = np.exp(scaled) / np.exp(scaled).sum()
+            answer = predictor.predict(example["text"], example["pair"] or "")
+            assert answer.label == labels[int(shares.argmax())]
+            assert answer.probability == pytest.approx(shares.max(), abs=1e-6)
+            assert answer.sure is None and answer.milliseconds > 0
+
+
+@pytest.mark.parametrize(("threshold", "sure"), [(0.0, True), (0.999, False), (None, False)])
+def test_an_answer_is_sure_above_the_threshold(threshold, sure, tmp_path):
+    shares = {} if threshold is None else {"coverage": 0.5, "error": 0.01}
+    promise = {"threshold": threshold, **shares}
+    folder = bundle("pairs", tmp_path / "m", temperature=1.0, promise=promise)
+    with Predictor(folder) as predictor:
+        assert predictor.predict("a film", "is good").sure is sure
+
+
+def test_several_labels_are_those_above_one_half(tmp_path):
+    folder = bundle(
+        "pairs", tmp_path / "m", kind="multi_label", labels=["no", "yes", "maybe"], temperature=0.5
+    )
+    with Predictor(folder) as predictor:
+        for example in golden(folder):
+            logits = np.log(np.array(example["outputs"]))
+            shares = 1 / (1 + np.exp(-logits / 0.5))
+            answer = predictor.predict(example["text"], example["pair"] or "")
+            expected = tuple(np.array(["no", "yes", "maybe"])[shares > 0.5])
+            assert answer.label == expected
+            product = np.maximum(shares, 1 - shares).prod()
+            assert answer.probability == pytest.approx(product, abs=1e-6)
+
+
+def test_words_have_a_tag_each_beyond_the_longest_signature_too(tmp_path):
+    folder = bundle("tags", tmp_path / "m", temperature=1.0)
+    words = "mary saw the very good film in paris".split()
+    with Predictor(folder) as predictor:
+        short = predictor.predict(" ".join(words))
+        long = predictor.predict(" ".join(words * 5))
+    assert short.words == tuple(words) and len(short.label) == 8
+    assert len(long.label) == len(long.words) == 40
+    assert 0 < long.probability < short.probability < 1
+
+
+def test_tags_and_their_probability_are_those_of_the_golden_outputs(tmp_path):
+    folder = bundle("tags", tmp_path / "m", temperature=1.0)
+    labels = manifest.read_manifest(folder).task.labels
+    vocab = (folder / "vocab.txt").read_text().split("\n")
+    checked = 0
+    with Predictor(folder) as predictor:
+        for example in golden(folder):
+            pieces = [vocab[index] for index in example["input_ids"]]
+            if not example["text"] or len(pieces) > 20 or "[UNK]" in pieces:
+                continue
+            answer = predictor.predict(example["text"])
+            first = [i for i, piece in enumerate(pieces) if not piece.startswith(("##", "["))]
+            if len(first) != len(answer.words):
+                continue  # punctuation, which is a piece and no word
+            rows = np.array(example["outputs"])[first]
+            shares = np.exp(rows) / np.exp(rows).sum(axis=1, keepdims=True)
+            assert answer.label == tuple(labels[i] for i in rows.argmax(axis=1))
+            assert answer.probability == pytest.approx(shares.max(axis=1).prod(), rel=1e-4)
+            checked += 1
+    assert checked
+
+
+@pytest.mark.parametrize("name", ["spans", "vectors"])
+def test_other_kinds_of_answers_are_refused(name):
+    with pytest.raises(errors.ManifestError, match="labels or a number"):
+        Predictor(BUNDLES / f"{name}-float32")
+
+
+def test_one_text_is_no_pair_and_no_promise_is_none(tmp_path):
+    folder = bundle("pairs", tmp_path / "m")
+    with Predictor(folder) as predictor, pytest.raises(errors.DataError, match="a second text"):
+        predictor.predict("alone")
+    for copy in (folder, bundle("pairs", tmp_path / "other", temperature=1.5)):
+        with pytest.raises(errors.ConfigError, match="--promise-on FILE"):
+            Predictor(copy, max_error=0.05)
+
+
+def run(*argv, text=""):
+    """The program in a process of its own: output, and the processor time that it took."""
+    code = (
+        "import resource, sys; from tfdistill import cli; status = cli.main(sys.argv[1:]); "
+        "usage = resource.getrusage(resource.RUSAGE_SELF); "
+        "print(usage.ru_utime + usage.ru_stime, 'tensorflow' in sys.modules, file=sys.stderr); "
+        "sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *argv],
+        input=text, capture_output=True, text=True, check=True, cwd=ROOT,
+    )  # fmt: skip
+    seconds, imported = done.stderr.splitlines()[-1].split()
+    return done.stdout, float(seconds), imported == "True"
+
+
+def test_the_command_answers_without_tensorflow_within_two_seconds(tmp_path):
+    promise = {"threshold": 0.4, "coverage": 0.5, "error": 0.01}
+    folder = bundle("pairs", tmp_path / "export", temperature=1.0, promise=promise)
+    out, seconds, imported = run("predict", str(tmp_path), "a film\tgood")
+    assert re.fullmatch(r"(no|yes|maybe)  0\.\d{4}  (not )?sure  [\d.]+ ms  a film \| good\n", out)
+    assert not imported
+    assert seconds < 2  # of the processor; about 0.8 here
+    lines = "a film\tgood\n\nit is bad\tthe story\n"
+    (tmp_path / "texts.txt").write_text(lines)
+    from_file, *_ = run("predict", str(folder), "--file", str(tmp_path / "texts.txt"), "--json")
+    from_input, *_ = run("predict", str(folder), "--json", text=lines)
+    rows = [json.loads(line) for line in from_file.splitlines()]
+    assert [row["text"] for row in rows] == ["a film", "it is bad"]
+    keys = ["text", "pair", "label", "probability", "sure", "milliseconds"]
+    assert [list(row) for row in rows] == [keys, keys]
+    again = [json.loads(line) for line in from_input.splitlines()]
+    for row in (*rows, *again):
+        del row["milliseconds"]
+    assert rows == again
+
+
+def test_the_teacher_of_the_run_answers_beside_the_student(tmp_path, capsys):
+    bundle("pairs", tmp_path / "export", temperature=3.0)
+    argv = ["predict", str(tmp_path), "a film\tgood", "--against", "teacher", "--json"]
+    assert cli.main(argv) == 2
+    assert "teacher's file" in capsys.readouterr().err
+    bundle("pairs", tmp_path / "teacher" / "export", temperature=1.0)
+    assert cli.main(argv) == 0
+    row = json.loads(capsys.readouterr().out)
+    # The same file, three times as sure: its probability is the larger one.
+    assert row["teacher"]["label"] == row["label"]
+    assert row["teacher"]["probability"] > row["probability"]
+    assert cli.main(argv[:-1]) == 0
+    assert "  teacher: " in capsys.readouterr().out
+
+
+def test_wrong_words_of_the_command_are_told(tmp_path, capsys):
+    bundle("pairs", tmp_path / "export")
+    for argv, code, told in (
+        (["a"], 1, "a tab between them"),
+        (["a\tb", "--file", "x"], 2, "no TEXT beside it"),
+        (["a\tb", "--max-error", "0.05"], 2, "--promise-on FILE"),
+        (["--file", str(tmp_path / "none.txt")], 1, "none.txt"),
+    ):
+        assert cli.main(["predict", str(tmp_path), *argv]) == code
+        assert told in capsys.readouterr().err

@@ -1,0 +1,172 @@
+"""predict: the exported file answers texts."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tfdistill import errors
+from tfdistill.commands import base, benchmarks, options, plan, terminal_output
+
+if TYPE_CHECKING:
+    from tfdistill.predictor import Prediction, Predictor
+
+_SHOWN = 100  # characters of a text
+_TEACHER = "teacher"
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "run", metavar="RUN", help="a run folder, or an export folder or a file in it"
+    )
+    parser.add_argument(
+        "text", nargs="*", metavar="TEXT", help="a text; of a pair both, with a tab between them"
+    )
+    parser.add_argument(
+        "--file",
+        metavar="FILE",
+        help="texts, one a line (default without TEXT: the standard input)",
+    )
+    parser.add_argument(
+        "--max-error",
+        type=float,
+        metavar="SHARE",
+        help="an answer is sure if the file promises that at most this share of such answers is "
+        "wrong: 0.01, 0.02, 0.05 or 0.1 (default: 0.05)",
+    )
+    parser.add_argument(
+        "--against",
+        choices=(_TEACHER,),
+        help="also show the answers of the teacher's file in the run",
+    )
+    options.add_json(parser)
+
+
+def _predict(args: argparse.Namespace) -> None:
+    plan.existing(args.run, "RUN")
+    if args.file is not None and args.text:
+        raise errors.ConfigError("--file", "no TEXT beside it", args.file)
+    from tfdistill.predictor import Predictor
+
+    folder = benchmarks.export_folder(pathlib.Path(args.run))
+    with contextlib.ExitStack() as stack:
+        predictor = stack.enter_context(Predictor(folder, max_error=args.max_error))
+        teacher = None
+        if args.against == _TEACHER:
+            teacher = stack.enter_context(Predictor(_teacher(pathlib.Path(args.run))))
+        if not args.json:
+            print(_promised(predictor), file=sys.stderr)
+        for line in _texts(args):
+            text, pair = _split(line, predictor)
+            answers = {"": predictor.predict(text, pair)}
+            if teacher is not None:
+                answers[_TEACHER] = teacher.predict(text, pair)
+            print(_as_json(answers) if args.json else _as_line(answers), flush=True)
+
+
+def _teacher(run: pathlib.Path) -> pathlib.Path:
+    """The teacher's export in a run."""
+    folder = run / _TEACHER / "export"
+    if not (folder / "model.json").is_file():
+        raise errors.ConfigError(
+            "--against teacher", f"the teacher's file in {folder}", "none",
+            "A run exports its teacher unless teacher.export is false.",
+        )  # fmt: skip
+    return folder
+
+
+def _promised(predictor: Predictor) -> str:
+    """Says when an answer is sure."""
+    if predictor.promise is None:
+        return "sure: not known, because the file promises nothing (export with --promise-on FILE)"
+    return f"sure: {predictor.promise.summary}"
+
+
+def _texts(args: argparse.Namespace) -> Iterator[str]:
+    """Yields the texts of the command line, of the file or of the standard input."""
+    if args.text:
+        yield from args.text
+        return
+    with contextlib.ExitStack() as stack:
+        lines = sys.stdin
+        if args.file is not None:
+            lines = stack.enter_context(open(args.file, encoding="utf-8-sig"))
+        try:
+            for line in lines:
+                if text := line.rstrip("\r\n"):
+                    yield text
+        except UnicodeDecodeError as error:
+            raise errors.DataError(args.file or "standard input", "text in UTF-8", error) from error
+
+
+def _split(line: str, predictor: Predictor) -> tuple[str, str | None]:
+    """Splits a text for a task of pairs at its tab."""
+    task = predictor.card.task
+    if task is None or not task.pair:
+        return line, None
+    text, tab, pair = line.partition("\t")
+    if not tab:
+        raise errors.DataError("text", "two texts with a tab between them", repr(line))
+    return text, pair
+
+
+def _as_json(answers: dict[str, Prediction]) -> str:
+    student = answers[""]
+    values: dict[str, Any] = {"text": student.text}
+    if student.pair is not None:
+        values["pair"] = student.pair
+    if student.words:
+        values["words"] = student.words
+    names = ("label", "probability", "sure", "milliseconds")
+    for name, answer in answers.items():
+        fields = dataclasses.asdict(answer)
+        chosen = {key: fields[key] for key in names}
+        values |= {name: chosen} if name else chosen
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _as_line(answers: dict[str, Prediction]) -> str:
+    student = answers[""]
+    text = student.text if student.pair is None else f"{student.text} | {student.pair}"
+    shown = terminal_output.plain(errors.shortened(text, _SHOWN))
+    parts = [
+        (f"{name}: " if name else "") + "  ".join(_fields(answer))
+        for name, answer in answers.items()
+    ]
+    return "  ".join([*parts, shown])
+
+
+def _fields(answer: Prediction) -> Iterator[str]:
+    label = answer.label
+    if isinstance(label, tuple) and answer.words:
+        label = " ".join(f"{word}/{tag}" for word, tag in zip(answer.words, label, strict=True))
+    elif isinstance(label, tuple):
+        label = ", ".join(label) or "none"
+    yield terminal_output.plain(label) if isinstance(label, str) else f"{label:.4f}"
+    if answer.probability is not None:
+        yield f"{answer.probability:.4f}"
+    if answer.sure is not None:
+        yield "sure" if answer.sure else "not sure"
+    yield f"{answer.milliseconds:.1f} ms"
+
+
+COMMANDS = (
+    base.Command(
+        name="predict",
+        summary="let the exported file answer texts",
+        description="Answers texts with the exported file: label, probability, whether it is sure, "
+        "milliseconds. It imports no TensorFlow.",
+        arguments=_arguments,
+        execute=_predict,
+        examples=(
+            'predict runs/sst2 "A film to remember." "Two hours of nothing."',
+            "predict runs/sst2/export --file reviews.txt --max-error 0.1 --json",
+        ),
+    ),
+)
