@@ -20,7 +20,7 @@ from test_android import vectors
 
 from tfdistill import _version, files, manifest
 from tfdistill.benchmark import adb, result, schema
-from tfdistill.benchmark.adb import device_state
+from tfdistill.benchmark.adb import device_backend, devices
 
 DEMO = vectors.ROOT / "android_demo"
 MAVEN = DEMO / "ci" / "maven"
@@ -153,11 +153,11 @@ def test_the_parsers_look_for_what_the_framework_prints(build):
     frameworks = vectors.ROOT / ".runtimes" / "android" / "frameworks"
     (newest,) = frameworks.glob("android-all-instrumented-15-*.jar")
     with zipfile.ZipFile(newest) as jar:
-        assert missing(jar, device_state.HEADINGS) == []
+        assert missing(jar, device_backend.HEADINGS) == []
     (oldest,) = frameworks.glob("android-all-instrumented-8.0.0_*.jar")
     thermal = {"com.android.server.power.ThermalManagerService", "android.os.Temperature"}
     with zipfile.ZipFile(oldest) as jar:  # thermal services begin with Android 10
-        headings = {k: lines for k, lines in device_state.HEADINGS.items() if k not in thermal}
+        headings = {k: lines for k, lines in device_backend.HEADINGS.items() if k not in thermal}
         assert missing(jar, headings) == []
 
 
@@ -166,17 +166,17 @@ def test_the_parsers_read_what_the_framework_printed(build):
     def dump(name):
         return (build.results / f"{name}.txt").read_text()
 
-    assert device_state.read_thermal(dump("thermal-no-hal")) == (
+    assert device_backend.read_thermal(dump("thermal-no-hal")) == (
         None,
         {"SKIN": 41.5},
         "`HAL Ready: false`",
     )
     real = dump("thermal-no-hal").replace("HAL Ready: false", "HAL Ready: true")
-    assert device_state.read_thermal(real) == (2, {"SKIN": 41.5}, "")
+    assert device_backend.read_thermal(real) == (2, {"SKIN": 41.5}, "")
     overridden = dump("thermal-overridden").replace("HAL Ready: false", "HAL Ready: true")
-    assert device_state.read_thermal(overridden).unknown == "`IsStatusOverride: true`"
-    assert device_state.keyguard_showing(dump("keyguard-true")) is True
-    assert device_state.keyguard_showing(dump("keyguard-false")) is False
+    assert device_backend.read_thermal(overridden).unknown == "`IsStatusOverride: true`"
+    assert device_backend.keyguard_showing(dump("keyguard-true")) is True
+    assert device_backend.keyguard_showing(dump("keyguard-false")) is False
 
 
 def test_app_and_harness_know_the_same_emulators():
@@ -185,7 +185,7 @@ def test_app_and_harness_know_the_same_emulators():
     ).read_text("utf-8")
     rows = re.findall(r'"(ro\.[\w.]+)"\s+to\s+listOf\(([^)]*)\)', kotlin)
     signs = {name: tuple(re.findall(r'"(.*?)"', values)) for name, values in rows}
-    assert signs == device_state.EMULATOR_SIGNS
+    assert signs == devices.EMULATOR_SIGNS
 
 
 def test_both_builds_take_the_same_versions():

@@ -297,7 +297,7 @@ COVERED_BY = (
     (
         "test_benchmark_adb",
         "phones are measured through a simulated adb",
-        "tfdistill/benchmark/adb/app_protocol tfdistill/benchmark/adb/device_state",
+        "tfdistill/benchmark/adb/app_protocol",
     ),
     (
         "test_report",

@@ -19,7 +19,7 @@ from adb_daemon import Daemon, launcher, make_phone
 from tfdistill.benchmark import adb as on_phones
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import tool_backend
-from tfdistill.benchmark.adb.benchmark_model import Binary
+from tfdistill.benchmark.adb.binary import Binary
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject
 

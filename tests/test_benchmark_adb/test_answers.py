@@ -8,7 +8,7 @@ import tiny_tflite
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
-from tfdistill.benchmark.adb import answers, tool
+from tfdistill.benchmark.adb import tool, tool_backend
 from tfdistill.benchmark.subjects import feeds_for, open_subject
 from tfdistill.tflite import roles
 from tfdistill.tflite.model import rows_of
@@ -28,7 +28,7 @@ def arrays(*rows):
 
 
 def test_equal_answers_have_no_error_and_no_ratio():
-    comparison = answers.compare(PLACE, arrays([1, 2], [3, 1]), arrays([1, 2], [3, 1]))
+    comparison = tool_backend.compare_answers(PLACE, arrays([1, 2], [3, 1]), arrays([1, 2], [3, 1]))
     assert (comparison.max_abs_error, comparison.sqnr_db, comparison.argmax_agreement) == (
         0,
         None,
@@ -41,7 +41,7 @@ def test_the_errors_are_those_of_a_loop():
     rng = np.random.default_rng(0)
     host = [rng.normal(size=5).astype(np.float32) for _ in range(20)]
     device = [row + np.float32(0.4) * rng.normal(size=5).astype(np.float32) for row in host]
-    comparison = answers.compare(PLACE, host, device)
+    comparison = tool_backend.compare_answers(PLACE, host, device)
     worst = signal = noise = same = 0.0
     for a, b in zip(host, device, strict=True):
         for x, y in zip(a.tolist(), b.tolist(), strict=True):
@@ -53,44 +53,46 @@ def test_the_errors_are_those_of_a_loop():
 
 
 def test_a_single_number_neither_agrees_nor_differs():
-    comparison = answers.compare(PLACE, arrays([1.5], [2]), arrays([1.25], [2]))
+    comparison = tool_backend.compare_answers(PLACE, arrays([1.5], [2]), arrays([1.25], [2]))
     assert comparison.argmax_agreement is None and comparison.max_abs_error == 0.25
 
 
 def test_words_agree_where_all_of_an_examples_tags_do():
     host = arrays([[1, 0], [0, 1]], [[1, 0], [1, 0]])
     device = arrays([[2, 0], [0, 1]], [[1, 0], [0, 1]])  # the second word of the second differs
-    assert answers.compare(PLACE, host, device).argmax_agreement == 0.5
+    assert tool_backend.compare_answers(PLACE, host, device).argmax_agreement == 0.5
 
 
 def test_spans_agree_where_start_and_end_are_the_same_tokens():
     host = arrays([[5, 0], [4, 0], [0, 6]])
     device = arrays([[4, 0], [5, 0], [0, 6]])  # another start, though no token changed its side
-    assert answers.compare(PLACE, host, host, span=True).argmax_agreement == 1
-    assert answers.compare(PLACE, host, device, span=True).argmax_agreement == 0
+    assert tool_backend.compare_answers(PLACE, host, host, span=True).argmax_agreement == 1
+    assert tool_backend.compare_answers(PLACE, host, device, span=True).argmax_agreement == 0
 
 
 def test_the_metrics_of_both_sides_are_of_their_own_answers():
     def metric(outputs):
         return {"mean": np.float32(np.mean([row[0] for row in outputs]))}
 
-    comparison = answers.compare(PLACE, arrays([1], [3]), arrays([5], [7]), metric=metric)
+    comparison = tool_backend.compare_answers(
+        PLACE, arrays([1], [3]), arrays([5], [7]), metric=metric
+    )
     assert (comparison.metrics, comparison.host_metrics) == ({"mean": 6.0}, {"mean": 2.0})
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_numbers_that_overflowed_are_an_error(value):
     with pytest.raises(errors.BenchmarkError, match=r"on the device.* for 1 of 2 examples"):
-        answers.compare(PLACE, arrays([1], [2]), arrays([1], [value]))
+        tool_backend.compare_answers(PLACE, arrays([1], [2]), arrays([1], [value]))
     with pytest.raises(errors.BenchmarkError, match="on the host"):
-        answers.compare(PLACE, arrays([value], [2]), arrays([1], [2]))
+        tool_backend.compare_answers(PLACE, arrays([value], [2]), arrays([1], [2]))
 
 
 def test_an_answer_is_the_row_of_a_class(tmp_path):
     layout = outputs_of(tmp_path, ("logits", (1, 3)))
     answer = rows_of(layout, arrays([[1, 2, 3]]), num_tokens=2)
     assert answer.tolist() == [1, 2, 3] and answer.dtype == np.float32
-    assert not answers.is_span(layout)
+    assert not tool_backend.is_span(layout)
 
 
 def test_as_many_classes_as_tokens_are_not_cut(tmp_path):
@@ -106,7 +108,7 @@ def test_an_answer_for_words_ends_where_the_padding_starts(tmp_path):
 
 def test_starts_stand_before_ends_whatever_the_graphs_order(tmp_path):
     layout = outputs_of(tmp_path, ("end_logits", (1, 4)), ("start_logits", (1, 4)))
-    assert answers.is_span(layout)
+    assert tool_backend.is_span(layout)
     answer = rows_of(layout, arrays([[5, 6, 7, 8]], [[1, 2, 3, 4]]), num_tokens=2)
     assert answer.tolist() == [[1, 5], [2, 6]]
 
@@ -116,7 +118,7 @@ def test_what_runs_here_can_be_ended_between_two_examples(tflite_files):
     subject = open_subject(tflite_files / "fast.tflite")
     layout = tool.read_layout(subject.file, subject.signatures[8])
     feeds = feeds_for(subject, 8, limit=3)
-    assert len(answers.of_host(subject, layout, feeds)) == 3
+    assert len(tool_backend.answers_of_host(subject, layout, feeds)) == 3
     calls = []
 
     def stop_at_the_second():
@@ -125,5 +127,5 @@ def test_what_runs_here_can_be_ended_between_two_examples(tflite_files):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        answers.of_host(subject, layout, feeds, before_each=stop_at_the_second)
+        tool_backend.answers_of_host(subject, layout, feeds, before_each=stop_at_the_second)
     assert len(calls) == 2

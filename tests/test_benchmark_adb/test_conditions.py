@@ -10,27 +10,27 @@ from adb_daemon.phone import set_thermal_status
 
 from tfdistill import errors
 from tfdistill.benchmark import schema, settings
-from tfdistill.benchmark.adb import device_state, devices
+from tfdistill.benchmark.adb import device_backend, devices
 from tfdistill.benchmark.adb.phone import Phone
 
 
 def test_the_clocks_come_in_the_order_of_the_cores_and_a_core_that_is_off_has_0():
     text = "/sys/x/cpu0 300000\n/sys/x/cpu1\n/sys/x/cpu10 2000000\n/sys/x/cpu2 1500500\n"
-    assert device_state.clocks_mhz(text) == (300.0, 0.0, 1500.5, 2000.0)
-    assert device_state.clocks_mhz("/sys/x/cpu0\n/sys/x/cpu1\n") == ()
-    assert device_state.clocks_mhz("") == ()
+    assert devices.clocks_mhz(text) == (300.0, 0.0, 1500.5, 2000.0)
+    assert devices.clocks_mhz("/sys/x/cpu0\n/sys/x/cpu1\n") == ()
+    assert devices.clocks_mhz("") == ()
 
 
 def test_what_a_device_does_not_tell_is_none_or_empty():
     nothing = dict.fromkeys(("thermal", "battery", "load", "clocks"), "")
-    assert device_state.parse_conditions(nothing, "now") == schema.Conditions(time="now")
+    assert device_backend.parse_conditions(nothing, "now") == schema.Conditions(time="now")
 
 
 @pytest.mark.slow
 def test_the_state_of_a_device_is_read_in_one_trip(connect):
     daemon = connect()
     (phone,) = devices.choose([daemon.serial])
-    conditions = device_state.read_conditions(phone)
+    conditions = device_backend.read_conditions(phone)
     assert conditions.thermal_status == 0
     assert conditions.temperatures_c == {"VIRTUAL-SKIN": 32.5, "battery": 29.8}
     assert (conditions.battery_percent, conditions.battery_temperature_c) == (87.0, 29.8)
@@ -46,7 +46,7 @@ def test_what_the_device_may_not_tell_is_left_out(connect):
     (phone,) = devices.choose([daemon.serial])
     daemon.path("/says/dumpsys/thermalservice").unlink()
     daemon.path("/proc/loadavg").unlink()
-    conditions = device_state.read_conditions(phone)
+    conditions = device_backend.read_conditions(phone)
     assert (conditions.thermal_status, conditions.temperatures_c, conditions.load_average) == (
         None,
         {},
@@ -80,7 +80,7 @@ def test_a_warm_device_is_waited_for_until_it_is_cool(connect):
     set_thermal_status(daemon.root, 2)
     cooling = Cooling(daemon, phone, rests=3)
     wanted = settings.Settings(cool_timeout_seconds=60)
-    conditions = device_state.wait_until_cool(phone, wanted, clock=cooling.clock)
+    conditions = device_backend.wait_until_cool(phone, wanted, clock=cooling.clock)
     assert conditions.thermal_status == 0
     assert cooling.rests == [5.0, 5.0, 5.0]
 
@@ -92,7 +92,7 @@ def test_a_device_that_stays_warm_is_not_waited_for_longer_than_was_said(connect
     set_thermal_status(daemon.root, 3)
     cooling = Cooling(daemon, phone, rests=100)
     wanted = settings.Settings(cool_timeout_seconds=12)
-    conditions = device_state.wait_until_cool(phone, wanted, clock=cooling.clock)
+    conditions = device_backend.wait_until_cool(phone, wanted, clock=cooling.clock)
     assert conditions.thermal_status == 3
     assert cooling.rests == [5.0, 5.0, 2.0]
 
@@ -110,4 +110,4 @@ def test_a_device_that_is_lost_has_no_conditions(connect):
     (phone,) = devices.choose([daemon.serial])
     daemon.faults.lost_at = "thermalservice"
     with pytest.raises(errors.DeviceLostError):
-        device_state.read_conditions(phone)
+        device_backend.read_conditions(phone)

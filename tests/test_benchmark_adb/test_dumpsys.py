@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfdistill.benchmark.adb import device_state
+from tfdistill.benchmark.adb import device_backend
 
 HEAD = """\
 IsStatusOverride: false
@@ -112,15 +112,15 @@ OVERRIDDEN = ANDROID_10.replace("IsStatusOverride: false", "IsStatusOverride: tr
     ],
 )
 def test_the_thermal_service_is_read(text, status, temperatures):
-    thermal = device_state.read_thermal(text)
+    thermal = device_backend.read_thermal(text)
     assert thermal[:2] == (status, temperatures)
     assert (thermal.unknown == "") == (status is not None)
 
 
 def test_a_status_that_no_sensor_measured_is_unknown_and_says_why():
-    assert device_state.read_thermal(NO_HAL).unknown == "`HAL Ready: false`"
-    assert device_state.read_thermal(OVERRIDDEN).unknown == "`IsStatusOverride: true`"
-    assert "Thermal Status:" in device_state.read_thermal("").unknown
+    assert device_backend.read_thermal(NO_HAL).unknown == "`HAL Ready: false`"
+    assert device_backend.read_thermal(OVERRIDDEN).unknown == "`IsStatusOverride: true`"
+    assert "Thermal Status:" in device_backend.read_thermal("").unknown
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_status_that_no_sensor_measured_is_unknown_and_says_why():
     ],
 )
 def test_the_wakefulness_is_read(text, expected):
-    assert device_state.wakefulness(text) == expected
+    assert device_backend.wakefulness(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_the_wakefulness_is_read(text, expected):
     ],
 )
 def test_the_keyguard_is_read(text, expected):
-    assert device_state.keyguard_showing(text) is expected
+    assert device_backend.keyguard_showing(text) is expected
 
 
 # Android 9.
@@ -195,12 +195,12 @@ BatteryInfoBackUp
 
 
 def test_the_battery_is_read():
-    read = device_state.read_battery
-    assert read(BATTERY_9) == device_state.Battery(57.0, 28.2, True)
-    assert read(BATTERY_14) == device_state.Battery(75.0, -1.5, False)
+    read = device_backend.read_battery
+    assert read(BATTERY_9) == device_backend.Battery(57.0, 28.2, True)
+    assert read(BATTERY_14) == device_backend.Battery(75.0, -1.5, False)
     dock = BATTERY_14.replace("Dock powered: false", "Dock powered: true")
     assert read(dock).charging is True
     none = BATTERY_9.replace("present: true", "present: false")
-    assert read(none) == device_state.Battery(None, None, True)
-    assert read("") == device_state.Battery(None, None, None)
-    assert read("  level: many\n  scale: 0\n") == device_state.Battery(None, None, None)
+    assert read(none) == device_backend.Battery(None, None, True)
+    assert read("") == device_backend.Battery(None, None, None)
+    assert read("  level: many\n  scale: 0\n") == device_backend.Battery(None, None, None)

@@ -3,7 +3,7 @@
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import output, tool
+from tfdistill.benchmark.adb import binary, output
 
 NEW = """\
 INFO: STARTING!
@@ -93,10 +93,9 @@ def test_standard_error_may_stand_before_or_behind():
     assert parse("".join(rest + said)).replacements == parse("".join(said + rest)).replacements
 
 
-def coverage(text, delegate, *, api=tool.INTERPRETER, **more):
+def coverage(text, delegate, *, api=binary.INTERPRETER, **more):
     where = {"subgraph": 1, "num_nodes": 75, **more}
-    ran = tool.SignatureLayout(key=None, inputs=(), outputs=(), **where)
-    return api.coverage(parse(text), delegate, ran, what="m, 16 tokens")
+    return api.coverage(parse(text), delegate, **where, what="m, 16 tokens")
 
 
 def test_coverage_is_that_of_the_graph_that_ran():
@@ -204,11 +203,11 @@ def test_the_tool_of_the_compiled_model_api_is_read():
         36175872,
     )
     assert (printed.block.n, printed.block.median_ms) == (10, 4.105)
-    assert coverage(COMPILED, "xnnpack", api=tool.COMPILED_MODEL).delegated_nodes == 71
+    assert coverage(COMPILED, "xnnpack", api=binary.COMPILED_MODEL).delegated_nodes == 71
     with pytest.raises(errors.BenchmarkError):
-        coverage(COMPILED, "gpu", api=tool.COMPILED_MODEL)  # only XNNPACK replaced nodes
+        coverage(COMPILED, "gpu", api=binary.COMPILED_MODEL)  # only XNNPACK replaced nodes
     gpu = COMPILED.replace("TfLiteXNNPackDelegate", "LITERT_CL")
-    printed = coverage(gpu, "gpu", api=tool.COMPILED_MODEL)
+    printed = coverage(gpu, "gpu", api=binary.COMPILED_MODEL)
     assert (printed.delegated_nodes, printed.nodes, printed.partitions) == (71, 75, 5)
 
 

@@ -15,7 +15,7 @@ from adb_daemon.phone import install_app
 
 from tfdistill import errors
 from tfdistill.benchmark import adb, measuring
-from tfdistill.benchmark.adb import device_backend, device_state, devices
+from tfdistill.benchmark.adb import app, device_backend, devices
 
 pytestmark = pytest.mark.slow
 
@@ -149,7 +149,7 @@ def test_a_cable_that_is_pulled_leaves_what_was_finished_and_names_the_rest(
 
 def test_the_state_of_the_device_is_read(daemon):
     (phone,) = devices.choose()
-    conditions = device_state.read_conditions(phone)
+    conditions = device_backend.read_conditions(phone)
     assert (conditions.thermal_status, conditions.battery_percent) == (0, 87.0)
     assert conditions.load_average is not None
-    device_backend.check_awake(phone)
+    app.check_awake(phone)

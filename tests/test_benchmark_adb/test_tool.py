@@ -8,7 +8,8 @@ import pytest
 import tiny_tflite
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import answers, tool
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.adb import binary, tool
 from tfdistill.tflite import roles
 
 
@@ -29,9 +30,11 @@ def options(job):
 
 
 def job_for(path, length=16, **more):
-    defaults = {"graph": "model0.tflite", "values": "v", "threads": 2, "delegate": "xnnpack"}
-    defaults["api"] = tool.INTERPRETER
-    return tool.ToolCommand(layout=read(path, length), **{**defaults, **more})
+    layout = dataclasses.replace(read(path, length), **more.pop("layout", {}))
+    deployed = tool.Deployed("model0.tflite", layout, "v", 4)
+    settings = {name: more.pop(name) for name in ("delegate", "affinity") if name in more}
+    case = schema.BenchmarkCase(model="m", sequence_length=length, threads=2, **settings)
+    return tool.ToolCommand(more.pop("api", binary.INTERPRETER), deployed, case, **more)
 
 
 def test_a_layout_is_that_of_the_signatures_own_graph(two_lengths):
@@ -87,12 +90,9 @@ def test_inputs_are_named_in_the_order_of_the_graph_with_files_of_their_own(two_
 
 
 def test_the_compiled_model_tool_is_given_ranges_by_the_names_of_the_signature(two_lengths):
-    job = dataclasses.replace(
-        job_for(two_lengths),
-        api=tool.COMPILED_MODEL,
-        vocabulary_rows=90,
-        delegate="gpu",
-        memory=True,
+    layout = {"vocabulary_rows": 90}
+    job = job_for(
+        two_lengths, api=binary.COMPILED_MODEL, layout=layout, delegate="gpu", memory=True
     )
     flags = options(job)
     assert (
@@ -110,8 +110,7 @@ def test_the_only_signature_is_not_named(tmp_path):
 
 def test_a_signature_that_is_not_of_the_first_graph_is_named(tmp_path):
     path = tiny_tflite.write(tmp_path / "m.tflite", [tiny_tflite.bert(8)])
-    job = job_for(path, 8)
-    behind = dataclasses.replace(job, layout=dataclasses.replace(job.layout, subgraph=1))
+    behind = job_for(path, 8, layout={"subgraph": 1})
     assert options(behind)["signature_to_run_for"] == "len8"
 
 
@@ -160,12 +159,12 @@ def test_a_mask_binds_the_tool_to_cores(two_lengths):
 
 def test_a_feed_is_padded_by_role_in_the_order_of_the_graph(two_lengths):
     feed = {"input_ids": [2, 7, 3], "token_type_ids": [0, 1, 1]}
-    types, ids, mask = answers.feed_of(read(two_lengths, 8), feed)
+    types, ids, mask = tool.feed_of(read(two_lengths, 8), feed)
     assert ids.tolist() == [[2, 7, 3, 0, 0, 0, 0, 0]] and ids.dtype == np.dtype("<i4")
     assert mask.tolist() == [[1, 1, 1, 0, 0, 0, 0, 0]]
     assert types.tolist() == [[0, 1, 1, 0, 0, 0, 0, 0]]
     with pytest.raises(errors.BenchmarkError, match="at most 8 tokens, received 9"):
-        answers.feed_of(read(two_lengths, 8), {"input_ids": [1] * 9, "token_type_ids": [0] * 9})
+        tool.feed_of(read(two_lengths, 8), {"input_ids": [1] * 9, "token_type_ids": [0] * 9})
 
 
 def test_outputs_are_split_in_the_order_of_the_graph(tmp_path):
@@ -176,7 +175,7 @@ def test_outputs_are_split_in_the_order_of_the_graph(tmp_path):
     ]
     path = tiny_tflite.write(tmp_path / "m.tflite", [(key, inputs, outputs)])
     content = np.arange(6, dtype="<f4").tobytes()
-    first, second = answers.split_outputs(read(path, 4), content)
+    first, second = tool.split_outputs(read(path, 4), content)
     assert (first.tolist(), second.tolist()) == ([[0, 1, 2, 3]], [[4, 5]])
 
 

@@ -12,7 +12,7 @@ from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from tfdistill.benchmark.adb.app_protocol import adopt
-    from tfdistill.benchmark.adb.benchmark_model import Binary
+    from tfdistill.benchmark.adb.binary import Binary
     from tfdistill.benchmark.adb.measuring import measure, measure_in_app
 
 __all__ = ["Binary", "adopt", "measure", "measure_in_app"]

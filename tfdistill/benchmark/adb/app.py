@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tfdistill import errors, files
 from tfdistill.benchmark import measuring, schema
-from tfdistill.benchmark.adb import app_protocol
+from tfdistill.benchmark.adb import app_protocol, device_backend
 from tfdistill.benchmark.adb.app_protocol import State
-from tfdistill.benchmark.adb.device_backend import DeviceBackend, check_awake, compile_app
+from tfdistill.benchmark.adb.device_backend import DeviceBackend
 from tfdistill.benchmark.adb.phone import Phone, with_what_is_left
 from tfdistill.benchmark.backend import AnswerCheck, CaseGroup, Environment, Findings, name_of
 from tfdistill.benchmark.settings import Settings
@@ -27,6 +27,7 @@ from tfdistill.benchmark.subjects import Subject
 FIRST_POLL_S, LONGEST_POLL_S = 0.25, 5.0
 MAX_RESULT_BYTES = 64 << 20
 _START_S = 60.0
+_COMPILE_S = 300.0
 _LOG_LINES = 40
 _NOTE = (
     "Files took turns repetition by repetition, each in a fresh process of the app; an inference "
@@ -43,6 +44,43 @@ def check_installed(phone: Phone, package: str) -> None:
             "none",
             "Install it with `adb install`; android_demo/README.md explains how to build it.",
         )
+
+
+def check_awake(phone: Phone) -> None:
+    """Checks that the device is awake and unlocked: otherwise apps run in the background."""
+    printed = phone.ask({"power": "dumpsys power", "window": "dumpsys window policy"})
+    awake = device_backend.wakefulness(printed["power"])
+    locked = device_backend.keyguard_showing(printed["window"])
+    if awake != "Awake" or locked is not False:
+        keyguard = {True: "shown", False: "hidden", None: "not reported"}[locked]
+        raise errors.BenchmarkError(
+            f"screen of {phone.serial}",
+            "on and unlocked, or Android measures the app in the background",
+            f"wakefulness {awake or 'not reported'}, keyguard {keyguard}",
+            "Wake and unlock the device; Developer options > Stay awake keeps it so. Where it does "
+            "not report them (`dumpsys power`, `dumpsys window policy`), measure without --app.",
+        )
+
+
+def compile_app(phone: Phone, package: str) -> str:
+    """Has Android compile an app, so that its own code does not become faster while it measures.
+
+    Returns a note for the result that says whether it was compiled.
+    """
+    command = ["cmd", "package", "compile", "-m", "speed", "-f", package]
+    try:
+        done = phone.shell(command, timeout_s=_COMPILE_S, check=False)
+        printed = done.printed.strip()
+    except errors.DeviceLostError:
+        raise
+    except errors.BenchmarkError as error:
+        done, printed = None, str(error)
+    if done is not None and done.exit_code == 0 and "Success" in done.stdout:
+        return f"{package} was compiled ahead of time (`{' '.join(command)}`)."
+    return (
+        f"{package} was not compiled ahead of time, so that parts of it may have been interpreted: "
+        f"`{' '.join(command)}` printed {printed[-300:]!r}."
+    )
 
 
 def start_once(

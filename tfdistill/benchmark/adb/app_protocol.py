@@ -345,8 +345,8 @@ def _check_adopted(ran: schema.Result, subject: Subject, what: str) -> None:
     delegates: set[schema.Delegate] = {row.delegate for row in ran.measurements}
     if len(delegates) != 1:
         raise errors.BenchmarkError(what, "measurements with one delegate", sorted(delegates))
-    lengths = _asked(ran, "lengths") | {row.sequence_length for row in ran.measurements}
-    threads = _asked(ran, "threads") | {row.threads for row in ran.measurements}
+    lengths = _requested(ran, "lengths") | {row.sequence_length for row in ran.measurements}
+    threads = _requested(ran, "threads") | {row.threads for row in ran.measurements}
     if strange := lengths - {*subject.signatures}:
         expected = f"lengths of {sorted(subject.signatures)}"
         raise errors.BenchmarkError(what, expected, sorted(strange))
@@ -356,7 +356,7 @@ def _check_adopted(ran: schema.Result, subject: Subject, what: str) -> None:
     check_rows(ran, subject, delegate, settings, what, repetitions=repetitions)
 
 
-def _asked(ran: schema.Result, name: str) -> set[int]:
+def _requested(ran: schema.Result, name: str) -> set[int]:
     """What the app says it was asked for."""
     values = ran.settings.get(name)
     return {n for n in values if isinstance(n, int)} if isinstance(values, list) else set()

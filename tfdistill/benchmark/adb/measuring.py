@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Mapping, MutableMapping, Seque
 
 from tfdistill import files
 from tfdistill.benchmark import environment, measuring, schema
-from tfdistill.benchmark.adb import answers, app_protocol, benchmark_model, devices
+from tfdistill.benchmark.adb import app_protocol, devices
 from tfdistill.benchmark.adb.app import AppBackend
+from tfdistill.benchmark.adb.binary import Binary, find_tool
 from tfdistill.benchmark.adb.phone import Phone
 from tfdistill.benchmark.adb.tool import read_layout
-from tfdistill.benchmark.adb.tool_backend import BenchmarkModelBackend, Plan
+from tfdistill.benchmark.adb.tool_backend import BenchmarkModelBackend, Metric, Plan
 from tfdistill.benchmark.backend import Findings
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import baseline_of, open_all
@@ -29,9 +30,9 @@ def measure(
     *,
     settings: Settings | None = None,
     serials: Sequence[str] = (),
-    binary: benchmark_model.Binary | None = None,
+    binary: Binary | None = None,
     examples: Sequence[Example] = (),
-    metric: answers.Metric | None = None,
+    metric: Metric | None = None,
     baseline: str | None = None,
     shown: MutableMapping[str, str] | None = None,
     progress: bool = False,
@@ -73,7 +74,7 @@ def measure(
         for subject in subjects
         for length, signature in subject.signatures.items()
     }
-    tool = benchmark_model.find(binary)
+    tool = find_tool(binary)
     signatures = [layout.key for layout in layouts.values()]
     tool.check_can_measure(settings, on_task=bool(examples), signatures=signatures)
     plan = Plan(subjects, layouts, settings, tool, tuple(examples), metric)

@@ -27,14 +27,13 @@ import dataclasses
 import math
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
 
-# How the tool names a delegate, and how the runtime names its nodes.
+# How the tool names a delegate.
 PROVIDERS = {"xnnpack": "XNNPACK", "gpu": "GPU", "nnapi": "NNAPI"}
-_NODES = {"xnnpack": "xnnpack", "gpu": "gpu", "nnapi": "nnapi"}
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
 _STATS = re.compile(rf"\bcount=(\d+)((?:[ \t]+\w+={_NUMBER}(?:\(all same\))?)*)")
 _PAIR = re.compile(rf"(\w+)=({_NUMBER})")
@@ -66,6 +65,7 @@ _NOISE = re.compile(r"precision loss|Benchmarking failed|experimental", re.IGNOR
 _RUNS = "Operator-wise Profiling Info for Regular Benchmark Runs"
 _SECTION = re.compile(r"^=+ (.+?) =+$")
 _INSIDE = re.compile(r"^Delegate/(.+):-?\d+$")
+_Node = tuple[str, int, float, bool]  # kind, calls, milliseconds, whether inside another one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Taken:
 def taken_by_applied(output: Output, delegate: str) -> Taken:
     """Reads what a delegate took from the lines about a delegate that was applied explicitly."""
     kernels = output.kernels.get(PROVIDERS[delegate], 0)
-    parts = tuple(r for r in output.replacements if _NODES[delegate] in r.delegate.lower())
+    parts = tuple(r for r in output.replacements if delegate in r.delegate.lower())
     return Taken(parts, kernels, abs(kernels))
 
 
@@ -314,12 +314,8 @@ def parse_profile(text: str, *, what: str) -> tuple[schema.Operator, ...]:
     Returns the kinds, the largest share first. A delegate that reports its operators is listed by
     them, and by its name for what remains.
     """
-    nodes: dict[str, tuple[int, float]] = {}
-    inside: dict[str, tuple[int, float]] = {}
-    for kind, calls, milliseconds, within in _rows(text, what):
-        group = inside if within else nodes
-        before = group.get(kind, (0, 0.0))
-        group[kind] = (before[0] + calls, before[1] + milliseconds)
+    rows = list(_rows(text, what))
+    nodes, inside = (_summed(row for row in rows if row[3] is within) for within in (False, True))
     if not nodes:
         raise errors.BenchmarkError(
             f"operator profile of {what}",
@@ -327,9 +323,8 @@ def parse_profile(text: str, *, what: str) -> tuple[schema.Operator, ...]:
             "none" if not text.strip() else f"{text.strip()[:200]!r}",
             "Was --binary built with operator profiling? The official ones are.",
         )
-    if inside:
-        _replace_delegates(nodes, inside)
-    operators = [schema.Operator(type=k, calls=c, ms=round(ms, 6)) for k, (c, ms) in nodes.items()]
+    shares = _with_inside(nodes, inside) if inside else nodes
+    operators = [schema.Operator(type=k, calls=c, ms=round(ms, 6)) for k, (c, ms) in shares.items()]
     return tuple(sorted(operators, key=lambda operator: -operator.ms))
 
 
@@ -350,8 +345,8 @@ def profiled_coverage(text: str, delegate: str, num_nodes: int) -> schema.Covera
     return schema.Coverage(delegated_nodes=taken, nodes=num_nodes, partitions=len(ours))
 
 
-def _rows(text: str, what: str) -> Iterator[tuple[str, int, float, bool]]:
-    """Yields each node that ran: its kind, calls, milliseconds, and whether inside another one."""
+def _rows(text: str, what: str) -> Iterator[_Node]:
+    """Yields each node that ran."""
     columns: list[str] | None = None
     for line in text.partition(_RUNS)[2].splitlines():
         section = _SECTION.match(line.strip())
@@ -365,34 +360,41 @@ def _rows(text: str, what: str) -> Iterator[tuple[str, int, float, bool]]:
             columns = None
 
 
-def _row(line: str, columns: list[str], what: str) -> tuple[str, int, float, bool]:
+def _row(line: str, columns: list[str], what: str) -> _Node:
     # Only the first column can hold commas itself: the tool replaces those of the last.
     cells = [cell.strip() for cell in line.rsplit(",", len(columns) - 1)]
     try:
         row = dict(zip(columns, cells, strict=True))
         milliseconds, calls = float(row["avg_ms"]), int(row["times called"])
-        kind, within = row["node type"], _INSIDE.match(row["name"].replace("\t", ","))
+        within = _INSIDE.match(row["name"].replace("\t", ","))
+        kind = within[1] if within else row["node type"]
     except (KeyError, ValueError) as error:
         raise errors.BenchmarkError(
             f"operator profile of {what}", f"the columns {columns}", repr(line)
         ) from error
-    if within:
-        kind = within.group(1)
     return kind, max(calls, 1), milliseconds * max(calls, 1), within is not None
 
 
-def _replace_delegates(
-    nodes: dict[str, tuple[int, float]], inside: dict[str, tuple[int, float]]
-) -> None:
-    """Replaces the nodes of a delegate by the operators inside it."""
+def _summed(rows: Iterable[_Node]) -> dict[str, tuple[int, float]]:
+    """Sums calls and milliseconds by kind."""
+    sums: dict[str, tuple[int, float]] = {}
+    for kind, calls, milliseconds, _ in rows:
+        before = sums.get(kind, (0, 0.0))
+        sums[kind] = (before[0] + calls, before[1] + milliseconds)
+    return sums
+
+
+def _with_inside(
+    nodes: Mapping[str, tuple[int, float]], inside: Mapping[str, tuple[int, float]]
+) -> dict[str, tuple[int, float]]:
+    """The operators inside a delegate in the place of its nodes, with what remains of these."""
     delegates = [kind for kind in nodes if "delegate" in kind.lower()]
     # Next to a GPU's node only XNNPACK's reports what is inside.
     telling = [kind for kind in delegates if "xnnpack" in kind.lower()] or delegates
-    outer = {kind: nodes.pop(kind) for kind in telling}
-    rest = sum(ms for _, ms in outer.values()) - sum(ms for _, ms in inside.values())
-    for kind, (calls, ms) in inside.items():
-        before = nodes.get(kind, (0, 0.0))
-        nodes[kind] = (before[0] + calls, before[1] + ms)
-    if outer and rest > 0:
-        name = max(outer, key=lambda kind: outer[kind][1])
-        nodes[name] = (sum(calls for calls, _ in outer.values()), rest)
+    others = [(kind, *nodes[kind], False) for kind in nodes if kind not in telling]
+    sums = _summed([*others, *((kind, *inside[kind], True) for kind in inside)])
+    rest = sum(nodes[kind][1] for kind in telling) - sum(ms for _, ms in inside.values())
+    if telling and rest > 0:
+        name = max(telling, key=lambda kind: nodes[kind][1])
+        sums[name] = (sum(nodes[kind][0] for kind in telling), rest)
+    return sums

@@ -1,34 +1,35 @@
-"""The command line of `benchmark_model`, what it needs of a file, and its scripts on the device.
+"""`benchmark_model` on a device: its command line, the scripts that run it, what it is fed with.
 
-Three properties of the tool matter here. It applies XNNPACK on its own where no option
-mentions it, before any other delegate, and a GPU then gets nothing and is still counted: so
-`--use_xnnpack` is always given, after the delegate that comes first. It binds inputs by position:
-so all are named in the graph's order, and a different name in its answer is an error. And ids that
-it makes up itself are no words: so values always come from files.
-
-LiteRT's second tool of the same name, that of its CompiledModel API, reads no values: it draws them
-from a range for each input of the signature, and ignores a range of one value.
-
-It writes all outputs one after the other, in the subgraph's order. That order and the inputs' are
-known from the file alone.
+It binds inputs by position: so all are named in the graph's order, and a different name in its
+answer is an error. It writes all outputs one after the other, in the subgraph's order. That order
+and the inputs' are known from the file alone.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from tfdistill import errors, files
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import output
+from tfdistill.benchmark.adb.binary import BenchmarkModelTool, ToolApi
+from tfdistill.benchmark.adb.phone import Phone
+from tfdistill.benchmark.backend import name_of
+from tfdistill.benchmark.subjects import Subject
 from tfdistill.tflite import reader
 from tfdistill.tflite.signature import Signature, Tensor
 
+Feed = Mapping[str, Sequence[int]]
 _DTYPES = ("float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 BINARY, RUN_FILE, ANSWER_FILE = "benchmark_model", "run.sh", "answer.sh"
 OUTPUT_FILE, ANSWERS_FILE, PROFILE_FILE = "output.bin", "answers.bin", "profile.csv"
 LOG_FILE = "log.txt"
+_CHUNK = 16  # examples that are answered in one trip to the device
 _TIDY_SECONDS = 30.0  # beyond the tool's own limit, for what it does before and after
 _CUT = """\
 cut_values() {  # example, then names of files and their sizes
@@ -152,45 +153,58 @@ def _static(tensor: Tensor, what: str) -> Tensor:
     return dataclasses.replace(tensor, shape=shape)
 
 
+def feed_of(layout: SignatureLayout, feed: Feed) -> list[np.ndarray]:
+    """Pads one example to the length of an entry point.
+
+    Returns one array an input, in the layout's order, of its dtype and shape.
+    """
+    ids = feed["input_ids"]
+    if len(ids) > layout.sequence_length:
+        raise errors.BenchmarkError(
+            f"example for signature {layout.key}",
+            f"at most {layout.sequence_length} tokens",
+            len(ids),
+            "Encode the examples for the file's own length.",
+        )
+    return layout.padded(ids, feed["token_type_ids"])
+
+
+def split_outputs(layout: SignatureLayout, content: bytes) -> list[np.ndarray]:
+    """Splits what the tool dumped into outputs, in the layout's order, of their full shapes."""
+    arrays, at = [], 0
+    for tensor in layout.outputs:
+        part = content[at : at + tensor.num_bytes]
+        arrays.append(np.frombuffer(part, tensor.dtype).reshape(tensor.shape))
+        at += tensor.num_bytes
+    return arrays
+
+
 @dataclasses.dataclass(frozen=True)
-class ToolApi:
-    """What LiteRT's two programs called `benchmark_model` take, do and print differently.
+class Deployed:
+    """A file at one length, with examples, on the device.
 
     Attributes:
-      build: As results call it.
-      notes: What a reader of its figures has to know.
-      delegates: That it has.
-      reads_files: Whether it reads its inputs from files, writes its outputs, profiles operators,
-        and runs files without signatures.
-      names_signature: Whether a signature has to be named even where it is the only one.
-      inputs: The arguments for the inputs of a command.
-      options: The arguments for a delegate.
-      taken: What a delegate took, from what the tool printed.
+      graph: The model file's name there.
+      layout: Of the entry point.
+      values: Prefix of the files that hold the examples, one for each input in the layout's order.
+      num_examples: How many.
     """
 
-    build: str | None
-    notes: tuple[str, ...]
-    delegates: tuple[schema.Delegate, ...]
-    reads_files: bool
-    names_signature: bool
-    inputs: Callable[[ToolCommand], list[str]]
-    options: Callable[[schema.Delegate], list[str]]
-    taken: Callable[[output.Output, str], output.Taken]
+    graph: str
+    layout: SignatureLayout
+    values: str
+    num_examples: int
 
-    def coverage(
-        self, printed: output.Output, delegate: str, layout: SignatureLayout, *, what: str
-    ) -> schema.Coverage | None:
-        """Says how much of a graph a delegate took; None where none was asked for.
+    @property
+    def value_files(self) -> list[str]:
+        """The names of the files that hold the inputs, in the layout's order."""
+        return [f"{self.values}-{i}.bin" for i in range(len(self.layout.inputs))]
 
-        Raises:
-          BenchmarkError: If it took nothing.
-        """
-        if delegate == "none":
-            return None
-        taken, nodes = self.taken(printed, delegate), layout.num_nodes
-        return output.coverage(
-            printed, taken, delegate, subgraph=layout.subgraph, num_nodes=nodes, what=what
-        )
+    @property
+    def cuts(self) -> list[str]:
+        """For the scripts: each of these files, and the bytes of an example in it."""
+        files_of_tensors = zip(self.layout.inputs, self.value_files, strict=True)
+        return [part for tensor, file in files_of_tensors for part in (file, str(tensor.num_bytes))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,12 +213,8 @@ class ToolCommand:
 
     Attributes:
       api: Of the tool.
-      graph: The model file, a name in the device's folder.
-      layout: Of the entry point.
-      values: Prefix of the files that hold the inputs, one for each in the layout's order.
-      threads: Of the runtime.
-      delegate: Who computes.
-      affinity: Hexadecimal mask of the cores to run on, without "0x"; None for all.
+      deployed: What it runs.
+      case: With how many threads, which delegate, and on which cores.
       runs: Inferences that count.
       warmup: Inferences before them.
       warmup_seconds: The least time that the warm-up takes.
@@ -212,16 +222,11 @@ class ToolCommand:
       dump: Whether to write the outputs of the last inference.
       profile: Whether to profile the operators, which costs time.
       memory: Whether to watch the memory, which costs time.
-      vocabulary_rows: Of the table that the ids are looked up in, if known.
     """
 
     api: ToolApi
-    graph: str
-    layout: SignatureLayout
-    values: str
-    threads: int
-    delegate: schema.Delegate
-    affinity: str | None = None
+    deployed: Deployed
+    case: schema.BenchmarkCase
     runs: int = 50
     warmup: int = 0
     warmup_seconds: float = 0.0
@@ -229,30 +234,30 @@ class ToolCommand:
     dump: bool = False
     profile: bool = False
     memory: bool = False
-    vocabulary_rows: int | None = None
 
-
-def value_files(run: ToolCommand) -> list[str]:
-    """Returns the names of the files that hold the inputs, in the layout's order."""
-    return [f"{run.values}-{i}.bin" for i in range(len(run.layout.inputs))]
+    @property
+    def timeout_s(self) -> float:
+        """The longest wait for a run: its own limit, and what comes before and after."""
+        return self.max_seconds + (_TIDY_SECONDS if self.max_seconds >= _TIDY_SECONDS else 0.0)
 
 
 def command(run: ToolCommand) -> list[str]:
     """Returns the command that runs the tool in the device's folder."""
+    deployed, layout, case = run.deployed, run.deployed.layout, run.case
     arguments = [
-        f"--graph={run.graph}",
-        *run.api.inputs(run),
-        f"--num_threads={run.threads}",
+        f"--graph={deployed.graph}",
+        *run.api.inputs(layout.inputs, deployed.value_files, layout.vocabulary_rows),
+        f"--num_threads={case.threads}",
         f"--num_runs={run.runs}",
         "--min_secs=0",
         f"--max_secs={run.max_seconds:g}",
         f"--warmup_runs={run.warmup}",
         f"--warmup_min_secs={run.warmup_seconds:g}",
-        *run.api.options(run.delegate),
+        *run.api.options(case.delegate),
     ]
     # Without it the tool runs the first graph. Releases before 2023 do not know it.
-    if run.api.names_signature or run.layout.num_signatures > 1 or run.layout.subgraph:
-        arguments.append(f"--signature_to_run_for={run.layout.key}")
+    if run.api.names_signature or layout.num_signatures > 1 or layout.subgraph:
+        arguments.append(f"--signature_to_run_for={layout.key}")
     if run.dump:
         arguments.append(f"--output_filepath={OUTPUT_FILE}")
     if run.memory:
@@ -263,94 +268,103 @@ def command(run: ToolCommand) -> list[str]:
             "--op_profiling_output_mode=csv",
             f"--op_profiling_output_file={PROFILE_FILE}",
         ]
-    pinned = [] if run.affinity is None else ["taskset", run.affinity]
+    pinned = [] if case.affinity is None else ["taskset", case.affinity]
     return [*pinned, f"./{BINARY}", *arguments]
-
-
-def _files(run: ToolCommand) -> list[str]:
-    tensors = run.layout.inputs
-    values = [
-        f"{tensor.graph_name.replace(':', '::')}:{file}"
-        for tensor, file in zip(tensors, value_files(run), strict=True)
-    ]
-    return [
-        f"--input_layer={','.join(tensor.graph_name for tensor in tensors)}",
-        f"--input_layer_shape={':'.join(','.join(map(str, t.shape)) for t in tensors)}",
-        f"--input_layer_value_files={','.join(values)}",
-    ]
-
-
-def _ranges(run: ToolCommand) -> list[str]:
-    """Ranges by the signature's names: ids of the vocabulary; 0 or 1 for masks and token types."""
-    largest = {"input_ids": max((run.vocabulary_rows or 100) - 1, 1)}  # 0..99 by default
-    ranges = [f"{t.name},0,{largest.get(t.role or '', 1)}" for t in run.layout.inputs]
-    return [f"--input_layer_value_range={':'.join(ranges)}"]
 
 
 def run_arguments(run: ToolCommand, folder: str, example: int) -> list[str]:
     """Returns what the device's shell runs for one example of the run's."""
-    return ["sh", f"{folder}/{RUN_FILE}", folder, str(example), *_cuts(run), "--", *command(run)]
+    script = ["sh", f"{folder}/{RUN_FILE}", folder, str(example)]
+    return [*script, *run.deployed.cuts, "--", *command(run)]
 
 
 def answer_arguments(run: ToolCommand, folder: str, first: int, last: int) -> list[str]:
     """Returns what the device's shell runs for the examples from first up to last."""
-    numbers = [str(first), str(last)]
-    return ["sh", f"{folder}/{ANSWER_FILE}", folder, *numbers, *_cuts(run), "--", *command(run)]
+    script = ["sh", f"{folder}/{ANSWER_FILE}", folder, str(first), str(last)]
+    return [*script, *run.deployed.cuts, "--", *command(run)]
 
 
-def timeout_s(run: ToolCommand) -> float:
-    """Returns the longest wait for a run: its own limit, and what comes before and after."""
-    return run.max_seconds + (_TIDY_SECONDS if run.max_seconds >= _TIDY_SECONDS else 0.0)
+class Deployment:
+    """A folder of a device with the tool, its scripts, and the files that it runs."""
 
+    def __init__(
+        self, phone: Phone, folder: str, binary: BenchmarkModelTool, *, max_seconds: float
+    ) -> None:
+        self.folder, self.api = folder, binary.api
+        self._phone, self._binary, self._max_seconds = phone, binary, max_seconds
+        self._graphs: dict[str, str] = {}
+        self._sets = 0
 
-def _cuts(run: ToolCommand) -> list[str]:
-    return [
-        part
-        for tensor, file in zip(run.layout.inputs, value_files(run), strict=True)
-        for part in (file, str(tensor.num_bytes))
-    ]
+    def install(self) -> None:
+        """Pushes the tool and the scripts that run it."""
+        self._phone.push(self._binary.path, f"{self.folder}/{BINARY}")
+        self._phone.shell(["chmod", "755", f"{self.folder}/{BINARY}"])
+        self._phone.write(f"{self.folder}/{RUN_FILE}", RUN_SCRIPT.encode())
+        self._phone.write(f"{self.folder}/{ANSWER_FILE}", ANSWER_SCRIPT.encode())
 
+    def put(self, subject: Subject, layout: SignatureLayout, feeds: Sequence[Feed]) -> Deployed:
+        """Pushes a model, if it is not there yet, and examples for one of its lengths."""
+        if subject.name not in self._graphs:
+            graph = f"model{len(self._graphs)}.tflite"
+            self._phone.push(subject.file, f"{self.folder}/{graph}")
+            self._graphs[subject.name] = graph
+        values, self._sets = f"values{self._sets}", self._sets + 1
+        deployed = Deployed(self._graphs[subject.name], layout, values, len(feeds))
+        rows = [feed_of(layout, feed) for feed in feeds]
+        for i, file in enumerate(deployed.value_files):
+            content = b"".join(row[i].tobytes() for row in rows)
+            self._phone.write(f"{self.folder}/{file}.all", content)
+        return deployed
 
-def _delegates(delegate: schema.Delegate) -> list[str]:
-    """The delegate asked for comes first; XNNPACK takes what a GPU or NNAPI leaves, as in apps."""
-    if delegate == "none":
-        return ["--use_xnnpack=false"]
-    if delegate == "gpu":
-        return ["--use_gpu=true", "--gpu_precision_loss_allowed=true", "--use_xnnpack=true"]
-    if delegate == "nnapi":
-        return ["--use_nnapi=true", "--use_xnnpack=true"]
-    return ["--use_xnnpack=true"]
+    def command(
+        self, deployed: Deployed, case: schema.BenchmarkCase, **options: Any
+    ) -> ToolCommand:
+        """Returns what runs something deployed; `options` are fields of `ToolCommand`."""
+        return ToolCommand(self.api, deployed, case, max_seconds=self._max_seconds, **options)
 
+    def run(self, run: ToolCommand, example: int) -> output.Output:
+        """Runs the tool once."""
+        return self._output(run, run_arguments(run, self.folder, example), name_of(run.case))
 
-def _gpu_alone(delegate: schema.Delegate) -> list[str]:
-    return ["--use_gpu=true"] if delegate == "gpu" else []
+    def answers(self, run: ToolCommand) -> list[list[np.ndarray]]:
+        """Runs the tool once for each example.
 
+        Returns for each its outputs, in the layout's order, of their full shapes.
+        """
+        number = run.deployed.num_examples
+        firsts = range(0, number, _CHUNK)
+        chunks = (self._chunk(run, first, min(first + _CHUNK, number)) for first in firsts)
+        return [outputs for chunk in chunks for outputs in chunk]
 
-_NOTE = (
-    "benchmark_model gives statistics of runs, not single durations: medians and tails are over "
-    "blocks of inferences, each a process of its own."
-)
-INTERPRETER = ToolApi(
-    build=None,
-    notes=(_NOTE,),
-    delegates=("none", "xnnpack", "gpu", "nnapi"),
-    reads_files=True,
-    names_signature=False,
-    inputs=_files,
-    options=_delegates,
-    taken=output.taken_by_applied,
-)
-COMPILED_MODEL = ToolApi(
-    build="CompiledModel API",
-    notes=(
-        _NOTE,
-        "Measured with the benchmark_model of LiteRT's CompiledModel API: its inputs are random "
-        "ids of the vocabulary, and its answers were not compared, since it writes none.",
-    ),
-    delegates=("xnnpack", "gpu"),
-    reads_files=False,
-    names_signature=True,
-    inputs=_ranges,
-    options=_gpu_alone,
-    taken=output.taken_by_replacing,
-)
+    def read_profile(self) -> str:
+        """Returns the profile that the last run wrote."""
+        return self._phone.read(f"{self.folder}/{PROFILE_FILE}").decode(errors="replace")
+
+    def _chunk(self, run: ToolCommand, first: int, last: int) -> list[list[np.ndarray]]:
+        remote, layout = f"{self.folder}/{ANSWERS_FILE}", run.deployed.layout
+        what = f"{name_of(run.case)}, answers"
+        self._phone.shell(["rm", "-f", remote])
+        printed = self._output(run, answer_arguments(run, self.folder, first, last), what)
+        run.api.coverage(
+            printed,
+            run.case.delegate,
+            subgraph=layout.subgraph,
+            num_nodes=layout.num_nodes,
+            what=what,
+        )
+        content = self._phone.read(remote)
+        size = sum(tensor.num_bytes for tensor in layout.outputs)
+        if len(content) != size * (last - first):
+            raise errors.BenchmarkError(
+                f"outputs of {what}",
+                f"{last - first} times {size} bytes",
+                f"{len(content)} bytes",
+                "Is the storage of the device full?",
+            )
+        return [
+            split_outputs(layout, content[at : at + size]) for at in range(0, len(content), size)
+        ]
+
+    def _output(self, run: ToolCommand, arguments: Sequence[str], what: str) -> output.Output:
+        done = self._phone.shell(arguments, timeout_s=run.timeout_s, check=False)
+        return output.parse(done.printed, what=what, exit_code=done.exit_code)

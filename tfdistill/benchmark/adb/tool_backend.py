@@ -3,7 +3,7 @@
 The tool gives no single durations, only statistics of a run. So a run is a block: a repetition of
 a case consists of `rounds` runs, each a fresh process; and before them one short run that shows
 whether the delegate takes part, roughly how long an inference takes, and how much memory the
-process needs.
+process needs. Afterwards the answers of the device are compared with those of the host.
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import statistics
+import sys
 import time
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
-from tfdistill.benchmark.adb import answers, device_state, output, tool
-from tfdistill.benchmark.adb.benchmark_model import BenchmarkModelTool
+from tfdistill.benchmark.adb import output
+from tfdistill.benchmark.adb.binary import BenchmarkModelTool
 from tfdistill.benchmark.adb.device_backend import DeviceBackend
 from tfdistill.benchmark.adb.phone import Phone
-from tfdistill.benchmark.adb.tool import SignatureLayout
+from tfdistill.benchmark.adb.tool import Deployed, Deployment, Feed, SignatureLayout, feed_of
 from tfdistill.benchmark.backend import (
     AnswerCheck,
     CaseGroup,
@@ -33,88 +36,17 @@ from tfdistill.benchmark.backend import (
 )
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject, feeds_for
+from tfdistill.tflite import TfliteModel, agreement
 from tfdistill.tflite.golden import Example
+from tfdistill.tflite.model import rows_of, side_of
+
+Outputs = Sequence[np.ndarray]
+Metric = Callable[[Sequence[np.ndarray]], Mapping[str, float]]
 
 NUM_FEEDS = 8  # examples that timed runs go round, and that parity is checked with
 _ESTIMATE_RUNS = 5  # of a short run that shows roughly how long an inference takes
 _PROFILE_RUNS = 50
 _WARM_UP_SECONDS = 0.5  # the tool's default: until the clocks of a phone have risen
-
-
-@dataclasses.dataclass(frozen=True)
-class Deployed:
-    """A file at one length, with examples, on the device.
-
-    Attributes:
-      graph: The model file's name there.
-      layout: Of the entry point.
-      values: Prefix of the files that hold the examples.
-      num_examples: How many.
-      vocabulary_rows: Of the table that the ids are looked up in, if known.
-    """
-
-    graph: str
-    layout: SignatureLayout
-    values: str
-    num_examples: int
-    vocabulary_rows: int | None = None
-
-
-class Deployment:
-    """What has been pushed to a folder of a device."""
-
-    def __init__(self, phone: Phone, folder: str, *, timeout_seconds: float) -> None:
-        self.folder, self._phone, self._timeout = folder, phone, timeout_seconds
-        self._api = tool.INTERPRETER
-        self._graphs: dict[str, str] = {}
-        self._sets = 0
-
-    def install(self, binary: BenchmarkModelTool) -> None:
-        """Pushes the tool and the scripts that run it."""
-        self._api = binary.api
-        self._phone.push(binary.path, f"{self.folder}/{tool.BINARY}")
-        self._phone.shell(["chmod", "755", f"{self.folder}/{tool.BINARY}"])
-        self._phone.write(f"{self.folder}/{tool.RUN_FILE}", tool.RUN_SCRIPT.encode())
-        self._phone.write(f"{self.folder}/{tool.ANSWER_FILE}", tool.ANSWER_SCRIPT.encode())
-
-    def put(
-        self, subject: Subject, layout: SignatureLayout, feeds: Sequence[answers.Feed]
-    ) -> Deployed:
-        """Pushes a model, if it is not there yet, and examples for one of its lengths."""
-        if subject.name not in self._graphs:
-            graph = f"model{len(self._graphs)}.tflite"
-            self._phone.push(subject.file, f"{self.folder}/{graph}")
-            self._graphs[subject.name] = graph
-        values, self._sets = f"values{self._sets}", self._sets + 1
-        rows = [answers.feed_of(layout, feed) for feed in feeds]
-        for i in range(len(layout.inputs)):
-            content = b"".join(row[i].tobytes() for row in rows)
-            self._phone.write(f"{self.folder}/{values}-{i}.bin.all", content)
-        vocabulary_rows = layout.vocabulary_rows
-        return Deployed(self._graphs[subject.name], layout, values, len(rows), vocabulary_rows)
-
-    def command(
-        self, deployed: Deployed, case: schema.BenchmarkCase, **options: Any
-    ) -> tool.ToolCommand:
-        """Returns what runs something deployed; `options` are fields of `tool.ToolCommand`."""
-        return tool.ToolCommand(
-            api=self._api,
-            graph=deployed.graph,
-            layout=deployed.layout,
-            values=deployed.values,
-            threads=case.threads,
-            delegate=case.delegate,
-            affinity=case.affinity,
-            max_seconds=self._timeout,
-            vocabulary_rows=deployed.vocabulary_rows,
-            **options,
-        )
-
-    def run(self, command: tool.ToolCommand, example: int, *, what: str) -> output.Output:
-        """Runs the tool once."""
-        arguments = tool.run_arguments(command, self.folder, example)
-        done = self._phone.shell(arguments, timeout_s=tool.timeout_s(command), check=False)
-        return output.parse(done.printed, what=what, exit_code=done.exit_code)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +67,7 @@ class Plan:
     settings: Settings
     binary: BenchmarkModelTool
     examples: Sequence[Example] = ()
-    metric: answers.Metric | None = None
+    metric: Metric | None = None
 
 
 class BenchmarkModelBackend(DeviceBackend):
@@ -161,9 +93,10 @@ class BenchmarkModelBackend(DeviceBackend):
         with self.prepared(findings) as described, self.phone.folder() as folder:
             self._plan.binary.check_runs_on(described.abis)
             self.affinity = described.mask(self.settings.affinity)
-            timeout = self.settings.timeout_seconds
-            self._deployment = Deployment(self.phone, folder, timeout_seconds=timeout)
-            self._deployment.install(self._plan.binary)
+            limit = self.settings.timeout_seconds
+            binary = self._plan.binary
+            self._deployment = Deployment(self.phone, folder, binary, max_seconds=limit)
+            self._deployment.install()
             for subject in self.subjects:
                 for length in subject.lengths(self.settings):
                     key = (subject.name, length)
@@ -200,7 +133,7 @@ class BenchmarkModelBackend(DeviceBackend):
         """Profiles a file in a run that does not count."""
         printed = self.run(case, runs=min(_PROFILE_RUNS, self.settings.runs), profile=True)
         self.coverage(printed, case)
-        rows = output.parse_profile(self._read_profile(), what=name_of(case))
+        rows = output.parse_profile(self._deployment.read_profile(), what=name_of(case))
         return schema.Operators(**case.model_dump(), source="benchmark_model", operators=rows)
 
     def sustain(self, case: schema.BenchmarkCase, findings: Findings) -> Iterator[schema.Window]:
@@ -216,7 +149,7 @@ class BenchmarkModelBackend(DeviceBackend):
                 start_s=round(at, 3),
                 n=block.n,
                 p50_ms=block.mean_ms if block.median_ms is None else block.median_ms,
-                conditions=device_state.read_conditions(self.phone),
+                conditions=self.conditions(),
             )
             mean_ms, count = block.mean_ms, count + 1
 
@@ -253,8 +186,7 @@ class BenchmarkModelBackend(DeviceBackend):
         command = self._deployment.command(
             deployed, case, warmup=warmup, warmup_seconds=seconds, **options
         )
-        what = name_of(case)
-        return self._deployment.run(command, example % deployed.num_examples, what=what)
+        return self._deployment.run(command, example % deployed.num_examples)
 
     def estimate(
         self, case: schema.BenchmarkCase, **options: Any
@@ -267,8 +199,9 @@ class BenchmarkModelBackend(DeviceBackend):
         self, printed: output.Output, case: schema.BenchmarkCase
     ) -> schema.Coverage | None:
         """Reads how much of the graph the delegate took."""
-        api, layout = self._plan.binary.api, self.layout(case)
-        return api.coverage(printed, case.delegate, layout, what=name_of(case))
+        api, layout, what = self._plan.binary.api, self.layout(case), name_of(case)
+        at = {"subgraph": layout.subgraph, "num_nodes": layout.num_nodes}
+        return api.coverage(printed, case.delegate, **at, what=what)
 
     def _profiled_coverage(self, case: schema.BenchmarkCase) -> schema.Coverage | None:
         """Reads it from a profile, where the tool logs no numbers of nodes and can profile."""
@@ -280,17 +213,13 @@ class BenchmarkModelBackend(DeviceBackend):
             try:
                 self.run(case, runs=1, profile=True)
                 self._profiled[key] = output.profiled_coverage(
-                    self._read_profile(), case.delegate, self.layout(case).num_nodes
+                    self._deployment.read_profile(), case.delegate, self.layout(case).num_nodes
                 )
             except errors.DeviceLostError:
                 raise
             except errors.BenchmarkError:
                 pass  # a build without profiling: the coverage stays unknown, which is null
         return self._profiled[key]
-
-    def _read_profile(self) -> str:
-        content = self.phone.read(f"{self._deployment.folder}/{tool.PROFILE_FILE}")
-        return content.decode(errors="replace")
 
     def layout(self, case: schema.BenchmarkCase) -> SignatureLayout:
         """Returns the layout of the entry point that a case runs."""
@@ -318,19 +247,24 @@ class BenchmarkModelBackend(DeviceBackend):
         self,
         case: schema.BenchmarkCase,
         deployed: Deployed,
-        feeds: Sequence[answers.Feed],
-        metric: answers.Metric | None,
+        feeds: Sequence[Feed],
+        metric: Metric | None,
     ) -> schema.AnswerComparison:
-        layout, what = deployed.layout, f"{name_of(case)}, answers"
-        command = self._deployment.command(deployed, case, runs=1, dump=True)
-        device = answers.of_device(
-            self.phone, self._deployment.folder, command, len(feeds), what=what
+        layout = deployed.layout
+        device = self._deployment.answers(
+            self._deployment.command(deployed, case, runs=1, dump=True)
         )
         # Ctrl-C, which stops the phone's commands, ends what runs here as well.
-        host = answers.of_host(
+        host = answers_of_host(
             self._by_name[case.model], layout, feeds, before_each=lambda: self.phone.rest(0)
         )
-        return answers.compare_outputs(case, layout, feeds, host, device, metric=metric)
+        tokens = [len(feed["input_ids"]) for feed in feeds]
+        host_answers, device_answers = (
+            [rows_of(layout, outputs, n) for outputs, n in zip(side, tokens, strict=True)]
+            for side in (host, device)
+        )
+        span = is_span(layout)
+        return compare_answers(case, host_answers, device_answers, metric=metric, span=span)
 
 
 class ToolRun:
@@ -378,3 +312,71 @@ class ToolRun:
 
     def close(self) -> None:
         """Does nothing: each run has ended."""
+
+
+def answers_of_host(
+    subject: Subject,
+    layout: SignatureLayout,
+    feeds: Sequence[Feed],
+    *,
+    before_each: Callable[[], object] = lambda: None,
+) -> list[list[np.ndarray]]:
+    """Runs a file on this machine, in a process of its own.
+
+    Returns for each example its outputs, in the layout's order.
+    """
+    outputs = []
+    with TfliteModel(subject.file, isolated=True) as model:
+        for feed in feeds:
+            before_each()
+            outputs.append(model.run(layout, feed_of(layout, feed)))
+    return outputs
+
+
+def compare_answers(
+    case: schema.BenchmarkCase,
+    host: Sequence[np.ndarray],
+    device: Sequence[np.ndarray],
+    *,
+    metric: Metric | None = None,
+    span: bool = False,
+) -> schema.AnswerComparison:
+    """Compares the answers to some examples. Pure.
+
+    Returns the comparison. Two examples agree where the largest elements have the same indices;
+    where there is only one number, they neither agree nor differ.
+    """
+    for where, answers in (("host", host), ("device", device)):
+        broken = sum(not np.all(np.isfinite(answer)) for answer in answers)
+        if broken:
+            raise errors.BenchmarkError(
+                f"answers of {case.model} on the {where}",
+                "finite numbers",
+                f"others for {broken} of {len(answers)} examples",
+                "Float16 overflows where float32 does not: export with a small finite mask, "
+                f"or leave {case.delegate} out."
+                if where == "device"
+                else "Export it again.",
+            )
+    axis = 0 if span else -1
+    decided = [
+        [answer.argmax(axis) for answer in answers if answer.shape[axis] > 1]
+        for answers in (host, device)
+    ]
+    flat = [np.concatenate([answer.reshape(-1, 1) for answer in side]) for side in (host, device)]
+    measured = agreement.compare(*flat, decisions=decided, floor=sys.float_info.min)
+    scores = [{} if metric is None else dict(metric(answers)) for answers in (device, host)]
+    return schema.AnswerComparison(
+        **case.model_dump(),
+        num_examples=len(host),
+        max_abs_error=measured.max_abs_error,
+        sqnr_db=measured.sqnr_db,
+        argmax_agreement=measured.argmax_agreement,
+        metrics={name: float(value) for name, value in scores[0].items()},
+        host_metrics={name: float(value) for name, value in scores[1].items()},
+    )
+
+
+def is_span(layout: SignatureLayout) -> bool:
+    """Tells whether a file answers with starts and ends."""
+    return sorted(side_of(tensor.name) for tensor in layout.outputs) == ["end", "start"]

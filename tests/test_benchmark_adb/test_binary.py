@@ -10,8 +10,8 @@ import pytest
 from adb_daemon import launcher
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import benchmark_model as tool
-from tfdistill.benchmark.adb.tool import COMPILED_MODEL, INTERPRETER
+from tfdistill.benchmark.adb import binary
+from tfdistill.benchmark.adb.binary import COMPILED_MODEL, INTERPRETER
 from tfdistill.benchmark.settings import Settings
 
 URL = "https://example.org/android_aarch64_benchmark_model"
@@ -36,14 +36,14 @@ def served(monkeypatch):
             raise urllib.error.HTTPError(url, 404, "Not Found", {}, None)  # pyright: ignore
         return io.BytesIO(contents[url])
 
-    monkeypatch.setattr(tool, "_open", open_)
+    monkeypatch.setattr(binary, "_open", open_)
     return contents, requests
 
 
 def test_without_one_the_error_says_how_to_get_it():
-    for nothing in (None, tool.Binary("")):
+    for nothing in (None, binary.Binary("")):
         with pytest.raises(errors.BenchmarkError, match="android_aarch64_benchmark_model") as e:
-            tool.find(nothing)
+            binary.find_tool(nothing)
         assert "--binary-sha256" in str(e.value) and "bazel build" in str(e.value)
 
 
@@ -54,7 +54,7 @@ def test_without_one_the_error_says_how_to_get_it():
 def test_a_file_is_known_by_its_header(tmp_path, width, machine, abi):
     path = tmp_path / "tool"
     path.write_bytes(elf(width, machine))
-    located = tool.find(tool.Binary(str(path)))
+    located = binary.find_tool(binary.Binary(str(path)))
     assert (located.path, located.abi, located.sha256) == (
         path,
         abi,
@@ -65,13 +65,13 @@ def test_a_file_is_known_by_its_header(tmp_path, width, machine, abi):
 def test_the_stand_in_is_what_it_says_it_is(tmp_path):
     for processor in launcher.PROCESSORS.values():
         program = launcher.make_binary(tmp_path, processor)
-        assert tool.find(tool.Binary(str(program))).abi == processor[1]
+        assert binary.find_tool(binary.Binary(str(program))).abi == processor[1]
 
 
 def test_the_tool_of_the_compiled_model_api_is_known_and_refused_what_it_cannot(tmp_path):
     program = launcher.make_binary(tmp_path, compiled=True)
-    located = tool.find(tool.Binary(str(program)))
-    other = tool.find(tool.Binary(str(launcher.make_binary(tmp_path))))
+    located = binary.find_tool(binary.Binary(str(program)))
+    other = binary.find_tool(binary.Binary(str(launcher.make_binary(tmp_path))))
     assert (located.api, other.api) == (COMPILED_MODEL, INTERPRETER)
     settings = Settings(delegates=("gpu", "nnapi"), operators=True)
     with pytest.raises(
@@ -98,19 +98,19 @@ def test_what_is_no_program_for_a_phone_is_refused(tmp_path, content, expected):
     path = tmp_path / "tool"
     path.write_bytes(content)
     with pytest.raises(errors.BenchmarkError, match=expected):
-        tool.find(tool.Binary(str(path)))
+        binary.find_tool(binary.Binary(str(path)))
 
 
 def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(errors.BenchmarkError, match="no such file"):
-        tool.find(tool.Binary(str(tmp_path / "absent")))
+        binary.find_tool(binary.Binary(str(tmp_path / "absent")))
 
 
 def test_another_processor_than_the_devices_is_refused(tmp_path):
-    program = tool.BenchmarkModelTool(tmp_path / "tool", "0" * 64, "arm64-v8a")
+    program = binary.BenchmarkModelTool(tmp_path / "tool", "0" * 64, "arm64-v8a")
     program.check_runs_on(("arm64-v8a", "armeabi-v7a"))
     program.check_runs_on(())  # a device that does not tell is tried
-    tool.BenchmarkModelTool(tmp_path / "tool", "0" * 64, "armeabi-v7a").check_runs_on(
+    binary.BenchmarkModelTool(tmp_path / "tool", "0" * 64, "armeabi-v7a").check_runs_on(
         ("arm64-v8a", "armeabi-v7a")
     )
     with pytest.raises(errors.BenchmarkError, match="device's x86_64, received one for arm64-v8a"):
@@ -120,61 +120,61 @@ def test_another_processor_than_the_devices_is_refused(tmp_path):
 def test_a_path_with_another_checksum_is_refused(tmp_path):
     path = tmp_path / "tool"
     path.write_bytes(elf())
-    assert tool.find(tool.Binary(str(path), sha256(elf()).upper())).sha256 == sha256(elf())
+    assert binary.find_tool(binary.Binary(str(path), sha256(elf()).upper())).sha256 == sha256(elf())
     with pytest.raises(errors.BenchmarkError, match="another file"):
-        tool.find(tool.Binary(str(path), "0" * 64))
+        binary.find_tool(binary.Binary(str(path), "0" * 64))
     with pytest.raises(errors.BenchmarkError, match="64 hexadecimal digits"):
-        tool.find(tool.Binary(str(path), "abc"))
+        binary.find_tool(binary.Binary(str(path), "abc"))
 
 
 def test_a_download_is_checked_kept_and_used_again(tmp_path, served):
     contents, requests = served
     contents[URL] = elf()
-    wanted = tool.Binary(URL, sha256(elf()))
-    first = tool.find(wanted, cache=tmp_path)
+    wanted = binary.Binary(URL, sha256(elf()))
+    first = binary.find_tool(wanted, cache=tmp_path)
     assert first.path.read_bytes() == elf() and first.abi == "arm64-v8a"
-    assert tool.find(wanted, cache=tmp_path).path == first.path
+    assert binary.find_tool(wanted, cache=tmp_path).path == first.path
     assert requests == [URL]
     first.path.write_bytes(b"damaged")
-    assert tool.find(wanted, cache=tmp_path).path.read_bytes() == elf()
+    assert binary.find_tool(wanted, cache=tmp_path).path.read_bytes() == elf()
     assert requests == [URL, URL]
 
 
 def test_a_download_that_is_another_file_leaves_nothing(tmp_path, served):
     served[0][URL] = elf() + b"more"
     with pytest.raises(errors.BenchmarkError, match="another file"):
-        tool.find(tool.Binary(URL, sha256(elf())), cache=tmp_path)
+        binary.find_tool(binary.Binary(URL, sha256(elf())), cache=tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_a_download_is_bounded(tmp_path, served, monkeypatch):
-    monkeypatch.setattr(tool, "MAX_BYTES", 10)
+    monkeypatch.setattr(binary, "MAX_BYTES", 10)
     served[0][URL] = elf()
     with pytest.raises(errors.BenchmarkError, match="<= 10 bytes"):
-        tool.find(tool.Binary(URL, sha256(elf())), cache=tmp_path)
+        binary.find_tool(binary.Binary(URL, sha256(elf())), cache=tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_a_download_that_fails_says_so(tmp_path, served):
     with pytest.raises(errors.BenchmarkError, match="404"):
-        tool.find(tool.Binary(URL, "0" * 64), cache=tmp_path)
+        binary.find_tool(binary.Binary(URL, "0" * 64), cache=tmp_path)
 
 
 @pytest.mark.parametrize("url", ["http://example.org/tool", "ftp://example.org/tool", "file:///x"])
 def test_an_open_line_is_refused(tmp_path, served, url):
     with pytest.raises(errors.BenchmarkError, match="an https URL"):
-        tool.find(tool.Binary(url, "0" * 64), cache=tmp_path)
+        binary.find_tool(binary.Binary(url, "0" * 64), cache=tmp_path)
     assert served[1] == []
 
 
 def test_a_url_needs_a_checksum(tmp_path, served):
     with pytest.raises(errors.BenchmarkError, match="--binary-sha256"):
-        tool.find(tool.Binary(URL), cache=tmp_path)
+        binary.find_tool(binary.Binary(URL), cache=tmp_path)
     assert served[1] == []
 
 
 def test_a_redirect_stays_encrypted():
-    follow = tool._StaysEncrypted().redirect_request
+    follow = binary._StaysEncrypted().redirect_request
     request = urllib.request.Request(URL)
     followed = follow(request, None, 302, "Found", {}, "https://example.org/other")
     assert followed is not None and followed.full_url == "https://example.org/other"

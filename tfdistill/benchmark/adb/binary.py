@@ -1,4 +1,11 @@
-"""Where the `benchmark_model` that is pushed comes from, and whether it is the right one."""
+"""The `benchmark_model` that is pushed: where it comes from, and which of LiteRT's two it is.
+
+The tool of the Interpreter API applies XNNPACK on its own where no option mentions it, before any
+other delegate, and a GPU then gets nothing and is still counted: so `--use_xnnpack` is always
+passed, after the delegate that comes first. Ids that it makes up itself are no words: so values
+always come from files. The tool of the CompiledModel API reads no values: it draws them from a
+range for each input of the signature, and ignores a range of one value.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +19,13 @@ import struct
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tfdistill import errors, files
-from tfdistill.benchmark.adb.tool import COMPILED_MODEL, INTERPRETER, ToolApi
+from tfdistill.benchmark import schema
+from tfdistill.benchmark.adb import output
 from tfdistill.benchmark.settings import Settings
+from tfdistill.tflite.signature import Tensor
 
 MAX_BYTES = 256 << 20
 HOW_TO_GET_IT = (
@@ -51,6 +60,112 @@ class Binary:
 
     source: str
     sha256: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ToolApi:
+    """What LiteRT's two programs called `benchmark_model` take, do and print differently.
+
+    Attributes:
+      build: As results call it.
+      notes: What a reader of its figures has to know.
+      delegates: That it has.
+      reads_files: Whether it reads its inputs from files, writes its outputs, profiles operators,
+        and runs files without signatures.
+      names_signature: Whether a signature has to be named even where it is the only one.
+      inputs: The arguments for the inputs: tensors in the graph's order, the files of their values,
+        and the rows of the table that the ids are looked up in, if known.
+      options: The arguments for a delegate.
+      taken: What a delegate took, from what the tool printed.
+    """
+
+    build: str | None
+    notes: tuple[str, ...]
+    delegates: tuple[schema.Delegate, ...]
+    reads_files: bool
+    names_signature: bool
+    inputs: Callable[[Sequence[Tensor], Sequence[str], int | None], list[str]]
+    options: Callable[[schema.Delegate], list[str]]
+    taken: Callable[[output.Output, str], output.Taken]
+
+    def coverage(
+        self, printed: output.Output, delegate: str, *, subgraph: int, num_nodes: int, what: str
+    ) -> schema.Coverage | None:
+        """Says how much of a graph a delegate took: None without one; nothing is an error."""
+        if delegate == "none":
+            return None
+        taken = self.taken(printed, delegate)
+        return output.coverage(
+            printed, taken, delegate, subgraph=subgraph, num_nodes=num_nodes, what=what
+        )
+
+
+def _files(
+    tensors: Sequence[Tensor], value_files: Sequence[str], vocabulary_rows: int | None
+) -> list[str]:
+    values = [
+        f"{tensor.graph_name.replace(':', '::')}:{file}"
+        for tensor, file in zip(tensors, value_files, strict=True)
+    ]
+    return [
+        f"--input_layer={','.join(tensor.graph_name for tensor in tensors)}",
+        f"--input_layer_shape={':'.join(','.join(map(str, t.shape)) for t in tensors)}",
+        f"--input_layer_value_files={','.join(values)}",
+    ]
+
+
+def _ranges(
+    tensors: Sequence[Tensor], value_files: Sequence[str], vocabulary_rows: int | None
+) -> list[str]:
+    """Ranges by the signature's names: ids of the vocabulary; 0 or 1 for masks and token types."""
+    largest = {"input_ids": max((vocabulary_rows or 100) - 1, 1)}  # 0..99 by default
+    ranges = [f"{t.name},0,{largest.get(t.role or '', 1)}" for t in tensors]
+    return [f"--input_layer_value_range={':'.join(ranges)}"]
+
+
+def _delegates(delegate: schema.Delegate) -> list[str]:
+    """The delegate asked for comes first; XNNPACK takes what a GPU or NNAPI leaves, as in apps."""
+    if delegate == "none":
+        return ["--use_xnnpack=false"]
+    if delegate == "gpu":
+        return ["--use_gpu=true", "--gpu_precision_loss_allowed=true", "--use_xnnpack=true"]
+    if delegate == "nnapi":
+        return ["--use_nnapi=true", "--use_xnnpack=true"]
+    return ["--use_xnnpack=true"]
+
+
+def _gpu_alone(delegate: schema.Delegate) -> list[str]:
+    return ["--use_gpu=true"] if delegate == "gpu" else []
+
+
+_NOTE = (
+    "benchmark_model gives statistics of runs, not single durations: medians and tails are over "
+    "blocks of inferences, each a process of its own."
+)
+INTERPRETER = ToolApi(
+    build=None,
+    notes=(_NOTE,),
+    delegates=("none", "xnnpack", "gpu", "nnapi"),
+    reads_files=True,
+    names_signature=False,
+    inputs=_files,
+    options=_delegates,
+    taken=output.taken_by_applied,
+)
+COMPILED_MODEL = ToolApi(
+    build="CompiledModel API",
+    notes=(
+        _NOTE,
+        "Measured with the benchmark_model of LiteRT's CompiledModel API: its inputs are random "
+        "ids of the vocabulary, and its answers were not compared, since it writes none.",
+    ),
+    delegates=("xnnpack", "gpu"),
+    reads_files=False,
+    names_signature=True,
+    inputs=_ranges,
+    options=_gpu_alone,
+    taken=output.taken_by_replacing,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +214,7 @@ class BenchmarkModelTool:
             )
 
 
-def find(binary: Binary | None, *, cache: files.Path | None = None) -> BenchmarkModelTool:
+def find_tool(binary: Binary | None, *, cache: files.Path | None = None) -> BenchmarkModelTool:
     """Finds what --binary names, downloads it where that is needed, and checks it."""
     if binary is None or not binary.source:
         raise errors.BenchmarkError(
