@@ -27,9 +27,11 @@ class Phone:
     What a file holds is its candidate: the candidate's shape is remembered by path.
     """
 
-    def __init__(self, *, noise=0.0, seed=0, device_id="0123456789ab", fails_at=None, slow=()):
+    def __init__(
+        self, *, noise=0.0, seed=0, device_id="0123456789ab", fails_at=None, slow=(), busy=False
+    ):
         self.noise, self.rng = noise, np.random.default_rng(seed)
-        self.device_id, self.fails_at, self.slow = device_id, fails_at, slow
+        self.device_id, self.fails_at, self.slow, self.busy = device_id, fails_at, slow, busy
         self.shapes, self.measured, self.calls = {}, [], 0
 
     def convert(self, candidate, path):
@@ -51,7 +53,7 @@ class Phone:
                 truth = true_latency(self.shapes[path].config, length)
                 truth *= 1.5 if name in self.slow else 1.0
                 noisy = truth * np.exp(self.noise * self.rng.standard_normal())
-                cells.append(summary(name, length, noisy))
+                cells.append(summary(name, length, noisy, busy=self.busy))
         return schema.Result(
             kind="phone",
             backend="benchmark_model",
@@ -73,7 +75,7 @@ class Phone:
         )
 
 
-def summary(name, length, p50_ms):
+def summary(name, length, p50_ms, *, busy=False):
     return schema.Summary(
         model=name,
         sequence_length=length,
@@ -84,6 +86,7 @@ def summary(name, length, p50_ms):
         min_ms=p50_ms,
         max_ms=p50_ms,
         mean_ms=p50_ms,
+        busy=busy,
     )
 
 

@@ -268,6 +268,7 @@ class Trial(ResultPart):
       size_bytes: Size of the file.
       zipped_bytes: Its size after deflate, as in an APK or a download.
       p50_ms: Sequence length -> median latency on this host, where it was measured.
+      busy_lengths: Those whose latency other programs disturbed.
       peak_rss_bytes: Largest resident memory of a process that runs the file, where measured.
       model_metrics: The model's metrics on the examples that were checked.
       file_metrics: The file's.
@@ -286,6 +287,7 @@ class Trial(ResultPart):
     size_bytes: int | None = None
     zipped_bytes: int | None = None
     p50_ms: dict[int, float] = {}
+    busy_lengths: tuple[int, ...] = ()
     peak_rss_bytes: int | None = None
     model_metrics: dict[str, Metric] = {}
     file_metrics: dict[str, Metric] = {}

@@ -14,6 +14,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, files, manifest, results, tables, work_folder
+from tfdistill.benchmark import terminal
 from tfdistill.data.task_data import TaskData
 from tfdistill.results import SweepResults, Trial
 from tfdistill.tasks import Examples, TaskSpec
@@ -95,7 +96,7 @@ def sweep(
       model: As for `to_tflite`.
       folder: The folder to fill; sweep.json holds the rows.
       names: Quantizations; default all of `quantizations()`.
-      measure: Measures a file: returns "p50_ms" by length and "peak_rss_bytes", as
+      measure: Measures a file: returns "p50_ms" by length, "busy_lengths" and "peak_rss_bytes", as
         `tfdistill.benchmark.quick_benchmark` does. None leaves these figures out.
       report: Called with each trial as soon as it is finished; not with those of an earlier call.
       overwrite: Whether to start anew where there is a sweep of something else, or this one.
@@ -202,7 +203,10 @@ def format_rows(rows: Sequence[Trial], lengths: Sequence[int]) -> str:
     for row in rows:
         equal = row.size_bytes is not None and row.sqnr_db is None
         cells = [_title(row), _number(row.size_bytes, 1e-6, 2), _number(row.zipped_bytes, 1e-6, 2)]
-        cells += [_number(row.p50_ms.get(length), 1, 2) for length in lengths]
+        cells += [
+            terminal.marked(_number(row.p50_ms.get(length), 1, 2), length in row.busy_lengths)
+            for length in lengths
+        ]
         cells += [
             _number(row.file_metrics.get(primary or ""), 1, 4),
             _number(row.metric_drop, 1, 4),

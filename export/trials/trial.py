@@ -51,7 +51,7 @@ def attempt(
     Args:
       request: What is asked for. The file is replaced if it exists, and not written unless it is
         good.
-      measure: Measures a file: returns "p50_ms" by length and "peak_rss_bytes", as
+      measure: Measures a file: returns "p50_ms" by length, "busy_lengths" and "peak_rss_bytes", as
         `tfdistill.benchmark.quick_benchmark` does. None leaves these figures out.
       float_file: Where the float32 conversion is, or goes; all trials of one model share it.
       refused: Where a file goes whose answers differ too far, for its figures. None: it gets none.
@@ -118,6 +118,7 @@ def _good(request: ExportRequest, manifest: Manifest, measure: Measure | None) -
         size_bytes=manifest.model.size_bytes,
         zipped_bytes=len(zlib.compress(file.read_bytes(), 9)),
         p50_ms=dict(measured.get("p50_ms", {})),
+        busy_lengths=tuple(measured.get("busy_lengths", ())),
         peak_rss_bytes=measured.get("peak_rss_bytes"),
         model_metrics=dict(parity.model_metrics),
         file_metrics=dict(parity.file_metrics),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark.host.worker_run import MODULE
+from tfdistill.benchmark.host.backend import MODULE
 from tfdistill.tflite import child, roles
 
 SLEEPER = (

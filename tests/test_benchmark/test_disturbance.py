@@ -19,11 +19,38 @@ from tfdistill.benchmark.statistics import disturbance
 
 ROOT = pathlib.Path(__file__).parents[2]
 RECORDED = json.loads((ROOT / "docs" / "benchmarks" / "busy.json").read_text())["samples"]
+UNKNOWN = {"processor_ms": (), "waits": (), "preemptions": ()}
 FILES = [benchmark_results.model_file(name) for name in ("slow", "fast")]
 
 
 def recorded(name, threads=1):
     rows = [schema.Measurement(**row) for row in RECORDED[name] if row["threads"] == threads]
+    return benchmark_results.assembled(rows, models=FILES)
+
+
+def without_processor_times(name, threads=1):
+    """The recorded samples as an app gives them."""
+    rows = [row.model_copy(update=UNKNOWN) for row in recorded(name, threads).measurements]
+    return benchmark_results.assembled(rows, models=FILES)
+
+
+def in_blocks(name, threads=1):
+    """The recorded samples as `benchmark_model` gives them: statistics of bursts."""
+    rows = []
+    for row in recorded(name, threads).measurements:
+        size, samples = row.block_runs, row.samples_ms
+        bursts = [samples[at : at + size] for at in range(0, len(samples), size)]
+        blocks = tuple(
+            schema.Block(
+                n=len(burst),
+                mean_ms=statistics.fmean(burst),
+                min_ms=min(burst),
+                max_ms=max(burst),
+                median_ms=statistics.median(burst),
+            )
+            for burst in bursts
+        )
+        rows.append(row.model_copy(update={**UNKNOWN, "samples_ms": (), "blocks": blocks}))
     return benchmark_results.assembled(rows, models=FILES)
 
 
@@ -70,11 +97,7 @@ def test_several_threads_of_a_loaded_machine_have_no_speedup():
 
 def test_no_figure_of_a_quiet_machine_changes():
     quiet = recorded("quiet")
-    plain = [
-        row.model_copy(update={"processor_ms": (), "waits": (), "preemptions": ()})
-        for row in quiet.measurements
-    ]
-    without = benchmark_results.assembled(plain, models=FILES)
+    without = without_processor_times("quiet")
     assert (quiet.summary, quiet.comparisons) == (without.summary, without.comparisons)
     assert quiet.notes == without.notes
 
@@ -143,9 +166,34 @@ def test_a_limit_of_latency_calls_a_busy_machine_undecided_or_refuses_it():
     assert disturbance.WITHHELD in reason
 
 
-def test_a_result_without_processor_times_is_never_called_busy():
-    rows = benchmark_results.repetitions(2.0, seed=0)
-    assert not benchmark_results.assembled(rows).summary[0].busy
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("recording", [without_processor_times, in_blocks])
+def test_without_processor_times_the_spread_tells_the_recorded_machines_apart(recording, threads):
+    quiet, loaded = recording("quiet", threads), recording("loaded", threads)
+    assert [row.busy for row in quiet.summary] == [False, False]
+    assert [row.busy for row in loaded.summary] == [True, True]
+    (before,), (after,) = quiet.comparisons, loaded.comparisons
+    assert (before.faster, after.faster, after.speedup_ci) == (True, None, None)
+    assert not any("busy" in note for note in quiet.notes)
+    (note,) = (note for note in loaded.notes if "busy" in note)
+    assert "The device reports no processor time" in note
+    figures = [line for line in terminal.format_text(loaded).splitlines() if " 64 " in line]
+    assert figures and all(terminal.BUSY in line for line in figures)
+
+
+def test_what_slows_whole_blocks_is_not_called_busy():
+    levels = [2.0, 3.0, 2.0, 4.0]  # other files had their turns as slowly
+    samples = [level * factor for level in levels for factor in (1.0, 1.1, 1.2)]
+    assert not disturbance.is_busy([benchmark_results.measurement(samples, block_runs=3)])
+    spread = [level * factor for level in levels for factor in (1.0, 1.1, 1.4)]
+    assert disturbance.is_busy([benchmark_results.measurement(spread, block_runs=3)])
+
+
+def test_texts_of_other_lengths_without_processor_times_are_not_called_busy():
+    texts = schema.TextMeasurement(
+        model="m", threads=1, repetition=0, tokenizer_ms=(0.1,) * 4, samples_ms=(1.0, 2.0, 4.0, 8.0)
+    )
+    assert not disturbance.is_busy([texts])
 
 
 @pytest.mark.parametrize(

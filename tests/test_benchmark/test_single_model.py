@@ -8,7 +8,7 @@ from tfdistill import errors
 from tfdistill.benchmark import host, schema
 from tfdistill.benchmark.backend import Findings
 from tfdistill.benchmark.host import backend, probes, profiler, worker
-from tfdistill.benchmark.host.worker_run import MODULE
+from tfdistill.benchmark.host.backend import MODULE
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import open_subject
 from tfdistill.tflite import child, roles, xnnpack

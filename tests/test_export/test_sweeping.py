@@ -20,7 +20,8 @@ NAMES = ("float32", "dynamic_wi8_afp32")
 
 
 def measure(file):
-    return {"p50_ms": {8: file.stat().st_size / 1e5, 16: 2.0}, "peak_rss_bytes": 50_000_000}
+    p50_ms = {8: file.stat().st_size / 1e5, 16: 2.0}
+    return {"p50_ms": p50_ms, "busy_lengths": [8], "peak_rss_bytes": 50_000_000}
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +116,7 @@ def test_a_good_row_has_the_figures_of_the_file_that_stays(swept):
     assert row.size_bytes == file.stat().st_size == card.model.size_bytes
     assert row.zipped_bytes == len(zlib.compress(file.read_bytes(), 9)) < row.size_bytes
     assert row.p50_ms == measure(file)["p50_ms"]
+    assert row.busy_lengths == (8,)
     assert row.peak_rss_bytes == 50_000_000
     assert row.file_metrics == card.parity.file_metrics
     assert row.file_metrics["accuracy"] == pytest.approx(0.9)  # a tenth of the labels is wrong
@@ -156,6 +158,12 @@ def test_the_table_says_what_was_not_checked():
     assert "equal" in text.splitlines()[2]
     assert "parity only" in text and "random token ids" in text
     assert "p50" not in text and "RSS" not in text
+
+
+def test_a_busy_machine_stands_beside_the_latency_that_it_disturbed():
+    row = Trial(name="float32", verdict="good", p50_ms={8: 1.5, 16: 2.5}, busy_lengths=(8,))
+    (*_, line) = sweeping.format_rows([row], (8, 16)).splitlines()
+    assert line.split() == ["float32", "1.50", "(busy", "machine)", "2.50", "good"]
 
 
 @pytest.mark.slow

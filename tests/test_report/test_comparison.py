@@ -75,6 +75,7 @@ SWEEP = SweepResults.model_validate(
                 "verdict": "good",
                 "size_bytes": size,
                 "p50_ms": {"128": latency},
+                "busy_lengths": [128] if name == "float32" else [],
                 "file_metrics": {"accuracy": accuracy},
                 "primary_metric": "accuracy",
             }
@@ -308,7 +309,9 @@ def test_a_sweep_is_a_section_that_claims_little(pages):
         "and size."
     )
     assert "brief measurement" in value.sections[0].intro
-    assert table_of(tree, "sweep-1-quantizations")[2][0] == "dynamic_wi8_afp32"
+    _, busy, quiet = table_of(tree, "sweep-1-quantizations")
+    assert quiet[0] == "dynamic_wi8_afp32"
+    assert ["busy machine" in " ".join(cells) for cells in (busy, quiet)] == [True, False]
     assert [figure.value for figure in value.figures] == ["90.0%", "2.00 ms", "14.0 MB"]
 
 

@@ -183,6 +183,14 @@ def test_a_proposal_that_breaks_the_budget_when_measured_is_left_out(tmp_path):
     assert not list((tmp_path / "b" / "recipes").glob(f"{dropped}*"))
 
 
+def test_a_busy_device_is_named_beside_the_measured_latencies(tmp_path):
+    outcome = run(tmp_path, Phone(busy=True), count=2)
+    assert {measured.busy_lengths for measured in outcome.measurements} == {(64,)}
+    lines = (tmp_path / "search.txt").read_text().splitlines()
+    rows = [next(line for line in lines if p.name in line) for p in outcome.proposals]
+    assert rows and all("(busy machine)" in row for row in rows)
+
+
 def test_every_length_keeps_the_budget(tmp_path):
     outcome = run(tmp_path, Phone(), recipe=recipe(lengths=(32, 64)))
     for measured in outcome.measurements:

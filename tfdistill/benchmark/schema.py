@@ -237,8 +237,8 @@ class Percentiles(Part):
       n: Inferences.
       std_ms: With n - 1 in the denominator; 0 for one.
       busy: Whether other programs disturbed more than a tenth of the inferences. With one thread
-        the figures are then of the time on the processor; with several they are not to be relied
-        on.
+        whose processor time is known, the figures are then of that; otherwise they are not to be
+        relied on.
     """
 
     of: Literal["inferences", "blocks"] = "inferences"

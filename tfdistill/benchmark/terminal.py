@@ -54,6 +54,11 @@ def setting(row: schema.BenchmarkCase | schema.EndToEnd | schema.TextTime) -> st
     return plural(row.threads, "thread") + delegate + affinity
 
 
+def marked(figure: str, busy: bool) -> str:
+    """Writes a figure, with the mark of a busy machine where it has one."""
+    return f"{figure} ({BUSY})" if busy else figure
+
+
 def plural(count: int, noun: str) -> str:
     """Says a number of things: "1 thread", "2 threads"."""
     return f"{count} {noun}" + ("" if count == 1 else "s")
@@ -132,14 +137,11 @@ def _comparisons(result: schema.Result) -> Iterator[str]:
 
 def _texts(result: schema.Result) -> Iterator[str]:
     if result.tokenizer is not None:
-        mark = f" ({BUSY})" if result.tokenizer.busy else ""
-        yield f"tokenizer: p50 {milliseconds(result.tokenizer.p50_ms)} ms a text{mark}"
+        figure = f"{milliseconds(result.tokenizer.p50_ms)} ms a text"
+        yield f"tokenizer: p50 {marked(figure, result.tokenizer.busy)}"
     for row in result.end_to_end:
-        mark = f" ({BUSY})" if row.busy else ""
-        yield (
-            f"{row.model} from text to answer, {setting(row)}: "
-            f"p50 {milliseconds(row.p50_ms)} ms{mark}"
-        )
+        figure = marked(f"{milliseconds(row.p50_ms)} ms", row.busy)
+        yield f"{row.model} from text to answer, {setting(row)}: p50 {figure}"
 
 
 def _sustained(result: schema.Result) -> Iterator[str]:

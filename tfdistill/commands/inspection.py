@@ -110,7 +110,7 @@ def _inspect(args: argparse.Namespace) -> int:
 
 def _against(args: argparse.Namespace) -> int:
     """Compares a file with the model of a Hugging Face folder; 1 if they differ."""
-    from tfdistill.benchmark import host
+    from tfdistill.benchmark import host, terminal
     from tfdistill.run import against, against_result
 
     path = next(iter(_model_files(pathlib.Path(args.file)).values()))
@@ -125,13 +125,17 @@ def _against(args: argparse.Namespace) -> int:
         lower_case=None if args.cased is None else not args.cased,
         labels_file=args.labels,
     )
-    latency_ms = host.quick_benchmark(path, runs=20, min_seconds=0.2, roles=roles)["p50_ms"]
-    latency = ", ".join(f"{ms:.3g} ms at {length}" for length, ms in latency_ms.items())
+    measured = host.quick_benchmark(path, runs=20, min_seconds=0.2, roles=roles)
+    figures = [
+        terminal.marked(f"{ms:.3g} ms at {length} tokens", length in measured["busy_lengths"])
+        for length, ms in measured["p50_ms"].items()
+    ]
     lines = [
         against_result.format_text(compared),
-        f"  median latency on this host: {latency} tokens",
+        f"  median latency on this host: {', '.join(figures)}",
     ]
-    shown = {**dataclasses.asdict(compared), "p50_ms": latency_ms}
+    latency = {name: measured[name] for name in ("p50_ms", "busy_lengths")}
+    shown = {**dataclasses.asdict(compared), **latency}
     base.show(shown, as_json=args.json, lines=lines)
     return 1 if compared.faults else 0
 

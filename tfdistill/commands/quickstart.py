@@ -232,6 +232,7 @@ def _files(
 ) -> tuple[dict[str, str], dict[tuple[str, int], str], dict[str, str]]:
     """Sizes by file; on the fewest threads latencies by file and length, and those of a text."""
     from tfdistill import benchmark
+    from tfdistill.benchmark import terminal
 
     cards = {
         file.name: manifest.read_manifest((out / file.manifest).parent) for file in metrics.exports
@@ -239,17 +240,13 @@ def _files(
     sizes = {name: f"{card.model.size_bytes / 1e6:.1f} MB" for name, card in cards.items()}
     measured = benchmark.read_result(out / "benchmark.json")
     threads = min(row.threads for row in measured.summary)
-
-    def written(milliseconds: float, busy: bool) -> str:
-        return f"{milliseconds:.3g} ms" + (" (busy machine)" if busy else "")
-
     latencies = {
-        (row.model, row.sequence_length): written(row.p50_ms, row.busy)
+        (row.model, row.sequence_length): terminal.marked(f"{row.p50_ms:.3g} ms", row.busy)
         for row in measured.summary
         if row.threads == threads
     }
     texts = {
-        row.model: written(row.expected_ms, row.busy)
+        row.model: terminal.marked(f"{row.expected_ms:.3g} ms", row.busy)
         for row in measured.text_times
         if row.threads == threads
     }

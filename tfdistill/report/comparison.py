@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from tfdistill.benchmark import schema
+from tfdistill.benchmark import schema, terminal
 from tfdistill.report import cells, devices, tradeoff
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Table, row
@@ -13,6 +13,7 @@ from tfdistill.report.collection import Collection, NamedSweep
 from tfdistill.report.devices import DeviceResults
 from tfdistill.report.document import KeyFigure, Report, ReportSection, SectionPart
 from tfdistill.report.sections import device as device_section
+from tfdistill.results import Trial
 
 _MOST_NOTES = 40
 _MOST_DRAWN = 12  # sections with charts
@@ -88,7 +89,7 @@ def _sweep_table(key: str, named: NamedSweep) -> Table:
             trial.name,
             cells.size(trial.size_bytes),
             cells.size(trial.zipped_bytes),
-            *(cells.milliseconds(trial.p50_ms.get(length)) for length in lengths),
+            *(_latency(trial, length) for length in lengths),
             cells.metric(metric, trial.file_metrics.get(metric)),
             cells.share(trial.argmax_agreement),
             trial.verdict,
@@ -98,6 +99,11 @@ def _sweep_table(key: str, named: NamedSweep) -> Table:
     why = tuple(f"{trial.name}: {trial.why.splitlines()[0][:300]}" for trial in trials if trial.why)
     caption = f"Quantizations of {named.label}"
     return Table(f"{key}-quantizations", caption, columns, rows, why)
+
+
+def _latency(trial: Trial, length: int) -> cells.Cell:
+    cell = cells.milliseconds(trial.p50_ms.get(length))
+    return dataclasses.replace(cell, detail=terminal.BUSY if length in trial.busy_lengths else "")
 
 
 def _headline(

@@ -269,14 +269,13 @@ class RunAnalysis:
             if teacher is None or student is None or teacher is student:
                 continue
             busy = teacher.busy or student.busy
-            if busy and threads > 1:  # no ratio can be told
-                continue
             compared = (
                 _comparison(recorded, teacher, student)
                 or _comparison(self._computed, teacher, student)
                 or (teacher.p50_ms / student.p50_ms, None, None)
             )
-            speeds.append(Speed(length, threads, teacher, student, *compared, busy=busy))
+            if not busy or compared[1] is not None:  # without an interval no ratio can be told
+                speeds.append(Speed(length, threads, teacher, student, *compared, busy=busy))
         return speeds
 
     @functools.cached_property

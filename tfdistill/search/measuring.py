@@ -53,9 +53,12 @@ class StudentBench:
         self._check_one_device()
         for file in group.models:
             cells = [cell for cell in group.summary if cell.model == file.name]
-            p50_ms = {cell.sequence_length: cell.p50_ms for cell in cells}
             self.measured[file.name] = MeasuredShape(
-                role=role, name=file.name, p50_ms=p50_ms, size_bytes=file.size_bytes
+                role=role,
+                name=file.name,
+                p50_ms={cell.sequence_length: cell.p50_ms for cell in cells},
+                busy_lengths=tuple(cell.sequence_length for cell in cells if cell.busy),
+                size_bytes=file.size_bytes,
             )
 
     def _key(self, candidates: Sequence[Candidate]) -> str:

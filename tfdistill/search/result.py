@@ -6,7 +6,7 @@ import statistics
 from typing import Any, Literal
 
 from tfdistill import tables
-from tfdistill.benchmark import schema
+from tfdistill.benchmark import schema, terminal
 from tfdistill.results import CandidateMetrics
 
 FORMAT_VERSION = 1
@@ -25,6 +25,7 @@ class MeasuredShape(schema.Part):
     role: Role
     name: str
     p50_ms: dict[int, float]  # by length
+    busy_lengths: tuple[int, ...] = ()  # whose latency other programs disturbed
     size_bytes: int
     predicted_ms: float | None = None
     predicted_size_bytes: int | None = None
@@ -38,6 +39,7 @@ class Proposal(schema.Part):
     config: dict[str, Any]  # as `models.EncoderConfig` takes it
     recipe: str  # relative to search.json
     latency_ms: float  # the median of the file with random weights, at the longest length
+    busy: bool = False  # whether other programs disturbed that measurement
     size_bytes: int  # of that file
     capacity: int  # parameters of its layers: the proxy of an accuracy that is not measured
     parameters: int
@@ -115,7 +117,7 @@ def format_text(result: SearchResult, *, width: int | None = None) -> str:
     rows = [
         (
             proposal.name,
-            f"{proposal.latency_ms:.2f}",
+            terminal.marked(f"{proposal.latency_ms:.2f}", proposal.busy),
             f"{proposal.size_bytes / 1e6:.1f}",
             f"{proposal.parameters / 1e6:.1f} M",
             f"{proposal.capacity / 1e6:.1f} M",
@@ -155,10 +157,10 @@ def _trained(result: SearchResult, trained: ShortDistillation) -> list[str]:
         f"{trained.updates} updates; the whole training takes more and reaches more",
     ]
     if figures.teacher is not None:
-        lines.append(
-            f"  teacher: {figures.teacher:.4f}, {whole.p50_ms[max(result.lengths)]:.2f} ms, "
-            f"{whole.size_bytes / 1e6:.1f} MB"
-        )
+        length = max(result.lengths)
+        latency = terminal.marked(f"{whole.p50_ms[length]:.2f} ms", length in whole.busy_lengths)
+        size_mb = whole.size_bytes / 1e6
+        lines.append(f"  teacher: {figures.teacher:.4f}, {latency}, {size_mb:.1f} MB")
     for row in figures.baselines:
         value = row.metrics.get(figures.metric)
         if value is not None:

@@ -230,6 +230,7 @@ def _proposals(
             config=dataclasses.asdict(candidate.config),
             recipe=f"recipes/{candidate.name}.yaml",
             latency_ms=measured[candidate.name].p50_ms[length],
+            busy=length in measured[candidate.name].busy_lengths,
             size_bytes=measured[candidate.name].size_bytes,
             capacity=costs.capacity(candidate.config),
             parameters=models.count_parameters(candidate.config),

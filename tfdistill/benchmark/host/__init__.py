@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from tfdistill.benchmark.host.backend import check, compare, measure, quick_benchmark
+    from tfdistill.benchmark.host.measuring import check, compare, measure, quick_benchmark
 
 __all__ = ["check", "compare", "measure", "quick_benchmark"]
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import statistics
 import time
 import types
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-from tfdistill import errors, files
-from tfdistill.benchmark import cores, environment, measuring, schema
+from tfdistill import errors
+from tfdistill.benchmark import cores, environment, schema
 from tfdistill.benchmark.backend import (
     AnswerCheck,
     CaseGroup,
@@ -25,167 +26,14 @@ from tfdistill.benchmark.backend import (
     groups_by_length,
     name_of,
 )
-from tfdistill.benchmark.host.worker_run import MODULE, WorkerRun
 from tfdistill.benchmark.settings import Settings
-from tfdistill.benchmark.subjects import Subject, baseline_of, feeds_for, open_all, texts_for
+from tfdistill.benchmark.subjects import Subject, feeds_for, texts_for
 from tfdistill.tflite import TfliteModel, child
-from tfdistill.tflite.golden import Example
 
 DELEGATES = ("xnnpack", "none")
+MODULE = "tfdistill.benchmark.host.worker"
 _WINDOWS = 60  # of a long run
-
-
-def measure(
-    model: files.Path,
-    *,
-    name: str | None = None,
-    settings: Settings | None = None,
-    progress: bool = False,
-) -> schema.Result:
-    """Measures one file: start, first inference, steady latency, memory, tokenizer, end to end.
-
-    An inference is what a program sees: inputs written by name, the model run, outputs copied.
-    `init_ms` is the interpreter; `first_inference_ms` includes the allocation of the tensors;
-    `cold_start_ms` runs from before the process starts (its own imports included) to the first
-    result. Input ids come from the manifest's golden examples, else from its vocabulary, else, for
-    a bare file, at random from below the size of the embedding table; the result says which.
-
-    Args:
-      model: A folder that `tfdistill export` wrote, or a .tflite file.
-      name: How to call it; the manifest's name, or the file's, by default.
-      settings: How to measure; `Settings()` by default.
-      progress: Whether to draw a progress bar on stderr, if that is a terminal.
-
-    Returns:
-      The benchmark result. What could not be measured is among its `failures`.
-
-    Raises:
-      BenchmarkError: If the file is missing or damaged, a setting is wrong, or nothing at all
-        could be measured.
-      ManifestError: If a checksum differs from the manifest's.
-      BenchmarkInterrupted: At Ctrl-C, with what was finished.
-    """
-    models = [model] if name is None else {name: model}
-    return compare(models, settings=settings, progress=progress)
-
-
-def compare(
-    models: Sequence[files.Path] | Mapping[str, files.Path],
-    *,
-    baseline: str | None = None,
-    settings: Settings | None = None,
-    examples: Sequence[Example] = (),
-    progress: bool = False,
-) -> schema.Result:
-    """Measures several files interleaved in one run and compares them.
-
-    The files at the same length, threads and delegate are compared; a length that only one of them
-    has is measured for that one only. A file is called faster only where the interval of the
-    ratio excludes 1.
-
-    Args:
-      models: Export folders or files; or a mapping from the names to use to them.
-      baseline: Name of the model that the others are compared with; the first by default.
-      settings: How to measure; `Settings()` by default.
-      examples: What to feed all of them with, encoded with the vocabulary that they share; each
-        one's own examples where there are none.
-      progress: Whether to draw a progress bar on stderr, if that is a terminal.
-
-    Returns:
-      The benchmark result; see `measure`.
-
-    Raises:
-      BenchmarkError: See `measure`; also if the baseline is unknown.
-      ManifestError: See `measure`.
-      BenchmarkInterrupted: See `measure`.
-    """
-    settings = settings or Settings()
-    affinity = check(settings)
-    subjects = open_all(models, settings, examples)
-    baseline = baseline_of(subjects, baseline)
-    backend, findings = HostBackend(subjects, settings, affinity), Findings()
-    with measuring.progress_bar([backend], shown=progress) as bar:
-        finished = measuring.measure(backend, findings, bar)
-    results = measuring.results_of([(backend, findings)], finished=finished, baseline=baseline)
-    if not finished:
-        raise measuring.BenchmarkInterrupted(results)
-    return results[0]
-
-
-class QuickFigures(TypedDict):
-    """What `quick_benchmark` measures.
-
-    Attributes:
-      p50_ms: Sequence length -> median latency in milliseconds.
-      peak_rss_bytes: The largest resident memory of a process that runs one length; 0 where the
-        system does not report it.
-    """
-
-    p50_ms: dict[int, float]
-    peak_rss_bytes: float
-
-
-def quick_benchmark(
-    model: files.Path,
-    *,
-    threads: int = 1,
-    runs: int = 50,
-    min_seconds: float = 0.3,
-    roles: Mapping[str, str] | None = None,
-) -> QuickFigures:
-    """Measures a file once at each of its lengths: enough to rank quantizations on this host.
-
-    A figure that others are to read comes from `measure` or `compare`, which repeat and interleave.
-
-    Args:
-      model: A folder that `tfdistill export` wrote, or a .tflite file.
-      threads: LiteRT threads.
-      runs: The fewest samples of a length, after 10 inferences to warm up.
-      min_seconds: The least measured time of a length.
-      roles: What inputs are for whose names do not tell it, see `Settings`.
-
-    Returns:
-      A dict of "p50_ms" and "peak_rss_bytes".
-
-    Raises:
-      BenchmarkError: If the file is missing or damaged, or takes too long.
-      ManifestError: If a checksum differs from the manifest's.
-    """
-    settings = Settings(
-        threads=(threads,),
-        runs=runs,
-        min_seconds=min_seconds,
-        repetitions=1,
-        texts=False,
-        roles=roles,
-    )
-    result = measure(model, settings=settings)
-    if result.failures:
-        raise errors.BenchmarkError("\n".join(failure.error for failure in result.failures))
-    return {
-        "p50_ms": {row.sequence_length: row.p50_ms for row in result.summary},
-        "peak_rss_bytes": max(row.peak_rss_bytes or 0 for row in result.summary),
-    }
-
-
-def check(settings: Settings) -> str | None:
-    """Checks that a host can measure what is asked for.
-
-    Returns:
-      Mask of the cores to run on, or None.
-
-    Raises:
-      BenchmarkError: If it cannot.
-    """
-    refused = [delegate for delegate in settings.delegates if delegate not in DELEGATES]
-    if refused:
-        raise errors.BenchmarkError(
-            "delegates on a host",
-            f"some of {DELEGATES}",
-            refused,
-            "GPU and NNAPI are measured on a phone: --device adb.",
-        )
-    return cores.resolve(settings.affinity)
+_OF_IDS = ("block_runs", "warmup_ms", "peak_rss_bytes")  # that a worker reports, and no text has
 
 
 class HostBackend:
@@ -371,10 +219,9 @@ class HostBackend:
             self._findings.fail(what, error)
 
     def _text_findings(self, subject: Subject, row: dict[str, Any], at: dict[str, Any]) -> Findings:
-        texts, encoded = row.pop("texts"), row.pop("ids")
-        for unused in ("block_runs", "warmup_ms", "peak_rss_bytes"):
-            row.pop(unused)
-        findings = Findings(texts=[schema.TextMeasurement(**row, **at)])
+        texts, encoded = row["texts"], row["ids"]
+        timed = {name: row[name] for name in row.keys() - {"texts", "ids", *_OF_IDS}}
+        findings = Findings(texts=[schema.TextMeasurement(**timed, **at)])
         expected = {(e.text, e.pair): list(e.input_ids) for e in subject.examples}
         pairs = zip(texts, encoded, strict=True)
         wrong = sum(expected.get((text, pair), ids) != ids for (text, pair), ids in pairs)
@@ -400,3 +247,59 @@ class HostBackend:
                 f"{measured.model} at {measured.sequence_length} tokens: its operators are short "
                 "for a profiler that counts whole microseconds; their shares are rough."
             )
+
+
+class WorkerRun:
+    """One repetition in a worker process; see `backend.CaseRun`.
+
+    Before a block come `settings.lead_in` inferences that do not count: those after another file's
+    turn find its weights in the caches, and would be the upper tenth of a block of ten. They are
+    kept with the warm-up.
+
+    Args:
+      job: What the worker is asked first.
+      what: How messages call it.
+      settings: How long to measure.
+      findings: From the worker's answers, samples joined, and the conditions around them, to what
+        was measured.
+    """
+
+    def __init__(
+        self,
+        job: dict[str, Any],
+        what: str,
+        settings: Settings,
+        findings: Callable[[dict[str, Any], schema.Conditions, schema.Conditions], Findings],
+    ) -> None:
+        self.what = what
+        self._job, self._settings, self._findings = job, settings, findings
+        self._stack = contextlib.ExitStack()
+        self._row: dict[str, Any] = {}
+
+    def start(self) -> float:
+        """Starts the worker, which warms up."""
+        self._worker = self._stack.enter_context(
+            child.Child(
+                self._job, MODULE, what=self.what, timeout_seconds=self._settings.timeout_seconds
+            )
+        )
+        self._row = dict(self._worker.report)
+        return statistics.median(
+            self._row["warmup_ms"] or [self._row.get("first_inference_ms", 1.0)]
+        )
+
+    def run_block(self, number: int, runs: int) -> None:
+        """Takes samples."""
+        self._row["block_runs"] = runs
+        for key, samples in self._worker.ask(
+            {"run": runs, "lead_in": self._settings.lead_in}
+        ).items():
+            self._row[key] = [*self._row.get(key, ()), *samples]
+
+    def finish(self, before: schema.Conditions, after: schema.Conditions) -> Findings:
+        """Ends the worker, which reports its peak memory."""
+        return self._findings({**self._row, **self._worker.finish()}, before, after)
+
+    def close(self) -> None:
+        """Ends the worker, whatever it does."""
+        self._stack.close()

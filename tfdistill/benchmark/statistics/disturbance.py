@@ -5,6 +5,12 @@ often escapes; one that is longer never does, and takes several times as long. S
 changes not only latencies but their ratio: on two cores with a spinning process on each, 88x on the
 clock where the same files have 22.5x. The processor time of one thread changes little (25x): see
 docs/benchmarks/busy.json.
+
+A phone reports no processor time, neither to `benchmark_model` nor to the app. There the spread
+in a block shows it: over 1.3 times as long as the shortest of their block take at most 5% of the
+samples that were recorded on the quiet machine, and 20 to 56% of those of the busy one. A change
+of core or of clock looks the same, so that such a case has a mark and no ratio. What slows whole
+blocks shows in the interval.
 """
 
 from __future__ import annotations
@@ -12,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfdistill.benchmark import schema
+from tfdistill.benchmark.statistics import stats
 from tfdistill.benchmark.statistics.stats import Interval
 
 BUSY_SHARE = 0.1  # of the samples: fewer hardly move a median
@@ -20,12 +27,13 @@ WITHHELD = "busy machine: no speed-up can be told"
 
 _LOST_SHARE = 0.05  # of the time of a sample, off the processor
 _MS_A_PREEMPTION = 20.0  # of several threads: other programs take turns of 3 to 10 ms
+SPREAD = 1.3  # times the shortest inference of a block, where no processor time is known
 
 Timed = schema.Measurement | schema.TextMeasurement
 
 
 def is_busy(rows: Sequence[Timed]) -> bool:
-    """Says whether other programs disturbed more than a tenth of the samples of a case."""
+    """Says whether other programs disturbed more than a tenth of the samples, or blocks."""
     samples = [is_disturbed for row in rows for is_disturbed in _disturbed(row)]
     return sum(samples) > BUSY_SHARE * len(samples)
 
@@ -37,8 +45,9 @@ def steady_samples(rows: Sequence[Timed]) -> list[tuple[float, ...]]:
       rows: The measurements of a case that count.
 
     Returns:
-      The samples as they are on a quiet machine, and with several threads, whose processor times do
-      not add up to a latency. Else a disturbed sample counts with its processor time.
+      The samples as they are on a quiet machine, without processor times, and with several threads,
+      whose processor times do not add up to a latency. Else a disturbed sample counts with its
+      processor time.
     """
     if not is_busy(rows) or any(row.threads > 1 for row in rows):
         return [row.samples_ms for row in rows]
@@ -71,19 +80,30 @@ def interval_of_ratio(
       sides: The measurements of either side, as they were recorded.
 
     Returns:
-      The interval; 1.15 times as far to either side for processor times; None with several threads.
+      The interval; 1.15 times as far to either side for processor times; None without these, and
+      with several threads.
     """
-    if interval is None or not any(is_busy(rows) for rows in sides):
+    busy = [row for rows in sides if is_busy(rows) for row in rows]
+    if interval is None or not busy:
         return interval
-    if any(row.threads > 1 for rows in sides for row in rows):
+    if any(row.threads > 1 or not row.processor_ms for row in busy):
         return None
     return interval[0] / RATIO_ERROR, interval[1] * RATIO_ERROR
 
 
 def _disturbed(row: Timed) -> list[bool]:
-    """Says of each sample whether other programs took a part of its time; nothing where unknown."""
-    if row.threads == 1:
-        pairs = zip(row.samples_ms, row.processor_ms, strict=False)
+    """Says of each sample or block whether other programs took a part of its time.
+
+    Nothing is said of texts without processor times: they differ in length.
+    """
+    if row.threads == 1 and row.processor_ms:
+        pairs = zip(row.samples_ms, row.processor_ms, strict=True)
         return [sample_ms - used_ms > _LOST_SHARE * sample_ms > 0 for sample_ms, used_ms in pairs]
-    counts = zip(row.samples_ms, row.preemptions, strict=False)
-    return [count * _MS_A_PREEMPTION > sample_ms for sample_ms, count in counts]
+    if row.preemptions:
+        counts = zip(row.samples_ms, row.preemptions, strict=True)
+        return [count * _MS_A_PREEMPTION > sample_ms for sample_ms, count in counts]
+    if isinstance(row, schema.TextMeasurement):
+        return []
+    blocks = stats.blocks_of(row.samples_ms, row.block_runs)
+    samples = [ms > SPREAD * min(block) for block in blocks for ms in block]
+    return [*samples, *(block.mean_ms > SPREAD * block.min_ms for block in row.blocks)]

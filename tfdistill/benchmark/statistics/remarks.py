@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfdistill.benchmark import schema
+from tfdistill.benchmark.statistics import disturbance
 
-BUSY = "were measured on a busy machine: other programs disturbed more than a tenth of the samples"
+BUSY = "were measured on a busy machine"
 SLOWED = "were measured on a device that throttled, or slowed down for another reason"
 
 _SAID = {
@@ -33,7 +34,16 @@ def _of_busy(result: schema.Result) -> Iterator[str]:
     busy = [row for row in rows if row.busy]
     if not busy:
         return
-    words = [f"{len(busy)} of {len(rows)} cases {BUSY}."]
+    words = [f"{len(busy)} of {len(rows)} cases {BUSY}:"]
+    if not any(row.processor_ms for row in (*result.measurements, *result.texts)):
+        words.append(
+            f"more than a tenth of their inferences took over {disturbance.SPREAD} times as long "
+            "as the shortest of their block. The device reports no processor time, so that the "
+            "cause may also be a change of core or clock. No speed-up is given."
+        )
+        yield " ".join([*words, "Measure again on a quiet device."])
+        return
+    words.append("other programs disturbed more than a tenth of the samples.")
     if any(row.threads == 1 for row in busy):
         words.append(
             "With one thread, their figures are of processor time, and intervals of speed-ups are "

@@ -59,9 +59,10 @@ def summarize(samples: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def blocks_of(samples: Sequence[float], block_runs: int) -> list[list[float]]:
-    """Cuts samples into consecutive blocks of `block_runs`; the last may be shorter."""
-    return [list(samples[i : i + block_runs]) for i in range(0, len(samples), block_runs)]
+def blocks_of(samples: Sequence[float], block_runs: int | None) -> list[list[float]]:
+    """Cuts samples into consecutive blocks of `block_runs`, the last may be shorter; else one."""
+    size = block_runs if block_runs and block_runs > 0 else max(len(samples), 1)
+    return [list(samples[i : i + size]) for i in range(0, len(samples), size)]
 
 
 def count_outliers(repetitions: Repetitions) -> int:

@@ -77,11 +77,16 @@ def repetitions_of(rows: Sequence[schema.Measurement]) -> stats.Repetitions:
     its median, or its mean where that is all that is known.
     """
     if all(row.samples_ms for row in rows):
-        return [_blocks_of_samples(row) for row in rows]
+        return [stats.blocks_of(row.samples_ms, row.block_runs) for row in rows]
     repetitions = []
     for row in rows:
         if row.samples_ms:
-            repetitions.append([[statistics.median(block)] for block in _blocks_of_samples(row)])
+            repetitions.append(
+                [
+                    [statistics.median(block)]
+                    for block in stats.blocks_of(row.samples_ms, row.block_runs)
+                ]
+            )
         else:
             repetitions.append([[_level(block)] for block in row.blocks])
     return repetitions
@@ -270,11 +275,6 @@ def _those(rows: Sequence[schema.Measurement], repetitions: set[int]) -> list[sc
     return sorted(chosen, key=lambda row: row.repetition)
 
 
-def _blocks_of_samples(row: schema.Measurement) -> list[list[float]]:
-    size = row.block_runs if row.block_runs and row.block_runs > 0 else len(row.samples_ms)
-    return stats.blocks_of(row.samples_ms, size)
-
-
 def _level(block: schema.Block) -> float:
     return block.mean_ms if block.median_ms is None else block.median_ms
 
@@ -313,7 +313,7 @@ def _as_blocks(row: schema.Measurement) -> list[schema.Block]:
             std_ms=statistics.stdev(block) if len(block) > 1 else 0.0,
             median_ms=statistics.median(block),
         )
-        for block in _blocks_of_samples(row)
+        for block in stats.blocks_of(row.samples_ms, row.block_runs)
     ]
 
 

@@ -111,8 +111,7 @@ def _latency(run: RunAnalysis) -> Iterator[KeyFigure]:
     if row is None or case is None:
         return
     label, details, chart = f"a text {run.where}", [fmt.case(*case)], None
-    if row.busy and speed is None:
-        label += f" ({terminal.BUSY})"
+    label = terminal.marked(label, row.busy and speed is None)
     if speed is not None:
         label += f", {_faster(run)}"
         if speed.interval:
@@ -228,14 +227,15 @@ def _smaller(factor: float) -> str:
 def _faster(run: RunAnalysis) -> str:
     speed = run.headline_speed()
     assert speed is not None
-    busy = f" ({terminal.BUSY})" if speed.busy else ""
     if speed.faster is None:
-        if speed.interval is None:
-            return f"{fmt.ratio(speed.speedup)} as fast by medians alone{busy}"
-        return f"about as fast, as far as this run can tell,{busy}"
-    if speed.faster:
-        return f"{fmt.ratio(speed.speedup)} faster{busy}"
-    return f"{fmt.ratio(1 / speed.speedup)} slower{busy}"
+        words = f"{fmt.ratio(speed.speedup)} as fast by medians alone"
+        if speed.interval is not None:
+            words = "about as fast, as far as this run can tell,"
+    elif speed.faster:
+        words = f"{fmt.ratio(speed.speedup)} faster"
+    else:
+        words = f"{fmt.ratio(1 / speed.speedup)} slower"
+    return terminal.marked(words, speed.busy)
 
 
 def _formats(run: RunAnalysis) -> str:
