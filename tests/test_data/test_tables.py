@@ -140,6 +140,21 @@ def test_blank_lines_between_rows_are_left_out_and_named(tmp_path, name):
     assert table.blank_lines == (first + 1, first + 3)
 
 
+def test_a_place_is_told_when_it_is_asked_for(tmp_path):
+    table = tables.read_table(write(tmp_path / "x.csv", "text,label\na,1\n\nb,2\n"), None)
+    places = tables.Places(table, "label")
+    assert (len(places), places[1]) == (2, f"{table.path}, line 4, column 'label'")
+    assert list(places) == places[:] and places[-1] == places[1]
+
+
+def test_equal_cells_are_one_object_while_they_are_few(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_MOST_REPEATED", 2)
+    lines = ["text,label", *(f"text {row},label {row % 2}" for row in range(6))]
+    columns = tables.read_table(write(tmp_path / "x.csv", "\n".join(lines)), None).columns
+    assert len({id(cell) for cell in columns["label"]}) == 2
+    assert columns["text"] == [f"text {row}" for row in range(6)]
+
+
 def test_a_row_with_more_cells_than_the_header_is_refused(tmp_path):
     path = write(tmp_path / "x.csv", "text,label\nfine,1,,\nwell, it works,0\n")
     with pytest.raises(errors.DataError, match=r"line 3: expected 2 cells .* quotation marks"):

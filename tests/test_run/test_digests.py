@@ -1,13 +1,16 @@
 """A run that goes on refuses other inputs than it began with, by name."""
 
+import hashlib
+import json
 import shutil
 
+import numpy as np
 import pytest
 import toys
 
-from tfdistill import config, errors, models, weights
+from tfdistill import config, errors, models, tasks, weights
 from tfdistill.data import synthetic, vocab
-from tfdistill.run import prepare
+from tfdistill.run import digests, prepare
 
 
 def flip(path):
@@ -98,3 +101,21 @@ def test_what_nobody_reads_may_change(begun):
     root, recipe = begun
     (root / "teacher" / "README.md").write_text("another")
     prepare.prepare(recipe, root / "run")
+
+
+@pytest.mark.parametrize(
+    "pairs, labels",
+    [
+        (None, None),
+        (["é", "b", ""], np.array([1, 0, 2], np.int32)),
+        (None, np.array([[0.0, 1.0], [1.0, 0.5], [0.0, 0.0]], np.float32)),
+        (None, np.array([np.array([1]), np.array([1, 2]), np.array([0])], object)),
+    ],
+)
+def test_the_digest_of_examples_is_that_of_their_json(pairs, labels, monkeypatch):
+    monkeypatch.setattr(digests, "_ROWS", 2)  # written in parts
+    texts = ["a", 'say "no"', "c"]
+    examples = tasks.Examples(synthetic.TASK, texts, pairs, labels)
+    listed = None if labels is None else labels.tolist()
+    whole = json.dumps([texts, pairs, listed], default=np.ndarray.tolist)
+    assert digests.of_examples(examples) == hashlib.sha256(whole.encode()).hexdigest()

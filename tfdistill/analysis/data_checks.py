@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data.unlabelled import example_keys
+from tfdistill.data.unlabelled import example_keys, example_numbers
 from tfdistill.tasks import Examples, TaskSpec, label_rules, pair_metrics
 
 if TYPE_CHECKING:
@@ -94,8 +94,9 @@ def check_data(
     if task.traits.one_class:
         _check_classes(task, train, dev, faults, warnings)
     if not task.traits.over_tokens:
-        _check_texts(task, train, dev, faults, warnings)
-        _check_overlap(train, dev, faults, warnings)
+        texts, dev_texts = example_numbers(train, dev)
+        _check_texts(task, train, dev, texts, faults, warnings)
+        _check_overlap(dev, np.flatnonzero(np.isin(dev_texts, texts)), faults, warnings)
     if dev.num_scored < 2:
         faults.append(errors.explain("development set", "at least 2 rows", dev.num_scored))
     elif dev.num_scored < _FEW_DEV:
@@ -224,17 +225,16 @@ def _check_majority(
                 )
 
 
-def check_words(examples: Examples, tokenizer: Tokenizer) -> DataFindings:
+def check_words(ids: np.ndarray, tokenizer: Tokenizer) -> DataFindings:
     """Looks for words that a vocabulary cannot write; marks of punctuation do not count.
 
     Args:
-      examples: Texts, pairs or words.
+      ids: int (pieces,), those of all texts, not cut, without special tokens.
       tokenizer: A tokenizer of word pieces, to which a word that it cannot write is one [UNK].
 
     Returns:
       A fault where more than 5% of the words are unknown.
     """
-    ids, _ = tokenizer.pieces([*examples.texts, *(examples.pairs or ())])
     begins = np.array([not token.startswith("##") and token.isalnum() for token in tokenizer.vocab])
     begins[tokenizer.unk_id] = True
     words = np.count_nonzero(begins[ids])
@@ -255,8 +255,14 @@ def check_words(examples: Examples, tokenizer: Tokenizer) -> DataFindings:
 
 
 def _check_texts(
-    task: TaskSpec, train: Examples, dev: Examples, faults: list[str], warnings: list[str]
+    task: TaskSpec,
+    train: Examples,
+    dev: Examples,
+    texts: np.ndarray,
+    faults: list[str],
+    warnings: list[str],
 ) -> None:
+    """Looks for blank and empty texts, and for texts with two labels; `texts` numbers train's."""
     for name, part in (("training", train), ("development", dev)):
         if part.blank_lines and part.path is not None:
             warnings.append(
@@ -274,30 +280,27 @@ def _check_texts(
             )
     if train.labels is None or task.traits.one_number:
         return
-    of_text: dict[tuple[str, ...], set[object]] = collections.defaultdict(set)
-    first: dict[tuple[str, ...], int] = {}
-    for index, (key, label) in enumerate(zip(example_keys(train), train.labels, strict=True)):
-        of_text[key].add(tuple(label) if np.ndim(label) else int(label))
-        first.setdefault(key, index)
-    conflicting = [key for key, labels in of_text.items() if len(labels) > 1]
-    if conflicting:
+    _, first, labels_of = np.unique(texts, return_index=True, return_inverse=True)
+    differ = train.labels != train.labels[first[labels_of]]  # from that of the first such text
+    differ = differ.any(axis=1) if differ.ndim > 1 else differ
+    conflicting = np.unique(first[labels_of[differ]])  # the first example of each text
+    if len(conflicting):
         warnings.append(
             f"{len(conflicting)} training text(s) have two or more different labels: "
-            f"{_shown(conflicting)} ({_located(train, [first[key] for key in conflicting])})."
+            f"{_shown(train, conflicting)} ({_located(train, conflicting)})."
         )
 
 
 def _check_overlap(
-    train: Examples,
     dev: Examples,
+    shared: np.ndarray,
     faults: list[str],
     warnings: list[str],
 ) -> None:
-    train_keys, dev_keys = set(example_keys(train)), example_keys(dev)
-    shared = [index for index, key in enumerate(dev_keys) if key in train_keys]
-    if shared:
+    """Tells of the development texts, by index, that are training texts too."""
+    if len(shared):
         count = f"{len(shared)} of {len(dev)}"
-        shown = f"{_shown([dev_keys[index] for index in shared])} ({_located(dev, shared)})"
+        shown = f"{_shown(dev, shared)} ({_located(dev, shared)})"
         if len(shared) > len(dev) / 2:
             faults.append(
                 errors.explain(
@@ -333,8 +336,9 @@ def _check_lengths(
     )
 
 
-def _shown(keys: Sequence[tuple[str, ...]]) -> str:
-    return repr(errors.shortened(" | ".join(part for part in keys[0] if part)))
+def _shown(examples: Examples, indices: np.ndarray) -> str:
+    (key,) = example_keys(examples.select(indices[:1]))
+    return repr(errors.shortened(" | ".join(part for part in key if part)))
 
 
 def _listed(names: Sequence[str]) -> str:

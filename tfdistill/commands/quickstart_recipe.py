@@ -171,8 +171,9 @@ def choose_length(
 
     train = data.sets["train"]
     tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
-    length, note = fit_length(tokenizer.lengths(train.texts, train.pairs), positions)
-    return length, note, analysis.check_words(train, tokenizer)
+    ids, counts = tokenizer.pieces([*train.texts, *(train.pairs or ())])
+    length, note = fit_length(tokenize.whole_lengths(counts, train.pairs), positions)
+    return length, note, analysis.check_words(ids, tokenizer)
 
 
 def fit_length(lengths: np.ndarray, positions: int) -> tuple[int, str]:

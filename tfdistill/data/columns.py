@@ -7,8 +7,6 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from tfdistill import errors
 from tfdistill.tasks import label_kinds, tables
 
@@ -209,14 +207,14 @@ def _unclear(
 
 def _holds_texts(cells: Sequence[str], least_words: float = 1.5) -> bool:
     """Whether cells are mostly different, no numbers, and of several words or of some length."""
-    filled = [cell for cell in cells if cell.strip()]
-    if not filled or _holds_lists(filled) or label_kinds.mostly_numbers(filled):
+    filled = sum(map(bool, map(str.strip, cells)))
+    if not filled or _holds_lists(cells) or label_kinds.mostly_numbers(cells):
         return False
-    varied = len(set(filled)) / len(filled)
-    words = np.mean([len(cell.split()) for cell in filled])
-    characters = np.mean([len(cell) for cell in filled])
-    long = words > least_words or characters > _LONG_TEXT
-    return bool(varied > _LEAST_VARIED and long)
+    if len({cell for cell in cells if cell.strip()}) <= _LEAST_VARIED * filled:
+        return False
+    if sum(len(cell) for cell in cells if cell.strip()) > _LONG_TEXT * filled:
+        return True
+    return sum(len(cell.split()) for cell in cells) > least_words * filled
 
 
 def _holds_lists(cells: Sequence[str]) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import collections
 import csv
 import dataclasses
-import io
 import pathlib
 import re
 from collections.abc import Mapping
@@ -58,13 +56,15 @@ class LabelledFile:
     def write(self, folder: files.Path) -> None:
         """Writes train.csv and so for each set, which `tasks.load_examples` reads back."""
         for name, examples in self.sets.items():
-            text = io.StringIO(newline="")
-            writer = csv.writer(text, lineterminator="\n")
             pairs = [] if examples.pairs is None else [examples.pairs]
             header = (self.task.text_column, self.task.pair_column, self.task.label_column)
-            writer.writerow([column for column in header if column is not None])
-            writer.writerows(zip(examples.texts, *pairs, self.cells[name], strict=True))
-            files.atomic_write_text(pathlib.Path(folder) / f"{name}.csv", text.getvalue())
+            with (
+                files.atomic_write(pathlib.Path(folder) / f"{name}.csv") as temporary,
+                temporary.open("w", encoding="utf-8", newline="") as file,
+            ):
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow([column for column in header if column is not None])
+                writer.writerows(zip(examples.texts, *pairs, self.cells[name], strict=True))
 
 
 def name_of(path: files.Path) -> str:
@@ -114,7 +114,7 @@ def read_labelled_file(
         raise errors.ConfigError("data.kind", f"one of {', '.join(kinds)}", kind, remedy)
     table = columns.read_columns(pathlib.Path(path))
     roles = columns.choose_roles(table, text, pair, label)
-    where = [f"{table.path}, line {line}, column {roles.label!r}" for line in table.lines]
+    where = tables.Places(table, roles.label)
     column = None if kind is None else tasks.KINDS[kind].column
     cells, judged = label_cells.judge(table.columns[roles.label], where, column, separator)
     chosen = kind or judged.kind
@@ -141,11 +141,6 @@ def read_labelled_file(
             "metric: macro_f1, because a label is rare and accuracy would hide it; --class-weights "
             "balanced makes rare labels count as much in training"
         )
-    rows = _kept_rows(table, roles, cells, notes)
-    if len(rows) < FEWEST_ROWS:
-        raise errors.DataError(
-            f"data file {table.path}", f"at least {FEWEST_ROWS} different texts", len(rows)
-        )
     texts, seconds = (
         None
         if name is None
@@ -157,33 +152,37 @@ def read_labelled_file(
         task,
         texts,
         seconds,
-        tasks.parse_labels(task, cells, where),
+        None,
         path=table.path,
         lines=table.lines,
         blank_lines=table.blank_lines,
-    ).select(rows)
-    keys = [_key(table, roles, index) for index in rows]
-    held_out = splitting.held_out_size(len(set(keys)))
-    strata = splitting.strata_of(_gold(everything))
-    train, dev, test = splitting.split(keys, strata, held_out, seed)
+    )
+    (numbers,) = unlabelled.example_numbers(everything)  # equal texts have one
+    rows = _new_rows(everything, numbers, cells, notes)
+    if len(rows) < FEWEST_ROWS:
+        raise errors.DataError(
+            f"data file {table.path}", f"at least {FEWEST_ROWS} different texts", len(rows)
+        )
+    gold = tasks.parse_labels(task, cells, where)
+    everything = dataclasses.replace(everything, labels=gold)
+    numbers = numbers[rows]
+    num_texts = len(np.unique(numbers))
+    strata = splitting.strata_of(gold[rows])
+    held_out = splitting.held_out_size(num_texts)
+    train, dev, test = splitting.split(numbers.tolist(), strata, held_out, seed)
     parts: dict[str, np.ndarray] = {"train": train, "dev": dev, "test": test}
-    size = splitting.promise_size(len(set(keys))) if promise else 0
+    size = splitting.promise_size(num_texts) if promise else 0
     if size and task.traits.gives_probabilities:
-        halves = splitting.split([keys[row] for row in train], strata[train], size // 2, seed)
+        halves = splitting.split(numbers[train].tolist(), strata[train], size // 2, seed)
         parts["train"] = train[halves[0]]
         parts[PROMISE] = train[np.sort(np.concatenate(halves[1:]))]
     sets, cells_of = {}, {}
     for part, indices in parts.items():
-        sets[part] = everything.select(indices)
-        cells_of[part] = [cells[rows[index]] for index in indices]
+        sets[part] = everything.select(rows[indices])
+        cells_of[part] = [cells[row] for row in rows[indices]]
     shown = ", ".join(f"{part} {len(examples)}" for part, examples in sets.items())
     notes.append(f"split: {shown}; stratified, no text in two of them, seed {seed}")
     return LabelledFile(task, sets, cells_of, tuple(notes))
-
-
-def _gold(examples: tasks.Examples) -> np.ndarray:
-    assert examples.labels is not None
-    return examples.labels
 
 
 def _with_one_separator(task: tasks.TaskSpec, cells: list[str]) -> tuple[tasks.TaskSpec, list[str]]:
@@ -203,29 +202,23 @@ def _with_labels(task: tasks.TaskSpec, path: pathlib.Path, cells: list[str]) -> 
     return task.with_found_labels(labels, f"{path}, column {task.label_column!r}")
 
 
-def _key(table: tables.DataTable, roles: columns.Roles, index: int) -> tuple[str, ...]:
-    names = (roles.text,) if roles.pair is None else (roles.text, roles.pair)
-    return tuple(unlabelled.normal_text(table.columns[name][index]) for name in names)
-
-
-def _kept_rows(
-    table: tables.DataTable, roles: columns.Roles, cells: list[str], notes: list[str]
-) -> list[int]:
-    """The rows with a text that say something new; notes tell how many the others are."""
-    indices: list[int] = []
-    left_out: dict[str, list[int]] = collections.defaultdict(list)
-    seen: set[tuple[object, ...]] = set()
-    for index, cell in enumerate(cells):
-        key = _key(table, roles, index)
-        if not key[0]:
-            left_out["without a text"].append(index)
-        elif (key, cell) in seen:
-            left_out["that repeat a text with its label"].append(index)
-        else:
-            seen.add((key, cell))
-            indices.append(index)
+def _new_rows(
+    examples: tasks.Examples, numbers: np.ndarray, cells: list[str], notes: list[str]
+) -> np.ndarray:
+    """The rows with a text that say something new, rising; notes tell how many the others are."""
+    with_text = np.fromiter(map(bool, map(str.strip, examples.texts)), bool, len(examples))
+    labels = splitting.numbered(cells)
+    said = numbers * (labels.max(initial=0) + 1) + labels
+    new = np.zeros(len(examples), bool)
+    new[np.unique(said, return_index=True)[1]] = True
+    left_out = {
+        "without a text": np.flatnonzero(~with_text),
+        "that repeat a text with its label": np.flatnonzero(with_text & ~new),
+    }
+    assert examples.lines is not None
     notes += [
-        f"left out: {len(rows)} row(s) {why}, first line {table.lines[rows[0]]}"
-        for why, rows in left_out.items()
+        f"left out: {len(rows)} row(s) {why}, first line {examples.lines[rows[0]]}"
+        for why, rows in sorted(left_out.items(), key=lambda item: item[1][:1].tolist())
+        if len(rows)
     ]
-    return indices
+    return np.flatnonzero(with_text & new)

@@ -39,6 +39,7 @@ MAX_CHARACTERS_PER_WORD = 100
 # Longer than any word that WordPiece accepts, so it becomes [UNK].
 _MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_AT_ONCE = 64 * BATCH  # texts that are held as bytes
 _TOO_LONG = "x" * (_MAX_BYTES_PER_WORD + 1)
 
 
@@ -194,11 +195,8 @@ class Tokenizer:
         Returns:
           int64 (n,).
         """
-        total = self.pieces(texts)[1].astype(np.int64) + 2
-        if pairs is None:
-            return total
-        has_pair = np.fromiter((pair != "" for pair in pairs), bool, len(pairs))
-        return total + np.where(has_pair, self.pieces(pairs)[1] + 1, 0)
+        _, counts = self.pieces([*texts, *(pairs or ())])
+        return whole_lengths(counts, pairs)
 
     def pieces(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Tokenizes texts, without special tokens and not cut.
@@ -213,19 +211,17 @@ class Tokenizer:
         Raises:
           DataError: If a text is not a string.
         """
-        encoded = as_bytes(texts)
-        if len(encoded) <= BATCH:
-            rows = [self._graph(tf.constant(encoded, tf.string, [len(encoded)]))]
-        else:
-            rows = self._rows(encoded)
         ids, lengths = [], []
-        for ragged in rows:
-            ids.append(ragged.values.numpy())
-            lengths.append(ragged.row_lengths().numpy())
+        for start in range(0, max(len(texts), 1), _AT_ONCE):
+            for ragged in self._rows(as_bytes(texts[start : start + _AT_ONCE])):
+                ids.append(ragged.values.numpy())
+                lengths.append(ragged.row_lengths().numpy())
         return np.concatenate(ids), np.concatenate(lengths)
 
     def _rows(self, encoded: list[bytes]) -> Iterator[tf.RaggedTensor]:
-        strings = tf.constant(encoded, tf.string)
+        strings = tf.constant(encoded, tf.string, [len(encoded)])
+        if len(encoded) <= BATCH:
+            return iter([self._graph(strings)])
         starts = tf.data.Dataset.range(0, len(encoded), BATCH)
         return iter(
             starts.map(
@@ -233,6 +229,18 @@ class Tokenizer:
                 num_parallel_calls=tf.data.AUTOTUNE,
             ).prefetch(2)
         )
+
+
+def whole_lengths(counts: np.ndarray, pairs: Sequence[str] | None = None) -> np.ndarray:
+    """The tokens of texts or pairs that are not cut, special ones included, int64 (n,).
+
+    `counts` are the pieces of n texts, and then of their n second texts, where there are any.
+    """
+    if pairs is None:
+        return counts.astype(np.int64) + 2
+    first, second = counts[: -len(pairs)], counts[-len(pairs) :]
+    has_pair = np.fromiter((pair != "" for pair in pairs), bool, len(pairs))
+    return first.astype(np.int64) + 2 + np.where(has_pair, second + 1, 0)
 
 
 def _without_surrogates(texts: Sequence[str]) -> list[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from tfdistill import errors
-from tfdistill.tasks import Examples, TaskSpec, tables
+from tfdistill.tasks import Examples, TaskSpec, splitting, tables
 from tfdistill.tasks.examples import load_texts
 
 
@@ -131,6 +133,19 @@ def example_keys(examples: Examples) -> list[tuple[str, ...]]:
     """What makes examples equal: both texts of each, as `normal_text` writes them."""
     pairs = examples.pairs or [""] * len(examples)
     return [(normal_text(a), normal_text(b)) for a, b in zip(examples.texts, pairs, strict=True)]
+
+
+def example_numbers(*parts: Examples) -> list[np.ndarray]:
+    """Numbers the examples of sets, int64 (n,): equal ones (`example_keys`) have one number."""
+    numbers: dict[Hashable, int] = {}
+    return [splitting.numbered(_keys(part), numbers) for part in parts]
+
+
+def _keys(examples: Examples) -> Iterator[Hashable]:
+    if examples.pairs is None:
+        return map(normal_text, examples.texts)
+    both = zip(examples.texts, examples.pairs, strict=True)
+    return ((normal_text(a), normal_text(b)) for a, b in both)
 
 
 def normal_text(text: str) -> str:

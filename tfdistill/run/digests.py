@@ -14,6 +14,7 @@ from tfdistill.run import task_models
 
 # Below the folder "data" of a run.
 EXAMPLES, INPUTS = "sha256.json", "inputs.json"
+_ROWS = 10_000  # of a set, written as JSON at a time
 # Files that are read of a checkpoint; of a folder of shards its manifest, which has their SHA-256.
 _OF_MODEL, _OF_SHARDS = (".json", ".safetensors", ".txt"), (".json", ".txt")
 
@@ -33,12 +34,23 @@ def check_same(path: pathlib.Path, digests: Mapping[str, str], what: str) -> Non
 
 
 def of_examples(examples: tasks.Examples | None) -> str:
-    """The SHA-256 of the texts and labels of a set, "" without one."""
+    """The SHA-256 of the texts and labels of a set as JSON, a list of three; "" without one."""
     if examples is None:
         return ""
-    labels = None if examples.labels is None else examples.labels.tolist()
-    text = json.dumps([examples.texts, examples.pairs, labels], default=np.ndarray.tolist)
-    return hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256()
+    for mark, column in zip("[,,", (examples.texts, examples.pairs, examples.labels), strict=True):
+        digest.update(mark.encode() + b" " * (mark == ","))
+        if column is None:
+            digest.update(b"null")
+            continue
+        for start in range(0, max(len(column), 1), _ROWS):
+            rows = column[start : start + _ROWS]
+            rows = rows.tolist() if isinstance(rows, np.ndarray) else rows
+            text = json.dumps(rows, default=np.ndarray.tolist)
+            digest.update(f"{', ' if start else '['}{text[1:-1]}".encode())
+        digest.update(b"]")
+    digest.update(b"]")
+    return digest.hexdigest()
 
 
 def of_inputs(recipe: config.Recipe) -> dict[str, str]:

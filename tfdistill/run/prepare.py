@@ -194,7 +194,8 @@ def read_sets(
         lengths=_full_lengths(train, encoded, tokenizer, settings.max_length),
         max_length=settings.max_length,
     )
-    words = analysis.check_words(train, tokenizer)
+    ids, _ = tokenizer.pieces([*train.texts, *(train.pairs or ())])
+    words = analysis.check_words(ids, tokenizer)
     if refuse:
         findings.check()
         if not allow_weak:

@@ -15,7 +15,7 @@ import tf_keras as keras
 from tfdistill import analysis, compress, errors, manifest, models, results, tasks, training
 from tfdistill.data import answers, batches, from_config
 from tfdistill.data.task_data import TaskData
-from tfdistill.data.unlabelled import example_keys
+from tfdistill.data.unlabelled import example_numbers
 from tfdistill.run import corpora, deliver, inputs, students, teachers
 from tfdistill.run.folder import RunContext
 from tfdistill.run.soft_labels import SoftLabels
@@ -223,8 +223,8 @@ def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
         return {}
     if examples is None:
         return {}
-    training_texts = set(example_keys(context.task_data.train_examples))
-    if shared := sum(key in training_texts for key in example_keys(examples)):
+    trained, tested = example_numbers(context.task_data.train_examples, examples)
+    if shared := np.count_nonzero(np.isin(tested, trained)):
         _log.warning(
             f"{shared} of {len(examples)} test texts are training texts too: their metric "
             "is too good by up to that share."

@@ -146,8 +146,7 @@ def load_examples(
     gold = None
     if values is not None:
         spec = _with_labels(spec, source, path, split)
-        where = [f"{path}, line {line}, column {spec.label_column!r}" for line in table.lines]
-        gold = parse_labels(spec, values, where)
+        gold = parse_labels(spec, values, tables.Places(table, spec.label_column))
     pairs = None if spec.pair_column is None else table.columns[spec.pair_column]
     return Examples(
         spec,
@@ -216,8 +215,7 @@ def _load_pairs(spec: TaskSpec, path: pathlib.Path, labelled: bool) -> Examples:
     if labelled:
         gold = np.ones(len(table.lines), np.float32)
     for name in named:
-        where = [f"{path}, line {line}, column {name!r}" for line in table.lines]
-        gold = parse_labels(spec, table.columns[name], where)
+        gold = parse_labels(spec, table.columns[name], tables.Places(table, name))
     return Examples(
         spec,
         [text for pair in both for text in pair],

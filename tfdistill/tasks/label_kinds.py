@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Sequence
@@ -31,8 +32,11 @@ class LabelKind(NamedTuple):
     why: str
 
 
+@functools.lru_cache(maxsize=4096)  # cells of labels repeat
 def number_of(cell: str) -> float | None:
     """The number in a cell, finite; None if it is none. Digits of all scripts count."""
+    if "a" <= cell[:1].casefold() <= "z":  # of most cells
+        return None
     bare = unicodedata.normalize("NFKC", cell).replace("\u2212", "-").strip()  # a minus sign
     if not PLAIN_NUMBER.match(bare):
         return None
@@ -53,9 +57,15 @@ def numbers_in(cells: Sequence[str]) -> np.ndarray | None:
 
 def mostly_numbers(cells: Sequence[str]) -> bool:
     """Whether nine in ten of the cells that are filled are numbers, also with a decimal comma."""
-    filled = [cell for cell in cells if cell.strip()]
-    numbers = sum(number_of(cell.replace(",", ".")) is not None for cell in filled)
-    return numbers >= _MOSTLY * len(filled)
+    filled = others = 0
+    for cell in cells:
+        if not cell.strip():
+            continue
+        filled += 1
+        others += number_of(cell.replace(",", ".")) is None
+        if others > len(cells) - _MOSTLY * len(cells):  # whatever follows
+            return False
+    return filled - others >= _MOSTLY * filled
 
 
 def kind_of(labels: Sequence[str]) -> LabelKind:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdistill.tasks import label_cells, label_kinds
 from tfdistill.tasks.kind import register
-from tfdistill.tasks.texts import TextKind, index_of
+from tfdistill.tasks.texts import TextKind, no_label
 
 if TYPE_CHECKING:
     from tfdistill.tasks.spec import TaskSpec
@@ -40,9 +40,11 @@ class SeveralLabels(TextKind):
         index = {value: number for number, value in enumerate(spec.label_values or spec.labels)}
         rows = np.zeros((len(values), len(index)), np.float32)
         cells = label_cells.unpacked(values, where)
-        for row, (value, location) in enumerate(zip(cells, where, strict=True)):
+        for row, value in enumerate(cells):
             for name in label_kinds.names_in(value, spec.label_separator):
-                rows[row, index_of(spec, index, name, location)] = 1.0
+                if name not in index:
+                    raise no_label(spec, index, name, where[row])
+                rows[row, index[name]] = 1.0
         return rows
 
     def chance(self, spec: TaskSpec, labels: np.ndarray) -> float:

@@ -78,15 +78,12 @@ def numbers(values: Sequence[str], where: Sequence[str]) -> np.ndarray:
       DataError: If one is none, or not finite; the message names its place.
     """
     cells, _ = label_cells.judge(values, where, "regression")
-    return np.array([_number(*item) for item in zip(cells, where, strict=True)], np.float32)
-
-
-def _number(value: str, where: str) -> float:
-    number = label_kinds.number_of(value)
-    if number is None:
-        label_cells.check_name(value, where)
-        raise errors.DataError(where, "a finite number", repr(value))
-    return number
+    read = [label_kinds.number_of(cell) for cell in cells]
+    for row, number in enumerate(read):
+        if number is None:
+            label_cells.check_name(cells[row], where[row])
+            raise errors.DataError(where[row], "a finite number", repr(cells[row]))
+    return np.array(read, np.float32)
 
 
 register(Number())

@@ -244,7 +244,7 @@ class TaskSpec:
         )
         values, judged = label_cells.judge(
             table.columns[self.label_column],
-            [f"{path}, line {line}, column {self.label_column!r}" for line in table.lines],
+            tables.Places(table, self.label_column),
             traits.column if stated else None,
             self.label_separator if traits.many_classes else None,
         )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable
 
 import numpy as np
 
@@ -52,7 +51,7 @@ def strata_of(labels: np.ndarray) -> np.ndarray:
 
 
 def split(
-    keys: Sequence[Hashable], strata: np.ndarray, held_out: int, seed: int
+    keys: Iterable[Hashable], strata: np.ndarray, held_out: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draws a development and a test set; the rest trains.
 
@@ -68,23 +67,28 @@ def split(
     Returns:
       The indices of training, development and test set, each rising.
     """
-    groups: dict[Hashable, list[int]] = collections.defaultdict(list)
-    for index, key in enumerate(keys):
-        groups[key].append(index)
-    of_stratum: dict[int, list[list[int]]] = collections.defaultdict(list)
-    for members in groups.values():
-        of_stratum[int(strata[members[0]])].append(members)
+    groups = numbered(keys)  # (n,)
+    _, first = np.unique(groups, return_index=True)
+    stratum_of = np.asarray(strata)[first]  # (groups,)
     generator = np.random.default_rng(seed)
-    share = held_out / max(len(keys), 1)
-    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
-    for stratum in sorted(of_stratum):
-        rows = of_stratum[stratum]
-        order = generator.permutation(len(rows))
-        wanted = share * len(rows)
+    share = held_out / max(len(groups), 1)
+    part_of = np.zeros(len(first), np.int8)  # 0 trains
+    for stratum in np.unique(stratum_of):
+        members = np.flatnonzero(stratum_of == stratum)
+        order = generator.permutation(len(members))
+        wanted = share * len(members)
         count = int(wanted) + int(generator.random() < wanted % 1)
-        count = 0 if len(rows) < 3 else min(max(count, len(rows) >= 5), len(rows) // 3)
-        for place, chosen in enumerate(order):
-            part = 1 if place < count else 2 if place < 2 * count else 0
-            parts[part].extend(rows[chosen])
-    train, dev, test = (np.array(sorted(part), np.int64) for part in parts)
+        count = 0 if len(members) < 3 else min(max(count, len(members) >= 5), len(members) // 3)
+        part_of[members[order[:count]]] = 1
+        part_of[members[order[count : 2 * count]]] = 2
+    train, dev, test = (np.flatnonzero(part_of[groups] == part) for part in range(3))
     return train, dev, test
+
+
+def numbered(keys: Iterable[Hashable], numbers: dict[Hashable, int] | None = None) -> np.ndarray:
+    """Numbers keys in the order in which they first occur, int64 (n,): equal ones have one number.
+
+    `numbers` are those that keys have already; new ones are added.
+    """
+    numbers = {} if numbers is None else numbers
+    return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64)

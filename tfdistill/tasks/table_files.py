@@ -9,7 +9,7 @@ import json
 import math
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfdistill import errors, files, reading
@@ -58,13 +58,14 @@ class Rows(NamedTuple):
 
     Attributes:
       names: The first row of a file of cells; of objects all keys, in order of appearance.
-      rows: The line of each row, from 1, and its cells; a blank line has none.
+      rows: The line of each row, from 1, and its cells, read once, as they are asked for; a blank
+        line has none.
       header_line: The line of `names`; 0 for objects, whose names have no line.
       separator: What separates cells; "" for objects and sheets.
     """
 
     names: list[str]
-    rows: list[tuple[int, list[Any]]]
+    rows: Iterable[tuple[int, list[Any]]]
     header_line: int = 0
     separator: str = ""
 
@@ -86,10 +87,11 @@ def check_format(path: pathlib.Path) -> None:
 
 
 def read_rows(path: pathlib.Path) -> Rows:
-    """Reads all rows of a table; see `tables.read_table` for the formats.
+    """Reads the rows of a table; see `tables.read_table` for the formats.
 
     Raises:
-      DataError: If the file is missing, empty or malformed.
+      DataError: If the file is missing, empty or malformed; what is wrong with a row, when it is
+        reached.
       EnvironmentFault: If the package that reads the format is not installed.
     """
     check_format(path)
@@ -101,7 +103,7 @@ def read_rows(path: pathlib.Path) -> Rows:
     if suffix == ".xlsx":
         return _with_header(path, sheets.read_sheet(path), "")
     text = read_text(path)
-    if not text.strip():
+    if not text or text.isspace():
         raise errors.DataError(f"data file {path}", "rows", "an empty file")
     return _read_cells(path, text)
 
@@ -214,24 +216,36 @@ def _read_cells(path: pathlib.Path, text: str) -> Rows:
     """Reads cells between commas, tabs, semicolons or vertical bars; `sep=;` may say which."""
     first, _, rest = text.partition("\n")
     chosen = _EXCEL_SEPARATOR.match(first)
-    header = next((line for line in text.split("\n") if line.strip()), "")
+    header = next((line for line in _lines_of(text) if line.strip()), "")
     separator = chosen[1] if chosen else separator_of(header, path.suffix.lower())
     if separator not in _SEPARATORS:
         marks = ", ".join(f"a {name}" for name in _SEPARATORS.values())
         raise errors.DataError(f"{path}, line 1", f"sep= with {marks}", repr(first))
     rows = split_rows(path, rest if chosen else text, separator)
-    return _with_header(path, [(line + bool(chosen), cells) for line, cells in rows], separator)
+    return _with_header(path, ((line + bool(chosen), cells) for line, cells in rows), separator)
 
 
-def _with_header(path: pathlib.Path, rows: list[tuple[int, list[Any]]], separator: str) -> Rows:
-    filled = [number for number, (_, cells) in enumerate(rows) if cells]
-    if not filled:
+def _with_header(path: pathlib.Path, rows: Iterable[tuple[int, list[Any]]], separator: str) -> Rows:
+    rest = iter(rows)
+    line, cells = next((row for row in rest if row[1]), (0, []))
+    if not cells:
         raise errors.DataError(f"data file {path}", "rows", "blank lines only")
-    line, cells = rows[filled[0]]
     names = [str(cell) for cell in cells]
     if separator == "\t" and all(map(_in_marks, names)):
         names = [name[1:-1] for name in names]
-    return Rows(names, rows[filled[0] + 1 :], line, separator)
+    return Rows(names, rest, line, separator)
+
+
+def _lines_of(text: str) -> Iterator[str]:
+    """The lines of a text with their line feeds, without a list of all of them.
+
+    Not splitlines(): a text may hold U+2028, U+0085 or a form feed.
+    """
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
 
 
 def _in_marks(cell: str) -> bool:
@@ -251,15 +265,15 @@ def separator_of(header: str, suffix: str) -> str:
     return max((usual, *_SEPARATORS), key=bare.count)
 
 
-def split_rows(path: pathlib.Path, text: str, separator: str) -> list[tuple[int, list[str]]]:
-    """Splits a text into rows of cells; see `tables.read_table`.
+def split_rows(path: pathlib.Path, text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Splits a text into rows of cells, one after the other; see `tables.read_table`.
 
     Args:
       path: The file, for messages.
       text: Its text.
       separator: What separates cells.
 
-    Returns:
+    Yields:
       The line and the cells of each row; a blank line has no cells.
 
     Raises:
@@ -267,16 +281,19 @@ def split_rows(path: pathlib.Path, text: str, separator: str) -> list[tuple[int,
     """
     if separator == "\t":
         quoted = _excel_rows(path, text) if '"' in text else None
-        if quoted is not None:
-            return quoted
-        # Not splitlines(): a text may hold U+2028, U+0085 or a form feed.
-        lines = enumerate(text.split("\n"), start=1)
-        return [(line, row.split("\t") if row.strip() else []) for line, row in lines]
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=separator)
-    rows, line = [], 1
+        if quoted is None:
+            for line, row in enumerate(_lines_of(text), start=1):
+                yield line, row.removesuffix("\n").split("\t") if row.strip() else []
+        else:
+            yield from quoted
+        return
+    # A carriage return that is left ends a line, too.
+    lines = io.StringIO(text, newline="") if "\r" in text else _lines_of(text)
+    reader = csv.reader(lines, strict=True, delimiter=separator)
+    line = 1
     try:
         for cells in reader:
-            rows.append((line, cells if any(map(str.strip, cells)) else []))
+            yield line, cells if any(map(str.strip, cells)) else []
             line = reader.line_num + 1
     except csv.Error as error:
         raise errors.DataError(
@@ -284,7 +301,6 @@ def split_rows(path: pathlib.Path, text: str, separator: str) -> list[tuple[int,
             f"{_SEPARATORS[separator]}-separated cells (RFC 4180)",
             f"a fault: {error}",
         ) from None
-    return rows
 
 
 def _excel_rows(path: pathlib.Path, text: str) -> list[tuple[int, list[str]]] | None:
@@ -366,7 +382,7 @@ def header_of(path: pathlib.Path) -> list[str]:
     cells = line.split(separator)
     if separator != "\t" or all(map(_in_marks, cells)):
         try:
-            cells = split_rows(path, line, separator)[0][1]
+            cells = next(split_rows(path, line, separator))[1]
         except errors.DataError:  # a name with a line break
             cells = read_rows(path).names
     return [name.strip() for name in cells]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, overload
 
 from tfdistill import errors
 from tfdistill.tasks import table_files
@@ -17,6 +18,7 @@ __all__ = [
     "NULL",
     "SUFFIXES",
     "DataTable",
+    "Places",
     "column_names",
     "header_remedy",
     "looks_like_data",
@@ -27,6 +29,7 @@ __all__ = [
 ]
 
 _LONGEST_NAME = 5  # words of the name of a column; more are a sentence
+_MOST_REPEATED = 10_000  # different cells of a column up to which equal ones are one object
 # Other names under which a split is looked for, after its own.
 _ALIASES: Mapping[str, tuple[str, ...]] = {
     "dev": ("dev_matched", "validation", "valid", "val"),
@@ -153,7 +156,7 @@ def read_table(
       DataError: If the file is missing, empty or malformed, or lacks a column, or a required value.
     """
     raw = table_files.read_rows(path)
-    names, rows = [name.strip() for name in raw.names], list(raw.rows)
+    names, rows = [name.strip() for name in raw.names], iter(raw.rows)
     if header and raw.header_line and not set(required or ()) <= set(names):
         if len(raw.names) < len(header):
             raise errors.DataError(
@@ -161,8 +164,10 @@ def read_table(
                 f"the {len(header)} cells {', '.join(header)}",
                 f"{len(raw.names)} cells",
             )
-        names, rows = list(header), [(raw.header_line, list(raw.names)), *rows]
-    if not any(cells for _, cells in rows):
+        names, rows = list(header), itertools.chain([(raw.header_line, list(raw.names))], rows)
+    blank: list[int] = []
+    rows = _after_blank(rows, blank)
+    if rows is None:
         raise errors.DataError(f"data file {path}", "at least one row", "only a header")
     if required is None:
         chosen = [name for name in dict.fromkeys(names) if name]
@@ -171,77 +176,124 @@ def read_table(
         chosen = [name for name in dict.fromkeys((*required, *optional)) if name in names]
     as_they_are = [name for name in dict.fromkeys(names) if name.partition(".")[0] in values]
     _check_columns(path, as_they_are, names)
-    last = max((names.index(name) for name in (*chosen, *as_they_are)), default=-1)
-    filled, skipped = _full_rows(path, names, rows, last, skip_short_rows)
-    columns: dict[str, list[str]] = {}
+    columns = {
+        name: _Column(path, name, names.index(name), name in (required or ()),
+                      lists=required is None or name in lists)
+        for name in chosen
+    }  # fmt: skip
+    cells: dict[str, list[Any]] = {name: [] for name in as_they_are}
+    whole = [(names.index(name), column.append) for name, column in cells.items()]
+    last = max([names.index(name) for name in (*chosen, *as_they_are)], default=-1)
+    readers, lines, skipped = list(columns.values()), [], 0
     unusable: dict[str, str] = {}
-    for name in chosen:
-        try:
-            columns[name] = _column(
-                path,
-                name,
-                names.index(name),
-                filled,
-                required or (),
-                required is None or name in lists,
-            )
-        except errors.DataError as fault:
-            if required is not None:
-                raise
-            unusable[name] = str(fault)
-    lines = [line for line, _ in filled]
-    blank = tuple(line for line, cells in rows if not cells and lines and line < lines[-1])
-    cells = {name: [row[names.index(name)] for _, row in filled] for name in as_they_are}
-    return DataTable(path, columns, lines, blank, skipped, unusable, raw.separator, cells)
-
-
-def _full_rows(
-    path: pathlib.Path,
-    names: Sequence[str],
-    rows: Sequence[tuple[int, list[Any]]],
-    last: int,
-    skip_short_rows: bool,
-) -> tuple[list[tuple[int, list[Any]]], int]:
-    """The rows that have cells, at least up to `last`; and how many were too short."""
-    filled, skipped = [], 0
-    for line, cells in rows:
-        if not cells:
+    for line, row in rows:
+        if not row:
+            blank.append(line)
             continue
-        short = len(cells) <= last
+        short = len(row) <= last
         if short and skip_short_rows:
             skipped += 1
-        elif short or any(cells[len(names) :]):
+            continue
+        if short or any(row[len(names) :]):
             raise errors.DataError(
                 f"{path}, line {line}",
                 f"{len(names)} cells ({', '.join(names)})",
-                len(cells),
+                len(row),
                 "A cell that holds the separator or a line break needs quotation marks around it; "
                 "or use JSON Lines.",
             )
+        lines.append(line)
+        for column in readers:
+            try:
+                column.add(row[column.position], line)
+            except errors.DataError as fault:
+                if required is not None:
+                    raise
+                unusable[column.name] = str(fault)
+                readers = [other for other in readers if other is not column]
+        for position, append in whole:
+            append(row[position])
+    return DataTable(
+        path,
+        {name: column.cells for name, column in columns.items() if name not in unusable},
+        lines,
+        tuple(line for line in blank if lines and line < lines[-1]),
+        skipped,
+        unusable,
+        raw.separator,
+        cells,
+    )
+
+
+def _after_blank(
+    rows: Iterator[tuple[int, list[Any]]], blank: list[int]
+) -> Iterator[tuple[int, list[Any]]] | None:
+    """The rows from the first with cells on; None without one. Blank lines before go to `blank`."""
+    for line, cells in rows:
+        if cells:
+            return itertools.chain([(line, cells)], rows)
+        blank.append(line)
+    return None
+
+
+class _Column:
+    """A column that is read: its cells as text, equal ones as one object while they are few."""
+
+    def __init__(
+        self, path: pathlib.Path, name: str, position: int, required: bool, *, lists: bool
+    ) -> None:
+        self.name, self.position = name, position
+        self.cells: list[str] = []
+        self._path, self._required, self._lists = path, required, lists
+        self._distinct: dict[str, str] | None = {}
+
+    def add(self, value: Any, line: int) -> None:
+        """Takes the value of a row.
+
+        Raises:
+          DataError: If it is no text, or none where one is required.
+        """
+        if type(value) is str:
+            cell = value
         else:
-            filled.append((line, cells))
-    return filled, skipped
-
-
-def _column(
-    path: pathlib.Path,
-    name: str,
-    position: int,
-    rows: Sequence[tuple[int, list[Any]]],
-    required: Sequence[str],
-    lists: bool,
-) -> list[str]:
-    cells = []
-    for line, row in rows:
-        try:
-            cells.append(table_files.as_text(row[position], lists=lists))
-        except ValueError as fault:
+            try:
+                cell = table_files.as_text(value, lists=self._lists)
+            except ValueError as fault:
+                raise errors.DataError(
+                    f"{self._path}, line {line}, {self.name!r}", "a string or a number", fault
+                ) from None
+        if cell == NULL and self._required and not self._lists:
             raise errors.DataError(
-                f"{path}, line {line}, {name!r}", "a string or a number", fault
-            ) from None
-        if cells[-1] == NULL and name in required and not lists:
-            raise errors.DataError(f"{path}, line {line}", f"a value for {name!r}", "none")
-    return cells
+                f"{self._path}, line {line}", f"a value for {self.name!r}", "none"
+            )
+        if self._distinct is not None:
+            cell = self._distinct.setdefault(cell, cell)
+            if len(self._distinct) > _MOST_REPEATED:
+                self._distinct = None
+        self.cells.append(cell)
+
+
+class Places(Sequence[str]):
+    """Where the cells of a column are, for messages: a text of each, made when it is asked for."""
+
+    def __init__(self, table: DataTable, column: str) -> None:
+        """Keeps the lines of a table and the name of a column."""
+        self._path, self._lines, self._column = table.path, table.lines, column
+
+    def __len__(self) -> int:
+        """Returns the number of rows."""
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """Returns the place of a row, such as "train.tsv, line 17, column 'kind'"."""
+        if isinstance(index, slice):
+            return [self[row] for row in range(*index.indices(len(self)))]
+        return f"{self._path}, line {self._lines[index]}, column {self._column!r}"
 
 
 def read_lines(path: pathlib.Path) -> tuple[list[str], list[int]]:

@@ -107,22 +107,21 @@ def label_indices(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -
       DataError: If one is not a label of the task; the message names its place.
     """
     index = {value: number for number, value in enumerate(spec.label_values or spec.labels)}
-    return np.array(
-        [index_of(spec, index, *item) for item in zip(values, where, strict=True)], np.int32
+    indices = np.fromiter((index.get(value, -1) for value in values), np.int32, len(values))
+    for row in np.flatnonzero(indices < 0):
+        raise no_label(spec, index, values[row], where[row])
+    return indices
+
+
+def no_label(spec: TaskSpec, index: dict[str, int], value: str, where: str) -> errors.DataError:
+    """What is wrong with a name that is not among the labels; raises what `check_name` finds."""
+    label_cells.check_name(value, where)
+    return errors.DataError(
+        where,
+        f"one of {', '.join(map(repr, index))}",
+        repr(value),
+        f"These are the labels of task {spec.name!r}.",
     )
-
-
-def index_of(spec: TaskSpec, index: dict[str, int], value: str, where: str) -> int:
-    """The number of a label's name."""
-    if value not in index:
-        label_cells.check_name(value, where)
-        raise errors.DataError(
-            where,
-            f"one of {', '.join(map(repr, index))}",
-            repr(value),
-            f"These are the labels of task {spec.name!r}.",
-        )
-    return index[value]
 
 
 def chance_of_classes(spec: TaskSpec, labels: np.ndarray) -> float:
