@@ -38,7 +38,7 @@ _OUTPUTS = ("out", "saved_model", "keras", "hf", "mediapipe", "android")
 # The module of each verb in `tfdistill.commands`, in the order of the help.
 _VERBS = {
     "quickstart": "quickstart",
-    **dict.fromkeys(("recipes", "presets"), "recipes"),
+    "recipes": "recipes",
     **dict.fromkeys(("demo", "run", "report"), "runs"),
     **dict.fromkeys(("finetune", "distill", "evaluate"), "models"),
     "answers": "answers",
@@ -46,7 +46,6 @@ _VERBS = {
     "export": "export",
     "predict": "predict",
     "index": "index",
-    "quantizations": "quantizations",
     "data": "data",
     "pretrain": "pretraining",
     **dict.fromkeys(("inspect", "doctor"), "inspection"),

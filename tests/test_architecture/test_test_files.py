@@ -252,7 +252,7 @@ COVERED_BY = (
         "tfdistill/commands/benchmarks tfdistill/commands/data "
         "tfdistill/commands/export tfdistill/commands/export_job tfdistill/commands/index "
         "tfdistill/commands/models "
-        "tfdistill/commands/quantizations tfdistill/commands/result_paths "
+        "tfdistill/commands/result_paths "
         "tfdistill/commands/runs tfdistill/commands/search tfdistill/commands/completion "
         "tfdistill/commands/export_targets tfdistill/commands/measurement_options "
         "tfdistill/commands/plan "

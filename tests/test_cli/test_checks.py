@@ -41,7 +41,7 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
      "--teacher: expected an existing path, received './none'"),
     ("distill --teacher bert --student bert_tniy --task sst2 --data-dir {} --out o", 2,
      "student.preset: expected a known preset, received 'bert_tniy'. Did you mean 'bert_tiny'? "
-     "Try `tfdistill presets ls`.\n--student sets student.preset."),
+     "Try `tfdistill recipes presets`.\n--student sets student.preset."),
     ("distill --teacher bert --student bert_tiny --stages predicton --task sst2 --out o", 2,
      "--stages: expected names of"),
     ("compress ./none --task sst2 --data-dir {} --out o", 2, "student: expected an existing path"),
@@ -51,7 +51,7 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("export ./none", 2, "model: expected an existing path"),
     ("benchmark ./none", 2, "MODEL: expected an existing path"),
     ("benchmark {} --task sst2 --data-dir none", 2, "--data-dir sets data.dir."),
-    ("quantizations ./none --out o", 2, "model: expected an existing path"),
+    ("export ./none --list --out o", 2, "model: expected an existing path"),
     ("report none", 2, "none: no such file or folder"),
     ("data augment --task sst2 --data-dir {} --masked-lm ./none --out o", 2, "--masked-lm: "),
     ("data augment --task sst2 --data-dir {} --masked-lm bert --vectors none --out o", 1,

@@ -23,7 +23,6 @@ INPUTS = {
     "finetune": ["model", "--task", "sst2", "--data-dir", "data"],
     "index": ["text.csv", "--model", "model"],
     "pretrain": ["bert_tiny", "--corpus", "text.txt"],
-    "quantizations": ["model"],
     "quickstart": ["--teacher", "model", "--data", "text.csv"],
     "report": ["model"],
     "run": ["recipe.yaml"],

@@ -78,7 +78,7 @@ def test_an_option_has_the_name_type_default_and_help_of_its_field(section, fiel
     assert action.help == f"{info.description} (default: {info.default})"
 
 
-@pytest.mark.parametrize("command", [[], ["recipes"], ["data"], ["presets"]])
+@pytest.mark.parametrize("command", [[], ["recipes"], ["data"]])
 def test_a_bare_program_or_group_prints_its_help(command, capsys):
     assert cli.main(command) == 0
     shown = capsys.readouterr()
@@ -103,8 +103,8 @@ def test_a_misspelt_word_is_refused_with_the_nearest(command, told, capsys):
     assert told in capsys.readouterr().err
 
 
-def test_presets_ls_counts_what_the_models_have(capsys):
-    assert cli.main(["presets", "ls"]) == 0
+def test_recipes_presets_counts_what_the_models_have(capsys):
+    assert cli.main(["recipes", "presets"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert {line.split()[0] for line in lines[2:] if "  " in line} == set(models.presets())
     row = next(line for line in lines if line.startswith("tinybert_4l_312d "))
@@ -144,7 +144,7 @@ def test_quiet_prints_the_result_and_errors_only(monkeypatch, capsys):
     ],
 )
 def test_streams_that_the_shell_closed_are_named_or_empty(closed, code, printed, message):
-    command = f'"$0" -m tfdistill presets ls {closed}'
+    command = f'"$0" -m tfdistill recipes presets {closed}'
     done = subprocess.run(["sh", "-c", command, sys.executable], capture_output=True, text=True)
     assert (done.returncode, bool(done.stdout)) == (code, printed)
     assert message in done.stderr and bool(done.stderr) == bool(message)
@@ -208,7 +208,7 @@ def test_an_export_of_yours_in_the_working_directory_does_no_harm(name, tmp_path
     script.parent.mkdir(exist_ok=True)
     script.write_text("raise SystemExit('yours')")
     environment = {"PYTHONPATH": str(base_folder()), "PATH": "/usr/bin:/bin"}
-    command = [sys.executable, "-m", "tfdistill", "quantizations"]
+    command = [sys.executable, "-m", "tfdistill", "export", "--list"]
 
     def run(**more):
         return subprocess.run(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors, files, locks, work_folder
-from tfdistill.commands import base, export_job, export_targets, options, plan
+from tfdistill.commands import base, export_job, export_list, export_targets, options, plan
 from tfdistill.commands.export_job import Job
 
 if TYPE_CHECKING:
@@ -20,7 +20,11 @@ AUTO = "auto"
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="a run folder, or a Hugging Face folder with a classifier")
+    parser.add_argument(
+        "model",
+        nargs="?",
+        help="a run folder, or a Hugging Face folder with a classifier; --list needs none",
+    )
     options.add_output(
         parser,
         what="folder to write (default: MODEL/export, or next to an earlier one "
@@ -44,6 +48,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="keep only the tokens that this text (UTF-8, a sentence a line) needs",
     )
     _numbers(parser.add_argument_group("quantization"))
+    export_list.add_arguments(parser)
     export_targets.add_arguments(parser)
     group = parser.add_argument_group("model card (README.md)")
     group.add_argument("--license", metavar="NAME", help="its licence, such as apache-2.0")
@@ -57,7 +62,6 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _numbers(group: Any) -> None:
     group.add_argument(
         "--quantize",
-        default="dynamic_wi8_afp32",
         metavar="NAME",
         help="float32, float16, dynamic_wi8_afp32 (default), static_wi8_ai8, ...; auto: the "
         "smallest or fastest that costs no more than --max-drop",
@@ -130,8 +134,14 @@ def _pattern(text: str) -> tuple[str, str]:
 
 
 def _execute(args: argparse.Namespace) -> None:
+    if args.list:
+        export_list.execute(args)
+        return
+    args.quantize = args.quantize or config.ExportConfig.model_fields["quantize"].default
     layers = dict(args.layers)
-    faults = list(_faults(args, layers))
+    faults = [*export_list.faults_without_list(args), *_faults(args, layers)]
+    if args.model is None:
+        faults.append(errors.explain("model", "a run or a model folder", "none"))
     if faults:
         raise errors.ConfigError("\n".join(faults))
     plan.existing(args.model, "model")
@@ -350,12 +360,14 @@ COMMANDS = (
         name="export",
         summary="export a trained model to a checked TFLite file and other formats",
         description="Writes a TFLite file with a signature for each length, checked against the "
-        "model on the development set: beyond the bounds of its quantization nothing is written.",
+        "model on the development set: beyond the bounds of its quantization nothing is written. "
+        "With --list it writes and compares the files of all quantizations; the same command "
+        "continues such a list that was stopped.",
         arguments=_arguments,
         execute=_execute,
         usual=(
             *("--out", "--overwrite", "--quantize", "--max-drop", "--for", "--lengths"),
-            *("--task", "--data-dir", "--android", "--mediapipe"),
+            *("--task", "--data-dir", "--android", "--list"),
         ),
         examples=(
             "export runs/demo --for cpu,gpu,npu:static_wi8_ai8 --out runs/demo-phones",

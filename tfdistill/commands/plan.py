@@ -96,7 +96,7 @@ def preset_faults(recipe: config.Recipe) -> Iterator[str]:
             if pathlib.Path(name).is_dir():
                 hint = f"A folder is written ./{name}. "
             yield errors.explain(
-                key, "a known preset", repr(name), f"{hint}Try `tfdistill presets ls`."
+                key, "a known preset", repr(name), f"{hint}Try `tfdistill recipes presets`."
             )
 
 

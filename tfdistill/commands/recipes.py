@@ -1,4 +1,4 @@
-"""recipes, presets: what can be run, which students there are, and whether a recipe is valid."""
+"""recipes: what can be run, which students there are, and whether a recipe is valid."""
 
 from __future__ import annotations
 
@@ -123,27 +123,19 @@ _RECIPES = (
             "recipes cp demo demo.yaml --overwrite",
         ),
     ),
-)
-_PRESETS = (
     base.Command(
-        name="ls",
-        summary="list the presets with their sizes",
+        name="presets",
+        summary="list the architectures that students and teachers can have, with their sizes",
         arguments=options.add_json,
         execute=_list_presets,
-        examples=("presets ls", "presets ls --json"),
+        examples=("recipes presets", "recipes presets --json"),
     ),
 )
 COMMANDS = (
     base.Command(
         name="recipes",
-        summary="list, show, check and copy recipes",
+        summary="list, show, check and copy recipes; list presets",
         actions=_RECIPES,
         examples=("recipes ls", "recipes show demo --set seeds=[1,2]"),
-    ),
-    base.Command(
-        name="presets",
-        summary="list the architectures that students and teachers can have",
-        actions=_PRESETS,
-        examples=("presets ls", "presets ls --json"),
     ),
 )

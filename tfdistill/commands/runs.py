@@ -110,7 +110,7 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="PATH",
         help="a run folder (of run, finetune, distill, compress), an export folder, a result of "
-        "`tfdistill benchmark --out`, a folder of `tfdistill quantizations`, or a folder that "
+        "`tfdistill benchmark --out`, a folder of `tfdistill export --list`, or a folder that "
         "holds such things",
     )
     parser.add_argument(
@@ -181,7 +181,7 @@ COMMANDS = (
         execute=_report,
         examples=(
             "report runs/demo",
-            "report runs/sst2 pixel8.json runs/sst2_quantizations --out runs/compared",
+            "report runs/sst2 pixel8.json runs/sst2-quantizations --out runs/compared",
         ),
     ),
 )

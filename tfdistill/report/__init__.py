@@ -78,7 +78,7 @@ def write_comparison(
     """Writes report.html, report.md and the folder report-tables of many results.
 
     Args:
-      paths: Run folders, benchmark results, folders of `tfdistill quantizations`, or folders that
+      paths: Run folders, benchmark results, folders of `tfdistill export --list`, or folders that
         hold such things.
       out: The folder to write to.
 

@@ -46,7 +46,7 @@ def gather(paths: Sequence[files.Path]) -> Collection:
     """Reads the results that a comparison shows.
 
     Args:
-      paths: Run folders, benchmark results, folders of `tfdistill quantizations`, or folders that
+      paths: Run folders, benchmark results, folders of `tfdistill export --list`, or folders that
         hold such things. A path that occurs twice counts once.
 
     Returns:

@@ -1,4 +1,4 @@
-"""tfdistill quantizations: the list, and what the sweep of a model is asked for."""
+"""tfdistill export --list: the quantizations, and what the sweep of a model is asked for."""
 
 import json
 import pathlib
@@ -42,19 +42,19 @@ def swept(monkeypatch):
 
 
 def test_without_a_model_the_quantizations_are_listed(capsys):
-    assert cli.main(["quantizations", "--json"]) == 0
+    assert cli.main(["export", "--list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
 
     offered = export.quantizations()
     assert listed["quantizations"] == {name: value.summary for name, value in offered.items()}
     assert "LiteRT" in listed["refused"]["dynamic_wi2_afp32_block32"]
-    assert cli.main(["quantizations"]) == 0
+    assert cli.main(["export", "--list"]) == 0
     text = capsys.readouterr().out
     assert [name for name in (*offered, *listed["refused"]) if name not in text] == []
 
 
 def test_a_model_is_swept_with_its_data_and_shown_as_a_table(swept, capsys):
-    command = "quantizations runs/demo --out out --only float16,float32 --calibrate 50 --seed 3"
+    command = "export runs/demo --list --out out --quantize float16,float32 --calibrate 50 --seed 3"
     assert cli.main(command.split()) == 0
     captured = capsys.readouterr()
 
@@ -84,7 +84,7 @@ def test_a_model_is_swept_with_its_data_and_shown_as_a_table(swept, capsys):
 
 
 def test_latency_can_be_left_out_and_rows_written_as_json(swept, capsys):
-    assert cli.main("quantizations runs/demo --out out --no-measure --json".split()) == 0
+    assert cli.main("export runs/demo --list --out out --no-measure --json".split()) == 0
 
     assert swept["measure"] is None
     assert swept["names"] is None
@@ -95,15 +95,31 @@ def test_latency_can_be_left_out_and_rows_written_as_json(swept, capsys):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ("runs/demo", "--out: expected a folder"),
+        ("runs/demo --list", "--out: expected a folder"),
+        ("--list --out out", "model: expected a run or a model folder"),
         ("--out out", "model: expected a run or a model folder"),
-        ("runs/demo --out out --threads 0", "--threads: expected at least 1"),
-        ("runs/demo --out out --calibrate 0", "--calibrate: expected at least 1"),
-        ("runs/demo --out out --only float16,float23", "Did you mean 'float32'?"),
-        ("runs/demo --out out --data-dir glue", "--data-dir: expected --task too"),
+        ("runs/demo --list --out out --max-drop 0.1", "--max-drop: expected no --list beside it"),
+        ("runs/demo --list --out out --for gpu", "--for: expected no --list beside it"),
+        ("runs/demo --list --out out --hf x", "--hf: expected no --list beside it"),
+        ("runs/demo --threads 2", "--threads: expected --list too"),
+        ("runs/demo --no-measure", "--measure: expected --list too"),
+        ("runs/demo --list --out out --threads 0", "--threads: expected at least 1"),
+        ("runs/demo --list --out out --calibrate 0", "--calibrate: expected at least 1"),
+        ("runs/demo --list --out out --quantize float16,float23", "Did you mean 'float32'?"),
+        ("runs/demo --list --out out --data-dir glue", "--data-dir: expected --task too"),
     ],
 )
 def test_misuse_is_told_before_the_model_is_opened(swept, capsys, options, message):
-    assert cli.main(["quantizations", *options.split()]) == 2
+    assert cli.main(["export", *options.split()]) == 2
     assert message in capsys.readouterr().err
+    assert swept == {}
+
+
+def test_a_foreign_folder_is_refused_and_unchanged(swept, tmp_path, capsys):
+    (tmp_path / "main.py").write_text("mine")
+    for more in ([], ["--overwrite"]):
+        command = ["export", "runs/demo", "--list", "--out", str(tmp_path), *more]
+        assert cli.main(command) == 2
+        assert str(tmp_path) in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["main.py"]
     assert swept == {}

@@ -1,0 +1,119 @@
+"""export --list: the quantizations, and what each costs a model."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import pathlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from tfdistill import errors, work_folder
+from tfdistill.commands import base, options, plan
+
+_NUM_CALIBRATION = 200
+# What an export of one file reads, and a list of trials does not.
+_OF_ONE_FILE = (
+    *("name", "metadata", "vocab_prune", "max_drop", "prefer", "layers", "license", "language"),
+    *("allow_weak", "android", "mediapipe", "saved_model", "keras", "hf"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds --list, and what only it reads."""
+    group = parser.add_argument_group("all quantizations")
+    group.add_argument(
+        "--list",
+        action="store_true",
+        help="list them; with MODEL and --out try all, or those of --quantize NAME,..., and "
+        "compare size, latency and the metric of the files",
+    )
+    group.add_argument(
+        "--measure",
+        action=argparse.BooleanOptionalAction,
+        help="with --list: measure latency and memory on this host (default: yes)",
+    )
+    group.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="with --list: CPU threads of a measurement (default: 1)",
+    )
+
+
+def faults_without_list(args: argparse.Namespace) -> Iterator[str]:
+    """Options that only --list reads."""
+    for option, value in (("--measure", args.measure), ("--threads", args.threads)):
+        if value is not None:
+            yield errors.explain(option, "--list too", "none")
+
+
+def execute(args: argparse.Namespace) -> None:
+    """Lists the quantizations, or tries them on a model."""
+    faults = list(_faults(args))
+    if faults:
+        raise errors.ConfigError("\n".join(faults))
+    if args.model is None:
+        _list(args)
+        return
+    from export.conversion import quantize
+
+    names = None if args.quantize is None else args.quantize.split(",")
+    for name in names or ():
+        quantize.quantization(name)
+    folder = work_folder.WorkFolder(pathlib.Path(args.out), "sweep")
+    folder.check(resume=not args.overwrite, overwrite=args.overwrite)
+    plan.existing(args.model, "model")
+    if args.task is not None:
+        plan.check_data(options.data_of(args, model=args.model), ["train", "dev"])
+    import export
+    from tfdistill import benchmark
+    from tfdistill.commands import export_job
+
+    job = export_job.open_job(args)
+    measure = functools.partial(benchmark.quick_benchmark, threads=args.threads or 1)
+    swept = export.sweep(
+        job.source.model,
+        str(args.out),
+        names,
+        measure=None if args.measure is False else measure,
+        report=lambda trial: print(f"{trial.name}: {trial.verdict}", file=sys.stderr),
+        overwrite=args.overwrite,
+        softmax=args.softmax,
+        num_calibration=_NUM_CALIBRATION if args.calibrate is None else args.calibrate,
+        seed=options.SEED if args.seed is None else args.seed,
+        allow_weak=True,  # nothing is shipped
+        **job.options(calibrate=True),
+    )
+    base.show(swept.as_dict(), as_json=args.json, lines=[swept.format_text()])
+
+
+def _faults(args: argparse.Namespace) -> Iterator[str]:
+    for name in _OF_ONE_FILE:
+        if getattr(args, name) not in (None, False, []):
+            yield errors.explain(options.flag_of(name), "no --list beside it", "--list")
+    if list(args.devices) != ["cpu"] or any(args.devices.values()):
+        yield errors.explain("--for", "no --list beside it", "--list")
+    if args.model is None and args.out is not None:
+        yield errors.explain("model", "a run or a model folder, with --out", "none")
+    if args.model is not None and args.out is None:
+        yield errors.explain("--out", "a folder for the files", "none")
+    for option, value in (("--threads", args.threads), ("--calibrate", args.calibrate)):
+        if value is not None and value < 1:
+            yield errors.explain(option, "at least 1", value)
+    if args.task is None and args.data_dir is not None:
+        yield errors.explain("--data-dir", "--task too", "none")
+
+
+def _list(args: argparse.Namespace) -> None:
+    from export.conversion import quantize
+
+    offered = {name: value.summary for name, value in quantize.quantizations().items()}
+    refused = quantize.refused()
+    width = max(map(len, (*offered, *refused)))
+    lines = [f"{name.ljust(width)}  {summary}" for name, summary in offered.items()]
+    lines += ["", "tried, and not offered:"]
+    lines += [f"{name.ljust(width)}  {why}" for name, why in refused.items()]
+    result: dict[str, Any] = {"quantizations": offered, "refused": refused}
+    base.show(result, as_json=args.json, lines=lines)
