@@ -13,7 +13,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from tfdistill.manifest import Parity
-from tfdistill.tasks import metrics
 from tfdistill.tflite import agreement
 from tfdistill.tflite.agreement import Agreement, Bounds
 
@@ -135,7 +134,7 @@ def _metrics(evidence: Evidence) -> tuple[dict[str, float], dict[str, float]]:
     if task is None or examples.labels is None or not np.isfinite(evidence.outputs).all():
         return {}, {}
     both = (evidence.logits, evidence.outputs)
-    model, file = (metrics.score(task, outputs, examples) for outputs in both)
+    model, file = (task.score(outputs, examples) for outputs in both)
     return model, file
 
 

@@ -14,7 +14,7 @@ from tfdistill import checks, errors
 from tfdistill.data import batches
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.manifest import Manifest
-from tfdistill.tasks import Examples, metrics
+from tfdistill.tasks import Examples
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import TfliteModel, agreement, golden
 
@@ -149,7 +149,7 @@ def _metrics(copy: TfliteModel, texts: Examples, encoded: EncodedExamples) -> di
     outputs = file_outputs(copy, encoded)
     if not texts.spec.traits.vectors:
         outputs = np.log(np.maximum(outputs, _SMALLEST))
-    return metrics.score(texts.spec, outputs, encoded)
+    return texts.spec.score(outputs, encoded)
 
 
 CHECKS = (

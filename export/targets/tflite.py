@@ -14,7 +14,7 @@ from tfdistill import analysis, files
 from tfdistill.data import answers, vocab
 from tfdistill.data.task_data import TaskData
 from tfdistill.manifest import Manifest, json_text
-from tfdistill.tasks import Examples, TaskSpec, metrics, probabilities
+from tfdistill.tasks import Examples, TaskSpec, probabilities
 
 from ..checking.outputs import model_logits
 from ..checking.verify import Verified, verify
@@ -190,7 +190,7 @@ def refuse_weak(plan: ExportPlan) -> None:
     logits = model_logits(plan.model, examples, plan.lengths)
     if not np.isfinite(logits).all():  # the verification says so
         return
-    reached = metrics.score(task, logits, examples)
+    reached = task.score(logits, examples)
     analysis.check_model("student", reached, task, analysis.gold_labels(examples))
 
 

@@ -37,13 +37,11 @@ def test_chance_of_several_labels_is_reached_by_a_constant_answer(metric, rng):
     """The best of all sets of labels, by the metric itself."""
     import itertools
 
-    from tfdistill.tasks import metrics
-
     spec = tasks.TaskSpec("topics", "text", "labels", kind="multi_label", labels=tuple("abcd"))
     spec = dataclasses.replace(spec, primary_metric=metric)
     labels = (rng.random((30, 4)) < [0.9, 0.4, 0.3, 0.1]).astype(np.float32)
     constant = [
-        metrics.compute_metrics(spec, np.tile(np.array(answer) - 0.5, (30, 1)), labels)[metric]
+        spec.compute_metrics(np.tile(np.array(answer) - 0.5, (30, 1)), labels)[metric]
         for answer in itertools.product((0, 1), repeat=4)
     ]
     assert analysis.chance_level(spec, labels) == pytest.approx(max(constant))
@@ -74,14 +72,13 @@ def test_chance_of_words_and_of_questions():
 @pytest.mark.parametrize("positive", [None, "sad"])
 def test_chance_is_reached_by_a_constant_answer(metric, positive):
     """The best of them, by the metric itself."""
-    from tfdistill.tasks import metrics
 
     spec = dataclasses.replace(
         SPEC, metrics=(metric,), primary_metric=metric, positive_label=positive
     )
     labels = np.array([0, 0, 1, 1, 1, 1, 2, 1])
     constant = [
-        metrics.compute_metrics(spec, np.tile(np.eye(3)[answer], (8, 1)), labels)[metric]
+        spec.compute_metrics(np.tile(np.eye(3)[answer], (8, 1)), labels)[metric]
         for answer in range(3)
     ]
     assert analysis.chance_level(spec, labels) == pytest.approx(max(constant))

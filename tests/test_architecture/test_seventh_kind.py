@@ -25,7 +25,7 @@ from tfdistill.models import heads as model_heads
 from tfdistill.report import answer_sides, cells
 from tfdistill.report.document import SectionPart
 from tfdistill.report.sections import answers as answers_section
-from tfdistill.tasks import kind, metrics, texts
+from tfdistill.tasks import kind, texts
 from tfdistill.tflite import TfliteModel
 
 WORDS = ("awful", "bad", "fair", "good", "great")
@@ -200,7 +200,7 @@ def test_a_kind_from_outside_is_read_trained_exported_and_reported(stars, folder
     file = TfliteModel(path)
     assert outputs.head_of_file(file).name == NAME
     logits = np.stack([file.predict(ids) for ids in map(encoded["dev"].row, range(60))])
-    assert metrics.score(task, logits, encoded["dev"]) == pytest.approx(reached)
+    assert task.score(logits, encoded["dev"]) == pytest.approx(reached)
 
     answered = answers.of_examples(examples["dev"], {"model": logits, "file": logits})
     (section,) = answers_section.section(answer_sides.sides(None, None, answered))

@@ -7,7 +7,7 @@ import pytest
 
 from tfdistill import errors, tasks
 from tfdistill.data import batches, tagged_words, tokenize
-from tfdistill.tasks import conll, metrics, tags
+from tfdistill.tasks import conll, tags
 
 NER = tasks.task("ner")
 OFFICIAL = """-DOCSTART- -X- -X- O
@@ -292,17 +292,17 @@ def test_rows_of_one_sentence_are_scored_together(tokenizer):
     logits = np.zeros((encoded.num_tokens, 3))
     for token, label in enumerate(encoded.labels):
         logits[token, label if label >= 0 else 1] = 3.0
-    scores = metrics.score(spec, logits, encoded)
+    scores = spec.score(logits, encoded)
     assert scores == dict.fromkeys(spec.metrics, 1.0)
     wrong = logits.copy()
     wrong[5] = [0, 9, 0]  # c becomes B-X: two short entities instead of the long one
-    assert metrics.score(spec, wrong, encoded)["entity_precision"] == pytest.approx(1 / 3)
+    assert spec.score(wrong, encoded)["entity_precision"] == pytest.approx(1 / 3)
     apart = encoded.select([0, 2, 1])  # another sentence comes between the two rows
     places = np.concatenate([np.arange(4), np.arange(8, 11), np.arange(4, 8)])
-    scores = metrics.score(spec, wrong[places], apart)
+    scores = spec.score(wrong[places], apart)
     assert scores["entity_precision"] == pytest.approx(1 / 3)
     with pytest.raises(errors.ShapeError, match=r"shapes \(11, 3\) and \(11,\)"):
-        metrics.score(spec, logits[:-1], encoded)
+        spec.score(logits[:-1], encoded)
 
 
 def test_an_entity_ends_with_its_sentence(tokenizer):
@@ -311,5 +311,5 @@ def test_an_entity_ends_with_its_sentence(tokenizer):
     answers = [0, 1, 0, 0, 2]  # all but the entity of the second sentence
     logits = np.zeros((encoded.num_tokens, 3))
     logits[np.flatnonzero(encoded.labels >= 0), answers] = 3.0
-    scores = metrics.score(spec, logits, encoded)
+    scores = spec.score(logits, encoded)
     assert (scores["entity_precision"], scores["entity_recall"]) == (1.0, pytest.approx(2 / 3))

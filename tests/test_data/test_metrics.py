@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tfdistill import errors, tasks
-from tfdistill.tasks import encoded, metrics
+from tfdistill.tasks import encoded
 
 BINARY = tasks.TaskSpec("b", "t", "l", labels=("no", "yes"), metrics=("accuracy", "f1", "matthews"))
 # Answers 1 1 1 0 0 0 against gold 1 1 0 0 0 1: tp 2, fp 1, fn 1, tn 2.
@@ -14,7 +14,7 @@ GOLD = np.array([1, 1, 0, 0, 0, 1])
 
 
 def test_binary_metrics_equal_their_formulas():
-    values = metrics.compute_metrics(BINARY, LOGITS, GOLD)
+    values = BINARY.compute_metrics(LOGITS, GOLD)
     assert list(values) == ["accuracy", "f1", "matthews"]
     assert values["accuracy"] == pytest.approx(4 / 6)
     assert values["f1"] == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
@@ -24,14 +24,14 @@ def test_binary_metrics_equal_their_formulas():
 
 def test_f1_counts_the_positive_class_by_its_name():
     gold = np.array([1, 1, 1, 0, 0, 1])  # tp 2, fp 1 (as above with one more "yes" right), fn 1
-    usual = metrics.compute_metrics(BINARY, LOGITS, gold)["f1"]
+    usual = BINARY.compute_metrics(LOGITS, gold)["f1"]
     assert usual == pytest.approx(2 * 3 / (2 * 3 + 0 + 1))
     negative = dataclasses.replace(BINARY, positive_label="no")
-    assert metrics.compute_metrics(negative, LOGITS, gold)["f1"] == pytest.approx(4 / (4 + 1 + 0))
+    assert negative.compute_metrics(LOGITS, gold)["f1"] == pytest.approx(4 / (4 + 1 + 0))
     turned = dataclasses.replace(
         tasks.task("mrpc"), labels=("equivalent", "not_equivalent"), label_values=("1", "0")
     )
-    assert metrics.compute_metrics(turned, LOGITS[:, ::-1], 1 - gold)["f1"] == pytest.approx(usual)
+    assert turned.compute_metrics(LOGITS[:, ::-1], 1 - gold)["f1"] == pytest.approx(usual)
 
 
 def test_f1_over_more_classes_is_the_mean_over_classes():
@@ -41,52 +41,52 @@ def test_f1_over_more_classes_is_the_mean_over_classes():
     gold = np.array([0, 0, 1, 2])
     answers = np.eye(3)[[0, 1, 1, 1]]
     expected = np.mean([2 / 3, 2 * 1 / (2 * 1 + 2), 0.0])
-    assert metrics.compute_metrics(spec, answers, gold)["f1"] == pytest.approx(expected)
+    assert spec.compute_metrics(answers, gold)["f1"] == pytest.approx(expected)
 
 
 def test_f1_of_a_class_that_is_neither_there_nor_predicted_is_zero():
     nobody = np.zeros(3, int)
-    assert metrics.compute_metrics(BINARY, np.eye(2)[nobody], nobody)["f1"] == 0.0
+    assert BINARY.compute_metrics(np.eye(2)[nobody], nobody)["f1"] == 0.0
     spec = dataclasses.replace(BINARY, labels=("a", "b", "c"), metrics=("f1",), primary_metric="f1")
-    assert metrics.compute_metrics(spec, np.eye(3)[nobody], nobody)["f1"] == pytest.approx(1 / 3)
+    assert spec.compute_metrics(np.eye(3)[nobody], nobody)["f1"] == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("gold", [GOLD, np.zeros(6, int), np.ones(6, int)])
 def test_matthews_of_a_constant_answer_is_zero(gold):
-    assert metrics.compute_metrics(BINARY, np.tile([0.0, 1.0], (6, 1)), gold)["matthews"] == 0.0
+    assert BINARY.compute_metrics(np.tile([0.0, 1.0], (6, 1)), gold)["matthews"] == 0.0
 
 
 def test_correlations_equal_their_formulas():
     predicted = np.array([0.5, 2.0, 1.0, 8.0])
     gold = np.array([1.0, 2.0, 1.5, 3.0], np.float32)
-    values = metrics.compute_metrics(tasks.task("stsb"), predicted[:, None], gold)
+    values = tasks.task("stsb").compute_metrics(predicted[:, None], gold)
     x, y = predicted - predicted.mean(), gold - gold.mean()
     assert values["pearson"] == pytest.approx((x @ y) / math.sqrt((x @ x) * (y @ y)))
     assert values["spearman"] == pytest.approx(1.0)  # the same order
-    assert metrics.compute_metrics(tasks.task("stsb"), predicted, gold) == values
+    assert tasks.task("stsb").compute_metrics(predicted, gold) == values
 
 
 def test_a_correlation_that_is_not_defined_is_zero():
-    values = metrics.compute_metrics(tasks.task("stsb"), np.ones((3, 1)), np.arange(3.0))
+    values = tasks.task("stsb").compute_metrics(np.ones((3, 1)), np.arange(3.0))
     assert values == {"pearson": 0.0, "spearman": 0.0}
 
 
 @pytest.mark.parametrize("shape", [(6, 3), (6,), (5, 2), (6, 2, 1)])
 def test_logits_of_another_shape_are_refused(shape):
     with pytest.raises(errors.ShapeError, match=r"shapes \(n, 2\) and \(n,\)"):
-        metrics.compute_metrics(BINARY, np.zeros(shape), GOLD)
+        BINARY.compute_metrics(np.zeros(shape), GOLD)
 
 
 def test_no_examples_have_no_metric():
     with pytest.raises(errors.ShapeError):
-        metrics.compute_metrics(BINARY, np.zeros((0, 2)), np.zeros(0, int))
+        BINARY.compute_metrics(np.zeros((0, 2)), np.zeros(0, int))
 
 
 def test_logits_that_are_not_finite_are_refused():
     logits = LOGITS.copy()
     logits[2, 1] = np.nan
     with pytest.raises(errors.DataError, match="logits of example 2: expected finite"):
-        metrics.compute_metrics(BINARY, logits, GOLD)
+        BINARY.compute_metrics(logits, GOLD)
 
 
 # The area under the ROC curve.
@@ -109,21 +109,21 @@ def test_auc_is_the_share_of_pairs_in_order(rng):
     logits = np.round(rng.normal(size=(40, 2)) * 2) / 2  # exact differences, many of them tied
     gold = rng.integers(0, 2, 40)
     expected = pairwise(logits[:, 1] - logits[:, 0], gold == 1)
-    assert metrics.compute_metrics(MATCHING, logits, gold)["auc"] == pytest.approx(expected)
+    assert MATCHING.compute_metrics(logits, gold)["auc"] == pytest.approx(expected)
 
 
 def test_auc_looks_at_the_order_not_at_the_decision():
     logits = np.array([[9.0, 0.0], [9.0, 1.0], [9.0, 2.0]])  # always "no"
-    assert metrics.compute_metrics(MATCHING, logits, np.array([0, 1, 1]))["auc"] == 1.0
-    assert metrics.compute_metrics(MATCHING, logits, np.array([1, 0, 0]))["auc"] == 0.0
-    assert metrics.compute_metrics(MATCHING, logits * 0, np.array([1, 0, 0]))["auc"] == 0.5
+    assert MATCHING.compute_metrics(logits, np.array([0, 1, 1]))["auc"] == 1.0
+    assert MATCHING.compute_metrics(logits, np.array([1, 0, 0]))["auc"] == 0.0
+    assert MATCHING.compute_metrics(logits * 0, np.array([1, 0, 0]))["auc"] == 0.5
     turned = dataclasses.replace(MATCHING, positive_label="no")
-    assert metrics.compute_metrics(turned, logits, np.array([0, 1, 1]))["auc"] == 1.0
-    assert metrics.compute_metrics(turned, logits, np.array([0, 0, 1]))["auc"] == 1.0
+    assert turned.compute_metrics(logits, np.array([0, 1, 1]))["auc"] == 1.0
+    assert turned.compute_metrics(logits, np.array([0, 0, 1]))["auc"] == 1.0
 
 
 def test_auc_of_one_class_alone_is_that_of_guessing():
-    assert metrics.compute_metrics(MATCHING, LOGITS, np.ones(6, int))["auc"] == 0.5
+    assert MATCHING.compute_metrics(LOGITS, np.ones(6, int))["auc"] == 0.5
 
 
 def test_auc_needs_two_labels():
@@ -142,7 +142,7 @@ TOPICS = tasks.TaskSpec("topics", "t", "l", kind="multi_label", labels=("a", "b"
 def test_metrics_of_several_labels_equal_their_formulas():
     answers = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 1, 0]])
     gold = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 1]], np.float32)
-    values = metrics.compute_metrics(TOPICS, np.where(answers, 0.3, -2.0), gold)
+    values = TOPICS.compute_metrics(np.where(answers, 0.3, -2.0), gold)
     # a: one right, one wrong, one missed; b: both right; c: one missed.
     assert values == {
         "micro_f1": pytest.approx(2 * 3 / (2 * 3 + 1 + 2)),
@@ -155,18 +155,18 @@ def test_a_label_is_predicted_above_even_odds():
     gold = np.array([[1, 0, 0]], np.float32)
     for logit, expected in ((1e-3, 1.0), (0.0, 0.0), (-1e-3, 0.0)):
         logits = np.array([[logit, -1.0, -1.0]])
-        assert metrics.compute_metrics(TOPICS, logits, gold)["exact_match"] == expected
+        assert TOPICS.compute_metrics(logits, gold)["exact_match"] == expected
 
 
 def test_nothing_said_where_nothing_is_there_is_right_but_has_no_f1():
-    values = metrics.compute_metrics(TOPICS, -np.ones((2, 3)), np.zeros((2, 3)))
+    values = TOPICS.compute_metrics(-np.ones((2, 3)), np.zeros((2, 3)))
     assert values == {"micro_f1": 0.0, "macro_f1": 0.0, "exact_match": 1.0}
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 2), (3, 3)])
 def test_labels_of_another_shape_are_refused(shape):
     with pytest.raises(errors.ShapeError):
-        metrics.compute_metrics(TOPICS, np.zeros((4, 3)), np.zeros(shape))
+        TOPICS.compute_metrics(np.zeros((4, 3)), np.zeros(shape))
 
 
 # Any kind of task.
@@ -184,20 +184,20 @@ def examples_of(labels, **fields):
 
 
 def test_a_score_is_that_of_the_labels_of_the_examples():
-    scored = metrics.score(BINARY, LOGITS, examples_of(GOLD.astype(np.int32)))
-    assert scored == metrics.compute_metrics(BINARY, LOGITS, GOLD)
+    scored = BINARY.score(LOGITS, examples_of(GOLD.astype(np.int32)))
+    assert scored == BINARY.compute_metrics(LOGITS, GOLD)
     gold = np.eye(3, dtype=np.float32)
-    assert metrics.score(TOPICS, 2 * gold - 1, examples_of(gold))["exact_match"] == 1.0
+    assert TOPICS.score(2 * gold - 1, examples_of(gold))["exact_match"] == 1.0
     with pytest.raises(errors.DataError, match="labelled examples"):
         bare = dataclasses.replace(examples_of(gold), labels=None)
-        metrics.score(TOPICS, 2 * gold - 1, bare)
+        TOPICS.score(2 * gold - 1, bare)
 
 
 def test_macro_f1_of_two_classes_is_the_mean_of_both():
     spec = dataclasses.replace(BINARY, metrics=("macro_f1", "f1"), primary_metric="macro_f1")
     gold = np.array([0] * 8 + [1] * 2)
     logits = np.eye(2)[np.array([0] * 7 + [1, 1, 0])]  # F1: 14 / 16 and 2 / 4
-    scores = metrics.compute_metrics(spec, logits, gold)
+    scores = spec.compute_metrics(logits, gold)
     assert scores == {"macro_f1": pytest.approx((0.875 + 0.5) / 2), "f1": pytest.approx(0.5)}
     always = np.eye(2)[np.zeros(10, int)]
-    assert metrics.compute_metrics(spec, always, gold)["macro_f1"] == pytest.approx(8 / 9 / 2)
+    assert spec.compute_metrics(always, gold)["macro_f1"] == pytest.approx(8 / 9 / 2)

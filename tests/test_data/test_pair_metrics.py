@@ -5,7 +5,7 @@ import scipy.stats
 import sklearn.metrics
 
 from tfdistill import errors, tasks
-from tfdistill.tasks import metrics, pair_metrics
+from tfdistill.tasks import pair_metrics
 from tfdistill.tasks.encoded import EncodedExamples
 
 random = np.random.default_rng(5)
@@ -95,7 +95,7 @@ def task(*names):
 def test_rows_two_by_two_are_pairs():
     vectors = np.stack([FIRST, SECOND], axis=1).reshape(60, 4)
     examples = encoded(range(60), GRADES)
-    scores = metrics.score(task("pearson", "recall_at_10"), vectors, examples)
+    scores = task("pearson", "recall_at_10").score(vectors, examples)
     assert list(scores) == ["pearson", "recall_at_10"]
     assert scores["pearson"] == pytest.approx(scipy.stats.pearsonr(COSINES, GRADES).statistic)
     expected = pair_metrics.retrieval_scores(
@@ -106,10 +106,10 @@ def test_rows_two_by_two_are_pairs():
     )
     assert scores["recall_at_10"] == pytest.approx(expected["recall_at_10"])
     with pytest.raises(errors.ShapeError, match="two rows for each pair"):
-        metrics.score(task("pearson"), vectors[:59], examples)
+        task("pearson").score(vectors[:59], examples)
     vectors[3] = np.nan
     with pytest.raises(errors.DataError, match="example 3: expected finite numbers"):
-        metrics.score(task("pearson"), vectors, examples)
+        task("pearson").score(vectors, examples)
 
 
 def test_a_text_that_occurs_twice_is_one_query_or_one_answer():
@@ -117,7 +117,7 @@ def test_a_text_that_occurs_twice_is_one_query_or_one_answer():
     ids = [1, 10, 1, 11, 2, 12, 3, 12]
     places = {1: [1, 0], 10: [1, 0], 11: [0.9, 0.1], 2: [0, 1], 12: [0, 1], 3: [1, 0.1]}
     vectors = np.array([places[token] for token in ids], float)
-    scores = metrics.score(task("recall_at_1", "mrr"), vectors, encoded(ids, [1, 1, 1, 1]))
+    scores = task("recall_at_1", "mrr").score(vectors, encoded(ids, [1, 1, 1, 1]))
     # Ranks: question 1: 1 and 2; question 2: 1; question 3: behind 10 and 11.
     assert scores["recall_at_1"] == pytest.approx((0.5 + 1 + 0) / 3)
     assert scores["mrr"] == pytest.approx((1 + 1 + 1 / 3) / 3)
@@ -125,4 +125,4 @@ def test_a_text_that_occurs_twice_is_one_query_or_one_answer():
 
 def test_retrieval_needs_a_match():
     with pytest.raises(errors.DataError, match="pairs above 0"):
-        metrics.score(task("mrr"), np.eye(2), encoded([1, 2], [0]))
+        task("mrr").score(np.eye(2), encoded([1, 2], [0]))

@@ -16,7 +16,7 @@ from export.model.heads import HEADS, head_of_file
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import Batches, encode_examples
 from tfdistill.data.tokenize import Tokenizer
-from tfdistill.tasks import Examples, SpanRules, TaskSpec, metrics, squad
+from tfdistill.tasks import Examples, SpanRules, TaskSpec, squad
 from tfdistill.tflite import TfliteModel, agreement
 
 QUANTIZATIONS = ("float32", "dynamic_wi8_afp32")
@@ -172,8 +172,8 @@ def test_the_manifest_holds_the_metric_of_the_file_itself(head, name, done):
     toy, path, card = done(head, name)
     said, _ = outputs_of(toy, path, head)
     primary = toy.task.primary_metric
-    assert card.parity.file_metrics == metrics.score(toy.task, said.file, toy.encoded)
-    assert card.parity.model_metrics == metrics.score(toy.task, said.logits, toy.encoded)
+    assert card.parity.file_metrics == toy.task.score(said.file, toy.encoded)
+    assert card.parity.model_metrics == toy.task.score(said.logits, toy.encoded)
     assert 0.7 < card.parity.model_metrics[primary] < 0.95  # a few of the labels are wrong
     assert set(card.parity.file_metrics) == set(toy.task.metrics)
 

@@ -18,7 +18,6 @@ from export.model import inputs
 from export.model.request import ExportRequest
 from tfdistill import errors, files, manifest, models
 from tfdistill.data.batches import Batches
-from tfdistill.tasks import metrics
 from tfdistill.tasks.spec import TaskSpec
 from tfdistill.tflite import TfliteModel, agreement
 
@@ -167,7 +166,7 @@ def test_the_manifest_holds_parity_and_the_metric_of_the_file_itself(name, toy, 
     assert recorded.sqnr_db == pytest.approx(agreed.sqnr_db, rel=1e-6)
     assert recorded.argmax_agreement == agreed.argmax_agreement
     assert recorded.model_metrics == {"accuracy": 0.9}  # a tenth of the labels is wrong
-    assert recorded.file_metrics == metrics.compute_metrics(toy.task, said.file, toy.encoded.labels)
+    assert recorded.file_metrics == toy.task.compute_metrics(said.file, toy.encoded.labels)
     usual = quantize.quantization(name).bounds
     usual = usual.replace({"metric_drop": 2 / 120})  # what is allowed among so few
     assert recorded.bounds["metric_drop"] == usual.metric_drop

@@ -8,7 +8,6 @@ import numpy as np
 import scipy.stats
 
 from tfdistill import errors
-from tfdistill.tasks import metrics
 from tfdistill.tasks.spec import TaskSpec
 
 _LEVEL = 0.05
@@ -57,7 +56,7 @@ def resampled_scores(
 
     Args:
       task: Names the primary metric.
-      gold: Labels, as for `metrics.compute_metrics`.
+      gold: Labels, as for `TaskSpec.compute_metrics`.
       logits: Of the model, float (n, num_labels).
       num_resamples: Resamples.
 
@@ -88,7 +87,7 @@ def paired_difference(
 
     Args:
       task: Names the primary metric.
-      gold: Labels, as for `metrics.compute_metrics`.
+      gold: Labels, as for `TaskSpec.compute_metrics`.
       before: Logits of the first model, float (n, num_labels).
       after: Logits of the second one.
       num_resamples: Resamples of the bootstrap.
@@ -135,4 +134,4 @@ def paired_difference(
 
 def _score(task: TaskSpec, gold: np.ndarray, logits: np.ndarray) -> float:
     one_metric = dataclasses.replace(task, metrics=(task.primary_metric,))
-    return metrics.compute_metrics(one_metric, logits, gold)[task.primary_metric]
+    return one_metric.compute_metrics(logits, gold)[task.primary_metric]

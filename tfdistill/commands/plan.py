@@ -186,7 +186,7 @@ def _data(settings: config.DataConfig) -> dict[str, Any]:
     facts |= {"metric": task.primary_metric, "files": str(source)}
     for split, limit in (("train", settings.train_limit), ("dev", settings.dev_limit)):
         examples = tasks.load_examples(task, source, split)
-        facts[split] = len(from_config.first(examples, limit))
+        facts[split] = len(examples.first(limit))
     if settings.unlabelled:
         facts["unlabelled"] = len(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
     return facts

@@ -269,8 +269,8 @@ def train_and_dev(
     """
     source = source_of(settings, folder)
     task = task_of(settings, source)
-    train = first(tasks.load_examples(task, source, "train"), settings.train_limit)
-    dev = first(tasks.load_examples(task, source, "dev", labelled=True), settings.dev_limit)
+    train = tasks.load_examples(task, source, "train").first(settings.train_limit)
+    dev = tasks.load_examples(task, source, "dev", labelled=True).first(settings.dev_limit)
     return task, train, dev
 
 
@@ -330,11 +330,6 @@ def _synthetic(folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def first(examples: tasks.Examples, limit: int | None) -> tasks.Examples:
-    """The first `limit` examples or pairs, or all."""
-    return examples.first(limit)
-
-
 def labelled(
     settings: config.DataConfig,
     split: str,
@@ -364,4 +359,4 @@ def labelled(
         labelled=None if may_hide_labels else True,
         may_hide_labels=may_hide_labels,
     )
-    return examples.spec, first(examples, settings.dev_limit)
+    return examples.spec, examples.first(settings.dev_limit)

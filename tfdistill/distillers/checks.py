@@ -8,7 +8,6 @@ import tf_keras as keras
 
 from tfdistill import analysis, models
 from tfdistill.data.batches import Batches
-from tfdistill.tasks import metrics
 
 
 def check_teacher(teacher: Any, dev: Any) -> bool:
@@ -33,6 +32,6 @@ def check_teacher(teacher: Any, dev: Any) -> bool:
     width = head.num_labels or models.num_labels_of(teacher)
     if (models.head_of(teacher), models.num_labels_of(teacher)) != (head.kind, width):
         return False
-    reached = metrics.score(task, models.predict_logits(teacher, dev), encoded)
+    reached = task.score(models.predict_logits(teacher, dev), encoded)
     analysis.check_model("teacher", reached, task, analysis.gold_labels(encoded))
     return True

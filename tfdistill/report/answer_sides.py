@@ -11,7 +11,6 @@ import scipy.stats
 from tfdistill import analysis
 from tfdistill.analysis import PairedDifference
 from tfdistill.data.answers import LabelledAnswers
-from tfdistill.tasks import metrics
 from tfdistill.tasks.spec import TaskSpec
 
 TEACHER, STUDENT, MODEL, FILE, MAJORITY = "teacher", "student", "model", "file", "majority"
@@ -54,7 +53,7 @@ class AnswerSides:
         """The primary metric of each model and each baseline."""
         task = dataclasses.replace(self.task, metrics=(self.task.primary_metric,))
         return {
-            name: metrics.compute_metrics(task, logits, self.gold)[task.primary_metric]
+            name: task.compute_metrics(logits, self.gold)[task.primary_metric]
             for name, logits in {**self.logits, **self.baselines}.items()
         }
 

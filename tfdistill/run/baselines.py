@@ -20,7 +20,6 @@ from tfdistill.run.initialise import new_student
 from tfdistill.run.lessons import num_batches
 from tfdistill.run.stages import build_stage, joint_rate
 from tfdistill.run.task_models import PRESET
-from tfdistill.tasks import metrics
 
 _MOST_EXAMPLES = 20_000  # training texts; more change a linear model little and cost minutes
 _MOST_STATES = 10_000  # training texts that the teacher reads for "frozen_teacher"
@@ -93,7 +92,7 @@ def _measure(context: RunContext, name: str, fit: _Fit, note: str) -> results.Ba
     return results.BaselineResult(
         name=name,
         note=note,
-        metrics=metrics.score(data.task, baseline.logits, data.dev.encoded),
+        metrics=data.task.score(baseline.logits, data.dev.encoded),
         seconds=seconds,
         parameters=baseline.parameters,
         latency_ms=None if baseline.answer is None else _latency_ms(baseline.answer, num_answers),

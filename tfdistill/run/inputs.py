@@ -25,7 +25,7 @@ from tfdistill import (
 )
 from tfdistill.data import batches, fast_tokenizer, tokenize
 from tfdistill.run.task_models import open_model
-from tfdistill.tasks import metrics, probabilities
+from tfdistill.tasks import probabilities
 from tfdistill.tflite import TfliteModel, described
 from tfdistill.weights import roberta as roberta_files
 
@@ -98,7 +98,7 @@ class Source:
         self, outputs: np.ndarray, encoded: batches.EncodedExamples, task: tasks.TaskSpec
     ) -> dict[str, float]:
         """Computes the task's metrics of `outputs`."""
-        return metrics.score(task, outputs, encoded)
+        return task.score(outputs, encoded)
 
     def logits(self, outputs: np.ndarray, task: tasks.TaskSpec) -> np.ndarray:
         """Outputs as logits in the order of the task's labels, which they are."""
@@ -207,7 +207,7 @@ class ExportedSource:
                 null_threshold=record.span.null_threshold,
             )
             task = dataclasses.replace(task, spans=rules)
-        return metrics.score(task, outputs, encoded)
+        return task.score(outputs, encoded)
 
     def logits(self, outputs: np.ndarray, task: tasks.TaskSpec) -> np.ndarray:
         """Outputs as logits in the order of the task's labels; probabilities as logarithms."""

@@ -19,7 +19,6 @@ from tfdistill.data.unlabelled import example_numbers
 from tfdistill.run import corpora, deliver, inputs, students, teachers
 from tfdistill.run.folder import RunContext
 from tfdistill.run.soft_labels import SoftLabels
-from tfdistill.tasks import metrics as task_metrics
 from tfdistill.training import callbacks
 
 _log = logging.getLogger(__name__)
@@ -96,7 +95,7 @@ def _score_soft_labels(context: RunContext, teacher: SoftLabels) -> results.Mode
         name="teacher",
         role="teacher",
         seed=context.recipe.seeds[0],
-        metrics=task_metrics.score(data.task, teacher.dev, teacher.dev_set(data.dev).encoded),
+        metrics=data.task.score(teacher.dev, teacher.dev_set(data.dev).encoded),
         num_examples=data.dev_examples.select(rows).num_scored,
         folder="teacher",
     )
@@ -264,7 +263,7 @@ def _word_metrics(context: RunContext, model: keras.Model, stage: str) -> dict[s
 def _evaluate(model: keras.Model, data: TaskData, folder: pathlib.Path) -> dict[str, float]:
     """Scores a model on the development set, and keeps its answers for the report."""
     logits = training.predict_logits(model, data.dev)
-    metrics = task_metrics.score(data.task, logits, data.dev.encoded)
+    metrics = data.task.score(logits, data.dev.encoded)
     _keep_answers(data.dev_examples, logits, folder)
     return metrics
 

@@ -15,7 +15,6 @@ from tfdistill.data import batches, tokenize, vocab
 from tfdistill.data.task_data import TaskData
 from tfdistill.run import corpora, soft_labels, task_models
 from tfdistill.run.task_models import PRESET
-from tfdistill.tasks import metrics as task_metrics
 from tfdistill.training import optimizers
 from tfdistill.weights import checkpoint as checkpoints
 
@@ -365,6 +364,6 @@ def watcher(model: keras.Model, data: TaskData) -> Callable[[], dict[str, float]
 
     def measure() -> dict[str, float]:
         logits = predict(data.dev)
-        return task_metrics.score(data.task, logits, data.dev.encoded)
+        return data.task.score(logits, data.dev.encoded)
 
     return measure

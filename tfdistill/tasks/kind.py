@@ -125,12 +125,12 @@ class TaskKind(abc.ABC):
     def score(
         self, spec: TaskSpec, outputs: np.ndarray, encoded: EncodedExamples
     ) -> dict[str, float]:
-        """Computes the metrics of a model's answers, see `metrics.score`."""
+        """Computes the metrics of a model's answers, see `TaskSpec.score`."""
 
     def compute_metrics(
         self, spec: TaskSpec, outputs: np.ndarray, labels: np.ndarray
     ) -> dict[str, float]:
-        """Computes the metrics where each text has a row of outputs, see `metrics.compute_metrics`.
+        """Computes the metrics of rows of outputs, see `TaskSpec.compute_metrics`.
 
         Raises:
           ConfigError: If texts have other answers.

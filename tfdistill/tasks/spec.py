@@ -10,10 +10,16 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tfdistill import errors
 from tfdistill.tasks import conll, folders, label_cells, squad, tables
 from tfdistill.tasks.kind import KINDS, TaskKind
+
+if TYPE_CHECKING:
+    from tfdistill.tasks.encoded import EncodedExamples
 
 _PLAIN_TEXT = ".txt"  # one text a line, to train an embedding on
 
@@ -187,6 +193,53 @@ class TaskSpec:
     def head(self) -> str:
         """The head that answers it: "sequence", "multi_label", "token", "span", "embedding"."""
         return self.traits.head
+
+    def score(self, logits: np.ndarray, encoded: EncodedExamples) -> dict[str, float]:
+        """Computes the metrics of a model's answers to encoded examples.
+
+        The rows of a sentence with tags are put together again, and each word's answer is that of
+        its first piece; spans are decoded; vectors are compared in pairs.
+
+        Args:
+          logits: float (n, num_labels); of words and spans (tokens, num_labels); of an embedding
+            (n, width), also a sparse matrix.
+          encoded: The examples, with labels; of an embedding pairs, one text after the other.
+
+        Returns:
+          Metric name -> value, in the order of `metrics`.
+
+        Raises:
+          ShapeError: If the shapes do not fit the task or each other.
+          DataError: If there are no labels, or a logit is not finite.
+        """
+        return self.traits.score(self, logits, encoded)
+
+    def compute_metrics(self, logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+        """Computes the metrics where each example has one row of logits.
+
+        accuracy: the share of examples whose largest logit is the label's. f1: ``2PR / (P + R)`` of
+        the positive class (see `positive_label`), or its unweighted mean over more than two
+        classes; 0 for a class that is neither there nor predicted. macro_f1: its unweighted mean
+        over all classes, also over two. auc: the area under the ROC curve of the positive class's
+        probability, ties counting half; 0.5 where one of both classes is missing. matthews,
+        pearson, spearman: correlations; 0 where all predictions (or all labels) are the same.
+
+        Several labels, a class being predicted where its logit is above 0: micro_f1 counts all
+        decisions together, macro_f1 is the unweighted mean over classes, exact_match the share of
+        examples with every class right.
+
+        Args:
+          logits: float (n, num_labels); for a regression (n, 1) or (n,).
+          labels: int (n,) class indices, float (n,), or (n, num_labels) of 0 and 1.
+
+        Returns:
+          Metric name -> value, in the order of `metrics`.
+
+        Raises:
+          ShapeError: If the shapes do not fit the task or each other.
+          DataError: If a logit is not finite.
+        """
+        return self.traits.compute_metrics(self, logits, labels)
 
     def split_file(self, source: Path, split: str) -> pathlib.Path:
         """Finds the file of a split, for "folders" its folder.

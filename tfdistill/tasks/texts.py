@@ -26,7 +26,7 @@ class TextKind(TaskKind):
     def score(
         self, spec: TaskSpec, outputs: np.ndarray, encoded: EncodedExamples
     ) -> dict[str, float]:
-        """See `metrics.score`."""
+        """See `TaskSpec.score`."""
         if encoded.labels is None:
             raise errors.DataError("evaluation", "labelled examples", "examples without labels")
         return self.compute_metrics(spec, outputs, encoded.labels)
@@ -34,7 +34,7 @@ class TextKind(TaskKind):
     def compute_metrics(
         self, spec: TaskSpec, outputs: np.ndarray, labels: np.ndarray
     ) -> dict[str, float]:
-        """See `metrics.compute_metrics`."""
+        """See `TaskSpec.compute_metrics`."""
         scores, gold = np.asarray(outputs, np.float64), np.asarray(labels)
         scores = self._rows(scores)
         expected = (len(gold), spec.num_labels)

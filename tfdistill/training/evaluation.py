@@ -7,7 +7,6 @@ import tf_keras as keras
 from tfdistill import errors, tasks
 from tfdistill.data import batches as data_batches
 from tfdistill.models import predict_logits
-from tfdistill.tasks import metrics
 
 
 def evaluate(
@@ -33,4 +32,4 @@ def evaluate(
         raise errors.ConfigError(
             "task", "the task", "None, and examples that name none", "Pass task=... as well."
         )
-    return metrics.score(task, predict_logits(model, batches), batches.encoded)
+    return task.score(predict_logits(model, batches), batches.encoded)
