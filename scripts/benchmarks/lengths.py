@@ -2,8 +2,9 @@
 
 The times by length are those of one file with a signature for each multiple of 8, on one thread, in
 turns. The expected time of a text follows from them and from the real lengths of development texts
-(dev_lengths.json). "No padding" is a parabola through the times, at the tokens of each text. A
-start is a fresh process that opens a file and answers one text of 32 tokens.
+(dev_lengths.json). What no padding at all would save is counted in operations, which every number
+of tokens has; measured, it is a parabola through the times, at the tokens of each text. A start is
+a fresh process that opens a file in `TfliteModel` and answers one text of 32 tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,30 +69,33 @@ def measure(*, quick: bool) -> record.Outcome:
         sizes = {_COPIES: copied_bytes}
         sizes |= {path.stem: path.stat().st_size for path in (usual, fitting)}
     samples = {"seconds": measured["processor_seconds"], "starts": started, "bytes": sizes}
-    samples |= {"others_share": measured["others_share"]}
+    operations = {n: models.flops(shape, n) for n in range(1, USUAL[-1] + 1)}
+    samples |= {"others_share": measured["others_share"], "operations": operations}
     return _outcome(shape.family, texts, chosen, samples, {"rounds": rounds, "step": step})
 
 
 def shares(
-    seconds: Mapping[int, float],
     texts: Mapping[str, Mapping[int, int]],
     chosen: Mapping[str, Sequence[int]],
+    at: Callable[[int], float],
+    unpadded: Callable[[int], float],
 ) -> dict[str, tuple[float, float, float]]:
-    """What the chosen lengths save of what no padding at all would, and both speed-ups, by set."""
+    """By set: what the chosen lengths save / what no padding would, and the speed-ups of both.
+
+    Args:
+      texts: Texts by tokens, by set.
+      chosen: Lengths, by set.
+      at: Cost of an inference at a length.
+      unpadded: Cost of a text of so many tokens.
+    """
     from tfdistill import lengths
 
-    tokens = np.array([*seconds], float)
-    times = np.array([*seconds.values()])
-    powers = np.stack([tokens**0, tokens, tokens**2], axis=1)
-    parabola = np.linalg.lstsq(powers / times[:, None], np.ones(len(times)), rcond=None)[0]
     figures = {}
     for name, counts in texts.items():
-        sizes = np.array([*counts], float)
-        unpadded = np.stack([sizes**0, sizes, sizes**2], axis=1) @ parabola
-        best = float(np.average(unpadded, weights=[*counts.values()]))
-        usual = lengths.expected_time(seconds, counts, USUAL)
-        fitting = lengths.expected_time(seconds, counts, chosen[name])
-        assert usual is not None and fitting is not None  # every length was timed
+        best = lengths.expected_time({n: unpadded(n) for n in counts}, counts)
+        usual = lengths.expected_time({n: at(n) for n in USUAL}, counts)
+        fitting = lengths.expected_time({n: at(n) for n in chosen[name]}, counts)
+        assert best and usual and fitting
         figures[name] = (usual - fitting) / (usual - best), usual / fitting, usual / best
     return figures
 
@@ -104,14 +108,29 @@ def _outcome(
     settings: dict[str, Any],
 ) -> record.Outcome:
     seconds = {int(n): s / _PER_TURN for n, s in turns.medians(samples["seconds"]).items()}
+    tokens, inverse = np.array([*seconds]), 1 / np.array([*seconds.values()])
+    powers = np.vander(tokens, 3) * inverse[:, None]  # the relative errors count
+    parabola, *_ = np.linalg.lstsq(powers, np.ones(len(tokens)), rcond=None)
+    operations = samples["operations"].__getitem__
+    counted = shares(texts, chosen, operations, operations)
+    timed = shares(texts, chosen, seconds.__getitem__, lambda n: float(np.polyval(parabola, n)))
     figures = [
         record.Figure(
-            f"{name}: share of what no padding would save",
+            f"{name}: share of the operations that no padding would save",
             share,
             _TARGET,
-            note=f"{speedup:.2f}x, no padding {limit:.2f}x",
+            note=f"{speedup:.2f}x fewer, no padding {limit:.2f}x",
         )
-        for name, (share, speedup, limit) in shares(seconds, texts, chosen).items()
+        for name, (share, speedup, limit) in counted.items()
+    ]
+    figures += [
+        record.Figure(
+            f"{name}: time of a text at {', '.join(map(str, USUAL))} / at fitting lengths",
+            speedup,
+            unit="x",
+            note=f"{share:.0%} of no padding, {limit:.2f}x",
+        )
+        for name, (share, speedup, limit) in timed.items()
     ]
     processor = {
         way: turns.medians(rows)["processor_ms"] for way, rows in samples["starts"].items()
