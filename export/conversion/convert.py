@@ -1,8 +1,7 @@
 """SavedModel -> TFLite in a process of its own.
 
-TensorFlow's converter writes float32, float16 and dynamic int8 files and those of
-quantization-aware models; every other quantization is made from its float32 file by the
-ai-edge-quantizer.
+TensorFlow's converter writes float32 and float16 files and those of quantization-aware models;
+every quantization to integers is made from its float32 file by the ai-edge-quantizer.
 
 The converter leaks memory at each call and a fault in it ends its process, so every conversion
 gets a fresh one: ``python -m export.conversion.convert CONVERSION.json``.
@@ -118,9 +117,7 @@ def convert_to(plan: ExportPlan, file: files.Path, float_file: files.Path | None
     with files.temporary_folder("model") as folder:
         saved, examples = folder / "saved_model", folder / "examples.npz"
         is_there = float_file is not None and os.path.exists(float_file)
-        if not is_there or _is_direct(
-            plan.quantize_aware, plan.quantization, plan.layers, plan.device
-        ):
+        if not is_there or _is_direct(plan.quantize_aware, plan.quantization, plan.layers):
             with device_form.masked(plan.model, plan.device):
                 signature.save(
                     plan.model, saved, lengths=plan.lengths, softmax=plan.request.softmax
@@ -174,15 +171,15 @@ def run_in_child(conversion: Conversion, *, timeout_s: float = 1800) -> None:
 
 def run(conversion: Conversion) -> None:
     """Runs a conversion in this process."""
-    base = quantizing.quantization(conversion.quantize)
+    form = device_form.form(conversion.device)
+    base = form.stored(quantizing.quantization(conversion.quantize))
     layers = {
-        name: quantizing.quantization(quantization)
+        name: form.stored(quantizing.quantization(quantization))
         for name, quantization in conversion.layers.items()
     }
-    form = device_form.form(conversion.device)
     with files.temporary_folder("convert") as folder:
         source = pathlib.Path(conversion.float_file or folder / "float.tflite")
-        direct = _is_direct(conversion.quantize_aware, base, layers, form)
+        direct = _is_direct(conversion.quantize_aware, base, layers)
         if not source.exists() and (conversion.float_file is not None or not direct):
             source.write_bytes(_converted(conversion, quantizing.quantization("float32")))
             if form.flat_ids:
@@ -218,14 +215,10 @@ def _edit(file: files.Path, change: Callable[[Any], object] | None = None) -> No
 
 
 def _is_direct(
-    quantize_aware: bool,
-    base: Quantization,
-    layers: Mapping[str, Quantization],
-    form: device_form.DeviceForm,
+    quantize_aware: bool, base: Quantization, layers: Mapping[str, Quantization]
 ) -> bool:
     """Whether TensorFlow's converter writes a file from the SavedModel, not another from floats."""
-    by_converter = base.route == "converter" and not device_form.by_edge_quantizer(form, base)
-    return quantize_aware or (by_converter and not layers)
+    return quantize_aware or (base.method == "float" and not layers)
 
 
 def _converted(conversion: Conversion, quantization: Quantization) -> bytes:

@@ -55,6 +55,12 @@ class DeviceForm:
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     instead: str = ""
 
+    def stored(self, quantization: Quantization) -> Quantization:
+        """Returns a quantization as this form stores it: with a scale for each row of a table."""
+        if not self.flat_ids:
+            return quantization
+        return dataclasses.replace(quantization, table_scales="row")
+
 
 FORMS: dict[str, DeviceForm] = {
     "cpu": DeviceForm("cpu"),
@@ -98,11 +104,6 @@ def form(name: str, *quantizations: Quantization) -> DeviceForm:
                 f"Not offered: {why}.",
             )
     return device_form
-
-
-def by_edge_quantizer(device_form: DeviceForm, quantization: Quantization) -> bool:
-    """Whether the ai-edge-quantizer has to write a file that the converter writes for a CPU."""
-    return device_form.flat_ids and quantization.method != "float"
 
 
 @contextlib.contextmanager

@@ -52,10 +52,7 @@ def quantize(
 
     def is_looked_up(table: Any, name: str) -> bool:
         stored_as = layers.get(recipe.owner_of_table(name, matrices) or "", base)
-        # With int8 activations a GATHER takes an int8 table, and float32 needs no lookup.
-        gathered = stored_as.name == "float32" or (
-            stored_as.method == "static" and stored_as.activation_bits == 8
-        )
+        gathered = stored_as.name == "float32" or stored_as.table_scales == "table"
         return int(np.prod(table.shape)) >= SMALLEST_QUANTIZED and not gathered
 
     lookup.use_lookups(model, is_looked_up)
@@ -68,12 +65,14 @@ def quantize(
             engine = quantizer.Quantizer(str(prepared))
             for rule in rules:
                 engine.update_quantization_recipe(*rule)
-            ranges = _ranges(engine, prepared, examples)
-            if ranges:
-                float_model = editing.read(prepared)
-                share_ranges(float_model, ranges)
+            ranges = None
+            if base.method == "static":
+                ranges = _ranges(engine, prepared, examples)
+                share_ranges(model, ranges)
                 if base.activation_bits == 16:
-                    widen_ranges(float_model, ranges)
+                    widen_ranges(model, ranges)
+            elif engine.need_calibration:
+                ranges = ranges_of_tables(model)
             engine.quantize(ranges).export_model(str(quantized))
         model = editing.read(quantized)
         fill_empty_scales(model)
@@ -140,6 +139,21 @@ def share_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
             ranges[name] = {"min": least, "max": most}
 
 
+def ranges_of_tables(model: Any) -> dict[str, dict[str, np.ndarray]]:
+    """Returns the range of each table that GATHER reads, and of the rows: name -> "min", "max"."""
+    ranges = {}
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            if lookup.gathers_rows(model, graph, operator):
+                table = graph.tensors[operator.inputs[0]]
+                numbers = np.asarray(editing.constant(model, table), np.uint8).view(np.float32)
+                rows = numbers.reshape(table.shape)
+                extremes = {"min": rows.min(keepdims=True), "max": rows.max(keepdims=True)}
+                for tensor in (table, graph.tensors[operator.outputs[0]]):
+                    ranges[text(tensor.name)] = extremes
+    return ranges
+
+
 def widen_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
     """Doubles the ranges of activations, for those of 16 bits.
 
@@ -165,8 +179,6 @@ def _ranges(
     engine: quantizer.Quantizer, file: pathlib.Path, examples: EncodedExamples | None
 ) -> Any:
     """Measures the range of each tensor that is quantized statically."""
-    if not engine.need_calibration:
-        return None
     if examples is None:
         raise errors.ExportError("calibration", "examples", "none")
     meter = calibrator.Calibrator(

@@ -42,7 +42,8 @@ class Quantization:
       activation_bits: Bits of an activation that is quantized; 32 where none is.
       block: Weights that share a scale; None for all of a row.
       integer_only: Whether an operator that computes with floats is a fault.
-      route: What writes it: TensorFlow's converter, or the ai-edge-quantizer after it.
+      table_scales: What of a table of words shares a scale, where no block does: each "row", which
+        EMBEDDING_LOOKUP reads, or the whole "table", which GATHER reads as well.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Quantization:
     activation_bits: int = 32
     block: int | None = None
     integer_only: bool = False
-    route: Literal["converter", "edge_quantizer"] = "edge_quantizer"
+    table_scales: Literal["row", "table"] = "row"
 
     @property
     def needs_calibration(self) -> bool:
@@ -72,13 +73,13 @@ def _offer(
     summary: str,
     bytes_per_constant: tuple[int, int],
     bounds: Bounds,
-    route: Literal["converter", "edge_quantizer"] = "edge_quantizer",
+    table_scales: Literal["row", "table"] = "row",
 ) -> Quantization:
     """Makes a quantization from its name in the grammar."""
     parts = _GRAMMAR.fullmatch(name)
     if parts is None:  # float32 or float16
         bits = int(name.removeprefix("float"))
-        return Quantization(name, summary, "float", bits, bytes_per_constant, bounds, route=route)
+        return Quantization(name, summary, "float", bits, bytes_per_constant, bounds)
     method, weights, activations, detail = parts.groups(default="")
     return Quantization(
         name,
@@ -90,18 +91,17 @@ def _offer(
         activation_bits=int(activations.strip("ifp")),
         block=int(detail.removeprefix("_block")) if detail.startswith("_block") else None,
         integer_only=detail == "_integer_only",
-        route=route,
+        table_scales=table_scales,
     )
 
 
 _ALL = (
-    _offer("float32", "nothing lost; the reference", (4, 4), agreement.FLOAT32, "converter"),
+    _offer("float32", "nothing lost; the reference", (4, 4), agreement.FLOAT32),
     _offer(
         "float16",
         "half the size; computes in float32 on a CPU, in float16 on a GPU",
         (2, 2),
         agreement.FLOAT16,
-        "converter",
     ),
     _offer(
         "weight_only_wi8_afp32",
@@ -114,7 +114,7 @@ _ALL = (
         "a quarter of the size and the fastest on a CPU; weights int8, activations as they come",
         (4, 4),
         agreement.INT8,
-        "converter",
+        table_scales="table",
     ),
     _offer(
         "static_wi8_ai16",
@@ -127,12 +127,14 @@ _ALL = (
         "for NPUs and DSPs; on a CPU slower than float32",
         (1, 4),
         agreement.COARSE,
+        table_scales="table",
     ),
     _offer(
         "static_wi8_ai8_integer_only",
         "as static_wi8_ai8 for hardware without floats: refused where an operator needs them",
         (1, 4),
         agreement.COARSE,
+        table_scales="table",
     ),
     _offer(
         "dynamic_wi4_afp32_block32",

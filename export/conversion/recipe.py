@@ -7,6 +7,7 @@ An operator belongs to the layers whose names its output carries: the converter 
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,12 +26,20 @@ from ai_edge_quantizer.utils import tfl_flatbuffer_utils
 from tfdistill import errors
 from tfdistill.tflite import editing
 
+from . import lookup
 from .quantize import SMALLEST_QUANTIZED, Quantization
 
 _LOOKUP = "EMBEDDING_LOOKUP"
 # Operators whose constants are the weights of a layer.
 _WEIGHTS = ("FULLY_CONNECTED", _LOOKUP)
 _WITH_MATRIX = (*_WEIGHTS, "GATHER")
+_MIN_MAX = AlgorithmName.MIN_MAX_UNIFORM_QUANT
+# Its rows have the integers of the table, and become floats then.
+_GATHERED = OpQuantizationConfig(
+    TensorQuantizationConfig(8, symmetric=True),
+    TensorQuantizationConfig(8),
+    ComputePrecision.INTEGER,
+)
 
 
 class Rule(NamedTuple):
@@ -76,13 +85,16 @@ def rules(
             owners = _owners(model, graph, operator, layers, matrices)
             with_operators |= owners
             chosen = _agreed({name: layers.get(name, base) for name in owners}, base)
-            if chosen == base or scope in written:
+            gathered = gathers_integers(model, graph, operator, chosen)
+            if scope in written or (chosen == base and (not gathered or base.method == "static")):
                 continue
             written.add(scope)
             regex = f"^{re.escape(scope)}$"
             recipe.append(Rule(regex, everything))
             if kind in _WEIGHTS:
                 recipe += _rules_for(regex, chosen, (kind,))
+            elif gathered:
+                recipe.append(Rule(regex, TFLOperationName.GATHER, _GATHERED, _MIN_MAX))
     lost = sorted(name for name in layers if name in matrices and name not in with_operators)
     if lost:
         raise errors.ExportError(
@@ -92,6 +104,15 @@ def rules(
             "Leave them out of `layers`.",
         )
     return recipe
+
+
+def gathers_integers(model: Any, graph: Any, operator: Any, quantization: Quantization) -> bool:
+    """Whether an operator looks up rows of a table that has one scale."""
+    return (
+        quantization.table_scales == "table"
+        and lookup.gathers_rows(model, graph, operator)
+        and math.prod(graph.tensors[operator.inputs[0]].shape) >= SMALLEST_QUANTIZED
+    )
 
 
 def owner_of_table(name: str, matrices: Sequence[str]) -> str | None:
@@ -166,7 +187,7 @@ def _rules_for(regex: str, quantization: Quantization, operators: Collection[str
     # Clipping each row where its squared error is least halves the error of 4 bits (19 -> 24 dB);
     # it changes little for 8, or where few weights share a scale.
     clipped = quantization.weight_bits == 4 and not block
-    algorithm = AlgorithmName.OCTAV if clipped else AlgorithmName.MIN_MAX_UNIFORM_QUANT
+    algorithm = AlgorithmName.OCTAV if clipped else _MIN_MAX
     rules = [Rule(regex, name, config, algorithm) for name in names if name != _LOOKUP]
     if {_LOOKUP, TFLOperationName.ALL_SUPPORTED} & set(names):
         rules.append(Rule(regex, TFLOperationName(_LOOKUP), lookups, algorithm))
