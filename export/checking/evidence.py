@@ -59,6 +59,19 @@ class Reference:
     outputs: np.ndarray | None
 
 
+@dataclasses.dataclass
+class FloatConversion:
+    """The float32 conversion of a model, which all of its files are made of and compared with.
+
+    Attributes:
+      file: Where it is, or goes.
+      reference: What was computed for its checks, once it has passed them.
+    """
+
+    file: pathlib.Path
+    reference: Reference | None = None
+
+
 class Evidence:
     """A file, its float32 conversion, its model, and what follows from the three.
 
@@ -78,18 +91,18 @@ class Evidence:
         if reference is not None and self.plan.is_float:
             same = filecmp.cmp(self.file, reference.file, shallow=False)
             reference = reference if same else None  # with metadata: what is written is checked
-        self._known_reference = reference
+        self._checked_reference = reference
 
     @property
     def float_is_checked(self) -> bool:
         """Whether the float32 conversion passed its checks before another file."""
-        return self._known_reference is not None
+        return self._checked_reference is not None
 
     @functools.cached_property
     def reference(self) -> Reference:
         """The float32 conversion with what was computed for its checks."""
-        if self._known_reference is not None:
-            return self._known_reference
+        if self._checked_reference is not None:
+            return self._checked_reference
         outputs = self.float_outputs if self.plan.real_examples else None
         return Reference(self.float_file, self.logits, self.groups, outputs)
 
@@ -106,15 +119,15 @@ class Evidence:
     @functools.cached_property
     def logits(self) -> np.ndarray:
         """The model's logits on the examples, (rows, num_labels)."""
-        if self._known_reference is not None:
-            return self._known_reference.logits
+        if self._checked_reference is not None:
+            return self._checked_reference.logits
         return model_logits(self.plan.model, self.plan.examples, self.plan.lengths)
 
     @functools.cached_property
     def groups(self) -> tuple[Group, ...]:
         """The inputs of each signature: drawn probes, and probes of the examples that fit it."""
-        if self._known_reference is not None:
-            return self._known_reference.groups
+        if self._checked_reference is not None:
+            return self._checked_reference.groups
         groups = []
         for length in self.plan.lengths:
             examples = inputs.probes_of(self.plan.config, length)

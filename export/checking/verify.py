@@ -19,7 +19,7 @@ from tfdistill.tflite.inspection import ModelReport
 
 from ..conversion.convert import Converted
 from . import carried, quantized, reference, structure
-from .evidence import Evidence, Reference
+from .evidence import Evidence, FloatConversion
 from .outputs import Answers
 
 
@@ -116,7 +116,6 @@ class Verified:
       golden: The content of golden.json.
       answers: What model and file answered.
       accelerators: What the accelerator that the file is for took of it; empty for a CPU.
-      reference: The float32 conversion, for the next file that is made of it.
     """
 
     converted: Converted
@@ -125,24 +124,28 @@ class Verified:
     golden: dict[str, Any]
     answers: Answers
     accelerators: list[AcceleratorRecord]
-    reference: Reference
 
 
-def verify(converted: Converted, reference: Reference | None = None) -> Verified:
+def verify(converted: Converted, floats: FloatConversion | None = None) -> Verified:
     """Makes all checks of a converted file.
 
     Args:
       converted: The file.
-      reference: The float32 conversion where it passed its checks before another file.
+      floats: The float32 conversion, where other files of the model are made of it, too: its
+        checks are made once.
 
     Raises:
       ExportError: If the file is not built as it should be.
       ParityError: If it is not the model in this number format; with every fault, a line each.
     """
     with files.temporary_folder("verify") as folder:
-        evidence = Evidence(converted, folder, reference)
+        evidence = Evidence(converted, folder, None if floats is None else floats.reference)
         for listed in (STATIC, RUNNING):
-            if faults := verdicts(listed, evidence):
+            faults = verdicts(listed, evidence)
+            of_float = any(each.of_float and each.name in faults for each in listed)
+            if floats is not None and listed is RUNNING and not of_float:
+                floats.reference = evidence.reference
+            if faults:
                 raise _refusal(evidence, listed, faults)
         answers = Answers(evidence.logits, evidence.expected_outputs, evidence.outputs)
         return Verified(
@@ -152,7 +155,6 @@ def verify(converted: Converted, reference: Reference | None = None) -> Verified
             evidence.golden,
             answers,
             _accelerator_records(evidence.accelerator),
-            evidence.reference,
         )
 
 

@@ -16,6 +16,7 @@ from tfdistill.data.task_data import TaskData
 from tfdistill.manifest import Manifest, json_text
 from tfdistill.tasks import Examples, TaskSpec, probabilities
 
+from ..checking.evidence import FloatConversion
 from ..checking.outputs import model_logits
 from ..checking.verify import Verified, verify
 from ..conversion import convert
@@ -150,18 +151,27 @@ def to_tflite(
         name=name,
         timeout_s=timeout_s,
     )
-    manifest = export_file(request)
-    bundle.write_card(request.path, manifest)
-    return manifest
+    return export_file(request)
 
 
-def export_file(request: ExportRequest) -> Manifest:
-    """Plans, converts, verifies and writes one file and its variants; see `to_tflite`."""
+def export_file(request: ExportRequest, floats: FloatConversion | None = None) -> Manifest:
+    """Plans, converts, verifies and writes one file and its variants; see `to_tflite`.
+
+    `floats` is what other files of the same model are made of, too: it is made and checked once.
+    """
     plans = make_plans(request)
     check_free(plans)
     refuse_weak(plans[0])
     with files.temporary_folder("export") as folder:
-        return write([verify(convert.convert(plan, folder / plan.device.name)) for plan in plans])
+        verified = []
+        for index, plan in enumerate(plans):
+            shared = None if index else floats  # a variant has another form
+            float_file = None if shared is None else shared.file
+            converted = convert.convert(plan, folder / plan.device.name, float_file)
+            verified.append(verify(converted, shared))
+        manifest = write(verified)
+    bundle.write_card(request.path, manifest)
+    return manifest
 
 
 def check_free(plans: Sequence[ExportPlan]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import pathlib
 import shutil
@@ -17,7 +18,7 @@ from tfdistill.manifest import Manifest, read_manifest
 from tfdistill.results import Trial
 from tfdistill.tasks import Examples, TaskSpec
 
-from ..checking.evidence import Reference
+from ..checking.evidence import FloatConversion
 from ..checking.layer_errors import culprits, layer_errors
 from ..conversion import prepare
 from ..conversion import quantize as quantizing
@@ -189,8 +190,12 @@ class _Search:
     report: Report | None
     trials: list[Trial] = dataclasses.field(default_factory=list)
     best: tuple[Trial, pathlib.Path] | None = None
-    _reference: Reference | None = None
     _float_file: pathlib.Path | None = None  # a good one
+
+    @functools.cached_property
+    def _floats(self) -> FloatConversion:
+        """What all trials are made of."""
+        return FloatConversion(self.folder / "float32.tflite")
 
     def consider(self, quantization: Quantization) -> None:
         """Tries a quantization and, where integers fail, with some layers in float."""
@@ -215,12 +220,11 @@ class _Search:
         number = len(self.trials)
         file, refused = self._new_file(f"{number}"), self._new_file(f"{number}-refused")
         may_mix = quantizing.quantization(name).weight_bits <= 8
-        trial, self._reference = attempt(
+        trial = attempt(
             self.request.replace(path=file, quantize=name, layers=layers),
-            float_file=self.folder / "float32.tflite",
+            floats=self._floats,
             measure=self.measure,
             refused=refused if may_mix else None,
-            reference=self._reference,
         )
         self.trials.append(trial)
         if self.report is not None:

@@ -20,6 +20,7 @@ from tfdistill.results import SweepResults, Trial
 from tfdistill.tasks import Examples, TaskSpec
 from tfdistill.tasks.encoded import EncodedExamples
 
+from ..checking.evidence import FloatConversion
 from ..conversion import quantize as quantizing
 from ..file import bundle, folders
 from ..model.request import ExportRequest
@@ -163,18 +164,17 @@ def sweep(
         done = _finished(folder, fingerprint)
         _save(folder, fingerprint, done)
         with files.temporary_folder("sweep") as temporary:
-            reference = None
+            floats = FloatConversion(temporary / "float32.tflite")
             for name in chosen:
                 if name in done:
                     continue
                 refused = temporary / name
                 refused.mkdir()
-                done[name], reference = attempt(
+                done[name] = attempt(
                     request.replace(quantize=name, path=folder / name / _FILE),
-                    float_file=temporary / "float32.tflite",
+                    floats=floats,
                     measure=measure,
                     refused=refused / _FILE,
-                    reference=reference,
                 )
                 shutil.rmtree(refused)
                 _save(folder, fingerprint, done)

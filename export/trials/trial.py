@@ -15,7 +15,7 @@ from tfdistill.results import Trial
 from tfdistill.tflite import TfliteModel
 from tfdistill.tflite.agreement import Bounds
 
-from ..checking.evidence import Reference
+from ..checking.evidence import FloatConversion
 from ..checking.verify import verify
 from ..conversion import convert
 from ..conversion import quantize as quantizing
@@ -39,11 +39,10 @@ _NO_BOUNDS = {
 def attempt(
     request: ExportRequest,
     *,
-    float_file: pathlib.Path,
+    floats: FloatConversion,
     measure: Measure | None = None,
     refused: pathlib.Path | None = None,
-    reference: Reference | None = None,
-) -> tuple[Trial, Reference | None]:
+) -> Trial:
     """Exports a model in one quantization and takes its figures.
 
     The file is held to the bounds of its quantization, beyond which it is not worth choosing.
@@ -53,14 +52,12 @@ def attempt(
         good.
       measure: Measures a file: returns "p50_ms" by length, "busy_lengths" and "peak_rss_bytes", as
         `tfdistill.benchmark.quick_benchmark` does. None leaves these figures out.
-      float_file: Where the float32 conversion is, or goes; all trials of one model share it.
+      floats: The float32 conversion, which all trials of one model share.
       refused: Where a file goes whose answers differ too far, for its figures. None: it gets none.
-      reference: The float32 conversion where it passed its checks in an earlier trial.
 
     Returns:
-      The trial, and the float32 conversion if it has passed its checks by now. Only what concerns
-      the quantization is caught: an unusable model, vocabulary or set of examples raises what
-      `to_tflite` raises.
+      The trial. Only what concerns the quantization is caught: an unusable model, vocabulary or set
+      of examples raises what `to_tflite` raises.
     """
     request = request.replace(overwrite=True)
     held = request.replace(bounds={**_worth(request).as_dict(), **(request.bounds or {})})
@@ -73,28 +70,27 @@ def attempt(
         try:
             plan = make_plan(held)
             check_free([plan])
-            if reference is None:
+            if floats.reference is None:
                 refuse_weak(plan)
-            converted = convert.convert(plan, folder, float_file)
-            verified = verify(converted, reference)
-            return _good(held, write([verified]), measure), verified.reference
+            converted = convert.convert(plan, folder, floats.file)
+            return _good(held, write([verify(converted, floats)]), measure)
         except errors.ParityError as error:
             beyond = failed("beyond bounds", error)
         except errors.ConfigError as error:
-            return failed("impossible", error), reference
+            return failed("impossible", error)
         except errors.ExportError as error:
-            return failed("failed", error), reference
+            return failed("failed", error)
         if refused is None:
-            return beyond, reference
+            return beyond
         unbounded = request.replace(path=refused, bounds=_NO_BOUNDS)
         plan = make_plan(unbounded)
         try:
-            verified = verify(dataclasses.replace(converted, plan=plan), reference)
+            verified = verify(dataclasses.replace(converted, plan=plan), floats)
             trial = _good(unbounded, write([verified]), measure)
         except errors.ExportError:  # not the model in this format: there are no figures
-            return beyond, reference
+            return beyond
     update = {"verdict": beyond.verdict, "why": beyond.why}
-    return trial.model_copy(update=update), verified.reference
+    return trial.model_copy(update=update)
 
 
 def _worth(request: ExportRequest) -> Bounds:

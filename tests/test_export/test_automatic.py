@@ -48,14 +48,14 @@ class Attempts:
         )
         if name in self.impossible:
             why = "needs calibrate_on"
-            return Trial(name=name, layers=layers, verdict="impossible", why=why), None
+            return Trial(name=name, layers=layers, verdict="impossible", why=why)
         healed = self.healed_by.get(name)
         if name in self.beyond and not (healed and healed <= set(layers)):
-            return figures.model_copy(update={"verdict": "beyond bounds", "why": "far\noff"}), None
+            return figures.model_copy(update={"verdict": "beyond bounds", "why": "far\noff"})
         for source in self.source.parent.iterdir():
             if source.name != "model.json" or not (file.parent / "model.json").exists():
                 shutil.copy(source, file.parent)
-        return figures, None
+        return figures
 
 
 @pytest.fixture

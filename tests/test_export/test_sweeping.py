@@ -97,7 +97,7 @@ def attempts(monkeypatch):
         tried.append(request.quantize)
         if request.quantize in attempt.kill:
             raise KeyboardInterrupt
-        return attempt.answers.model_copy(update={"name": request.quantize}), None
+        return attempt.answers.model_copy(update={"name": request.quantize})
 
     attempt.kill = set()
     attempt.answers = Trial(name="", verdict="beyond bounds", why="too far", sqnr_db=3.0)
@@ -250,7 +250,7 @@ def test_examples_that_can_be_read_once_serve_every_row(toy, tmp_path, monkeypat
 
     def attempt(request, **arguments):
         seen.append(len(request.check_on))
-        return Trial(name=request.quantize, verdict="beyond bounds"), None
+        return Trial(name=request.quantize, verdict="beyond bounds")
 
     monkeypatch.setattr(sweeping, "attempt", attempt)
     ids = toy.encoded.row(0)[None]

@@ -10,12 +10,14 @@ import pytest
 
 import export
 from export.checking import verify
+from export.checking.evidence import FloatConversion
 from export.checking.outputs import answers as outputs_of_both
 from export.checking.outputs import file_outputs, model_logits
 from export.conversion import convert, quantize
 from export.conversion.prepare import make_plan
 from export.model import inputs
 from export.model.request import ExportRequest
+from export.targets import tflite
 from tfdistill import errors, files, manifest, models
 from tfdistill.data.batches import Batches
 from tfdistill.tasks.spec import TaskSpec
@@ -270,11 +272,33 @@ def test_a_float32_file_that_is_not_the_reference_is_checked_itself(
     honest, damaged = exported("float32").path, tmp_path / "damaged.tflite"
     request = ExportRequest(toy.model, tmp_path / "m.tflite", **toy.arguments(quantize="float32"))
     converted = convert.Converted(make_plan(request), honest, honest)
-    reference = verify.verify(converted).reference
-    assert reference.file == honest
+    floats = FloatConversion(honest)
+    verify.verify(converted, floats)
+    assert floats.reference is not None and floats.reference.file == honest
     zeroed(honest, damaged, (32,))  # a bias or a scale
     with pytest.raises(errors.ParityError, match="float32 conversion"):
-        verify.verify(dataclasses.replace(converted, file=damaged), reference)
+        verify.verify(dataclasses.replace(converted, file=damaged), floats)
+
+
+def test_the_files_of_a_model_share_one_float32_conversion(toy, exported, tmp_path, monkeypatch):
+    names = ("dynamic_wi8_afp32", "float32")
+    alone = {name: exported(name).path.read_bytes() for name in names}
+    conversions, real = [], convert.run_in_child
+
+    def run_in_child(conversion, **options):
+        conversions.append(conversion.quantize)
+        real(conversion, **options)
+
+    monkeypatch.setattr(convert, "run_in_child", run_in_child)
+    floats = FloatConversion(tmp_path / "floats" / "model.tflite")
+    for name in names:
+        request = ExportRequest(
+            toy.model, tmp_path / name / "model.tflite", **toy.arguments(quantize=name)
+        )
+        tflite.export_file(request, floats)
+        assert request.path.read_bytes() == alone[name]
+        assert floats.reference is not None  # its checks are made
+    assert conversions == ["dynamic_wi8_afp32"]
 
 
 def test_bounds_can_be_widened_by_name(toy, replayed, zeroed, tmp_path):

@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import types
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tfdistill import (
     config,
@@ -287,54 +288,81 @@ def _export_all(
     context: RunContext, chosen: results.ModelResult
 ) -> tuple[results.ExportedFile, ...]:
     """Exports the student, and the teacher where the recipe says so, unless that is done."""
-    root, recipe = context.root, context.recipe
-    settings = recipe.export
-
-    def export(name: str, of: str, source: str, target: str, quantize: str) -> None:
-        if not (root / target / "model.json").is_file():
-            _log.info(f"exporting {of} as {quantize}")
-            data = context.task_data if of == "teacher" else context.student_task_data
-            model = task_models.open_saved(safe_paths.inside(root, source), data.task)
-            try:
-                deliver.export_model(
-                    model,
-                    data,
-                    recipe,
-                    root / target,
-                    name=f"{recipe.name}-{name}",
-                    quantize=quantize,
-                    variants=settings.variants if name == "student" else None,
-                    fallback=settings.fallback if name == "student" else (),
-                    # A teacher is only compared with: at the longest length, which all files have.
-                    fit_lengths=of != "teacher",
-                )
-            except errors.ParityError as error:
-                if name in ("student", "teacher"):
-                    raise
-                _log.warning(f"no {name} file to compare with: {error}")
-                return
-        exported_file = results.ExportedFile(name=name, of=of, manifest=f"{target}/model.json")
-        exported.append(exported_file)
-
-    exported: list[results.ExportedFile] = []
-    student = ("student", str(chosen.folder), "student")
-    export(*student, "export", settings.quantize)
-    # That of `fallback`, where the other differed too far.
-    chosen_format = _format_of(root / "export")
-    usual: dict[tuple[str, str, str], str] = {student: chosen_format}
-    if recipe.teacher.export and recipe.teacher.answers is None:
-        teacher = ("teacher", "teacher", "teacher/model")
-        export(*teacher, "teacher/export", settings.teacher_quantize)
-        usual[teacher] = settings.teacher_quantize
-    also = (
-        chosen_format if named == settings.quantize else named for named in settings.also_quantize
+    root, settings = context.root, context.recipe.export
+    with files.temporary_folder("floats") as scratch:
+        data = context.student_task_data
+        source = safe_paths.inside(root, str(chosen.folder))
+        models_of_run = {
+            "student": deliver.ModelFiles(
+                lambda: task_models.open_saved(source, data.task), data, context.recipe,
+                scratch / "student", fit_lengths=True,
+            ),
+            "teacher": deliver.ModelFiles(
+                lambda: context.teachers.task, context.task_data, context.recipe,
+                scratch / "teacher",
+                # It is only compared with: at the longest length, which all files have.
+                fit_lengths=False,
+            ),
+        }  # fmt: skip
+        _export(context, models_of_run["student"], _Wanted("student", "export", settings.quantize))
+        # That of `fallback`, where the other differed too far.
+        chosen_format = _format_of(root / "export")
+        usual = {"student": _Wanted("student", "export", chosen_format)}
+        if context.recipe.teacher.export and context.recipe.teacher.answers is None:
+            usual["teacher"] = _Wanted("teacher", "teacher/export", settings.teacher_quantize)
+        also = (
+            chosen_format if named == settings.quantize else named
+            for named in settings.also_quantize
+        )
+        wanted = list(usual.values())
+        for quantize in dict.fromkeys(also):
+            wanted += [
+                _Wanted(of, f"also/{of}-{quantize}", quantize)
+                for of, first in usual.items()
+                if quantize != first.quantize
+            ]
+        # Float32 last: the conversion of another format makes it on its way.
+        for each in sorted(wanted, key=lambda each: each.quantize == "float32"):
+            _export(context, models_of_run[each.of], each)
+    return tuple(
+        results.ExportedFile(name=each.name, of=each.of, manifest=f"{each.target}/model.json")
+        for each in wanted
+        if (root / each.target / manifest.FILE_NAME).is_file()
     )
-    for quantize in dict.fromkeys(also):
-        for (name, of, source), format_ in usual.items():
-            if quantize != format_:
-                name = f"{name}-{quantize}"
-                export(name, of, source, f"also/{name}", quantize)
-    return tuple(exported)
+
+
+class _Wanted(NamedTuple):
+    """A file that a run exports: of the student or the teacher, its folder and its format."""
+
+    of: str
+    target: str
+    quantize: str
+
+    @property
+    def name(self) -> str:
+        """Its name in metrics.json: that of the model, unless it is there to compare with."""
+        return pathlib.PurePath(self.target).name if self.target.startswith("also/") else self.of
+
+
+def _export(context: RunContext, model: deliver.ModelFiles, wanted: _Wanted) -> None:
+    """Exports one file, unless it is there; one to compare with may be refused."""
+    folder, settings = context.root / wanted.target, context.recipe.export
+    if (folder / manifest.FILE_NAME).is_file():
+        return
+    _log.info(f"exporting {wanted.of} as {wanted.quantize}")
+    of_student = wanted.name == "student"
+    try:
+        model.export(
+            folder,
+            name=f"{context.recipe.name}-{wanted.name}",
+            quantize=wanted.quantize,
+            variants=settings.variants if of_student else None,
+            fallback=settings.fallback if of_student else (),
+        )
+    except errors.ParityError as error:
+        if wanted.name == wanted.of:
+            raise
+        _log.warning(f"no {wanted.name} file to compare with: {error}")
 
 
 def _format_of(folder: pathlib.Path) -> str:

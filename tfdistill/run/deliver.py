@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tf_keras as keras
 
 import export
+from export.checking import evidence
 from export.conversion import device_form
 from export.conversion import quantize as quantizing
-from export.model.request import fitting_lengths
+from export.model.request import ExportRequest, fitting_lengths
+from export.targets import tflite
 from tfdistill import (
     benchmark,
     checksums,
@@ -72,60 +75,84 @@ def save_model(
         checksums.write_checksums(temporary, but=(KERAS_FILE,))
 
 
-def export_model(
-    model: keras.Model,
-    data: TaskData,
-    recipe: config.Recipe,
-    folder: pathlib.Path,
-    *,
-    name: str,
-    quantize: str,
-    variants: Mapping[Any, str] | None = None,
-    fallback: Sequence[str] = (),
-    fit_lengths: bool = True,
-) -> None:
-    """Exports a model into `folder`, checked on the development set.
+class ModelFiles:
+    """The files of a saved model, all made of one float32 conversion; the model is opened once.
 
     Args:
-      model: The model.
-      data: The data of its run.
+      opened: Opens it.
+      data: The data of its run; its development set checks the files.
       recipe: The recipe, whose sections export and data are read.
-      folder: The folder to write into.
-      name: Name in the manifest.
-      quantize: Name of the quantization.
-      variants: Files for other devices: device -> quantization.
-      fallback: Quantizations to choose from where the file differs too far; see
-        `config.ExportConfig`.
+      scratch: A folder for the conversion.
       fit_lengths: Whether lengths that the recipe does not name are to fit the development set.
-
-    Raises:
-      ConfigError: If the model has positions for none of the lengths.
-      ParityError: If the file does not answer like the model; nothing is written then.
     """
-    texts = data.dev.encoded if fit_lengths else None
-    lengths = export_lengths(recipe.export.lengths, model, recipe.data, texts)
-    if quantize not in QUANTIZE_AWARE:  # its float weights are trained, too
-        model = compress.strip(model)
-    path = folder / "model.tflite"
-    options: dict[str, Any] = {
-        "data": data,
-        "lengths": lengths,
-        "softmax": recipe.export.softmax,
-        "name": name,
-        "allow_weak": True,  # the run has judged the model
-        "overwrite": True,
-    }
-    try:
-        export.to_tflite(model, path, quantize=quantize, variants=variants or {}, **options)
-    except errors.ParityError as error:
-        if not fallback:
-            raise
-        _log.warning(f"no {quantize} file, another is looked for: {error}")
-        formats = (quantize, *fallback)
-        # Ranges that were trained are for one format: the others take the float weights.
-        card = export.auto(compress.strip(model), path, names=formats, report=tell_trial, **options)
-        chosen = quantizing.quantization(card.quantization)
-        _log.info(f"took {chosen.name}: {chosen.summary}")
+
+    def __init__(
+        self,
+        opened: Callable[[], keras.Model],
+        data: TaskData,
+        recipe: config.Recipe,
+        scratch: pathlib.Path,
+        *,
+        fit_lengths: bool,
+    ) -> None:
+        """Keeps the arguments; nothing is opened yet."""
+        self._opened, self._data, self._recipe = opened, data, recipe
+        self._texts = data.dev.encoded if fit_lengths else None
+        self._floats = evidence.FloatConversion(scratch / "model.tflite")
+
+    @functools.cached_property
+    def _model(self) -> keras.Model:
+        return self._opened()
+
+    def export(
+        self,
+        folder: pathlib.Path,
+        *,
+        name: str,
+        quantize: str,
+        variants: Mapping[Any, str] | None = None,
+        fallback: Sequence[str] = (),
+    ) -> None:
+        """Exports the model into `folder`, checked on the development set.
+
+        Args:
+          folder: The folder to write into.
+          name: Name in the manifest.
+          quantize: Name of the quantization.
+          variants: Files for other devices: device -> quantization.
+          fallback: Quantizations to choose from where the file differs too far; see
+            `config.ExportConfig`.
+
+        Raises:
+          ConfigError: If the model has positions for none of the lengths.
+          ParityError: If the file does not answer like the model; nothing is written then.
+        """
+        recipe, floats = self._recipe, self._floats
+        plain = compress.strip(self._model)
+        model = plain
+        if quantize in QUANTIZE_AWARE and compress.is_quantize_aware(self._model):
+            model, floats = self._model, None  # its conversion has the ranges in it
+        path = folder / "model.tflite"
+        options: dict[str, Any] = {
+            "data": self._data,
+            "lengths": export_lengths(recipe.export.lengths, model, recipe.data, self._texts),
+            "softmax": recipe.export.softmax,
+            "name": name,
+            "allow_weak": True,  # the run has judged the model
+            "overwrite": True,
+        }
+        request = ExportRequest(model, path, quantize=quantize, variants=variants or {}, **options)
+        try:
+            tflite.export_file(request, floats)
+        except errors.ParityError as error:
+            if not fallback:
+                raise
+            _log.warning(f"no {quantize} file, another is looked for: {error}")
+            formats = (quantize, *fallback)
+            # Ranges that were trained are for one format: the others take the float weights.
+            card = export.auto(plain, path, names=formats, report=tell_trial, **options)
+            chosen = quantizing.quantization(card.quantization)
+            _log.info(f"took {chosen.name}: {chosen.summary}")
 
 
 def tell_trial(trial: results.Trial) -> None:
