@@ -267,17 +267,9 @@ def test_a_regression_needs_one_output():
         assert quickstart_recipe.answers_task(checkpoint, task)[0] is is_one
 
 
-@pytest.mark.parametrize(
-    ("changes", "formats", "fallback"),
-    [
-        ([], ("dynamic_wi8_afp32",), ("weight_only_wi8_afp32",)),
-        (["export.also_quantize=[]", "export.fallback=[float16]"], (), ("float16",)),
-        (["export.variants.gpu=float16"], ("dynamic_wi8_afp32",), ()),
-    ],
-)
-def test_the_teacher_gets_the_student_s_format_and_another_stands_by_unless_asked_otherwise(
-    changes, formats, fallback, tmp_path, monkeypatch
-):
+@pytest.fixture
+def recipe_of(tmp_path, monkeypatch):
+    """Makes the recipe of a quickstart with options of `make_recipe`, for texts of 16 tokens."""
     monkeypatch.setattr(
         quickstart_recipe,
         "choose_length",
@@ -295,8 +287,32 @@ def test_the_teacher_gets_the_student_s_format_and_another_stands_by_unless_aske
         sets={"train": "x" * 99},
         section=lambda folder: {"task": "t", "dir": str(folder)},
     )
-    recipe, _ = quickstart_recipe.make_recipe(
-        "t", str(tmp_path), checkpoint, data, tmp_path, changes=changes
-    )
+
+    def make(**options):
+        return quickstart_recipe.make_recipe(
+            "t", str(tmp_path), checkpoint, data, tmp_path, **options
+        )[0]
+
+    return make
+
+
+def test_the_precision_is_that_of_both_trainings(recipe_of):
+    recipe = recipe_of(precision="auto")
+    assert recipe.teacher.finetune.precision == recipe.stages["joint"].precision == "auto"
+    assert recipe_of().stages["joint"].precision == "float32"
+
+
+@pytest.mark.parametrize(
+    ("changes", "formats", "fallback"),
+    [
+        ([], ("dynamic_wi8_afp32",), ("weight_only_wi8_afp32",)),
+        (["export.also_quantize=[]", "export.fallback=[float16]"], (), ("float16",)),
+        (["export.variants.gpu=float16"], ("dynamic_wi8_afp32",), ()),
+    ],
+)
+def test_the_teacher_gets_the_student_s_format_and_another_stands_by_unless_asked_otherwise(
+    changes, formats, fallback, recipe_of
+):
+    recipe = recipe_of(changes=changes)
     assert (recipe.export.also_quantize, recipe.export.fallback) == (formats, fallback)
     assert config.parse_recipe(recipe.model_dump(mode="json")) == recipe

@@ -213,6 +213,7 @@ def add_training(
     add_field(group, config.FineTuneConfig, "batch_size", place=place)
     more = {} if rate is not None else {"help": "peak learning rate (default: the stage's own)"}
     add_field(group, config.FineTuneConfig, "learning_rate", rate, place=place, **more)
+    add_field(group, config.FineTuneConfig, "precision", place=place)
     add_seed(group)
     add_set(group, "the recipe that these options make", "teacher.allow_weak=true")
 

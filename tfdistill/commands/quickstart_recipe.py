@@ -36,6 +36,7 @@ def make_recipe(
     finetune: str = "auto",
     seed: int = 1,
     class_weights: str | None = None,
+    precision: str = "float32",
     changes: list[str] | None = None,
 ) -> tuple[config.Recipe, list[str]]:
     """Makes the recipe of a quickstart."""
@@ -67,6 +68,8 @@ def make_recipe(
     )
     notes.append(said)
     training = teacher_training(num_train, shape.hidden_size, task.num_labels)
+    epochs = 1 if num_train > _LONG_SET else 3
+    stage = {"kind": "joint", "epochs": epochs, "precision": precision}
     values: dict[str, Any] = {
         "name": name,
         "data": {
@@ -77,10 +80,10 @@ def make_recipe(
         },
         "teacher": {
             "source": teacher,
-            "finetune": None if tuned else training,
+            "finetune": None if tuned else {**training, "precision": precision},
         },
         "student": {"preset": chosen, "initialise": "auto"},
-        "stages": {"joint": {"kind": "joint", "epochs": 1 if num_train > _LONG_SET else 3}},
+        "stages": {"joint": stage},
         "variants": {"student": {"stages": ["joint"]}},
         "seeds": [seed],
     }

@@ -15,7 +15,7 @@ NAME = "no_teacher"
 _COMMON = {
     *("optimizer", "end_learning_rate", "beta_2", "epsilon"),
     *("schedule", "bias_correction", "warmup", "weight_decay", "clip", "clip_norm"),
-    *("batch_size", "token_budget", "bucketing", "patience"),
+    *("batch_size", "token_budget", "bucketing", "patience", "precision"),
 }
 _LENGTH = {"epochs", "steps", "min_steps"}
 

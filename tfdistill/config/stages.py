@@ -114,6 +114,14 @@ class Stage(OptimizerConfig):
         return self
 
     @pydantic.model_validator(mode="after")
+    def _compresses_in_float32(self) -> Stage:
+        if self.compress is not None and self.precision != "float32":
+            raise ValueError(
+                errors.explain("precision", "float32 with compress", repr(self.precision))
+            )
+        return self
+
+    @pydantic.model_validator(mode="after")
     def _check_noise(self) -> Stage:
         for name, share in self.asked_noise.items():
             if self.needs_labels():

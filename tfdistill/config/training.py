@@ -26,6 +26,7 @@ from tfdistill.config.schema import (
 PathText = Annotated[str, pydantic.AfterValidator(os.path.expanduser)]
 Schedule = Literal["linear", "linear_after_warmup", "constant"]
 Clip = Literal["per_tensor", "global", "none"]
+Precision = Literal["float32", "mixed_bfloat16", "auto"]
 # Peak learning rates where nobody names one. Wide models take smaller steps, in inverse proportion
 # to their width, as in Yang et al. 2022, Tensor Programs V, for Adam.
 STAGE_RATE = 5e-5
@@ -79,6 +80,11 @@ class OptimizerConfig(Section):
     weight_decay: float = described(0.01, "weight decay of matrices", ge=0, le=1)
     clip: Clip = "per_tensor"
     clip_norm: float = pydantic.Field(default=1.0, gt=0)
+    precision: Precision = described(
+        "float32",
+        "number format of the arithmetic, auto: bfloat16 where it is faster here; weights stay "
+        "float32",
+    )
 
     @pydantic.model_validator(mode="after")
     def _only_adam_goes_without(self) -> OptimizerConfig:
@@ -157,9 +163,6 @@ class PretrainConfig(OptimizerConfig):
     evaluations: int = described(10, "most evaluations during training", ge=1)
     checkpoint_every: int = described(
         500, "steps between checkpoints, from which --resume continues", ge=1
-    )
-    precision: Literal["float32", "mixed_bfloat16"] = described(
-        "float32", "number format of the arithmetic; weights stay float32"
     )
 
 

@@ -20,6 +20,7 @@ from tfdistill.run.initialise import new_student
 from tfdistill.run.lessons import num_batches
 from tfdistill.run.stages import build_stage, joint_rate
 from tfdistill.run.task_models import PRESET
+from tfdistill.training import precision
 
 _MOST_EXAMPLES = 20_000  # training texts; more change a linear model little and cost minutes
 _MOST_STATES = 10_000  # training texts that the teacher reads for "frozen_teacher"
@@ -277,10 +278,12 @@ def _no_teacher(context: RunContext) -> _Baseline:
         batches=sum(counts),
     )
     changed = recipe.model_copy(update={"stages": {**recipe.stages, _STAGE: alone}})
-    lesson = students.lesson_of(dataclasses.replace(context, recipe=changed), _STAGE)
-    keras.utils.set_random_seed(seed)
-    job = build_stage(alone, lesson, student, seed)
     folder = context.root / "stages" / _STAGE / f"seed-{seed}"
-    results.write_result_file(job.run(folder, "no teacher"), folder / students.RESULT)
+    chosen = precision.resolve(alone.precision, student, folder)
+    lesson = students.lesson_of(dataclasses.replace(context, recipe=changed), _STAGE, alone)
+    keras.utils.set_random_seed(seed)
+    with precision.training_in(student, chosen) as learner:
+        result = build_stage(alone, lesson, learner, seed).run(folder, "no teacher")
+    results.write_result_file(result, folder / students.RESULT)
     logits = training.predict_logits(student, context.student_task_data.dev)
     return _Baseline(logits, sum(weight.shape.num_elements() for weight in student.weights))

@@ -27,7 +27,7 @@ from tfdistill.data.task_data import TaskData
 from tfdistill.distillers import checks
 from tfdistill.run import digests, initialise, soft_labels, teachers
 from tfdistill.run.lessons import DistilledPair, Lesson, distiller_of, stage_batches
-from tfdistill.training import multi_worker, optimizers
+from tfdistill.training import multi_worker, optimizers, precision
 
 _log = logging.getLogger(__name__)
 
@@ -182,14 +182,19 @@ def distill(
         remedy = "Name another folder, or pass overwrite=True to start again."
         expected = "the settings, models and examples that the folder began with"
         resuming.check_same_file(root / SETTINGS, begins, expected, remedy)
+        chosen = precision.resolve(stage.precision, student, root)
+        taught = teacher
+        if teacher is not None and chosen == precision.MIXED:
+            taught = models.with_policy(teacher, "bfloat16")
         answers = functools.partial(training.cached_logits, folder=root / "cache")
-        lesson = Lesson(teacher=teacher, data=data, teacher_data=data, answers=answers)
+        lesson = Lesson(teacher=taught, data=data, teacher_data=data, answers=answers)
         keras.utils.set_random_seed(seed)
-        job = build_stage(stage, lesson, student, seed, origin.layers)
-        if teacher is not None:
-            initialise.start_projections(job.projections, student, origin, lambda: teacher)
-        files.atomic_write_json(root / SETTINGS, begins)
-        return job.run(root, "student")
+        with precision.training_in(student, chosen) as trained:
+            job = build_stage(stage, lesson, trained, seed, origin.layers)
+            if teacher is not None:
+                initialise.start_projections(job.projections, trained, origin, lambda: teacher)
+            files.atomic_write_json(root / SETTINGS, begins)
+            return job.run(root, "student")
 
 
 def build_stage(

@@ -15,6 +15,7 @@ from tfdistill.run.folder import RunContext
 from tfdistill.run.initialise import Student, new_student
 from tfdistill.run.lessons import Lesson, num_batches
 from tfdistill.run.stages import build_stage
+from tfdistill.training import precision
 
 RESULT = "result.json"
 STUDENT, PROJECTION, MASKED = (
@@ -54,9 +55,9 @@ def untaught(context: RunContext, name: str) -> Lesson:
     return Lesson(teacher=None, data=data, teacher_data=data, corpus=context.corpora.get(name))
 
 
-def lesson_of(context: RunContext, name: str) -> Lesson:
-    """What a student learns from in a stage of a run."""
-    teacher = context.teachers.for_stage(context.recipe.stages[name])
+def lesson_of(context: RunContext, name: str, stage: config.Stage) -> Lesson:
+    """What a student learns from in a stage of a run, whose precision is chosen by now."""
+    teacher = context.teachers.for_stage(stage)
     lesson = untaught(context, name)
     if context.own_tokens is not None and context.teachers.knows(teacher):
         lesson = dataclasses.replace(lesson, teacher_data=context.data)
@@ -96,16 +97,19 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
             teacher = _student_as_teacher(compressing, student.model)
             steps = num_batches(stage, untaught(context, last), seed)
             trained = _compressing(compressing, student.model, steps)
+        chosen = precision.resolve(stage.precision, trained, folder)
+        stage = stage.model_copy(update={"precision": chosen})
         keras.utils.set_random_seed(seed)
-        lesson = lesson_of(context, last) if teacher is None else untaught(context, last)
+        lesson = lesson_of(context, last, stage) if teacher is None else untaught(context, last)
         if teacher is not None:  # it reads the student's tokens, and is as wide
             answers = context.teachers.answers
             lesson = dataclasses.replace(lesson, teacher=teacher, answers=answers)
             if "projection" in stage.traits.keys:
                 stage = stage.model_copy(update={"projection": "none"})
-        job = build_stage(stage, lesson, trained, seed, student.origin.layers)
-        _start_projections(context, job.projections, tuple(earlier), seed, stage, student)
-        result = job.run(folder, f"{'+'.join(stages)} seed {seed}")
+        with precision.training_in(trained, chosen) as learner:
+            job = build_stage(stage, lesson, learner, seed, student.origin.layers)
+            _start_projections(context, job.projections, tuple(earlier), seed, stage, student)
+            result = job.run(folder, f"{'+'.join(stages)} seed {seed}")
         if compressing is not None:
             trained = student.model = _compressed(trained)
         variables.save(trained.weights, weights_file)

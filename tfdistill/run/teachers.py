@@ -15,7 +15,8 @@ from tfdistill.data import batches, tokenize, vocab
 from tfdistill.data.task_data import TaskData
 from tfdistill.run import corpora, soft_labels, task_models
 from tfdistill.run.task_models import PRESET
-from tfdistill.training import optimizers
+from tfdistill.training import optimizers, precision
+from tfdistill.training.precision import MIXED
 from tfdistill.weights import checkpoint as checkpoints
 
 PRETRAINED = "teacher/pretrained"
@@ -45,7 +46,7 @@ class TeacherModels:
         self._recipe, self._task, self._root = recipe, task, root
         self._pipeline = pipeline
         self.soft_labels = answers
-        self._forward: dict[str, keras.Model] = {}
+        self._forward: dict[tuple[str, str], keras.Model] = {}
 
     @functools.cached_property
     def task(self) -> keras.Model:
@@ -95,16 +96,19 @@ class TeacherModels:
         return models.config_of(self.task if alone else self.in_float32(stage))
 
     def for_stage(self, stage: config.Stage) -> Teacher | None:
-        """The teacher of a stage in the chosen arithmetic; None where it learns without one."""
+        """The teacher of a stage in the chosen arithmetic; None where it learns without one.
+
+        A student that is trained in bfloat16 has a teacher in bfloat16.
+        """
         if not stage.traits.has_teacher:
             return None
         if self.soft_labels is not None:
             return self.soft_labels
-        role = _role(stage)
-        if role not in self._forward:
-            dtype = self._recipe.teacher.dtype
-            self._forward[role] = task_models.in_precision(self.in_float32(stage), dtype)
-        return self._forward[role]
+        dtype = "bfloat16" if stage.precision == MIXED else self._recipe.teacher.dtype
+        key = (_role(stage), dtype)
+        if key not in self._forward:
+            self._forward[key] = task_models.in_precision(self.in_float32(stage), dtype)
+        return self._forward[key]
 
     def knows(self, model: Teacher | None) -> bool:
         """Whether a model is one of the run's teachers, and not a student that teaches the next."""
@@ -122,10 +126,10 @@ class TeacherModels:
             over_tokens = examples.token_labels or examples.span_sources is not None
             return model.train[: examples.num_tokens if over_tokens else len(examples)]
         load = None
-        if model is self._forward.get("task") and self._task is not None:
-            folder = (self._root / "teacher" / "model").absolute()
-            dtype = self._recipe.teacher.dtype
-            load = functools.partial(task_models.open_saved, folder, self._task, dtype)
+        for (role, dtype), forward in self._forward.items():
+            if model is forward and role == "task" and self._task is not None:
+                folder = (self._root / "teacher" / "model").absolute()
+                load = functools.partial(task_models.open_saved, folder, self._task, dtype)
         return training.cached_logits(
             model,
             examples,
@@ -242,13 +246,10 @@ def pretrain(
         model = weights.load_masked_lm(
             source, new_head=True, next_sentence=settings.next_sentence
         ).model
-    model = task_models.in_precision(model, settings.precision)
     assert text.folder is not None
     result, metrics = training.pretrain(
         model, text.folder, tokenizer, settings, folder=folder, seed=seed
     )
-    if settings.precision != "float32":
-        model = models.with_policy(model, "float32")
     return model, results.PretrainedTeacher(
         metrics=metrics, train_seconds=result.seconds, steps=result.steps
     )
@@ -340,22 +341,24 @@ def finetune(
         token_budget=settings.token_budget,
         seed=seed,
     )
-    trainer = distillers.LabelTrainer(model, head=data.task.head, seed=seed)
-    if data.class_weights is not None:
-        trainer.weigh_classes(data.class_weights)
     epochs = settings.num_epochs(train.steps_per_epoch)
-    trainer.compile(optimizers.build(settings, train.steps_per_epoch * epochs))
-    return training.fit(
-        trainer,
-        train,
-        epochs=epochs,
-        folder=folder,
-        evaluate=watcher(model, data),
-        monitor=data.task.primary_metric if settings.keep_best else None,
-        patience=settings.patience,
-        min_steps=settings.min_steps,
-        description=description,
-    )
+    chosen = precision.resolve(settings.precision, model, folder)
+    with precision.training_in(model, chosen) as trained:
+        trainer = distillers.LabelTrainer(trained, head=data.task.head, seed=seed)
+        if data.class_weights is not None:
+            trainer.weigh_classes(data.class_weights)
+        trainer.compile(optimizers.build(settings, train.steps_per_epoch * epochs))
+        return training.fit(
+            trainer,
+            train,
+            epochs=epochs,
+            folder=folder,
+            evaluate=watcher(trained, data),
+            monitor=data.task.primary_metric if settings.keep_best else None,
+            patience=settings.patience,
+            min_steps=settings.min_steps,
+            description=description,
+        )
 
 
 def watcher(model: keras.Model, data: TaskData) -> Callable[[], dict[str, float]]:

@@ -9,7 +9,7 @@ from tfdistill.config import PretrainConfig
 from tfdistill.data import masking, shards, streaming, tokenize
 from tfdistill.data.streaming import StepRange
 from tfdistill.results import FitResult
-from tfdistill.training import masked_lm, optimizers
+from tfdistill.training import masked_lm, optimizers, precision
 from tfdistill.training.fit import fit
 
 _EVALUATION_SEED = 0  # the masks that a model is measured with are always the same
@@ -67,13 +67,6 @@ def pretrain(
         smoothing=config.smoothing or 0.0,
         whole_words=config.whole_words,
     )
-    # Measured with equal probabilities, whatever is trained with: figures can be compared.
-    evaluation = masked_lm.MaskedLmEvaluation(
-        student,
-        streaming.MappedBatches(
-            held_out, masking.Masker(tokenizer, rate=config.mask_rate), _EVALUATION_SEED
-        ),
-    )
     total = config.steps or config.epochs * train.steps_per_epoch
     step_range = StepRange(
         streaming.MappedBatches(train, masker, seed),
@@ -81,22 +74,29 @@ def pretrain(
         steps=total,
         most_parts=config.evaluations,
     )
-    trainer = distillers.MaskedLmTrainer(student, seed=seed)
-    trainer.compile(
-        optimizers.build(config, total // config.gradient_accumulation),
-        loss_weights={"nsp": float(config.next_sentence)},
-        gradient_accumulation=config.gradient_accumulation,
+    # Measured with equal probabilities, whatever is trained with: figures can be compared.
+    measured = streaming.MappedBatches(
+        held_out, masking.Masker(tokenizer, rate=config.mask_rate), _EVALUATION_SEED
     )
-    result = fit(
-        trainer,
-        step_range,
-        epochs=step_range.parts,
-        folder=folder,
-        evaluate=evaluation,
-        checkpoint_every=config.checkpoint_every,
-        description="pretrain",
-    )
-    return result, evaluation()
+    chosen = precision.resolve(config.precision, student, folder)
+    with precision.training_in(student, chosen) as trained:
+        evaluation = masked_lm.MaskedLmEvaluation(trained, measured)
+        trainer = distillers.MaskedLmTrainer(trained, seed=seed)
+        trainer.compile(
+            optimizers.build(config, total // config.gradient_accumulation),
+            loss_weights={"nsp": float(config.next_sentence)},
+            gradient_accumulation=config.gradient_accumulation,
+        )
+        result = fit(
+            trainer,
+            step_range,
+            epochs=step_range.parts,
+            folder=folder,
+            evaluate=evaluation,
+            checkpoint_every=config.checkpoint_every,
+            description="pretrain",
+        )
+        return result, evaluation()
 
 
 def _check_fit(student: keras.Model, train: shards.ShardedBatches, config: PretrainConfig) -> None:

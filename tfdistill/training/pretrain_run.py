@@ -99,8 +99,6 @@ def run_pretraining(
             )
         with strategies.scope(strategy):
             result, figures = pretrain(model, prepared, tokenizer, config, folder=root, seed=seed)
-        if config.precision != "float32":
-            model = models.with_policy(model, "float32")
         weights.save_hf(
             model,
             root / HF_FOLDER,
@@ -160,11 +158,7 @@ def _open_model(
             )
         shape = shape.replace(**{**source.overrides, "vocab_size": tokenizer.vocab_size})
         shape = shape.replace(pad_token_id=tokenizer.pad_id)
-        policy = None if config.precision == "float32" else config.precision
-        return (
-            models.build_masked_lm(shape, next_sentence=config.next_sentence, dtype_policy=policy),
-            tokenizer,
-        )
+        return models.build_masked_lm(shape, next_sentence=config.next_sentence), tokenizer
     if source.overrides:
         raise errors.ConfigError("--shape", "a preset to change", f"the checkpoint {source.name!r}")
     loaded = weights.load_masked_lm(
@@ -179,10 +173,7 @@ def _open_model(
             "Pass --vocab FILE.",
         )
     lower_case = loaded.lower_case if source.lower_case is None else source.lower_case
-    model = loaded.model
-    if config.precision != "float32":
-        model = models.with_policy(model, config.precision)
-    return model, tokenize.Tokenizer(vocab_file, lower_case=lower_case)
+    return loaded.model, tokenize.Tokenizer(vocab_file, lower_case=lower_case)
 
 
 def _vocabulary_of(

@@ -1,0 +1,78 @@
+"""bfloat16 is taken where the processor has it and is faster with it, and the weights come back."""
+
+import numpy as np
+import pytest
+import toys
+
+from tfdistill import models
+from tfdistill.training import precision
+
+FASTER = {precision.FLOAT32: 0.012, precision.MIXED: 0.010}
+SLOWER = {precision.FLOAT32: 0.012, precision.MIXED: 0.0115}  # by less than a tenth
+
+
+@pytest.fixture
+def model():
+    return models.build_classifier(toys.STUDENT, 2)
+
+
+@pytest.fixture
+def processor(monkeypatch):
+    """Sets the flags of the processor."""
+
+    def flags(*names):
+        class Device:
+            cpu_flags = names
+
+        monkeypatch.setattr(precision.environment, "device", Device)
+
+    return flags
+
+
+@pytest.mark.parametrize("named", [precision.FLOAT32, precision.MIXED])
+def test_a_precision_that_is_named_needs_no_decision(named, model, tmp_path):
+    assert precision.resolve(named, model, tmp_path) == named
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("seconds, expected", [(FASTER, precision.MIXED),
+                                               (SLOWER, precision.FLOAT32)])  # fmt: skip
+def test_steps_that_are_faster_by_a_tenth_decide(seconds, expected, model, processor, tmp_path):
+    processor("avx2", "amx_bf16")
+    assert precision.resolve("auto", model, tmp_path, timed=lambda shape: seconds) == expected
+
+
+def test_without_the_instructions_nothing_is_timed(model, processor, tmp_path):
+    processor("avx2", "avx512f")
+    assert precision.resolve("auto", model, tmp_path, timed=None) == precision.FLOAT32
+    assert precision.resolve("auto", model, tmp_path / "b", timed=pytest.fail) == precision.FLOAT32
+
+
+def test_a_training_that_is_resumed_keeps_its_precision(model, processor, tmp_path):
+    folder = tmp_path / "stage"
+    processor("bf16")
+    first = precision.resolve("auto", model, folder, timed=lambda shape: FASTER)
+    processor("sse2")  # another machine
+    assert precision.resolve("auto", model, folder, timed=pytest.fail) == first == precision.MIXED
+
+
+def test_both_arithmetics_are_timed():
+    seconds = precision.step_seconds(toys.STUDENT)
+    assert list(seconds) == [precision.FLOAT32, precision.MIXED]
+    assert all(value > 0 for value in seconds.values())
+
+
+def test_what_the_copy_learns_is_in_the_model_afterwards(model):
+    before = model.get_weights()
+    with precision.training_in(model, precision.MIXED) as trained:
+        layer = trained.get_layer("layer_0_query")
+        assert (trained is not model, layer.compute_dtype) == (True, "bfloat16")
+        trained.set_weights([weight + 0.125 for weight in before])
+    for weight, earlier in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, earlier + 0.125)
+    assert model.get_layer("layer_0_query").compute_dtype == "float32"
+
+
+def test_in_float32_the_model_itself_is_trained(model):
+    with precision.training_in(model, precision.FLOAT32) as trained:
+        assert trained is model

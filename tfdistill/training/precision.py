@@ -1,0 +1,121 @@
+"""Which arithmetic a training takes: float32, or bfloat16 where the processor is faster with it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import pathlib
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from tfdistill import files, models, reading
+from tfdistill.benchmark import environment
+from tfdistill.training import multi_worker
+
+_log = logging.getLogger(__name__)
+
+FLOAT32, MIXED = "float32", "mixed_bfloat16"
+DECISION = "precision.json"
+INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+"""Processor flags that say that there is arithmetic in bfloat16."""
+_STEPS = 10  # of each arithmetic, taking turns
+_LEAST_GAIN = 1.1  # of the time of a step, for which it is worth rounding
+_BATCH, _TOKENS, _WORDS = 32, 32, 1000  # of the steps that are timed
+
+Timer = Callable[[Any], Mapping[str, float]]
+
+
+def resolve(
+    precision: str, model: keras.Model, folder: files.Path, *, timed: Timer | None = None
+) -> str:
+    """Decides what "auto" means for a training; once in its folder, for all who resume it.
+
+    bfloat16 is taken where the processor has instructions for it (or there is a GPU), and ten steps
+    of one layer as wide as the model's are faster by a tenth.
+
+    Args:
+      precision: "float32" and "mixed_bfloat16" mean themselves.
+      model: What is trained.
+      folder: The folder of the training, in which the decision is kept.
+      timed: Shape -> seconds of a step by arithmetic; default `step_seconds`.
+
+    Returns:
+      "float32" or "mixed_bfloat16".
+    """
+    if precision != "auto":
+        return precision
+    path = pathlib.Path(folder) / DECISION
+    if path.is_file():
+        return reading.read_json_object(path)["precision"]
+    seconds: Mapping[str, float] = {}
+    shape = models.config_of(model)
+    if isinstance(shape, models.EncoderConfig) and _may_be_faster():
+        seconds = (timed or step_seconds)(shape)
+    faster = bool(seconds) and seconds[FLOAT32] >= _LEAST_GAIN * seconds[MIXED]
+    strategy = model.distribute_strategy
+    faster = bool(multi_worker.of_chief(strategy, {"faster": float(faster)})["faster"])
+    decision = MIXED if faster else FLOAT32
+    told = ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in seconds.items())
+    _log.info(f"precision: {decision} ({f'a step: {told}' if told else 'no bfloat16 here'})")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.atomic_write_json(path, {"precision": decision, "step_seconds": dict(seconds)})
+    return decision
+
+
+def _may_be_faster() -> bool:
+    flags = environment.device().cpu_flags
+    return bool(INSTRUCTIONS & {*flags}) or bool(tf.config.list_logical_devices("GPU"))
+
+
+def step_seconds(shape: models.EncoderConfig) -> dict[str, float]:
+    """The median time of a forward and a backward pass of one layer, by arithmetic."""
+    size = (_BATCH, min(_TOKENS, shape.max_positions))
+    ids = np.random.default_rng(0).integers(0, _WORDS, size).astype(np.int32)
+    shape = shape.replace(num_layers=1, vocab_size=_WORDS, pad_token_id=0)
+    steps = {policy: _step(shape, policy, ids) for policy in (FLOAT32, MIXED)}
+    seconds: dict[str, list[float]] = {policy: [] for policy in steps}
+    for turn in range(1 + _STEPS):
+        for policy, step in steps.items():
+            started = time.perf_counter()
+            step()
+            if turn:  # the first traces
+                seconds[policy].append(time.perf_counter() - started)
+    return {policy: statistics.median(values) for policy, values in seconds.items()}
+
+
+def _step(shape: models.EncoderConfig, policy: str, ids: np.ndarray) -> Callable[[], Any]:
+    model = models.build_encoder(shape, dtype_policy=policy)
+    values = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    inputs = {name: tf.constant(values.get(name, 0 * ids)) for name in model.input_names}
+
+    @tf.function
+    def gradients() -> Any:
+        with tf.GradientTape() as tape:
+            states = model(inputs, training=False)["sequence_output"]
+            loss = tf.reduce_mean(tf.square(tf.cast(states, tf.float32)))
+        kernels = [variable for variable in model.trainable_variables if variable.shape.rank == 2]
+        return [tf.reduce_sum(value) for value in map(tf.convert_to_tensor, tape.gradient(
+            loss, kernels, unconnected_gradients=tf.UnconnectedGradients.ZERO))]  # fmt: skip
+
+    return lambda: [value.numpy() for value in gradients()]
+
+
+@contextlib.contextmanager
+def training_in(model: keras.Model, precision: str) -> Iterator[keras.Model]:
+    """Yields what is trained in an arithmetic; afterwards the model has the weights.
+
+    In float32 that is the model itself, otherwise a copy whose weights are float32, too.
+    """
+    if precision == FLOAT32:
+        yield model
+        return
+    copy = models.with_policy(model, precision)
+    yield copy
+    for layer in model.layers:
+        layer.set_weights(copy.get_layer(layer.name).get_weights())
