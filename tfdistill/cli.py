@@ -30,7 +30,7 @@ _NATIVE_LOGS = re.compile(
     rb"(INFO: |WARNING: All log messages before absl|[IWE][0-9]{4} "
     rb"|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWE] )"
 )
-_NO_PATHS = ("pipeline", "query")  # options for a runner, and a text to look for
+_NO_PATHS = ("pipeline", "query", "text")  # options for a runner, and texts
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
 _EXPLAINED = (errors.TfdistillError, OSError, MemoryError, KeyboardInterrupt)
 # Options that name what is written: one process at a time.

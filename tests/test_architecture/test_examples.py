@@ -4,6 +4,7 @@ import contextlib
 import json
 import pathlib
 import re
+import shutil
 import sys
 import types
 from collections.abc import Sequence
@@ -83,6 +84,21 @@ def exported_to_keras_3(folder):
     return {"student": student, "features": features, "labels": np.arange(8) % 2}
 
 
+def export_that_promises(folder):
+    """An export of a toy as an app has it, all of whose answers are sure."""
+    from tfdistill import confidence, manifest
+
+    bundles = ROOT / "android_demo" / "text" / "src" / "test" / "resources" / "bundles"
+    shutil.copytree(bundles / "pairs-float32", folder)
+    card = manifest.read_manifest(folder)
+    promise = {"max_error": 0.05, "rows": 300, "threshold": 0.0, "coverage": 1.0, "error": 0.0}
+    record = confidence.Confidence.of_file(
+        card.model.sha256, temperature=1.0, num_examples=100, promises=(promise,)
+    )
+    task = card.task.model_copy(update={"pair": False})
+    manifest.write_manifest(card.model_copy(update={"confidence": record, "task": task}), folder)
+
+
 def test_there_is_an_example():
     assert python_blocks()
 
@@ -97,8 +113,14 @@ def test_the_example_runs(block, working_folder, capsys):
         after = example["student"].get_weights()
         assert any((old != new).any() for old, new in zip(before, after, strict=True))
         return
+    if "Predictor(" in block:
+        export_that_promises(working_folder / "runs" / "intents" / "export")
     exec(compile(block, "example", "exec"), {"__name__": "example"})
 
+    if "Predictor(" in block:
+        label, probability, sure = capsys.readouterr().out.split()
+        assert label in ("no", "yes", "maybe") and 0 < float(probability) < 1 and sure == "True"
+        return
     if "read_result" in block:
         assert "student 32 1 1.1" in capsys.readouterr().out
         return

@@ -17,7 +17,7 @@ def test_the_commands_are_those_of_the_manual():
         *("run", "recipes", "finetune", "distill", "evaluate", "export", "inspect"),
         *("benchmark", "compare", "report", "doctor", "demo", "data", "pretrain", "compress"),
         *("search", "completion"),
-        *("quickstart", "answers", "index"),
+        *("quickstart", "answers", "predict", "index"),
     }
 
 
