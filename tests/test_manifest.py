@@ -204,6 +204,13 @@ def test_the_confidence_of_another_file_and_edited_values_are_refused(changes, f
         manifest.read_manifest(folder)
 
 
+def test_keys_that_a_later_version_adds_to_a_confidence_are_ignored(folder):
+    record = confident()
+    record["promises"][0]["surprise"] = record["surprise"] = 1
+    (folder / "model.json").write_text(json.dumps(content(confidence=record)))
+    assert manifest.read_manifest(folder).confidence.temperature == 1.5
+
+
 def test_all_faults_are_told_at_once(folder):
     (folder / "model.json").write_text(json.dumps(content(name=1, softmax="maybe")))
     with pytest.raises(errors.ManifestError, match=r"name: .*softmax: "):

@@ -13,6 +13,7 @@ from tfdistill.manifest_parts import ManifestPart, Sha256
 
 USUAL_MAX_ERROR = 0.05
 """The promise that decides whether an answer is sure where none is named."""
+_SIGNED = ("max_error", "rows", "threshold", "coverage", "error", "rows_needed")
 
 
 class Promise(ManifestPart):
@@ -82,9 +83,10 @@ class Confidence(ManifestPart):
         return unsigned.model_copy(update={"sha256": unsigned.digest_with(model_sha256)})
 
     def digest_with(self, model_sha256: str) -> str:
-        """The SHA-256 that its values have with a model file."""
-        values = [model_sha256, self.model_dump(mode="json", exclude={"sha256"})]
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+        """The SHA-256 of its values with a model file; keys of later versions do not count."""
+        promises = [[getattr(promise, name) for name in _SIGNED] for promise in self.promises]
+        values = [model_sha256, self.temperature, self.num_examples, promises]
+        return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
     def promise_for(self, max_error: float | None = None) -> Promise | None:
         """Returns the promise of an error; by default that of 5%. None without promises.
