@@ -304,7 +304,6 @@ COVERED_BY = (
         "tfdistill/report/answer_sides tfdistill/report/document tfdistill/report/model_groups "
         "tfdistill/report/sections/class_answers "
         "tfdistill/report/sections/device tfdistill/report/sections/device_tables "
-        "tfdistill/report/sections/speed "
         "tfdistill/report/sections/training",
     ),
 )

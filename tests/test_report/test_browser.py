@@ -171,7 +171,7 @@ def test_every_chart_is_drawn_large_enough(tab, page):
             '[...document.querySelectorAll("svg[role=img]")]'
             ".map(e => e.getBoundingClientRect().width)"
         )
-        assert len(sizes) > 8 and min(sizes) > 230
+        assert len(sizes) > 6 and min(sizes) > 230
 
 
 def test_the_page_says_all_of_it_without_scripts(tab, page):

@@ -118,9 +118,9 @@ def test_the_page_stands_up_to_keyboard_and_screen_reader_and_asks_for_nothing(p
     _, page, tree = pages([SWEEP], **many)
     assert page_reading.faults_of(tree) == []
     assert page_reading.requests_of(page) == []
-    # Host: accuracy twice, durations, lengths, threads. Emulator: durations, lengths (one file is
-    # no choice). Phone: accuracy twice, lengths, threads, sustained.
-    assert len(pictures_of(tree)) == 5 + 2 + 5 + 2
+    # Host: accuracy twice, lengths. Emulator: lengths (one file is no choice). Phone: accuracy
+    # twice, lengths, sustained. Sweep: accuracy twice.
+    assert len(pictures_of(tree)) == 3 + 1 + 4 + 2
 
 
 def test_the_front_is_marked_in_chart_table_and_words(pages, many):
@@ -177,15 +177,6 @@ def test_faster_is_said_only_of_files_that_took_turns_and_only_where_the_interva
     assert "did not take turns" in text_of(tree)
     words = text_of(next(tree.iter(HTML + "main"))) + text_of(next(tree.iter(HTML + "h1")))
     assert "faster" not in words
-
-
-def test_a_repetition_that_does_not_count_is_not_drawn(pages, fake_results):
-    result = fake_results.result([fake_results.model("m")])
-    _, _, tree = pages(host=result)
-    assert len(of_class(tree, "repetition")) == 3
-    result["measurements"][1]["left_out"] = "the device throttled"
-    _, _, tree = pages(host=result)
-    assert len(of_class(tree, "repetition")) == 2
 
 
 def test_different_tasks_have_charts_of_their_own(pages, fake_results):
@@ -295,7 +286,6 @@ def test_a_file_without_a_manifest_is_measured_and_not_judged(pages, fake_result
     value, _, tree = pages(host=fake_results.result([bare]))
     assert [part.title for part in value.sections[0].parts] == [
         "Latency",
-        "Durations",
         "Start and memory",
         "Device and conditions",
     ]

@@ -48,9 +48,8 @@ def test_the_page_asks_for_nothing_from_outside(run_dir):
 def test_a_reader_with_keyboard_or_screen_reader_finds_the_way(run_dir):
     tree = tree_of(run_dir)
     assert page_reading.faults_of(tree) == []
-    # Bars of 3 figures, accuracy against latency and size, by length and by threads, durations, 9
-    # of training.
-    assert len(page_reading.pictures_of(tree)) == 3 + 2 + 2 + 1 + 9
+    # Bars of 3 figures, accuracy against latency and size, by length, 9 of training.
+    assert len(page_reading.pictures_of(tree)) == 3 + 2 + 1 + 9
 
 
 def test_hostile_names_stay_text(run_dir, edit):

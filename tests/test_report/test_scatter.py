@@ -3,7 +3,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from page_reading import SVG, chart_of, description_of, of_class, words_of
 
-from tfdistill.report.plot import labels, scatter
+from tfdistill.report.plot import scatter
 from tfdistill.report.tradeoff import Point
 
 
@@ -43,14 +43,14 @@ def test_the_front_is_filled_and_a_throttled_point_is_a_triangle():
     points = [
         point("a"),
         point("b", 0.8, 2.0, on_front=False),
-        point("c", 0.85, 3.0, throttled=True, on_front=False),
+        point("c", 0.85, 3.0, marks="throttled", on_front=False),
     ]
     tree = chart(points)
     marks = {e.find(SVG + "title").text: e for e in of_class(tree, "point")}
     assert marks["a"].get("class") == "point s4 on"
     assert marks["b"].get("class") == "point s4"
     assert marks["c"].tag == SVG + "path" and marks["b"].tag == SVG + "circle"
-    both = chart([point("d", throttled=True)])
+    both = chart([point("d", marks="throttled")])
     assert of_class(both, "point")[0].get("class") == "point s4 on"
     assert description_of(tree) == (
         "a: 90.0% at 1.00 ms, on the front; b: 80.0% at 2.00 ms; c: 85.0% at 3.00 ms, throttled"
@@ -113,35 +113,3 @@ def test_small_differences_of_accuracy_are_not_blown_up():
     correlations = chart([point("a", 0.50, 1.0), point("b", 0.51, 2.0)], metric="matthews")
     ys = [y for _, y in centres(correlations).values()]
     assert abs(ys[0] - ys[1]) > 100
-
-
-def test_baselines_are_lines_at_their_height_unless_they_would_squeeze_the_points():
-    points = [point("a", 0.8), point("b", 0.9, 2.0)]
-    levels = (("one answer for all", 0.2), ("TF-IDF", 0.85), ("frozen teacher", 0.95))
-    tree = chart_of(
-        scatter.accuracy_chart(
-            "k", points, against="latency", metric="accuracy", title="t", levels=levels
-        )
-    )
-    heights = [float(line.get("y1")) for line in of_class(tree, "level")]
-    at = centres(tree)
-    assert heights[0] < at["b"][1] < heights[1] < at["a"][1]
-    assert "TF-IDF 85.0%" in words_of(tree) and "frozen teacher 95.0%" in words_of(tree)
-    assert "most frequent" not in " ".join(words_of(tree))
-    assert scatter.near(points, levels) == [levels[2], levels[1]]
-    assert scatter.legend(points, levels)[-1][1] == "a baseline"
-    assert len(scatter.legend(points, levels[:1])) == 1
-
-
-def test_the_name_of_a_level_is_covered_by_no_mark():
-    points = [point("teacher", 0.9, 10.0), point("student", 0.85, 1.0)]
-    tree = chart_of(
-        scatter.accuracy_chart(
-            "k", points, against="latency", metric="accuracy", title="t", levels=[("TF-IDF", 0.9)]
-        )
-    )
-    x, y = centres(tree)["teacher"]
-    (name,) = of_class(tree, "level-name")
-    left, low = float(name.get("x")), float(name.get("y")) + 3
-    beside = left > x + 6 or left + labels.width_of("TF-IDF 90.0%") < x - 6
-    assert beside or low - 14 > y + 6 or low < y - 6

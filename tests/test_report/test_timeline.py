@@ -7,8 +7,8 @@ from tfdistill.benchmark import schema
 from tfdistill.report.plot import timeline
 
 
-def latencies(lines, x_title):
-    return chart_of(timeline.latencies("k", "t", lines, x_title))
+def latencies(lines):
+    return chart_of(timeline.latencies("k", "t", lines))
 
 
 def test_a_curve_falls_when_its_values_fall():
@@ -44,16 +44,14 @@ def line(label, points, **more):
 
 
 def test_curves_start_at_zero_unless_they_span_a_factor_of_twenty():
-    tree = latencies([line("a", ((32, 1.0), (128, 4.0)))], "tokens")
+    tree = latencies([line("a", ((32, 1.0), (128, 4.0)))])
     assert "0" in words_of(tree) and "↑ Latency" in words_of(tree)
     wide = [line("a", ((32, 1.0), (128, 4.0))), line("b", ((32, 100.0), (128, 400.0)))]
-    assert "↑ Latency (log scale)" in words_of(latencies(wide, "tokens"))
+    assert "↑ Latency (log scale)" in words_of(latencies(wide))
 
 
 def test_lengths_stand_where_their_numbers_are():
-    tree = chart_of(
-        timeline.latencies("k", "t", [line("a", ((32, 1.0), (64, 2.0), (128, 4.0)))], "tokens")
-    )
+    tree = chart_of(timeline.latencies("k", "t", [line("a", ((32, 1.0), (64, 2.0), (128, 4.0)))]))
     (curve,) = of_class(tree, "curve")
     spots = [tuple(map(float, p.split())) for p in curve.get("d")[1:].split("L")]
     (ax, ay), (bx, by), (cx, cy) = spots
@@ -63,7 +61,7 @@ def test_lengths_stand_where_their_numbers_are():
 
 def test_every_curve_has_its_name_at_its_end_and_names_do_not_collide():
     drawn = [line(f"file {i}", ((1, 5.0), (2, 5.0 + i / 100))) for i in range(8)]
-    tree = latencies(drawn, "threads")
+    tree = latencies(drawn)
     heights = sorted(float(e.get("y")) for e in of_class(tree, "name"))
     assert len(heights) == 8
     assert all(b - a >= 14.9 for a, b in itertools.pairwise(heights))
@@ -80,7 +78,7 @@ def test_long_names_give_way_to_numbers_for_all():
 
 def test_throttled_points_are_rings_and_intervals_whiskers():
     drawn = line("a", ((1, 5.0), (2, 4.0)), intervals=[(4.5, 5.5), None], hollow=(True, False))
-    tree = latencies([drawn], "threads")
+    tree = latencies([drawn])
     assert len(of_class(tree, "ring")) == 1 and len(of_class(tree, "whisker")) == 1
 
 
@@ -89,25 +87,19 @@ def window(start, p50, status=None, p90=None):
     return schema.Window(start_s=start, n=10, p50_ms=p50, p90_ms=p90, conditions=conditions)
 
 
-def test_a_sustained_run_shows_the_thermal_status_below_it():
+def test_a_sustained_run_says_how_slow_and_hot_it_became():
     windows = [window(60.0 * i, 5.0 + i, status=0 if i < 5 else 3) for i in range(10)]
     tree = chart_of(timeline.sustained("k", "t", [("a", "a", 1, windows)]))
-    cool, hot = of_class(tree, "thermal")
-    assert (cool.get("class"), hot.get("class")) == ("thermal t0", "thermal t3")
-    assert float(cool.get("x")) + float(cool.get("width")) == pytest.approx(
-        float(hot.get("x")), abs=0.02
-    )
-    assert "none" in words_of(tree) and "severe" in words_of(tree) and "minutes" in words_of(tree)
+    assert "minutes" in words_of(tree)
     assert (
         description_of(tree)
         == "a: 5.00 ms at first, 14.0 ms after 9 min, thermal status up to severe"
     )
 
 
-def test_a_device_that_tells_no_thermal_status_has_no_strip():
+def test_the_tail_of_a_sustained_run_is_a_line_of_its_own():
     windows = [window(5.0 * i, 5.0, p90=6.0) for i in range(3)]
     tree = chart_of(timeline.sustained("k", "t", [("a", "a", 1, windows)]))
-    assert of_class(tree, "thermal") == []
     assert "seconds" in words_of(tree)
     assert len(of_class(tree, "tail")) == 1
     single = chart_of(timeline.sustained("k", "t", [("a", "a", 1, windows[:1])]))

@@ -112,7 +112,8 @@ def test_the_table_names_the_front_from_the_lowest_latency_up(trade_offs, fake_r
 
 def test_a_sweep_gives_a_point_for_each_good_quantization():
     rows = [
-        {"name": "float32", "verdict": "good", "size_bytes": 4, "p50_ms": {"32": 1, "128": 5}},
+        {"name": "float32", "verdict": "good", "size_bytes": 4, "p50_ms": {"32": 1, "128": 5}}
+        | {"busy_lengths": [128]},
         {"name": "int8", "verdict": "good", "size_bytes": 1, "p50_ms": {"32": 1, "128": 2}},
         {"name": "int4", "verdict": "beyond bounds", "size_bytes": 1, "p50_ms": {"128": 2}},
         {"name": "none", "verdict": "impossible", "why": "expected widths"},
@@ -122,10 +123,11 @@ def test_a_sweep_gives_a_point_for_each_good_quantization():
         row.update(file_metrics={"accuracy": 0.84}, primary_metric="accuracy")
     value = tradeoff.of_sweep(SweepResults.model_validate({"format_version": 1, "rows": rows}))
     assert value is not None
-    assert [(p.label, p.latency_ms, p.number) for p in value.points] == [
-        ("float32", 5, 1),
-        ("int8", 2, 2),
+    assert [(p.label, p.latency_ms, p.number, p.marks) for p in value.points] == [
+        ("float32", 5, 1, "busy machine"),
+        ("int8", 2, 2, ""),
     ]
+    assert [row.head.detail for row in tradeoff.table("k", value).rows] == ["", "busy machine"]
     assert [point.on_front for point in value.points] == [False, True]
     assert value.left_out == (
         "int4: beyond bounds.",

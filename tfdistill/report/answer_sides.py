@@ -19,23 +19,16 @@ DEVELOPMENT, TEST = "development", "test"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AnswerSides:
-    """What models answered to the same labelled texts.
-
-    Attributes:
-      task: The task.
-      gold: The labels.
-      logits: "teacher", "student" or "model", "file" -> float (n, num_labels), in this order.
-      texts: The texts; empty where they were left out.
-      baselines: Name of a baseline -> its logits.
-      split: "development" or "test".
-    """
+    """What models answered to the same labelled texts."""
 
     task: TaskSpec
     gold: np.ndarray
+    # "teacher", "student" or "model", "file" -> float (n, num_labels), in this order
     logits: dict[str, np.ndarray]
-    texts: tuple[str, ...]
+    texts: tuple[str, ...]  # the texts; empty where they were left out
+    # name of a baseline -> its logits
     baselines: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    split: str = DEVELOPMENT
+    split: str = DEVELOPMENT  # "development" or "test"
     _cache: dict[str, np.ndarray] = dataclasses.field(default_factory=dict, repr=False)
 
     @property

@@ -13,25 +13,15 @@ from tfdistill.tables import csv_cell
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A cell: its text, and a quieter second line.
+    """A cell: its text, and a quieter second line."""
 
-    Attributes:
-      text: The first line, without its unit.
-      detail: The second line.
-      value: The number behind the text, for CSV; None where there is none.
-      unit: Of text and value, for the head of the column: one unit a column.
-      interval: The 95% interval of the number.
-      shade: From 0, none, to 4, the darkest background.
-      whole: The text before it was shortened, for CSV and as a tooltip.
-    """
-
-    text: str
-    detail: str = ""
-    value: float | None = None
-    unit: str = ""
-    interval: tuple[float, float] | None = None
-    shade: int = 0
-    whole: str = ""
+    text: str  # the first line, without its unit
+    detail: str = ""  # the second line
+    value: float | None = None  # the number behind the text, for CSV; None where there is none
+    unit: str = ""  # of text and value, for the head of the column: one unit a column
+    interval: tuple[float, float] | None = None  # the 95% interval of the number
+    shade: int = 0  # from 0, none, to 4, the darkest background
+    whole: str = ""  # the text before it was shortened, for CSV and as a tooltip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,21 +36,13 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table with a caption.
+    """A table with a caption."""
 
-    Attributes:
-      key: Anchor, unique in the report.
-      caption: One sentence.
-      columns: Titles, that of the row heads first.
-      rows: The rows.
-      notes: Sentences below it.
-    """
-
-    key: str
-    caption: str
-    columns: tuple[str, ...]
+    key: str  # anchor, unique in the report
+    caption: str  # one sentence
+    columns: tuple[str, ...]  # titles, that of the row heads first
     rows: tuple[Row, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences below it
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -195,12 +177,6 @@ def render_csv(table: Table) -> str:
 
     A column with intervals is followed by their two ends; one with second lines but no intervals,
     by a column of these.
-
-    Args:
-      table: The table.
-
-    Returns:
-      Lines that end in a line feed.
     """
     columns = list(zip(*([row.head, *row.cells] for row in table.rows), strict=True))
     heads: list[str] = []

@@ -20,14 +20,7 @@ _MOST_DRAWN = 12  # sections with charts
 
 
 def build(collection: Collection) -> Report:
-    """Computes everything that the report of many results shows.
-
-    Args:
-      collection: The results.
-
-    Returns:
-      The report.
-    """
+    """Computes everything that the report of many results shows."""
     measured = devices.by_device(collection.results)
     sections = [device_section.section(device) for device in measured]
     sections += [_sweep(f"sweep-{i}", sweep) for i, sweep in enumerate(collection.sweeps, start=1)]
@@ -160,28 +153,23 @@ def _key_figures(value: tradeoff.TradeOff) -> list[KeyFigure]:
 
 
 def _limits(measured: Sequence[DeviceResults], collection: Collection) -> list[str]:
-    sentences = []
     kinds = {device.kind for device in measured}
-    if "host" in kinds or collection.sweeps:
-        sentences.append(
-            "The latency of a host is not that of a phone, where other cores, clocks and heat "
-            "decide; ratios change too."
-        )
-    if "emulator" in kinds:
-        sentences.append("An emulated device shows that a file runs, not how fast a phone is.")
-    if len(measured) + len(collection.sweeps) > 1:
-        sentences.append(
-            "Each device has a section of its own: latencies of two devices are not comparable."
-        )
-    if any(len(device.results) > 1 for device in measured):
-        sentences.append(
-            "Files of different results did not take turns: their medians also differ from day to "
-            "day. A speed-up is claimed only within one result."
-        )
-    if measured:
-        sentences.append(
-            "Accuracy is that of the development set, on which checkpoints may have been chosen."
-        )
+    general = {
+        "The latency of a host is not that of a phone, where other cores, clocks and heat decide; "
+        "ratios change too.": "host" in kinds or collection.sweeps,
+        "An emulated device shows that a file runs, not how fast a phone is.": "emulator" in kinds,
+        "Each device has a section of its own: latencies of two devices are not comparable.": (
+            len(measured) + len(collection.sweeps) > 1
+        ),
+        "Files of different results did not take turns: their medians also differ from day to "
+        "day. A speed-up is claimed only within one result.": any(
+            len(device.results) > 1 for device in measured
+        ),
+        "Accuracy is that of the development set, on which checkpoints may have been chosen.": (
+            measured
+        ),
+    }
+    sentences = [sentence for sentence, holds in general.items() if holds]
     for label in collection.synthetic:
         sentences.append(f"{label}: the data is synthetic and says nothing about real text.")
     for label in collection.unmeasured:

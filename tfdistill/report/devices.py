@@ -8,7 +8,7 @@ import functools
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal
 
-from tfdistill.benchmark import schema
+from tfdistill.benchmark import schema, terminal
 from tfdistill.report import format as fmt
 from tfdistill.report.plot import charts
 
@@ -27,35 +27,22 @@ class NamedResult:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceFile:
-    """A measured file.
+    """A measured file."""
 
-    Attributes:
-      label: Unique among the files of its device.
-      model: Its description in the result.
-      source: The result.
-    """
-
-    label: str
-    model: schema.MeasuredFile
+    label: str  # unique among the files of its device
+    model: schema.MeasuredFile  # its description in the result
     source: NamedResult
 
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """The latency of a file at a length, on so many threads, in one configuration.
-
-    Attributes:
-      file: The file.
-      summary: Its figures.
-      configuration: The delegate, cores and backend, as far as they differ on the device; may be
-        empty.
-      series: Number of its colour and mark.
-    """
+    """The latency of a file at a length, on so many threads, in one configuration."""
 
     file: DeviceFile
-    summary: schema.Summary
+    summary: schema.Summary  # its figures
+    # the delegate, cores and backend, as far as they differ on the device; may be empty
     configuration: str
-    series: int
+    series: int  # number of its colour and mark
 
     @property
     def label(self) -> str:
@@ -65,20 +52,13 @@ class Timing:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceResults:
-    """A device and all that was measured on it.
+    """A device and all that was measured on it."""
 
-    Attributes:
-      key: Anchor, unique in the report; may be empty for one device.
-      device: The device, from the first result.
-      kind: What kind of device.
-      results: The results.
-      series: Number of colour and mark by the name of a file that has a role, see `plot.charts`.
-    """
-
-    key: str
-    device: schema.Device
-    kind: schema.Kind
+    key: str  # anchor, unique in the report; may be empty for one device
+    device: schema.Device  # the device, from the first result
+    kind: schema.Kind  # what kind of device
     results: tuple[NamedResult, ...]
+    # number of colour and mark by the name of a file that has a role, see `plot.charts`
     series: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
@@ -274,6 +254,11 @@ def primary_metric(model: schema.MeasuredFile) -> str | None:
     if manifest.task is not None and manifest.task.primary_metric in names:
         return manifest.task.primary_metric
     return "accuracy" if "accuracy" in names else names[0]
+
+
+def marks(summary: schema.Summary) -> str:
+    """What disturbed a measurement: "busy machine", "throttled", both or nothing."""
+    return ", ".join([terminal.BUSY] * summary.busy + ["throttled"] * summary.throttled)
 
 
 def thermal_status(window: schema.Window) -> int | None:

@@ -6,7 +6,7 @@ A new section is one more `ReportSection`: a title, tables and charts. No render
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
@@ -38,25 +38,29 @@ class Picture:
 
 @dataclasses.dataclass(frozen=True)
 class SectionPart:
-    """A part of a section.
+    """A part of a section."""
 
-    Attributes:
-      key: Anchor, unique in the report.
-      title: Its heading; empty for none.
-      intro: A sentence or none.
-      pictures: Its charts.
-      tables: Its tables.
-      folds: Whether a reader opens it, by its title.
-      small: Whether the charts are drawn small, several in a row.
-    """
+    key: str  # anchor, unique in the report
+    title: str = ""  # its heading; empty for none
+    intro: str = ""  # A sentence or none
+    pictures: tuple[Picture, ...] = ()  # its charts
+    tables: tuple[Table, ...] = ()  # its tables
+    folds: bool = False  # whether a reader opens it, by its title
+    small: bool = False  # whether the charts are drawn small, several in a row
 
-    key: str
-    title: str = ""
-    intro: str = ""
-    pictures: tuple[Picture, ...] = ()
-    tables: tuple[Table, ...] = ()
-    folds: bool = False
-    small: bool = False
+
+def part(
+    key: str,
+    title: str = "",
+    *tables: Table | None,
+    pictures: Sequence[Picture | None] = (),
+    folds: bool = False,
+) -> list[SectionPart]:
+    """A part with the tables and charts that there are; none without any."""
+    shown = tuple(table for table in tables if table is not None)
+    drawn = tuple(picture for picture in pictures if picture is not None)
+    whole = SectionPart(f"{key}-part", title, pictures=drawn, tables=shown, folds=folds)
+    return [whole] if shown or drawn else []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,27 +74,16 @@ class Details:
 
 @dataclasses.dataclass(frozen=True)
 class ReportSection:
-    """A section of the page.
+    """A section of the page."""
 
-    Attributes:
-      key: Anchor, unique in the report.
-      title: Its heading.
-      short: Its name in the list of sections.
-      intro: What it is, a sentence or none.
-      parts: Its parts.
-      legend: The meaning of the marks in all of its charts.
-      details: What a reader opens at its end.
-      folds: Whether a reader opens it, by its heading; such sections come last.
-    """
-
-    key: str
-    title: str
-    short: str
-    intro: str = ""
-    parts: tuple[SectionPart, ...] = ()
-    legend: Legend = ()
-    details: tuple[Details, ...] = ()
-    folds: bool = False
+    key: str  # anchor, unique in the report
+    title: str  # its heading
+    short: str  # its name in the list of sections
+    intro: str = ""  # what it is, a sentence or none
+    parts: tuple[SectionPart, ...] = ()  # its parts
+    legend: Legend = ()  # the meaning of the marks in all of its charts
+    details: tuple[Details, ...] = ()  # what a reader opens at its end
+    folds: bool = False  # whether a reader opens it, by its heading; such sections come last
 
 
 @dataclasses.dataclass(frozen=True)

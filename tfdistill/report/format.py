@@ -24,14 +24,8 @@ _TITLES = {
     "mrr": "Mean reciprocal rank",
     "ndcg_at_10": "nDCG at 10",
 }
-_NAMES = (
-    "f1",
-    "auc",
-    "matthews",
-    "pearson",
-    "spearman",
-    "ndcg_at_10",
-)  # whose capitals stay in a sentence
+# Whose capitals stay in a sentence.
+_NAMES = ("f1", "auc", "matthews", "pearson", "spearman", "ndcg_at_10")
 _BASELINES = {
     "majority": "Always the same answer",
     "tfidf": "TF-IDF and a linear model",
@@ -42,14 +36,8 @@ _BASELINES = {
     "no_teacher": "The same student without a teacher",
 }
 _SHORT = {"tfidf": "TF-IDF", "tfidf_cosine": "TF-IDF", "majority": "one answer for all"}
-_SHARES = (
-    "accuracy",
-    "f1",
-    "entity_",
-    "exact_match",
-    "macro_f1",
-    "micro_f1",
-)  # shown in percent; correlations are not shares of anything
+# Shown in percent; correlations are not shares of anything.
+_SHARES = ("accuracy", "f1", "entity_", "exact_match", "macro_f1", "micro_f1")
 
 
 def metric_title(name: str) -> str:

@@ -12,19 +12,12 @@ from tfdistill.results import ModelResult
 
 @dataclasses.dataclass(frozen=True)
 class ModelGroup:
-    """The models of one variant: the same training under several seeds.
+    """The models of one variant: the same training under several seeds."""
 
-    Attributes:
-      name: Name of the variant, or of the teacher.
-      models: One per seed.
-      taught: Whether a teacher took part in the training; None for a teacher itself.
-      chosen: Whether one of them was exported as the student.
-    """
-
-    name: str
-    models: tuple[ModelResult, ...]
-    taught: bool | None
-    chosen: bool
+    name: str  # name of the variant, or of the teacher
+    models: tuple[ModelResult, ...]  # one per seed
+    taught: bool | None  # whether a teacher took part in the training; None for a teacher itself
+    chosen: bool  # whether one of them was exported as the student
 
     @property
     def role(self) -> str:
@@ -59,23 +52,16 @@ class ModelGroup:
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-    """Latency of student and teacher at one length and number of threads.
-
-    Attributes:
-      speedup: Teacher's p50 / student's p50.
-      interval: Its 95% interval, or None.
-      faster: Whether the student is faster by the interval; None if that is not clear.
-      busy: Whether other programs disturbed the measurement of either.
-    """
+    """Latency of student and teacher at one length and number of threads."""
 
     sequence_length: int
     threads: int
     teacher: measured.Summary
     student: measured.Summary
-    speedup: float
-    interval: tuple[float, float] | None
-    faster: bool | None
-    busy: bool = False
+    speedup: float  # teacher's p50 / student's p50
+    interval: tuple[float, float] | None  # its 95% interval, or None
+    faster: bool | None  # whether the student is faster by the interval; None if that is not clear
+    busy: bool = False  # whether other programs disturbed the measurement of either
 
 
 def model_groups(results: RunResults) -> tuple[ModelGroup, ...]:

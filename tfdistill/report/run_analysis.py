@@ -10,7 +10,6 @@ from tfdistill.analysis import PairedDifference
 from tfdistill.benchmark import schema as measured
 from tfdistill.benchmark.statistics import summaries
 from tfdistill.report import answer_sides, devices
-from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import DEVELOPMENT, FILE, MAJORITY, MODEL, STUDENT, TEACHER, TEST
 from tfdistill.report.model_groups import ModelGroup, Speed, model_groups
 from tfdistill.report.plot import charts
@@ -145,17 +144,6 @@ class RunAnalysis:
             if row.is_alternative and (value := row.metrics.get(self.metric)) is not None
         ]
         return max(scored, key=lambda pair: pair[0])[1] if scored else None
-
-    @property
-    def levels(self) -> dict[tuple[str, str], tuple[tuple[str, float], ...]]:
-        """Task and metric -> short name and metric of the baselines that are alternatives."""
-        metrics = self.results.metrics
-        if metrics is None:
-            return {}
-        rows = [row for row in metrics.baselines if row.is_alternative]
-        values = [(row.name, row.metrics.get(self.metric)) for row in rows]
-        named = tuple((fmt.baseline_words(name), v) for name, v in values if v is not None)
-        return {(metrics.task.name, self.metric): named}
 
     @functools.cached_property
     def against_baseline(self) -> PairedDifference | None:

@@ -22,18 +22,12 @@ _EXPORTS = f"export*/{manifest.FILE_NAME}"  # what `tfdistill export RUN` writes
 
 @dataclasses.dataclass(frozen=True)
 class StageHistory:
-    """The training history of one stage of one model.
+    """The training history of one stage of one model."""
 
-    Attributes:
-      model: Name of the variant.
-      seed: Seed of the model.
-      stage: Name of the stage.
-      columns: Values by column of history.csv; None where a row has none.
-    """
-
-    model: str
-    seed: int | None
-    stage: str
+    model: str  # name of the variant
+    seed: int | None  # seed of the model
+    stage: str  # name of the stage
+    # values by column of history.csv; None where a row has none
     columns: dict[str, list[float | None]]
 
     @property
@@ -138,7 +132,8 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
         )
     missing: list[str] = []
     metrics = _metrics(folder)
-    benchmark = _benchmark(folder / "benchmark.json")
+    measured_file = folder / "benchmark.json"
+    benchmark = benchmark_result.read_result(measured_file) if measured_file.is_file() else None
     others = tuple(
         NamedResult(path.stem, benchmark_result.read_result(path))
         for path in collection.other_results(folder)
@@ -235,10 +230,6 @@ def _histories(
             else:
                 missing.append(f"{entry.csv} is missing or empty: no loss curve of that stage.")
     return tuple(histories)
-
-
-def _benchmark(path: pathlib.Path) -> measured.Result | None:
-    return benchmark_result.read_result(path) if path.is_file() else None
 
 
 def _metrics(folder: pathlib.Path) -> results.RunMetrics | None:

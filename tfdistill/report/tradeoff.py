@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from tfdistill import pareto
+from tfdistill.benchmark import terminal
 from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Table, row
@@ -18,52 +19,29 @@ NAMED = 10  # with more points only those on the front are named in a chart, oth
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """The accuracy of a file and its costs.
+    """The accuracy of a file and its costs."""
 
-    Attributes:
-      label: Unique in its chart.
-      accuracy: The task's metric, higher is better.
-      latency_ms: Median of one inference.
-      interval_ms: Its 95% interval; None where there is none.
-      size_bytes: Of the file.
-      throttled: Whether the device throttled.
-      series: Number of its colour, see `plot.charts`.
-      number: Its name in charts where the label does not fit.
-      on_front: Whether no other point is as good in all three and better in one.
-    """
-
-    label: str
-    accuracy: float
-    latency_ms: float
-    interval_ms: tuple[float, float] | None
-    size_bytes: int
-    throttled: bool = False
-    series: int = charts.OTHERS
-    number: int = 0
-    on_front: bool = True
+    label: str  # unique in its chart
+    accuracy: float  # the task's metric, higher is better
+    latency_ms: float  # median of one inference
+    interval_ms: tuple[float, float] | None  # its 95% interval; None where there is none
+    size_bytes: int  # of the file
+    marks: str = ""  # what disturbed the measurement, see `devices.marks`
+    series: int = charts.OTHERS  # number of its colour, see `plot.charts`
+    number: int = 0  # its name in charts where the label does not fit
+    on_front: bool = True  # whether no other point is as good in all three and better in one
 
 
 @dataclasses.dataclass(frozen=True)
 class TradeOff:
-    """The files of one task at one length and number of threads.
+    """The files of one task at one length and number of threads."""
 
-    Attributes:
-      task: Name of the task.
-      metric: Name of the metric.
-      case: Such as "128 tokens, 1 thread".
-      checked: Where the accuracy comes from, a sentence.
-      points: The files with all three figures.
-      left_out: A sentence for each other file.
-      levels: Name and accuracy of baselines.
-    """
-
-    task: str
-    metric: str
-    case: str
-    checked: str
-    points: tuple[Point, ...]
-    left_out: tuple[str, ...] = ()
-    levels: tuple[tuple[str, float], ...] = ()
+    task: str  # name of the task
+    metric: str  # name of the metric
+    case: str  # such as "128 tokens, 1 thread"
+    checked: str  # where the accuracy comes from, a sentence
+    points: tuple[Point, ...]  # the files with all three figures
+    left_out: tuple[str, ...] = ()  # A sentence for each other file
 
     @property
     def front(self) -> list[Point]:
@@ -139,6 +117,7 @@ def of_sweep(sweep: SweepResults) -> TradeOff | None:
                     latency,
                     None,
                     trial.size_bytes,
+                    terminal.BUSY if length in trial.busy_lengths else "",
                     series=charts.OTHERS + len(points),
                     number=number,
                 )
@@ -155,7 +134,7 @@ def table(key: str, value: TradeOff) -> Table:
     numbered = len(value.points) > NAMED
     rows = [
         row(
-            Cell(point.label, "throttled" if point.throttled else ""),
+            Cell(point.label, point.marks),
             cells.number(point.number if numbered else None),
             cells.metric(value.metric, point.accuracy),
             cells.milliseconds(point.latency_ms, point.interval_ms),
@@ -200,7 +179,7 @@ def _of_task(
                 summary.p50_ms,
                 summary.p50_ci_ms,
                 timing.file.model.size_bytes,
-                summary.throttled,
+                devices.marks(summary),
                 timing.series,
                 device.order[timing.label],
             )

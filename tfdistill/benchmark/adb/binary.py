@@ -64,28 +64,20 @@ class Binary:
 
 @dataclasses.dataclass(frozen=True)
 class ToolApi:
-    """What LiteRT's two programs called `benchmark_model` take, do and print differently.
+    """What LiteRT's two programs called `benchmark_model` take, do and print differently."""
 
-    Attributes:
-      build: As results call it.
-      notes: What a reader of its figures has to know.
-      delegates: That it has.
-      reads_files: Whether it reads its inputs from files, writes its outputs, profiles operators,
-        and runs files without signatures.
-      names_signature: Whether a signature has to be named even where it is the only one.
-      inputs: The arguments for the inputs: tensors in the graph's order, the files of their values,
-        and the rows of the table that the ids are looked up in, if known.
-      options: The arguments for a delegate.
-      taken: What a delegate took, from what the tool printed.
-    """
-
-    build: str | None
-    notes: tuple[str, ...]
-    delegates: tuple[schema.Delegate, ...]
+    build: str | None  # as results call it
+    notes: tuple[str, ...]  # what a reader of its figures has to know
+    delegates: tuple[schema.Delegate, ...]  # that it has
+    # whether it reads its inputs from files, writes its outputs, profiles operators, and runs files
+    # without signatures
     reads_files: bool
-    names_signature: bool
+    names_signature: bool  # whether a signature has to be named even where it is the only one
+    # the arguments for the inputs: tensors in the graph's order, the files of their values, and the
+    # rows of the table that the ids are looked up in, if known
     inputs: Callable[[Sequence[Tensor], Sequence[str], int | None], list[str]]
-    options: Callable[[schema.Delegate], list[str]]
+    options: Callable[[schema.Delegate], list[str]]  # the arguments for a delegate
+    # what a delegate took, from what the tool printed
     taken: Callable[[output.Output, str], output.Taken]
 
     def coverage(
@@ -170,19 +162,12 @@ COMPILED_MODEL = ToolApi(
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkModelTool:
-    """A benchmark_model on this machine.
+    """A benchmark_model on this machine."""
 
-    Attributes:
-      path: The file.
-      sha256: Of it.
-      abi: Android's name of the processor that it is built for.
-      api: Which of LiteRT's two programs of this name it is.
-    """
-
-    path: pathlib.Path
-    sha256: str
-    abi: str
-    api: ToolApi = INTERPRETER
+    path: pathlib.Path  # the file
+    sha256: str  # of it
+    abi: str  # Android's name of the processor that it is built for
+    api: ToolApi = INTERPRETER  # which of LiteRT's two programs of this name it is
 
     def check_can_measure(
         self, settings: Settings, *, on_task: bool, signatures: Collection[str | None]

@@ -61,17 +61,11 @@ EMULATOR_SIGNS = {
 
 @dataclasses.dataclass(frozen=True)
 class Listed:
-    """A line of `adb devices -l`.
+    """A line of `adb devices -l`."""
 
-    Attributes:
-      serial: Of the device, or its address.
-      state: "device" when it is ready; otherwise such as "offline" or "unauthorized".
-      model: Such as "Pixel_8"; empty where it is unknown.
-    """
-
-    serial: str
-    state: str
-    model: str = ""
+    serial: str  # of the device, or its address
+    state: str  # "device" when it is ready; otherwise such as "offline" or "unauthorized"
+    model: str = ""  # such as "Pixel_8"; empty where it is unknown
 
 
 def listed(adb: str) -> list[Listed]:
@@ -207,22 +201,15 @@ def _names(devices: Sequence[Listed]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceEnvironment:
-    """What a device is and what it can do.
+    """What a device is and what it can do."""
 
-    Attributes:
-      device: Its description in a result.
-      kind: "phone" (any device of metal) or "emulator".
-      abis: What programs it runs, the best first, such as "arm64-v8a".
-      speeds: How fast each core is, by its number; only their order has a meaning. Empty where the
-        kernel does not report it.
-      has_taskset: Whether programs can be bound to cores.
-    """
-
-    device: schema.Device
-    kind: schema.Kind
-    abis: tuple[str, ...]
+    device: schema.Device  # its description in a result
+    kind: schema.Kind  # "phone" (any device of metal) or "emulator"
+    abis: tuple[str, ...]  # what programs it runs, the best first, such as "arm64-v8a"
+    # how fast each core is, by its number; only their order has a meaning. Empty where the kernel
+    # does not report it
     speeds: dict[int, float]
-    has_taskset: bool
+    has_taskset: bool  # whether programs can be bound to cores
 
     def mask(self, affinity: str | None) -> str | None:
         """Turns what was asked for into a mask for `taskset`.

@@ -81,26 +81,18 @@ class Replacement:
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """What one run of the tool printed.
+    """What one run of the tool printed."""
 
-    Attributes:
-      init_ms: Opening the file, delegates and allocation included.
-      first_inference_ms: The first inference of the warm-up, or of all where there was none.
-      block: Of the inferences that count.
-      replacements: Every graph's, in order.
-      kernels: By name of a delegate that was applied explicitly, how many of its kernels the
-        graph that runs has; -1 for a graph that it runs completely.
-      peak_bytes: The largest memory footprint that the tool saw, where it was asked to look.
-      text: All of it.
-    """
-
-    init_ms: float
-    first_inference_ms: float
-    block: schema.Block
-    replacements: tuple[Replacement, ...]
+    init_ms: float  # opening the file, delegates and allocation included
+    first_inference_ms: float  # the first inference of the warm-up, or of all where there was none
+    block: schema.Block  # of the inferences that count
+    replacements: tuple[Replacement, ...]  # every graph's, in order
+    # by name of a delegate that was applied explicitly, how many of its kernels the graph that runs
+    # has; -1 for a graph that it runs completely
     kernels: dict[str, int]
+    # the largest memory footprint that the tool saw, where it was asked to look
     peak_bytes: int | None
-    text: str
+    text: str  # all of it
 
 
 def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
@@ -154,17 +146,12 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
 
 @dataclasses.dataclass(frozen=True)
 class Taken:
-    """What a delegate took.
+    """What a delegate took."""
 
-    Attributes:
-      replacements: Parts of graphs.
-      kernels: Of the graph that runs; 0 where it takes no part, -1 where it runs the whole graph.
-      partitions: The same; None where a replacement says it.
-    """
-
-    replacements: tuple[Replacement, ...]
+    replacements: tuple[Replacement, ...]  # parts of graphs
+    # of the graph that runs; 0 where it takes no part, -1 where it runs the whole graph
     kernels: int
-    partitions: int | None
+    partitions: int | None  # the same; None where a replacement says it
 
 
 def taken_by_applied(output: Output, delegate: str) -> Taken:

@@ -91,15 +91,10 @@ cat {LOG_FILE}
 
 @dataclasses.dataclass(frozen=True)
 class SignatureLayout(Signature):
-    """A signature as the tool sees it: all tensors of its subgraph, of static shapes.
+    """A signature as the tool sees it: all tensors of its subgraph, of static shapes."""
 
-    Attributes:
-      num_signatures: How many the file has.
-      num_nodes: Operators of the subgraph.
-    """
-
-    num_signatures: int = 0
-    num_nodes: int = 0
+    num_signatures: int = 0  # how many the file has
+    num_nodes: int = 0  # operators of the subgraph
 
 
 def read_layout(path: files.Path, signature: Signature) -> SignatureLayout:
@@ -181,19 +176,13 @@ def split_outputs(layout: SignatureLayout, content: bytes) -> list[np.ndarray]:
 
 @dataclasses.dataclass(frozen=True)
 class Deployed:
-    """A file at one length, with examples, on the device.
+    """A file at one length, with examples, on the device."""
 
-    Attributes:
-      graph: The model file's name there.
-      layout: Of the entry point.
-      values: Prefix of the files that hold the examples, one for each input in the layout's order.
-      num_examples: How many.
-    """
-
-    graph: str
-    layout: SignatureLayout
+    graph: str  # the model file's name there
+    layout: SignatureLayout  # of the entry point
+    # prefix of the files that hold the examples, one for each input in the layout's order
     values: str
-    num_examples: int
+    num_examples: int  # how many
 
     @property
     def value_files(self) -> list[str]:
@@ -209,31 +198,18 @@ class Deployed:
 
 @dataclasses.dataclass(frozen=True)
 class ToolCommand:
-    """One run of the tool, or one for each of some examples.
+    """One run of the tool, or one for each of some examples."""
 
-    Attributes:
-      api: Of the tool.
-      deployed: What it runs.
-      case: With how many threads, which delegate, and on which cores.
-      runs: Inferences that count.
-      warmup: Inferences before them.
-      warmup_seconds: The least time that the warm-up takes.
-      max_seconds: The tool starts no further inference after so long.
-      dump: Whether to write the outputs of the last inference.
-      profile: Whether to profile the operators, which costs time.
-      memory: Whether to watch the memory, which costs time.
-    """
-
-    api: ToolApi
-    deployed: Deployed
-    case: schema.BenchmarkCase
-    runs: int = 50
-    warmup: int = 0
-    warmup_seconds: float = 0.0
-    max_seconds: float = 150.0
-    dump: bool = False
-    profile: bool = False
-    memory: bool = False
+    api: ToolApi  # of the tool
+    deployed: Deployed  # what it runs
+    case: schema.BenchmarkCase  # with how many threads, which delegate, and on which cores
+    runs: int = 50  # inferences that count
+    warmup: int = 0  # inferences before them
+    warmup_seconds: float = 0.0  # the least time that the warm-up takes
+    max_seconds: float = 150.0  # the tool starts no further inference after so long
+    dump: bool = False  # whether to write the outputs of the last inference
+    profile: bool = False  # whether to profile the operators, which costs time
+    memory: bool = False  # whether to watch the memory, which costs time
 
     @property
     def timeout_s(self) -> float:

@@ -51,23 +51,14 @@ _WARM_UP_SECONDS = 0.5  # the tool's default: until the clocks of a phone have r
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What to measure, the same for all devices.
+    """What to measure, the same for all devices."""
 
-    Attributes:
-      subjects: The files, of unique names.
-      layouts: By name of a file and length.
-      settings: How to measure.
-      binary: The tool.
-      examples: Of a task, for answers; none for golden examples.
-      metric: From answers to these to the task's metrics.
-    """
-
-    subjects: Sequence[Subject]
-    layouts: Mapping[tuple[str, int], SignatureLayout]
-    settings: Settings
-    binary: BenchmarkModelTool
-    examples: Sequence[Example] = ()
-    metric: Metric | None = None
+    subjects: Sequence[Subject]  # the files, of unique names
+    layouts: Mapping[tuple[str, int], SignatureLayout]  # by name of a file and length
+    settings: Settings  # how to measure
+    binary: BenchmarkModelTool  # the tool
+    examples: Sequence[Example] = ()  # of a task, for answers; none for golden examples
+    metric: Metric | None = None  # from answers to these to the task's metrics
 
 
 class BenchmarkModelBackend(DeviceBackend):

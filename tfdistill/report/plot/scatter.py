@@ -25,13 +25,11 @@ def accuracy_chart(
     against: str,
     metric: str,
     title: str,
-    levels: Sequence[tuple[str, float]] = (),
 ) -> Markup:
     """Draws accuracy over latency or size, the points of the front filled and named."""
     show = fmt.milliseconds if against == "latency" else fmt.size
     xs = [_x(point, against) for point in points]
-    shown_levels = near(points, levels)
-    ys = [point.accuracy for point in points] + [value for _, value in shown_levels]
+    ys = [point.accuracy for point in points]
     log = min(xs) > 0 and max(xs) / min(xs) > 4
     low, high = (min(xs) / 1.35, max(xs) * 1.35) if log else svg.padded(xs, 0.14)
     across = svg.Scale(max(low, 0.0) if not log else low, high, _LEFT, _WIDTH - _RIGHT, log)
@@ -44,14 +42,6 @@ def accuracy_chart(
     what = ("Latency" if against == "latency" else "File size") + (" (log scale)" if log else "")
     parts.append(svg.text(0, 13, f"↑ {name}", class_="tick"))
     parts.append(svg.text(_WIDTH - _RIGHT, _HEIGHT - 4, f"{what} →", class_="tick", anchor="end"))
-    marks = [(across(x), up(point.accuracy)) for x, point in zip(xs, points, strict=True)]
-    named_levels = []
-    for level, value in shown_levels:
-        y, text = up(value), f"{level} {fmt.metric(metric, value)}"
-        parts.append(svg.line(_LEFT, y, _WIDTH - _RIGHT, y, "level"))
-        x, at, box = _beside_line(y, labels.width_of(text), marks, named_levels)
-        parts.append(svg.text(x, at, text, class_="value level-name"))
-        named_levels.append(box)
     order = sorted(range(len(points)), key=lambda i: (not points[i].on_front, xs[i]))
     places = [(across(xs[i]), up(ys[i])) for i in order]
     frame = (_LEFT - 6, _TOP - 10, _WIDTH, _HEIGHT - _BOTTOM + 4)
@@ -68,73 +58,42 @@ def accuracy_chart(
         (ends[0], y - 1, ends[1], y + 1)
         for ends, (_, y) in zip(whiskers, places, strict=True)
         if ends is not None
-    ] + named_levels
+    ]
     placed = labels.place(places, texts, frame, obstacles=taken)
     for i, (x, y), label, ends in zip(order, places, placed, whiskers, strict=True):
         if ends is not None:
             parts.append(svg.line(ends[0], y, ends[1], y, "whisker"))
         style = f"point {charts.style(points[i].series)}" + (" on" if points[i].on_front else "")
-        parts.append(_mark(x, y, style, throttled=points[i].throttled, name=points[i].label))
+        parts.append(_mark(x, y, style, marked=bool(points[i].marks), name=points[i].label))
         if label is not None:
             style = "value front-name" if points[i].on_front else "value"
             parts.append(svg.text(label.x, label.y, label.text, class_=style, anchor=label.anchor))
     description = "; ".join(
         f"{point.label}: {fmt.metric(metric, point.accuracy)} at {show(x)}"
         + (", on the front" if point.on_front else "")
-        + (", throttled" if point.throttled else "")
+        + (f", {point.marks}" if point.marks else "")
         for point, x in list(zip(points, xs, strict=True))[:60]
-    )
-    description += "".join(
-        f"; {level}: {fmt.metric(metric, value)}, a line" for level, value in shown_levels
     )
     return svg.picture(key, _WIDTH, _HEIGHT, title, description, parts)
 
 
-def _beside_line(
-    y: float, width: float, marks: Sequence[tuple[float, float]], taken: Sequence[labels.Box]
-) -> tuple[float, float, labels.Box]:
-    """Where the name of a level covers no mark and no other name: x, baseline and box."""
-    room = _WIDTH - _RIGHT - 2 - width
-    boxes = [(x - 6, z - 6, x + 6, z + 6) for x, z in marks]
-    places = [
-        (x, at, (x, at - 11, x + width, at + 3))
-        for at in (y - 5, y + 14)
-        for x in (room, _LEFT + 4, (room + _LEFT) / 2)
-    ]
-    free = (p for p in places if not any(labels.overlap(p[2], box) for box in [*boxes, *taken]))
-    return next(free, places[0])
-
-
-def near(points: Sequence[Point], levels: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Returns the levels that do not squeeze the points together, the highest first.
-
-    Those above them, and those below by no more than twice their range, or 0.15.
-    """
-    ys = [point.accuracy for point in points]
-    least = min(ys) - max(2 * (max(ys) - min(ys)), 0.15)
-    return sorted((level for level in levels if level[1] >= least), key=lambda level: -level[1])
-
-
-def legend(points: Sequence[Point], levels: Sequence[tuple[str, float]] = ()) -> Legend:
+def legend(points: Sequence[Point]) -> Legend:
     """Returns the marks that occur and their meanings."""
     rows = [("point on", False, "on the front")] if len(points) > 1 else []
     if not all(point.on_front for point in points):
         rows.append(("point", False, "not on it"))
-    if any(point.throttled for point in points):
-        rows.append(("point", True, "the device slowed down (throttled)"))
-    marks = tuple(
-        (svg.icon(16, _mark(8.0, 8.0, style, throttled=throttled)), meaning)
-        for style, throttled, meaning in rows
+    if marks := dict.fromkeys(point.marks for point in points if point.marks):
+        rows.append(("point", True, "; ".join(marks)))
+    return tuple(
+        (svg.icon(16, _mark(8.0, 8.0, style, marked=marked)), meaning)
+        for style, marked, meaning in rows
     )
-    if near(points, levels):
-        marks += ((svg.icon(16, svg.line(0, 8, 16, 8, "level")), "a baseline"),)
-    return marks
 
 
-def _mark(x: float, y: float, style: str, *, throttled: bool, name: str = "") -> Markup:
-    """A disc on the front, a ring elsewhere; a triangle where the device throttled."""
+def _mark(x: float, y: float, style: str, *, marked: bool, name: str = "") -> Markup:
+    """A disc on the front, a ring elsewhere; a triangle where the measurement was disturbed."""
     hover = svg.element("title", name) if name else Markup()
-    if throttled:
+    if marked:
         d = f"M{x:.1f} {y - 6:.1f}l6 10.5h-12z"
         return svg.element("path", hover, d=d, class_=style)
     return svg.element("circle", hover, cx=x, cy=y, r=5.0, class_=style)

@@ -71,21 +71,13 @@ def tick_words(show: Callable[[float], str], tick: float) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """Maps values to positions, linearly or by logarithm.
+    """Maps values to positions, linearly or by logarithm."""
 
-    Attributes:
-      low: Value at `start`.
-      high: Value at `end`.
-      start: Position of `low`.
-      end: Position of `high`.
-      log: Whether positions follow the logarithm.
-    """
-
-    low: float
-    high: float
-    start: float
-    end: float
-    log: bool = False
+    low: float  # value at `start`
+    high: float  # value at `end`
+    start: float  # position of `low`
+    end: float  # position of `high`
+    log: bool = False  # whether positions follow the logarithm
 
     def __call__(self, value: float) -> float:
         """Returns the position of a value."""

@@ -1,4 +1,4 @@
-"""Line charts: training curves, latency by length and by threads, speed over time. Pure."""
+"""Line charts: training curves, latency by length, speed over time. Pure."""
 
 from __future__ import annotations
 
@@ -19,24 +19,16 @@ _LONGEST_NAME = 100.0  # pixels
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A curve.
+    """A curve."""
 
-    Attributes:
-      label: Its name.
-      points: x and y, x ascending; at least one.
-      series: Number of its colour and mark.
-      short: The text at its end; empty for none.
-      intervals: The 95% interval of each point, or None.
-      hollow: Which of the points are of a device that throttled.
-      tail: x and y of a thin line above it, such as a percentile.
-    """
-
-    label: str
-    points: tuple[tuple[float, float], ...]
-    series: int
-    short: str = ""
+    label: str  # its name
+    points: tuple[tuple[float, float], ...]  # x and y, x ascending; at least one
+    series: int  # number of its colour and mark
+    short: str = ""  # the text at its end; empty for none
+    # the 95% interval of each point, or None
     intervals: tuple[tuple[float, float] | None, ...] = ()
-    hollow: tuple[bool, ...] = ()
+    hollow: tuple[bool, ...] = ()  # which of the points are marked, see `devices.marks`
+    # x and y of a thin line above it, such as a percentile
     tail: tuple[tuple[float, float], ...] = ()
 
 
@@ -79,11 +71,11 @@ def curve_panel(
     return svg.picture(key, width, height, title, description, frame.parts)
 
 
-def latencies(key: str, title: str, lines: Sequence[Line], x_title: str) -> Markup:
-    """Draws latency over a few values of x: lengths, or numbers of threads."""
+def latencies(key: str, title: str, lines: Sequence[Line]) -> Markup:
+    """Draws latency over a few lengths."""
     ys = [y for line in lines for _, y in line.points]
     ends = [end for line in lines for interval in line.intervals if interval for end in interval]
-    frame, size = _latency_frame(lines, ys, [end for end in ends if end <= 1.6 * max(ys)], x_title)
+    frame, size = _latency_frame(lines, ys, [end for end in ends if end <= 1.6 * max(ys)], "tokens")
     low, high = frame.up.low, frame.up.high
     for i, line in enumerate(lines):
         aside = 2.6 * (i - (len(lines) - 1) / 2)  # so that whiskers do not cover one another
@@ -107,7 +99,7 @@ def latencies(key: str, title: str, lines: Sequence[Line], x_title: str) -> Mark
 def sustained(
     key: str, title: str, runs: Sequence[tuple[str, str, int, Sequence[schema.Window]]]
 ) -> Markup:
-    """Draws the median of each window of runs without pauses, the thermal status below each."""
+    """Draws the median of each window of runs without pauses."""
     longest = max(windows[-1].start_s for *_, windows in runs)
     unit, x_title = (60.0, "minutes") if longest >= 120 else (1.0, "seconds")
     lines = [
@@ -122,25 +114,17 @@ def sustained(
     ]
     ys = [y for line in lines for _, y in line.points]
     tails = [y for line in lines for _, y in line.tail if y <= 1.5 * max(ys)]
-    frame, (width, height) = _latency_frame(lines, ys, tails, x_title, "Median of a window")
+    frame, size = _latency_frame(lines, ys, tails, x_title, "Median of a window")
     for line in lines:
         frame.parts.extend(_curve(frame, line))
     frame.parts.extend(_names(frame, lines))
-    y = height + 12
-    for _, short, _, windows in runs:
-        if any(devices.thermal_status(window) is not None for window in windows):
-            label = labels.fitted(f"Thermal status, {short}", width - 8)
-            frame.parts.append(svg.text(0, y, label, class_="tick"))
-            frame.parts.extend(_thermal_strip(frame, windows, y + 5, unit))
-            y += 34
     description = "; ".join(
         f"{name}: {fmt.milliseconds(windows[0].p50_ms)} at first, "
         f"{fmt.milliseconds(windows[-1].p50_ms)} after {fmt.duration(windows[-1].start_s)}"
         + _heat(windows)
         for name, _, _, windows in runs
     )
-    bottom = y - 6 if y > height + 12 else height
-    return svg.picture(key, width, bottom, title, description, frame.parts)
+    return svg.picture(key, *size, title, description, frame.parts)
 
 
 def loss(value: float) -> str:
@@ -233,28 +217,6 @@ def _names(frame: _Frame, lines: Sequence[Line]) -> list[Markup]:
             parts.append(svg.element("path", d=d, class_=f"leader {charts.style(line.series)}"))
         name = labels.fitted(line.short, _LONGEST_NAME, labels.PLAIN)
         parts.append(svg.text(right + 14, height + 4, name, class_="name"))
-    return parts
-
-
-def _thermal_strip(
-    frame: _Frame, windows: Sequence[schema.Window], y: float, unit: float
-) -> list[Markup]:
-    """One box for each period of the same status, with its name inside."""
-    parts: list[Markup] = []
-    statuses = [devices.thermal_status(window) for window in windows]
-    first = 0
-    for i in range(1, len(windows) + 1):
-        if i < len(windows) and statuses[i] == statuses[first]:
-            continue
-        end = frame.across(windows[i].start_s / unit) if i < len(windows) else frame.across.end
-        x, status = frame.across(windows[first].start_s / unit), statuses[first]
-        class_ = f"thermal t{min(status or 0, 3)}"
-        width = max(end - x, 2.0)
-        parts.append(svg.element("rect", x=x, y=y, width=width, height=15, class_=class_))
-        word = devices.thermal_words(status)
-        if labels.width_of(word, labels.PLAIN) < width - 6:
-            parts.append(svg.text(x + 5, y + 11.5, word, class_="tick on-thermal"))
-        first = i
     return parts
 
 

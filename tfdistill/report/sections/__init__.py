@@ -13,11 +13,11 @@ from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.report.run_results import RunResults
 from tfdistill.report.sections import (
     answers,
+    device,
     environment,
     limits,
     parity,
     quality,
-    speed,
     training,
     verdict,
 )
@@ -25,7 +25,7 @@ from tfdistill.report.sections import (
 SECTIONS: tuple[Callable[[RunAnalysis], Iterable[ReportSection]], ...] = (
     quality.sections,
     answers.sections,
-    speed.sections,
+    device.sections,
     training.sections,
     parity.sections,
 )

@@ -1,13 +1,13 @@
-"""The section of a device: charts with their captions, and tables. Pure."""
+"""The section of each device: charts with their captions, and tables. Pure."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from tfdistill.benchmark import schema, terminal
+from tfdistill.benchmark import schema
+from tfdistill.report import devices, tradeoff
 from tfdistill.report import format as fmt
-from tfdistill.report import tradeoff
 from tfdistill.report.cells import Table
 from tfdistill.report.devices import DeviceResults, Timing
 from tfdistill.report.document import (
@@ -17,14 +17,29 @@ from tfdistill.report.document import (
     Picture,
     ReportSection,
     SectionPart,
+    part,
 )
-from tfdistill.report.plot import charts, histogram, scatter, timeline
+from tfdistill.report.plot import charts, scatter, timeline
 from tfdistill.report.plot.timeline import MOST_LINES, Line
+from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.report.sections import device_tables
 
-Levels = tuple[tuple[str, float], ...]
-_MOST_ROWS = 24  # of distributions
 _LONG = 18  # rows; a longer table is folded
+
+
+def sections(run: RunAnalysis) -> Iterator[ReportSection]:
+    """Yields the trade-off and the latencies of the run's own device, and each other device."""
+    if run.device is not None:
+        choices = [
+            shown
+            for shown in trade_offs(run.device)
+            if any(len(table.rows) > 1 for table in shown.tables)
+        ]
+        if len(choices) == 1:
+            choices = [dataclasses.replace(choices[0], title="")]
+        parts = (*choices, *measurements(run.device))
+        yield ReportSection("latency", f"Size and latency {run.where}", "Latency", parts=parts)
+    yield from map(section, run.others)
 
 
 def section(device: DeviceResults) -> ReportSection:
@@ -48,14 +63,9 @@ def section(device: DeviceResults) -> ReportSection:
     )
 
 
-def trade_offs(
-    device: DeviceResults, levels: Mapping[tuple[str, str], Levels] | None = None
-) -> list[SectionPart]:
+def trade_offs(device: DeviceResults) -> list[SectionPart]:
     """Accuracy against latency against size, one part for each task."""
-    values = [
-        dataclasses.replace(value, levels=(levels or {}).get((value.task, value.metric), ()))
-        for value in tradeoff.of_device(device)
-    ]
+    values = tradeoff.of_device(device)
     return [
         trade_off(device.anchor(f"tradeoff-{i}"), value, several=len(values) > 1)
         for i, value in enumerate(values, start=1)
@@ -65,9 +75,6 @@ def trade_offs(
 def trade_off(key: str, value: tradeoff.TradeOff, *, several: bool = False) -> SectionPart:
     """The two charts and the table of one task."""
     metric = fmt.metric_title(value.metric)
-    far = [level for level in value.levels if level not in scatter.near(value.points, value.levels)]
-    below = ", ".join(f"{name} {fmt.metric(value.metric, height)}" for name, height in far)
-    below = f" Below: {below}." if below else ""
     pictures = []
     for against, word in (("latency", "latency"), ("size", "file size")):
         title = f"{metric} against {word}"
@@ -77,10 +84,9 @@ def trade_off(key: str, value: tradeoff.TradeOff, *, several: bool = False) -> S
             against=against,
             metric=value.metric,
             title=f"{title} on {value.task}",
-            levels=value.levels,
         )
-        caption = f"{value.case}.{below}" if against == "latency" else ""
-        legend = scatter.legend(value.points, value.levels)
+        caption = f"{value.case}." if against == "latency" else ""
+        legend = scatter.legend(value.points)
         pictures.append(Picture(chart, title, caption, legend))
     title = f"{metric}, latency and size" + (f": {value.task}" if several else "")
     table = tradeoff.table(f"{key}-table", value)
@@ -91,45 +97,32 @@ def trade_off(key: str, value: tradeoff.TradeOff, *, several: bool = False) -> S
 
 def measurements(device: DeviceResults) -> list[SectionPart]:
     """Latency, start, operators, sustained runs, answers, failures, conditions: what there is."""
+    curve, latency = [by_length(device)], device_tables.latency(device)
+    runs, other = device_tables.sustained(device), device_tables.answers(device)
+    missing = device_tables.failures(device)
+    drawn = {"latency": curve, "sustained": [sustained(device)]}
+    parts = []
+    if _is_long(latency):  # the chart stands above the folded table
+        drawn["latency"] = []
+        parts += part(device.anchor("curves"), "Latency by length", pictures=curve)
+    for name, title, table, folds in (
+        ("latency", "Latency", latency, _is_long(latency)),
+        ("texts", "Expected time of a text", device_tables.text_times(device), False),
+        ("sustained", "Sustained speed", runs, _is_long(runs)),
+        ("answers", "Answers on the device", other, _is_long(other)),
+        ("failures", "Not measured", missing, _is_long(missing)),
+        ("start", "Start and memory", device_tables.start(device), True),
+        ("text", "From text to answer", device_tables.text(device), True),
+        ("operators", "Operators", device_tables.operators(device), True),
+        ("state", "Device and conditions", device_tables.conditions(device), True),
+    ):
+        pictures = drawn.get(name, ())
+        parts += part(device.anchor(name), title, table, pictures=pictures, folds=folds)
+    return parts
 
-    def part(
-        name: str,
-        title: str,
-        *tables: Table | None,
-        pictures: Sequence[Picture | None] = (),
-        folds: bool = False,
-    ) -> SectionPart:
-        shown = tuple(table for table in tables if table is not None)
-        return SectionPart(
-            device.anchor(f"{name}-part"),
-            title,
-            pictures=tuple(picture for picture in pictures if picture is not None),
-            tables=shown,
-            folds=folds or any(len(table.rows) > _LONG for table in shown),
-        )
 
-    curves = [by_length(device), by_threads(device)]
-    drawn = part("curves", "Latency by length and threads", pictures=curves)
-    latency = part("latency", "Latency", device_tables.latency(device))
-    parts = [
-        drawn if latency.folds else None,
-        latency if latency.folds else dataclasses.replace(latency, pictures=drawn.pictures),
-        part("texts", "Expected time of a text", device_tables.text_times(device)),
-        part(
-            "sustained",
-            "Sustained speed",
-            device_tables.sustained(device),
-            pictures=[sustained(device)],
-        ),
-        part("answers", "Answers on the device", device_tables.answers(device)),
-        part("failures", "Not measured", device_tables.failures(device)),
-        part("durations", "Durations", pictures=[distribution(device)], folds=True),
-        part("start", "Start and memory", device_tables.start(device), folds=True),
-        part("text", "From text to answer", device_tables.text(device), folds=True),
-        part("operators", "Operators", device_tables.operators(device), folds=True),
-        part("state", "Device and conditions", device_tables.conditions(device), folds=True),
-    ]
-    return [part for part in parts if part is not None and (part.pictures or part.tables)]
+def _is_long(table: Table | None) -> bool:
+    return table is not None and len(table.rows) > _LONG
 
 
 def description(device: schema.Device) -> Definitions:
@@ -154,31 +147,37 @@ def description(device: schema.Device) -> Definitions:
     return tuple((name, fmt.cut(value)) for name, value in rows if value)
 
 
-def distribution(device: DeviceResults) -> Picture | None:
-    """How the durations at the common case are distributed."""
-    rows = [row for t in device.compared_timings() if (row := _distribution_row(t)) is not None]
-    if not rows or device.common_case is None:
-        return None
-    shown = rows[:_MOST_ROWS]
-    caption = (
-        f"of single inferences at {fmt.case(*device.common_case)}: the taller, the more often; the "
-        "stroke is the median, the short ones are those of the repetitions."
-    )
-    caption += " Each against its own median." if histogram.is_relative(shown) else ""
-    caption += _more(len(rows), _MOST_ROWS)
-    title = f"Durations {device.where}"
-    chart = histogram.distributions(device.anchor("distribution"), title, shown)
-    return Picture(chart, "Durations", caption)
-
-
 def by_length(device: DeviceResults) -> Picture | None:
     """Latency over the length, on the threads of the common case."""
-    return _latencies(device, "length", lambda s: s.sequence_length, lambda s: s.threads)
-
-
-def by_threads(device: DeviceResults) -> Picture | None:
-    """Latency over the number of threads, at the length of the common case."""
-    return _latencies(device, "threads", lambda s: s.threads, lambda s: s.sequence_length)
+    if device.common_case is None:
+        return None
+    _, threads = device.common_case
+    curves: dict[str, list[Timing]] = {}
+    for timing in sorted(device.timings, key=lambda timing: timing.summary.sequence_length):
+        if timing.summary.threads == threads:
+            curves.setdefault(timing.label, []).append(timing)
+    names = [label for label in device.numbers if label in curves]
+    lines = [
+        Line(
+            label,
+            tuple((float(t.summary.sequence_length), t.summary.p50_ms) for t in curves[label]),
+            curves[label][0].series,
+            intervals=tuple(t.summary.p50_ci_ms for t in curves[label]),
+            hollow=tuple(bool(devices.marks(t.summary)) for t in curves[label]),
+        )
+        for label in names
+    ]
+    if not any(len(line.points) > 1 for line in lines):
+        return None
+    caption = f"on {fmt.threads(threads)}: medians with their 95% intervals."
+    if any(any(line.hollow) for line in lines):
+        caption += " Rings: throttled or a busy machine, see the table."
+    caption += _more(len(lines), MOST_LINES)
+    short = timeline.short_names(names[:MOST_LINES], device.order)
+    drawn = [dataclasses.replace(line, short=short[line.label]) for line in lines[:MOST_LINES]]
+    title = f"Latency by length {device.where}"
+    chart = timeline.latencies(device.anchor("by-length"), title, drawn)
+    return Picture(chart, "Latency by length", caption, _key(device, short))
 
 
 def sustained(device: DeviceResults) -> Picture | None:
@@ -200,72 +199,6 @@ def sustained(device: DeviceResults) -> Picture | None:
     title = f"Sustained speed {device.where}"
     chart = timeline.sustained(device.anchor("sustained-chart"), title, drawn)
     return Picture(chart, "Speed", caption, _key(device, short))
-
-
-def _distribution_row(timing: Timing) -> histogram.DistributionRow | None:
-    """Samples of the measurements behind a summary; None where the tool gives none."""
-    summary = timing.summary
-    case = ("model", "sequence_length", "threads", "delegate", "affinity")
-    repetitions = tuple(
-        measurement.samples_ms
-        for measurement in timing.file.source.result.measurements
-        if measurement.samples_ms
-        and not measurement.left_out
-        and all(getattr(measurement, name) == getattr(summary, name) for name in case)
-    )
-    if not repetitions:
-        return None
-    written = f"p50 {fmt.milliseconds(summary.p50_ms)}"
-    if summary.p95_ms is not None:
-        written += f" · p95 {fmt.milliseconds(summary.p95_ms)}"
-    if summary.throttled:
-        written += " · throttled"
-    if summary.busy:
-        written += f" · {terminal.BUSY}"
-    return histogram.DistributionRow(
-        timing.label, written, repetitions, timing.series, summary.p50_ms
-    )
-
-
-def _latencies(
-    device: DeviceResults,
-    name: str,
-    x_of: Callable[[schema.Summary], int],
-    fixed_of: Callable[[schema.Summary], int],
-) -> Picture | None:
-    """Latency over x, the length or the threads; the other is that of the common case."""
-    if device.common_case is None:
-        return None
-    length, threads = device.common_case
-    by_length = name == "length"
-    curves: dict[str, list[Timing]] = {}
-    for timing in sorted(device.timings, key=lambda timing: x_of(timing.summary)):
-        if fixed_of(timing.summary) == (threads if by_length else length):
-            curves.setdefault(timing.label, []).append(timing)
-    names = [label for label in device.numbers if label in curves]
-    lines = [
-        Line(
-            label,
-            tuple((float(x_of(t.summary)), t.summary.p50_ms) for t in curves[label]),
-            curves[label][0].series,
-            intervals=tuple(t.summary.p50_ci_ms for t in curves[label]),
-            hollow=tuple(t.summary.throttled for t in curves[label]),
-        )
-        for label in names
-    ]
-    if not any(len(line.points) > 1 for line in lines):
-        return None
-    caption = f"on {fmt.threads(threads)}" if by_length else f"at {length} tokens"
-    caption += ": medians with their 95% intervals."
-    if any(any(line.hollow) for line in lines):
-        caption += " Rings: the device slowed down (throttled)."
-    caption += _more(len(lines), MOST_LINES)
-    short = timeline.short_names(names[:MOST_LINES], device.order)
-    drawn = [dataclasses.replace(line, short=short[line.label]) for line in lines[:MOST_LINES]]
-    title = f"Latency by {name} {device.where}"
-    x_title = "tokens" if by_length else "threads"
-    chart = timeline.latencies(device.anchor(f"by-{name}"), title, drawn, x_title)
-    return Picture(chart, f"Latency by {name}", caption, _key(device, short))
 
 
 def _more(number: int, shown: int) -> str:

@@ -45,22 +45,24 @@ def latency(device: DeviceResults) -> Table | None:
         )
         previous = case
     columns = ("File", "Tokens", "Threads", "p50", "p90", "p95", "p99", "Speed-up", "Samples")
-    notes = ["Brackets: 95% intervals of the median and of the ratio of medians."]
-    if len(device.results) > 1:
-        notes.append(
-            "A speed-up is given where two files took turns in one measurement; medians of "
-            "different measurements also differ from day to day."
-        )
-    if any(timing.summary.of == "blocks" for timing in device.timings):
-        notes.append(
-            "In blocks: the tool reports no single durations, so the median is that of bursts of "
-            "inferences and the tails are not known."
-        )
-    if any(timing.summary.throttled for timing in device.timings):
-        why = "its thermal status was raised, or latency rose and stayed high"
-        if device.kind == "host":
-            why = "latency rose and stayed high, usually because something else ran"
-        notes.append(f"Throttled: the device slowed down while this was measured ({why}).")
+    why = "its thermal status was raised, or latency rose and stayed high"
+    if device.kind == "host":
+        why = "latency rose and stayed high, usually because something else ran"
+    summaries = [timing.summary for timing in device.timings]
+    remarks = {
+        "Brackets: 95% intervals of the median and of the ratio of medians.": True,
+        "A speed-up is given where two files took turns in one measurement; medians of different "
+        "measurements also differ from day to day.": len(device.results) > 1,
+        "In blocks: the tool reports no single durations, so the median is that of bursts of "
+        "inferences and the tails are not known.": any(s.of == "blocks" for s in summaries),
+        f"Throttled: the device slowed down while this was measured ({why}).": any(
+            s.throttled for s in summaries
+        ),
+        "Busy machine: other programs disturbed more than a tenth of the inferences.": any(
+            s.busy for s in summaries
+        ),
+    }
+    notes = [remark for remark, holds in remarks.items() if holds]
     caption = f"One inference {device.where}"
     return cells.table(device.anchor("latency"), caption, columns, rows, notes, drop_empty=True)
 
@@ -292,9 +294,8 @@ def _case(part: schema.BenchmarkCase | schema.Comparison) -> tuple[int, int, str
 
 
 def _head(timing: Timing) -> Cell:
-    busy = terminal.BUSY if timing.summary.busy else ""
-    throttled = "throttled" if timing.summary.throttled else ""
-    return Cell(timing.file.label, ", ".join(filter(None, (timing.configuration, busy, throttled))))
+    words = timing.configuration, devices.marks(timing.summary)
+    return Cell(timing.file.label, ", ".join(filter(None, words)))
 
 
 def _speedup(comparison: schema.Comparison) -> Cell:

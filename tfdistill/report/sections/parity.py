@@ -8,7 +8,7 @@ from tfdistill import manifest
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Table, row
-from tfdistill.report.document import ReportSection, SectionPart
+from tfdistill.report.document import ReportSection, part
 from tfdistill.report.run_analysis import RunAnalysis
 
 _MOVED = 0.02  # of the answered share, from one number format to another
@@ -17,11 +17,9 @@ _INPUTS = {"real": "real inputs", "random": "random ids"}
 
 def sections(run: RunAnalysis) -> Iterator[ReportSection]:
     """Yields the folded section of checks."""
-    tables = tuple(filter(None, (parity(run), promises(run), accelerators(run))))
-    if tables:
-        part = SectionPart("parity-part", tables=tables)
+    if parts := part("parity", "", parity(run), promises(run), accelerators(run)):
         title = "Checks of the exported files"
-        yield ReportSection("parity", title, "Checks", parts=(part,), folds=True)
+        yield ReportSection("parity", title, "Checks", parts=tuple(parts), folds=True)
 
 
 def accelerators(run: RunAnalysis) -> Table | None:
@@ -46,7 +44,7 @@ def accelerators(run: RunAnalysis) -> Table | None:
     columns = ("File", "Accelerator", "Verdict", "Signature", "Operators taken", "Signal to noise")
     note = "Compiled by LiteRT on the exporting computer: it says nothing about a phone’s speed."
     caption = "The files on the accelerators that they are for"
-    return cells.table("accelerators", caption, columns, rows, (note,)) if rows else None
+    return cells.table("accelerators", caption, columns, rows, (note,))
 
 
 def promises(run: RunAnalysis) -> Table | None:

@@ -10,7 +10,7 @@ from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import TEST, AnswerSides, unseen_difference
 from tfdistill.report.cells import Cell, Row, Table, row
-from tfdistill.report.document import ReportSection, SectionPart
+from tfdistill.report.document import ReportSection, part
 from tfdistill.report.model_groups import ModelGroup
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.results import BaselineResult
@@ -20,19 +20,14 @@ _LONGEST_TITLE = 40  # letters; longer lists of stages are replaced by the varia
 
 def sections(run: RunAnalysis) -> Iterator[ReportSection]:
     """Yields the section of quality."""
-    tested, compared, trained = test_set(run), differences(run.sides), models(run)
-    by_seed = seeds(run)
-    parts = [
-        SectionPart("test-part", tables=(tested,)) if tested else None,
-        SectionPart("paired-part", tables=(compared,)) if compared else None,
-        SectionPart("models-part", tables=(trained,)) if trained else None,
-        SectionPart("seeds-part", "Every model by seed", tables=(by_seed,), folds=True)
-        if by_seed
-        else None,
-    ]
-    shown = tuple(part for part in parts if part is not None)
-    if shown:
-        yield ReportSection("quality", "Quality", "Quality", parts=shown)
+    parts = (
+        *part("test", "", test_set(run)),
+        *part("paired", "", differences(run.sides)),
+        *part("models", "", models(run)),
+        *part("seeds", "Every model by seed", seeds(run), folds=True),
+    )
+    if parts:
+        yield ReportSection("quality", "Quality", "Quality", parts=parts)
 
 
 def variant_title(group: ModelGroup) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+from markupsafe import Markup
 
 from tfdistill.benchmark import terminal
 from tfdistill.report import format as fmt
@@ -94,14 +96,8 @@ def _size(run: RunAnalysis) -> Iterator[KeyFigure]:
     if smaller is not None and teacher is not None:
         label += f", {_smaller(smaller)}" + ("" if smaller >= 1 else " as the teacher’s")
         detail = _formats(run)
-        rows = [
-            charts.Bar(title, fmt.size(file.size_bytes), file.size_bytes, series)
-            for title, file, series in (
-                ("Teacher’s file", teacher.model, charts.TEACHER),
-                ("File", card.model, charts.FILE),
-            )
-        ]
-        chart = charts.bars("size-bars", label, rows)
+        sizes = teacher.model.size_bytes, card.model.size_bytes
+        chart = _bars("size-bars", label, sizes, fmt.size)
     yield KeyFigure(size, label, detail, chart)
 
 
@@ -116,15 +112,19 @@ def _latency(run: RunAnalysis) -> Iterator[KeyFigure]:
         label += f", {_faster(run)}"
         if speed.interval:
             details.append(f"95% interval of the ratio {fmt.interval(*speed.interval)}")
-        rows = [
-            charts.Bar(title, fmt.milliseconds(timing.p50_ms), timing.p50_ms, series)
-            for title, timing, series in (
-                ("Teacher’s file", speed.teacher, charts.TEACHER),
-                ("File", speed.student, charts.FILE),
-            )
-        ]
-        chart = charts.bars("latency-bars", f"Latency {run.where}", rows)
+        latencies_ms = speed.teacher.p50_ms, speed.student.p50_ms
+        chart = _bars("latency-bars", f"Latency {run.where}", latencies_ms, fmt.milliseconds)
     yield KeyFigure(fmt.milliseconds(row.p50_ms), label, "; ".join(details), chart)
+
+
+def _bars(
+    key: str, title: str, values: tuple[float, float], show: Callable[[float], str]
+) -> Markup:
+    """The teacher's file above the student's."""
+    names = (("Teacher’s file", charts.TEACHER), ("File", charts.FILE))
+    pairs = zip(names, values, strict=True)
+    rows = [charts.Bar(name, show(value), value, series) for (name, series), value in pairs]
+    return charts.bars(key, title, rows)
 
 
 def _judgement(run: RunAnalysis) -> str:
