@@ -35,25 +35,24 @@ _MISUSE = (errors.ConfigError, errors.OutputExistsError)
 _EXPLAINED = (errors.TfdistillError, OSError, MemoryError, KeyboardInterrupt)
 # Options that name what is written: one process at a time.
 _OUTPUTS = ("out", "saved_model", "keras", "hf", "mediapipe", "android")
-# The module of each verb in `tfdistill.commands`, in the order of the help.
-_VERBS = {
-    "quickstart": "quickstart",
-    "recipes": "recipes",
-    **dict.fromkeys(("demo", "run", "report"), "runs"),
-    **dict.fromkeys(("finetune", "distill", "evaluate"), "models"),
-    "answers": "answers",
-    "compress": "compression",
-    "export": "export",
-    "predict": "predict",
-    "index": "index",
-    "data": "data",
-    "pretrain": "pretraining",
-    **dict.fromkeys(("inspect", "doctor"), "inspection"),
-    "benchmark": "benchmarks",
-    "search": "search",
-    "compare": "results",
-    "completion": "completion",
+# The verbs in the order and under the headings of the help, each with its module in
+# `tfdistill.commands`.
+_HEADINGS = {
+    "start": {"quickstart": "quickstart", "demo": "runs"},
+    "train": {
+        **{"recipes": "recipes", "run": "runs", "finetune": "models", "distill": "models"},
+        **{"compress": "compression", "search": "search", "answers": "answers"},
+        **{"pretrain": "pretraining", "data": "data"},
+    },
+    "ship": {"export": "export", "predict": "predict",
+    "index": "index"},
+    "measure": {
+        **{"evaluate": "models", "benchmark": "benchmarks", "compare": "results"},
+        **{"inspect": "inspection", "report": "runs"},
+    },
+    "more": {"doctor": "inspection", "completion": "completion"},
 }
+_VERBS = {verb: module for verbs in _HEADINGS.values() for verb, module in verbs.items()}
 
 
 def parser(verb: str | None = None) -> base.Parser:
@@ -61,11 +60,13 @@ def parser(verb: str | None = None) -> base.Parser:
     root = base.Parser(
         prog="tfdistill",
         description="From a BERT teacher to a small student in a checked, measured TFLite file.",
-        epilog="examples:\n  tfdistill demo\n  tfdistill run tinybert_4l --scaled-down",
+        epilog="examples:\n  tfdistill quickstart --teacher bert-base-uncased --data intents.csv\n"
+        "  tfdistill demo",
     )
     root.set_defaults(execute=None, quiet=False, verbose=False, no_lock=False)
     root.add_argument("--version", action="version", version=f"tfdistill {__version__}")
-    base.add_commands(root, commands(verb))
+    headings = {name: heading for heading, names in _HEADINGS.items() for name in names}
+    base.add_commands(root, commands(verb), headings=headings)
     return root
 
 
@@ -73,7 +74,9 @@ def commands(verb: str | None = None) -> list[base.Command]:
     """Imports the module of a verb, or of all where that is none, and returns their commands."""
     modules = [_VERBS[verb]] if verb in _VERBS else dict.fromkeys(_VERBS.values())
     loaded = [importlib.import_module(f"tfdistill.commands.{module}") for module in modules]
-    return [command for module in loaded for command in module.COMMANDS]
+    order = list(_VERBS)
+    listed = [command for module in loaded for command in module.COMMANDS]
+    return sorted(listed, key=lambda command: order.index(command.name))
 
 
 def program() -> NoReturn:

@@ -64,30 +64,43 @@ def shown(text):
     return set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.M))
 
 
-@pytest.mark.parametrize("verb", ["export", "benchmark"])
-def test_help_shows_the_usual_options_and_help_all_every_one(verb, capsys):
-    texts = {}
-    for option in ("--help", "--help-all"):
+@pytest.mark.parametrize("program", PARSERS)
+def test_help_shows_at_most_a_dozen_options_and_help_all_every_one(program):
+    parser = PARSERS[program]
+    every = {action.option_strings[-1] for action in parser._actions if action.option_strings}
+    few, full = shown(parser.format_help()), shown(parser.format_help_all())
+    assert len(few) <= 12
+    assert {option.removeprefix("--").removeprefix("no-") for option in every} == {
+        option.removeprefix("--").removeprefix("no-") for option in full
+    }
+    assert ("--help-all" in few) == (few < full)
+    assert "examples:\n" in parser.format_help_all()
+
+
+@pytest.mark.parametrize("program", PARSERS)
+def test_a_short_help_names_what_is_required_and_options_that_there_are(program):
+    parser = PARSERS[program]
+    usual = parser._usual - {"--help", "--help-all"}
+    assert usual <= set(parser.visible_options())
+    required = {a.option_strings[0] for a in parser._actions if a.option_strings and a.required}
+    assert not usual or required <= usual
+
+
+def test_help_all_prints_what_help_leaves_out(capsys):
+    for option, program_help in (("--help", "format_help"), ("--help-all", "format_help_all")):
         with pytest.raises(SystemExit) as exit_:
-            cli.main([verb, option])
+            cli.main(["export", option])
         assert exit_.value.code == 0
-        texts[option] = capsys.readouterr().out
-    few, all_ = (shown(text) for text in texts.values())
-    assert 8 <= len(few) <= 12
-    assert {"--help", "--help-all"} < few < all_
-    named = {
-        "--" + action.dest.replace("_", "-") for action in PARSERS[f"tfdistill {verb}"]._actions
-    }
-    assert all_ >= {
-        name for name in named if name in PARSERS[f"tfdistill {verb}"].visible_options()
-    }
-    assert all(text.partition("examples:\n")[2] for text in texts.values())
+        assert capsys.readouterr().out == getattr(PARSERS["tfdistill export"], program_help)()
 
 
-def test_a_short_help_names_options_that_there_are():
-    for command in cli.commands():
-        options = PARSERS[f"tfdistill {command.name}"].visible_options()
-        assert set(command.usual) <= set(options)
+def test_the_help_lists_at_most_twenty_verbs_below_headings():
+    listed = re.search(r"^  COMMAND\n(.+?)\n\n", PARSERS["tfdistill"].format_help(), re.M | re.S)
+    headings = re.findall(r"^  (\w+):$", listed[1], re.M)
+    verbs = re.findall(r"^    ([a-z]+)", listed[1], re.M)
+    assert headings == ["start", "train", "ship", "measure", "more"]
+    assert verbs == [command.name for command in cli.commands()]
+    assert len(verbs) <= 20
 
 
 def test_an_unknown_command_is_misuse(capsys):

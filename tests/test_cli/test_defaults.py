@@ -21,7 +21,7 @@ OPTIONS = {  # of the command line, by attribute of `Settings`
 
 def help_of(command, capsys):
     with pytest.raises(SystemExit):
-        cli.main([command, "--help-all" if command == "benchmark" else "--help"])
+        cli.main([command, "--help-all"])
     text = " ".join(capsys.readouterr().out.split())
     return text.split(" options: ")[1].split(" examples: ")[0]
 

@@ -65,6 +65,18 @@ COMMANDS = (
         addresses=("out",),
         arguments=_arguments,
         execute=_execute,
+        usual=(
+            "--task",
+            "--data-dir",
+            "--text-column",
+            "--label-column",
+            "--kind",
+            "--max-length",
+            "--split",
+            "--unlabelled",
+            "--out",
+            "--overwrite",
+        ),
         examples=(
             "answers ./my-bert --task intents --data-dir data --text-column text --label-column "
             "intent --unlabelled more.txt --out teacher.parquet",

@@ -152,6 +152,18 @@ DATA_ACTIONS = (
         "most 2 x --max-length tokens. --resume continues a run that was stopped.",
         arguments=_arguments,
         execute=_execute,
+        usual=(
+            "--task",
+            "--data-dir",
+            "--text-column",
+            "--label-column",
+            "--masked-lm",
+            "--vectors",
+            "--copies",
+            "--seed",
+            "--out",
+            "--resume",
+        ),
         examples=(
             "data augment --task sst2 --data-dir glue/SST-2 --masked-lm bert-base-uncased "
             "--vectors glove.6B.300d.txt --out data/sst2-augmented",

@@ -8,7 +8,8 @@ import fnmatch
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import types
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from tfdistill import errors
@@ -33,8 +34,8 @@ class Command:
       description: A paragraph for ``--help``; the summary when empty.
       actions: The commands of a group, such as ``prepare`` of ``tfdistill data``.
       addresses: Arguments that may be addresses such as s3://bucket/x, see `storage`.
-      usual: The options that ``--help`` shows where there are many; ``--help-all`` shows the others
-        too. Empty: it shows all.
+      usual: The options that ``--help`` shows where there are more than a dozen; ``--help-all``
+        shows the others too. Empty: it shows all.
     """
 
     name: str
@@ -57,13 +58,26 @@ class _HelpAll(argparse.Action):
         parser.exit()
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Lists commands below their headings, where they have some."""
+
+    def _iter_indented_subactions(self, action: Any) -> Iterator[argparse.Action]:
+        heading = ""
+        for choice in super()._iter_indented_subactions(action):
+            before, heading = heading, getattr(choice, "heading", "")
+            if heading != before:
+                self._dedent()
+                yield argparse.Action([], "", metavar=f"{heading}:")
+                self._indent()
+            yield choice
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that takes no abbreviations and suggests the nearest name for a misspelt one."""
 
     def __init__(self, **options: Any):
         """Takes the options of `argparse.ArgumentParser`."""
-        formatter = argparse.RawDescriptionHelpFormatter
-        super().__init__(allow_abbrev=False, formatter_class=formatter, **options)
+        super().__init__(allow_abbrev=False, formatter_class=_Formatter, **options)
         self._usual: frozenset[str] = frozenset()
         self.set_defaults(parser=self)
         self.add_argument(
@@ -161,8 +175,14 @@ def _keys_in(text: str) -> Iterator[str]:
             yield part.partition("=")[0].partition(":")[0]
 
 
-def add_commands(parser: Parser, commands: Iterable[Command], *, prefix: str = "") -> None:
-    """Adds the parsers of commands, and of those in groups."""
+def add_commands(
+    parser: Parser,
+    commands: Iterable[Command],
+    *,
+    prefix: str = "",
+    headings: Mapping[str, str] = types.MappingProxyType({}),
+) -> None:
+    """Adds the parsers of commands, each below its heading in the help, and of those in groups."""
     metavar = "ACTION" if prefix else "COMMAND"
     choices = parser.add_subparsers(dest=metavar.lower(), metavar=metavar)
     for command in commands:
@@ -174,6 +194,7 @@ def add_commands(parser: Parser, commands: Iterable[Command], *, prefix: str = "
             description=textwrap.fill(description, _HELP_WIDTH),
             epilog="\n".join(["examples:", *(f"  tfdistill {line}" for line in command.examples)]),
         )
+        vars(choices._choices_actions[-1])["heading"] = headings.get(command.name, "")
         sub.set_defaults(execute=command.execute, called=name)
         sub.set_defaults(addresses=command.addresses)
         command.arguments(sub)

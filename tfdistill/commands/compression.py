@@ -81,6 +81,18 @@ COMMANDS = (
         summary="prune, cluster or quantize a finished student while it trains",
         arguments=_arguments,
         execute=_compress,
+        usual=(
+            "--methods",
+            "--teacher",
+            "--sparsity",
+            "--data",
+            "--task",
+            "--data-dir",
+            "--epochs",
+            "--out",
+            "--resume",
+            "--dry-run",
+        ),
         examples=(
             "compress runs/sst2 --task sst2 --data-dir glue/SST-2 --out runs/sst2-int8",
             "compress runs/sst2 --methods prune,quantize --sparsity 0.5 --teacher ./bert-sst2 "

@@ -154,6 +154,17 @@ COMMANDS = (
         "texts of a question by an exact search.",
         arguments=_arguments,
         execute=_execute,
+        usual=(
+            "--model",
+            "--text-column",
+            "--answer-column",
+            "--dim",
+            "--out",
+            "--overwrite",
+            "--query",
+            "--top",
+            "--json",
+        ),
         examples=(
             "index questions.csv --model runs/near --text-column question --answer-column answer",
             'index runs/near/export/search --query "how do I reset my password"',

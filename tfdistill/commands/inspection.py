@@ -280,6 +280,17 @@ COMMANDS = (
         summary="show inputs, outputs, operators, types and sizes of a .tflite file",
         arguments=_inspect_arguments,
         execute=_inspect,
+        usual=(
+            "--static",
+            "--accelerators",
+            "--roles",
+            "--against",
+            "--text-file",
+            "--vocab",
+            "--labels",
+            "--timeout",
+            "--json",
+        ),
         examples=(
             "inspect runs/demo/export --accelerators gpu,intel-npu",
             "inspect model.tflite --against ./my-bert "

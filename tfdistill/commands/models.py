@@ -298,6 +298,18 @@ COMMANDS = (
         summary="fine-tune a teacher on a task",
         arguments=_finetune_arguments,
         execute=_finetune,
+        usual=(
+            "--data",
+            "--task",
+            "--data-dir",
+            "--kind",
+            "--max-length",
+            "--epochs",
+            "--learning-rate",
+            "--out",
+            "--resume",
+            "--dry-run",
+        ),
         examples=(
             "finetune bert-base-uncased --task sst2 --data-dir glue/SST-2 --out runs/teacher",
             "finetune ./my-bert --task intents --data-dir data --text-column text "
@@ -309,6 +321,18 @@ COMMANDS = (
         summary="distil a student from a fine-tuned teacher, or from answers in files",
         arguments=_distill_arguments,
         execute=_distill,
+        usual=(
+            "--teacher",
+            "--answers",
+            "--student",
+            "--stages",
+            "--data",
+            "--task",
+            "--data-dir",
+            "--epochs",
+            "--out",
+            "--dry-run",
+        ),
         addresses=("answers", "corpus"),
         examples=(
             "distill --teacher runs/teacher --student tinybert_4l_312d --task sst2 "
@@ -322,6 +346,17 @@ COMMANDS = (
         summary="compute the task's metrics of a model or of an exported file",
         arguments=_evaluate_arguments,
         execute=_evaluate,
+        usual=(
+            "--task",
+            "--data-dir",
+            "--text-column",
+            "--label-column",
+            "--kind",
+            "--max-length",
+            "--split",
+            "--limit",
+            "--json",
+        ),
         examples=(
             "evaluate runs/student --task sst2 --data-dir glue/SST-2",
             "evaluate runs/demo/export --task assistant --data-dir runs/demo/data --json",

@@ -275,6 +275,18 @@ DATA_ACTIONS = (
         addresses=("text", "vocab", "out"),
         arguments=_prepare_arguments,
         execute=_prepare,
+        usual=(
+            "--vocab",
+            "--cased",
+            "--next-sentence",
+            "--max-length",
+            "--workers",
+            "--seed",
+            "--out",
+            "--resume",
+            "--overwrite",
+            "--runner",
+        ),
         examples=(
             "data prepare corpus.txt --vocab vocab.txt --out shards --workers 4",
             "data prepare a.txt b.txt --vocab bert/vocab.txt --next-sentence --max-length 512 "
@@ -300,6 +312,18 @@ COMMANDS = (
         addresses=("corpus",),
         arguments=_pretrain_arguments,
         execute=_pretrain,
+        usual=(
+            "--corpus",
+            "--vocab",
+            "--new-head",
+            "--shape",
+            "--max-length",
+            "--epochs",
+            "--batch-size",
+            "--learning-rate",
+            "--out",
+            "--resume",
+        ),
         examples=(
             "pretrain ib_bert_6l_128d --corpus shards --next-sentence --steps 20000 "
             "--optimizer lamb --learning-rate 1.5e-3 --out runs/ib-bert",

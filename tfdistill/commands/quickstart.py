@@ -265,6 +265,18 @@ COMMANDS = (
         "student, int8 file, measurement on this host, report. `tfdistill run` reproduces it.",
         arguments=_arguments,
         execute=_quickstart,
+        usual=(
+            "--teacher",
+            "--data",
+            "--text-column",
+            "--label-column",
+            "--kind",
+            "--student",
+            "--out",
+            "--resume",
+            "--overwrite",
+            "--dry-run",
+        ),
         examples=(
             "quickstart --teacher bert-base-uncased --data intents.csv",
             "quickstart --teacher ./bert-reviews --data reviews.csv --label-column stars "

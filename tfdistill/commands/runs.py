@@ -165,6 +165,17 @@ COMMANDS = (
         summary="run a recipe: teacher, students, export, measurement, report",
         arguments=_run_arguments,
         execute=_run,
+        usual=(
+            "--set",
+            "--scaled-down",
+            "--no-teacher",
+            "--out",
+            "--resume",
+            "--overwrite",
+            "--gpus",
+            "--dry-run",
+            "--json",
+        ),
         examples=(
             "run tinybert_4l --set teacher=bert-base-uncased --set data.dir=glue/SST-2 "
             "--set stages.general.corpus=[books.txt]",

@@ -207,6 +207,18 @@ COMMANDS = (
         summary="propose parts of a teacher within a latency and size budget on a measured device",
         arguments=_arguments,
         execute=_search,
+        usual=(
+            "--latency-ms",
+            "--size-mb",
+            "--lengths",
+            "--teacher",
+            "--task",
+            "--data-dir",
+            "--device",
+            "--serial",
+            "--quick",
+            "--out",
+        ),
         examples=(
             "search --teacher runs/teacher --latency-ms 3 --out runs/search",
             "search --teacher runs/teacher --latency-ms 8 --lengths 128 --size-mb 20 --device adb "
