@@ -390,17 +390,18 @@ def test_the_figures_of_a_record_follow_from_its_samples(path):
     elif value["kind"] == "lengths":
         counted = json.loads((BENCHMARKS / "dev_lengths.json").read_text())["count_by_length"]
         times = {int(n): median(s) / settings["per_turn"] for n, s in samples["seconds"].items()}
-        tokens, inverse = np.array([*times]), 1 / np.array([*times.values()])
-        powers = np.vander(tokens, 3) * inverse[:, None]  # the relative errors count
-        parabola, *_ = np.linalg.lstsq(powers, np.ones(len(tokens)), rcond=None)
-        expected = []
+        operations = {int(n): count for n, count in samples["operations"].items()}
+        expected, speedups = [], []
         for name, counts in counted.items():
             texts = [int(n) for n, count in counts.items() for _ in range(count)]
             usual, fitting = (
-                sum(times[min(n for n in file if n >= text)] for text in texts)
+                [min(n for n in file if n >= text) for text in texts]
                 for file in ((32, 64, 128), settings["chosen"][name])
             )
-            expected.append((usual - fitting) / (usual - np.polyval(parabola, texts).sum()))
+            costs = [sum(operations[n] for n in at) for at in (usual, fitting, texts)]
+            expected.append((costs[0] - costs[1]) / (costs[0] - costs[2]))
+            speedups.append(sum(times[n] for n in usual) / sum(times[n] for n in fitting))
+        expected += speedups
         starts, sizes = samples["starts"], samples["bytes"]
         few, shared = (starts[w] for w in ("3 lengths", "fitting lengths, shared weights"))
         expected += [
