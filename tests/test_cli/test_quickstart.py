@@ -91,7 +91,11 @@ def test_the_table_has_teacher_student_file_and_baselines(done):
     assert rows["teacher"][1] == f"{of_role['teacher']:.4f}"
     assert rows["student"][1] == f"{of_role['student']:.4f}"
     size = (done.run / "export" / "model.tflite").stat().st_size / 1e6
-    assert rows["file"][3:] == [f"{size:.1f}", "MB", rows["file"][5], "ms"]
+    text, longest = rows["file"][5], rows["file"][7]
+    assert rows["file"][3:] == [f"{size:.1f}", "MB", text, "ms", longest, "ms"]
+    measured = json.loads((done.run / "benchmark.json").read_text())["text_times"]
+    expected_ms = {row["model"]: row["expected_ms"] for row in measured if row["threads"] == 1}
+    assert text == f"{expected_ms['student']:.3g}"
     alike = rows["teacher-dynamic_wi8_afp32"]  # like for like
     sizes = [
         (done.run / folder / "model.tflite").stat().st_size
