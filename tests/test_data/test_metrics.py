@@ -3,6 +3,7 @@ import math
 
 import numpy as np
 import pytest
+import sklearn.metrics
 
 from tfdistill import errors, tasks
 from tfdistill.tasks import encoded
@@ -201,3 +202,15 @@ def test_macro_f1_of_two_classes_is_the_mean_of_both():
     assert scores == {"macro_f1": pytest.approx((0.875 + 0.5) / 2), "f1": pytest.approx(0.5)}
     always = np.eye(2)[np.zeros(10, int)]
     assert spec.compute_metrics(always, gold)["macro_f1"] == pytest.approx(8 / 9 / 2)
+
+
+def test_f1_is_that_of_scikit_learn_to_the_last_bit(rng):
+    for _ in range(50):
+        count, rows = int(rng.integers(2, 8)), int(rng.integers(1, 40))
+        names = tuple("abcdefgh"[:count])
+        gold, said = rng.integers(0, count, (2, rows))
+        spec = tasks.TaskSpec("m", "t", "l", labels=names, metrics=("macro_f1",))
+        value = metrics.compute_metrics(spec, np.eye(count)[said], gold)["macro_f1"]
+        assert value == sklearn.metrics.f1_score(
+            gold, said, labels=list(range(count)), average="macro", zero_division=0.0
+        )
