@@ -75,22 +75,13 @@ class Tokenizer:
         self.special_ids = tuple(ids[token] for token in vocabularies.SPECIAL_TOKENS)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids
         try:
-            self._wordpiece = text_ops.FastWordpieceTokenizer(
-                vocab=self.vocab,
-                suffix_indicator=vocabularies.SUFFIX_INDICATOR,
-                max_bytes_per_word=_MAX_BYTES_PER_WORD,
-                token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
-                unknown_token="[UNK]",
-                no_pretokenization=True,
-            )
+            self._wordpiece, self._graph = _graph_of(tuple(self.vocab), self.lower_case)
         except RuntimeError as error:
             raise errors.VocabularyError(
                 f"vocabulary {self.vocab_file}",
                 "tokens of at most 256 bytes without null characters",
                 " ".join(str(error).split())[:200],
             ) from None
-        strings = [tf.TensorSpec([None], tf.string)]
-        self._graph = tf.function(self.tokenize, input_signature=strings, autograph=False)
 
     def check_rows(self, num_rows: int) -> None:
         """Checks that a table of word vectors has a row for each token.
@@ -128,10 +119,7 @@ class Tokenizer:
         Returns:
           `tf.RaggedTensor`, int32 (n, tokens).
         """
-        split = basic_tokenizer.split(strings, lower_case=self.lower_case)
-        lengths = tf.strings.length(split.flat_values, unit="UTF8_CHAR")
-        words = tf.where(lengths > MAX_CHARACTERS_PER_WORD, _TOO_LONG, split.flat_values)
-        return self._wordpiece.tokenize(split.with_flat_values(words)).merge_dims(1, 2)
+        return _pieces_of(self._wordpiece, strings, lower_case=self.lower_case)
 
     def locate(self, texts: Sequence[str]) -> LocatedPieces:
         """Tokenizes texts and locates each piece in them; see `FastTokenizer.locate`."""
@@ -229,6 +217,32 @@ class Tokenizer:
                 num_parallel_calls=tf.data.AUTOTUNE,
             ).prefetch(2)
         )
+
+
+@functools.lru_cache(maxsize=2)
+def _graph_of(vocab: tuple[str, ...], lower_case: bool) -> tuple[Any, Any]:
+    """The word pieces of a vocabulary, and the traced tokenizer: one for all that are equal."""
+    wordpiece = text_ops.FastWordpieceTokenizer(
+        vocab=list(vocab),
+        suffix_indicator=vocabularies.SUFFIX_INDICATOR,
+        max_bytes_per_word=_MAX_BYTES_PER_WORD,
+        token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
+        unknown_token="[UNK]",
+        no_pretokenization=True,
+    )
+    graph = tf.function(
+        functools.partial(_pieces_of, wordpiece, lower_case=lower_case),
+        input_signature=[tf.TensorSpec([None], tf.string)],
+        autograph=False,
+    )
+    return wordpiece, graph
+
+
+def _pieces_of(wordpiece: Any, strings: Any, *, lower_case: bool) -> Any:
+    split = basic_tokenizer.split(strings, lower_case=lower_case)
+    lengths = tf.strings.length(split.flat_values, unit="UTF8_CHAR")
+    words = tf.where(lengths > MAX_CHARACTERS_PER_WORD, _TOO_LONG, split.flat_values)
+    return wordpiece.tokenize(split.with_flat_values(words)).merge_dims(1, 2)
 
 
 def whole_lengths(counts: np.ndarray, pairs: Sequence[str] | None = None) -> np.ndarray:
