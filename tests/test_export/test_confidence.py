@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import export
+import tfdistill
 from export.checking import outputs
+from export.model.request import ExportRequest
 from tfdistill import analysis, cli, config, errors, manifest, model_card, weights
 from tfdistill.data import from_config
 from tfdistill.tasks import KINDS
@@ -90,9 +92,9 @@ def test_a_task_without_probabilities_is_refused():
         from_config.declared_task(settings)
 
 
-def test_the_command_reads_a_file_and_leaves_texts_out_that_chose_something(
-    toy, tmp_path, capsys, caplog
-):
+@pytest.fixture
+def splits(toy, tmp_path):
+    """A folder with the examples in files: 20 train, 50 choose, 60 promise, 10 of which chose."""
     rows = [
         f"{text}\t{pair}\t{toy.task.labels[label]}\n"
         for text, pair, label in zip(
@@ -101,6 +103,27 @@ def test_the_command_reads_a_file_and_leaves_texts_out_that_chose_something(
     ]
     for name, part in (("train", rows[:20]), ("dev", rows[20:70]), ("promise", rows[60:])):
         (tmp_path / f"{name}.tsv").write_text("text\tpair\tlabel\n" + "".join(part))
+    return tmp_path
+
+
+COLUMNS = {"text_column": "text", "pair_column": "pair", "label_column": "label"}
+
+
+def test_the_data_of_a_task_gives_the_texts_that_chose_nothing(toy, splits):
+    path = str(splits / "promise.tsv")
+    options = {"task": "toy", "max_length": 16, **COLUMNS}
+    data = tfdistill.load_data(splits, toy.vocab_file, promise_on=path, **options)
+    request = ExportRequest(toy.model, "m.tflite", data=data, lengths=(8, 16))
+    names = [data.task.labels[label] for label in request.promise_on.labels]
+    assert names == [toy.task.labels[label] for label in toy.texts.labels[70:]]
+    np.testing.assert_array_equal(request.promise_on.row(0), toy.encoded.row(70))
+    without = tfdistill.load_data(splits, toy.vocab_file, **options)
+    assert ExportRequest(toy.model, "m.tflite", data=without, lengths=(8,)).promise_on is None
+
+
+def test_the_command_reads_a_file_and_leaves_texts_out_that_chose_something(
+    toy, splits, tmp_path, capsys, caplog
+):
     folder = tmp_path / "hf"
     weights.save_hf(toy.model, folder, labels=toy.task.labels, vocab_file=toy.vocab_file)
     options = ["--task", "toy", "--data-dir", str(tmp_path), "--text-column", "text"]
