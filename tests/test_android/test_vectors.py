@@ -145,3 +145,15 @@ def test_the_index_still_finds_what_it_found():
     assert searches == vectors.searches(bundle) and len(searches) > 10
     best = [search["matches"][0]["score"] for search in searches]
     assert min(best) < index.card.threshold < max(best)
+
+
+def test_the_predictor_is_still_as_sure_as_it_was():
+    cases = json.loads((vectors.RESOURCES / "confidence.json").read_bytes())
+    for case, again in zip(cases, vectors.confidences(), strict=True):
+        answers = [case.pop("answers"), again.pop("answers")]
+        assert case == again
+        assert {answer["sure"] for answer in answers[0]} == {True, False}
+        for answer, other in zip(*answers, strict=True):
+            # Seven digits of each logit, on whatever processor.
+            assert answer.pop("probability") == pytest.approx(other.pop("probability"), rel=1e-5)
+            assert answer == other

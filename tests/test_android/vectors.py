@@ -3,7 +3,8 @@
 To write the files anew: `python tests/test_android/vectors.py`; with names of toys behind it, such
 as `vectors`, only those. They are the resources of text's tests in android_demo: words.jsonl,
 places.jsonl and statistics.json beside `bundles`, four toy models as `tfdistill export --android`
-puts them into an app; in one of them an index of `tfdistill index`; search.json: what that finds.
+puts them into an app; in one of them an index of `tfdistill index`; search.json: what that finds;
+confidence.json: how sure `tfdistill.predictor` is of the golden texts.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -293,6 +295,60 @@ def searches(folder: pathlib.Path) -> list[dict[str, Any]]:
     return lines
 
 
+def confidences() -> list[dict[str, Any]]:
+    """Manifests with a confidence, and what the predictor answers to the golden texts then."""
+    from tfdistill import manifest
+    from tfdistill.confidence import Confidence
+    from tfdistill.predictor import Predictor
+
+    cases = []
+    for name, kind, temperature, threshold in (
+        ("pairs", "classification", 2.5, 0.5),
+        ("pairs", "multi_label", 0.7, 0.548),
+        ("tags", "token", 1.7, 0.05),
+    ):
+        source = RESOURCES / "bundles" / f"{name}-float32"
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = pathlib.Path(shutil.copytree(source, pathlib.Path(temporary) / name))
+            card = manifest.read_manifest(folder)
+            sure = {"threshold": threshold, "coverage": 0.5, "error": 0.04}
+            promises = (
+                {"max_error": 0.05, "rows": 300, **sure},
+                {"max_error": 0.1, "rows": 300, "rows_needed": 900},
+            )
+            record = Confidence.of_file(
+                card.model.sha256, temperature=temperature, num_examples=200, promises=promises
+            )
+            task = card.task.model_copy(update={"kind": kind})
+            changed = card.model_copy(update={"confidence": record, "task": task})
+            manifest.write_manifest(changed, folder)
+            answers = []
+            with Predictor(folder) as predictor:
+                for text, pair in _confidence_texts(folder, pairs=card.task.pair):
+                    answer = predictor.predict(text, pair)
+                    labels = [answer.label] if isinstance(answer.label, str) else answer.label
+                    facts = {"probability": answer.probability, "sure": answer.sure}
+                    answers.append({"text": text, "pair": pair, "labels": labels, **facts})
+        confidence = record.model_dump(mode="json")
+        bundle = f"{name}-float32"
+        cases.append({"bundle": bundle, "kind": kind, "confidence": confidence, "answers": answers})
+    return cases
+
+
+def _confidence_texts(folder: pathlib.Path, *, pairs: bool) -> Iterator[tuple[str, str | None]]:
+    """The golden texts with their pairs, or those whose words are parted by blanks alone."""
+    golden = json.loads((folder / "golden.json").read_bytes())
+    if pairs:
+        for example in golden["examples"]:
+            if example["text"]:
+                yield example["text"], example["pair"] or ""
+        return
+    for sentence in golden["sentences"]:
+        text = golden["examples"][sentence["example"]]["text"]
+        if text and text.split() == sentence["words"]:
+            yield text, None
+
+
 def jsonl(lines: Sequence[dict[str, Any]]) -> str:
     """A line of ASCII each."""
     return "".join(json.dumps(line) + "\n" for line in lines)
@@ -311,6 +367,7 @@ def main(names: Sequence[str]) -> None:
         "places.jsonl": jsonl(places_lines(vocab_file)),
         "statistics.json": json.dumps(statistics(), indent=1) + "\n",
         "search.json": json.dumps(searches(indexed), indent=1) + "\n",
+        "confidence.json": json.dumps(confidences(), indent=1) + "\n",
     }.items():
         (RESOURCES / name).write_text(content, "ascii")
 

@@ -42,6 +42,16 @@ class ManyLabelsTest {
     }
 
     @Test
+    fun `an answer that is not sure is said to be so`() {
+        val outcome = Outcome.Labels(labels(2))
+        val prediction = Prediction(outcome, emptyList(), 2, 16, 1, 0.1, 1.0, probability = 0.5)
+        for ((sure, says) in listOf(false to true, true to false, null to false)) {
+            val lines = application.resources.details(prediction.copy(sure = sure)).lines()
+            assertEquals(says, lines.first() == "Not sure")
+        }
+    }
+
+    @Test
     fun `a table that is cut says so`() {
         val bundle = Bundles(Toys).open("pairs-float32")
         fun names(count: Int): List<String> {

@@ -12,13 +12,15 @@ import java.nio.channels.FileChannel
  *
  * @param name of the bundle that `tfdistill export --android` put there
  * @param threads that an inference uses
+ * @param maxError the promise that says which answers are sure, see [Predictor]
  * @throws io.github.tfdistill.text.BundleException if it is not there, damaged, or for a later app
  */
 public fun Predictor.Companion.open(
     assets: AssetManager,
     name: String,
     threads: Int = InterpreterRunner.THREADS,
-): Predictor = open(AssetSource(assets), name, InterpreterRunner.factory(threads))
+    maxError: Double? = null,
+): Predictor = open(AssetSource(assets), name, InterpreterRunner.factory(threads), maxError)
 
 /** The assets of an app. */
 public class AssetSource(private val assets: AssetManager) : FileSource {

@@ -1,15 +1,23 @@
 package io.github.tfdistill.text
 
 import kotlin.math.exp
+import kotlin.math.ln
+import kotlin.math.max
 
 /** A label with its probability. */
 public data class Scored(val label: String, val probability: Double)
 
 /** From logits to what is shown. */
 internal object Answers {
+    private const val SMALLEST = 1e-12 // probability whose logarithm is taken
+
     /** Probabilities of classes that exclude each other. */
-    fun softmax(logits: FloatArray): DoubleArray {
-        val largest = logits.max().toDouble()
+    fun softmax(logits: FloatArray): DoubleArray =
+        softmax(DoubleArray(logits.size) { logits[it].toDouble() })
+
+    /** The same of numbers that a temperature has divided. */
+    fun softmax(logits: DoubleArray): DoubleArray {
+        val largest = logits.max()
         val powers = DoubleArray(logits.size) { exp(logits[it] - largest) }
         val sum = powers.sum()
         return DoubleArray(logits.size) { powers[it] / sum }
@@ -36,15 +44,44 @@ internal object Answers {
     fun labels(outputs: FloatArray, card: Manifest): List<Scored> {
         val task = checkNotNull(card.task)
         checkFinite(outputs)
+        val logits = scaled(outputs, card)
         val probabilities =
             when {
-                card.softmax -> DoubleArray(outputs.size) { outputs[it].toDouble() }
+                card.softmax && card.confidence == null ->
+                    DoubleArray(outputs.size) { outputs[it].toDouble() }
                 task.kind == TaskKind.MULTI_LABEL ->
-                    DoubleArray(outputs.size) { sigmoid(outputs[it].toDouble()) }
-                else -> softmax(outputs)
+                    DoubleArray(outputs.size) { sigmoid(logits[it]) }
+                else -> softmax(logits)
             }
         return task.labels.zip(probabilities.asList(), ::Scored).sortedByDescending {
             it.probability
+        }
+    }
+
+    /**
+     * The probability of all labels of a text together: of one class its own, of several labels the
+     * product of that of each, whether it applies or not.
+     */
+    fun confidence(labels: List<Scored>, kind: TaskKind): Double =
+        if (kind == TaskKind.MULTI_LABEL)
+            labels.fold(1.0) { product, it -> product * max(it.probability, 1 - it.probability) }
+        else labels.first().probability
+
+    /** The probability of the tags of all words together. */
+    fun confidence(outputs: FloatArray, firstPieces: IntArray, card: Manifest): Double {
+        val count = checkNotNull(card.task).labels.size
+        return firstPieces.fold(1.0) { product, piece ->
+            val row = outputs.copyOfRange(piece * count, (piece + 1) * count)
+            product * softmax(scaled(row, card)).max()
+        }
+    }
+
+    /** Logits, or the logarithms of probabilities, divided by the temperature of the file. */
+    private fun scaled(outputs: FloatArray, card: Manifest): DoubleArray {
+        val temperature = card.confidence?.temperature ?: 1.0
+        return DoubleArray(outputs.size) {
+            val output = outputs[it].toDouble()
+            (if (card.softmax) ln(max(output, SMALLEST)) else output) / temperature
         }
     }
 

@@ -125,6 +125,30 @@ internal data class Calibration(
     val source: String = "given",
 )
 
+/** Of the answers whose confidence is above [threshold] at most [maxError] are wrong. */
+@Serializable
+internal data class Promise(
+    @SerialName("max_error") val maxError: Double,
+    val rows: Int,
+    val threshold: Double? = null, // null: no threshold keeps it
+    val coverage: Double? = null,
+    val error: Double? = null,
+    @SerialName("rows_needed") val rowsNeeded: Int? = null,
+)
+
+/** How sure the answers of the file are; `tfdistill/confidence.py` says what each value means. */
+@Serializable
+internal data class Confidence(
+    val temperature: Double,
+    @SerialName("num_examples") val numExamples: Int,
+    val promises: List<Promise> = emptyList(),
+    val sha256: String, // a bundle's index has that of the whole manifest
+) {
+    companion object {
+        const val USUAL_MAX_ERROR = 0.05
+    }
+}
+
 /** What an accelerator took of the file when it was exported, and how near its answers were. */
 @Serializable
 internal data class AcceleratorRecord(
@@ -144,6 +168,7 @@ internal data class FileVariant(
     @SerialName("quantized_layers") val quantizedLayers: Map<String, String> = emptyMap(),
     val accelerators: List<AcceleratorRecord> = emptyList(),
     val calibration: Calibration? = null,
+    val confidence: Confidence? = null,
     val signatures: Map<String, Signature>,
     @SerialName("golden_file") val goldenFile: FileRecord? = null,
     val parity: Parity?,
@@ -174,6 +199,7 @@ internal constructor(
     public val device: String = "cpu",
     internal val accelerators: List<AcceleratorRecord> = emptyList(),
     internal val calibration: Calibration? = null,
+    internal val confidence: Confidence? = null,
     internal val signatures: Map<String, Signature>,
     internal val softmax: Boolean,
     internal val tokenizer: TokenizerRecord?,
@@ -197,6 +223,7 @@ internal constructor(
             quantizedLayers = variant.quantizedLayers,
             accelerators = variant.accelerators,
             calibration = variant.calibration,
+            confidence = variant.confidence,
             signatures = variant.signatures,
             goldenFile = variant.goldenFile,
             parity = variant.parity,

@@ -70,6 +70,7 @@ internal object ManifestChecks {
             val widths = outputs.map { it.shape.last() }.toSet()
             require(widths.size == 1, "vectors of ${card.name}", "one width", widths)
         }
+        card.confidence?.let(::checkConfidence)
         if (task.kind == TaskKind.SPAN) {
             val span = present(task.span, "span of the task", "how answers are read off")
             checkSpan(span, tokenizer.maxLength)
@@ -154,6 +155,18 @@ internal object ManifestChecks {
         for ((output, tensor) in signature.outputs) {
             val expected = TensorRecord("float32", shape)
             require(tensor == expected, "output $output of $name", "$expected", tensor)
+        }
+    }
+
+    private fun checkConfidence(confidence: Confidence) {
+        val temperature = confidence.temperature
+        val usable = temperature > 0 && temperature.isFinite()
+        require(usable, "temperature", "a number above 0", temperature)
+        for (promise in confidence.promises) {
+            val threshold = promise.threshold ?: 0.0
+            require(threshold in 0.0..1.0, "threshold of a promise", "0 to 1", threshold)
+            val error = promise.maxError
+            require(error > 0 && error < 1, "max_error of a promise", "0 to 1", error)
         }
     }
 

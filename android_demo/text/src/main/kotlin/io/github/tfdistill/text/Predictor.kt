@@ -27,6 +27,10 @@ public sealed interface Outcome {
  * @property wholeLength the tokens that there would be if nothing had been cut
  * @property sequenceLength of the signature, padding included
  * @property inferences one, but of a question one for each window
+ * @property probability of all labels or tags together, calibrated where the export could fit it;
+ *   null for other outcomes
+ * @property sure whether the file promises that at most a share of such answers is wrong; null
+ *   where it promises nothing
  */
 public data class Prediction(
     val outcome: Outcome,
@@ -36,19 +40,30 @@ public data class Prediction(
     val inferences: Int,
     val tokenizerMs: Double,
     val inferenceMs: Double,
-)
+    val probability: Double? = null,
+    val sure: Boolean? = null,
+) {
+    /** The most probable label of the text; null for other outcomes. */
+    val label: String?
+        get() = (outcome as? Outcome.Labels)?.labels?.first()?.label
+}
 
 /**
  * From texts to outcomes, with the runtime that was opened for a bundle.
  *
  * @property isCancelled is asked before each inference: a long text behind a question has many
+ * @param maxError the promise that says which answers are sure, one of those in the manifest: at
+ *   most this share of them is wrong; null for 0.05, where the file promises anything
+ * @throws IllegalArgumentException if the file does not promise this
  */
 public class Predictor(
     private val bundle: Bundle,
     private val runner: ModelRunner,
     private val nanoTime: () -> Long = System::nanoTime,
     private val isCancelled: () -> Boolean = { false },
+    maxError: Double? = null,
 ) : AutoCloseable {
+    private val promise: Promise? = promiseOf(bundle, maxError)
     private val tokenizer = bundle.tokenizer
     private val lengths = bundle.lengths
 
@@ -76,10 +91,21 @@ public class Predictor(
                     Outcome.Vector(it)
                 }
             TaskKind.CLASSIFICATION,
-            TaskKind.MULTI_LABEL ->
-                whole(text, second) { Outcome.Labels(Answers.labels(it, bundle.manifest)) }
+            TaskKind.MULTI_LABEL -> {
+                val prediction =
+                    whole(text, second) { Outcome.Labels(Answers.labels(it, bundle.manifest)) }
+                val labels = (prediction.outcome as Outcome.Labels).labels
+                judged(prediction, Answers.confidence(labels, task.kind))
+            }
         }
     }
+
+    /** Says of an answer how probable it is, and whether that is sure. */
+    private fun judged(prediction: Prediction, probability: Double) =
+        prediction.copy(
+            probability = probability,
+            sure = promise?.let { it.threshold != null && probability > it.threshold },
+        )
 
     /** Closes the model. */
     override fun close(): Unit = runner.close()
@@ -88,11 +114,28 @@ public class Predictor(
         /**
          * Opens a bundle with a runtime; reads and checks each of its files.
          *
+         * @param maxError see [Predictor]
          * @throws BundleException if it is not there, damaged, or for a later app
+         * @throws IllegalArgumentException if the file does not promise such an error
          */
-        public fun open(source: FileSource, name: String, runners: RunnerFactory): Predictor {
+        public fun open(
+            source: FileSource,
+            name: String,
+            runners: RunnerFactory,
+            maxError: Double? = null,
+        ): Predictor {
             val bundle = Bundles(source).open(name)
-            return Predictor(bundle, bundle.openModel(source, runners))
+            promiseOf(bundle, maxError) // before the model is opened
+            return Predictor(bundle, bundle.openModel(source, runners), maxError = maxError)
+        }
+
+        private fun promiseOf(bundle: Bundle, maxError: Double?): Promise? {
+            val promises = bundle.manifest.confidence?.promises.orEmpty()
+            if (maxError == null && promises.isEmpty()) return null
+            val wanted = maxError ?: Confidence.USUAL_MAX_ERROR
+            return requireNotNull(promises.find { it.maxError == wanted }) {
+                explain("maxError", "one of ${promises.map { it.maxError }}", wanted)
+            }
         }
     }
 
@@ -115,7 +158,10 @@ public class Predictor(
         val done = nanoTime()
         val tags = Answers.tags(outputs, input.firstPieces, bundle.task.labels)
         val result = Outcome.Tags(input.words, tags)
-        return prediction(result, listOf(input.encoding), tokenized - begin, done - tokenized)
+        val prediction =
+            prediction(result, listOf(input.encoding), tokenized - begin, done - tokenized)
+        val probability = Answers.confidence(outputs, input.firstPieces, bundle.manifest)
+        return judged(prediction, probability)
     }
 
     private fun answer(text: String, context: String): Prediction {

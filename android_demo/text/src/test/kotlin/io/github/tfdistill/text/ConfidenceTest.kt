@@ -1,0 +1,102 @@
+package io.github.tfdistill.text
+
+import kotlinx.serialization.json.JsonObject
+import kotlinx.serialization.json.contentOrNull
+import kotlinx.serialization.json.double
+import kotlinx.serialization.json.jsonArray
+import kotlinx.serialization.json.jsonObject
+import kotlinx.serialization.json.jsonPrimitive
+import org.junit.Assert.assertEquals
+import org.junit.Assert.assertNull
+import org.junit.Assert.assertThrows
+import org.junit.Assert.assertTrue
+import org.junit.Test
+
+/** How sure an answer is, as `tfdistill.predictor` says. */
+class ConfidenceTest {
+    private val cases = Resources.json("confidence.json").jsonArray.map { it.jsonObject }
+
+    private fun opened(case: JsonObject, edit: (Confidence) -> Confidence = { it }): Bundle {
+        val bundle = Resources.bundles.open(case.getValue("bundle").string())
+        val content = case.getValue("confidence").toString()
+        val confidence = BundleJson.decode("confidence", content, Confidence.serializer())
+        val kind = BundleJson.decode("kind", "${case["kind"]}", TaskKind.serializer())
+        val card = bundle.manifest
+        val changed = card.copy(confidence = edit(confidence), task = card.task?.copy(kind = kind))
+        ManifestChecks.check(changed)
+        return Bundle(bundle.name, bundle.entry, changed, bundle.vocabulary)
+    }
+
+    @Test
+    fun `probabilities and sure answers are those of Python to six digits`() {
+        assertEquals(3, cases.size)
+        for (case in cases) {
+            val bundle = opened(case)
+            val predictor = Predictor(bundle, Replay(bundle, Resources))
+            val answers = case.getValue("answers").jsonArray.map { it.jsonObject }
+            assertTrue(answers.size > 5)
+            for (answer in answers) {
+                val text = answer.getValue("text").string()
+                val pair = answer.getValue("pair").jsonPrimitive.contentOrNull
+                val prediction = predictor.predict(text, pair)
+                val probability = answer.getValue("probability").jsonPrimitive.double
+                assertEquals(text, probability, checkNotNull(prediction.probability), 1e-6)
+                assertEquals(text, answer.getValue("sure").flag(), prediction.sure)
+                val labels = answer.getValue("labels").jsonArray.map { it.string() }
+                assertEquals(text, labels.toSet(), labelsOf(prediction, bundle.task.kind).toSet())
+            }
+        }
+    }
+
+    private fun labelsOf(prediction: Prediction, kind: TaskKind): List<String> =
+        when (val outcome = prediction.outcome) {
+            is Outcome.Tags -> outcome.tags
+            is Outcome.Labels ->
+                if (kind == TaskKind.MULTI_LABEL)
+                    outcome.labels.filter { it.probability > 0.5 }.map { it.label }
+                else listOf(checkNotNull(prediction.label))
+            else -> error("$outcome")
+        }
+
+    @Test
+    fun `the promise that is wanted decides, and one that no threshold keeps makes nothing sure`() {
+        val bundle = opened(cases.first())
+        val text = cases.first().getValue("answers").jsonArray.first().jsonObject
+        val replay = Replay(bundle, Resources)
+        val none = Predictor(bundle, replay, maxError = 0.1)
+        assertEquals(false, none.predict(text.getValue("text").string()).sure)
+        val error =
+            assertThrows(IllegalArgumentException::class.java) {
+                Predictor(bundle, replay, maxError = 0.02)
+            }
+        assertTrue(error.message, "one of [0.05, 0.1]" in error.message.orEmpty())
+    }
+
+    @Test
+    fun `a file without promises is neither sure nor unsure`() {
+        val bundle = opened(cases.first()) { it.copy(promises = emptyList()) }
+        val text = cases.first().getValue("answers").jsonArray.first().jsonObject
+        val prediction =
+            Predictor(bundle, Replay(bundle, Resources)).predict(text.getValue("text").string())
+        assertNull(prediction.sure)
+        assertTrue(checkNotNull(prediction.probability) in 0.0..1.0)
+    }
+
+    @Test
+    fun `numbers that cannot be right are refused`() {
+        val promise = Promise(0.05, 300, threshold = 1.5)
+        for ((edit, word) in
+            listOf<Pair<(Confidence) -> Confidence, String>>(
+                { it: Confidence -> it.copy(temperature = 0.0) } to "temperature",
+                { it: Confidence -> it.copy(temperature = Double.NaN) } to "temperature",
+                { it: Confidence -> it.copy(promises = listOf(promise)) } to "threshold",
+                { it: Confidence ->
+                    it.copy(promises = listOf(promise.copy(threshold = 0.5, maxError = 0.0)))
+                } to "max_error",
+            )) {
+            val error = assertThrows(BundleException::class.java) { opened(cases.first(), edit) }
+            assertEquals(BundleFault.UNSUITABLE, error.fault)
+            assertTrue(error.message, word in error.message.orEmpty())
+        }
+    }
+}
