@@ -326,7 +326,7 @@ def confidences() -> list[dict[str, Any]]:
             with Predictor(folder) as predictor:
                 for text, pair in _confidence_texts(folder, pairs=card.task.pair):
                     answer = predictor.predict(text, pair)
-                    labels = [answer.label] if isinstance(answer.label, str) else answer.label
+                    labels = [answer.label] if isinstance(answer.label, str) else list(answer.label)
                     facts = {"probability": answer.probability, "sure": answer.sure}
                     answers.append({"text": text, "pair": pair, "labels": labels, **facts})
         confidence = record.model_dump(mode="json")
