@@ -1,19 +1,21 @@
 """Wrong paths, columns, presets, stages and tasks: found before TensorFlow, named as typed."""
 
 import argparse
+import contextlib
 import json
 import subprocess
 import sys
 
 import pytest
 
-from tfdistill import cli, config, work_folder
+from tfdistill import cli, config, errors, work_folder
 from tfdistill.commands import (
     augment,
     base,
     compression,
     models,
     options,
+    plan,
     pretraining,
     quickstart,
     search,
@@ -23,7 +25,7 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("finetune bert --task sst2 --data-dir {}/none --out o", 2,
      "data.dir: {}/none is not there\n--data-dir sets data.dir."),
     ("finetune bert --task sst2 --out o", 2, "--data-dir sets data.dir."),
-    ("finetune ./none --task sst2 --data-dir {} --out o", 2, "model sets teacher.source."),
+    ("finetune ./none --task sst2 --data-dir {} --out o", 2, "model: expected an existing path"),
     ("finetune preset:bert_tniy --task sst2 --data-dir {} --out o", 2, "Did you mean 'bert_tiny'"),
     ("finetune bert --task sst_22 --data-dir {} --out o", 2, "task: expected a built-in task"),
     ("finetune bert --task sst_22 --data-dir {} --out o", 2, "Did you mean 'sst2'?"),
@@ -77,6 +79,65 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
 ]  # fmt: skip
 
 
+DATA = "--task sst2 --data-dir {}"
+TAKE_MODELS = [  # every verb that takes a model, at each place
+    f"finetune MODEL {DATA} --out o",
+    f"distill --teacher MODEL --student bert_tiny {DATA} --out o",
+    f"distill --teacher bert --student MODEL {DATA} --out o",
+    f"compress MODEL {DATA} --out o",
+    f"compress bert --teacher MODEL {DATA} --out o",
+    f"answers MODEL {DATA} --out o.jsonl",
+    f"evaluate MODEL {DATA}",
+    "export MODEL",
+    "export MODEL --list --out o",
+    "quickstart --teacher MODEL --data {}/train.tsv",
+    "search --latency-ms 3 --teacher MODEL --out o",
+    "pretrain MODEL --corpus {}/train.tsv --out o",
+    f"data augment {DATA} --masked-lm MODEL --out o",
+    "run tinybert_4l --set teacher=MODEL --set data.dir={} "
+    "--set stages.general.corpus=[{}/dev.tsv]",
+    "recipes check tinybert_4l --set teacher=MODEL",
+    "inspect a.tflite --against MODEL",
+    "benchmark MODEL",
+    "inspect MODEL",
+    "index {}/train.tsv --model MODEL",
+]
+TAKE_FILES = ("evaluate", "benchmark", "inspect MODEL", "index")  # .tflite is theirs
+WITHOUT_MODEL = {"demo", "report", "compare", "doctor", "completion"}
+REMEDIES = {
+    **dict.fromkeys((".h5", ".keras"), "save it with tfdistill.weights.save_hf"),
+    **dict.fromkeys((".pt", ".bin"), "safe_serialization=True"),
+    **dict.fromkeys((".tflite", ".onnx", ".gguf"), "Take the checkpoint that it was made from"),
+}
+FAULTS += [
+    (command.replace("MODEL", f"teacher{suffix}"), 2, remedy)
+    for command in TAKE_MODELS
+    for suffix, remedy in REMEDIES.items()
+    if suffix != ".tflite" or not command.startswith(TAKE_FILES)
+]
+FAULTS += [
+    (command.replace("MODEL", "{}/gpt2"), 1, "{}/gpt2/config.json, model_type: expected one of")
+    for command in TAKE_MODELS
+    if not command.startswith(("run", "recipes", "benchmark", "inspect MODEL", "index"))
+]
+
+
+def test_every_verb_that_takes_a_model_has_a_case():
+    verbs = {command.split()[0] for command in TAKE_MODELS}
+    assert verbs | WITHOUT_MODEL == {command.name for command in cli.commands()}
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2"])
+def test_models_of_other_families_pass_where_their_answers_do(kind, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    for roberta, passing in ((False, ["bert"]), (True, ["bert", "roberta"])):
+        expected = contextlib.nullcontext()
+        if kind not in passing:
+            expected = pytest.raises(errors.WeightsError, match="model_type")
+        with expected:
+            plan.model(str(tmp_path), "model", roberta=roberta)
+
+
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
     """(folder, what each command exits with, prints to stderr, and has imported by then)."""
@@ -93,6 +154,8 @@ def answers(tmp_path_factory):
         suffix, _, rows = content.partition(" ")
         for split in ("train", "dev"):
             (folder / name / f"{split}{suffix}").write_text(rows)
+    (folder / "gpt2").mkdir()
+    (folder / "gpt2" / "config.json").write_text('{"model_type": "gpt2"}')
     program = (
         "import contextlib, io, json, sys\n"
         "from tfdistill import cli\n"
@@ -248,8 +311,9 @@ def test_an_earlier_run_is_refused_before_anything_is_imported(data, capsys):
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
-    """Run folders of `finetune`, `distill` and `run`, without weights."""
+    """Run folders of `finetune`, `distill` and `run`, without weights that could be fitted."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plan, "fit_weights", lambda recipe: None)
     recipes = {"tuned": "finetune: {epochs: 1}", "distilled": "", "whole": "finetune: {epochs: 1}"}
     for name, more in recipes.items():
         folder = tmp_path / "runs" / name
@@ -261,6 +325,8 @@ def runs(tmp_path, monkeypatch):
         values += "data: {task: assistant, max_length: 48}\nstages: {labels: {kind: labels}}\n"
         values += "variants: {student: {stages: [labels]}}\n"
         (folder / "recipe.yaml").write_text(values)
+        for checkpoint in folder.glob("**/hf"):
+            (checkpoint / "config.json").write_text('{"model_type": "bert"}')
     return tmp_path
 
 

@@ -81,7 +81,7 @@ def content(folder):
 def inputs(tmp_path, monkeypatch):
     folder = tmp_path / "inputs"
     (folder / "model").mkdir(parents=True)
-    (folder / "model" / "config.json").write_text("{}")
+    (folder / "model" / "config.json").write_text('{"model_type": "bert"}')
     (folder / "data").mkdir()
     for name in ("text.txt", "vocab.txt", "text.csv", "data/train.tsv", "data/dev.tsv"):
         (folder / name).write_text("text,label\na,b\n")

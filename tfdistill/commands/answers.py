@@ -40,7 +40,7 @@ def _execute(args: argparse.Namespace) -> None:
         raise errors.OutputExistsError(
             f"--out {args.out}", "an absent file", "an earlier one", "Use --overwrite."
         )
-    plan.existing(args.model, "model")
+    plan.model(args.model, "model", roberta=True)
     if args.pipeline is not None:
         parallel.check_pipeline(args.pipeline, args.out, args.model)
     splits = options.names(args.split)

@@ -57,7 +57,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _execute(args: argparse.Namespace) -> None:
     if args.pipeline is not None:
         _make_absolute(args)
-    plan.existing(args.masked_lm, "--masked-lm")
+    plan.model(args.masked_lm, "--masked-lm")
     for option, kind in (("vectors", "word vectors (GloVe, word2vec)"), ("stop_words", "words")):
         file = getattr(args, option)
         if file is not None and not os.path.isfile(file):

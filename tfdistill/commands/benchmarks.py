@@ -199,6 +199,7 @@ def _check_options(args: argparse.Namespace) -> None:
     if lines:
         raise errors.ConfigError("\n".join(lines))
     for model in args.models:
+        plan.no_file_of_others(model, "MODEL", exported=True)
         plan.existing(model, "MODEL")
     for path in args.adopt or ():
         plan.existing(path, "--adopt")

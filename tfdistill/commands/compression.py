@@ -50,7 +50,9 @@ def recipe_of(args: argparse.Namespace) -> config.Recipe:
     step = options.section_of(args, "stages.*")
     compress = options.section_of(args, "stages.*.compress")
     names = options.chosen_from(compress.pop("method"), "--methods", list(config.METHODS))
-    plan.existing(args.student, "student")
+    plan.model(args.student, "student")
+    if args.teacher is not None:
+        plan.model(args.teacher, "--teacher")
     student = config.model_folder(args.student)
     teacher = student if args.teacher is None else config.model_folder(args.teacher)
     itself = args.teacher is None

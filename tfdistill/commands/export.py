@@ -144,7 +144,7 @@ def _execute(args: argparse.Namespace) -> None:
         faults.append(errors.explain("model", "a run or a model folder", "none"))
     if faults:
         raise errors.ConfigError("\n".join(faults))
-    plan.existing(args.model, "model")
+    plan.model(args.model, "model")
     if args.task is not None:
         plan.check_data(options.data_of(args, model=args.model), ["dev"], may_hide_labels=True)
     target = _target(args)

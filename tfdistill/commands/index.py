@@ -53,6 +53,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _execute(args: argparse.Namespace) -> None:
     plan.existing(args.source, "source")
     if args.model is not None:
+        plan.no_file_of_others(args.model, "--model", exported=True)
         plan.existing(args.model, "--model")
     if args.query is not None:
         _search(args)

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from tfdistill import cluster, errors, files, reading, safe_paths
-from tfdistill.commands import base, measurement_options, options
+from tfdistill.commands import base, measurement_options, options, plan
 
 _PACKAGES = {
     "tensorflow": "2.20",
@@ -85,7 +85,9 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _inspect(args: argparse.Namespace) -> int:
+    plan.no_file_of_others(args.file, "file", exported=True)
     if args.against is not None:
+        plan.model(args.against, "--against")
         return _against(args)
     needs_against = ("text_file", "vocab", "cased", "labels")
     if unread := [name for name in needs_against if getattr(args, name) is not None]:

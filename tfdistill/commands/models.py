@@ -56,6 +56,7 @@ def _finetune_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _finetune(args: argparse.Namespace) -> None:
+    plan.model(args.model, "model")
     recipe = recipe_of(
         args,
         teacher={
@@ -162,7 +163,7 @@ def _distill(args: argparse.Namespace) -> None:
     step = options.section_of(args, "stages.*")
     names = options.chosen_from(step.pop("kind", usual), "--stages", STAGES)
     if args.teacher is not None:
-        plan.existing(args.teacher, "--teacher")
+        plan.model(args.teacher, "--teacher")
     stages: dict[str, dict[str, Any]] = {name: {"kind": name} for name in names}
     # An option goes to the stages that read it; where none does, all are told and refuse it.
     for option, value in step.items():
@@ -176,10 +177,7 @@ def _distill(args: argparse.Namespace) -> None:
     if args.teacher is not None:
         source, general = config.model_folder(args.teacher), general_of(args.teacher)
         teacher = {"source": source, "general": general}
-    student = options.section_of(args, "student")
-    if config.is_checkpoint(args.student):
-        plan.existing(args.student, "--student")
-        student["preset"] = config.model_folder(args.student)
+    student = {**options.section_of(args, "student"), "preset": plan.student(args.student)}
     recipe = recipe_of(
         args,
         teacher={**teacher, "export": False, "allow_weak": args.allow_weak},
@@ -267,7 +265,7 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    plan.existing(args.model, "model")
+    plan.model(args.model, "model", exported=True, roberta=True)
     settings = plan.check_data(options.data_of(args, args.model), [args.split])
     from tfdistill.data import batches, from_config
     from tfdistill.run import inputs

@@ -7,14 +7,18 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import config, errors, models, tasks, work_folder
+from tfdistill import config, errors, manifest, models, tasks, work_folder
 from tfdistill.commands import base
 from tfdistill.data import from_config, unlabelled
+from tfdistill.weights import checkpoint, folders, hf_config
 
 if TYPE_CHECKING:
     from tfdistill import analysis
 
 _PRESET = "preset:"
+_FOLDER = "a Hugging Face folder or hub id, or a run folder"
+_EXPORTED = "a .tflite file, an export or a run folder"
+_MODULES = "modules.json"  # of sentence-transformers: the encoder may lie in any folder
 
 
 def existing(path: str, option: str) -> None:
@@ -26,6 +30,56 @@ def existing(path: str, option: str) -> None:
     near = errors.nearest(wanted.name, there)
     hint = near if near.startswith("Did") else "Check the path."
     raise errors.ConfigError(option, "an existing path", f"{path!r}", hint)
+
+
+def no_file_of_others(path: str, option: str, *, exported: bool = False) -> None:
+    """Refuses the files of other programs by their names, whether they exist or not.
+
+    `exported`: the command takes exported files, too.
+    """
+    wanted, place = pathlib.Path(path), _EXPORTED if exported else _FOLDER
+    other = None if wanted.is_dir() else folders.format_of_file(wanted.name)
+    if other is None or (exported and wanted.suffix == ".tflite"):
+        return
+    received, remedy = other
+    if exported:
+        remedy += " `tfdistill export` writes the .tflite file."
+    raise errors.ConfigError(option, place, f"{path!r}: {received}", remedy)
+
+
+def model(path: str, option: str, *, exported: bool = False, roberta: bool = False) -> None:
+    """Refuses what no model can be loaded from; reads no weights.
+
+    A preset and a name on the hub pass. `exported`, `roberta`: the command takes exports, and
+    models of RoBERTa's family, too.
+    """
+    if path.startswith(_PRESET):
+        return
+    no_file_of_others(path, option, exported=exported)
+    existing(path, option)
+    folder = pathlib.Path(path)
+    if not folder.is_dir():
+        if folder.exists() and not exported:
+            remedy = "Name the folder that holds it."
+            raise errors.ConfigError(option, _FOLDER, f"the file {path!r}", remedy)
+        return
+    descriptions = [folder / folders.DESCRIPTION, folder / "student" / folders.DESCRIPTION]
+    if exported:
+        descriptions.append(folder / manifest.FILE_NAME)
+    if any(file.is_file() for file in descriptions):
+        return
+    folder = pathlib.Path(config.model_folder(path))
+    if (folder / checkpoint.CONFIG_FILE).is_file() or not (folder / _MODULES).is_file():
+        checkpoint.read_kind(folder, also=hf_config.ROBERTA_KINDS if roberta else ())
+
+
+def student(text: str, option: str = "--student") -> str:
+    """What --student names: a checked folder with a checkpoint, or the shape that was typed."""
+    if not config.is_checkpoint(text):
+        no_file_of_others(text, option)
+        return text
+    model(text, option)
+    return config.model_folder(text)
 
 
 def check_data(
@@ -52,7 +106,7 @@ def check(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespa
       DataError: If the data would mislead, unless an earlier run is continued.
       OutputExistsError: If there is an earlier run and neither option was given.
     """
-    faults = [*preset_faults(recipe), *config.missing_inputs(recipe)]
+    faults = [*preset_faults(recipe), *config.missing_inputs(recipe), *source_faults(recipe)]
     if recipe.data.task is not None:
         try:
             from_config.declared_task(recipe.data)
@@ -100,6 +154,24 @@ def preset_faults(recipe: config.Recipe) -> Iterator[str]:
             )
 
 
+def source_faults(recipe: config.Recipe) -> Iterator[str]:
+    """Models of a recipe that cannot be loaded; `config.missing_inputs` lists absent ones."""
+    named = {
+        "teacher.source": "" if recipe.teacher.answers else recipe.teacher.source,
+        "student.preset": recipe.student.preset,
+        "student.initialise": recipe.student.initialise,
+        "data.augment.masked_lm": recipe.data.augment and recipe.data.augment.masked_lm,
+    }
+    shapes = (*models.presets(), *config.STARTS)
+    for key, source in named.items():
+        if not source or source in shapes or config.is_missing(source):
+            continue
+        try:
+            student(source, key) if key == "student.preset" else model(source, key)
+        except errors.TfdistillError as error:
+            yield str(error)
+
+
 def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespace) -> None:
     """Prints what a run would do: data, models, stages, files."""
     check_fit(recipe)
@@ -136,7 +208,7 @@ def check_fit(recipe: config.Recipe) -> None:
     Raises:
       ConfigError: With every fault.
     """
-    faults = [*preset_faults(recipe), *_task_faults(recipe)]
+    faults = [*preset_faults(recipe), *source_faults(recipe), *_task_faults(recipe)]
     if not faults:
         from tfdistill.run import shapes
 

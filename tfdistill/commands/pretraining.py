@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tfdistill import config, errors, storage
+from tfdistill import config, errors, models, storage
 from tfdistill.commands import base, options, plan
 
 _SPAN_BYTES = 1 << 20  # text that is counted at a time
@@ -215,7 +215,8 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _pretrain(args: argparse.Namespace) -> None:
     overrides = _overrides(args.shape)
-    plan.existing(args.model, "model")
+    if args.model not in models.presets():
+        plan.model(args.model, "model")
     _existing_files([*args.corpus, *filter(None, [args.vocab])])
     from tfdistill.training import pretrain_run
 

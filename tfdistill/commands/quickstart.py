@@ -78,12 +78,9 @@ def _kinds() -> list[str]:
 
 
 def _quickstart(args: argparse.Namespace) -> None:
-    plan.existing(args.teacher, "--teacher")
+    plan.model(args.teacher, "--teacher")
     plan.existing(args.data, "--data")
-    student = args.student
-    if student is not None and config.is_checkpoint(student):
-        plan.existing(student, "--student")
-        student = config.model_folder(student)
+    student = None if args.student is None else plan.student(args.student)
     from tfdistill.data import labelled_file
 
     name = labelled_file.name_of(args.data)

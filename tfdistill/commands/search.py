@@ -124,7 +124,7 @@ def _check_options(args: argparse.Namespace) -> None:
             )
         )
     faults += measurement_options.device_faults(args)
-    plan.existing(args.teacher, "--teacher")
+    plan.model(args.teacher, "--teacher")
     if args.updates is not None and args.updates < 0:
         faults.append(errors.explain("--updates", "at least 0", args.updates))
     if faults:

@@ -1,28 +1,37 @@
-"""Checkpoints of Hugging Face and of the Model Garden <-> our models, both directions."""
+"""Checkpoints of Hugging Face and of the Model Garden <-> our models, both directions.
 
-from tfdistill.weights.bilstm import DESCRIPTION, load_bilstm, save_bilstm
-from tfdistill.weights.checkpoint import (
-    Checkpoint,
-    hub_commit,
-    open_checkpoint,
-)
-from tfdistill.weights.filling import LoadReport
-from tfdistill.weights.garden import load_garden, load_garden_masked_lm
-from tfdistill.weights.garden_save import save_garden
-from tfdistill.weights.head_checks import has_head, other_head
-from tfdistill.weights.load import (
-    LoadedModel,
-    load_classifier,
-    load_embedder,
-    load_encoder,
-    load_masked_lm,
-    load_model,
-    read_config,
-    sentence_head,
-)
-from tfdistill.weights.save import save_hf
-from tfdistill.weights.sentence_modules import has_modules
-from tfdistill.weights.tokenizers import existing_vocab
+To find a checkpoint and read its config.json needs no TensorFlow.
+"""
+
+from typing import TYPE_CHECKING
+
+from tfdistill.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from tfdistill.weights.bilstm import load_bilstm, save_bilstm
+    from tfdistill.weights.checkpoint import (
+        Checkpoint,
+        hub_commit,
+        open_checkpoint,
+    )
+    from tfdistill.weights.filling import LoadReport
+    from tfdistill.weights.folders import DESCRIPTION
+    from tfdistill.weights.garden import load_garden, load_garden_masked_lm
+    from tfdistill.weights.garden_save import save_garden
+    from tfdistill.weights.head_checks import has_head, other_head
+    from tfdistill.weights.load import (
+        LoadedModel,
+        load_classifier,
+        load_embedder,
+        load_encoder,
+        load_masked_lm,
+        load_model,
+        read_config,
+        sentence_head,
+    )
+    from tfdistill.weights.save import save_hf
+    from tfdistill.weights.sentence_modules import has_modules
+    from tfdistill.weights.tokenizers import existing_vocab
 
 __all__ = [
     "DESCRIPTION",
@@ -49,3 +58,5 @@ __all__ = [
     "save_hf",
     "sentence_head",
 ]
+
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -21,10 +21,9 @@ from tfdistill import checksums, errors, files, models
 from tfdistill.data import vocab
 from tfdistill.weights import checkpoint
 from tfdistill.weights.filling import LoadReport
+from tfdistill.weights.folders import DESCRIPTION
 from tfdistill.weights.load import LoadedModel
 
-DESCRIPTION = "classifier.json"
-"""The file that describes a saved BiLSTM or static student."""
 _FORMAT_VERSION = 1
 _KERAS_FILE = "model.keras"
 _LSTM = ("kernel", "recurrent_kernel", "bias")

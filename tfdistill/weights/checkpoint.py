@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import huggingface_hub
@@ -86,12 +86,7 @@ def open_checkpoint(source: files.Path, *, shapes_only: bool = False) -> Checkpo
         file is missing or corrupt, a tensor holds NaN, infinity or no floats, or its tokenizer
         splits text in a way that ours does not.
     """
-    folder = checkpoint_folder(source)
-    if not (folder / CONFIG_FILE).is_file():
-        inner = sorted(folder.glob(f"0_*/{CONFIG_FILE}"))  # the encoder of a sentence encoder
-        folder = inner[0].parent if len(inner) == 1 else folder
-    raw_config = read_json(folder / CONFIG_FILE, required=True)
-    hf_config.check_kind(raw_config, what=f"{folder / CONFIG_FILE}, model_type")
+    folder, raw_config = read_kind(checkpoint_folder(source))
     tokenizer = tokenizers.read_tokenizer(folder)
     tensors, ignored, layout = read_parts(folder, shapes_only=shapes_only)
     return Checkpoint(
@@ -105,6 +100,18 @@ def open_checkpoint(source: files.Path, *, shapes_only: bool = False) -> Checkpo
         max_length=tokenizer.max_length,
         shapes_only=shapes_only,
     )
+
+
+def read_kind(
+    folder: pathlib.Path, also: Collection[str] = ()
+) -> tuple[pathlib.Path, dict[str, Any]]:
+    """The folder with the encoder of a checkpoint, and its config.json, of a kind that we have."""
+    if not (folder / CONFIG_FILE).is_file():
+        inner = sorted(folder.glob(f"0_*/{CONFIG_FILE}"))  # the encoder of a sentence encoder
+        folder = inner[0].parent if len(inner) == 1 else folder
+    raw_config = read_json(folder / CONFIG_FILE, required=True)
+    hf_config.check_kind(raw_config, what=f"{folder / CONFIG_FILE}, model_type", also=also)
+    return folder, raw_config
 
 
 def check_vocab_size(vocab_file: files.Path, vocab_size: int) -> None:
@@ -134,7 +141,8 @@ def checkpoint_folder(source: files.Path, more: Sequence[str] = ()) -> pathlib.P
         checksums.check_folder(path)
         return path
     if path.exists():
-        raise errors.WeightsError("checkpoint", "a folder or a hub id", f"the file {path}")
+        _, remedy = folders.format_of_file(path.name) or ("", "Name the folder that holds it.")
+        raise errors.WeightsError("checkpoint", "a folder or a hub id", f"the file {path}", remedy)
     named = HUB_ID.fullmatch(source) if isinstance(source, str) else None
     if named is None:
         raise errors.WeightsError("checkpoint", "an existing folder or a hub id", repr(str(source)))

@@ -8,10 +8,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import tf_keras as keras
+
+if TYPE_CHECKING:
+    import tf_keras as keras
 
 _NAMES = ("kernel", "bias", "gamma", "beta", "embeddings")  # a wrapper adds others of its own
 _SHOWN = 5  # keys of each kind in an error

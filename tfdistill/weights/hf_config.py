@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfdistill import errors
-from tfdistill.models import LARGEST, EncoderConfig, Head, MobileBertConfig
+from tfdistill.models import LARGEST, EncoderConfig, MobileBertConfig
 from tfdistill.weights import factorised
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from tfdistill.models import Head
 
 BLOCK = "tfdistill"  # the key of config.json that holds what Hugging Face has no word for
 FORMAT_VERSION = 1
@@ -33,6 +38,7 @@ _FAMILIES = {  # of ours, by model_type
     "electra": ("electra",),
     "mobilebert": ("mobilebert",),
 }
+ROBERTA_KINDS = ("roberta", "xlm-roberta", "camembert")  # answer texts, see `weights.roberta`
 _CLASSES = {"distilbert": "DistilBert", "electra": "Electra", "mobilebert": "MobileBert"}
 _ELECTRA_WIDTH = 128  # of embeddings, where config.json does not say
 _DISTILBERT_EPS = 1e-12  # fixed in transformers, not in its config
@@ -84,8 +90,13 @@ _WORDS = {dict: "an object", list: "a list", str: "text"}
 _MOBILEBERT_DEFAULTS = {"hidden_act": "relu", "hidden_dropout_prob": 0.0}
 
 
-def check_kind(raw: Mapping[str, Any], *, what: str = "config.json model_type") -> str:
-    """Returns the ``model_type`` of a config.json."""
+def check_kind(
+    raw: Mapping[str, Any],
+    *,
+    what: str = "config.json model_type",
+    also: Collection[str] = (),
+) -> str:
+    """Returns the ``model_type`` of a config.json: one of ours, or of `also`."""
     kind = raw.get("model_type")
     if kind is None:
         raise errors.WeightsError(
@@ -94,7 +105,7 @@ def check_kind(raw: Mapping[str, Any], *, what: str = "config.json model_type") 
             "a file without it",
             'Old files lack it. If the network is a BERT, add "model_type": "bert".',
         )
-    if not isinstance(kind, str) or kind not in _FAMILIES:
+    if not isinstance(kind, str) or kind not in (*_FAMILIES, *also):
         raise errors.WeightsError(
             what,
             f"one of {', '.join(_FAMILIES)}",

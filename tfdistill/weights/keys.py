@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-
-import tf_keras as keras
+from typing import TYPE_CHECKING
 
 from tfdistill import models
 from tfdistill.errors import WeightsError
 from tfdistill.models import EncoderConfig, MobileBertConfig
 from tfdistill.weights.filling import Variable, renamed, shortened, weights_of
+
+if TYPE_CHECKING:
+    import tf_keras as keras
 
 # What a checkpoint may hold besides the encoder and its heads, after canonical_key: TinyBERT's
 # projections for distillation, buffers, and the weights of the classes in a loss.

@@ -12,10 +12,8 @@ import pathlib
 from typing import Any
 
 from tfdistill import errors, files
-from tfdistill.weights import checkpoint, load
+from tfdistill.weights import checkpoint, hf_config, load
 
-KINDS = ("roberta", "xlm-roberta", "camembert")
-"""Their `model_type`."""
 TOKENIZER_FILE = "tokenizer.json"
 _POSITIONS = "embeddings.position_embeddings.weight"
 _RENAMED = {
@@ -47,7 +45,7 @@ def folder_of(source: files.Path) -> pathlib.Path | None:
     if not folder.exists():
         folder = checkpoint.checkpoint_folder(source, (TOKENIZER_FILE,))
     raw = checkpoint.read_json(folder / checkpoint.CONFIG_FILE, required=False)
-    return folder if raw.get("model_type") in KINDS else None
+    return folder if raw.get("model_type") in hf_config.ROBERTA_KINDS else None
 
 
 def load_roberta(folder: pathlib.Path) -> LoadedRoberta:
