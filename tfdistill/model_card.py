@@ -7,7 +7,7 @@ import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfdistill import files, work_folder
+from tfdistill import files, tables, work_folder
 from tfdistill.manifest import Architecture, Manifest, TaskRecord
 from tfdistill.results import BaselineResult
 from tfdistill.tables import markdown, one_line
@@ -250,7 +250,7 @@ def _latency(evidence: CardFacts) -> Iterator[str]:
     for row in evidence.latency:
         has_interval = row.low_ms is not None and row.high_ms is not None
         interval = f"{row.low_ms:.3g} to {row.high_ms:.3g}" if has_interval else ""
-        median = f"{row.p50_ms:.3g}" + (" (busy machine)" if row.busy else "")
+        median = tables.marked(f"{row.p50_ms:.3g}", row.busy)
         yield f"| {row.sequence_length} | {row.threads} | {median} | {interval} |"
     for threads, expected_ms in evidence.text_ms.items():
         yield from ("", f"A development text takes {expected_ms:.3g} ms on average")

@@ -10,8 +10,14 @@ import textwrap
 import unicodedata
 from collections.abc import Sequence
 
+BUSY = "busy machine"  # next to every figure that other programs disturbed
 _GAP = "  "  # between the columns of a table
 _NARROWEST = 16  # no column becomes narrower than this, or than its longest word if that is shorter
+
+
+def marked(figure: str, busy: bool) -> str:
+    """Writes a figure, with the mark of a busy machine where it has one."""
+    return f"{figure} ({BUSY})" if busy else figure
 
 
 def table(

@@ -14,7 +14,6 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, files, manifest, results, tables, work_folder
-from tfdistill.benchmark import terminal
 from tfdistill.data.task_data import TaskData
 from tfdistill.results import SweepResults, Trial
 from tfdistill.tasks import Examples, TaskSpec
@@ -204,7 +203,7 @@ def format_rows(rows: Sequence[Trial], lengths: Sequence[int]) -> str:
         equal = row.size_bytes is not None and row.sqnr_db is None
         cells = [_title(row), _number(row.size_bytes, 1e-6, 2), _number(row.zipped_bytes, 1e-6, 2)]
         cells += [
-            terminal.marked(_number(row.p50_ms.get(length), 1, 2), length in row.busy_lengths)
+            tables.marked(_number(row.p50_ms.get(length), 1, 2), length in row.busy_lengths)
             for length in lengths
         ]
         cells += [

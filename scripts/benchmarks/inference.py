@@ -12,7 +12,7 @@ from typing import Any
 
 import record
 
-from tfdistill.benchmark import terminal
+from tfdistill import tables
 from tfdistill.benchmark.settings import Settings
 
 _STUDENT_LENGTHS = (32, 64, 128)
@@ -35,7 +35,7 @@ def measure(*, quick: bool) -> record.Outcome:
     baseline, candidate = teacher.stem, student.stem
     p50_ms = {(row.model, row.sequence_length): row.p50_ms for row in compared.summary}
     (against_teacher,) = compared.comparisons
-    note = terminal.BUSY if against_teacher.busy else ""
+    note = tables.BUSY if against_teacher.busy else ""
     if against_teacher.speedup_ci is not None:
         low, high = against_teacher.speedup_ci
         note = ", ".join(filter(None, (f"95% interval {low:.1f} to {high:.1f}", note)))

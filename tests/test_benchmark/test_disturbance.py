@@ -12,7 +12,7 @@ import statistics
 import benchmark_results
 import pytest
 
-from tfdistill import errors, files
+from tfdistill import errors, files, tables
 from tfdistill.benchmark import result, schema, terminal
 from tfdistill.benchmark.comparing import changes, comparison_text, gate
 from tfdistill.benchmark.statistics import disturbance
@@ -135,9 +135,9 @@ def test_the_mark_stands_beside_every_figure():
     lines = terminal.format_text(value).splitlines()
     figures = [line for line in lines if line.startswith(("old ", "new ", "tokenizer"))]
     assert len(figures) == 6
-    assert all(terminal.BUSY in line for line in figures)
+    assert all(tables.BUSY in line for line in figures)
     compared = comparison_text.format_text(changes.within(value)).splitlines()
-    assert terminal.BUSY in next(line for line in compared if line.startswith("new for old"))
+    assert tables.BUSY in next(line for line in compared if line.startswith("new for old"))
 
 
 def test_two_busy_results_are_compared_within_15_percent_more():
@@ -161,7 +161,7 @@ def test_a_limit_of_latency_calls_a_busy_machine_undecided_or_refuses_it():
         value = benchmark_results.assembled([*rows[0], *rows[1]], models=files)
         return gate.judge(changes.within(value), gate.Limits(slower=0.05))
 
-    assert ruling(1).passed and terminal.BUSY in ruling(1).warnings[0]
+    assert ruling(1).passed and tables.BUSY in ruling(1).warnings[0]
     (reason,) = ruling(2).reasons
     assert disturbance.WITHHELD in reason
 
@@ -178,7 +178,7 @@ def test_without_processor_times_the_spread_tells_the_recorded_machines_apart(re
     (note,) = (note for note in loaded.notes if "busy" in note)
     assert "The device reports no processor time" in note
     figures = [line for line in terminal.format_text(loaded).splitlines() if " 64 " in line]
-    assert figures and all(terminal.BUSY in line for line in figures)
+    assert figures and all(tables.BUSY in line for line in figures)
 
 
 def test_what_slows_whole_blocks_is_not_called_busy():

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import disturbance, summaries
-from tfdistill.tables import table, without_empty
+from tfdistill.tables import BUSY, marked, table, without_empty
 
 _KINDS = {
     "host": "host, no phone: {}",
     "emulator": "emulated phone, no real one: {}",
     "phone": "phone: {}",
 }
-BUSY = "busy machine"  # next to every figure that other programs disturbed
 _NUM_OPERATORS = 5
 
 
@@ -52,11 +51,6 @@ def setting(row: schema.BenchmarkCase | schema.EndToEnd | schema.TextTime) -> st
     delegate = f", {row.delegate}" if row.delegate != "xnnpack" else ""
     affinity = f", on cores {row.affinity}" if row.affinity else ""
     return plural(row.threads, "thread") + delegate + affinity
-
-
-def marked(figure: str, busy: bool) -> str:
-    """Writes a figure, with the mark of a busy machine where it has one."""
-    return f"{figure} ({BUSY})" if busy else figure
 
 
 def plural(count: int, noun: str) -> str:

@@ -12,7 +12,7 @@ import shutil
 import sys
 from typing import Any
 
-from tfdistill import cluster, errors, files, reading, safe_paths
+from tfdistill import cluster, errors, files, reading, safe_paths, tables
 from tfdistill.commands import base, measurement_options, options, plan
 
 _PACKAGES = {
@@ -112,7 +112,7 @@ def _inspect(args: argparse.Namespace) -> int:
 
 def _against(args: argparse.Namespace) -> int:
     """Compares a file with the model of a Hugging Face folder; 1 if they differ."""
-    from tfdistill.benchmark import host, terminal
+    from tfdistill.benchmark import host
     from tfdistill.run import against, against_result
 
     path = next(iter(_model_files(pathlib.Path(args.file)).values()))
@@ -129,7 +129,7 @@ def _against(args: argparse.Namespace) -> int:
     )
     measured = host.quick_benchmark(path, runs=20, min_seconds=0.2, roles=roles)
     figures = [
-        terminal.marked(f"{ms:.3g} ms at {length} tokens", length in measured["busy_lengths"])
+        tables.marked(f"{ms:.3g} ms at {length} tokens", length in measured["busy_lengths"])
         for length, ms in measured["p50_ms"].items()
     ]
     lines = [

@@ -231,7 +231,6 @@ def _files(
 ) -> tuple[dict[str, str], dict[tuple[str, int], str], dict[str, str]]:
     """Sizes by file; on the fewest threads latencies by file and length, and those of a text."""
     from tfdistill import benchmark
-    from tfdistill.benchmark import terminal
 
     cards = {
         file.name: manifest.read_manifest((out / file.manifest).parent) for file in metrics.exports
@@ -240,7 +239,7 @@ def _files(
     measured = benchmark.read_result(out / "benchmark.json")
     threads = min(row.threads for row in measured.summary)
     latencies = {
-        (row.model, row.sequence_length): terminal.marked(f"{row.p50_ms:.3g} ms", row.busy)
+        (row.model, row.sequence_length): tables.marked(f"{row.p50_ms:.3g} ms", row.busy)
         for row in measured.summary
         if row.threads == threads
     }

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from tfdistill.benchmark import schema, terminal
+from tfdistill import tables
+from tfdistill.benchmark import schema
 from tfdistill.report import cells, devices, tradeoff
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Table, row
@@ -96,7 +97,7 @@ def _sweep_table(key: str, named: NamedSweep) -> Table:
 
 def _latency(trial: Trial, length: int) -> cells.Cell:
     cell = cells.milliseconds(trial.p50_ms.get(length))
-    return dataclasses.replace(cell, detail=terminal.BUSY if length in trial.busy_lengths else "")
+    return dataclasses.replace(cell, detail=tables.BUSY if length in trial.busy_lengths else "")
 
 
 def _headline(

@@ -8,7 +8,8 @@ import functools
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal
 
-from tfdistill.benchmark import schema, terminal
+from tfdistill import tables
+from tfdistill.benchmark import schema
 from tfdistill.report import format as fmt
 from tfdistill.report.plot import charts
 
@@ -258,7 +259,7 @@ def primary_metric(model: schema.MeasuredFile) -> str | None:
 
 def marks(summary: schema.Summary) -> str:
     """What disturbed a measurement: "busy machine", "throttled", both or nothing."""
-    return ", ".join([terminal.BUSY] * summary.busy + ["throttled"] * summary.throttled)
+    return ", ".join([tables.BUSY] * summary.busy + ["throttled"] * summary.throttled)
 
 
 def thermal_status(window: schema.Window) -> int | None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from tfdistill import pareto
-from tfdistill.benchmark import terminal
+from tfdistill import pareto, tables
 from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Table, row
@@ -117,7 +116,7 @@ def of_sweep(sweep: SweepResults) -> TradeOff | None:
                     latency,
                     None,
                     trial.size_bytes,
-                    terminal.BUSY if length in trial.busy_lengths else "",
+                    tables.BUSY if length in trial.busy_lengths else "",
                     series=charts.OTHERS + len(points),
                     number=number,
                 )

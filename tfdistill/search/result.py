@@ -6,7 +6,7 @@ import statistics
 from typing import Any, Literal
 
 from tfdistill import tables
-from tfdistill.benchmark import schema, terminal
+from tfdistill.benchmark import schema
 from tfdistill.results import CandidateMetrics
 
 FORMAT_VERSION = 1
@@ -117,7 +117,7 @@ def format_text(result: SearchResult, *, width: int | None = None) -> str:
     rows = [
         (
             proposal.name,
-            terminal.marked(f"{proposal.latency_ms:.2f}", proposal.busy),
+            tables.marked(f"{proposal.latency_ms:.2f}", proposal.busy),
             f"{proposal.size_bytes / 1e6:.1f}",
             f"{proposal.parameters / 1e6:.1f} M",
             f"{proposal.capacity / 1e6:.1f} M",
@@ -158,7 +158,7 @@ def _trained(result: SearchResult, trained: ShortDistillation) -> list[str]:
     ]
     if figures.teacher is not None:
         length = max(result.lengths)
-        latency = terminal.marked(f"{whole.p50_ms[length]:.2f} ms", length in whole.busy_lengths)
+        latency = tables.marked(f"{whole.p50_ms[length]:.2f} ms", length in whole.busy_lengths)
         size_mb = whole.size_bytes / 1e6
         lines.append(f"  teacher: {figures.teacher:.4f}, {latency}, {size_mb:.1f} MB")
     for row in figures.baselines:

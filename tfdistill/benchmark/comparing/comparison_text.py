@@ -80,7 +80,7 @@ def format_text(comparison: changes.Changes) -> str:
         interval = "" if low is None else f"[{low:.2f}, {high:.2f}]"
         times = [terminal.milliseconds(t) for t in (row.old_p50_ms, row.new_p50_ms)]
         mark = "; throttled" if row.throttled else ""
-        mark += f"; {terminal.BUSY}" if row.busy and not row.reason else ""
+        mark += f"; {tables.BUSY}" if row.busy and not row.reason else ""
         cells.append([*times, f"{row.speedup:.2f}x", interval, row.verdict + mark])
     settings = terminal.setting_columns([row.case for row in comparison.rows])
     joined = [[*a, *b, *c] for a, b, c in zip(names, settings, cells, strict=True)]

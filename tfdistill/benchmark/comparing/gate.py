@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from tfdistill import tables
 from tfdistill.benchmark import terminal
 from tfdistill.benchmark.comparing import changes
 
@@ -141,7 +142,7 @@ def _undecided(comparison: changes.Changes, limit: float) -> Iterator[str]:
         reach = (high / low) ** 0.5 - 1
         failed = row.slowdown > limit and high < 1
         if reach > limit and not failed:
-            cause = f"{terminal.BUSY}, too noisy" if row.busy else "too noisy"
+            cause = f"{tables.BUSY}, too noisy" if row.busy else "too noisy"
             yield (
                 f"{terminal.describe(row.case)}: {cause} for a limit of {_percent(limit)}: "
                 f"only slow-downs beyond some {reach:.0%} would be seen. {remedy}"

@@ -12,7 +12,7 @@ from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import FILE, MODEL, STUDENT, TEACHER, AnswerSides
 from tfdistill.report.cells import Cell, Table, row
-from tfdistill.report.document import SectionPart
+from tfdistill.report.document import SectionPart, part
 
 _MOST_LABELS = 12  # of a matrix; of more labels the pairs that are most often confused are listed
 _MOST_PAIRS = 15
@@ -24,13 +24,13 @@ _LABEL = 40  # letters of a label; a longer one is shortened
 
 def parts_of_classes(sides: AnswerSides) -> Iterator[SectionPart]:
     """Yields examples, every class, how sure the models are, and the answers that changed."""
-    yield _samples(sides)
+    yield from part("samples", "", _samples(sides))
     yield from _classes(sides)
-    yield SectionPart("calibration-part", tables=(_calibration(sides),))
+    yield from part("calibration", "", _calibration(sides))
     yield from _changes(sides)
 
 
-def _samples(sides: AnswerSides) -> SectionPart:
+def _samples(sides: AnswerSides) -> Table:
     """Three right answers to different classes, and the three surest wrong ones."""
     answers, logits = sides.answers(sides.subject), sides.logits[sides.subject]
     right = np.flatnonzero(answers == sides.gold)
@@ -44,8 +44,7 @@ def _samples(sides: AnswerSides) -> SectionPart:
     rows = [_sentence(sides, i, names, marks=True) for i in chosen]
     counted = f"{len(wrong):,} of {len(sides.gold):,} answers of the {sides.subject} are wrong"
     caption = f"{counted}. Three right answers, then the three surest wrong ones"
-    table = Table("samples", caption, ("Text", "Label", *map(str.capitalize, names)), tuple(rows))
-    return SectionPart("samples-part", tables=(table,))
+    return Table("samples", caption, ("Text", "Label", *map(str.capitalize, names)), tuple(rows))
 
 
 def _classes(sides: AnswerSides) -> Iterator[SectionPart]:
@@ -72,11 +71,9 @@ def _classes(sides: AnswerSides) -> Iterator[SectionPart]:
     columns = ("Class", "Examples", "Precision", "Recall", "F1", *(f"F1 ({n})" for n in others))
     classes = Table("classes", caption, columns, tuple(rows))
     shown = [table for table in (classes, _confusion(sides)) if len(table.rows) <= _LONG]
-    if shown:
-        yield SectionPart("classes-part", tables=tuple(shown))
+    yield from part("classes", "", *shown)
     if classes not in shown:
-        title = f"All {len(rows):,} classes"
-        yield SectionPart("all-classes-part", title, tables=(classes,), folds=True)
+        yield from part("all-classes", f"All {len(rows):,} classes", classes, folds=True)
 
 
 def _confusion(sides: AnswerSides) -> Table:
@@ -164,9 +161,7 @@ def _listed(
     title += f": {len(indices):,} of {len(sides.gold):,}"
     title += f", the first {_MOST_SENTENCES}" if len(indices) > _MOST_SENTENCES else ""
     columns = ("Text", "Label", *map(str.capitalize, names))
-    if rows:
-        table = Table(key, title, columns, tuple(rows))
-        yield SectionPart(f"{key}-part", title, tables=(table,), folds=True)
+    yield from part(key, title, cells.table(key, title, columns, rows), folds=True)
 
 
 def _sentence(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfdistill.benchmark import schema, terminal
+from tfdistill import tables
+from tfdistill.benchmark import schema
 from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Row, Table, row
@@ -300,7 +301,7 @@ def _head(timing: Timing) -> Cell:
 
 def _speedup(comparison: schema.Comparison) -> Cell:
     if comparison.speedup_ci is None:
-        return Cell(fmt.ABSENT, terminal.BUSY)
+        return Cell(fmt.ABSENT, tables.BUSY)
     cell = cells.ratio(comparison.speedup, comparison.speedup_ci)
     unclear = " no clear difference" if comparison.faster is None else ""
     return dataclasses.replace(cell, detail=f"{cell.detail}{unclear}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tfdistill.benchmark import terminal
+from tfdistill import tables
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import TEST, AnswerSides, unseen_difference
@@ -128,7 +128,7 @@ def models(run: RunAnalysis) -> Table | None:
             source = run.student or group
         mark = "" if source is group else " †"
         card, latency = run.manifest_of(source), run.latency(source, case)
-        busy = f" ({terminal.BUSY})" if latency is not None and latency.busy else ""
+        busy = f" ({tables.BUSY})" if latency is not None and latency.busy else ""
         borrowed |= bool(mark) and (card is not None or latency is not None)
         size = cells.size(card.model.size_bytes, card.quantization) if card else Cell(fmt.ABSENT)
         model = group.models[0]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Table, row
-from tfdistill.report.document import Picture, ReportSection, SectionPart
+from tfdistill.report.document import Picture, ReportSection, SectionPart, part
 from tfdistill.report.plot import charts, timeline
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.report.run_results import StageHistory
@@ -31,7 +31,7 @@ def sections(run: RunAnalysis) -> Iterator[ReportSection]:
             (charts.legend_mark(run.series[group.name]), variant_title(group))
             for group in run.groups
         )
-        parts.append(SectionPart("training-part", tables=(table,)))
+        parts += part("training", "", table)
         yield ReportSection(
             "training", "Training", "Training", parts=tuple(parts), legend=legend, folds=True
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from markupsafe import Markup
 
-from tfdistill.benchmark import terminal
+from tfdistill import tables
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import (
     DEVELOPMENT,
@@ -107,7 +107,7 @@ def _latency(run: RunAnalysis) -> Iterator[KeyFigure]:
     if row is None or case is None:
         return
     label, details, chart = f"a text {run.where}", [fmt.case(*case)], None
-    label = terminal.marked(label, row.busy and speed is None)
+    label = tables.marked(label, row.busy and speed is None)
     if speed is not None:
         label += f", {_faster(run)}"
         if speed.interval:
@@ -235,7 +235,7 @@ def _faster(run: RunAnalysis) -> str:
         words = f"{fmt.ratio(speed.speedup)} faster"
     else:
         words = f"{fmt.ratio(1 / speed.speedup)} slower"
-    return terminal.marked(words, speed.busy)
+    return tables.marked(words, speed.busy)
 
 
 def _formats(run: RunAnalysis) -> str:
