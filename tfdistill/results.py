@@ -242,7 +242,7 @@ class RunMetrics(ResultPart):
     """metrics.json of a run: of the development set, but for `test_metrics` of each role."""
 
     format_version: Literal[1]
-    recipe: str = "run"
+    recipe: str
     created: str | None = None
     seed: int | None = None
     task: RunTask = RunTask()

@@ -1,4 +1,9 @@
-"""Damages files and runs the commands that read them, each in a process of its own."""
+"""Damages files and runs the commands that read them, each in a process of its own.
+
+A case is refused, or gives the result of the undamaged files, or another one. Of a file that
+tfdistill wrote the last is a fault, as tracebacks, signals and hangs are; of a file that a user
+wrote it is another input.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +27,8 @@ from typing import NoReturn
 
 import kinds
 import mutations
+import outcomes
+import readers
 import undamaged
 
 _UNCAUGHT = 70  # exit code of a process whose command raised what it should not
@@ -36,6 +43,7 @@ class Running:
 
     number: int
     kind: kinds.Kind
+    command: tuple[str, ...]
     folder: pathlib.Path
     deadline: float
 
@@ -84,7 +92,10 @@ def _import_all(*, light: bool) -> None:
     import tfdistill.benchmark.comparing.gate
     import tfdistill.cli
     import tfdistill.config
+    import tfdistill.data.shard_files
+    import tfdistill.data.text_index
     import tfdistill.report
+    import tfdistill.tflite.golden
 
     if light:
         return
@@ -119,8 +130,8 @@ def _start(arguments: Sequence[str], folder: pathlib.Path, log: pathlib.Path, be
         resource.setrlimit(resource.RLIMIT_FSIZE, (_WRITES_BYTES, _WRITES_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        for stream in (1, 2):
-            os.dup2(output, stream)
+        os.dup2(os.open(log.with_name("out.txt"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+        os.dup2(output, 2)
         os.chdir(folder)
         if before is not None:
             before()
@@ -135,7 +146,7 @@ def _command(arguments: Sequence[str]) -> NoReturn:
 
     code = _UNCAUGHT
     try:
-        code = cli.main(list(arguments))
+        code = _read(arguments[1]) if arguments[0] == "read" else cli.main(list(arguments))
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     except BaseException:
@@ -144,6 +155,17 @@ def _command(arguments: Sequence[str]) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _read(name: str) -> int:
+    from tfdistill import errors
+
+    try:
+        print(readers.text_of(readers.READERS[name]()))
+    except (errors.TfdistillError, OSError) as error:  # as the command line does
+        print(error, file=sys.stderr)
+        return 2
+    return 0
 
 
 def _run_all(
@@ -155,6 +177,7 @@ def _run_all(
     jobs: int,
 ) -> list[int]:
     running: dict[int, Running] = {}
+    undamaged_results: dict[tuple[str, ...], list[dict[str, str]]] = {}
     counted: collections.Counter[str] = collections.Counter()
     faults: list[int] = []
     todo = list(numbers)[::-1]
@@ -172,10 +195,24 @@ def _run_all(
             if case.kind.full_disk:
                 fault = fault or _silent(case, code)
                 subprocess.run(["umount", "-l", case.folder / "work" / "disk"], capture_output=True)
+            result = f"refused ({code})"
+            if code == 0 and not case.kind.full_disk:
+                if case.command not in undamaged_results:
+                    undamaged_results[case.command] = [
+                        _undamaged(case, chosen, source, where) for _ in range(2)
+                    ]
+                damaged, _, done = (case.folder / "case.txt").read_text().partition(": ")
+                results = outcomes.outcome(case.folder, source)
+                places = outcomes.differences(*undamaged_results[case.command], results, damaged)
+                result = "another input" if places else "the same result"
+                if places and not (case.kind.inputs or done.startswith(mutations.FORGED)):
+                    fault = "taken, with another result"
+                    with open(case.folder / "log.txt", "a") as log:
+                        print(*places[:8], sep="\n", file=log)
             if fault:
                 faults.append(case.number)
             _report(case, fault)
-            counted[f"{case.kind.name}: {fault or f'exit {code}'}"] += 1
+            counted[f"{case.kind.name}: {fault or result}"] += 1
             shutil.rmtree(case.folder, ignore_errors=True)
             continue
         for pid, case in running.items():
@@ -188,6 +225,44 @@ def _run_all(
         print(f"{count:6} {line}")
     print(f"{time.monotonic() - started:.0f} s")
     return faults
+
+
+def _undamaged(
+    case: Running, chosen: Sequence[kinds.Kind], source: pathlib.Path, where: pathlib.Path
+) -> dict[str, str]:
+    """The result of the command of a case where nothing is damaged."""
+    folder = where / f"undamaged-{case.number}"
+    (folder / "work").mkdir(parents=True)
+    pid = _start(
+        case.command,
+        folder / "work",
+        folder / "log.txt",
+        lambda: _lay_out(folder / "work", case.kind, chosen, source),
+    )
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code:
+        sys.exit(f"{case.command} of undamaged files: {code}\n{(folder / 'log.txt').read_text()}")
+    result = outcomes.outcome(folder, source)
+    shutil.rmtree(folder)
+    return result
+
+
+def _lay_out(
+    work: pathlib.Path, kind: kinds.Kind, chosen: Sequence[kinds.Kind], source: pathlib.Path
+) -> None:
+    """Links the undamaged files into a working folder, but for those that the kind removes."""
+    names = sorted(
+        {pattern.split("/")[0] for k in chosen for pattern in k.files} | {"text", "pairs"}
+    )
+    for name in names:
+        if (source / name).is_dir():
+            ignore = shutil.ignore_patterns(".lock", "tensorboard")
+            shutil.copytree(source / name, work / name, copy_function=os.link, ignore=ignore)
+        elif (source / name).is_file():
+            os.link(source / name, work / name)
+    for pattern in kind.without:
+        for path in sorted(work.glob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _begin(
@@ -205,18 +280,7 @@ def _begin(
     work = folder / "work"
 
     def before() -> None:
-        names = sorted(
-            {pattern.split("/")[0] for k in chosen for pattern in k.files} | {"text", "pairs"}
-        )
-        for name in names:
-            if (source / name).is_dir():
-                ignore = shutil.ignore_patterns(".lock", "tensorboard")
-                shutil.copytree(source / name, work / name, copy_function=os.link, ignore=ignore)
-            elif (source / name).is_file():
-                os.link(source / name, work / name)
-        for pattern in kind.without:
-            for path in sorted(work.glob(pattern)):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        _lay_out(work, kind, chosen, source)
         if kind.full_disk:
             (folder / "case.txt").write_text(
                 f"{_small_disk(work / 'disk', draw)}\n  tfdistill {' '.join(command)}"
@@ -231,7 +295,7 @@ def _begin(
 
     work.mkdir(parents=True)
     pid = _start(command, work, folder / "log.txt", before)
-    return pid, Running(number, kind, folder, time.monotonic() + _TIMEOUT_S)
+    return pid, Running(number, kind, tuple(command), folder, time.monotonic() + _TIMEOUT_S)
 
 
 def _small_disk(path: pathlib.Path, draw: random.Random) -> str:

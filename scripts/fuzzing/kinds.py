@@ -20,6 +20,7 @@ class Kind:
       needs_training: Whether the undamaged files are a run's.
       weight: How often it is drawn.
       light: Whether no command imports TensorFlow.
+      inputs: Whether users write the files: other content is then another input, not a damage.
       full_disk: Whether nothing is damaged, and the disk of the folder ``disk`` is full instead.
     """
 
@@ -31,6 +32,7 @@ class Kind:
     weight: int = 2
     full_disk: bool = False
     light: bool = False
+    inputs: bool = False
 
 
 _RESUME = ("run", "text/toy.yaml", "--out", "run", "--resume")
@@ -69,6 +71,7 @@ KINDS = (
         needs_training=False,
         weight=6,
         light=True,
+        inputs=True,
     ),
     Kind(
         "table",
@@ -79,6 +82,7 @@ KINDS = (
             ("finetune", *_TINY, *undamaged.OWN, "--out", "new", "--dry-run"),
         ),
         needs_training=False,
+        inputs=True,
     ),
     Kind(
         "sweep",
@@ -95,6 +99,7 @@ KINDS = (
             ("data", "vocab", "text/corpus.txt", "--size", "90", "--out", "new.txt"),
         ),
         needs_training=False,
+        inputs=True,
     ),
     Kind(
         "training data",
@@ -102,6 +107,7 @@ KINDS = (
         (("finetune", *_TINY, *undamaged.OWN, "--out", "new"),),
         needs_training=False,
         weight=1,
+        inputs=True,
     ),
     Kind(
         "questions",
@@ -109,6 +115,7 @@ KINDS = (
         (("finetune", *_TINY, "--task", "squad", "--data-dir", "questions", "--out", "new"),),
         needs_training=False,
         weight=1,
+        inputs=True,
     ),
     Kind(
         "tags",
@@ -116,6 +123,7 @@ KINDS = (
         (("finetune", *_TINY, "--task", "ner", "--data-dir", "tags", "--out", "new"),),
         needs_training=False,
         weight=1,
+        inputs=True,
     ),
     *(
         Kind(
@@ -124,8 +132,9 @@ KINDS = (
             (("distill", "--answers", f"given/answers.{form}", *_TAUGHT, "--out", "new"),),
             needs_training=False,
             weight=1,
+            inputs=True,
         )
-        for form in ("jsonl", "csv", "npz", "parquet")
+        for form in ("jsonl", "csv", "parquet")
     ),
     Kind(
         "sentence encoder",
@@ -133,8 +142,10 @@ KINDS = (
         (
             ("evaluate", "sentences", *undamaged.PAIRS, "--limit", "4"),
             ("export", "sentences", "--out", "new", "--lengths", "16", "--quantize", "float32"),
+            ("read", "sentences"),
         ),
         needs_training=False,
+        inputs=True,
     ),
     Kind(
         "pairs",
@@ -148,6 +159,7 @@ KINDS = (
         ),
         needs_training=False,
         weight=1,
+        inputs=True,
     ),
     Kind(
         "index",
@@ -161,8 +173,8 @@ KINDS = (
         weight=3,
     ),
     Kind(
-        "texts and model of an index",
-        ("pairs/train.csv", "near/*"),
+        "model of an index",
+        ("near/*",),
         (
             (*undamaged.INDEX, "--model", "near", "--out", "new"),
             ("index", "near/search", "--query", "a good film"),
@@ -191,7 +203,7 @@ KINDS = (
         ("both.json", "run/benchmark.json"),
         (
             ("compare", "both.json"),
-            ("compare", "run/benchmark.json", "both.json", "--other-device"),
+            ("compare", "run/benchmark.json", "run/benchmark.json"),
             ("report", "both.json", "run/benchmark.json", "--out", "page"),
         ),
         weight=6,
@@ -216,6 +228,7 @@ KINDS = (
             ("benchmark", "exported/model.tflite", *undamaged.MEASURE),
         ),
         without=("exported/model.json",),
+        inputs=True,
     ),
     Kind(
         "tflite with its manifest",
@@ -269,6 +282,7 @@ KINDS = (
     Kind(
         "step records",
         (
+            "run/data/*.json",
             "run/results/*.json",
             "run/teacher/result.json",
             "run/stages/**/result.json",
@@ -333,6 +347,23 @@ KINDS = (
         ("augmented/*",),
         ((*undamaged.AUGMENT, "--out", "augmented", "--resume"),),
         weight=1,
+    ),
+    *(
+        Kind(f"{name} as read", files, (("read", name),), weight=weight, light=bool(light))
+        for name, files, weight, light in (
+            ("run", ("run/*", "run/**/history.csv", "run/**/*.json", "run/**/*.yaml"), 4, 1),
+            ("run", ("run/**/answers.safetensors", "run/**/hf/*", "run/**/model.keras"), 3, 1),
+            ("records", ("run/**/result.json", "run/results/*.json"), 2, 1),
+            ("weights", ("run/stages/**/*.safetensors", "run/teacher/cache/*"), 2, 1),
+            ("export", ("exported/*",), 4, 1),
+            ("measured", ("both.json", "run/benchmark.json"), 3, 1),
+            ("index", ("near/search/*",), 2, 1),
+            ("checkpoint", ("run/teacher/model/hf/*", "run/teacher/model/*.json"), 3, 0),
+            ("shards", ("shards/*",), 2, 1),
+            ("bundles", ("assets/bundles/*.json", "assets/bundles/*/*"), 2, 0),
+            ("augmented", ("augmented/augmentation.json",), 1, 1),
+            ("pretrained", ("pretrained/*.json", "pretrained/model/hf/*"), 2, 0),
+        )
     ),
     Kind(
         "full disk",

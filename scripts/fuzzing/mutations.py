@@ -13,6 +13,7 @@ import yaml
 
 # What a value is replaced with; a string with this mark becomes raw text.
 _RAW = "\0raw:"
+FORGED = "forged with all checksums: "  # no reader can tell it from what tfdistill wrote
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, -5, 1, 1.5, -0.0, 10**7, 10**9, 2**31, 2**63, -(2**63) - 1, 1e308,
     "", "x", "0", "-1", "\0", "a\0b", "../../../x", "/etc/passwd", "é" * 300, "\u2028", "\x1b[31m",
@@ -53,7 +54,8 @@ def _bytes(path: pathlib.Path, others: list[pathlib.Path], draw: random.Random) 
     where = draw.randrange(size + 1)
     end = min(size, where + draw.choice((1, 8, 100, 4096)))
     kind = draw.choice(
-        ("truncate", "empty", "zero", "zero part", "flip", "flip", "latin-1", "nul", "insert",
+        ("bom", "crlf", "exchange parts", "link outside",
+         "truncate", "empty", "zero", "zero part", "flip", "flip", "latin-1", "nul", "insert",
          "remove part", "repeat", "noise", "swap", "delete", "folder", "link to itself")
     )  # fmt: skip
     if kind == "delete":
@@ -67,6 +69,10 @@ def _bytes(path: pathlib.Path, others: list[pathlib.Path], draw: random.Random) 
         path.unlink()
         path.symlink_to(path.name)
         return kind
+    if kind == "link outside":
+        path.unlink()
+        path.symlink_to("/etc/hostname")
+        return kind
     if kind == "swap":
         other = draw.choice(others)
         _replace(path, other.read_bytes())
@@ -76,6 +82,9 @@ def _bytes(path: pathlib.Path, others: list[pathlib.Path], draw: random.Random) 
         for _ in range(draw.choice((1, 1, 10))):
             flipped[draw.randrange(size)] ^= 1 << draw.randrange(8)
     changed = {
+        "bom": lambda: b"\xef\xbb\xbf" + content,
+        "crlf": lambda: content.replace(b"\n", b"\r\n"),
+        "exchange parts": lambda: content[end:] + content[where:end] + content[:where],
         "truncate": lambda: content[:where],
         "empty": lambda: b"",
         "zero": lambda: bytes(size),
@@ -113,7 +122,16 @@ def _change(value: Any, draw: random.Random) -> str | None:
         if key not in (container if isinstance(container, dict) else range(len(container))):
             continue
         action = draw.random()
-        if action < 0.75:
+        other_container, other = draw.choice(nodes)
+        held = other_container if isinstance(other_container, dict) else range(len(other_container))
+        if action < 0.2 and other in held:  # labels of another order, another file's checksum
+            value_of = container[key]
+            container[key], other_container[other] = other_container[other], value_of
+            done.append(f"{key!r} and {other!r} exchanged")
+        elif action < 0.4 and isinstance(container[key], bool | int | float | str):
+            container[key] = _nearby(container[key], draw)
+            done.append(f"{key!r} = {str(container[key])[:30]!r}")
+        elif action < 0.75:
             container[key] = draw.choice(VALUES)
             done.append(f"{key!r} = {str(container[key])[:30]!r}")
         elif action < 0.9 or isinstance(container, list):
@@ -123,6 +141,18 @@ def _change(value: Any, draw: random.Random) -> str | None:
             container[draw.choice(("strange", "", "a.b", "\0"))] = draw.choice(VALUES)
             done.append("strange key")
     return ", ".join(done) or None
+
+
+def _nearby(value: bool | int | float | str, draw: random.Random) -> Any:
+    """A value of the same kind, as a hand that slips writes it."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + draw.choice((-1, 1, 10))
+    if isinstance(value, float):
+        return value * draw.choice((0.5, 1.001, -1))
+    where = draw.randrange(len(value) + 1)
+    return value[:where] + draw.choice(("x", " ", "0", "|", "<b>")) + value[where + 1 :]
 
 
 def _raw(text: str) -> str:
@@ -195,8 +225,13 @@ def _safetensors(path: pathlib.Path, draw: random.Random) -> str | None:
         names = [name for name in header if name != "__metadata__"]
         entry = header[draw.choice(names)]
         if draw.random() < 0.5:
-            entry["dtype"] = draw.choice(("F64", "BF16", "F8_E4M3", "I8", "BOOL", "X", "U64"))
-            done = f"dtype {entry['dtype']}"
+            name, value = draw.choice(
+                [("dtype", kind) for kind in ("F64", "BF16", "F8_E4M3", "I8", "BOOL", "X", "U64")]
+                + [("shape", shape) for shape in ([2**62, 2], [-1], [0], entry["shape"][::-1])]
+                + [("data_offsets", header[draw.choice(names)]["data_offsets"])] * 3
+            )
+            entry[name] = value
+            done = f"{name} {value}"
         else:
             done = _change(header, draw)
     encoded = _raw(json.dumps(header)).encode()
@@ -228,8 +263,9 @@ def _shard(path: pathlib.Path, draw: random.Random) -> str:
         if shard["file"] == path.name:
             content = path.read_bytes()
             shard |= {"size_bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    value.pop("checksum", None)
     _replace(manifest, json.dumps(value).encode())
-    return f"ids {ids}, first_length {first}"
+    return f"{FORGED}ids {ids}, first_length {first}"
 
 
 _STRUCTURED: dict[str, Callable[[pathlib.Path, random.Random], str | None]] = {

@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow.parquet
 import safetensors.numpy
 
+from tfdistill import files
+
 WORDS = ("good", "bad", "a", "film", "very", "dull", "bright", "the", "plot", "is", "was", "not")
 READY = "ready"  # a file that marks a finished folder
 _STEP = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
@@ -111,7 +113,7 @@ def _texts(folder: pathlib.Path) -> None:
         (questions / f"{split}-v1.1.json").write_text(json.dumps(content))
     documents = ["\n".join(f"{sentence()} ." for _ in range(4)) for _ in range(60)]
     (text / "corpus.txt").write_text("\n\n".join(documents) + "\n")
-    (text / "sweep.json").write_text(json.dumps(_sweep()))
+    files.atomic_write_json(text / "sweep.json", _sweep())
     _answers(folder / "given", draw)
     _pairs(folder / "pairs", sentence)
     (text / "toy.yaml").write_text(json.dumps(_recipe(), indent=1))
@@ -136,8 +138,6 @@ def _answers(folder: pathlib.Path, draw: random.Random) -> None:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    values = np.array([list(row.values()) for row in logits], np.float32)
-    np.savez(folder / "answers.npz", text=texts, labels=["no", "yes"], logits=values)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(nested), folder / "answers.parquet")
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import simulated_device
 
-from tfdistill import cli, config, models, results, work_folder
+from tfdistill import cli, config, models, reading, results, work_folder
 from tfdistill.benchmark import adb, host
 from tfdistill.search import measuring
 from tfdistill.weights import hf_config
@@ -44,7 +44,7 @@ def test_it_writes_recipes_and_names_the_next_command(phone, tmp_path, capsys):
 def test_json_is_the_result(phone, tmp_path, capsys):
     search("--latency-ms", 3, "--out", tmp_path, "--json", *SHORT)
     shown = json.loads(capsys.readouterr().out)
-    assert shown == json.loads((tmp_path / "search.json").read_text())
+    assert shown == reading.read_json(tmp_path / "search.json")
 
 
 def test_options_reach_the_device_and_the_recipes(phone, tmp_path, monkeypatch):

@@ -168,6 +168,7 @@ def test_a_value_that_was_changed_is_refused_and_an_edit_on_purpose_taken(tmp_pa
 
 
 @pytest.mark.parametrize("value", ["x", 3, None, ["sha256:"]])
-def test_a_checksum_of_another_program_is_a_value(tmp_path, value):
-    (tmp_path / "config.json").write_text(json.dumps({"checksum": value}))
-    assert reading.read_json(tmp_path / "config.json") == {"checksum": value}
+def test_what_is_no_checksum_in_its_place_is_refused(tmp_path, value):
+    (tmp_path / "a.json").write_text(json.dumps({**OURS, "checksum": value}))
+    with pytest.raises(errors.DataError, match="checksum"):
+        reading.read_json(tmp_path / "a.json")

@@ -288,3 +288,9 @@ def test_a_thousand_classes_of_any_name_stay_readable():
     bars = {len(re.findall(r"(?<!\\)\|", line)) for line in lines if "two lines" in line}
     assert bars == {4, 6}  # of the pairs, and of the classes
     assert "x" * 200 in report.render_csv(value)["classes.csv"]
+
+
+def test_answers_that_are_missing_are_named(answered):
+    (answered / "teacher" / answers.FILE_NAME).unlink()
+    (missing,) = report.collect(answered).missing
+    assert "teacher/answers.safetensors is missing" in missing

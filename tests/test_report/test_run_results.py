@@ -59,6 +59,7 @@ def test_a_folder_without_results_is_refused(tmp_path):
         ("benchmark.json", '{"format_version": 1, "summary": [{"model": "a"}]}'),
         ("benchmark.json", '{"format_version": 2, "summary": [{"model": "a"}]}'),
         ("benchmark.json", '{"format_version": 2, "summary"'),
+        ("metrics.json", '{"format_version": 1, "files": {}}'),  # of another kind
         ("environment.json", "[1]"),
         ("recipe.yaml", "a: [1"),
         ("recipe.yaml", "- a"),

@@ -79,6 +79,21 @@ def test_a_step_whose_record_is_damaged_is_run_again_and_named(place, capsys, da
     assert "results/a-1.json" in said and said.strip().endswith("This step is done again.")
 
 
+def test_the_result_of_another_step_is_refused(place):
+    def result(folder):
+        return results.ModelResult(name="full", role="student", folder=folder)
+
+    with place.open(RECIPE):
+        one, two = (
+            place.step(f"results/{name}.json", results.ModelResult, lambda n=name: result(n))
+            for name in ("one", "two")
+        )
+        assert place.step("results/one.json", results.ModelResult, None, folder="one") == one
+        results.write_result_file(two, place.path / "results" / "one.json")
+        with pytest.raises(errors.DataError, match=r"'folder': 'one'.*received.*'two'"):
+            place.step("results/one.json", results.ModelResult, None, folder="one")
+
+
 def test_the_commits_of_models_from_the_hub_are_recorded(place, monkeypatch):
     hub = {"someone/bert@v1": "a" * 40, "someone/general": "b" * 40}
     monkeypatch.setattr("tfdistill.weights.hub_commit", lambda source: hub.get(str(source)))

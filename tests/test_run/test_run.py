@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from export.checking import verify
-from tfdistill import config, errors, manifest, models, results, run, tasks, training
+from tfdistill import config, errors, manifest, models, reading, results, run, tasks, training
 from tfdistill.data import from_config, parallel, synthetic
 from tfdistill.run import inputs, prepare, records, students, teachers, variables
 
@@ -87,7 +87,7 @@ def test_a_run_folder_holds_recipe_versions_logs_metrics_models_export_and_repor
         "teacher/export/model.json",
     ):
         assert (out / name).is_file(), name
-    assert json.loads((out / "metrics.json").read_text()) == metrics.model_dump(mode="json")
+    assert reading.read_json(out / "metrics.json") == metrics.model_dump(mode="json")
     packages = json.loads((out / "environment.json").read_text())["packages"]
     assert packages["tensorflow"].startswith("2.20")
 
@@ -211,6 +211,19 @@ def test_a_changed_file_of_a_saved_model_is_found_before_it_is_used(
     path.write_bytes(content)
     with pytest.raises(errors.WeightsError, match=f"hf/{name}: expected the file that was saved"):
         inputs.open_source(str(out / folder))
+
+
+def test_the_weights_of_another_stage_are_found_before_they_are_used(finished, values, tmp_path):
+    out, recipe = tmp_path / "run", config.parse_recipe(values)
+    shutil.copytree(finished[0], out)
+    place, other = (
+        students.stage_folder(out, recipe, (stage,), 1) / students.STUDENT
+        for stage in ("intermediate", "labels")
+    )
+    shutil.copy(other, place)
+    (out / "results" / "task_stages-1.json").unlink()
+    with pytest.raises(errors.WeightsError, match="made from stages/intermediate/seed-1"):
+        run.run_recipe(recipe, out, resume=True)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import config, errors, files, locks, models, weights
+from tfdistill import config, errors, files, locks, models, reading, weights
 from tfdistill.data import masking, shard_files, shards, streaming, synthetic, tokenize, vocab
 from tfdistill.training import MaskedLmEvaluation, PretrainConfig, checkpoints, pretrain_run
 
@@ -88,9 +89,20 @@ def test_the_losses_fall_and_every_figure_is_there(whole):
         assert float(rows[-1][f"val_{name}"]) == value
     assert metrics["held_out"]["mlm_loss"] < math.log(160)
     assert metrics["steps"] == 24
-    assert json.loads((out / "metrics.json").read_text()) == metrics
+    assert reading.read_json(out / "metrics.json") == metrics
     settings = json.loads((out / "pretraining.json").read_text())
     assert settings["config"]["learning_rate"] == 0.01 and settings["format_version"] == 1
+
+
+@pytest.mark.slow
+def test_a_changed_file_of_the_model_is_found_before_it_is_used(whole, tmp_path):
+    folder = shutil.copytree(whole[0] / "model", tmp_path / "model") / "hf"
+    weights.open_checkpoint(folder)
+    content = bytearray((folder / "model.safetensors").read_bytes())
+    content[-3] ^= 1
+    (folder / "model.safetensors").write_bytes(content)
+    with pytest.raises(errors.WeightsError, match="the file that was saved"):
+        weights.open_checkpoint(folder)
 
 
 @pytest.mark.slow
@@ -124,7 +136,7 @@ def test_a_run_that_was_killed_goes_on_to_the_same_weights_and_history(
     files.atomic_write_json(written, damaged)
     measured = run(tmp_path / "out", resume=True)
     assert measured["held_out"] == expected["held_out"]
-    assert json.loads(written.read_text()) == measured
+    assert reading.read_json(written) == measured
     assert (tmp_path / "out" / file).read_bytes() == (expected_out / file).read_bytes()
 
 

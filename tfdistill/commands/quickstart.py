@@ -244,7 +244,7 @@ def _files(
         if row.threads == threads
     }
     texts = {
-        row.model: terminal.marked(f"{row.expected_ms:.3g} ms", row.busy)
+        row.model: tables.marked(f"{row.expected_ms:.3g} ms", row.busy)
         for row in measured.text_times
         if row.threads == threads
     }

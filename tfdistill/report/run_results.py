@@ -264,10 +264,12 @@ def _answers(
         chosen += [baseline.folder for baseline in metrics.baselines]
         exports = {e.name: safe_paths.inside(folder, e.manifest).parent for e in metrics.exports}
     by_place = {}
-    for name in filter(None, chosen):
-        path = safe_paths.inside(folder, name) / answers.FILE_NAME
+    paths = {n: safe_paths.inside(folder, n) / answers.FILE_NAME for n in filter(None, chosen)}
+    for name, path in paths.items():
         if path.is_file():
             by_place[name] = answers.read(path)
+    for name in sorted(paths.keys() - by_place.keys()) if by_place else ():
+        missing.append(f"{name}/{answers.FILE_NAME} is missing: its answers are not shown.")
     for name, card in manifests.items():
         path = exports[name] / answers.FILE_NAME
         if path.is_file():

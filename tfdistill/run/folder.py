@@ -124,20 +124,30 @@ class RunFolder:
             "Resume with the saved file as recipe, or start again with --overwrite.",
         )
 
-    def step(self, name: str, kind: type[ResultType], work: Callable[[], ResultType]) -> ResultType:
+    def step(
+        self, name: str, kind: type[ResultType], work: Callable[[], ResultType], **identity: Any
+    ) -> ResultType:
         """Runs a step unless its result exists.
 
         Args:
           name: The path of the result inside the folder.
           kind: Its class.
           work: Returns the result.
+          **identity: Fields of the result that say whose it is.
 
         Returns:
           The result, new or as it was saved. A step whose result is damaged is run again.
+
+        Raises:
+          DataError: If it is the result of another step.
         """
         path = self.path / name
         finished = results.read_finished(path, kind)
         if finished is not None:
+            held = {field: getattr(finished, field) for field in identity}
+            if held != identity:
+                remedy = "Restore it from a copy, or delete it and resume."
+                raise errors.DataError(f"{path}", f"the result of {identity}", held, remedy)
             return finished
         value = work()
         results.write_result_file(value, path)

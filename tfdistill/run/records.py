@@ -84,7 +84,7 @@ def train_teacher(context: RunContext) -> results.ModelResult:
             history=(results.HistoryFile.of(context.root, "labels", _TUNED),) if tuned else (),
         )
 
-    return context.folder.step("teacher/result.json", results.ModelResult, work)
+    return context.folder.step("teacher/result.json", results.ModelResult, work, folder="teacher")
 
 
 def _score_soft_labels(context: RunContext, teacher: SoftLabels) -> results.ModelResult:
@@ -182,7 +182,8 @@ def train_student(
             history=students.histories(context, stages, seed),
         )
 
-    return context.folder.step(f"results/{name}-{seed}.json", results.ModelResult, work)
+    place = f"results/{name}-{seed}.json"
+    return context.folder.step(place, results.ModelResult, work, folder=folder)
 
 
 def choose(

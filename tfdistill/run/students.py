@@ -77,6 +77,7 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
     """
     *earlier, last = stages
     folder = stage_folder(context.root, context.recipe, stages, seed)
+    place = _place(context, folder)
     stage = context.recipe.stages[last]
     start = start_of(context, stage)
     student = train_stages(context, tuple(earlier), seed) if earlier else new_student(start, seed)
@@ -90,7 +91,7 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
     if results.read_finished(folder / RESULT, results.FitResult) is not None:
         if compressing is not None:
             trained = student.model = _restarted(compressing, student.model)
-        variables.load(trained.weights, weights_file)
+        variables.load(trained.weights, weights_file, made_from=place)
     else:
         teacher = None
         if compressing is not None:
@@ -112,10 +113,10 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
             result = job.run(folder, f"{'+'.join(stages)} seed {seed}")
         if compressing is not None:
             trained = student.model = _compressed(trained)
-        variables.save(trained.weights, weights_file)
+        variables.save(trained.weights, weights_file, made_from=place)
         if job.projections:
             held = [weight for layer in job.projections for weight in layer.weights]
-            variables.save(held, folder / PROJECTION)
+            variables.save(held, folder / PROJECTION, made_from=place)
         results.write_result_file(result, folder / RESULT)
     if stage.traits.predicts_words:
         models.copy_encoder(trained, student.model)
@@ -145,6 +146,11 @@ def histories(
     return tuple(listed)
 
 
+def _place(context: RunContext, folder: pathlib.Path) -> str:
+    """What the weights of a stage are made from: its folder, which names its stages and seed."""
+    return folder.relative_to(context.root).as_posix()
+
+
 def _folders(context: RunContext, stages: tuple[str, ...], seed: int) -> dict[str, pathlib.Path]:
     """Stage -> folder, for every stage that a student went through."""
     return {
@@ -168,7 +174,7 @@ def _start_projections(
     before = [folder / PROJECTION for folder in _folders(context, earlier, seed).values()]
     last = next((path for path in reversed(before) if path.is_file()), None)
     if last is not None and variables.by_name(held).keys() == variables.read(last).keys():
-        variables.load(held, last)
+        variables.load(held, last, made_from=_place(context, last.parent))
     elif context.teachers.soft_labels is None or student.origin.basis is not None:
         teacher = functools.partial(context.teachers.in_float32, stage)
         initialise.start_projections(layers, student.model, student.origin, teacher)

@@ -9,7 +9,17 @@ from typing import Any, Literal
 
 import tf_keras as keras
 
-from tfdistill import errors, files, models, results, resuming, storage, weights, work_folder
+from tfdistill import (
+    checksums,
+    errors,
+    files,
+    models,
+    results,
+    resuming,
+    storage,
+    weights,
+    work_folder,
+)
 from tfdistill.config import PretrainConfig
 from tfdistill.data import shard_files, shards, tokenize
 from tfdistill.data import vocab as vocabularies
@@ -108,6 +118,7 @@ def run_pretraining(
         )
         with files.atomic_write(root / KERAS_FILE) as temporary:
             model.save(temporary)
+        checksums.write_checksums((root / KERAS_FILE).parent, but=(pathlib.Path(KERAS_FILE).name,))
         manifest = shard_files.read_manifest(prepared)
         finished = results.PretrainingResult(
             steps=result.steps,

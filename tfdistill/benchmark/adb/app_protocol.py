@@ -38,6 +38,7 @@ _NOTE = (
     "and load that only the shell sees, and who else used the device; all repetitions ran in one "
     "process and no file took turns with another."
 )
+_OTHER_APP = "The app and tfdistill may be of different versions: install the app that fits."
 _COOL = "The thermal status was 0 throughout, which is also what a device without a sensor says."
 
 
@@ -167,31 +168,32 @@ def folder_of(package: str) -> str:
 
 def parse_state(text: str, what: str) -> State:
     """Reads a state."""
-    try:
-        return State.model_validate_json(text)
-    except pydantic.ValidationError as error:
-        raise _malformed(what, f"a state of format_version {STATE_VERSION}", error) from error
+    expected = f"a state of format_version {STATE_VERSION}"
+    return reading.read_model(
+        text.encode(),
+        State,
+        what,
+        error=errors.BenchmarkError,
+        expected=expected,
+        remedy=_OTHER_APP,
+    )
 
 
 def read_result(path: files.Path, what: str) -> schema.Result:
     """Reads a result that an app wrote, and nothing else than what the schema knows."""
     expected = f"a benchmark.json of format_version {schema.FORMAT_VERSION}"
-    try:
-        result = schema.Result.model_validate_json(pathlib.Path(path).read_bytes())
-    except (pydantic.ValidationError, RecursionError) as error:
-        raise _malformed(what, expected, error) from error
+    result = reading.read_model(
+        pathlib.Path(path).read_bytes(),
+        schema.Result,
+        what,
+        error=errors.BenchmarkError,
+        expected=expected,
+        remedy=_OTHER_APP,
+    )
     if result.backend != "app" or len(result.models) != 1:
         received = f"backend {result.backend!r} with {len(result.models)} models"
         raise errors.BenchmarkError(what, f"{expected} of an app, about one model", received)
     return result
-
-
-def _malformed(what: str, expected: str, error: Exception) -> errors.BenchmarkError:
-    received = str(error)
-    if isinstance(error, pydantic.ValidationError):
-        received = reading.validation_faults(error)
-    remedy = "The app and tfdistill may be of different versions: install the app that fits."
-    return errors.BenchmarkError(what, expected, received[:1000], remedy)
 
 
 def without_thermal_status(ran: schema.Result) -> schema.Result:

@@ -74,7 +74,7 @@ def text_times(device: DeviceResults) -> Table | None:
     for named in device.results:
         labels = {file.model.name: file.label for file in device.files if file.source is named}
         for value in named.result.text_times:
-            busy = terminal.BUSY if value.busy else ""
+            busy = tables.BUSY if value.busy else ""
             detail = ", ".join(filter(None, (device.configuration(value, named), busy)))
             head = Cell(labels.get(value.model, value.model), detail)
             time = cells.milliseconds(value.expected_ms)
