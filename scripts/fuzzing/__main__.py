@@ -202,7 +202,7 @@ def _run_all(
                         _undamaged(case, chosen, source, where) for _ in range(2)
                     ]
                 damaged, _, done = (case.folder / "case.txt").read_text().partition(": ")
-                results = outcomes.outcome(case.folder, source)
+                results = outcomes.outcome(case.folder, source, case.command[0])
                 places = outcomes.differences(*undamaged_results[case.command], results, damaged)
                 result = "another input" if places else "the same result"
                 if places and not (case.kind.inputs or done.startswith(mutations.FORGED)):
@@ -242,7 +242,7 @@ def _undamaged(
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if code:
         sys.exit(f"{case.command} of undamaged files: {code}\n{(folder / 'log.txt').read_text()}")
-    result = outcomes.outcome(folder, source)
+    result = outcomes.outcome(folder, source, case.command[0])
     shutil.rmtree(folder)
     return result
 

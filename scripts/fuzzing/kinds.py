@@ -198,16 +198,19 @@ KINDS = (
         weight=6,
         light=True,
     ),
-    Kind(
-        "measurement",
-        ("both.json", "run/benchmark.json"),
-        (
-            ("compare", "both.json"),
-            ("compare", "run/benchmark.json", "run/benchmark.json"),
-            ("report", "both.json", "run/benchmark.json", "--out", "page"),
-        ),
-        weight=6,
-        light=True,
+    *(
+        Kind(
+            "measurement",
+            (file,),
+            (
+                ("compare", "both.json"),
+                ("compare", "run/benchmark.json", "run/benchmark.json"),
+                ("report", "both.json", "run/benchmark.json", "--out", "page"),
+            ),
+            weight=3,
+            light=True,
+        )
+        for file in ("both.json", "run/benchmark.json")
     ),
     Kind(
         "manifest",
@@ -356,7 +359,8 @@ KINDS = (
             ("records", ("run/**/result.json", "run/results/*.json"), 2, 1),
             ("weights", ("run/stages/**/*.safetensors", "run/teacher/cache/*"), 2, 1),
             ("export", ("exported/*",), 4, 1),
-            ("measured", ("both.json", "run/benchmark.json"), 3, 1),
+            ("measured", ("both.json",), 2, 1),  # apart: one in the place of the other is whole
+            ("measured", ("run/benchmark.json",), 2, 1),
             ("index", ("near/search/*",), 2, 1),
             ("checkpoint", ("run/teacher/model/hf/*", "run/teacher/model/*.json"), 3, 0),
             ("shards", ("shards/*",), 2, 1),

@@ -13,14 +13,16 @@ _MEASURED = re.compile(r"created|started|seconds|_ms\b|rss|per_second|load|pid|c
 _UNREAD = (".lock", ".log", ".html", ".md")  # pages hold times; their figures stand in JSON and CSV
 
 
-def outcome(folder: pathlib.Path, source: pathlib.Path) -> dict[str, str]:
+def outcome(folder: pathlib.Path, source: pathlib.Path, command: str) -> dict[str, str]:
     """Place -> value of the standard output and of every file that was written or replaced.
 
     Args:
       folder: The folder of a case.
       source: The undamaged files, to which those that no command touched are hard links.
+      command: Its name; what `benchmark` prints was measured.
     """
-    places = _places("stdout", (folder / "out.txt").read_bytes())
+    printed = b"" if command == "benchmark" else (folder / "out.txt").read_bytes()
+    places = _places("stdout", printed)
     work = folder / "work"
     for path in sorted(work.rglob("*")):
         name = path.relative_to(work).as_posix()
