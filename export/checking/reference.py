@@ -145,7 +145,7 @@ def operators(evidence: Evidence) -> list[str]:
 
 
 def answers(evidence: Evidence) -> list[str]:
-    """Holds the conversion against the model in each signature, on probes and examples.
+    """Holds the conversion against the model: on probes of each signature, and on the examples.
 
     80 dB, and no output off by more than a thousandth of their root mean square: a class that leads
     by more than two of these is the same in both, so only ties can fall another way.
@@ -154,15 +154,10 @@ def answers(evidence: Evidence) -> list[str]:
     for group, received in zip(evidence.groups, evidence.float_answers, strict=True):
         where = f"len{group.length}: "
         faults += _faults(evidence, group.logits, received, group.examples, where)
+    if not faults and evidence.plan.real_examples:
+        examples, received = evidence.plan.examples, evidence.float_outputs
+        faults += _faults(evidence, evidence.logits, received, examples, "")
     return faults
-
-
-def answers_on_examples(evidence: Evidence) -> list[str]:
-    """Holds the conversion against the model on the real examples."""
-    if not evidence.plan.real_examples:
-        return []
-    examples = evidence.plan.examples
-    return _faults(evidence, evidence.logits, evidence.float_outputs, examples, "")
 
 
 def padding(evidence: Evidence) -> list[str]:

@@ -94,9 +94,6 @@ RUNNING = (
     FileCheck("noise of float32", reference.float_noise, of_float=True),
     FileCheck("scores", reference.scores, of_float=True),
     FileCheck("unrounded network", _unrounded, of_float=True),
-    FileCheck(
-        "examples in float32", reference.answers_on_examples, ("answers in float32",), of_float=True
-    ),
     FileCheck("ranges of the data", quantized.ranges_of_data),
     FileCheck("noise of the format", quantized.beyond_rounding),
     FileCheck("bounds", quantized.beyond_bounds),
