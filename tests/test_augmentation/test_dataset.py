@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import errors, models, tasks
+from tfdistill import errors, files, models, tasks
 from tfdistill.augmentation import CandidateFinder, augment_train, variants
 from tfdistill.data import parallel, tokenize
 from tfdistill.data.vectors import WordVectors
@@ -272,8 +272,6 @@ def test_a_worker_with_other_inputs_is_an_error(finder, tmp_path, monkeypatch):
 def test_the_manifest_tells_settings_inputs_and_result(finder, tmp_path):
     done = augment_train(examples(), finder, OPTIONS, tmp_path)
     record = json.loads((tmp_path / "augmentation.json").read_text())
-    from tfdistill import files
-
     assert record["format_version"] == 1
     assert record["complete"] and record["num_rows"] == done.num_rows
     assert record["sha256"] == files.sha256_of(done.file)
@@ -324,7 +322,7 @@ def test_a_training_set_that_is_no_augmentation_is_never_replaced(overwrite, fin
 def test_a_broken_or_newer_manifest_is_refused(finder, tmp_path):
     augment_train(examples(3), finder, OPTIONS, tmp_path)
     path = tmp_path / "augmentation.json"
-    path.write_text(path.read_text().replace('"format_version": 1', '"format_version": 2'))
+    files.atomic_write_json(path, {**json.loads(path.read_text()), "format_version": 2})
     with pytest.raises(errors.DataError, match="format_version: expected 1, received 2"):
         augment_train(examples(3), finder, OPTIONS, tmp_path, resume=True)
     path.write_text("{")

@@ -271,10 +271,10 @@ def _open_folder(folder: pathlib.Path, identity: dict[str, Any], shard_size: int
 
 
 def _earlier(manifest: pathlib.Path, identity: dict[str, Any]) -> dict[str, Any]:
+    record = reading.read_json_object(manifest, expected="the manifest of an augmentation")
     try:
-        record = reading.read_json_object(manifest)
         version, before = record["format_version"], record["identity"]
-    except (ValueError, KeyError, TypeError) as error:
+    except KeyError as error:
         raise errors.DataError(
             f"{manifest}", "the manifest of an augmentation", f"a fault: {error!r}"
         ) from None
