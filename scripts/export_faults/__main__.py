@@ -12,16 +12,21 @@ import pathlib
 import random
 import tempfile
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import campaign
 import networks
+import output_campaign
 import planted
 import planted_files
+import planted_outputs
 from campaign import Campaign, Inapplicable, Outcome
+from output_campaign import OutputCampaign
 
 from export.checking import verify
 from tfdistill import files
 
+_FORMAT_VERSION = 1
 _FLOAT32_DB = 120.0  # honest float32 files are 115 to 130 dB from their models
 
 
@@ -43,6 +48,12 @@ def main() -> int:
         type=int,
         help="so many faults of the graph and of the file in each format of a network",
     )
+    parser.add_argument(
+        "--outputs",
+        nargs="*",
+        default=list(output_campaign.TARGETS),
+        help="outputs beside the TFLite file, whose faults are planted in a BERT (default: all)",
+    )
     parser.add_argument("--honest", type=int, default=0, help="so many further honest networks")
     parser.add_argument("--no-faults", action="store_true", help="honest networks alone")
     parser.add_argument("--out", type=pathlib.Path, help="keeps all outcomes; continues")
@@ -61,6 +72,9 @@ def main() -> int:
                     else:
                         sample(exports, names, record, args.sample, network.name)
                     report(outcomes)
+                    if family == "bert":
+                        place = pathlib.Path(folder) / f"{network.name}-outputs"
+                        run_outputs(network, place, args.seed, args.outputs, record)
         for number in range(args.honest):
             family = args.families[number % len(args.families)]
             weights = args.weights[number // len(args.families) % len(args.weights)]
@@ -82,15 +96,21 @@ class Record:
 
     def __init__(self, file: pathlib.Path | None) -> None:
         self._file = file
-        rows = json.loads(file.read_text()) if file is not None and file.is_file() else []
+        rows = []
+        if file is not None and file.is_file():
+            rows = json.loads(file.read_text())["outcomes"]
         self.outcomes = [Outcome(**{**row, "checks": tuple(row["checks"])}) for row in rows]
-        self._known = {(one.network, one.quantization, one.fault): one for one in self.outcomes}
+        self._by_place = {(one.network, one.quantization, one.fault): one for one in self.outcomes}
 
     def attempt(
-        self, exports: Campaign, plant: Callable[[str], Outcome], fault: str, name: str
+        self,
+        exports: Campaign | OutputCampaign,
+        plant: Callable[[str], Outcome],
+        fault: str,
+        name: str,
     ) -> Outcome | None:
         """Runs one export, unless it is known; None if the network cannot have the fault."""
-        earlier = self._known.get((exports.name, name, fault))
+        earlier = self._by_place.get((exports.name, name, fault))
         if earlier is not None:
             return earlier
         try:
@@ -100,7 +120,12 @@ class Record:
         self.outcomes.append(outcome)
         if self._file is not None:
             rows = [dataclasses.asdict(outcome) for outcome in self.outcomes]
-            files.atomic_write_text(self._file, json.dumps(rows, indent=1) + "\n")
+            value = {
+                "format_version": _FORMAT_VERSION,
+                "checks": counts_of_checks(self.outcomes),
+                "outcomes": rows,
+            }
+            files.atomic_write_text(self._file, json.dumps(value, indent=1) + "\n")
         return outcome
 
 
@@ -140,6 +165,20 @@ def sample(exports: Campaign, names: Sequence[str], record: Record, count: int, 
             )
             list(itertools.islice(filter(None, made_of_faults), count))
         _of_format(exports, name, record)
+
+
+def run_outputs(
+    network: networks.Network,
+    folder: pathlib.Path,
+    seed: int,
+    targets: Sequence[str],
+    record: Record,
+) -> None:
+    """Runs all faults of the outputs beside the TFLite file on one network."""
+    outputs = OutputCampaign(network, folder, seed)
+    for target in targets:
+        for fault in ("", *planted_outputs.FAULTS[target]):
+            record.attempt(outputs, functools.partial(outputs.attempt, fault), fault, target)
 
 
 def _of_format(exports: Campaign, name: str, record: Record) -> None:
@@ -198,17 +237,28 @@ def report(outcomes: Sequence[Outcome]) -> None:
         )
 
 
-def table_of_checks(outcomes: Sequence[Outcome]) -> str:
-    """Lists how many wrong files each check refuses, and of which faults it is the only one."""
+def counts_of_checks(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
+    """Counts the wrong files that each check refuses, and by fault those that no other refuses."""
     wrong = [outcome for outcome in outcomes if outcome.fault and outcome.checks]
-    names = [check.name for check in (*verify.STATIC, *verify.RUNNING)]
-    lines = ["check                      refuses  alone  faults that no other check finds"]
-    for name in names:
+    of_files = [check.name for check in (*verify.STATIC, *verify.RUNNING)]
+    of_outputs = sorted({name for outcome in wrong for name in outcome.checks} - {*of_files})
+    counts = {}
+    for name in (*of_files, *of_outputs):
         alone = [outcome.fault for outcome in wrong if outcome.checks == (name,)]
-        total = sum(name in outcome.checks for outcome in wrong)
-        counts = collections.Counter(alone)
-        faults = "; ".join(f"{fault} ({count})" for fault, count in counts.most_common())
-        lines.append(f"{name:<26} {total:>7} {len(alone):>6}  {faults}")
+        counts[name] = {
+            "refused": sum(name in outcome.checks for outcome in wrong),
+            "alone": dict(collections.Counter(alone).most_common()),
+        }
+    return counts
+
+
+def table_of_checks(outcomes: Sequence[Outcome]) -> str:
+    """Shows these counts, a line for each check."""
+    lines = ["check                      refuses  alone  faults that no other check finds"]
+    for name, counts in counts_of_checks(outcomes).items():
+        faults = "; ".join(f"{fault} ({count})" for fault, count in counts["alone"].items())
+        total = sum(counts["alone"].values())
+        lines.append(f"{name:<26} {counts['refused']:>7} {total:>6}  {faults}")
     return "\n".join(lines)
 
 

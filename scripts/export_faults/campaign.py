@@ -167,7 +167,7 @@ class Campaign:
         """
         with tempfile.TemporaryDirectory() as temporary:
             wrong = pathlib.Path(temporary) / "wrong.tflite"
-            tree = editing.read(self._kept(quantization))
+            tree = editing.read(self._honest_file(quantization))
             random = np.random.default_rng((self._seed, sum(map(ord, name))))
             planted_files.FILE[name](planted_files.File(tree, random))
             editing.write(tree, wrong)
@@ -183,8 +183,8 @@ class Campaign:
         other = OTHERS.get(quantization)
         if self.is_aware or other not in self.formats([other or ""]):
             raise Inapplicable("no other format")
-        self._kept(quantization)
-        with self._as_converted(quantization, self._kept(other)):
+        self._honest_file(quantization)
+        with self._as_converted(quantization, self._honest_file(other)):
             return self._outcome(quantization, f"made as {other}", "file")
 
     def calibration_fault(self, quantization: str) -> Outcome:
@@ -203,7 +203,7 @@ class Campaign:
         ):
             return self._outcome(quantization, CALIBRATION, "file")
 
-    def _kept(self, quantization: str) -> pathlib.Path:
+    def _honest_file(self, quantization: str) -> pathlib.Path:
         path = self._folder / f"{quantization}.tflite"
         if not path.is_file():
             with self._as_converted(quantization):

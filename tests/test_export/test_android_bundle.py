@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 
+import planted_outputs
 import pytest
 
 import export
@@ -197,48 +198,11 @@ def test_after_a_kill_before_the_index_the_same_export_heals_it(
     android_bundle.read_index(target, verify=True)
 
 
-def _lines_exchanged(content, first, second):
-    lines = content.splitlines(keepends=True)
-    lines[first], lines[second] = lines[second], lines[first]
-    return b"".join(lines)
-
-
-def _case_changed(content):
-    header, first, *others = content.splitlines(keepends=True)
-    case = json.loads(first)
-    case["input_ids"][1] += 1
-    return b"".join([header, json.dumps(case).encode() + b"\n", *others])
-
-
-def _flipped(content):
-    return content[:-1] + bytes([content[-1] ^ 1])
-
-
-# The file, how it is changed while the bundle is written, and what names it.
-WRITTEN_FAULTS = {
-    "vocabulary": ("vocab.txt", lambda c: _lines_exchanged(c, 50, 51), "vocab.txt"),
-    "labels": ("labels.txt", lambda c: _lines_exchanged(c, 0, 1), "labels.txt"),
-    "model": ("model.tflite", _flipped, "model.tflite"),
-    "golden answers": ("golden.json", lambda c: c + b" ", "golden.json"),
-    "manifest": ("model.json", lambda c: c.replace(b'"name":"model"', b'"name":"other"').replace(
-        b'"name": "model"', b'"name": "other"'), "model.json"),
-    "ids of a text": ("tokens.jsonl", _case_changed, "tokens.jsonl, 1 texts"),
-    "a text lost": ("tokens.jsonl", lambda c: c[: c[:-1].rindex(b"\n") + 1], "first line"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("fault", WRITTEN_FAULTS)
-def test_a_fault_of_the_written_bundle_is_named(fault, source, toy, tmp_path, monkeypatch):
-    name, change, named = WRITTEN_FAULTS[fault]
-    write = android_bundle._write
-
-    def write_changed(file, content):
-        write(file, content)
-        if file.name == name:
-            file.write_bytes(change(file.read_bytes()))
-
-    monkeypatch.setattr(android_bundle, "_write", write_changed)
-    with pytest.raises((errors.ParityError, errors.ManifestError), match=named):
+@pytest.mark.parametrize("fault", planted_outputs.ANDROID)
+def test_a_fault_of_the_written_bundle_is_named(fault, source, toy, tmp_path):
+    planted = planted_outputs.ANDROID[fault]
+    refusals = (errors.ParityError, errors.ManifestError)  # the latter by a file's checksum
+    with planted.planted(), pytest.raises(refusals, match=planted.message):
         export.to_android(source, tmp_path / "assets", texts=toy.texts)
     assert not (tmp_path / "assets" / "bundles" / "index.json").exists()
     assert not (tmp_path / "assets" / "bundles" / "model-dynamic_wi8_afp32").exists()

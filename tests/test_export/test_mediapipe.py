@@ -3,16 +3,16 @@ import json
 import shutil
 
 import numpy as np
+import planted_outputs
 import pytest
 
 import export
 from export.checking.outputs import model_logits
-from export.file import metadata
 from export.targets import mediapipe, mediapipe_checks, mediapipe_tokenizer
 from tfdistill import errors, manifest
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples
-from tfdistill.tflite import TfliteModel, editing, inspection
+from tfdistill.tflite import TfliteModel, inspection
 
 
 @pytest.fixture
@@ -81,18 +81,6 @@ def test_an_existing_file_is_only_replaced_when_told_to(folder, tmp_path):
     assert len(path.read_bytes()) > 1000
 
 
-def test_a_copy_that_answers_otherwise_is_not_written(folder, tmp_path, monkeypatch):
-    def lose_softmax(model, name):
-        (entry,) = model.signatureDefs
-        entry.outputs[0].name = name
-
-    monkeypatch.setattr(editing, "add_softmax", lose_softmax)
-
-    with pytest.raises(errors.ParityError, match="answers within"):
-        export.to_mediapipe(folder, tmp_path / "mediapipe.tflite")
-    assert not (tmp_path / "mediapipe.tflite").exists()
-
-
 def test_the_golden_examples_that_fit_are_checked_and_random_ids(folder):
     card = manifest.read_manifest(folder)
     golden = json.loads((folder / "golden.json").read_text())["examples"]
@@ -106,46 +94,20 @@ def test_the_golden_examples_that_fit_are_checked_and_random_ids(folder):
     assert max(max(ids) for ids, _ in drawn) < card.architecture.vocab_size
 
 
-def _pack_changed(file, change):
-    def append(path, contents):
-        file(path, change(dict(contents)))
-
-    return append
-
-
-def _exchange(contents, name, first, second):
-    lines = contents[name].splitlines(keepends=True)
-    lines[first], lines[second] = lines[second], lines[first]
-    return {**contents, name: b"".join(lines)}
-
-
-# What is changed in the packed files, and the line that names it.
-PACKED_FAULTS = {
-    "labels exchanged": (lambda c: _exchange(c, "labels.txt", 0, 2), "labels.txt .*line 1: .*no"),
-    "tokens exchanged": (lambda c: _exchange(c, "vocab.txt", 150, 151), "vocab.txt .*line 151"),
-    "a label renamed": (lambda c: {**c, "labels.txt": b"no\nyes\nMaybe\n"}, "line 3"),
-    "a token lost": (lambda c: {**c, "vocab.txt": c["vocab.txt"][:-5]}, "vocab.txt .*line 200"),
-    "no labels": (lambda c: {"vocab.txt": c["vocab.txt"]}, "files for MediaPipe"),
-}
-
-
-@pytest.mark.parametrize("fault", PACKED_FAULTS)
-def test_a_fault_of_the_packed_files_is_not_written(fault, folder, tmp_path, monkeypatch):
-    change, named = PACKED_FAULTS[fault]
-    monkeypatch.setattr(metadata, "_append", _pack_changed(metadata._append, change))
-
-    with pytest.raises(errors.ParityError, match=named):
+@pytest.mark.parametrize("fault", planted_outputs.MEDIAPIPE)
+def test_a_planted_fault_is_not_written(fault, folder, tmp_path):
+    planted = planted_outputs.MEDIAPIPE[fault]
+    with planted.planted(), pytest.raises(errors.ParityError, match=planted.message):
         export.to_mediapipe(folder, tmp_path / "mediapipe.tflite")
     assert not (tmp_path / "mediapipe.tflite").exists()
 
 
-def test_a_fault_of_the_files_packed_into_an_export_is_not_written(toy, tmp_path, monkeypatch):
-    change, named = PACKED_FAULTS["labels exchanged"]
-    monkeypatch.setattr(metadata, "_append", _pack_changed(metadata._append, change))
+def test_a_fault_of_the_files_packed_into_an_export_is_not_written(toy, tmp_path):
+    planted = planted_outputs.MEDIAPIPE["labels exchanged"]
     arguments = toy.arguments(quantize="float32", lengths=(16,), softmax=True, metadata=True)
     single = dataclasses.replace(toy.task, pair_column=None)
 
-    with pytest.raises(errors.ExportError, match=named):
+    with planted.planted(), pytest.raises(errors.ExportError, match=planted.message):
         export.to_tflite(toy.model, tmp_path / "model.tflite", **{**arguments, "task": single})
     assert not (tmp_path / "model.tflite").exists()
 

@@ -1,11 +1,13 @@
 """Faults between a trained model and its file: a part of scripts/export-faults, seeded."""
 
 import dataclasses
-import importlib
-import pathlib
 import types
 
+import campaign
+import networks
 import numpy as np
+import planted
+import planted_files
 import pytest
 
 from export.checking import pairing, ranges, reference, simulation, structure, weights
@@ -13,7 +15,6 @@ from export.conversion.quantize import quantization
 from export.model import inputs
 from tfdistill.tflite import editing
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "export_faults"
 FORMATS = ("dynamic_wi8_afp32", "dynamic_wi4_afp32")
 # Of each kind those that no outputs show, and one that the fixed bounds of a format let pass.
 GRAPH_FAULTS = {
@@ -25,19 +26,10 @@ GRAPH_FAULTS = {
 
 
 @pytest.fixture(scope="module")
-def scripts():
-    """The modules of scripts/export_faults, by name."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(SCRIPT))
-        names = ("networks", "planted", "planted_files", "campaign")
-        yield {name: importlib.import_module(name) for name in names}
-
-
-@pytest.fixture(scope="module")
-def bert(scripts, tmp_path_factory):
+def bert(tmp_path_factory):
     """The campaign on a BERT whose biases and scales all count."""
-    network = scripts["networks"].build("bert", "ordinary", 1)
-    return scripts["campaign"].Campaign(network, tmp_path_factory.mktemp("bert"))
+    network = networks.build("bert", "ordinary", 1)
+    return campaign.Campaign(network, tmp_path_factory.mktemp("bert"))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -62,13 +54,13 @@ def test_values_that_end_where_no_input_reaches_are_refused(bert):
 
 
 @pytest.mark.slow
-def test_a_fault_of_the_file_alone_is_refused_and_the_layer_named(bert, scripts):
+def test_a_fault_of_the_file_alone_is_refused_and_the_layer_named(bert):
     outcomes = []
     for number, name in enumerate(FORMATS):
-        for fault in list(scripts["planted_files"].FILE)[number::4]:
+        for fault in list(planted_files.FILE)[number::4]:
             try:
                 outcomes.append(bert.file_fault(fault, name))
-            except scripts["campaign"].Inapplicable:
+            except campaign.Inapplicable:
                 continue
     assert len(outcomes) > 8
     assert [(o.fault, o.quantization) for o in outcomes if o.written] == []
@@ -76,12 +68,12 @@ def test_a_fault_of_the_file_alone_is_refused_and_the_layer_named(bert, scripts)
     assert sum("layer_" in o.message or "embedding" in o.message for o in outcomes) > 4
 
 
-def test_there_are_forty_faults_and_more(scripts):
-    assert len(scripts["planted"].GRAPH) + len(scripts["planted_files"].FILE) >= 100
+def test_there_are_forty_faults_and_more():
+    assert len(planted.GRAPH) + len(planted_files.FILE) >= 100
 
 
-def test_probes_fill_the_signature_with_every_position_and_type(scripts):
-    config = scripts["networks"].CONFIGS["bert"]
+def test_probes_fill_the_signature_with_every_position_and_type():
+    config = networks.CONFIGS["bert"]
     probes = inputs.probes_of(config, 12)
     assert (probes.lengths == 12).sum() >= inputs.NUM_FILLING
     assert (probes.lengths < 12).any()
@@ -334,12 +326,12 @@ def test_signatures_and_scales_that_are_exchanged_are_found(bert, fault, checks)
 
 
 @pytest.mark.slow
-def test_a_row_of_zeros_as_pytorch_gives_padding_is_written_in_every_format(scripts, tmp_path):
-    network = scripts["networks"].build("bert", "pytorch", 0)
-    campaign = scripts["campaign"].Campaign(network, tmp_path)
+def test_a_row_of_zeros_as_pytorch_gives_padding_is_written_in_every_format(tmp_path):
+    network = networks.build("bert", "pytorch", 0)
+    exports = campaign.Campaign(network, tmp_path)
     assert not network.model.get_layer("word_embeddings").embeddings[0].numpy().any()
     for name in ("dynamic_wi4_afp32", "dynamic_wi4_afp32_block32", "static_wi8_ai8"):
-        assert campaign.honest(name).checks == ()
+        assert exports.honest(name).checks == ()
 
 
 def _product(kinds, recoded):

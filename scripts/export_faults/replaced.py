@@ -1,0 +1,32 @@
+"""A fault of an output beside the TFLite file: a function that writes it works otherwise."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+
+@dataclasses.dataclass(frozen=True)
+class Replaced:
+    """A function that does something else.
+
+    Attributes:
+      holder: The module that has it.
+      name: Its name there.
+      change: Called instead, with the function before its arguments.
+      message: A pattern of what the refusal names.
+    """
+
+    holder: Any
+    name: str
+    change: Callable[..., Any]
+    message: str = ""
+
+    def planted(self) -> AbstractContextManager[Any]:
+        """Replaces the function while the context lasts."""
+        whole = getattr(self.holder, self.name)
+        return mock.patch.object(self.holder, self.name, functools.partial(self.change, whole))
