@@ -16,6 +16,7 @@ import pathlib
 import re
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -31,6 +32,7 @@ _NATIVE_LOGS = re.compile(
     rb"|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWE] )"
 )
 _NO_PATHS = ("pipeline", "query", "text")  # options for a runner, and texts
+_LONG_SECONDS = 10  # from which on the time is told
 _MISUSE = (errors.ConfigError, errors.OutputExistsError)
 _EXPLAINED = (errors.TfdistillError, OSError, MemoryError, KeyboardInterrupt)
 # Options that name what is written: one process at a time.
@@ -165,8 +167,12 @@ def _run(args: argparse.Namespace, parser_of_command: base.Parser) -> int:
                     path = getattr(args, option, None)
                     if isinstance(path, str) and not storage.is_address(path):
                         stack.enter_context(locks.output_lock(path))
+            began = time.monotonic()
             result: Any = args.execute(args)
             sys.stdout.flush()
+            seconds = time.monotonic() - began
+            if seconds >= _LONG_SECONDS:
+                print(f"finished in {_duration(seconds)}", file=sys.stderr)
         return result if isinstance(result, int) else 0
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -277,6 +283,12 @@ def _shadow_of_export() -> pathlib.Path | None:
     file = pathlib.Path(spec.origin).resolve()
     ours = pathlib.Path(__file__).resolve().parents[1] / "export" / "__init__.py"
     return None if file == ours else file
+
+
+def _duration(seconds: float) -> str:
+    """Writes 75.2 as "1:15 minutes", 12.3 as "12.3 seconds"."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d} minutes" if minutes else f"{seconds:.1f} seconds"
 
 
 def _home(prefix: re.Match[str]) -> str:

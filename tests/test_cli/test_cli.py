@@ -268,7 +268,9 @@ def test_distill_knows_the_model_before_the_fine_tuning_of_a_run(tmp_path, monke
 
     monkeypatch.setattr(run, "distill_variant", stand_in)
     teacher, before = tmp_path / "teacher", tmp_path / "bert"
-    (teacher / "teacher" / "model" / "hf").mkdir(parents=True)
+    checkpoint = teacher / "teacher" / "model" / "hf"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "config.json").write_text('{"model_type": "bert"}')
     before.mkdir()
     saved = {
         **{"name": "command", "data": {"task": "assistant"}, "student": "tinybert_4l_312d"},

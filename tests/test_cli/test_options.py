@@ -164,6 +164,23 @@ def test_without_locks_is_an_option_of_every_command(monkeypatch):
     assert read == ["", "1"]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(9.9, ""), (12.3, "finished in 12.3 seconds\n"), (75.2, "finished in 1:15 minutes\n")],
+)
+def test_a_long_command_tells_its_time(seconds, told, monkeypatch, capsys):
+    clock = [100.0]
+    monkeypatch.setattr(cli.time, "monotonic", lambda: clock[0])
+
+    def execute(_):
+        clock[0] += seconds
+
+    command = base.Command(name="x", summary="x", examples=(), execute=execute)
+    monkeypatch.setattr(cli, "commands", lambda verb: [command])
+    assert cli.main(["x"]) == 0
+    assert capsys.readouterr().err == told
+
+
 def test_verbose_prints_where_an_error_arose(capsys):
     assert cli.main(["-v", "run", "dmo"]) == 2
     assert "find_recipe" in capsys.readouterr().err
@@ -237,6 +254,9 @@ def test_completion_knows_verbs_options_recipes_and_presets_without_tensorflow(t
         ("tfdistill run tinybert_4", "tinybert_4l"),
         ("tfdistill distill --student tinybert_4", "tinybert_4l_312d"),
         ("tfdistill finetune m --task ss", "sst2"),
+        ("tfdistill distill --student pru", "pruned:layers="),
+        ("tfdistill export m --quantize static_wi8_ai1", "static_wi8_ai16"),
+        ("tfdistill export m --for n", "npu"),
     ):
         program = (
             "import os, sys, atexit\n"

@@ -323,6 +323,7 @@ def main(folder, name):
     """Runs quickstart, which reads the data before the teacher."""
     teacher = folder / "bert"
     teacher.mkdir()
+    (teacher / "config.json").write_text('{"model_type": "bert"}')
     return cli.main(["quickstart", "--teacher", str(teacher), "--data", str(folder / name)])
 
 

@@ -165,6 +165,7 @@ def test_what_is_there_is_refused_before_the_long_work(place, tmp_path, monkeypa
 def test_a_run_that_has_a_file_gets_the_next_one_beside_it(place, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tfdistill.commands.export_job.open_job", lambda *_: pytest.fail("opened"))
     (tmp_path / "export").mkdir()
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     command = ["export", str(tmp_path), "--quantize", "float16"]
     options = cli.parser().parse_args(command)
     assert export_command._target(options) == tmp_path / "export-float16"

@@ -11,12 +11,27 @@ from tfdistill import config, models, tasks
 from tfdistill.commands import base
 
 _SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
+
+
+def _quantizations() -> list[str]:
+    from export.conversion import quantize
+
+    return list(quantize.quantizations())
+
+
+def _devices() -> list[str]:
+    from export.conversion import device_form
+
+    return list(device_form.FORMS)
+
+
 # What the values of an argument are completed with, by the name that the parser gives it.
 _VALUES: dict[str, Callable[[], Sequence[str]]] = {
     "recipe": lambda: list(config.recipes()),
-    "student": models.presets,
-    "models": models.presets,
+    "student": lambda: [*models.presets(), "pruned:layers=", "static:width="],
     "task": lambda: [*tasks.tasks(), config.BUILT_IN_DATA],
+    "quantize": _quantizations,
+    "devices": _devices,
 }
 
 
@@ -54,6 +69,7 @@ COMMANDS = (
         execute=_execute,
         examples=("completion bash", "completion fish"),
         description='Put `eval "$(tfdistill completion bash)"` into ~/.bashrc, or what matches '
-        "your shell. Completes commands, options, recipes, presets and tasks.",
+        "your shell. Completes commands, options, recipes, presets, tasks, quantizations "
+        "and devices.",
     ),
 )

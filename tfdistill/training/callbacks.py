@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import io
+import itertools
 import math
 import pathlib
 import platform
@@ -256,10 +257,17 @@ def learning_rate_of(optimizer: keras.optimizers.Optimizer) -> float:
     return float(tf.convert_to_tensor(rate).numpy())
 
 
-class ProgressBar(keras.callbacks.Callback):
-    """One line on stderr: step of all steps, rate, time left, losses.
+_WIDE = 100  # columns
+_NARROW_BAR = (
+    "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+)
 
-    Without a terminal a line is written every half minute instead of many times a second.
+
+class ProgressBar(keras.callbacks.Callback):
+    """One line on stderr: step of all steps, rate, time left, losses as far as there is room.
+
+    A narrow terminal shows no rate. Without a terminal a line is written every half minute instead
+    of many times a second.
     """
 
     def __init__(self, description: str, total_steps: int, stream: TextIO | None = None):
@@ -284,12 +292,24 @@ class ProgressBar(keras.callbacks.Callback):
             mininterval=0.2 if stream.isatty() else 30,
             dynamic_ncols=True,
         )
+        if (self._bar.ncols or _WIDE) < _WIDE:
+            self._bar.bar_format = _NARROW_BAR
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Advances by a step."""
         values = {name: f"{float(value):.4f}" for name, value in (logs or {}).items()}
-        self._bar.set_postfix(values, refresh=False)
+        self._bar.set_postfix(self._fitting(values), refresh=False)
         self._bar.update(1)
+
+    def _fitting(self, values: dict[str, str]) -> dict[str, str]:
+        """The first losses that leave ten characters for the bar."""
+        facts = self._bar.format_dict
+        if not facts["ncols"]:  # no terminal
+            return values
+        line = self._bar.format_meter(**{**facts, "ncols": None, "postfix": None})
+        ends = itertools.accumulate(len(f", {name}={value}") for name, value in values.items())
+        count = sum(len(line) + end <= facts["ncols"] for end in ends)
+        return dict(itertools.islice(values.items(), count))
 
     def close(self) -> None:
         """Finishes the line, also after an error."""
