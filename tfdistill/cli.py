@@ -46,8 +46,7 @@ _HEADINGS = {
         **{"compress": "compression", "search": "search", "answers": "answers"},
         **{"pretrain": "pretraining", "data": "data"},
     },
-    "ship": {"export": "export", "predict": "predict",
-    "index": "index"},
+    "ship": {"export": "export", "predict": "predict", "index": "index"},
     "measure": {
         **{"evaluate": "models", "benchmark": "benchmarks", "compare": "results"},
         **{"inspect": "inspection", "report": "runs"},
