@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,6 +25,8 @@ from ..conversion.prepare import ExportPlan, make_plans
 from ..file import bundle
 from ..model.request import ExportRequest
 from .manifest import build_manifest, with_variants
+
+_log = logging.getLogger(__name__)
 
 
 def to_tflite(
@@ -162,12 +165,15 @@ def export_file(request: ExportRequest, floats: FloatConversion | None = None) -
     plans = make_plans(request)
     check_free(plans)
     refuse_weak(plans[0])
+    verified = []
     with files.temporary_folder("export") as folder:
-        verified = []
         for index, plan in enumerate(plans):
+            name = plan.paths.model.name
             shared = None if index else floats  # a variant has another form
             float_file = None if shared is None else shared.file
+            _log.info(f"{name}: converting to {plan.quantization.name}")
             converted = convert.convert(plan, folder / plan.device.name, float_file)
+            _log.info(f"{name}: checking against the model")
             verified.append(verify(converted, shared))
         manifest = write(verified)
     bundle.write_card(request.path, manifest)
