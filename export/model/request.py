@@ -79,8 +79,10 @@ class ExportRequest:
         yield "vocab_file", data.vocab_file
         yield "calibrate_on", data.train.encoded
         if (promise_rows := data.promise_examples()) is not None:
-            shortest = min(max(lengths), data.settings.max_length)
-            yield "promise_on", data.encode(promise_rows, shortest)
+            yield (
+                "promise_on",
+                data.encode(promise_rows, min(max(chosen), data.settings.max_length)),
+            )
         if self.check_on is not None:
             return
         check_on, longest = data.dev.encoded, max(chosen)

@@ -203,7 +203,8 @@ def _run_all(
                     ]
                 damaged, _, done = (case.folder / "case.txt").read_text().partition(": ")
                 results = outcomes.outcome(case.folder, source, case.command[0])
-                places = outcomes.differences(*undamaged_results[case.command], results, damaged)
+                first, second = undamaged_results[case.command]
+                places = outcomes.differences(first, second, results, damaged)
                 result = "another input" if places else "the same result"
                 # Of an absent result the page of a report says so, which is not compared.
                 untold = not done.startswith(("delete", mutations.FORGED))

@@ -77,11 +77,11 @@ def _weights() -> Any:
         path for path in paths if path.parent.name != "hf" and path.name != "answers.safetensors"
     ]
     origins = {path: path.parent.relative_to("run").as_posix() for path in ours}
-    made = {
+    stage_of = {
         path: origin if origin.startswith("stages/") else None for path, origin in origins.items()
     }
-    made[pathlib.Path("run/stages/start.safetensors")] = None
-    return {str(path): arrays.read_with_metadata(path, made_from=made[path]) for path in ours}
+    stage_of[pathlib.Path("run/stages/start.safetensors")] = None
+    return {str(path): arrays.read_with_metadata(path, made_from=stage_of[path]) for path in ours}
 
 
 def _export() -> Any:
@@ -116,7 +116,7 @@ def _checkpoint() -> Any:
 
     opened = weights.open_checkpoint("run/teacher/model/hf")
     folder = dataclasses.replace(opened, folder=None, vocab_file=None)
-    return folder, vocab.read_vocab(opened.vocab_file)
+    return folder, opened.vocab_file and vocab.read_vocab(opened.vocab_file)
 
 
 def _sentences() -> Any:

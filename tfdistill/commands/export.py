@@ -142,7 +142,7 @@ def _execute(args: argparse.Namespace) -> None:
     faults = [*export_list.faults_without_list(args), *_faults(args, layers)]
     if args.model is None:
         faults.append(errors.explain("model", "a run or a model folder", "none"))
-    if faults:
+    if faults or args.model is None:
         raise errors.ConfigError("\n".join(faults))
     plan.model(args.model, "model")
     if args.task is not None:

@@ -108,8 +108,10 @@ def label_indices(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -
     """
     index = {value: number for number, value in enumerate(spec.label_values or spec.labels)}
     indices = np.fromiter((index.get(value, -1) for value in values), np.int32, len(values))
-    for row in np.flatnonzero(indices < 0).tolist():
-        raise no_label(spec, index, values[row], where[row])
+    unknown = np.flatnonzero(indices < 0)
+    if len(unknown):
+        first = int(unknown[0])
+        raise no_label(spec, index, values[first], where[first])
     return indices
 
 
