@@ -51,7 +51,7 @@ _HEADINGS = {
         **{"evaluate": "models", "benchmark": "benchmarks", "compare": "results"},
         **{"inspect": "inspection", "report": "runs"},
     },
-    "more": {"doctor": "inspection", "completion": "completion"},
+    "more": {"doctor": "inspection"},
 }
 _VERBS = {verb: module for verbs in _HEADINGS.values() for verb, module in verbs.items()}
 

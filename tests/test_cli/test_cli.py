@@ -16,7 +16,7 @@ def test_the_commands_are_those_of_the_manual():
     assert set(COMMANDS) == {
         *("run", "recipes", "finetune", "distill", "evaluate", "export", "inspect"),
         *("benchmark", "compare", "report", "doctor", "demo", "data", "pretrain", "compress"),
-        *("search", "completion"),
+        "search",
         *("quickstart", "answers", "predict", "index"),
     }
 

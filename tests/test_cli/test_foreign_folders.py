@@ -38,7 +38,7 @@ def writers(parser, name=""):
                 yield from writers(sub, f"{name} {child}".strip())
     flags = [flag for action in parser._actions for flag in action.option_strings]
     outputs = [flag for flag in OUTPUTS if flag in flags]
-    if outputs and not name.startswith("completion"):
+    if outputs:
         yield name, outputs, [flag for flag in ("--overwrite", "--resume") if flag in flags]
 
 

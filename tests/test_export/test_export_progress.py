@@ -30,8 +30,10 @@ def test_an_export_tells_what_it_converts_and_checks(monkeypatch, caplog):
     monkeypatch.setattr(tflite.convert, "convert", note("convert"))
     monkeypatch.setattr(tflite, "verify", note("verify"))
     monkeypatch.setattr(tflite, "write", lambda verified: verified)
+    monkeypatch.setattr(tflite.bundle, "write_card", lambda path, manifest: None)
+    request = types.SimpleNamespace(path=pathlib.Path("out/model.tflite"))
     with caplog.at_level("INFO", logger="export"):
-        assert tflite.export_file(None) == ["verify", "verify"]
+        assert tflite.export_file(request) == ["verify", "verify"]
     assert lines == [("convert", 1), ("verify", 2), ("convert", 3), ("verify", 4)]
     assert caplog.messages[:2] == [
         "cpu.tflite: converting to float16",

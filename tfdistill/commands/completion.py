@@ -1,16 +1,14 @@
-"""completion: names, options and files completed by the shell. Imports no TensorFlow."""
+"""Names, options and files completed by the shell. Imports no TensorFlow."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 
-from argcomplete import completers, finders, shell_integration
+from argcomplete import completers, finders
 
 from tfdistill import config, models, tasks
 from tfdistill.commands import base
-
-_SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 
 
 def _quantizations() -> list[str]:
@@ -51,25 +49,3 @@ def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParse
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():
                 yield from _parsers(inner)
-
-
-def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=_SHELLS, metavar="SHELL", help=f"of {', '.join(_SHELLS)}")
-
-
-def _execute(args: argparse.Namespace) -> None:
-    print(shell_integration.shellcode(["tfdistill"], shell=args.shell))
-
-
-COMMANDS = (
-    base.Command(
-        name="completion",
-        summary="print a script that completes commands in your shell",
-        arguments=_arguments,
-        execute=_execute,
-        examples=("completion bash", "completion fish"),
-        description='Put `eval "$(tfdistill completion bash)"` into ~/.bashrc, or what matches '
-        "your shell. Completes commands, options, recipes, presets, tasks, quantizations "
-        "and devices.",
-    ),
-)

@@ -216,7 +216,6 @@ COMMANDS = (
             "--data-dir",
             "--device",
             "--serial",
-            "--quick",
             "--out",
         ),
         examples=(
