@@ -46,6 +46,7 @@ def test_an_option_takes_values_of_one_type_everywhere():
     for _, option, action in visible():
         if option not in {"--out", "--threads", "--quantize", "--delegates"}:  # one, or a list
             kinds[option].add((action.nargs, str(action.type), str(action.choices)))
+    kinds.pop("--against")  # what answers are compared with: any model's folder; a run's teacher
     kinds.pop("--precision")  # of inference: bfloat16; of training: mixed with it
     assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {}
 
