@@ -88,7 +88,7 @@ def describe(lengths: Iterable[int], texts: Mapping[int, int], usual: Iterable[i
     tokens = sum(n * count for n, count in texts.items()) / sum(texts.values())
     return (
         f"{', '.join(map(str, lengths))}: texts of {tokens:.1f} tokens on average run at "
-        f"{padded(lengths)}, padding included; at {', '.join(map(str, usual))} it were "
+        f"{padded(lengths)}, padding included; at {', '.join(map(str, usual))} they would take "
         f"{padded(usual)}"
     )
 

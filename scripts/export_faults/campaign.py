@@ -237,14 +237,14 @@ class Campaign:
         before: tuple[bool | None, float | None] = None, None
         verify = verifying.verify
 
-        def collect(converted: convert.Converted) -> verifying.Verified:
+        def collect(converted: convert.Converted, shared: Any = None) -> verifying.Verified:
             nonlocal before
             with files.temporary_folder("evidence") as temporary:
                 evidence = Evidence(converted, temporary)
                 failed.update(_all_verdicts(evidence))
                 if "network" not in failed:
                     before = self._as_before(evidence, quantization)
-            return verify(converted)
+            return verify(converted, shared)
 
         with (
             tempfile.TemporaryDirectory() as target,

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
         ("no permission", r"the shell may start(.|\n)*android\.permission\.DUMP"),
         ("garbled state", r"a state of format_version 1(.|\n)*different versions"),
         ("foreign keys", r"benchmark\.json of format_version 2, received surprise"),
-        ("cut off", r"benchmark\.json of format_version 2, received file"),
+        ("cut off", r"benchmark\.json of format_version 2, received a fault"),
         ("too large", "expected at most 67108864 bytes, received 1073741824 bytes"),
         ("other places", "received several repetitions"),
         ("foreign answers", r"received answers of .*, 32 tokens, 1 thread\(s\), nnapi"),

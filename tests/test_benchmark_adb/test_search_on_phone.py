@@ -78,6 +78,7 @@ def test_a_search_measures_proposes_and_names_no_serial(search, phone, tmp_path,
     assert code == 0, said.err
     shown = json.loads(said.out)
     report = json.loads((tmp_path / "found" / "search.json").read_text())
+    assert report.pop("checksum").startswith("sha256:")
     assert shown == report
     assert report["kind"] == "phone"
     assert report["device"]["name"] == "Google Pixel 8"

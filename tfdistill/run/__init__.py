@@ -291,7 +291,7 @@ def _export_all(
     root, settings = context.root, context.recipe.export
     with files.temporary_folder("floats") as scratch:
         data = context.student_task_data
-        source = safe_paths.inside(root, str(chosen.folder))
+        source = safe_paths.inside(root, "student")
         models_of_run = {
             "student": deliver.ModelFiles(
                 lambda: task_models.open_saved(source, data.task), data, context.recipe,
@@ -324,8 +324,11 @@ def _export_all(
         # Float32 last: the conversion of another format makes it on its way.
         for each in sorted(wanted, key=lambda each: each.quantize == "float32"):
             _export(context, models_of_run[each.of], each)
+    folder_of = {"student": str(chosen.folder), "teacher": "teacher"}
     return tuple(
-        results.ExportedFile(name=each.name, of=each.of, manifest=f"{each.target}/model.json")
+        results.ExportedFile(
+            name=each.name, of=folder_of[each.of], manifest=f"{each.target}/model.json"
+        )
         for each in wanted
         if (root / each.target / manifest.FILE_NAME).is_file()
     )
