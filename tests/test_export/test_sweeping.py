@@ -63,7 +63,7 @@ def test_trials_of_one_model_convert_each_format_once(swept, converted):
     assert [row.verdict for row in swept.rows] == ["good", "beyond bounds"]
     assert swept.rows[1].sqnr_db is not None
     assert converted["formats"] == [("float32", False), ("dynamic_wi8_afp32", True)]
-    assert converted["saved"] == 2  # the converter reads both formats from a SavedModel
+    assert converted["saved"] == 1  # integers are made of the float32 file
 
 
 def test_what_another_quantizer_makes_of_the_float32_file_needs_no_savedmodel(toy, tmp_path):
