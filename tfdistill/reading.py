@@ -169,7 +169,7 @@ def without_checksum(value: Any, what: str, *, error: ErrorType) -> Any:
         what,
         "the content that tfdistill wrote, with its checksum",
         "another content",
-        f"Restore it from a copy. Was it edited on purpose, delete its line {files.CHECKSUM!r}.",
+        f"Restore it from a copy. If you edited it on purpose, delete its line {files.CHECKSUM!r}.",
     )
 
 

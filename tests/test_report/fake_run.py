@@ -7,7 +7,7 @@ import sys
 
 import fake_results
 
-from tfdistill import work_folder
+from tfdistill import results, work_folder
 
 ARCHITECTURE = {
     "teacher": {
@@ -141,7 +141,8 @@ def _model(name, role, seed, stages, accuracy, place, folder):
         path = folder / place / stage / "history.csv"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_history(stage, seed, accuracy, warm="general" in stages[:number]))
-        history.append({"stage": stage, "csv": str(path.relative_to(folder))})
+        csv = str(path.relative_to(folder))
+        history.append(results.HistoryFile.of(folder, stage, csv).model_dump())
     return {
         "name": name,
         "role": role,

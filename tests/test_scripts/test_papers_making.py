@@ -9,7 +9,7 @@ import pytest
 from papers import exporting, making
 from papers.table import PapersTable
 
-from tfdistill import errors, models
+from tfdistill import errors, models, reading
 from tfdistill.benchmark import result, schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import open_subject
@@ -141,7 +141,10 @@ def test_the_table_holds_sizes_speedups_and_where_they_come_from(folder, no_expo
     assert by_name["mobilebert"].flops == {8: models.flops(config, 8)}
     for name in table.measurements:
         assert result.read_result(folder / name).summary
-    written = PapersTable.model_validate_json((folder / "table.json").read_bytes())
+    content = (folder / "table.json").read_bytes()
+    written = reading.read_model(
+        content, PapersTable, "table.json", error=errors.DataError, expected="a table"
+    )
     assert written == table
     assert (folder / "table.md").read_text().startswith("# Toys")
     assert len((folder / "table.csv").read_text().splitlines()) == 1 + len(table.latencies)
@@ -193,10 +196,10 @@ def test_measurements_taken_in_another_way_are_not_mixed_in(folder, no_export):
 def test_measurements_of_other_files_are_not_mixed_in(folder, no_export):
     making.make_table(folder, request(), Stopwatch())
     measurement = folder / "measurements" / "host" / "float32-8-1.json"
-    digest = result.read_result(measurement).models[1].sha256
-    measurement.write_text(
-        measurement.read_text().replace(f'"sha256": "{digest}"', f'"sha256": "{"0" * 64}"')
-    )
+    measured = result.read_result(measurement)
+    first, second, *others = measured.models
+    models_of_others = (first, second.model_copy(update={"sha256": "0" * 64}), *others)
+    result.write_result(measured.model_copy(update={"models": models_of_others}), measurement)
     with pytest.raises(errors.OutputExistsError, match="one of other files"):
         making.make_table(folder, request(), Stopwatch())
 
