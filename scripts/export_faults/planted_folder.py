@@ -21,7 +21,7 @@ _QUERIES = [f"bert.encoder.layer.{number}.attention.self.query.weight" for numbe
 Tensors = dict[str, np.ndarray]
 
 
-def _tensors(change: Callable[[Tensors], object], message: str = "") -> Replaced:
+def _tensors(change: Callable[[Tensors], object], message: str | None = None) -> Replaced:
     """The tensors are changed in place before they are saved."""
 
     def save_changed(save_file: Any, tensors: Tensors, path: Any, **options: Any) -> None:

@@ -18,13 +18,13 @@ class Replaced:
       holder: The module that has it.
       name: Its name there.
       change: Called instead, with the function before its arguments.
-      message: A pattern of what the refusal names.
+      message: A pattern of what the refusal names, or None.
     """
 
     holder: Any
     name: str
     change: Callable[..., Any]
-    message: str = ""
+    message: str | None = None
 
     def planted(self) -> AbstractContextManager[Any]:
         """Replaces the function while the context lasts."""

@@ -12,7 +12,14 @@ ROOT = pathlib.Path(__file__).parents[2]
 ABSENT = (
     *("tensorflow", "keras", "tf_keras", "tensorflow_text", "official", "transformers"),
     *("tensorflow_model_optimization", "h5py", "pandas", "pyarrow", "sklearn"),
-    *("huggingface_hub", "ai_edge_quantizer", "jinja2", "markupsafe", "threadpoolctl"),
+    *(
+        "huggingface_hub",
+        "safetensors",
+        "ai_edge_quantizer",
+        "jinja2",
+        "markupsafe",
+        "threadpoolctl",
+    ),
 )
 
 

@@ -103,7 +103,7 @@ TAKE_MODELS = [  # every verb that takes a model, at each place
     "index {}/train.tsv --model MODEL",
 ]
 TAKE_FILES = ("evaluate", "benchmark", "inspect MODEL", "index")  # .tflite is theirs
-WITHOUT_MODEL = {"demo", "report", "compare", "doctor"}
+WITHOUT_MODEL = {"demo", "report", "compare", "doctor", "predict"}
 REMEDIES = {
     **dict.fromkeys((".h5", ".keras"), "save it with tfdistill.weights.save_hf"),
     **dict.fromkeys((".pt", ".bin"), "safe_serialization=True"),

@@ -91,7 +91,13 @@ def test_each_text_is_kept_once_and_those_with_labels_not_at_all(tmp_path):
         ({"kind": "prediction"}, False),
         ({"kind": "intermediate"}, False),
         ({"kind": "relations"}, False),
-        ({"kind": "combination", "losses": {"x": {"loss": "GoldLabels", "weight": 0}}}, False),
+        (
+            {
+                "kind": "combination",
+                "losses": {"x": {"loss": "GoldLabels", "weight": 0}, "y": {"loss": "LogitMSE"}},
+            },
+            False,
+        ),
         ({"kind": "combination", "losses": {"x": {"loss": "GoldLabels"}}}, True),
     ],
 )

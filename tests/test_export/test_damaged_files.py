@@ -188,6 +188,7 @@ def crash_at(folder):
     described = folder / "model.json"
     card = json.loads(described.read_text())
     card["model"]["sha256"] = files.sha256_of(file)
+    card |= {"confidence": None}  # it is of the other file
     files.atomic_write_json(described, card)
 
 

@@ -167,7 +167,7 @@ def test_an_export_of_probabilities_gets_no_second_softmax(folder, toy, tmp_path
     signatures = {"len16": card.signatures["len16"]}
     for name in ("vocab.txt", "labels.txt", "golden.json"):
         shutil.copy(folder / name, first.parent)
-    changed = {"model": record, "softmax": True, "signatures": signatures}
+    changed = {"model": record, "softmax": True, "signatures": signatures, "confidence": None}
     manifest.write_manifest(card.model_copy(update=changed), first.parent)
 
     second = export.to_mediapipe(first, tmp_path / "second.tflite")

@@ -105,7 +105,7 @@ def test_half_a_run_makes_a_page_without_the_other_half(run_dir, gone):
 
 
 def test_a_run_that_has_just_begun_makes_a_page(tmp_path):
-    (tmp_path / "metrics.json").write_text('{"format_version": 1}')
+    (tmp_path / "metrics.json").write_text('{"format_version": 1, "recipe": "sst2"}')
     page = report.render_html(report.build(report.collect(tmp_path)))
     assert "No student yet." in page
     ET.fromstring(page)

@@ -27,6 +27,7 @@ def run(tmp_path):
     baseline = results.BaselineResult(name="tfidf", metrics={"accuracy": 0.25})
     exported = results.ExportedFile(name="student", of="s", manifest="export/model.json")
     metrics = results.RunMetrics(
+        recipe="toy",
         format_version=1,
         synthetic_data=True,
         models=(teacher,),

@@ -100,7 +100,7 @@ def test_a_worker_that_waits_for_others_ends_on_signals(number):
     assert "program: interrupted, and killed since it had not ended after 3 s." in message
 
 
-@pytest.mark.parametrize(("arguments", "code"), [(["presets", "ls"], 0), (["presetz"], 2)])
+@pytest.mark.parametrize(("arguments", "code"), [(["recipes", "presets"], 0), (["presetz"], 2)])
 def test_a_worker_ends_with_the_code_of_its_command(arguments, code):
     done = subprocess.run(
         [sys.executable, "-m", "tfdistill", *arguments],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tfdistill import config, errors, manifest, models, tasks, work_folder
 from tfdistill.commands import base
 from tfdistill.data import from_config, unlabelled
-from tfdistill.weights import checkpoint, folders, hf_config
+from tfdistill.weights import folders
 
 if TYPE_CHECKING:
     from tfdistill import analysis
@@ -68,6 +68,8 @@ def model(path: str, option: str, *, exported: bool = False, roberta: bool = Fal
         descriptions.append(folder / manifest.FILE_NAME)
     if any(file.is_file() for file in descriptions):
         return
+    from tfdistill.weights import checkpoint, hf_config  # safetensors: who measures has none
+
     folder = pathlib.Path(config.model_folder(path))
     if (folder / checkpoint.CONFIG_FILE).is_file() or not (folder / _MODULES).is_file():
         checkpoint.read_kind(folder, also=hf_config.ROBERTA_KINDS if roberta else ())

@@ -8,7 +8,6 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import huggingface_hub
 import numpy as np
 import safetensors
 
@@ -146,6 +145,8 @@ def checkpoint_folder(source: files.Path, more: Sequence[str] = ()) -> pathlib.P
     named = HUB_ID.fullmatch(source) if isinstance(source, str) else None
     if named is None:
         raise errors.WeightsError("checkpoint", "an existing folder or a hub id", repr(str(source)))
+    import huggingface_hub
+
     wanted = [CONFIG_FILE, LIBRARY_FILE, WEIGHTS_FILE, INDEX_FILE, _PARTS, *tokenizers.FILES]
     try:
         patterns = [*wanted, *more]
