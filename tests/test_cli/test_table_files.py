@@ -200,6 +200,7 @@ def test_a_sheet_of_excel_is_read_or_its_package_is_named(tmp_path):
         read(two)
 
 
+@pytest.mark.slow
 def test_small_files_that_unpack_to_huge_tables_are_refused(tmp_path, monkeypatch):
     lines = [json.dumps({"text": "a", "label": "b", f"extra {n}": 1}) for n in range(8_000)]
     (tmp_path / "keys.jsonl").write_text("\n".join(lines))

@@ -82,7 +82,10 @@ def run_command(*more: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["classification", "regression", "multi_label"])
+@pytest.mark.parametrize(
+    "kind",
+    ["classification", "regression", pytest.param("multi_label", marks=pytest.mark.thorough)],
+)
 def test_the_python_of_the_readme_trains_the_student_of_its_command(kind, folder):
     begin(folder, kind)
     names = run_readme(before_export=kind != "classification")

@@ -81,8 +81,16 @@ def test_added_tokens_of_today_are_refused_by_name(folders):
         weights.load_classifier(folders / "added")
 
 
-@pytest.mark.parametrize("family", ["bert", "distilbert", "mobilebert", "electra", "embedding"])
-@pytest.mark.parametrize("lower_case", [True, False])
+def families():
+    """Yields each family with one case, and with the other for those who have the time."""
+    for number, family in enumerate(("bert", "distilbert", "mobilebert", "electra", "embedding")):
+        for lower_case in (True, False):
+            other = lower_case == bool(number % 2)
+            marks = [pytest.mark.thorough] if other else []
+            yield pytest.param(family, lower_case, marks=marks)
+
+
+@pytest.mark.parametrize(("family", "lower_case"), families())
 def test_a_written_folder_has_the_same_ids_and_answers_there(
     family, lower_case, newest, toy_vocab_file, tmp_path
 ):

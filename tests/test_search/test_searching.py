@@ -204,6 +204,7 @@ def test_every_length_keeps_the_budget(tmp_path):
 def test_the_result_reads_back_and_the_table_shows_it(finished):
     folder, _, outcome = finished
     written = json.loads((folder / "search.json").read_text())
+    assert written.pop("checksum").startswith("sha256:")
     assert result.SearchResult.model_validate(written) == outcome
     text = (folder / "search.txt").read_text()
     for proposal in outcome.proposals:
@@ -362,4 +363,5 @@ def test_proposals_are_ranked_by_what_they_reach_and_the_fastest_of_equals_is_ch
     assert "teacher: 0.9300, " in text
     assert "tfidf: 0.7200" in text and f"{metrics[-1]:.4f}" in text
     written = json.loads((folder / "search.json").read_text())
+    assert written.pop("checksum").startswith("sha256:")
     assert result.SearchResult.model_validate(written) == outcome
