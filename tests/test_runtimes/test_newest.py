@@ -90,7 +90,7 @@ def families():
             yield pytest.param(family, lower_case, marks=marks)
 
 
-@pytest.mark.parametrize(("family", "lower_case"), families())
+@pytest.mark.parametrize(("family", "lower_case"), [*families()])
 def test_a_written_folder_has_the_same_ids_and_answers_there(
     family, lower_case, newest, toy_vocab_file, tmp_path
 ):
