@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import analysis, cli, config, models, tasks, weights
+from tfdistill import analysis, cli, config, errors, models, run, tasks, weights
 from tfdistill.commands import quickstart_recipe
 from tfdistill.data import answers, synthetic, vocab
 from tfdistill.weights import hf_config
@@ -167,6 +167,29 @@ def test_a_recipe_that_cannot_run_replaces_no_earlier_run(done, capsys):
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert cli.main(command(done.folder, "--overwrite", "--student", "./nowhere")) == 2
     assert "--student: expected an existing path" in capsys.readouterr().err
+
+
+def test_texts_that_promise_an_error_are_split_off_and_named_where_they_are(
+    inputs, tmp_path, monkeypatch
+):
+    commands = dict(zip(*synthetic.generate(6000, seed=5), strict=True))
+    rows = list(commands.items())[:2100]
+    with open(tmp_path / "data.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("utterance", "intent"), *rows])
+    began = []
+
+    def begin(recipe, out, **options):
+        began.append(config.missing_inputs(recipe))
+        raise errors.DataError("stop", "here", "this")
+
+    monkeypatch.setattr(run, "run_recipe", begin)
+    arguments = command(inputs)
+    for option, value in (("--data", "data.csv"), ("--out", "out")):
+        arguments[arguments.index(option) + 1] = str(tmp_path / value)
+    assert cli.main(arguments) == 1
+    assert began == [[]]
+    with open(tmp_path / "out" / "data" / "promise.csv", encoding="utf-8", newline="") as file:
+        assert len(list(csv.reader(file))) >= 1 + 200
 
 
 def test_a_folder_with_other_files_is_not_touched(inputs, tmp_path, capsys):

@@ -150,7 +150,11 @@ def _check(recipe: config.Recipe, data: pathlib.Path | None = None) -> None:
 
     faults = [*plan.preset_faults(recipe)] or shapes.shape_faults(recipe)
     if data is not None:
-        section = recipe.data.model_copy(update={"dir": str(data)})
+        # Where the files are until they are in the run.
+        places = {"dir": str(data)}
+        if recipe.data.promise_on is not None:
+            places["promise_on"] = str(data / pathlib.Path(recipe.data.promise_on).name)
+        section = recipe.data.model_copy(update=places)
         faults += config.missing_inputs(recipe.model_copy(update={"data": section}))
     if faults:
         raise errors.ConfigError("\n".join(faults))

@@ -18,6 +18,7 @@ RECIPE_FILE = "recipe.yaml"
 ENVIRONMENT_FILE = "environment.json"
 """What a run began with: versions, devices, and the checksum of its recipe."""
 RECIPE_SHA256 = "recipe_sha256"
+"""The key of that checksum."""
 
 
 def saved_recipe(folder: str | pathlib.Path) -> Recipe | None:
