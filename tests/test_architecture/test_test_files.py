@@ -14,6 +14,11 @@ COVERED_BY = (
         "tfdistill/commands/predict",
     ),
     (
+        "test_cli/test_table_files.py",
+        "Parquet files that unpack to too much are refused",
+        "tfdistill/tasks/parquet",
+    ),
+    (
         "test_manifest.py",
         "its parts are read and refused with it",
         "tfdistill/manifest_parts",

@@ -10,17 +10,13 @@ import math
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tfdistill import errors, files, reading
-from tfdistill.tasks import sheets, table_limits
-
-if TYPE_CHECKING:
-    import pyarrow.parquet
+from tfdistill.tasks import parquet, sheets, table_limits
 
 SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet", ".xlsx")
 """What a table's file ends in; `.txt` is read as a table too, where plain text is not meant."""
-_BATCH_ROWS = 1_000
 LIST_MARK = "\x1f"  # the unit separator of ASCII: no text holds it
 NULL = "\x1e"  # a value that is absent; a blank to str.strip()
 
@@ -160,18 +156,7 @@ def read_objects(path: pathlib.Path) -> list[tuple[int, dict[str, Any]]]:
       DataError: If the file is malformed.
     """
     if path.suffix.lower() == ".parquet":
-        import pyarrow.parquet
-
-        try:
-            with (
-                files.local_copy(path) as local,
-                pyarrow.parquet.ParquetFile(local, memory_map=False) as file,
-            ):
-                return list(enumerate(_parquet_rows(path, file), start=1))
-        except (OSError, ValueError, MemoryError) as fault:  # as those of Arrow are
-            if isinstance(fault, errors.DataError):
-                raise
-            raise errors.DataError(f"{path}", "a Parquet file", fault) from None
+        return list(enumerate(parquet.read_parquet(path), start=1))
     objects: list[tuple[int, dict[str, Any]]] = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         row = {}
@@ -183,20 +168,6 @@ def read_objects(path: pathlib.Path) -> list[tuple[int, dict[str, Any]]]:
                 )
         objects.append((number, row))
     return objects
-
-
-def _parquet_rows(path: pathlib.Path, file: pyarrow.parquet.ParquetFile) -> list[dict[str, Any]]:
-    """The rows, in batches: a value that repeats takes no bytes in the file, but in memory."""
-    groups = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
-    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
-    table_limits.check_cells(path, sum(column.num_values for column in columns))
-    table_limits.check_unpacked(path, sum(column.total_uncompressed_size for column in columns))
-    rows, num_bytes = [], 0
-    for batch in file.iter_batches(batch_size=_BATCH_ROWS):
-        num_bytes += batch.nbytes
-        table_limits.check_unpacked(path, num_bytes)
-        rows += batch.to_pylist()
-    return rows
 
 
 def _of_objects(path: pathlib.Path) -> Rows:

@@ -1,0 +1,48 @@
+"""The rows of a Parquet file, read within bounds: a value that repeats takes no bytes in it."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+from tfdistill import errors, files
+from tfdistill.tasks import table_limits
+
+if TYPE_CHECKING:
+    import pyarrow.parquet
+
+_BATCH_ROWS = 1_000
+
+
+def read_parquet(path: pathlib.Path) -> list[dict[str, Any]]:
+    """Reads the rows, each as an object by column.
+
+    Raises:
+      DataError: If the file is malformed, or unpacks to more than `table_limits` allows.
+    """
+    import pyarrow.parquet
+
+    try:
+        with (
+            files.local_copy(path) as local,
+            pyarrow.parquet.ParquetFile(local, memory_map=False) as file,
+        ):
+            return _rows(path, file)
+    except (OSError, ValueError, MemoryError) as fault:  # as those of Arrow are
+        if isinstance(fault, errors.DataError):
+            raise
+        raise errors.DataError(f"{path}", "a Parquet file", fault) from None
+
+
+def _rows(path: pathlib.Path, file: pyarrow.parquet.ParquetFile) -> list[dict[str, Any]]:
+    """The rows, in batches: a value that repeats takes no bytes in the file, but in memory."""
+    groups = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
+    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    table_limits.check_cells(path, sum(column.num_values for column in columns))
+    table_limits.check_unpacked(path, sum(column.total_uncompressed_size for column in columns))
+    rows, num_bytes = [], 0
+    for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+        num_bytes += batch.nbytes
+        table_limits.check_unpacked(path, num_bytes)
+        rows += batch.to_pylist()
+    return rows
