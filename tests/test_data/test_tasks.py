@@ -64,7 +64,7 @@ def test_one_label_is_no_task(tmp_path):
 
 
 def test_a_label_outside_the_set_is_named_with_its_line(tmp_path):
-    folder = folder_of(tmp_path, train=["yes", "no", "maybe"])
+    folder = folder_of(tmp_path, train=["yes", "no", "maybe", "never"])
     message = r"train\.tsv, line 4, column 'label': expected one of 'no', 'yes', received 'maybe'"
     with pytest.raises(errors.DataError, match=message):
         tasks.load_examples(TASK, folder, "train")
