@@ -26,6 +26,20 @@ CHECKSUM = "checksum"  # the key of it in JSON that tfdistill writes for itself
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # s3://bucket; pathlib leaves one slash of two
 
 
+def is_there(path: Path) -> bool:
+    """Whether a file stands at a path where there may be none.
+
+    Raises:
+      DataError: If something else stands there: a folder, or a link that leads nowhere.
+    """
+    if os.path.isfile(path):
+        return True
+    if os.path.lexists(path):
+        kind = "a folder" if os.path.isdir(path) else "a link that leads to no file"
+        raise errors.DataError(f"{path}", "a file", kind, "Restore the file, or remove this.")
+    return False
+
+
 def check_local(path: Path) -> pathlib.Path:
     """Refuses to write to an address such as s3://bucket/x: it would be a folder called s3: here.
 

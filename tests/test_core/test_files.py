@@ -31,6 +31,19 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
     assert only(path.parent, "a.json")
 
 
+def test_a_link_that_leads_nowhere_is_no_absent_file(tmp_path):
+    (tmp_path / "here").write_text("")
+    (tmp_path / "link").symlink_to("here")
+    assert files.is_there(tmp_path / "here") and files.is_there(tmp_path / "link")
+    assert not files.is_there(tmp_path / "absent")
+    (tmp_path / "itself").symlink_to("itself")
+    (tmp_path / "dangling").symlink_to("absent")
+    (tmp_path / "folder").mkdir()
+    for name in ("itself", "dangling", "folder"):
+        with pytest.raises(errors.DataError, match=name):
+            files.is_there(tmp_path / name)
+
+
 def test_an_error_keeps_the_old_file_and_leaves_nothing_else(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")

@@ -7,7 +7,8 @@ import page_reading
 import pytest
 from page_reading import HTML, table_of, text_of
 
-from tfdistill import report
+from tfdistill import errors, report
+from tfdistill.data import answers
 from tfdistill.report import cells, sections
 from tfdistill.report.cells import Table
 from tfdistill.report.document import Picture, ReportSection, SectionPart
@@ -83,6 +84,16 @@ def test_synthetic_data_is_marked_at_the_top(run_dir, edit):
     edit(run_dir / "metrics.json", lambda m: m.update(synthetic_data=True))
     header = next(tree_of(run_dir).iter(HTML + "header"))
     assert "synthetic data" in text_of(header)
+
+
+@pytest.mark.parametrize("name", ["metrics.json", "benchmark.json", answers.TEST_FILE])
+def test_a_result_that_is_a_link_to_itself_is_not_absent(run_dir, name):
+    link = run_dir / name
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(link.name)
+    with pytest.raises(errors.DataError, match=name):
+        report.collect(run_dir)
 
 
 @pytest.mark.parametrize("gone", ["metrics.json", "benchmark.json"])

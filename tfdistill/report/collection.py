@@ -89,18 +89,18 @@ def _nothing_in(path: pathlib.Path) -> str:
 
 def other_results(folder: pathlib.Path) -> list[pathlib.Path]:
     """Returns the results of other devices in a run folder: benchmark-<device>.json."""
-    return sorted(path for path in folder.glob("benchmark-*.json") if path.is_file())
+    return sorted(path for path in folder.glob("benchmark-*.json") if files.is_there(path))
 
 
 def _below(folder: pathlib.Path, depth: int) -> list[pathlib.Path]:
     """Returns the files in a folder, and in those below it, that can be reported."""
-    here = [path for path in (folder / _BENCHMARK, folder / SWEEP_FILE) if path.is_file()]
+    here = [path for path in (folder / _BENCHMARK, folder / SWEEP_FILE) if files.is_there(path)]
     here += other_results(folder)
-    if (folder / METRICS_FILE).is_file():  # not the folders of a run's models
+    if files.is_there(folder / METRICS_FILE):  # not the folders of a run's models
         return here or [folder / METRICS_FILE]
     others = (path for path in sorted(folder.glob("*.json")) if path not in here)
     here += [path for path in others if _is_result(path)]
-    if depth < _DEEPEST and not (folder / SWEEP_FILE).is_file():
+    if depth < _DEEPEST and not files.is_there(folder / SWEEP_FILE):
         for inner in sorted(path for path in folder.iterdir() if path.is_dir()):
             if not inner.name.startswith(".") and not inner.is_symlink():
                 here += _below(inner, depth + 1)
@@ -122,7 +122,7 @@ def _value(path: pathlib.Path) -> Any:
 
 def _is_synthetic(path: pathlib.Path) -> bool:
     metrics = path.parent / METRICS_FILE
-    value = _value(metrics) if metrics.is_file() else {}
+    value = _value(metrics) if files.is_there(metrics) else {}
     return isinstance(value, dict) and value.get("synthetic_data") is True
 
 

@@ -103,7 +103,7 @@ class RunResults:
 def is_run(path: files.Path) -> bool:
     """Whether a path is a folder of one run or of one export, with something to report."""
     folder = pathlib.Path(path)
-    return any((folder / name).is_file() for name in _REPORTED)
+    return any(files.is_there(folder / name) for name in _REPORTED)
 
 
 def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
@@ -133,7 +133,9 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
     missing: list[str] = []
     metrics = _metrics(folder)
     measured_file = folder / "benchmark.json"
-    benchmark = benchmark_result.read_result(measured_file) if measured_file.is_file() else None
+    benchmark = (
+        benchmark_result.read_result(measured_file) if files.is_there(measured_file) else None
+    )
     others = tuple(
         NamedResult(path.stem, benchmark_result.read_result(path))
         for path in collection.other_results(folder)
@@ -141,7 +143,7 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
     manifests = {}
     if metrics is not None:
         manifests = _manifests(folder, metrics, missing)
-    elif (folder / manifest.FILE_NAME).is_file():
+    elif files.is_there(folder / manifest.FILE_NAME):
         manifests = {"file": manifest.read_manifest(folder, verify=False)}
     if metrics is None and not manifests:
         missing.append("metrics.json is missing: nothing is known of how the models were trained.")
@@ -198,7 +200,7 @@ def _manifests(
     manifests = {}
     for export in metrics.exports:
         path = safe_paths.inside(folder, export.manifest)
-        if path.is_file():
+        if files.is_there(path):
             # The model file may be gone (a report outlives it): the manifest is enough.
             manifests[export.name] = manifest.read_manifest(path, verify=False)
         else:
@@ -221,7 +223,7 @@ def _histories(
             if path in seen:
                 continue
             seen.add(path)
-            if entry.sha256 is not None and path.is_file():
+            if entry.sha256 is not None and files.is_there(path):
                 _check_history(path, entry.sha256)
             text = _text(path)
             columns = read_history(text) if text is not None else {}
@@ -235,7 +237,7 @@ def _histories(
 def _metrics(folder: pathlib.Path) -> results.RunMetrics | None:
     """metrics.json, with the exports that were made of the run's model since."""
     path = folder / results.METRICS_FILE
-    if not path.is_file():
+    if not files.is_there(path):
         return None
     metrics = results.read_result_file(path, results.RunMetrics)
     listed = {export.manifest for export in metrics.exports}
@@ -266,13 +268,13 @@ def _answers(
     by_place = {}
     paths = {n: safe_paths.inside(folder, n) / answers.FILE_NAME for n in filter(None, chosen)}
     for name, path in paths.items():
-        if path.is_file():
+        if files.is_there(path):
             by_place[name] = answers.read(path)
     for name in sorted(paths.keys() - by_place.keys()) if by_place else ():
         missing.append(f"{name}/{answers.FILE_NAME} is missing: its answers are not shown.")
     for name, card in manifests.items():
         path = exports[name] / answers.FILE_NAME
-        if path.is_file():
+        if files.is_there(path):
             file_answers = answers.read(path)
             if file_answers.model_sha256 == card.model.sha256:
                 by_place[f"file {name}"] = file_answers
@@ -286,7 +288,7 @@ def _test_answers(
 ) -> LabelledAnswers | None:
     """The answers to the test set, unless they are of a file that the run has no more."""
     path = folder / answers.TEST_FILE
-    test_answers = answers.read(path) if path.is_file() else None
+    test_answers = answers.read(path) if files.is_there(path) else None
     digests = {card.model.sha256 for card in manifests.values()}
     if test_answers is None or test_answers.model_sha256 not in ("", *digests):
         return None
@@ -298,7 +300,7 @@ def _without_texts(value: LabelledAnswers, texts: bool) -> LabelledAnswers:
 
 
 def _json(path: pathlib.Path) -> dict[str, Any] | None:
-    return reading.read_json_object(path) if path.is_file() else None
+    return reading.read_json_object(path) if files.is_there(path) else None
 
 
 def _check_recipe(text: str, folder: pathlib.Path) -> None:
@@ -320,4 +322,4 @@ def _check_history(path: pathlib.Path, sha256: str) -> None:
 
 
 def _text(path: pathlib.Path) -> str | None:
-    return reading.read_text(path) if path.is_file() else None
+    return reading.read_text(path) if files.is_there(path) else None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfdistill import analysis, results
+from tfdistill import analysis, files, results
 from tfdistill.data import answers
 from tfdistill.run import records
 from tfdistill.run.folder import RunContext, RunFolder
@@ -74,4 +74,4 @@ def _is_equal(
 
 def _logits(context: RunContext, name: str, model: results.ModelResult) -> np.ndarray | None:
     path = context.root / "candidates" / name / str(model.folder) / answers.FILE_NAME
-    return answers.read(path).logits["model"] if path.is_file() else None
+    return answers.read(path).logits["model"] if files.is_there(path) else None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import analysis, compress, errors, manifest, models, results, tasks, training
+from tfdistill import analysis, compress, errors, files, manifest, models, results, tasks, training
 from tfdistill.data import answers, batches, from_config
 from tfdistill.data.task_data import TaskData
 from tfdistill.data.unlabelled import example_numbers
@@ -369,4 +369,4 @@ def _last(rows: list[dict[str, str]], column: str) -> float | None:
 
 def _logits(folder: pathlib.Path) -> np.ndarray | None:
     path = folder / answers.FILE_NAME
-    return answers.read(path).logits["model"] if path.is_file() else None
+    return answers.read(path).logits["model"] if files.is_there(path) else None
