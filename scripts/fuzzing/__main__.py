@@ -177,7 +177,7 @@ def _run_all(
     jobs: int,
 ) -> list[int]:
     running: dict[int, Running] = {}
-    undamaged_results: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    undamaged_results: dict[tuple[str, ...], list[outcomes.Outcome]] = {}
     counted: collections.Counter[str] = collections.Counter()
     faults: list[int] = []
     todo = list(numbers)[::-1]
@@ -204,7 +204,7 @@ def _run_all(
                 damaged, _, done = (case.folder / "case.txt").read_text().partition(": ")
                 results = outcomes.outcome(case.folder, source, case.command[0])
                 first, second = undamaged_results[case.command]
-                places = outcomes.differences(first, second, results, damaged)
+                places = outcomes.differences(first, second, results, damaged, source)
                 result = "another input" if places else "the same result"
                 # Of an absent result the page of a report says so, which is not compared.
                 untold = not done.startswith(("delete", mutations.FORGED))
@@ -232,7 +232,7 @@ def _run_all(
 
 def _undamaged(
     case: Running, chosen: Sequence[kinds.Kind], source: pathlib.Path, where: pathlib.Path
-) -> dict[str, str]:
+) -> outcomes.Outcome:
     """The result of the command of a case where nothing is damaged."""
     folder = where / f"undamaged-{case.number}"
     (folder / "work").mkdir(parents=True)

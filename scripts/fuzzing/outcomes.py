@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import pathlib
 import re
+import zipfile
 from typing import Any
 
+from tfdistill.marker_file import MARKER
+
 # Of a time, or of what is measured: two runs of one command differ in it.
-_MEASURED = re.compile(r"created|started|seconds|_ms\b|rss|per_second|load|pid|command|samples")
-_UNREAD = (".lock", ".log", ".html", ".md")  # pages hold times; their figures stand in JSON and CSV
+_MEASURED = re.compile(
+    r"created|started|seconds|_ms\b|rss|per_second|load|pid|command|samples|outliers"
+    r"|/history/\d+/sha256|report-tables/training.csv"  # of files with the seconds of a stage
+)
+_MEASURED_FILE = re.compile(r"benchmark[^/]*\.json$")
+_UNREAD = re.compile(
+    r"\.(lock|log|html|md)$|events\.out\."
+)  # pages hold times; their figures stand in JSON and CSV
 
 
-def outcome(folder: pathlib.Path, source: pathlib.Path, command: str) -> dict[str, str]:
-    """Place -> value of the standard output and of every file that was written or replaced.
+Outcome = dict[str, dict[str, str]]  # file -> place in it -> value
+
+
+def outcome(folder: pathlib.Path, source: pathlib.Path, command: str) -> Outcome:
+    """The standard output and every file that was written or replaced.
 
     Args:
       folder: The folder of a case.
@@ -22,34 +35,45 @@ def outcome(folder: pathlib.Path, source: pathlib.Path, command: str) -> dict[st
       command: Its name; what `benchmark` prints was measured.
     """
     printed = b"" if command == "benchmark" else (folder / "out.txt").read_bytes()
-    places = _places("stdout", printed)
+    written = {"stdout": _places("stdout", printed)}
     work = folder / "work"
     for path in sorted(work.rglob("*")):
         name = path.relative_to(work).as_posix()
         original = source / name
-        if not path.is_file() or path.is_symlink() or name.endswith(_UNREAD):
+        if not path.is_file() or path.is_symlink() or _UNREAD.search(name):
             continue
         if not (original.is_file() and original.samefile(path)):
-            places |= _places(name, path.read_bytes())
-    return places
+            written[name] = _places(name, path.read_bytes())
+    return written
 
 
 def differences(
-    first: dict[str, str], second: dict[str, str], other: dict[str, str], damaged: str
+    first: Outcome, second: Outcome, other: Outcome, damaged: str, source: pathlib.Path
 ) -> list[str]:
     """Places in which a result differs from two undamaged ones that agree there.
 
-    The content of the damaged file itself is no result.
+    The content of the damaged file itself is no result, and the marker of a folder lists files
+    only. What a command wrote once more because of the damage is compared with the file of
+    `source`, unless it was measured.
     """
-    names = [
-        name
-        for name in first.keys() | second.keys() | other.keys()
-        if _is_stable(name)
-        and not name.startswith((f"{damaged}/", f"{damaged},"))
-        and name != damaged
-    ]
-    stable = [name for name in names if first.get(name) == second.get(name)]
-    return sorted(name for name in stable if first.get(name) != other.get(name))
+    places = []
+    for file in sorted(first.keys() | second.keys() | other.keys()):
+        if file == damaged or pathlib.PurePath(file).name == MARKER:
+            continue
+        before = [first.get(file, {}), second.get(file, {})]
+        earlier = _places(file, (source / file).read_bytes()) if (source / file).is_file() else {}
+        if file not in first and file not in second:
+            if _MEASURED_FILE.search(file):
+                continue
+            before = [earlier] * 2
+        after = other.get(file, earlier)
+        places += [
+            place
+            for place in before[0].keys() | before[1].keys() | after.keys()
+            if _is_stable(place)
+            and before[0].get(place) == before[1].get(place) != after.get(place)
+        ]
+    return sorted(places)
 
 
 def _is_stable(place: str) -> bool:
@@ -58,10 +82,18 @@ def _is_stable(place: str) -> bool:
 
 def _places(name: str, content: bytes) -> dict[str, str]:
     try:
+        if name.endswith(".keras"):  # an archive: config and metadata hold counters and a date
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                members = {
+                    each.filename: each.CRC
+                    for each in archive.infolist()
+                    if each.filename.endswith(".h5")
+                }
+            return dict(_leaves(name, members))
         if name.endswith(".json"):
             return dict(_leaves(name, json.loads(content)))
         lines = content.decode().splitlines()
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, zipfile.BadZipFile):
         return {name: hashlib.sha256(content).hexdigest()}
     return {f"{name}, line {number}": line for number, line in enumerate(lines, start=1)}
 
