@@ -14,9 +14,12 @@ import zipfile
 from xml.etree import ElementTree
 
 import pytest
+import yaml
+
+from tfdistill import _version
 
 ROOT = pathlib.Path(__file__).parents[2]
-BUILT_FROM = ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE")
+BUILT_FROM = ("setup.py", "pyproject.toml", "MANIFEST.in", "LICENSE", "CITATION.cff")
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +93,13 @@ def test_the_metadata_of_the_wheel_names_licence_versions_and_readme(wheel):
     assert "# tfdistill" in metadata.get_payload()
 
 
+def test_the_citation_names_the_version_and_the_licence():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+
+    assert citation["version"] == _version.__version__
+    assert f'license="{citation["license"]}"' in (ROOT / "setup.py").read_text("utf-8")
+
+
 def test_the_badges_are_true():
     pictures = ROOT / "docs" / "pictures"
     setup = (ROOT / "setup.py").read_text("utf-8")
@@ -115,7 +125,14 @@ def test_the_source_distribution_holds_the_packages_and_the_changelog(sources, t
     code = [file for folder in packages for file in folder.rglob("*") if file.is_file()]
 
     assert {str(file.relative_to(sources)) for file in code} <= held
-    assert {"CHANGELOG.md", "LICENSE", "README.md", "setup.py", "tfdistill/py.typed"} <= held
+    assert {
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "LICENSE",
+        "README.md",
+        "SECURITY.md",
+        "setup.py",
+    } <= held
     assert not any(name.startswith((".venv", "runs", "docs")) for name in held)
 
 
