@@ -94,15 +94,15 @@ def test_every_run_that_is_shown_names_all_that_its_recipe_needs(line):
     assert [fault for fault in missing if not fault.endswith("is not there")] == []
 
 
-def test_the_figures_of_the_readme_are_those_of_the_guides():
-    guides = [ROOT / "docs" / "guides" / name for name in ("sst2.md", "methods/pruned-results.md")]
-    guide = "".join(file.read_text("utf-8") for file in guides)
+def test_the_figures_of_the_readme_are_those_of_the_records():
+    pages = [ROOT / "docs" / "benchmarks" / name for name in ("sst2.md", "pruned-results.md")]
+    recorded = "".join(file.read_text("utf-8") for file in pages)
     text = (ROOT / "README.md").read_text("utf-8")
     rows = [line for line in text.splitlines() if re.match(r"\| .*\d", line)]
     figures = [figure for row in rows for figure in re.findall(r"\d+\.\d+", row)]
 
     assert len(figures) >= 10
-    assert [figure for figure in figures if figure not in guide] == []
+    assert [figure for figure in figures if figure not in recorded] == []
 
 
 @pytest.mark.parametrize("line", command_lines())

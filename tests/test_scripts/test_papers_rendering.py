@@ -224,9 +224,6 @@ def test_the_recorded_table_still_loads_and_is_the_one_of_the_documentation():
     docs = pathlib.Path(__file__).parents[2] / "docs"
     recorded = (docs / "benchmarks" / "papers" / "table.json").read_bytes()
     value = papers.PapersTable.model_validate_json(recorded)
-    guide = (docs / "guides" / "papers.md").read_text("utf-8")
-    for rendered in (rendering.speeds(value), rendering.sizes(value)):
-        assert markdown_table(rendered) in guide, rendered.key
     page = (docs / "benchmarks" / "papers" / "table.md").read_text("utf-8")
     assert page == rendering.render_markdown(value)
     assert sorted(value.to_json()["sources"][0]) == sorted(json.loads(recorded)["sources"][0])
