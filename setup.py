@@ -6,6 +6,7 @@ the tools.
 
 import pathlib
 import runpy
+import sys
 
 import setuptools
 
@@ -72,6 +73,9 @@ EXTRAS_REQUIRE = {
         "mkdocstrings[python]>=1,<2",
     ],
 }
+
+if sys.platform == "win32":  # no fcntl, and no wheels of tensorflow-text
+    sys.exit("tfdistill: expected Linux, received Windows. Use WSL (wsl --install) or a container.")
 
 setuptools.setup(
     name="tfdistill",

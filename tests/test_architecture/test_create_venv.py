@@ -2,7 +2,9 @@
 
 import fcntl
 import importlib.util
+import os
 import pathlib
+import subprocess
 import threading
 
 import pytest
@@ -38,6 +40,20 @@ def setup(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "run", run)
     return module
+
+
+def test_another_system_than_linux_is_refused_in_one_line_with_the_way_out(tmp_path):
+    uname = tmp_path / "uname"
+    uname.write_text("#!/bin/sh\necho Darwin\n")
+    uname.chmod(0o755)
+    # Without the refusal, a Python that is not there ends the script.
+    variables = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "PYTHON": "/nowhere/python"}
+    command = [str(ROOT / "scripts" / "setup")]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
+
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert "received Darwin" in line and "container" in line
 
 
 def made_anew(module) -> bool:

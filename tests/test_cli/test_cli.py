@@ -122,7 +122,7 @@ def test_doctor_reports_every_package_as_json(capsys):
     code = cli.main(["doctor", "--json"])
     result = json.loads(capsys.readouterr().out)
     names = {check["name"] for check in result["checks"]}
-    assert {"python", "tensorflow", "export", "devices", "disk"} <= names
+    assert {"system", "python", "tensorflow", "export", "devices", "disk"} <= names
     (devices,) = [check for check in result["checks"] if check["name"] == "devices"]
     assert devices["ok"] and devices["found"].startswith(("no GPU: training uses", "training uses"))
     assert [

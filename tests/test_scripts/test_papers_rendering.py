@@ -10,7 +10,6 @@ from papers import rendering
 from papers import table as papers
 
 from tfdistill.benchmark import schema
-from tfdistill.report.render import markdown_table
 
 SHA = "ab" * 32
 MODELS = ("bert_base", "tinybert_4l_312d", "mobilebert", "bert_tiny", "bert_large")

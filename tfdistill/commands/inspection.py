@@ -207,7 +207,7 @@ def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    checks = [_python(), *(_package(name, wanted) for name, wanted in _PACKAGES.items())]
+    checks = [_system(), _python(), *(_package(name, wanted) for name, wanted in _PACKAGES.items())]
     checks += [_litert(), _devices(), _disk()]
     good = all(check["ok"] for check in checks)
     lines = [
@@ -221,6 +221,14 @@ def _doctor(args: argparse.Namespace) -> int:
 
 def _check(name: str, ok: bool, state: object, remedy: str) -> dict[str, Any]:
     return {"name": name, "ok": ok, "found": str(state), "remedy": remedy}
+
+
+def _system() -> dict[str, Any]:
+    """Linux is tested, macOS is not; Windows lacks what locks and child processes need."""
+    system = platform.system()
+    state = f"{system} {platform.machine()}" + (", untried" if system == "Darwin" else "")
+    remedy = "use Linux, a Linux container, or WSL"
+    return _check("system", system in ("Linux", "Darwin"), state, remedy)
 
 
 def _python() -> dict[str, Any]:
