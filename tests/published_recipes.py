@@ -1,4 +1,4 @@
-"""The rows of docs/guides/papers.md: recipes with the options of a paper's task or model."""
+"""The rows of docs/reference/papers.md: recipes with the options of a paper's task or model."""
 
 import dataclasses
 import pathlib
@@ -58,7 +58,7 @@ def _expanded(listed: Iterable[PublishedRecipe]) -> list[PublishedRecipe]:
     return rows
 
 
-_SECTION = re.split(r"^## ", (ROOT / "docs/guides/papers.md").read_text("utf-8"), flags=re.M)[1]
+_SECTION = re.split(r"^## ", (ROOT / "docs/reference/papers.md").read_text("utf-8"), flags=re.M)[1]
 _LINES = [line for line in _SECTION.splitlines() if line.startswith("| `")]
 ROWS = tuple(_expanded(row for line in _LINES for row in _rows(line)))
 IDS = tuple(f"{row.recipe}, {row.title}" for row in ROWS)
