@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import pathlib
 import sys
+import types
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,11 @@ class Run:
         }
 
 
+def clock_of_steps(run: Run) -> Any:
+    """A module `time` for `callbacks` in which every step takes a second, and nothing else does."""
+    return types.SimpleNamespace(monotonic=lambda: float(run.distiller.batches_trained))
+
+
 def history(folder: pathlib.Path) -> list[dict[str, str]]:
     """history.csv without what a clock wrote."""
     rows = callbacks.read_history(folder / "history.csv")
@@ -94,5 +100,5 @@ def digest(state: dict[str, np.ndarray]) -> str:
 
 if __name__ == "__main__":
     run = Run()
-    run.fit(pathlib.Path(sys.argv[1]), checkpoint_every=1)
+    run.fit(pathlib.Path(sys.argv[1]), checkpoint_seconds=0)
     print(digest(run.state()))

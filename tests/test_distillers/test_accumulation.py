@@ -8,6 +8,7 @@ import toy_run
 import toys
 
 from tfdistill import distillers, errors, training
+from tfdistill.training import callbacks
 
 # Two halves that count alike in every term: as many examples, tokens and pairs of tokens.
 FEATURES = toys.features((5, 3, 5, 3))
@@ -180,18 +181,21 @@ def test_a_fit_counts_batches_and_its_schedule_optimizer_steps(run, whole):
     assert rates == pytest.approx([0.02 * 2 / 6, 0.02 * 5 / 6, 0.02 * 23 / 30], rel=1e-5)
 
 
-@pytest.mark.parametrize(("every", "kills"), [(1, (3, 4)), (3, (2, 11)), (None, (7,))])
-def test_a_resumed_fit_equals_an_uninterrupted_one(run, whole, tmp_path, every, kills):
+@pytest.mark.parametrize(("seconds", "kills"), [(1, (3, 4)), (3, (2, 11)), (5, (7,))])
+def test_a_resumed_fit_equals_an_uninterrupted_one(
+    run, whole, tmp_path, monkeypatch, seconds, kills
+):
+    monkeypatch.setattr(callbacks, "time", toy_run.clock_of_steps(run))
     for step in kills:
         with pytest.raises(Killed):
-            run.fit(tmp_path, KillAt(step), checkpoint_every=every)
-    check_equals(whole, run, run.fit(tmp_path, checkpoint_every=every), tmp_path)
+            run.fit(tmp_path, KillAt(step), checkpoint_seconds=seconds)
+    check_equals(whole, run, run.fit(tmp_path, checkpoint_seconds=seconds), tmp_path)
 
 
 @pytest.mark.slow
 def test_a_new_process_resumes_within_a_group(run, whole, tmp_path):
     with pytest.raises(Killed):
-        run.fit(tmp_path, KillAt(7), checkpoint_every=1)
+        run.fit(tmp_path, KillAt(7), checkpoint_seconds=0)
     new = toy_run.Run(gradient_accumulation=2)
     toys.randomise(new.student, seed=99)
     result = training.fit(new.distiller, new.train, epochs=toy_run.EPOCHS, folder=tmp_path)
@@ -202,7 +206,7 @@ def test_a_new_process_resumes_within_a_group(run, whole, tmp_path):
 def test_a_checkpoint_of_other_groups_is_refused(run, tmp_path, other):
     """Its steps were counted otherwise: the fit would go on at another batch without a word."""
     with pytest.raises(Killed):
-        run.fit(tmp_path, KillAt(4), checkpoint_every=1)
+        run.fit(tmp_path, KillAt(4), checkpoint_seconds=0)
     distiller = distillers.LabelTrainer(run.student)
     distiller.compile(training.adamw(0.02), gradient_accumulation=other)
     with pytest.raises(errors.WeightsError, match=f"one of gradient_accumulation {other}"):

@@ -19,7 +19,7 @@ import toys
 
 from tfdistill import distillers, errors, training
 from tfdistill.data import batches
-from tfdistill.training import checkpoints
+from tfdistill.training import callbacks, checkpoints
 
 STEPS, EPOCHS = toy_run.STEPS, toy_run.EPOCHS
 SCORES = (0.5, 0.8, 0.7, 0.9)  # of each epoch: the third is worse than the second
@@ -63,6 +63,11 @@ def whole(run, tmp_path_factory):
     return result, run.state(), toy_run.history(folder)
 
 
+@pytest.fixture
+def second_a_step(run, monkeypatch):
+    monkeypatch.setattr(callbacks, "time", toy_run.clock_of_steps(run))
+
+
 def check_equals(whole, run, result, folder):
     expected, state, rows = whole
     assert result.steps == expected.steps
@@ -95,7 +100,7 @@ def test_a_fit_writes_its_history(run, whole):
 
 
 def test_checkpoints_do_not_change_the_result(run, whole, tmp_path):
-    check_equals(whole, run, run.fit(tmp_path, checkpoint_every=2), tmp_path)
+    check_equals(whole, run, run.fit(tmp_path, checkpoint_seconds=0), tmp_path)
     checkpoints = [path.name for path in (tmp_path / "checkpoints" / "last").glob("*.index")]
     assert checkpoints == [f"ckpt-{STEPS * EPOCHS}.index"]
 
@@ -104,22 +109,25 @@ def test_checkpoints_do_not_change_the_result(run, whole, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("every", "kills", "redone"),
+    ("seconds", "kills", "redone"),
     [
         (1, (2,), 0),  # in the middle of an epoch
         (1, (5,), 1),  # after the last step of an epoch, before its end is saved
         (1, (1, 3, 4), 0),  # three times in one epoch
         (3, (14,), 2),  # just before the end
         (3, (2, 8, 10), 2 + 2 + 1),  # once before the first checkpoint
-        (None, (7, 13), 2 + 3),
+        (5, (7, 13), 2 + 3),  # epochs as long as the seconds
+        (8, (12,), 4),  # once in two epochs
+        (None, (7, 13), 7 + 13),  # all of it takes less than the usual seconds
     ],
 )
-def test_a_resumed_fit_equals_an_uninterrupted_one(run, whole, tmp_path, every, kills, redone):
+@pytest.mark.usefixtures("second_a_step")
+def test_a_resumed_fit_equals_an_uninterrupted_one(run, whole, tmp_path, seconds, kills, redone):
     counter = CountSteps()
     for step in kills:
         with pytest.raises(Killed):
-            run.fit(tmp_path, counter, KillAt(step), checkpoint_every=every)
-    result = run.fit(tmp_path, counter, checkpoint_every=every)
+            run.fit(tmp_path, counter, KillAt(step), checkpoint_seconds=seconds)
+    result = run.fit(tmp_path, counter, checkpoint_seconds=seconds)
     check_equals(whole, run, result, tmp_path)
     assert counter.steps == STEPS * EPOCHS + redone
 
@@ -130,7 +138,7 @@ def test_a_fit_killed_between_epochs_resumes(run, whole, tmp_path):
             raise Killed
 
     with pytest.raises(Killed):
-        run.fit(tmp_path, keras.callbacks.LambdaCallback(on_epoch_end=kill))
+        run.fit(tmp_path, keras.callbacks.LambdaCallback(on_epoch_end=kill), checkpoint_seconds=0)
     assert len(toy_run.history(tmp_path)) == 2
     counter = CountSteps()
     check_equals(whole, run, run.fit(tmp_path, counter), tmp_path)
@@ -140,7 +148,7 @@ def test_a_fit_killed_between_epochs_resumes(run, whole, tmp_path):
 def test_a_new_model_and_optimizer_resume_too(run, whole, tmp_path):
     """Not the old objects put back: the moments do not exist yet when they are restored."""
     with pytest.raises(Killed):
-        run.fit(tmp_path, KillAt(8), checkpoint_every=1)
+        run.fit(tmp_path, KillAt(8), checkpoint_seconds=0)
     new = toy_run.Run()
     toys.randomise(new.student, seed=99)  # whatever it starts from
     assert not any("/m:0" in name for name in new.state())
@@ -150,7 +158,7 @@ def test_a_new_model_and_optimizer_resume_too(run, whole, tmp_path):
 
 def test_a_moved_folder_resumes(run, whole, tmp_path):
     with pytest.raises(Killed):
-        run.fit(tmp_path / "here", KillAt(7), checkpoint_every=1)
+        run.fit(tmp_path / "here", KillAt(7), checkpoint_seconds=0)
     os.rename(tmp_path / "here", tmp_path / "there")
     counter = CountSteps()
     check_equals(whole, run, run.fit(tmp_path / "there", counter), tmp_path / "there")
@@ -208,7 +216,8 @@ class Scored:
 def watched(run, folder, *extra, kill_at=None, scores=SCORES, **options):
     scored = Scored(run, scores, kill_at)
     options = {"epochs": len(scores), "monitor": "score", "patience": None, **options}
-    return run.fit(folder, *extra, evaluate=scored, checkpoint_every=4, **options), scored.weights
+    options = {"checkpoint_seconds": 0, **options}
+    return run.fit(folder, *extra, evaluate=scored, **options), scored.weights
 
 
 def test_the_best_epoch_is_kept_and_training_stops_after_patience(run, tmp_path):
@@ -261,6 +270,7 @@ def test_best_and_patience_survive_a_resume(run, tmp_path, monkeypatch):
         "evaluation": {"kill_at": 3},
         "saving_best": {"save": 2 * STEPS},
         "saving_last": {"save": 3 * STEPS},
+        "before_a_checkpoint": {"extra": KillAt(13), "seconds": None},
     }.items():
         folder = tmp_path / name
         with monkeypatch.context() as patch, pytest.raises(Killed):
@@ -269,7 +279,11 @@ def test_best_and_patience_survive_a_resume(run, tmp_path, monkeypatch):
                     checkpoints.Checkpoints, "save_last", killed_while_saving(kill["save"])
                 )
             extra = [kill["extra"]] if "extra" in kill else []
-            watched(run, folder, *extra, patience=1, kill_at=kill.get("kill_at"))
+            watched(
+                *(run, folder, *extra),
+                **{"patience": 1, "kill_at": kill.get("kill_at")},
+                checkpoint_seconds=kill.get("seconds", 0),
+            )
         result, _ = watched(run, folder, patience=1)
         assert (result.steps, result.best_metric, result.best_epoch) == (3 * STEPS, 0.8, 2), name
         for ours, best in zip(run.student.get_weights(), weights[2], strict=True):
@@ -301,7 +315,7 @@ def poisoned(run, step):
 
 def test_a_nan_loss_stops_the_fit_and_keeps_the_last_good_checkpoint(run, whole, tmp_path):
     with pytest.raises(errors.NonFiniteLossError) as caught:
-        run.fit(tmp_path, train=poisoned(run, 4), checkpoint_every=1)
+        run.fit(tmp_path, train=poisoned(run, 4), checkpoint_seconds=0)
     assert str(caught.value).startswith("step 4: expected finite losses, received NaN")
     assert "loss, label" in str(caught.value)
     counter = CountSteps()
@@ -309,6 +323,7 @@ def test_a_nan_loss_stops_the_fit_and_keeps_the_last_good_checkpoint(run, whole,
     assert counter.steps == STEPS * EPOCHS - 3
 
 
+@pytest.mark.usefixtures("second_a_step")
 def test_weights_that_are_not_finite_are_never_saved(run, whole, tmp_path):
     """A gradient can be NaN although its loss is not; the loss shows it a step too late."""
 
@@ -319,7 +334,7 @@ def test_weights_that_are_not_finite_are_never_saved(run, whole, tmp_path):
         return {}
 
     with pytest.raises(errors.NonFiniteLossError, match=r"weights at step 10: .*classifier/bias"):
-        run.fit(tmp_path, evaluate=overflow)
+        run.fit(tmp_path, evaluate=overflow, checkpoint_seconds=STEPS)
     counter = CountSteps()
     check_equals(whole, run, run.fit(tmp_path, counter), tmp_path)
     assert counter.steps == STEPS * (EPOCHS - 1)
@@ -348,6 +363,7 @@ def out_of_quota(save):
 
 @pytest.mark.parametrize("fault", [no_room, out_of_quota])
 @pytest.mark.parametrize("step", [3, 6])
+@pytest.mark.usefixtures("second_a_step")
 def test_a_full_disk_keeps_the_last_checkpoint(run, whole, tmp_path, monkeypatch, fault, step):
     save = tf.train.CheckpointManager.save
 
@@ -357,13 +373,13 @@ def test_a_full_disk_keeps_the_last_checkpoint(run, whole, tmp_path, monkeypatch
 
     with monkeypatch.context() as patch, pytest.raises(errors.WeightsError) as caught:
         patch.setattr(tf.train.CheckpointManager, "save", fails_at)
-        run.fit(tmp_path, checkpoint_every=3)
-    last = {3: "none yet", 6: "ckpt-5"}[step]
+        run.fit(tmp_path, checkpoint_seconds=3)
+    last = {3: "none yet", 6: "ckpt-3"}[step]
     assert f"checkpoint at step {step}: expected room to write in" in str(caught.value)
     assert last in str(caught.value)
     counter = CountSteps()
     check_equals(whole, run, run.fit(tmp_path, counter), tmp_path)
-    assert counter.steps == STEPS * EPOCHS - {3: 0, 6: 5}[step]
+    assert counter.steps == STEPS * EPOCHS - {3: 0, 6: 3}[step]
 
 
 def test_a_full_disk_keeps_the_best_weights(run, tmp_path, monkeypatch):

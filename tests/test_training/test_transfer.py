@@ -207,7 +207,7 @@ def transfer(pairs):
         options = {
             "optimizer": lambda stage, steps: training.lamb(0.05),
             "compile_options": {"run_eagerly": True},
-            "checkpoint_every": 1,
+            "checkpoint_seconds": 0,
             **options,
         }
         results = training.run_transfer(
@@ -270,7 +270,6 @@ def test_every_stage_goes_down_its_own_loss(transfer, tmp_path):
     transfer(
         tmp_path,
         stages,
-        checkpoint_every=None,
         distiller_options=options,
         loss_weights={"mean": 10.0, "feature_map": 3.0, "variance": 1.0},
         optimizer=lambda stage, steps: training.adamw(0.03),

@@ -20,7 +20,7 @@ import yaml
 
 from tfdistill import cli, config, distillers, errors, run, training
 from tfdistill.data import batches, synthetic, vocab
-from tfdistill.training import pretrain_run, strategies
+from tfdistill.training import callbacks, pretrain_run, strategies
 
 TWO = 2
 STOP = 7  # in the second epoch, with one batch gathered
@@ -52,15 +52,15 @@ def finetuned(folder):
     results = {}
     for name, fits in runs.items():
         whole = folder / name
-        results[name] = ended(fits, whole, fits.fit(whole, checkpoint_every=1))
+        results[name] = ended(fits, whole, fits.fit(whole))
     # As in a new process, where moments do not exist yet when they are restored.
     new = toy(TWO)
     for name, fits in (("22", new), ("21", runs["1"]), ("12", new)):
         where = folder / name
         try:
-            runs[name[0]].fit(where, KillAtStop(), checkpoint_every=1)
+            runs[name[0]].fit(where, KillAtStop(), checkpoint_seconds=0)
         except Killed:
-            results[name] = ended(fits, where, fits.fit(where, checkpoint_every=1))
+            results[name] = ended(fits, where, fits.fit(where, checkpoint_seconds=0))
     return results
 
 
@@ -195,6 +195,7 @@ def shares():
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(exist_ok=True)
+    callbacks.REPLICAS_EVERY = 1
     cpus = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(
         cpus[0], [tf.config.LogicalDeviceConfiguration()] * 2

@@ -20,7 +20,7 @@ import tf_keras as keras
 import toy_run
 
 from tfdistill import cluster, errors
-from tfdistill.training import strategies
+from tfdistill.training import callbacks, strategies
 
 SAVED, STOP = 7, 8  # of 15, in the second of 3 epochs; one batch is gathered at the first
 
@@ -58,7 +58,7 @@ def toy_fits(strategy):
 
 def fitted(fits, folder, watch=None):
     watch = watch or Watch()
-    result = fits.fit(folder, watch, checkpoint_every=SAVED)
+    result = fits.fit(folder, watch, checkpoint_seconds=0)
     return {
         "state": toy_run.digest(fits.state()),
         "history": toy_run.history(folder),
@@ -121,6 +121,7 @@ def free_ports():
 
 def main():
     folder, ports = pathlib.Path(sys.argv[1]), free_ports()
+    callbacks.REPLICAS_EVERY = SAVED
     processes = [
         forked(folder / "local.json", local, folder),
         forked(folder / "killed-0.json", worker, 0, ports, folder),

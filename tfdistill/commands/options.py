@@ -17,7 +17,7 @@ _METAVARS = {
     **{"promise_on": "FILE"},
     **{"max_length": "TOKENS", "doc_stride": "TOKENS", "min_seconds": "S"},
     **{"mask_rate": "SHARE", "held_out": "SHARE", "smoothing": "EXPONENT"},
-    **{"steps": "BATCHES", "gradient_accumulation": "BATCHES", "checkpoint_every": "STEPS"},
+    **{"steps": "BATCHES", "gradient_accumulation": "BATCHES"},
     **{"text_column": "NAME", "pair_column": "NAME", "label_column": "NAME", "task": "NAME"},
 }
 PLACES: dict[type[pydantic.BaseModel], str] = {

@@ -17,7 +17,7 @@ _MASKING = ("mask_rate", "smoothing", "whole_words")
 _TRAINING = (
     *("steps", "epochs", "batch_size", "gradient_accumulation", "optimizer", "learning_rate"),
     *("schedule", "weight_decay", "held_out", "held_out_examples", "evaluations"),
-    *("checkpoint_every", "precision"),
+    "precision",
 )
 
 

@@ -161,9 +161,6 @@ class PretrainConfig(OptimizerConfig):
     held_out: float = described(0.01, "share of the text kept for evaluation", gt=0, lt=1)
     held_out_examples: int = described(2000, "most examples of it that are evaluated", ge=1)
     evaluations: int = described(10, "most evaluations during training", ge=1)
-    checkpoint_every: int = described(
-        500, "steps between checkpoints, from which --resume continues", ge=1
-    )
 
 
 class TeacherPretrainConfig(PretrainConfig):

@@ -100,8 +100,15 @@ class KeepBest(keras.callbacks.Callback):
             self.model.stop_training = True
 
 
+REPLICAS_EVERY = 100
+"""Steps of an epoch after which several replicas may save; they first add up their sums."""
+
+_USUAL_SECONDS = 30.0  # of training that a killed process loses
+_MOST_OF_THE_TIME = 0.05  # that checkpoints may take
+
+
 class SaveProgress(keras.callbacks.Callback):
-    """Saves a checkpoint every `every` steps and at the end of every epoch.
+    """Saves a checkpoint after so many seconds of training, and at its end.
 
     In the middle of an epoch the running means are saved too, and restored when the epoch continues
     after a resume: the history of a resumed run equals that of an uninterrupted one.
@@ -114,17 +121,19 @@ class SaveProgress(keras.callbacks.Callback):
         store: checkpoints.Checkpoints,
         progress: checkpoints.Progress,
         *,
-        every: int | None,
+        seconds: float | None,
         steps_per_epoch: int,
     ):
-        """Keeps the arguments."""
+        """Keeps the arguments; `seconds` None: 30, or more where a checkpoint takes long."""
         super().__init__()
         self._store = store
         self._progress = progress
-        self._every = every
+        self._seconds = seconds
         self._steps_per_epoch = steps_per_epoch
         self._means: list[tuple[tf.Variable, Any]] = []
         self._clock = time.monotonic()
+        self._seconds_to_save = 0.0  # of the last checkpoint
+        self._saved_step = -1
 
     def restore_running_means(self) -> None:
         """Remembers the metric variables as restored; Keras resets them before an epoch."""
@@ -142,16 +151,29 @@ class SaveProgress(keras.callbacks.Callback):
         self._means = []
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Saves in the middle of an epoch; its end is saved after its evaluation."""
-        if self._every is None:
-            return
+        """Saves in the middle of an epoch where it is time; its end follows its evaluation."""
         step = self.model.batches_trained
-        if step % self._every == 0 and step % self._steps_per_epoch:
-            self._save(step)
+        every = 1 if self.model.distribute_strategy.num_replicas_in_sync == 1 else REPLICAS_EVERY
+        if step % every == 0 and step % self._steps_per_epoch:
+            self._save_in_time(step)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Saves the whole epoch."""
-        self._save(self.model.batches_trained)
+        """Saves the whole epoch where it is time."""
+        self._save_in_time(self.model.batches_trained)
+
+    def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Saves the last step."""
+        if self._saved_step != self.model.batches_trained:
+            self._save(self.model.batches_trained)
+
+    def _save_in_time(self, step: int) -> None:
+        least = self._seconds
+        if least is None:
+            least = max(_USUAL_SECONDS, self._seconds_to_save / _MOST_OF_THE_TIME)
+        due = {"due": float(time.monotonic() - self._clock >= least)}
+        if multi_worker.of_chief(self.model.distribute_strategy, due)["due"]:
+            self._save(step)
+        self._as_restored()
 
     def _save(self, step: int) -> None:
         variables = self.model.trainable_variables
@@ -168,12 +190,14 @@ class SaveProgress(keras.callbacks.Callback):
         self._progress.seconds.assign_add(now - self._clock)
         self._clock = now
         self._store.save_last(step)
-        self._as_restored()
+        self._seconds_to_save = time.monotonic() - now
+        self._saved_step = step
 
     def _as_restored(self) -> None:
         """Spreads the sums of each replica as a restore does: a checkpoint has the total.
 
-        What follows is then added to the same numbers, whether the run continues or is resumed.
+        What follows is then added to the same numbers, whether the run continues or is resumed, and
+        whenever the clock lets it save.
         """
         if self.model.distribute_strategy.num_replicas_in_sync == 1:
             return

@@ -25,7 +25,7 @@ def fit(
     monitor: str | None = None,
     patience: int | None = None,
     min_steps: int | None = None,
-    checkpoint_every: int | None = 500,
+    checkpoint_seconds: float | None = None,
     description: str = "",
     extra_callbacks: tuple[keras.callbacks.Callback, ...] = (),
 ) -> FitResult:
@@ -47,7 +47,8 @@ def fit(
       monitor: The metric (a key of `evaluate`) whose best epoch is kept and restored at the end.
       patience: Epochs without a better `monitor` before training stops.
       min_steps: Batches before which it does not stop for lack of patience.
-      checkpoint_every: Steps between checkpoints inside an epoch.
+      checkpoint_seconds: Seconds of training between checkpoints, the most that a killed process
+        loses; None: 30, or 20 times what the last one took to write. The end is always saved.
       description: Shown in front of the progress bar.
       extra_callbacks: Keras callbacks of your own, called last.
 
@@ -80,7 +81,7 @@ def fit(
                 "Compile it again with a new optimizer.",
             )
         saver = callbacks.SaveProgress(
-            store, progress, every=checkpoint_every, steps_per_epoch=per_epoch
+            store, progress, seconds=checkpoint_seconds, steps_per_epoch=per_epoch
         )
         saver.set_model(distiller)
         bar = callbacks.ProgressBar(description or distiller.name, per_epoch * epochs)

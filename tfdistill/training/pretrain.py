@@ -93,7 +93,6 @@ def pretrain(
             epochs=step_range.parts,
             folder=folder,
             evaluate=evaluation,
-            checkpoint_every=config.checkpoint_every,
             description="pretrain",
         )
         return result, evaluation()

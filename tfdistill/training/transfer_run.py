@@ -44,7 +44,7 @@ def run_transfer(
     gradient_accumulation: int = 1,
     seed: int = 0,
     evaluate: Callable[[], Mapping[str, float]] | None = None,
-    checkpoint_every: int | None = 500,
+    checkpoint_seconds: float | None = None,
     description: str = "",
     extra_callbacks: tuple[keras.callbacks.Callback, ...] = (),
 ) -> tuple[FitResult, ...]:
@@ -68,7 +68,7 @@ def run_transfer(
       gradient_accumulation: Batches of an optimizer step.
       seed: Seed of the dropout masks.
       evaluate: Returns development metrics, for the history.
-      checkpoint_every: Steps between checkpoints.
+      checkpoint_seconds: As for `fit`.
       description: Shown in front of the stage's name in the progress bar.
       extra_callbacks: Keras callbacks of your own.
 
@@ -117,7 +117,7 @@ def run_transfer(
                     epochs=part.parts,
                     folder=where,
                     evaluate=evaluate,
-                    checkpoint_every=checkpoint_every,
+                    checkpoint_seconds=checkpoint_seconds,
                     description=f"{description} {stage.name}".strip(),
                     extra_callbacks=extra_callbacks,
                 )
