@@ -1,9 +1,9 @@
 """The start of a file in this process: until the answers are there, and the memory that it takes.
 
-``python scripts/benchmarks/cold_start.py FILE LENGTH,... [--share-weights]`` opens the file in
-`TfliteModel`, answers a text at each length, and prints JSON: milliseconds of the processor from
-the opening to the last answer, and the bytes that became resident (Linux's VmHWM less what was
-before). What a program imports is not counted.
+``python scripts/benchmarks/cold_start.py FILE LENGTH,...`` opens the file in `TfliteModel`, answers
+a text at each length, and prints JSON: milliseconds of the processor from the opening to the last
+answer, and the bytes that became resident (Linux's VmHWM less what was before). What a program
+imports is not counted.
 """
 
 from __future__ import annotations
@@ -20,12 +20,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file")
     parser.add_argument("lengths", help="tokens of the texts, separated by commas")
-    parser.add_argument("--share-weights", action="store_true", help="pack the weights once")
     args = parser.parse_args()
-    if args.share_weights:  # imports are not counted, in either way
-        from ai_edge_litert import compiled_model as _  # noqa: F401
     before, started = serving.memory_bytes("VmRSS") or 0, time.process_time()
-    file = model.TfliteModel(args.file, share_weights=args.share_weights)
+    file = model.TfliteModel(args.file)
     for length in args.lengths.split(","):
         file.predict([1] * int(length))
     processor_ms = 1000 * (time.process_time() - started)

@@ -27,9 +27,8 @@ _TARGET = 0.7  # of what no padding at all would save
 _MOST_MEMORY = 5.0  # MB more than with the usual lengths
 _PER_TURN = 10
 _TOKENS = 32  # of the text that a start answers
-_INTERPRETER = "3 lengths"
+_USUAL = "3 lengths"
 _FITTING = "fitting lengths"
-_SHARED = "fitting lengths, shared weights"
 _COPIES = "usual, scales for each signature"
 
 
@@ -64,8 +63,7 @@ def measure(*, quick: bool) -> record.Outcome:
 
         tasks = {str(n): lambda n=n: answers(n) for n in file.lengths}
         measured = turns.take_turns(tasks, rounds=rounds, warmup=2)
-        ways = {_INTERPRETER: [usual], _FITTING: [fitting], _SHARED: [fitting, "--share-weights"]}
-        started = _start_in_turns(ways, starts)
+        started = _start_in_turns({_USUAL: usual, _FITTING: fitting}, starts)
         sizes = {_COPIES: copied_bytes}
         sizes |= {path.stem: path.stat().st_size for path in (usual, fitting)}
     samples = {"seconds": measured["processor_seconds"], "starts": started, "bytes": sizes}
@@ -139,14 +137,14 @@ def _outcome(
     sizes = samples["bytes"]
     figures += [
         record.Figure(
-            "start with 3 lengths / with fitting lengths and shared weights",
-            processor[_INTERPRETER] / processor[_SHARED],
+            "start with 3 lengths / with fitting lengths",
+            processor[_USUAL] / processor[_FITTING],
             1.0,
             unit="x",
         ),
         record.Figure(
-            "memory of a start with 3 lengths - with fitting lengths and shared weights",
-            (peaks[_INTERPRETER] - peaks[_SHARED]) / 1e6,
+            "memory of a start with 3 lengths - with fitting lengths",
+            (peaks[_USUAL] - peaks[_FITTING]) / 1e6,
             -_MOST_MEMORY,
             unit=" MB",
         ),
@@ -197,14 +195,14 @@ def _convert(
 
 
 def _start_in_turns(
-    ways: Mapping[str, Sequence[Any]], rounds: int
+    ways: Mapping[str, pathlib.Path], rounds: int
 ) -> dict[str, dict[str, list[float]]]:
-    """Starts each way once a round, in a process of its own; way -> figure -> rounds."""
+    """Starts each file once a round, in a process of its own; way -> figure -> rounds."""
     script = str(pathlib.Path(__file__).with_name("cold_start.py"))
     rows: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     for _ in range(rounds):
-        for way, (file, *options) in ways.items():
-            command = [sys.executable, script, str(file), str(_TOKENS), *options]
+        for way, file in ways.items():
+            command = [sys.executable, script, str(file), str(_TOKENS)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             rows[way].append(json.loads(done.stdout))
     return {way: {name: [r[name] for r in of] for name in of[0]} for way, of in rows.items()}

@@ -9,6 +9,11 @@ ROOT = pathlib.Path(__file__).parents[2]
 # (test file or folder, why it covers these modules, the modules without ".py").
 COVERED_BY = (
     (
+        "test_tflite/test_reader.py",
+        "tables are compared with the generated reader's",
+        "tfdistill/tflite/flatbuffer",
+    ),
+    (
         "test_export/test_predictor.py",
         "the command prints what the predictor answers",
         "tfdistill/commands/predict",

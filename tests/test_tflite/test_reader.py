@@ -1,5 +1,7 @@
 """A .tflite file is read into the values that its writer put there, or refused."""
 
+import flatbuffers
+import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
@@ -33,6 +35,62 @@ def test_signatures_name_the_tensors_of_their_subgraph(file):
     ]
     assert (longer.outputs[0].name, longer.outputs[0].shape) == ("logits", (1, 5))
     assert graph.outputs == (3,)
+
+
+def numbers(vector):
+    return () if vector is None else tuple(vector)
+
+
+def declared(tensor):
+    return tensor.shape if tensor.shapeSignature is None else tensor.shapeSignature
+
+
+def test_everything_is_as_the_generated_reader_has_it(file, tmp_path):
+    """Fields with their defaults, optional inputs, dynamic shapes, names beyond ASCII."""
+    tree = editing.read(file)
+    tree.subgraphs[1].tensors[0].shapeSignature = [-1, 8]
+    tree.subgraphs[1].tensors[1].name = "Wörter"
+    tree.subgraphs[0].tensors[2].shape = tree.subgraphs[0].tensors[3].name = None
+    tree.subgraphs[0].operators[1].inputs = [2, -1, 0]
+    tree.subgraphs[0].operators[0].outputs = None
+    tree.operatorCodes.append(schema.OperatorCodeT())
+    tree.operatorCodes[1].builtinCode = schema.BuiltinOperator.STABLEHLO_WHILE
+    tree.operatorCodes[1].deprecatedBuiltinCode = 127
+    tree.subgraphs[1].operators[2].opcodeIndex = 1
+    editing.write(tree, tmp_path / "m.tflite")
+    tree, model = editing.read(tmp_path / "m.tflite"), reader.read(tmp_path / "m.tflite")
+    for expected, graph in zip(tree.subgraphs, model.subgraphs, strict=True):
+        assert graph.inputs == tuple(expected.inputs)
+        assert graph.outputs == tuple(expected.outputs)
+        assert [(t.name, t.shape, t.dtype, t.buffer) for t in graph.tensors] == [
+            (reader.text(t.name), numbers(declared(t)), reader.dtype_name(t.type), t.buffer)
+            for t in expected.tensors
+        ]
+        assert [*graph.operators] == [
+            reader.OperatorInfo(editing.name_of(tree, o), numbers(o.inputs), numbers(o.outputs))
+            for o in expected.operators
+        ]
+    assert model.subgraphs[1].tensors[1].name == "Wörter"
+    assert model.subgraphs[1].operators[-1].name == "STABLEHLO_WHILE"
+
+
+def test_a_tensor_becomes_a_value_when_it_is_looked_at(file, monkeypatch):
+    """Those of the signatures are; all of a large file take longer than LiteRT takes to open it."""
+    described, tensor = [], reader.TensorInfo
+
+    def counted(*fields):
+        described.append(fields[0])
+        return tensor(*fields)
+
+    monkeypatch.setattr(reader, "TensorInfo", counted)
+    monkeypatch.setattr(reader, "OperatorInfo", None)
+    graph = reader.read(file).subgraphs[0]
+    before = len(described)
+    assert before == 8
+    assert [len(graph.tensors[1:]), len(graph.tensors)] == [3, 4]
+    assert len(described) == before  # once each
+    with pytest.raises(IndexError):
+        graph.tensors[4]
 
 
 def test_operators_are_named_and_list_their_tensors(file, tmp_path):
@@ -73,6 +131,21 @@ def test_the_sizes_of_constants_are_read_and_not_their_content(file, tmp_path):
     assert read.subgraphs[1].tensors[0].buffer == 1
 
 
+def test_constants_may_follow_the_flatbuffer_and_end_in_the_file(file):
+    model = editing.read(file)
+    model.buffers[0].offset, model.buffers[0].size = 100, 24
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), file_identifier=reader.IDENTIFIER)
+    content = bytes(builder.Output())
+    file.write_bytes(content)
+    assert reader.read(file).buffer_bytes == (24,)
+    size = (24).to_bytes(8, "little")
+    assert content.count(size) == 1
+    file.write_bytes(content.replace(size, len(content).to_bytes(8, "little")))
+    with pytest.raises(errors.ModelFileError):
+        reader.read(file)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [(None, "no such file"), (b"", "no TFLite file"), (b"PK\x03\x04" * 30, "no TFLite file")],
@@ -104,7 +177,30 @@ def break_buffer(model):
     model.subgraphs[0].tensors[0].buffer = 50
 
 
-@pytest.mark.parametrize("break_it", [break_operator, break_signature, break_buffer])
+def break_input(model):
+    model.subgraphs[1].inputs = [-1]
+
+
+def break_input_of_the_other_graph(model):
+    """Its tensor is one of the next subgraph, where tables are read together."""
+    model.subgraphs[0].operators[0].inputs = [len(model.subgraphs[0].tensors)]
+
+
+def break_code(model):
+    model.subgraphs[1].operators[0].opcodeIndex = 1
+
+
+def break_tensor_of_signature(model):
+    model.signatureDefs[1].outputs[0].tensorIndex = 4
+
+
+BREAKS = (
+    *(break_operator, break_signature, break_buffer, break_input, break_code),
+    *(break_input_of_the_other_graph, break_tensor_of_signature),
+)
+
+
+@pytest.mark.parametrize("break_it", BREAKS)
 def test_an_index_outside_the_file_is_damage(break_it, file, tmp_path):
     model = editing.read(file)
     break_it(model)
@@ -121,6 +217,23 @@ def test_a_name_that_is_no_text_is_damage(file, tmp_path):
     (tmp_path / "broken.tflite").write_bytes(content.replace(name, b"\xff" * len(name)))
     with pytest.raises(errors.ModelFileError):
         reader.read(tmp_path / "broken.tflite")
+
+
+def test_a_changed_byte_gives_other_values_or_an_error_of_the_file(file):
+    content = file.read_bytes()
+    chance = np.random.default_rng(1)
+    refused = 0
+    for _ in range(300):
+        changed = bytearray(content)
+        changed[chance.integers(8, len(content))] ^= 1 << chance.integers(8)
+        file.write_bytes(changed)
+        try:
+            for graph in reader.read(file).subgraphs:
+                assert len([*graph.tensors]) == len(graph.tensors)
+                assert len([*graph.operators]) == len(graph.operators)
+        except errors.ModelFileError:
+            refused += 1
+    assert 30 < refused < 300
 
 
 def test_a_damaged_file_is_an_error_of_export_and_of_the_benchmark():

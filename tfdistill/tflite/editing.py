@@ -69,7 +69,8 @@ def write(model: Any, path: files.Path) -> None:
 
 def name_of(model: Any, operator: Any) -> str:
     """Returns an operator's name, such as "GATHER"."""
-    return operator_name(model.operatorCodes[operator.opcodeIndex])
+    code = model.operatorCodes[operator.opcodeIndex]
+    return operator_name(max(code.builtinCode, code.deprecatedBuiltinCode), code.customCode)
 
 
 def dtype_of(tensor: Any) -> str:

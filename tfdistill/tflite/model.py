@@ -14,11 +14,10 @@ from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors, files
 from tfdistill.tflite import child, reader, roles, serving, xnnpack
-from tfdistill.tflite.signature import CompiledRunner, Signature, SignatureRunner
+from tfdistill.tflite.signature import Signature, SignatureRunner
 from tfdistill.tflite.xnnpack import Delegation
 
 _MODULE = "tfdistill.tflite.worker"
-_IN_MEMORY = ":memory:"  # what LiteRT calls a cache of packed weights without a file
 
 
 class TfliteModel(contextlib.AbstractContextManager["TfliteModel"]):
@@ -34,10 +33,6 @@ class TfliteModel(contextlib.AbstractContextManager["TfliteModel"]):
         a damaged or wrongly wired file may end the process that runs it.
       roles: What inputs are for whose names do not tell it: name, or position from 0, ->
         "input_ids", "attention_mask" or "token_type_ids". `predict` needs it.
-      share_weights: Whether XNNPACK packs the weights once for all signatures (LiteRT's
-        CompiledModel with a cache in memory) and not once for each (its interpreter). A student of
-        4 x 312 with 8 lengths in int8 then starts 25 to 30 ms sooner and takes 33 MB less; an
-        answer takes 5 to 10 us more, and LiteRT logs some 25 lines to stderr.
       timeout_seconds: The longest wait for one answer of the other process.
 
     Attributes:
@@ -55,7 +50,6 @@ class TfliteModel(contextlib.AbstractContextManager["TfliteModel"]):
         threads: int = 1,
         isolated: bool = False,
         roles: Mapping[str, str] | None = None,
-        share_weights: bool = False,
         timeout_seconds: float = 600.0,
     ) -> None:
         self.path = pathlib.Path(path)
@@ -66,10 +60,10 @@ class TfliteModel(contextlib.AbstractContextManager["TfliteModel"]):
         }
         self._opened: _Here | _Elsewhere
         if isolated:
-            job = {"file": str(self.path.resolve()), "threads": threads, "share": share_weights}
+            job = {"file": str(self.path.resolve()), "threads": threads}
             self._opened = _Elsewhere(self.path, job, timeout_seconds)
         else:
-            self._opened = _Here(self.path, threads, share_weights=share_weights)
+            self._opened = _Here(self.path, threads)
 
     def __call__(
         self, *, signature: str | None = None, **inputs: np.ndarray
@@ -255,19 +249,17 @@ def side_of(name: str) -> str:
 class _Here:
     """A file that LiteRT has opened in this process."""
 
-    def __init__(self, path: pathlib.Path, threads: int, *, share_weights: bool) -> None:
-        self._path, self._shared = path, share_weights
-        self._runners: dict[str | None, SignatureRunner | CompiledRunner] = {}
+    def __init__(self, path: pathlib.Path, threads: int) -> None:
+        self._path = path
+        self._runners: dict[str | None, SignatureRunner] = {}
         try:
-            open_model = open_compiled if share_weights else open_interpreter
-            self._model = open_model(str(path), threads)
+            self._interpreter = litert.Interpreter(str(path), num_threads=threads)
         except (ValueError, RuntimeError, OSError) as error:
             raise _unusable(path, error) from error
 
     def run(self, signature: Signature, values: Sequence[np.ndarray]) -> list[np.ndarray]:
         if signature.key not in self._runners:
-            runner = CompiledRunner if self._shared else SignatureRunner
-            self._runners[signature.key] = runner(self._model, signature)
+            self._runners[signature.key] = SignatureRunner(self._interpreter, signature)
         return self._runners[signature.key](values)
 
     def delegations(self) -> dict[str | None, Delegation]:
@@ -305,19 +297,6 @@ class _Elsewhere:
         self._child.close()
 
 
-def open_interpreter(file: str, threads: int) -> litert.Interpreter:
-    """Opens a file in LiteRT's interpreter, which packs the weights for each signature."""
-    return litert.Interpreter(file, num_threads=threads)
-
-
-def open_compiled(file: str, threads: int) -> Any:
-    """Opens a file in LiteRT's CompiledModel, which packs the weights once for all signatures."""
-    from ai_edge_litert import compiled_model, cpu_options, options
-
-    cpu = cpu_options.CpuOptions(num_threads=threads, xnnpack_weight_cache_path=_IN_MEMORY)
-    return compiled_model.CompiledModel.from_file(file, options=options.Options(cpu_options=cpu))
-
-
 def _unusable(path: pathlib.Path, error: Exception) -> errors.ModelFileError:
     return errors.ModelFileError(
         f"model file {path}",
@@ -331,9 +310,9 @@ def serve_model(job: dict[str, Any]) -> tuple[dict[str, Any], serving.Answer]:
     """Opens a file in a child: the side of the child.
 
     Args:
-      job: file, threads, share.
+      job: file, threads.
     """
-    opened = _Here(pathlib.Path(job["file"]), job["threads"], share_weights=job["share"])
+    opened = _Here(pathlib.Path(job["file"]), job["threads"])
     signatures = {entry.key: entry for entry in reader.read(job["file"]).runnable}
 
     def answer(question: dict[str, Any]) -> Iterator[dict[str, Any]]:

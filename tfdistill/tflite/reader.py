@@ -1,22 +1,26 @@
 """A .tflite file as plain values: signatures, subgraphs, tensors, operators and buffers.
 
 Only the flatbuffer is parsed, in Python: a damaged file raises an error, where LiteRT might end the
-process.
+process. All tables are checked when the file is read; what they say of a tensor or an operator
+becomes a value when somebody looks at it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import itertools
 import mmap
 import pathlib
-import struct
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar, overload
 
+import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors, files
+from tfdistill.tflite.flatbuffer import Content, Tables
 from tfdistill.tflite.signature import Signature, Tensor
 
 IDENTIFIER = b"TFL3"
@@ -24,16 +28,9 @@ IDENTIFIER = b"TFL3"
 CONTROL_FLOW = frozenset({"CALL", "CALL_ONCE", "IF", "STABLEHLO_WHILE", "WHILE"})
 _DTYPES = {value: name.lower() for name, value in vars(schema.TensorType).items() if name.isupper()}
 _OPERATORS = {value: name for name, value in vars(schema.BuiltinOperator).items() if name.isupper()}
-# What a damaged flatbuffer makes the generated reader raise.
-_DAMAGE = (
-    struct.error,
-    AttributeError,
-    IndexError,
-    MemoryError,
-    OverflowError,
-    TypeError,
-    ValueError,
-)
+# What a damaged flatbuffer raises.
+_DAMAGE = (IndexError, MemoryError, OverflowError, ValueError)
+_Value = TypeVar("_Value")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,10 +76,10 @@ class Subgraph:
       operators: In execution order.
     """
 
-    tensors: tuple[TensorInfo, ...]
+    tensors: Sequence[TensorInfo]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    operators: tuple[OperatorInfo, ...]
+    operators: Sequence[OperatorInfo]
 
     @property
     def runs_others(self) -> bool:
@@ -126,33 +123,24 @@ def read(path: files.Path) -> ModelFile:
     Raises:
       ModelFileError: If it is missing, no TFLite file, or damaged.
     """
-    with open_flatbuffer(path) as (model, _):
-        codes = [operator_name(code) for code in _each(model, "OperatorCodes")]
-        subgraphs = tuple(_subgraph(graph, codes) for graph in _each(model, "Subgraphs"))
-        buffer_bytes = tuple(_num_bytes(buffer) for buffer in _each(model, "Buffers"))
-        _check_indices(subgraphs, buffer_bytes)
+    path = pathlib.Path(path)
+    content = _mapped(path)
+    with _raising_damage(path):
+        root = content.numbers(np.zeros(1, np.int64), "<u4").astype(np.int64)
+        model = Tables(content, root)
+        codes = _operator_names(model.tables(_OPERATOR_CODES))
+        buffer_bytes = _buffer_bytes(model.tables(_BUFFERS), len(content.bytes))
+        subgraphs = _subgraphs(model.tables(_SUBGRAPHS), codes, len(buffer_bytes), path)
         return ModelFile(
             subgraphs,
-            tuple(_signature(entry, subgraphs) for entry in _each(model, "SignatureDefs")),
+            _signatures(model.tables(_SIGNATURES), subgraphs),
             buffer_bytes,
-            tuple(text(entry.Name()) for entry in _each(model, "Metadata")),
+            tuple(model.tables(_METADATA).vectors(0, 1).texts()),
         )
 
 
-@contextlib.contextmanager
-def open_flatbuffer(path: files.Path) -> Iterator[tuple[Any, mmap.mmap]]:
-    """Maps a file into memory for the generated reader of the schema.
-
-    Args:
-      path: A .tflite file.
-
-    Yields:
-      `schema_py_generated.Model`, and the bytes that it reads.
-
-    Raises:
-      ModelFileError: If the file is missing or no TFLite file, or the block finds it damaged.
-    """
-    path = pathlib.Path(path)
+def _mapped(path: pathlib.Path) -> Content:
+    """Maps a file into memory, as long as somebody holds what was read of it."""
     what = f"model file {path}"
     if not path.is_file():
         received = "a folder" if path.is_dir() else "no such file"
@@ -165,14 +153,17 @@ def open_flatbuffer(path: files.Path) -> Iterator[tuple[Any, mmap.mmap]]:
             raise errors.ModelFileError(
                 what, "the identifier TFL3 at byte 4", repr(head[4:]), "It is no TFLite file."
             )
-        # Unmapped with its last array, not here: the frames of an error in the block may hold one.
-        content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        return Content(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+@contextlib.contextmanager
+def _raising_damage(path: pathlib.Path) -> Iterator[None]:
     try:
-        yield schema.Model.GetRootAsModel(content, 0), content
+        yield
     except _DAMAGE as error:
         received = f"a damaged one ({type(error).__name__}: {error})"
         raise errors.ModelFileError(
-            what, "a readable flatbuffer", received, "Export it again."
+            f"model file {path}", "a readable flatbuffer", received, "Export it again."
         ) from error
 
 
@@ -186,53 +177,17 @@ def dtype_name(kind: int) -> str:
     return _DTYPES.get(kind, f"type {kind}")
 
 
-def operator_name(code: Any) -> str:
-    """Names an operator code, of the generated reader or of the tree that `editing` changes."""
-    if isinstance(code, schema.OperatorCodeT):
-        builtin, custom = max(code.builtinCode, code.deprecatedBuiltinCode), code.customCode
-    else:
-        builtin, custom = max(code.BuiltinCode(), code.DeprecatedBuiltinCode()), code.CustomCode()
+def operator_name(builtin: int, custom: bytes | str | None) -> str:
+    """Names an operator by its code, and a custom one by its name."""
     name = _OPERATORS.get(builtin, f"operator {builtin}")
     return f"CUSTOM:{text(custom)}" if name == "CUSTOM" else name
 
 
-def _check_indices(subgraphs: Sequence[Subgraph], buffer_bytes: Sequence[int]) -> None:
+def _check_below(sizes: int | np.ndarray, indices: np.ndarray) -> None:
     """Raises IndexError where an index points outside the file."""
-    for graph in subgraphs:
-        used = [index for o in graph.operators for index in (*o.inputs, *o.outputs) if index != -1]
-        _check_below(len(graph.tensors), [*graph.inputs, *graph.outputs, *used])
-        _check_below(len(buffer_bytes), [tensor.buffer for tensor in graph.tensors])
-
-
-def _check_below(size: int, indices: Sequence[int]) -> None:
-    for index in indices:
-        if not 0 <= index < size:
-            raise IndexError(f"index {index} of {size}")
-
-
-def _subgraph(graph: Any, codes: list[str]) -> Subgraph:
-    return Subgraph(
-        tuple(_tensor(tensor) for tensor in _each(graph, "Tensors")),
-        _numbers(graph.InputsAsNumpy()),
-        _numbers(graph.OutputsAsNumpy()),
-        tuple(
-            OperatorInfo(
-                codes[operator.OpcodeIndex()],
-                _numbers(operator.InputsAsNumpy()),
-                _numbers(operator.OutputsAsNumpy()),
-            )
-            for operator in _each(graph, "Operators")
-        ),
-    )
-
-
-def _tensor(tensor: Any) -> TensorInfo:
-    declared = (
-        tensor.ShapeSignatureAsNumpy() if tensor.ShapeSignatureLength() else tensor.ShapeAsNumpy()
-    )
-    return TensorInfo(
-        text(tensor.Name()), dtype_name(tensor.Type()), _numbers(declared), tensor.Buffer()
-    )
+    outside = indices[(indices < 0) | (indices >= sizes)]
+    if len(outside):
+        raise IndexError(f"index {outside[0]}")
 
 
 def unnamed_signature(subgraphs: Sequence[Subgraph], index: int) -> Signature:
@@ -245,38 +200,116 @@ def unnamed_signature(subgraphs: Sequence[Subgraph], index: int) -> Signature:
     return Signature(None, index, inputs, outputs)
 
 
-def _signature(entry: Any, subgraphs: Sequence[Subgraph]) -> Signature:
-    index = entry.SubgraphIndex()
-    _check_below(len(subgraphs), [index])
-    graph = subgraphs[index]
-    sides: list[tuple[Tensor, ...]] = []
-    for items, ends in (("Inputs", graph.inputs), ("Outputs", graph.outputs)):
-        named = [(item.TensorIndex(), text(item.Name())) for item in _each(entry, items)]
-        _check_below(len(graph.tensors), [tensor for tensor, _ in named])
-        order = {tensor: place for place, tensor in enumerate(ends)}
-        named.sort(key=lambda item: order.get(item[0], len(order)))
-        sides.append(tuple(_end(graph, name, tensor) for tensor, name in named))
-    return Signature(text(entry.SignatureKey()), index, sides[0], sides[1])
-
-
 def _end(graph: Subgraph, name: str, index: int) -> Tensor:
     tensor = graph.tensors[index]
     return Tensor(name, tensor.dtype, tensor.shape, index, tensor.name)
 
 
-def _num_bytes(buffer: Any) -> int:
-    """Returns the size of a buffer, whose data may also follow the flatbuffer."""
-    data = buffer.DataAsNumpy()
-    if isinstance(data, int):
-        return buffer.Size() if buffer.Offset() > 1 else 0
-    return len(data)
+# Fields of the schema's tables, in the order of their declaration.
+_OPERATOR_CODES, _SUBGRAPHS, _BUFFERS, _METADATA, _SIGNATURES = 1, 2, 4, 6, 7
 
 
-def _numbers(vector: Any) -> tuple[int, ...]:
-    """Returns a vector of the generated reader, which gives 0 for an absent one."""
-    return () if isinstance(vector, int) else tuple(vector.tolist())
+def _operator_names(codes: Tables) -> list[str]:
+    builtin = np.maximum(codes.numbers(0, "<i1"), codes.numbers(3, "<i4"))
+    customs = codes.vectors(1, 1).texts()
+    return [operator_name(*pair) for pair in zip(builtin.tolist(), customs, strict=True)]
 
 
-def _each(owner: Any, name: str) -> Iterator[Any]:
-    """Yields the entries of a vector of tables, which the generated reader gives one by one."""
-    return map(getattr(owner, name), range(getattr(owner, f"{name}Length")()))
+def _buffer_bytes(buffers: Tables, most: int) -> tuple[int, ...]:
+    """Returns the size of each buffer, whose data may also follow the flatbuffer."""
+    offsets, sizes = (buffers.numbers(field, "<u8") for field in (1, 2))
+    sizes = np.where(offsets > 1, sizes, np.uint64(0))
+    ends = np.where(offsets > 1, offsets, np.uint64(0)) + sizes
+    if (ends > most).any() or (sizes > most).any():
+        raise IndexError(f"a buffer of a file of {most} bytes ends at {ends.max()}")
+    return tuple((buffers.vectors(0, 1).counts + sizes.astype(np.int64)).tolist())
+
+
+def _subgraphs(
+    graphs: Tables, codes: list[str], num_buffers: int, path: pathlib.Path
+) -> tuple[Subgraph, ...]:
+    """Checks every index of all subgraphs; tensors and operators are made when looked at."""
+    tensors, operators = graphs.tables(0), graphs.tables(3)
+    num_tensors, num_operators = (graphs.vectors(field, 4).counts for field in (0, 3))
+    types, buffers = tensors.numbers(1, "<i1"), tensors.numbers(2, "<u4")
+    names = tensors.vectors(3, 1)
+    fixed, declared = tensors.vectors(0, 4), tensors.vectors(7, 4)
+    kinds, ends = operators.numbers(0, "<u4"), (operators.vectors(1, 4), operators.vectors(2, 4))
+    inputs, outputs = graphs.vectors(1, 4), graphs.vectors(2, 4)
+    _check_below(num_buffers, buffers)
+    _check_below(len(codes), kinds)
+    for side in (inputs, outputs):
+        _check_below(np.repeat(num_tensors, side.counts), side.numbers("<i4"))
+    for side in ends:
+        used, most = side.numbers("<i4"), np.repeat(num_tensors, num_operators)
+        present = used != -1  # an optional input that is absent
+        _check_below(np.repeat(most, side.counts)[present], used[present])
+
+    def tensor(index: int) -> TensorInfo:
+        shape = tuple((declared if declared.counts[index] else fixed).of(index))
+        with _raising_damage(path):
+            name = names.text(index)
+        return TensorInfo(name, dtype_name(int(types[index])), shape, int(buffers[index]))
+
+    def operator(index: int) -> OperatorInfo:
+        return OperatorInfo(codes[kinds[index]], *(tuple(side.of(index)) for side in ends))
+
+    bounds = [np.cumsum([0, *counts]).tolist() for counts in (num_tensors, num_operators)]
+    return tuple(
+        Subgraph(
+            _Values(range(*bounds[0][index : index + 2]), tensor),
+            tuple(inputs.of(index)),
+            tuple(outputs.of(index)),
+            _Values(range(*bounds[1][index : index + 2]), operator),
+        )
+        for index in range(len(graphs))
+    )
+
+
+class _Values(Sequence[_Value]):
+    """Values that are made when somebody looks at them."""
+
+    def __init__(self, places: range, make: Callable[[int], _Value]) -> None:
+        self._places, self._make = places, functools.cache(make)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> _Value: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[_Value]: ...
+    def __getitem__(self, index: int | slice) -> _Value | Sequence[_Value]:
+        places = self._places[index]
+        return self._make(places) if isinstance(places, int) else [*map(self._make, places)]
+
+
+def _signatures(entries: Tables, subgraphs: Sequence[Subgraph]) -> tuple[Signature, ...]:
+    keys, graphs = entries.vectors(2, 1).texts(), entries.numbers(4, "<u4")
+    _check_below(len(subgraphs), graphs)
+    sides: list[list[list[tuple[int, str]]]] = []
+    for field in (0, 1):  # inputs, outputs
+        items = entries.tables(field)
+        tensors, names = items.numbers(1, "<u4").tolist(), items.vectors(0, 1).texts()
+        rest = zip(tensors, names, strict=True)
+        counts = entries.vectors(field, 4).counts.tolist()
+        sides.append([[*itertools.islice(rest, count)] for count in counts])
+    return tuple(
+        Signature(
+            key,
+            index,
+            _ends(subgraphs[index], named[0], subgraphs[index].inputs),
+            _ends(subgraphs[index], named[1], subgraphs[index].outputs),
+        )
+        for key, index, *named in zip(keys, graphs.tolist(), *sides, strict=True)
+    )
+
+
+def _ends(
+    graph: Subgraph, named: Sequence[tuple[int, str]], ends: Sequence[int]
+) -> tuple[Tensor, ...]:
+    """One side of a signature, of (tensor, name), in the order of the subgraph."""
+    _check_below(len(graph.tensors), np.array([index for index, _ in named], np.int64))
+    order = {index: place for place, index in enumerate(ends)}
+    ordered = sorted(named, key=lambda item: order.get(item[0], len(order)))
+    return tuple(_end(graph, name, index) for index, name in ordered)

@@ -6,7 +6,6 @@ The process that is measured imports this: it needs NumPy and nothing else.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -142,30 +141,3 @@ class SignatureRunner:
             self._interpreter.set_tensor(tensor.index, value)
         self._interpreter.invoke()
         return [self._interpreter.get_tensor(tensor.index) for tensor in self.signature.outputs]
-
-
-class CompiledRunner:
-    """As `SignatureRunner`, in a CompiledModel: every dimension of the signature must be static."""
-
-    def __init__(self, model: Any, signature: Signature) -> None:
-        self.signature = signature
-        self._model = model
-        # LiteRT lists a file without signatures as one.
-        self._index = 0 if signature.key is None else model.get_signature_index(signature.key)
-        names = model.get_signature_by_index(self._index)
-        self._inputs = model.create_input_buffers(self._index)
-        self._outputs = model.create_output_buffers(self._index)
-        inputs = dict(zip(names["inputs"], self._inputs, strict=True))
-        outputs = dict(zip(names["outputs"], self._outputs, strict=True))
-        self._written = [inputs[tensor.name] for tensor in signature.inputs]
-        self._read = [(outputs[tensor.name], tensor) for tensor in signature.outputs]
-
-    def __call__(self, values: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Writes the inputs, runs the model and copies its outputs."""
-        for buffer, value in zip(self._written, values, strict=True):
-            buffer.write(value)
-        self._model.run_by_index(self._index, self._inputs, self._outputs)
-        return [
-            buffer.read(math.prod(tensor.shape), np.dtype(tensor.dtype)).reshape(tensor.shape)
-            for buffer, tensor in self._read
-        ]
