@@ -1,8 +1,8 @@
 """Trained models -> files for phones: converted, checked, written whole or not at all.
 
 `to_tflite` writes one file with a signature per sequence length, `auto` chooses its number format,
-`sweep` lists what each of them costs and `quantizations` names them, `inspect` shows what a file
-holds. Nothing heavy is imported before it is needed.
+`fit_size` makes it as small as it must be, `sweep` lists what each format costs and `quantizations`
+names them, `inspect` shows what a file holds. Nothing heavy is imported before it is needed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from .targets.saved_model import to_saved_model
     from .targets.tflite import to_tflite
     from .trials.automatic import auto
+    from .trials.sizing import SizeChoice, fit_size
     from .trials.sweeping import sweep
 
 __all__ = [
+    "SizeChoice",
     "auto",
+    "fit_size",
     "inspect",
     "quantizations",
     "sweep",

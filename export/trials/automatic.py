@@ -162,7 +162,7 @@ def auto(
             search.consider(quantization)
         if search.best is None:
             raise _nothing(search.trials, max_drop)
-        chosen = _move(search.best[1], paths, overwrite=request.overwrite)
+        chosen = move(search.best[1], paths, overwrite=request.overwrite)
     bundle.write_card(paths.model, chosen)
     return chosen
 
@@ -358,7 +358,7 @@ def _nothing(trials: Sequence[Trial], max_drop: float) -> errors.TfdistillError:
     return kind(f"{message}\n{tried}")
 
 
-def _move(file: pathlib.Path, paths: bundle.ExportPaths, *, overwrite: bool) -> Manifest:
+def move(file: pathlib.Path, paths: bundle.ExportPaths, *, overwrite: bool) -> Manifest:
     """Moves an export to its paths, all of its files or none."""
     sources = bundle.paths_of(file)
     contents: dict[pathlib.Path, bytes | pathlib.Path] = {}

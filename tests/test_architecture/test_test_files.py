@@ -260,7 +260,8 @@ COVERED_BY = (
         "test_cli",
         "commands are run as a user runs them",
         "tfdistill/commands/benchmarks tfdistill/commands/data "
-        "tfdistill/commands/export tfdistill/commands/export_job tfdistill/commands/index "
+        "tfdistill/commands/export tfdistill/commands/export_file tfdistill/commands/export_job "
+        "tfdistill/commands/index "
         "tfdistill/commands/models "
         "tfdistill/commands/result_paths "
         "tfdistill/commands/runs tfdistill/commands/search tfdistill/commands/completion "
@@ -274,6 +275,11 @@ COVERED_BY = (
         "export/checking/outputs export/checking/pairing "
         "export/checking/ranges "
         "export/checking/simulation export/checking/tracing",
+    ),
+    (
+        "test_export/test_sizing.py",
+        "steps are those that fit_size tries",
+        "export/trials/size_steps",
     ),
     (
         "test_export",

@@ -121,6 +121,17 @@ def test_rare_pieces_go_when_a_least_count_is_asked(rich_vocab, model):
     assert "good" in often and "bad" not in often
 
 
+def test_where_there_is_room_the_first_of_the_vocabulary_stay_too(rich_vocab, model):
+    needed = compress.prune_vocabulary(model, rich_vocab, CORPUS)
+    more = compress.prune_vocabulary(model, rich_vocab, CORPUS, num_tokens=len(needed.tokens) + 3)
+    fewer = compress.prune_vocabulary(model, rich_vocab, CORPUS, num_tokens=2)
+
+    first = [i for i in range(len(vocabularies.read_vocab(rich_vocab))) if i not in needed.old_ids]
+    assert sorted({*more.old_ids} - {*needed.old_ids}) == first[:3]
+    assert list(more.old_ids) == sorted(more.old_ids)
+    assert fewer.tokens == needed.tokens  # what the corpus needs is never left out
+
+
 def test_coverage_counts_texts_that_changed_and_unknown_pieces(pruned):
     _, result = pruned
     texts = [*CORPUS, "playing", "é", "日"]

@@ -78,9 +78,9 @@ def chosen(attempts, toy, tmp_path):
             best.append(told[int(file.parent.name)])
             return real(file, paths, overwrite=overwrite)
 
-        real = choosing._move
+        real = choosing.move
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(choosing, "_move", move)
+            patch.setattr(choosing, "move", move)
             arguments = {"names": NAMES, **arguments}
             export.auto(toy.model, tmp_path / "model.tflite", report=told.append, **arguments)
         return best[0].name, best[0].layers

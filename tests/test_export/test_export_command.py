@@ -374,3 +374,37 @@ def test_a_model_is_judged_with_the_vocabulary_that_it_is_left_with(place, tmp_p
     assert cli.main([part for part in command if part != "--allow-weak"]) == 130
     (size,) = judged
     assert size < models.config_of(weights.load_classifier(place / "student").model).vocab_size
+
+
+@pytest.mark.slow
+def test_a_size_is_kept_and_its_cost_is_told_in_one_line(place, tmp_path, capsys):
+    plain, small = tmp_path / "plain", tmp_path / "small"
+    assert cli.main(arguments(place, plain)) == 0
+    before = manifest.read_manifest(plain).model.size_bytes
+    limit = (before - 2000) / 1e6
+    more = ("--size-mb", f"{limit:.6f}", "--max-drop", "0.5", "--hf", str(tmp_path / "hf"))
+    assert cli.main(arguments(place, small, *more)) == 0
+
+    card = manifest.read_manifest(small)
+    assert card.model.size_bytes <= 1e6 * limit
+    told = capsys.readouterr().err
+    assert f"(at most {limit:g}); " in told and "accuracy of the file " in told
+    # What else is written has the words of the file.
+    words = (tmp_path / "hf" / "vocab.txt").read_text()
+    assert words == (small / card.tokenizer.vocab.file).read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "fault"),
+    [
+        (("--size-mb", "-1"), "--size-mb: expected a size above 0 MB, received -1.0"),
+        (("--size-mb", "1", "--quantize", "auto"), "--size-mb: expected no --quantize auto"),
+        (("--size-mb", "1", "--layers", "layer_0_*=float32"), "--size-mb: expected no --layers"),
+        (("--size-mb", "1", "--vocab-prune", "c.txt"), "--size-mb: expected no --vocab-prune"),
+        (("--size-mb", "1", "--for", "gpu"), "--size-mb: expected no --for"),
+    ],
+)
+def test_what_a_size_chooses_itself_is_not_named_besides(place, tmp_path, capsys, more, fault):
+    assert cli.main(arguments(place, tmp_path / "out", *more)) == 2
+    assert fault in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

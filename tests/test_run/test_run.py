@@ -263,10 +263,30 @@ def test_a_format_that_differs_too_far_falls_back_to_one_that_does_not(
     assert again.exports == metrics.exports
 
 
-def test_a_file_for_several_devices_has_no_fallback(values):
-    formats = {"variants": {"gpu": "float16"}, "fallback": ["float16"]}
-    with pytest.raises(errors.ConfigError, match=r"fallback: expected none with export\.variants"):
+@pytest.mark.parametrize(("key", "value"), [("fallback", ["float16"]), ("size_mb", 8)])
+def test_a_file_for_several_devices_has_no_fallback_and_no_size(values, key, value):
+    formats = {"variants": {"gpu": "float16"}, key: value}
+    with pytest.raises(errors.ConfigError, match=rf"{key}: expected none with export\.variants"):
         config.parse_recipe({**values, "export": formats})
+
+
+@pytest.mark.slow
+def test_a_file_is_the_smallest_there_is_where_none_is_as_small_as_asked(
+    finished, values, tmp_path, capsys
+):
+    out = tmp_path / "run"
+    shutil.copytree(finished[0], out)
+    shutil.rmtree(out / "export")
+    (out / "benchmark.json").unlink()
+    before = manifest.read_manifest(finished[0] / "export")
+
+    changed = {**values, "export": {**values["export"], "size_mb": 0.001}}
+    run.run_recipe(config.parse_recipe(changed), out, resume=True)
+
+    card = manifest.read_manifest(out / "export")
+    assert card.model.size_bytes < before.model.size_bytes
+    assert card.parity is not None and card.parity.num_examples == 40
+    assert "MB (at most 0.001); all in 4 bits" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -10,13 +10,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors, files, locks, work_folder
-from tfdistill.commands import base, export_job, export_list, export_targets, options, plan
-from tfdistill.commands.export_job import Job
+from tfdistill.commands import (
+    base,
+    export_file,
+    export_job,
+    export_list,
+    export_targets,
+    options,
+    plan,
+)
 
 if TYPE_CHECKING:
     from tfdistill.manifest import Manifest, Parity
-
-AUTO = "auto"
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,11 +71,12 @@ def _numbers(group: Any) -> None:
         help="float32, float16, dynamic_wi8_afp32 (default), static_wi8_ai8, ...; auto: the "
         "smallest or fastest that costs no more than --max-drop",
     )
+    options.add_field(group, config.ExportConfig, "size_mb", metavar="MB")
     group.add_argument(
         "--max-drop",
         type=float,
         metavar="X",
-        help="with auto: the most that the task's metric may fall (default: 0.01)",
+        help="with auto and --size-mb: the most that the task's metric may fall (default: 0.01)",
     )
     group.add_argument(
         "--prefer", choices=("size", "latency"), help="with auto: what is best (default: size)"
@@ -117,11 +123,6 @@ def _devices(text: str) -> dict[str, str | None]:
     return dict(sorted(chosen.items(), key=lambda item: item[0] != "cpu"))
 
 
-def _formats(args: argparse.Namespace) -> dict[str, str]:
-    """The quantization of the file for each device, that of the manifest's own file first."""
-    return {device: quantize or args.quantize for device, quantize in args.devices.items()}
-
-
 def _pattern(text: str) -> tuple[str, str]:
     """Parses "layer_0_*=float32"."""
     pattern, _, name = text.rpartition("=")
@@ -159,8 +160,8 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     from export.targets import android_bundle
 
     name = args.name or pathlib.Path(args.model).resolve().name
-    automatic = args.quantize == AUTO  # then the name of the bundle is not known yet
-    device, quantize = next(iter(_formats(args).items()))
+    automatic = args.quantize == export_file.AUTO  # then the name of the bundle is not known yet
+    device, quantize = next(iter(export_file.formats(args).items()))
     bundle = None if automatic else android_bundle.bundle_name(name, quantize, device)
     export_targets.check_paths(args, bundle)
     job = export_job.open_job(args)
@@ -169,14 +170,14 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
         if args.vocab_prune is not None:
             job, pruned = export_job.prune(job, args.vocab_prune, pathlib.Path(temporary))
         export_targets.check_model(args, job)
-        manifest = _tflite(args, job, layers, target / "model.tflite", name)
+        job, manifest = export_file.write(args, job, layers, target / "model.tflite", name)
         written = export_targets.write(args, job, target / manifest.model.file)
         _write_cards(args, manifest, target, name)
     reported = _reported(pathlib.Path(args.model), target)
     lines: list[str] = []
     for file in manifest.each_file():
         lines.append(f"{target / file.model.file}: {file.model.size_bytes / 1e6:.2f} MB")
-        if automatic or manifest.variants:
+        if automatic or manifest.variants or args.size_mb is not None:
             lines.append(
                 f"quantization: {file.quantization} {file.quantized_layers or ''}".rstrip()
             )
@@ -282,25 +283,40 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
     from export.conversion import device_form
     from export.conversion import quantize as quantizing
 
-    automatic = args.quantize == AUTO
+    automatic = args.quantize == export_file.AUTO
     if automatic and list(args.devices.items()) != [("cpu", None)]:
         yield errors.explain("--for", "cpu with --quantize auto", ", ".join(args.devices))
-    for device, quantize in _formats(args).items():
+    for device, quantize in export_file.formats(args).items():
         option = "--quantize" if args.devices[device] is None else "--for"
-        named = [] if automatic and quantize == AUTO else [(option, quantize)]
+        named = [] if automatic and quantize == export_file.AUTO else [(option, quantize)]
         for option, quantization in (*named, *(("--layers", value) for value in layers.values())):
             try:
                 device_form.form(device, quantizing.quantization(quantization))
             except errors.ConfigError as error:
                 yield option + str(error).removeprefix("quantize")
-    for option, value in (("--max-drop", args.max_drop), ("--prefer", args.prefer)):
+    sized = args.size_mb is not None
+    for option, value in (
+        ("--max-drop", None if sized else args.max_drop),
+        ("--prefer", args.prefer),
+    ):
         if value is not None and not automatic:
             yield errors.explain(option, "--quantize auto", f"--quantize {args.quantize}")
+    if sized and args.size_mb <= 0:
+        yield errors.explain("--size-mb", "a size above 0 MB", args.size_mb)
+    excluded = {
+        "--quantize auto": automatic,
+        "--layers": bool(layers),
+        "--vocab-prune": args.vocab_prune is not None,
+        "--for": list(args.devices.items()) != [("cpu", None)],
+    }
+    for option in (option for option, chosen in excluded.items() if sized and chosen):
+        remedy = "It chooses formats and words itself, for the CPU."
+        yield errors.explain("--size-mb", f"no {option}", "both", remedy)
     if automatic and layers:
         yield errors.explain(
             "--layers", "a quantization by name", "--quantize auto", "auto chooses the layers."
         )
-    if not _calibrated(args, layers):
+    if not export_file.calibrated(args, layers):
         for option, value in (("--calibrate", args.calibrate), ("--seed", args.seed)):
             if value is not None:
                 yield errors.explain(
@@ -310,49 +326,6 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
         yield errors.explain("--calibrate", "at least 1 example", args.calibrate)
     if args.task is None and args.data_dir is not None:
         yield errors.explain("--data-dir", "--task too", "none")
-
-
-def _calibrated(args: argparse.Namespace, layers: dict[str, str]) -> bool:
-    """Whether ranges may have to be measured."""
-    import export
-
-    offered = export.quantizations()
-    names = {args.quantize, *_formats(args).values(), *layers.values()} & offered.keys()
-    return args.quantize == AUTO or any(offered[name].needs_calibration for name in names)
-
-
-def _tflite(
-    args: argparse.Namespace, job: Job, layers: dict[str, str], file: pathlib.Path, name: str
-) -> Manifest:
-    import export
-    from tfdistill import benchmark
-    from tfdistill.run import deliver
-
-    arguments: dict[str, Any] = {
-        **job.options(calibrate=_calibrated(args, layers)),
-        "softmax": args.softmax,
-        "metadata": args.metadata,
-        "allow_weak": args.allow_weak or job.allow_weak,
-        "overwrite": args.overwrite,
-        "name": name,
-    }
-    for option, value in (("num_calibration", args.calibrate), ("seed", args.seed)):
-        if value is not None:
-            arguments[option] = value
-    model = job.source.model
-    if args.quantize != AUTO:
-        (device, quantize), *others = _formats(args).items()
-        form = {"device": device, "quantize": quantize, "variants": dict(others)}
-        return export.to_tflite(model, file, layers=layers or None, **form, **arguments)
-    return export.auto(
-        model,
-        file,
-        max_drop=0.01 if args.max_drop is None else args.max_drop,
-        prefer=args.prefer or "size",
-        measure=benchmark.quick_benchmark if args.prefer == "latency" else None,
-        report=deliver.tell_trial,
-        **arguments,
-    )
 
 
 COMMANDS = (
@@ -366,7 +339,15 @@ COMMANDS = (
         arguments=_arguments,
         execute=_execute,
         usual=(
-            *("--out", "--overwrite", "--quantize", "--max-drop", "--for", "--lengths"),
+            *(
+                "--out",
+                "--overwrite",
+                "--quantize",
+                "--size-mb",
+                "--max-drop",
+                "--for",
+                "--lengths",
+            ),
             *("--task", "--data-dir", "--android", "--list"),
         ),
         examples=(

@@ -89,6 +89,25 @@ class Job:
         max_length = None if self.settings is None else self.settings.max_length
         return self.named_lengths or fitting_lengths(self.source.model, max_length, examples)
 
+    def read_by(self, model: Any, vocab_file: pathlib.Path) -> Job:
+        """The same job with a model of other words."""
+        source = dataclasses.replace(self.source, model=model, vocab_file=vocab_file)
+        return dataclasses.replace(self, source=source)
+
+    def training_texts(self) -> list[str]:
+        """The training texts, second ones included.
+
+        Raises:
+          ConfigError: If no task is known.
+        """
+        from tfdistill.data import from_config
+
+        if self.settings is None:
+            remedy = "Name the task of MODEL with --task."
+            raise errors.ConfigError("--size-mb", "a task, whose texts it needs", "none", remedy)
+        _, train = from_config.labelled(self.settings, "train", folder=self.folder)
+        return [*train.texts, *(train.pairs or ())]
+
     def promise_set(self) -> EncodedExamples | None:
         """The labelled texts that chose nothing as ids; None without a file of them."""
         from tfdistill.data import from_config
@@ -99,8 +118,8 @@ class Job:
             remedy = "Name the task of MODEL with --task."
             raise errors.ConfigError("promise_on", "a task", "none", remedy)
         _, train = from_config.labelled(self.settings, "train", folder=self.folder)
-        known_texts = (train, self.examples)
-        return self.encode(from_config.promise_examples(self.promise_on, self.task, known_texts))
+        chosen_on = (train, self.examples)
+        return self.encode(from_config.promise_examples(self.promise_on, self.task, chosen_on))
 
     def calibration_set(self) -> EncodedExamples | None:
         """The training set as ids; None without a task, or if the model knows its ranges itself."""
@@ -169,5 +188,4 @@ def prune(
     if job.examples is not None:
         texts = [*job.examples.texts, *(job.examples.pairs or ())]
         report |= dataclasses.asdict(pruned.coverage(texts))
-    smaller = dataclasses.replace(source, model=pruned.model, vocab_file=file)
-    return dataclasses.replace(job, source=smaller), report
+    return job.read_by(pruned.model, file), report

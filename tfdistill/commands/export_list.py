@@ -15,8 +15,8 @@ from tfdistill.commands import base, options, plan
 _NUM_CALIBRATION = 200
 # What an export of one file reads, and a list of trials does not.
 _OF_ONE_FILE = (
-    *("name", "metadata", "vocab_prune", "max_drop", "prefer", "layers", "license", "language"),
-    *("allow_weak", "android", "mediapipe", "saved_model", "keras", "hf"),
+    *("name", "metadata", "vocab_prune", "size_mb", "max_drop", "prefer", "layers", "license"),
+    *("language", "allow_weak", "android", "mediapipe", "saved_model", "keras", "hf"),
 )
 
 

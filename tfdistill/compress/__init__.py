@@ -1,4 +1,4 @@
-"""Smaller and faster students: pruned, clustered, quantization-aware, with fewer words.
+"""Smaller and faster students: pruned, clustered, quantization-aware, with fewer or narrower words.
 
 tensorflow-model-optimization is imported when a name that needs it is first used.
 """
@@ -11,6 +11,7 @@ from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from tfdistill.compress.clustering import cluster, clusters_of
+    from tfdistill.compress.factorisation import can_factorise, factorise
     from tfdistill.compress.pruning import prune, sparsity_of
     from tfdistill.compress.quantization_aware import check_ranges, observe, quantize_aware
     from tfdistill.compress.range_files import RANGES, save_ranges, with_ranges
@@ -21,9 +22,11 @@ __all__ = [
     "RANGES",
     "PrunedVocabulary",
     "VocabularyCoverage",
+    "can_factorise",
     "check_ranges",
     "cluster",
     "clusters_of",
+    "factorise",
     "float_weights",
     "is_quantize_aware",
     "observe",

@@ -57,9 +57,9 @@ class PrunedVocabulary:
     """A model over fewer tokens.
 
     Attributes:
-      model: The model with the kept rows; a new one, in the dtype of the old.
-      tokens: The kept tokens in the order of their new ids.
-      kept: int64 (tokens,), the old id of each, ascending.
+      model: The model with the remaining rows; a new one, in the dtype of the old.
+      tokens: The remaining tokens in the order of their new ids.
+      old_ids: int64 (tokens,), the old id of each, ascending.
       num_before: Rows of the old model's table.
       lower_case: Whether text is lower-cased.
       vocab_file: The old vocabulary.
@@ -116,12 +116,15 @@ def prune_vocabulary(
     corpus: files.Path | Iterable[str],
     *,
     min_count: int = 1,
+    num_tokens: int | None = None,
     lower_case: bool = True,
 ) -> PrunedVocabulary:
-    """Makes a model that keeps only the tokens that a corpus needs.
+    """Makes a model that keeps only the tokens that a corpus needs, or more.
 
     Kept are the special tokens, ASCII letters, digits and punctuation, each piece that the corpus
-    has at least `min_count` times, and each character of these (alone and as a "##" piece).
+    has at least `min_count` times, and each character of these (alone and as a "##" piece). Further
+    ones up to `num_tokens` are those that come first in the vocabulary: vocabularies of BERTs are
+    in the order of how frequent a piece is, so that words of texts to come stay whole.
 
     Args:
       model: Any model of `tfdistill.models`, with or without a head; not changed.
@@ -129,6 +132,7 @@ def prune_vocabulary(
       corpus: A text file in UTF-8, a text a line, or the texts themselves: those of the task,
         second sentences included, or more of its language.
       min_count: The least occurrences of a piece.
+      num_tokens: Tokens to keep in all, where the corpus needs fewer; None: what it needs.
       lower_case: Whether the tokenizer lower-cases.
 
     Returns:
@@ -154,7 +158,7 @@ def prune_vocabulary(
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
     tokenizer.check_rows(config.vocab_size)
     counts = count_pieces(_texts(corpus), tokenizer)
-    old_ids = choose_tokens(counts, tokenizer.vocab, min_count=min_count)
+    old_ids = choose_tokens(counts, tokenizer.vocab, min_count=min_count, num_tokens=num_tokens)
     return PrunedVocabulary(
         model=_with_rows(
             model, old_ids, pad_token_id=int(np.searchsorted(old_ids, tokenizer.pad_id))
@@ -190,16 +194,16 @@ def count_pieces(texts: Iterable[str], tokenizer: Tokenizer) -> np.ndarray:
     return counts
 
 
-def choose_tokens(counts: np.ndarray, vocab: Sequence[str], *, min_count: int = 1) -> np.ndarray:
-    """Chooses the tokens to keep; see `prune_vocabulary` for which.
+def choose_tokens(
+    counts: np.ndarray,
+    vocab: Sequence[str],
+    *,
+    min_count: int = 1,
+    num_tokens: int | None = None,
+) -> np.ndarray:
+    """Chooses the ids to keep, ascending; see `prune_vocabulary` for which.
 
-    Args:
-      counts: int (vocab_size,), occurrences of each token.
-      vocab: The tokens in the order of their ids.
-      min_count: The least occurrences of a piece.
-
-    Returns:
-      int64, the ids to keep, ascending.
+    Shapes: `counts` (vocab_size,), occurrences of each token.
     """
     mark = vocabularies.SUFFIX_INDICATOR
     special = set(vocabularies.SPECIAL_TOKENS)
@@ -209,7 +213,11 @@ def choose_tokens(counts: np.ndarray, vocab: Sequence[str], *, min_count: int = 
         alphabet.update(token.removeprefix(mark))
     letters = {form for character in alphabet for form in (character, mark + character)}
     wanted = special | used | letters
-    return np.array([index for index, token in enumerate(vocab) if token in wanted], np.int64)
+    needed = np.array([token in wanted for token in vocab])
+    if num_tokens is None:
+        return np.flatnonzero(needed)
+    first = np.argsort(~needed, kind="stable")[: max(num_tokens, int(needed.sum()))]
+    return np.sort(first)
 
 
 def _texts(corpus: files.Path | Iterable[str]) -> Iterable[str]:

@@ -344,8 +344,8 @@ class ExportConfig(Section):
 
     Where the student's file in `quantize` differs too far from it, and `fallback` names formats,
     `export.auto` takes the smallest of them, or `quantize` with some layers in float32, that does
-    not; of a quantization-aware student its float weights. It stands for `quantize` in
-    `also_quantize`, too.
+    not; of a quantization-aware student its float weights. With `size_mb` `export.fit_size` makes
+    the file instead. What they take stands for `quantize` in `also_quantize`, too.
     """
 
     quantize: Quantize = "dynamic_wi8_afp32"
@@ -356,12 +356,16 @@ class ExportConfig(Section):
     teacher_quantize: Quantize = "float32"
     also_quantize: tuple[Quantize, ...] = ()
     fallback: tuple[Quantize, ...] = ()
+    size_mb: float | None = described(
+        None, "most megabytes of the file: takes the least lossy format and words that fit", gt=0
+    )
     variants: dict[Literal["gpu", "npu"], Quantize] = pydantic.Field(default_factory=dict)
 
     @pydantic.model_validator(mode="after")
     def _one_file_falls_back(self) -> ExportConfig:
-        if self.fallback and self.variants:
-            raise ValueError("fallback: expected none with export.variants, received both")
+        for name in ("fallback", "size_mb"):
+            if getattr(self, name) and self.variants:
+                raise ValueError(f"{name}: expected none with export.variants, received both")
         return self
 
 

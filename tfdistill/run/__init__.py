@@ -361,6 +361,7 @@ def _export(context: RunContext, model: deliver.ModelFiles, wanted: _Wanted) -> 
             quantize=wanted.quantize,
             variants=settings.variants if of_student else None,
             fallback=settings.fallback if of_student else (),
+            size_mb=settings.size_mb if of_student else None,
         )
     except errors.ParityError as error:
         if wanted.name == wanted.of:

@@ -28,6 +28,7 @@ from tfdistill import (
     weights,
 )
 from tfdistill.data.task_data import TaskData, TextData
+from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks.encoded import EncodedExamples
 
 _log = logging.getLogger(__name__)
@@ -112,6 +113,7 @@ class ModelFiles:
         quantize: str,
         variants: Mapping[Any, str] | None = None,
         fallback: Sequence[str] = (),
+        size_mb: float | None = None,
     ) -> None:
         """Exports the model into `folder`, checked on the development set.
 
@@ -122,6 +124,7 @@ class ModelFiles:
           variants: Files for other devices: device -> quantization.
           fallback: Quantizations to choose from where the file differs too far; see
             `config.ExportConfig`.
+          size_mb: The most megabytes of the file, see there; None: any size.
 
         Raises:
           ConfigError: If the model has positions for none of the lengths.
@@ -141,6 +144,9 @@ class ModelFiles:
             "allow_weak": True,  # the run has judged the model
             "overwrite": True,
         }
+        if size_mb is not None:
+            self._fit_size(plain, path, size_mb, {**options, "quantize": quantize})
+            return
         request = ExportRequest(model, path, quantize=quantize, variants=variants or {}, **options)
         try:
             tflite.export_file(request, floats)
@@ -153,6 +159,25 @@ class ModelFiles:
             card = export.auto(plain, path, names=formats, report=tell_trial, **options)
             chosen = quantizing.quantization(card.quantization)
             _log.info(f"took {chosen.name}: {chosen.summary}")
+
+    def _fit_size(
+        self, model: keras.Model, path: pathlib.Path, size_mb: float, options: dict[str, Any]
+    ) -> None:
+        """Exports the model within a size, or as the smallest file that is accurate enough."""
+        data, train = self._data, self._data.train_examples
+
+        def requested(model: keras.Model, vocab_file: files.Path) -> ExportRequest:
+            tokenizer = Tokenizer(vocab_file, lower_case=data.tokenizer.lower_case)
+            texts = data.read_by(tokenizer, pathlib.Path(vocab_file))
+            return ExportRequest(model, path, **{**options, "data": texts})
+
+        corpus = [*train.texts, *(train.pairs or ())]
+        if (further := data.unlabelled_examples) is not None:
+            corpus += [*further.texts, *(further.pairs or ())]
+        choice = export.fit_size(
+            requested, model, data.vocab_file, size_mb=size_mb, corpus=corpus, or_smallest=True
+        )
+        (_log.info if choice.fits else _log.warning)(choice.summary)
 
 
 def tell_trial(trial: results.Trial) -> None:

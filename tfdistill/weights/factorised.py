@@ -21,18 +21,23 @@ def is_factorised(config: models.EncoderConfig) -> bool:
     return config.embedding_size is not None and not both
 
 
-def split(table: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+def split(
+    table: np.ndarray, size: int, importance: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Factorises a table by its leading singular vectors.
 
     With V (d, e) the right singular vectors of the largest singular values: ``E V`` and ``V^T``,
-    the nearest product of that rank, ``min |E - A B|^2``; E itself where its rank is no more.
+    the nearest product of that rank, ``min |E - A B|^2``; E itself where its rank is no more. With
+    an importance of the rows the squared error of each counts as much, and V is that of the rows
+    times the root of theirs.
 
     Reference: Eckart and Young 1936; Lan et al. 2020, ALBERT, section 3.1, for the shape.
 
-    Shapes: `table` (rows, d); returns (rows, e), (e, d).
+    Shapes: `table` (rows, d), `importance` (rows,); returns (rows, e), (e, d).
     """
     table = np.asarray(table, np.float64)
-    _, vectors = np.linalg.eigh(table.T @ table)  # ascending
+    weighted = table if importance is None else table * importance[:, None]
+    _, vectors = np.linalg.eigh(table.T @ weighted)  # ascending
     leading = vectors[:, ::-1][:, :size]
     return (table @ leading).astype(np.float32), leading.T.astype(np.float32)
 

@@ -1,0 +1,106 @@
+"""What makes a file smaller, and the bytes that are left: what `fit_size` tries."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import tf_keras as keras
+
+from tfdistill import compress, errors, models
+
+from ..conversion import prepare
+from ..conversion import quantize as quantizing
+from ..model.request import ExportRequest
+
+TABLE = "word_embeddings"
+_IN_4_BITS = ("dynamic_wi4_afp32_block32", "dynamic_wi4_afp32")  # the second for any width
+_BLOCK = 32  # a rank is a multiple of it
+_LEAST_RANK = 1 / 3  # of the width: lower ranks cost more than fewer words
+_SCALE = 12  # bytes for each row of a table with scales of its own, zero point included
+_A_LAYER = 11_000  # bytes of the operators and scales of a layer in each signature
+
+
+@dataclasses.dataclass(frozen=True)
+class SizeStep:
+    """A way to a smaller file.
+
+    Attributes:
+      summary: What it does, a phrase.
+      in_4_bits: What it stores in 4 bits; the rest is in the requested quantization.
+      factorised: Whether the word table is a product of two factors, of as high a rank as fits.
+      fewer_words: Whether as many words as fit stay, of the least rank.
+    """
+
+    summary: str
+    in_4_bits: Literal["nothing", "table", "all"] = "nothing"
+    factorised: bool = False
+    fewer_words: bool = False
+
+
+STEPS = (
+    SizeStep("as it is"),
+    SizeStep("word table in 4 bits", "table"),
+    SizeStep("word table in 4 bits and two factors", "table", factorised=True),
+    SizeStep("word table in 4 bits, fewer words", "table", factorised=True, fewer_words=True),
+    SizeStep("all in 4 bits, fewer words", "all", factorised=True, fewer_words=True),
+)
+"""What `fit_size` tries, the least lossy first."""
+
+
+def ranks(model: keras.Model) -> list[int | None]:
+    """The ranks of two factors, descending; None alone where the model has one table."""
+    width = models.config_of(model).hidden_size
+    below = range(_BLOCK * ((width - 1) // _BLOCK), 0, -_BLOCK)
+    high = [rank for rank in below if rank >= _LEAST_RANK * width]
+    return [*high] if high and compress.can_factorise(model) else [None]
+
+
+def usual_overhead(request: ExportRequest) -> float:
+    """What a file takes besides its weights, about: the size of a file corrects it."""
+    return _A_LAYER * models.config_of(request.model).num_layers * len(request.chosen_lengths)
+
+
+def formats(request: ExportRequest, step: SizeStep, rank: int | None) -> tuple[str, dict[str, str]]:
+    """The quantization of the file in a step, and those of single layers."""
+    if step.in_4_bits == "nothing":
+        return request.quantize, dict(request.layers or {})
+    blocks, rows = _IN_4_BITS
+    stored = prepare.stored_weights(request.model, quantizing.quantization(blocks), {})
+    if rank is not None:  # which blocks divide
+        stored = [weight for weight in stored if weight.layer != TABLE]
+    if step.in_4_bits == "all":
+        return (blocks if _has_blocks(stored) else rows), {}
+    table = [weight for weight in stored if weight.layer == TABLE]
+    return request.quantize, {TABLE: blocks if _has_blocks(table) else rows}
+
+
+def _has_blocks(weights: list[prepare.StoredWeight]) -> bool:
+    try:
+        prepare.check_blocks(weights)
+    except errors.ConfigError:
+        return False
+    return True
+
+
+def file_bytes(request: ExportRequest, step: SizeStep, rank: int | None) -> tuple[float, float]:
+    """The bytes of all weights but the words, and those of a word."""
+    model, shape = request.model, models.config_of(request.model)
+    quantize, layers = formats(request, step, rank)
+    base = quantizing.quantization(quantize)
+    rest, a_word = 0.0, 0.0
+    if not isinstance(shape, models.WordVectorConfig):  # each signature has its own positions
+        rest += 4 * shape.hidden_size * sum(request.chosen_lengths)
+    for weight in prepare.stored_weights(model, base, prepare.resolve(model, base, layers)):
+        stored_as = weight.quantization
+        if weight.layer == TABLE:
+            width = rank or weight.shape[1]
+            with_scale = stored_as.weight_bits <= 8 and stored_as.table_scales == "row"
+            scale = _SCALE if with_scale and not stored_as.block else 0
+            a_word = width * stored_as.bytes_per_weight + scale
+            rest += (rank or 0) * weight.shape[1] * base.bytes_per_weight
+        elif weight.is_matrix:
+            rest += weight.num_elements * stored_as.bytes_per_weight
+        else:
+            rest += weight.num_elements * min(stored_as.bytes_per_constant)
+    return rest, a_word

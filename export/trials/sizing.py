@@ -1,0 +1,337 @@
+"""`fit_size`: the least lossy file of a model that is no larger than it may be."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import pathlib
+from collections.abc import Callable, Iterable
+
+import tf_keras as keras
+
+from tfdistill import compress, errors, files, models
+from tfdistill.compress import vocabulary
+from tfdistill.data.tokenize import Tokenizer
+from tfdistill.manifest import Manifest
+from tfdistill.results import Trial
+from tfdistill.tflite import agreement
+
+from ..checking.evidence import FloatConversion
+from ..checking.outputs import model_logits
+from ..conversion import prepare
+from ..file import bundle
+from ..model import heads
+from ..model.request import ExportRequest
+from . import size_steps
+from .automatic import move
+from .size_steps import STEPS, SizeStep
+from .trial import attempt
+
+_log = logging.getLogger(__name__)
+
+_MOST_GUESSES = 3  # at how many words fit: the size of a file corrects the next guess
+
+Requested = Callable[[keras.Model, files.Path], ExportRequest]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SizeChoice:
+    """A file of limited size, and what it costs on the development texts.
+
+    Attributes:
+      manifest: The file that was written.
+      model: Its model, with fewer words where the step leaves some out.
+      step: Its number format.
+      limit_mb: The most megabytes (10^6 bytes) that were asked for.
+      rank: Width of its word vectors, where the table has two factors; else None.
+      num_words: Rows of its table of words.
+      num_words_before: Rows of the table of the whole model.
+      coverage: What fewer words do to the development texts; None where none are left out.
+      metric: The name of the task's primary metric.
+      model_metric: Its value for the whole model.
+      file_metric: Its value for the file.
+    """
+
+    manifest: Manifest
+    model: keras.Model
+    step: SizeStep
+    limit_mb: float
+    rank: int | None
+    num_words: int
+    num_words_before: int
+    coverage: compress.VocabularyCoverage | None
+    metric: str
+    model_metric: float
+    file_metric: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether the file is no larger than it may be."""
+        return self.manifest.model.size_bytes <= 1e6 * self.limit_mb
+
+    @property
+    def summary(self) -> str:
+        """One line: size, step, cost on development texts."""
+        parts = [f"size {self.manifest.model.size_bytes / 1e6:.2f} MB (at most {self.limit_mb:g})"]
+        parts.append(self.step.summary + _described(self.rank, self.num_words))
+        cost = f"{self.metric} of the file {self.file_metric:.4f}, of the model "
+        parts.append(f"{cost}{self.model_metric:.4f}")
+        if self.coverage is not None:
+            seen = self.coverage
+            parts.append(
+                f"{seen.num_changed} of {seen.num_texts} development texts in other pieces, "
+                f"{seen.num_unknown - seen.num_unknown_before} more [UNK]"
+            )
+        return "; ".join(parts)
+
+
+def fit_size(
+    requested: Requested,
+    model: keras.Model,
+    vocab_file: files.Path,
+    *,
+    size_mb: float,
+    corpus: Iterable[str],
+    max_drop: float = 0.01,
+    or_smallest: bool = False,
+) -> SizeChoice:
+    """Exports a model as the least lossy file that is no larger than it may be.
+
+    Tries `STEPS` in their order and leaves out those whose weights alone are too large. Two factors
+    of the word table (`compress.factorise`) have the highest rank that fits, a multiple of 32 of at
+    least a third of the width. Below that as many words stay as fit: those of `corpus`, and of the
+    others the first of the vocabulary. Every file is checked as `to_tflite` does, and the task's
+    primary metric of the file on the development texts may be `max_drop` below that of the whole
+    model.
+
+    Args:
+      requested: The request for a file of a model with a vocabulary: of the whole model and of
+        one with fewer words. It names a task, and its `check_on` has labels.
+      model: The whole model.
+      vocab_file: Its vocabulary.
+      size_mb: The most megabytes (10^6 bytes) of the file.
+      corpus: Training texts, second ones included; never those that the request checks on.
+      max_drop: The most that the metric may fall.
+      or_smallest: Whether the smallest file within `max_drop` is written where none fits.
+
+    Returns:
+      What was written.
+
+    Raises:
+      ConfigError: If an argument is not valid.
+      DataError: If the request has no labelled examples of a task.
+      OutputExistsError: If a file is there and the request does not replace it.
+      ParityError: If no file is good enough; with the smallest that is. Nothing is written.
+    """
+    if not size_mb > 0:
+        raise errors.ConfigError("size_mb", "a size above 0 MB", size_mb)
+    whole = requested(model, vocab_file).collected()
+    paths = bundle.paths_of(whole.path)
+    unknown = dict.fromkeys((paths.model, paths.manifest, paths.golden))
+    bundle.check_free(unknown, overwrite=whole.overwrite)
+    with files.temporary_folder("size") as folder:
+        search = _Search(requested, whole, size_mb, [*corpus], max_drop, folder)
+        candidate = search.run()
+        if candidate is None or not (search.fits(candidate) or or_smallest):
+            raise _nothing(search, candidate, size_mb)
+        manifest = move(search.file_of(candidate.number), paths, overwrite=whole.overwrite)
+    bundle.write_card(paths.model, manifest)
+    return SizeChoice(
+        manifest,
+        candidate.model,
+        candidate.step,
+        size_mb,
+        candidate.rank,
+        candidate.num_words,
+        models.config_of(model).vocab_size,
+        candidate.coverage,
+        search.metric,
+        search.reached,
+        search.metric_of(candidate),
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A file that was tried.
+
+    Attributes:
+      step: Its number format.
+      model: Its model.
+      rank: Width of its word vectors, where the table has two factors; else None.
+      num_words: Rows of its table of words.
+      trial: Its figures.
+      coverage: What fewer words do to the development texts, or None.
+      number: Which of the files it is.
+    """
+
+    step: SizeStep
+    model: keras.Model
+    rank: int | None
+    num_words: int
+    trial: Trial
+    coverage: compress.VocabularyCoverage | None
+    number: int
+
+
+class _Search:
+    """Tries the steps on a model, each in a folder of its own.
+
+    Attributes:
+      metric: The name of the primary metric.
+      reached: The metric of the whole model.
+      candidates: The files so far.
+    """
+
+    def __init__(
+        self,
+        requested: Requested,
+        whole: ExportRequest,
+        size_mb: float,
+        corpus: list[str],
+        max_drop: float,
+        folder: pathlib.Path,
+    ) -> None:
+        """Takes the arguments of `fit_size`, and scores the whole model."""
+        task, texts, vocab_file = whole.task, whole.texts, whole.vocab_file
+        if task is None or texts is None or vocab_file is None or whole.check_on is None:
+            raise errors.DataError("size_mb", "labelled texts of a task to check on", "none")
+        plan = prepare.make_plan(whole)
+        logits = model_logits(plan.model, plan.examples, plan.lengths)
+        self.metric = task.primary_metric
+        self.reached = float(task.score(logits, plan.examples)[self.metric])
+        self.candidates: list[_Candidate] = []
+        self._allowed = agreement.allowed_drop(max_drop, heads.num_scored(plan.examples), None)
+        self._requested, self._whole = requested, whole.replace(lengths=plan.lengths)
+        self._vocab_file, self._corpus, self._folder = vocab_file, corpus, folder
+        self._texts = [*texts.texts, *(texts.pairs or ())]
+        tokenizer = Tokenizer(vocab_file, lower_case=whole.lower_case)
+        self._counts = vocabulary.count_pieces(corpus, tokenizer)
+        self._num_words = models.config_of(whole.model).vocab_size
+        self._needed = len(vocabulary.choose_tokens(self._counts, tokenizer.vocab))
+        self._ranks = size_steps.ranks(whole.model)
+        self._limit, self._overhead = 1e6 * size_mb, size_steps.usual_overhead(whole)
+        self._floats = FloatConversion(folder / "float32.tflite")
+
+    @property
+    def least(self) -> float:
+        """The least metric that a file may have."""
+        return self.reached - self._allowed - 1e-9  # of decimal bounds such as 0.94 - 0.93
+
+    def fits(self, candidate: _Candidate) -> bool:
+        """Whether a file is small enough."""
+        return candidate.trial.size_bytes is not None and candidate.trial.size_bytes <= self._limit
+
+    def run(self) -> _Candidate | None:
+        """Returns the first file that fits and is accurate enough, or the smallest accurate one."""
+        for step in STEPS:
+            for _ in range(_MOST_GUESSES):
+                shape = self._fitting(step)
+                if shape is None:
+                    break
+                candidate = self._try(step, *shape)
+                if self._good(candidate) and self.fits(candidate):
+                    return candidate
+                if candidate.trial.size_bytes is None or self.fits(candidate):
+                    break
+        if not any(map(self.fits, self.candidates)):
+            self._try(STEPS[-1], self._ranks[-1], self._needed)
+        good = [candidate for candidate in self.candidates if self._good(candidate)]
+        return min(good, key=lambda candidate: candidate.trial.size_bytes or 0, default=None)
+
+    def _good(self, candidate: _Candidate) -> bool:
+        return candidate.trial.verdict == "good" and self.metric_of(candidate) >= self.least
+
+    def metric_of(self, candidate: _Candidate) -> float:
+        """The metric of a file; minus infinity where it has none."""
+        value = candidate.trial.file_metrics.get(self.metric)
+        return -math.inf if value is None else value
+
+    def _fitting(self, step: SizeStep) -> tuple[int | None, int] | None:
+        """The rank and the words of a step that fit; None where none do, or a step before has."""
+        if step.fewer_words:
+            rank = self._ranks[-1]
+            rest, a_word = size_steps.file_bytes(self._whole, step, rank)
+            num_words = int((self._limit - self._overhead - rest) // a_word)
+            return (rank, num_words) if self._needed <= num_words < self._num_words else None
+        for rank in self._ranks if step.factorised else [None]:
+            rest, a_word = size_steps.file_bytes(self._whole, step, rank)
+            if rest + self._overhead + self._num_words * a_word <= self._limit:
+                return rank, self._num_words
+        return None
+
+    def _try(self, step: SizeStep, rank: int | None, num_words: int) -> _Candidate:
+        """Exports the model in a step, of a rank and with some of its words."""
+        number = len(self.candidates)
+        folder = self._folder / f"{number}"
+        folder.mkdir()
+        whole, coverage = self._whole, None
+        model, vocab_file, floats = whole.model, self._vocab_file, self._floats
+        if rank is not None:
+            model = compress.factorise(model, rank, self._counts)
+            floats = FloatConversion(folder / "float32.tflite")
+        if num_words < self._num_words:
+            pruned = compress.prune_vocabulary(
+                model,
+                vocab_file,
+                self._corpus,
+                num_tokens=num_words,
+                lower_case=whole.lower_case,
+            )
+            model, vocab_file = pruned.model, folder / "words.txt"
+            pruned.write_vocab(vocab_file)
+            coverage = pruned.coverage(self._texts)
+            floats = FloatConversion(folder / "float32.tflite")
+        quantize, layers = size_steps.formats(whole, step, rank)
+        request = whole if model is whole.model else self._requested(model, vocab_file).collected()
+        trial = attempt(
+            request.replace(
+                path=self.file_of(number),
+                name=whole.manifest_name,
+                quantize=quantize,
+                layers=layers,
+                lengths=whole.chosen_lengths,
+            ),
+            floats=floats,
+        )
+        candidate = _Candidate(step, model, rank, num_words, trial, coverage, number)
+        if trial.size_bytes is not None:
+            rest, a_word = size_steps.file_bytes(self._whole, step, rank)
+            self._overhead = trial.size_bytes - rest - num_words * a_word
+        self.candidates.append(candidate)
+        _log.info(f"size: {self.describe(candidate)}")
+        return candidate
+
+    def file_of(self, number: int) -> pathlib.Path:
+        """Where the file of a candidate is."""
+        return self._folder / f"{number}" / bundle.paths_of(self._whole.path).model.name
+
+    def describe(self, candidate: _Candidate) -> str:
+        """A line on a file that was tried."""
+        trial, reached = candidate.trial, self.metric_of(candidate)
+        what = candidate.step.summary + _described(candidate.rank, candidate.num_words)
+        size = "no file" if trial.size_bytes is None else f"{trial.size_bytes / 1e6:.2f} MB"
+        cost = "" if math.isinf(reached) else f", {self.metric} {reached:.4f}"
+        why = "" if trial.verdict == "good" else f": {trial.why}".replace("\n", " ")
+        return f"{what}: {size}{cost}, {trial.verdict}{why}"
+
+
+def _described(rank: int | None, num_words: int) -> str:
+    factors = "" if rank is None else f", rank {rank}"
+    return f" ({num_words:,} words{factors})"
+
+
+def _nothing(search: _Search, smallest: _Candidate | None, size_mb: float) -> errors.ParityError:
+    """The error for a size that cannot be had."""
+    received = "none that is accurate enough"
+    if smallest is not None and smallest.trial.size_bytes is not None:
+        received = f"{smallest.trial.size_bytes / 1e6:.2f} MB, the smallest that is accurate enough"
+    message = errors.explain(
+        "size_mb",
+        f"a file of at most {size_mb:g} MB, {search.metric} of at least {search.least:.4f}",
+        f"{received}; nothing was written",
+        "Allow more MB or a larger max_drop, or train a narrower student.",
+    )
+    tried = "\n".join(f"  - {search.describe(each)}" for each in search.candidates)
+    return errors.ParityError(f"{message}\n{tried}")

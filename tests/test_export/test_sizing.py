@@ -1,0 +1,197 @@
+"""fit_size: the least lossy file of at most a size, or the smallest that there is, or none."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+
+import export
+from export.checking.outputs import model_logits
+from export.model.request import ExportRequest
+from export.trials import size_steps, sizing
+from tfdistill import errors, models
+from tfdistill.data import vocab as vocabularies
+from tfdistill.data.batches import encode_examples
+from tfdistill.data.tokenize import Tokenizer
+from tfdistill.results import Trial
+
+NUM_WORDS, WIDTH = 200, 96
+REST = 150_000  # bytes of the pretended file besides its words
+TABLE = NUM_WORDS * WIDTH  # bytes in 8 bits
+IN_4_BITS = 0.5625  # bytes of an element, with its part of a block's scale
+INT8, INT4 = "dynamic_wi8_afp32", "dynamic_wi4_afp32_block32"
+
+
+@pytest.fixture(scope="module")
+def wide(toy, lively):
+    """The toy with a width that blocks and ranks divide; its own answers are the labels."""
+    config = toy.config.replace(hidden_size=WIDTH, intermediate_size=WIDTH)
+    model = lively(models.build_classifier(config, 3))
+    kernel, bias = model.get_layer("classifier").get_weights()
+    bias -= model_logits(model, toy.encoded).mean(axis=0)  # so that each class is answered
+    model.get_layer("classifier").set_weights([kernel, bias])
+    labels = model_logits(model, toy.encoded).argmax(axis=1).astype(np.int32)
+    texts = dataclasses.replace(toy.texts, labels=labels)
+    return dataclasses.replace(toy, model=model, config=config, texts=texts)
+
+
+@pytest.fixture
+def requested(wide, tmp_path):
+    """The request of an export of the model, in the tokens of a vocabulary."""
+
+    def request(model, vocab_file):
+        encoded = encode_examples(wide.texts, Tokenizer(vocab_file), max(wide.lengths))
+        arguments = wide.arguments(check_on=encoded, texts=wide.texts, vocab_file=vocab_file)
+        return ExportRequest(model, tmp_path / "out" / "model.tflite", **arguments)
+
+    return request
+
+
+@pytest.fixture
+def fit(wide, requested):
+    """Fits the model to a size in bytes."""
+
+    def fit(size, corpus=None, **options):
+        corpus = [*wide.texts.texts, *wide.texts.pairs] if corpus is None else corpus
+        arguments = {"size_mb": size / 1e6, "corpus": corpus, **options}
+        return export.fit_size(requested, wide.model, wide.vocab_file, **arguments)
+
+    return fit
+
+
+class Attempts:
+    """Stands in for `attempt`: a size by formats, rank and words, drops by the format of words."""
+
+    def __init__(self, source):
+        self.source = source
+        self.tried = []
+        self.drops = {}
+        self.refused = set()
+
+    def __call__(self, request, *, floats):
+        del floats
+        table = request.layers.get("word_embeddings", request.quantize)
+        shape = models.config_of(request.model)
+        width = shape.embedding_size or WIDTH
+        self.tried.append((request.quantize, table, shape.embedding_size, shape.vocab_size))
+        if table in self.refused:
+            return Trial(name=request.quantize, verdict="beyond bounds", why="far off")
+        for source in self.source.parent.iterdir():
+            shutil.copy(source, request.path.parent)
+        rest = (0.6 * REST if request.quantize == INT4 else REST) + width * WIDTH * (width < WIDTH)
+        words = shape.vocab_size * width * (IN_4_BITS if table == INT4 else 1)
+        return Trial(
+            name=request.quantize,
+            layers=request.layers,
+            verdict="good",
+            size_bytes=int(rest + words),
+            file_metrics={"accuracy": 1.0 - self.drops.get(table, 0.0)},
+            primary_metric="accuracy",
+        )
+
+
+@pytest.fixture
+def attempts(exported, monkeypatch):
+    stub = Attempts(exported("dynamic_wi8_afp32").path)
+    monkeypatch.setattr(sizing, "attempt", stub)
+    monkeypatch.setattr(size_steps, "_A_LAYER", 0)  # less than the pretended files have
+    return stub
+
+
+def test_a_file_that_fits_as_it_is_stays_as_it_is(fit, attempts):
+    choice = fit(REST + TABLE + 1)
+
+    assert attempts.tried == [(INT8, INT8, None, NUM_WORDS)]
+    assert (choice.rank, choice.num_words, choice.coverage) == (None, NUM_WORDS, None)
+    assert choice.fits
+
+
+def test_the_table_gets_4_bits_before_anything_is_left_out(fit, attempts):
+    choice = fit(REST + TABLE - 1)
+
+    assert attempts.tried[-1] == (INT8, INT4, None, NUM_WORDS)
+    assert choice.step.summary == "word table in 4 bits"
+
+
+def test_two_factors_of_the_highest_rank_that_fits_come_next(fit, attempts, wide):
+    choice = fit(REST + TABLE * IN_4_BITS - 1)
+
+    assert size_steps.ranks(wide.model) == [64, 32]  # 64 takes more here than no factors
+    assert attempts.tried[-1] == (INT8, INT4, 32, NUM_WORDS)
+    assert choice.rank == models.config_of(choice.model).embedding_size == 32
+
+
+def test_words_that_no_training_text_has_go_last(fit, attempts):
+    choice = fit(REST + 4000, corpus=["w1 w2"])
+
+    assert attempts.tried[-1][:3] == (INT8, INT4, 32)
+    assert choice.num_words == models.config_of(choice.model).vocab_size < NUM_WORDS
+    assert choice.coverage.num_changed > 0
+    assert choice.fits
+
+
+def test_a_step_that_costs_too_much_is_passed_over(fit, attempts):
+    attempts.drops = {INT8: 0.2}
+
+    assert fit(REST + TABLE + 1, max_drop=0.1).step.in_4_bits == "table"
+
+
+def test_what_cannot_be_had_is_refused_with_the_smallest(fit, attempts, tmp_path):
+    with pytest.raises(errors.ParityError, match=r"size_mb: expected .* 0.10 MB, the smallest"):
+        fit(20_000)
+
+    (tried,) = attempts.tried
+    assert tried[:3] == (INT4, INT4, 32)
+    assert not (tmp_path / "out" / "model.tflite").exists()
+
+
+def test_the_smallest_may_be_written_and_does_not_fit(fit, attempts, tmp_path):
+    choice = fit(20_000, or_smallest=True)
+
+    assert not choice.fits
+    assert (tmp_path / "out" / "model.tflite").is_file()
+
+
+def test_nothing_is_written_where_every_file_is_beyond_its_bounds(fit, attempts):
+    attempts.refused = {INT8, INT4}
+
+    with pytest.raises(errors.ParityError, match="none that is accurate enough"):
+        fit(REST + TABLE + 1, or_smallest=True)
+
+
+@pytest.fixture
+def only_step(monkeypatch):
+    """Leaves one step to try: a table in 4 bits and two factors, fewer words."""
+    monkeypatch.setattr(sizing, "STEPS", sizing.STEPS[3:4])
+
+
+def test_words_that_the_development_texts_need_are_not_left_out(fit, only_step, tmp_path):
+    with pytest.raises(errors.ParityError, match="none that is accurate enough"):
+        fit(10_000, corpus=["w1 w2"], or_smallest=True)
+
+    assert not (tmp_path / "out" / "model.tflite").exists()
+
+
+def test_a_table_of_4_bits_two_factors_and_fewer_words_passes_the_guard(fit, only_step, tmp_path):
+    choice = fit(10_000, max_drop=0.9, or_smallest=True)
+    card, folder = choice.manifest, tmp_path / "out"
+
+    words = vocabularies.read_vocab(folder / "vocab.txt")
+    assert (choice.rank, choice.num_words) == (32, len(words))
+    assert len(words) < NUM_WORDS
+    assert (card.quantization, card.quantized_layers) == (INT8, {"word_embeddings": INT4})
+    assert card.parity is not None and card.parity.inputs == "real"
+    assert card.model.size_bytes == (folder / "model.tflite").stat().st_size
+    assert choice.file_metric == card.parity.file_metrics["accuracy"]
+
+
+def test_a_size_of_nothing_and_texts_without_a_task_are_errors(wide, requested):
+    with pytest.raises(errors.ConfigError, match="size_mb: expected a size above 0 MB"):
+        export.fit_size(requested, wide.model, wide.vocab_file, size_mb=0, corpus=["w1"])
+
+    def without_task(model, vocab_file):
+        return requested(model, vocab_file).replace(task=None)
+
+    with pytest.raises(errors.DataError, match="size_mb: expected labelled texts"):
+        export.fit_size(without_task, wide.model, wide.vocab_file, size_mb=1, corpus=["w1"])
