@@ -23,6 +23,7 @@ from ..conversion import prepare
 from ..file import bundle
 from ..model import heads
 from ..model.request import ExportRequest
+from ..targets.tflite import refuse_weak
 from . import size_steps
 from .automatic import move
 from .size_steps import STEPS, SizeStep
@@ -42,7 +43,7 @@ class SizeChoice:
     Attributes:
       manifest: The file that was written.
       model: Its model, with fewer words where the step leaves some out.
-      step: Its number format.
+      step: How it became small.
       limit_mb: The most megabytes (10^6 bytes) that were asked for.
       rank: Width of its word vectors, where the table has two factors; else None.
       num_words: Rows of its table of words.
@@ -123,6 +124,7 @@ def fit_size(
       DataError: If the request has no labelled examples of a task.
       OutputExistsError: If a file is there and the request does not replace it.
       ParityError: If no file is good enough; with the smallest that is. Nothing is written.
+      StudentError: If the model answers near chance, and the request does not allow it.
     """
     if not size_mb > 0:
         raise errors.ConfigError("size_mb", "a size above 0 MB", size_mb)
@@ -131,7 +133,7 @@ def fit_size(
     unknown = dict.fromkeys((paths.model, paths.manifest, paths.golden))
     bundle.check_free(unknown, overwrite=whole.overwrite)
     with files.temporary_folder("size") as folder:
-        search = _Search(requested, whole, size_mb, [*corpus], max_drop, folder)
+        search = _SizeSearch(requested, whole, size_mb, [*corpus], max_drop, folder)
         candidate = search.run()
         if candidate is None or not (search.fits(candidate) or or_smallest):
             raise _nothing(search, candidate, size_mb)
@@ -157,7 +159,7 @@ class _Candidate:
     """A file that was tried.
 
     Attributes:
-      step: Its number format.
+      step: How it became small.
       model: Its model.
       rank: Width of its word vectors, where the table has two factors; else None.
       num_words: Rows of its table of words.
@@ -175,7 +177,7 @@ class _Candidate:
     number: int
 
 
-class _Search:
+class _SizeSearch:
     """Tries the steps on a model, each in a folder of its own.
 
     Attributes:
@@ -198,6 +200,7 @@ class _Search:
         if task is None or texts is None or vocab_file is None or whole.check_on is None:
             raise errors.DataError("size_mb", "labelled texts of a task to check on", "none")
         plan = prepare.make_plan(whole)
+        refuse_weak(plan)  # the whole model: a file near chance is one that lost too much
         logits = model_logits(plan.model, plan.examples, plan.lengths)
         self.metric = task.primary_metric
         self.reached = float(task.score(logits, plan.examples)[self.metric])
@@ -254,7 +257,11 @@ class _Search:
             rank = self._ranks[-1]
             rest, a_word = size_steps.file_bytes(self._whole, step, rank)
             num_words = int((self._limit - self._overhead - rest) // a_word)
-            return (rank, num_words) if self._needed <= num_words < self._num_words else None
+            if num_words < self._needed or (num_words >= self._num_words and step != STEPS[-1]):
+                return None
+            return rank, min(num_words, self._num_words)
+        if step.factorised and self._ranks == [None]:
+            return None
         for rank in self._ranks if step.factorised else [None]:
             rest, a_word = size_steps.file_bytes(self._whole, step, rank)
             if rest + self._overhead + self._num_words * a_word <= self._limit:
@@ -292,6 +299,7 @@ class _Search:
                 quantize=quantize,
                 layers=layers,
                 lengths=whole.chosen_lengths,
+                allow_weak=True,
             ),
             floats=floats,
         )
@@ -322,7 +330,9 @@ def _described(rank: int | None, num_words: int) -> str:
     return f" ({num_words:,} words{factors})"
 
 
-def _nothing(search: _Search, smallest: _Candidate | None, size_mb: float) -> errors.ParityError:
+def _nothing(
+    search: _SizeSearch, smallest: _Candidate | None, size_mb: float
+) -> errors.ParityError:
     """The error for a size that cannot be had."""
     received = "none that is accurate enough"
     if smallest is not None and smallest.trial.size_bytes is not None:

@@ -186,6 +186,36 @@ def test_a_table_of_4_bits_two_factors_and_fewer_words_passes_the_guard(fit, onl
     assert choice.file_metric == card.parity.file_metrics["accuracy"]
 
 
+def test_a_model_near_chance_is_refused_before_anything_is_tried(wide, requested, attempts):
+    labels = (wide.texts.labels + np.arange(len(wide.texts.labels))) % 3
+    others = dataclasses.replace(wide.texts, labels=labels.astype(np.int32))
+
+    def by_chance(model, vocab_file):
+        request = requested(model, vocab_file)
+        check_on = dataclasses.replace(request.check_on, labels=others.labels)
+        return request.replace(texts=others, check_on=check_on)
+
+    with pytest.raises(errors.StudentError):
+        export.fit_size(by_chance, wide.model, wide.vocab_file, size_mb=1, corpus=["w1"])
+    assert not attempts.tried
+
+
+def test_a_table_in_one_piece_loses_words_where_it_has_no_two_factors(fit, attempts, monkeypatch):
+    monkeypatch.setattr(sizing.size_steps, "ranks", lambda model: [None])
+    choice = fit(REST + 1500, corpus=["w1 w2"])
+
+    assert (choice.rank, choice.step.fewer_words) == (None, True)
+    assert attempts.tried[-1][:3] == (INT8, INT4, None)
+
+
+def test_all_in_4_bits_keeps_all_words_where_they_fit(fit, attempts):
+    attempts.refused = {INT8}
+    choice = fit(0.6 * REST + NUM_WORDS * 32 * IN_4_BITS + 32 * WIDTH + 500)
+
+    assert attempts.tried[-1] == (INT4, INT4, 32, NUM_WORDS)
+    assert choice.fits
+
+
 def test_a_size_of_nothing_and_texts_without_a_task_are_errors(wide, requested):
     with pytest.raises(errors.ConfigError, match="size_mb: expected a size above 0 MB"):
         export.fit_size(requested, wide.model, wide.vocab_file, size_mb=0, corpus=["w1"])

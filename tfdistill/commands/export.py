@@ -339,15 +339,7 @@ COMMANDS = (
         arguments=_arguments,
         execute=_execute,
         usual=(
-            *(
-                "--out",
-                "--overwrite",
-                "--quantize",
-                "--size-mb",
-                "--max-drop",
-                "--for",
-                "--lengths",
-            ),
+            *("--out", "--overwrite", "--quantize", "--size-mb", "--for", "--lengths"),
             *("--task", "--data-dir", "--android", "--list"),
         ),
         examples=(
