@@ -30,19 +30,60 @@ def test_the_temperature_of_known_answers_is_found(temperature):
     assert fitted == pytest.approx(temperature, rel=0.05)
 
 
+def drawn(random, logits):
+    """Labels that the probabilities of a classifier give: it is calibrated."""
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    return (shares.cumsum(axis=1)[:, :-1] < random.random((len(shares), 1))).sum(axis=1)
+
+
 def test_calibration_error_equals_its_formula():
     random = np.random.default_rng(2)
     logits, labels = random.normal(size=(200, 3)), random.integers(0, 3, 200)
     p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    confidence, right = p.max(axis=1), p.argmax(axis=1) == labels
+    order = np.argsort(p.max(axis=1))
+    confidence, right = p.max(axis=1)[order], (p.argmax(axis=1) == labels)[order]
     total = 0.0
-    for b in range(10):
-        inside = (confidence >= b / 10) & (confidence < (b + 1) / 10)
-        if inside.any():
-            gap = abs(right[inside].mean() - confidence[inside].mean())
-            total += inside.sum() / 200 * gap
+    for inside in np.split(np.arange(200), 10):  # 20 in each bin
+        gap = abs(right[inside].mean() - confidence[inside].mean())
+        total += len(inside) / 200 * gap
     error = analysis.expected_calibration_error(logits, labels, num_bins=10)
     assert error == pytest.approx(total)
+
+
+def test_equal_probabilities_share_a_bin_whatever_their_order():
+    logits = np.tile([[np.log(3.0), 0.0]], (90, 1))  # sure to 0.75
+    for labels in (np.arange(90) % 2, np.arange(90) // 45):
+        assert analysis.expected_calibration_error(logits, labels) == pytest.approx(0.25)
+
+
+def test_the_scores_of_probabilities_have_intervals_around_them():
+    random = np.random.default_rng(5)
+    logits = random.normal(scale=2.0, size=(300, 3))
+    labels = drawn(random, logits)
+    scores = analysis.calibration_scores(logits, labels)
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    assert scores["nll"].value == pytest.approx(-np.log(p[np.arange(300), labels]).mean())
+    squares = ((p - np.eye(3)[labels]) ** 2).sum(axis=1)
+    assert scores["brier"].value == pytest.approx(squares.mean())
+    low, high = scores["brier"].interval
+    # That of a mean over 300 examples: 1.96 standard errors, to a tenth.
+    reach = 1.96 * squares.std() / np.sqrt(300)
+    assert (high - low) / 2 == pytest.approx(reach, rel=0.1)
+    assert low < scores["brier"].value < high
+    assert scores["ece"].interval[0] <= scores["ece"].value
+
+
+def test_the_noise_of_the_calibration_error_is_what_a_calibrated_classifier_has():
+    random = np.random.default_rng(6)
+    logits = random.normal(scale=2.0, size=(400, 3))
+    noise = analysis.calibration_noise(logits)
+    others = [
+        analysis.expected_calibration_error(logits, drawn(random, logits)) for _ in range(200)
+    ]
+    # Means of 200 draws with a spread of 0.008: 0.002 is two standard errors of their difference.
+    assert noise == pytest.approx(np.mean(others), abs=0.002)
+    few = analysis.calibration_noise(logits[:100])
+    assert few > 1.5 * noise  # it falls with the root of the number of examples
 
 
 def test_certain_and_right_is_calibrated_certain_and_wrong_is_not():
@@ -58,6 +99,8 @@ def test_certain_and_right_is_calibrated_certain_and_wrong_is_not():
         lambda: analysis.entropy_share(np.zeros((3, 1))),
         lambda: analysis.fit_temperature(np.zeros((3, 2)), np.zeros(2, int)),
         lambda: analysis.expected_calibration_error(np.zeros((3, 2)), np.zeros(2, int)),
+        lambda: analysis.calibration_scores(np.zeros((3, 2)), np.zeros(2, int)),
+        lambda: analysis.calibration_noise(np.zeros((3, 1))),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(call):

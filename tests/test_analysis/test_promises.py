@@ -97,6 +97,17 @@ def test_a_class_is_judged_by_its_own_probability():
     assert judged.right.tolist() == [True, False]
 
 
+def test_the_error_of_the_surest_answers_is_told_for_each_share_of_them():
+    confidence = np.array([0.9, 0.8, 0.8, 0.7, 0.6])
+    right = np.array([True, False, True, True, False])
+    points = analysis.error_by_coverage(analysis.JudgedTexts(confidence, right), fewest=1)
+    # No threshold parts the two answers of 0.8.
+    expected = [(0.2, 0), (0.6, 1 / 3), (0.8, 1 / 4), (1, 2 / 5)]
+    np.testing.assert_allclose(points, expected)
+    few = analysis.error_by_coverage(analysis.JudgedTexts(confidence, right), fewest=20)
+    np.testing.assert_allclose(few, expected[-1:])
+
+
 def test_several_labels_are_right_together():
     shares = np.array([[0.9, 0.2], [0.9, 0.2]])
     labels = np.array([[1, 0], [1, 1]], np.float32)

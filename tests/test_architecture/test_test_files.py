@@ -319,6 +319,7 @@ COVERED_BY = (
         "sections are seen in the pages and tables of one report",
         "tfdistill/report/answer_sides tfdistill/report/document tfdistill/report/model_groups "
         "tfdistill/report/sections/class_answers "
+        "tfdistill/report/sections/coverage "
         "tfdistill/report/sections/device tfdistill/report/sections/device_tables "
         "tfdistill/report/sections/training",
     ),

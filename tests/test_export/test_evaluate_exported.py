@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tfdistill import cli, errors, manifest, weights
+from tfdistill.commands import models
 from tfdistill.confidence import Confidence
 from tfdistill.data.batches import Batches
 from tfdistill.run import inputs
@@ -51,6 +52,24 @@ def test_promises_are_counted_on_other_texts_whatever_the_order_of_labels(export
         (row,) = source.coverage_of_promises(outputs, encoded, task)
         expected = {"max_error": 0.05, "coverage": sure.mean(), "error": wrong.mean()}
         assert row == pytest.approx(expected)
+
+
+def test_the_probabilities_are_scored_with_the_temperature_and_without(exported, toy):
+    file = exported("float32")
+    source = inputs.open_answerer(str(file.path.parent))
+    outputs = source.outputs(batches(toy.encoded), toy.task)
+    scored = source.calibration(outputs, toy.encoded, toy.task)
+    temperature = file.card.confidence.temperature
+    assert scored["temperature"] == temperature != 1
+    for when, divisor in (("before", 1.0), ("after", temperature)):
+        logits = outputs / divisor
+        log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        nll = -log_p[np.arange(len(log_p)), toy.encoded.labels].mean()
+        assert scored[when]["nll"]["value"] == pytest.approx(nll, rel=1e-5)
+    # The temperature was fitted on these very texts.
+    assert scored["after"]["nll"]["value"] < scored["before"]["nll"]["value"]
+    line = models._calibrated(scored)
+    assert line.startswith(f"probabilities at temperature {temperature:.3g}: NLL ")
 
 
 @pytest.mark.parametrize(

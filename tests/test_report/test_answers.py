@@ -8,10 +8,11 @@ import pytest
 from page_reading import table_of, tree_of
 
 from tfdistill import report, results, tasks
+from tfdistill.confidence import Confidence
 from tfdistill.data import answers
 from tfdistill.report import answer_sides, run_analysis
 from tfdistill.report.sections import answers as answers_section
-from tfdistill.report.sections import quality, verdict
+from tfdistill.report.sections import coverage, quality, verdict
 from tfdistill.tasks import spec
 
 LABELS = ("negative", "positive")
@@ -157,9 +158,59 @@ def test_every_class_and_the_confusions_are_tabled(answered):
 def test_confidence_is_shown_beside_how_often_it_is_right(answered):
     rows = {row[0]: row[1:] for row in table_of(page_of(answered), "calibration")[1:]}
     # Sure to softmax(3, -3) = 0.998, right in 37 of 40.
-    assert rows["Student"][:3] == ["92.5%", "99.8%", "7.3%"]
-    assert float(rows["Student"][3]) > 1.2
+    assert rows["Student"][:2] == ["92.5%", "99.8%"]
+    assert rows["Student"][3].startswith("7.3%[")
+    assert float(rows["Student"][4]) > 1.2
     assert list(rows) == ["Teacher", "Student", "File"]
+
+
+def promising(folder, edit, **promise):
+    def add(card):
+        values = {"max_error": 0.1, "rows": 400, **promise}
+        record = Confidence.of_file(
+            card["model"]["sha256"], temperature=2.0, num_examples=300, promises=(values,)
+        )
+        card["confidence"] = record.model_dump(mode="json")
+
+    edit(folder / "export" / "model.json", add)
+
+
+def test_the_file_is_scored_at_its_temperature_too(answered, edit):
+    promising(answered, edit, rows_needed=900)
+    rows = {row[0]: row[1:] for row in table_of(page_of(answered), "calibration")[1:]}
+    # Right in 36 of 40: the cross entropy of softmax(3, -3), and of softmax(1.5, -1.5).
+    for name, margin in (("File", 6.0), ("File at temperature 2.00", 3.0)):
+        expected = np.log1p(np.exp(-margin)) + 0.1 * margin
+        assert rows[name][2].startswith(f"{expected:.3f}[")
+    assert float(rows["File at temperature 2.00"][4]) == pytest.approx(
+        float(rows["File"][4]) / 2, abs=0.01
+    )
+
+
+def test_errors_are_drawn_over_the_share_of_the_texts_that_is_answered():
+    random = np.random.default_rng(0)
+    gold = np.tile(GOLD, 5)
+    logits = {
+        name: random.normal(size=(200, 2)) + 3 * np.eye(2)[gold] for name in ("teacher", "file")
+    }
+    promise = {"max_error": 0.05, "rows": 400, "threshold": 0.8, "coverage": 0.84, "error": 0.02}
+    kept = {"max_error": 0.1, "rows": 400, "threshold": 0.0, "coverage": 1.0, "error": 0.07}
+    record = Confidence.of_file(
+        "0" * 64, temperature=1.5, num_examples=300, promises=(promise, kept)
+    )
+    sides = answer_sides.AnswerSides(TASK, gold, logits, (), confidence=record)
+    (part,) = coverage.parts(sides)
+    assert part.intro == (
+        "The file answers 84% of the texts at an error of at most 5% and 100% of the texts at an "
+        "error of at most 10% (promised with 90% confidence on 400 others)."
+    )
+    wrong = {name: (rows.argmax(axis=1) != gold).mean() for name, rows in logits.items()}
+    ends = [
+        f"{name.capitalize()}: 0% at first, {100 * share:.3g}% at last"
+        for name, share in wrong.items()
+    ]
+    assert "; ".join(ends) in part.pictures[0].chart
+    assert not list(coverage.parts(dataclasses.replace(sides, gold=GOLD)))  # 40 texts
 
 
 def test_the_sentences_that_are_lost_and_flipped_are_shown_as_text(answered):

@@ -27,24 +27,38 @@ if TYPE_CHECKING:
     )
     from tfdistill.analysis.calibration import (
         NEARLY_UNIFORM,
+        CalibrationScore,
+        calibration_noise,
+        calibration_scores,
         entropy_share,
         expected_calibration_error,
         fit_temperature,
         is_at_end,
+        negative_log_likelihood,
     )
     from tfdistill.analysis.chance import chance_level, check_model, gold_labels
     from tfdistill.analysis.data_checks import DataFindings, check_data, check_words
     from tfdistill.analysis.paired import PairedDifference, paired_difference, resampled_scores
-    from tfdistill.analysis.promises import JudgedTexts, find_promise, fit_confidence, judge
+    from tfdistill.analysis.promises import (
+        JudgedTexts,
+        error_by_coverage,
+        find_promise,
+        fit_confidence,
+        judge,
+        judge_rows,
+    )
 
 __all__ = [
     "NEARLY_UNIFORM",
+    "CalibrationScore",
     "ClassScores",
     "DataFindings",
     "JudgedTexts",
     "LinearModel",
     "PairedDifference",
     "TextFeatures",
+    "calibration_noise",
+    "calibration_scores",
     "chance_level",
     "changed_examples",
     "check_data",
@@ -54,6 +68,7 @@ __all__ = [
     "confusion_matrix",
     "embedding_features",
     "entropy_share",
+    "error_by_coverage",
     "expected_calibration_error",
     "find_promise",
     "fit_confidence",
@@ -63,7 +78,9 @@ __all__ = [
     "has_linear",
     "is_at_end",
     "judge",
+    "judge_rows",
     "majority_logits",
+    "negative_log_likelihood",
     "pair_features",
     "paired_difference",
     "resampled_scores",

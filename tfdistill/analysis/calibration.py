@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import scipy.optimize
 import scipy.special
@@ -10,6 +12,13 @@ from tfdistill import errors
 
 TEMPERATURES = 0.02, 50.0  # the range of a fit
 NEARLY_UNIFORM = 0.9  # entropy share; soft targets from here on teach next to nothing
+
+
+class CalibrationScore(NamedTuple):
+    """A score of probabilities, and its 95% interval over examples."""
+
+    value: float
+    interval: tuple[float, float]
 
 
 def entropy_share(logits: np.ndarray) -> float:
@@ -52,10 +61,10 @@ def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
 
     Reference: Guo et al. 2017, On Calibration of Modern Neural Networks.
     """
-    _mean_loss(logits, labels, 1.0)  # checks the shapes
+    negative_log_likelihood(logits, labels, 1.0)  # checks the shapes
 
     def loss(log_t: float) -> float:
-        return _mean_loss(logits, labels, np.exp(log_t))
+        return negative_log_likelihood(logits, labels, np.exp(log_t))
 
     fitted = scipy.optimize.minimize_scalar(loss, bounds=np.log(TEMPERATURES), method="bounded")
     return float(np.exp(fitted.x))  # pyright: ignore
@@ -63,42 +72,29 @@ def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
 
 def is_at_end(temperature: float, logits: np.ndarray, labels: np.ndarray) -> bool:
     """Whether an end of the range fits as well as the temperature of `fit_temperature`."""
-    fitted = _mean_loss(logits, labels, temperature)
-    return any(_mean_loss(logits, labels, end) <= fitted for end in TEMPERATURES)
+    fitted = negative_log_likelihood(logits, labels, temperature)
+    return any(negative_log_likelihood(logits, labels, end) <= fitted for end in TEMPERATURES)
 
 
-def expected_calibration_error(
-    logits: np.ndarray, labels: np.ndarray, *, num_bins: int = 15
+def negative_log_likelihood(
+    logits: np.ndarray, labels: np.ndarray, temperature: float = 1.0
 ) -> float:
-    """The mean gap between how sure a classifier is and how often it is right (ECE).
+    """The mean cross entropy of the labels (NLL), in nats.
 
-    ``sum over bins b of |b| / n * |accuracy(b) - mean confidence(b)|``, over bins of equal width
-    of the largest probability.
+    ``mean over examples of -log softmax(z / T)[y]``; of several labels the mean over examples and
+    labels of ``-log sigmoid(s z / T)``, where s is 1 or -1.
 
     Args:
       logits: float (n, C).
-      labels: int (n,).
-      num_bins: How many bins from 0 to 1.
+      labels: int (n,), or (n, C) above 0 where a label applies.
+      temperature: T.
 
     Returns:
-      A number from 0 (calibrated) to 1.
+      A number from 0 (certain and right).
 
     Raises:
       ShapeError: If the shapes do not fit.
-
-    Reference: Naeini et al. 2015; Guo et al. 2017, equation 3.
     """
-    logits, labels = _checked(logits), _checked_labels(logits, labels)
-    probabilities = scipy.special.softmax(logits, axis=1)
-    confidence = probabilities.max(axis=1)  # (n,)
-    right = probabilities.argmax(axis=1) == labels
-    bins = np.minimum((confidence * num_bins).astype(int), num_bins - 1)
-    gaps = np.bincount(bins, weights=right - confidence, minlength=num_bins)
-    return float(np.abs(gaps).sum() / len(labels))
-
-
-def _mean_loss(logits: np.ndarray, labels: np.ndarray, temperature: float) -> float:
-    """The mean cross entropy of labels (n,), or of (n, C) where several apply."""
     several = np.ndim(labels) == 2
     logits = _checked(logits, min_classes=1 if several else 2)
     labels = _checked_labels(logits, labels, several=several)
@@ -107,6 +103,100 @@ def _mean_loss(logits: np.ndarray, labels: np.ndarray, temperature: float) -> fl
         return float(np.mean(np.logaddexp(0, np.where(labels > 0, -scaled, scaled))))
     log_p = scipy.special.log_softmax(scaled, axis=1)
     return -float(np.mean(log_p[np.arange(len(labels)), labels]))
+
+
+def expected_calibration_error(
+    logits: np.ndarray, labels: np.ndarray, *, num_bins: int = 15
+) -> float:
+    """The mean gap between how sure a classifier is and how often it is right (ECE).
+
+    ``sum over bins b of |b| / n * |accuracy(b) - mean confidence(b)|``, over bins of equal mass:
+    their edges are the quantiles of the largest probability, and equal probabilities share a bin.
+    Bins of equal width, as in Guo et al., leave most bins nearly empty where a classifier is sure.
+    Few examples in a bin alone make the value positive: `calibration_noise` says by how much.
+
+    Args:
+      logits: float (n, C).
+      labels: int (n,).
+      num_bins: How many bins.
+
+    Returns:
+      A number from 0 (calibrated) to 1.
+
+    Raises:
+      ShapeError: If the shapes do not fit.
+
+    Reference: Guo et al. 2017, On Calibration of Modern Neural Networks, equation 3; Roelofs et al.
+    2022, Mitigating Bias in Calibration Error Estimation, section 3 (equal mass).
+    """
+    logits, labels = _checked(logits), _checked_labels(logits, labels)
+    probabilities = scipy.special.softmax(logits, axis=1)
+    return _gap(probabilities.max(axis=1), probabilities.argmax(axis=1) == labels, num_bins)
+
+
+def _gap(confidence: np.ndarray, right: np.ndarray, num_bins: int = 15) -> float:
+    """The calibration error of confidences (n,)."""
+    edges = np.quantile(confidence, np.arange(1, num_bins) / num_bins, method="inverted_cdf")
+    gaps = np.bincount(np.searchsorted(edges, confidence), weights=right - confidence)
+    return float(np.abs(gaps).sum() / len(right))
+
+
+def calibration_noise(logits: np.ndarray, *, num_draws: int = 200) -> float:
+    """The calibration error (ECE) that a calibrated classifier has on so many examples.
+
+    ``mean over draws of ECE(z, y)``, where each label y is drawn from ``softmax(z)``, seed 0.
+
+    Args:
+      logits: float (n, C), divided by the temperature.
+      num_draws: How often the labels are drawn.
+
+    Returns:
+      A number above 0; an error near it says nothing against the probabilities.
+
+    Raises:
+      ShapeError: If there is no example or only one class.
+    """
+    confidence = scipy.special.softmax(_checked(logits), axis=1).max(axis=1)
+    draws = np.random.default_rng(0).random((num_draws, len(confidence))) < confidence
+    return float(np.mean([_gap(confidence, right) for right in draws]))
+
+
+def calibration_scores(
+    logits: np.ndarray, labels: np.ndarray, *, num_resamples: int = 500
+) -> dict[str, CalibrationScore]:
+    """Scores the probabilities of a classifier.
+
+    Args:
+      logits: float (n, C), divided by the temperature.
+      labels: int (n,).
+      num_resamples: Resamples of the examples, with replacement and seed 0.
+
+    Returns:
+      "nll" (`negative_log_likelihood`), "ece" (`expected_calibration_error`) and "brier", the
+      ``mean over examples of sum over classes c of (softmax(z)[c] - [c = y])^2`` (Brier 1950): the
+      value, and the basic bootstrap interval of 95%, ``2 v - q`` for the percentiles q of the
+      resamples, at least 0. (Percentiles alone would lie above the value of the ECE, which grows
+      with the noise in a bin.)
+
+    Raises:
+      ShapeError: If the shapes do not fit.
+    """
+    logits, labels = _checked(logits), _checked_labels(logits, labels)
+    shares, rows = scipy.special.softmax(logits, axis=1), np.arange(len(labels))
+    confidence, right = shares.max(axis=1), shares.argmax(axis=1) == labels
+    log_p = scipy.special.log_softmax(logits, axis=1)[rows, labels]
+    squares = np.sum((shares - np.eye(logits.shape[1])[labels]) ** 2, axis=1)
+    draws = np.random.default_rng(0).integers(len(rows), size=(num_resamples, len(rows)))
+    resampled = {
+        "nll": (-log_p.mean(), -log_p[draws].mean(axis=1)),
+        "ece": (_gap(confidence, right), [_gap(confidence[d], right[d]) for d in draws]),
+        "brier": (squares.mean(), squares[draws].mean(axis=1)),
+    }
+    scores = {}
+    for name, (value, others) in resampled.items():
+        low, high = 2 * value - np.percentile(others, [97.5, 2.5])
+        scores[name] = CalibrationScore(float(value), (max(0.0, float(low)), float(high)))
+    return scores
 
 
 def _checked(logits: np.ndarray, min_classes: int = 2) -> np.ndarray:

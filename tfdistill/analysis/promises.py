@@ -61,18 +61,55 @@ def judge(
       its confidence is the product of theirs.
     """
     rows = labelled_rows(logits, examples)
-    shares = probabilities.of_logits(kind, logits[rows], temperature)
-    gold = np.asarray(examples.labels)[rows]
-    right = probabilities.decided(kind, shares) == (gold > 0 if kind.many_classes else gold)
-    if kind.many_classes:
-        right = right.all(axis=-1)
-    certain = probabilities.confidence(kind, shares)
+    judged = judge_rows(kind, logits[rows], np.asarray(examples.labels)[rows], temperature)
     if not examples.token_labels:
-        return JudgedTexts(certain, right)
+        return judged
     texts = np.arange(len(examples)) if examples.sources is None else examples.sources
     _, text_of = np.unique(np.repeat(texts, examples.lengths)[rows], return_inverse=True)
-    log_confidence = np.bincount(text_of, weights=np.log(certain))
-    return JudgedTexts(np.exp(log_confidence), np.bincount(text_of, weights=~right) == 0)
+    log_confidence = np.bincount(text_of, weights=np.log(judged.confidence))
+    return JudgedTexts(np.exp(log_confidence), np.bincount(text_of, weights=~judged.right) == 0)
+
+
+def judge_rows(
+    kind: TaskKind, logits: np.ndarray, labels: np.ndarray, temperature: float = 1.0
+) -> JudgedTexts:
+    """Compares answers with labels, row by row: of texts whole, of words each word.
+
+    Args:
+      kind: One that gives probabilities.
+      logits: float (rows, num_labels).
+      labels: int (rows,), or (rows, num_labels) above 0 where a label applies.
+      temperature: What divides the logits.
+
+    Returns:
+      A row for each row.
+    """
+    shares = probabilities.of_logits(kind, logits, temperature)
+    right = probabilities.decided(kind, shares) == (labels > 0 if kind.many_classes else labels)
+    if kind.many_classes:
+        right = right.all(axis=-1)
+    return JudgedTexts(probabilities.confidence(kind, shares), right)
+
+
+def error_by_coverage(judged: JudgedTexts, *, fewest: int = 20) -> np.ndarray:
+    """Which share of the answers is wrong if only the surest are given.
+
+    Args:
+      judged: The answers, n in number.
+      fewest: Answers that an error is told of; of fewer it is noise.
+
+    Returns:
+      float64 (points, 2), coverage rising: the share of answers above a threshold, and the share
+      of these that is wrong. A point for each threshold between two different confidences, and
+      one for all answers.
+    """
+    order = np.argsort(-judged.confidence, kind="stable")
+    ordered = judged.confidence[order]
+    ends = np.flatnonzero(np.append(ordered[1:] < ordered[:-1], True))
+    ends = ends[ends + 1 >= min(fewest, len(ordered))]
+    above = ends + 1
+    wrong = np.cumsum(~judged.right[order])[ends]
+    return np.stack([above / len(ordered), wrong / above], axis=1)
 
 
 def fit_confidence(

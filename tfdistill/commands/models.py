@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from tfdistill import config, results, tasks
@@ -278,16 +279,32 @@ def _evaluate(args: argparse.Namespace) -> None:
     metrics = model.score(outputs, rows.encoded, task)
     lines = [f"{name}: {value:.4f}" for name, value in metrics.items()]
     result: dict[str, Any] = {**metrics, "num_examples": len(encoded)}
-    if isinstance(model, inputs.ExportedSource) and (
-        promises := model.coverage_of_promises(outputs, rows.encoded, task)
-    ):
-        result["promises"] = promises
+    if isinstance(model, inputs.ExportedSource):
+        if calibration := model.calibration(outputs, rows.encoded, task):
+            result["calibration"] = calibration
+            lines.append(_calibrated(calibration))
+        if promises := model.coverage_of_promises(outputs, rows.encoded, task):
+            result["promises"] = promises
         lines += [
             f"at most {row['max_error']:.0%} of the sure answers wrong: sure of "
             f"{row['coverage']:.1%}, {row['error']:.1%} of them wrong"
             for row in promises
         ]
     base.show(result, as_json=args.json, lines=lines)
+
+
+def _calibrated(calibration: Mapping[str, Any]) -> str:
+    """How well the probabilities fit, without the temperature and with it."""
+    before, after = calibration["before"], calibration["after"]
+    nll, ece = after["nll"], after["ece"]
+    return (
+        f"probabilities at temperature {calibration['temperature']:.3g}: "
+        f"NLL {before['nll']['value']:.3f} -> {nll['value']:.3f} "
+        f"[{nll['interval'][0]:.3f}, {nll['interval'][1]:.3f}], "
+        f"ECE {before['ece']['value']:.1%} -> {ece['value']:.1%} "
+        f"[{ece['interval'][0]:.1%}, {ece['interval'][1]:.1%}], "
+        f"{calibration['ece_noise']:.1%} of it from so few texts"
+    )
 
 
 COMMANDS = (

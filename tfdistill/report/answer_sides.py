@@ -10,6 +10,7 @@ import scipy.stats
 
 from tfdistill import analysis
 from tfdistill.analysis import PairedDifference
+from tfdistill.confidence import Confidence
 from tfdistill.data.answers import LabelledAnswers
 from tfdistill.tasks.spec import TaskSpec
 
@@ -29,6 +30,7 @@ class AnswerSides:
     # name of a baseline -> its logits
     baselines: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     split: str = DEVELOPMENT  # "development" or "test"
+    confidence: Confidence | None = None  # of the file: its temperature and promises
     _cache: dict[str, np.ndarray] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
@@ -107,6 +109,7 @@ def sides(
     *,
     baseline: LabelledAnswers | None = None,
     baseline_name: str = "",
+    confidence: Confidence | None = None,
 ) -> AnswerSides | None:
     """Puts together what can be compared on the development set."""
     whole = student or teacher or file
@@ -124,14 +127,18 @@ def sides(
     baselines = {}
     if baseline is not None and baseline.examples == whole.examples:
         baselines[baseline_name] = baseline.logits["model"]
-    return AnswerSides(whole.task, whole.gold, logits, texts, baselines)
+    return AnswerSides(whole.task, whole.gold, logits, texts, baselines, DEVELOPMENT, confidence)
 
 
-def of_test_set(answers: LabelledAnswers | None) -> AnswerSides | None:
+def of_test_set(
+    answers: LabelledAnswers | None, confidence: Confidence | None = None
+) -> AnswerSides | None:
     """The answers to the test set, of models and of the majority; None without any."""
     if answers is None:
         return None
     models = [name for name in (TEACHER, STUDENT, FILE) if name in answers.logits]
     logits = {name: answers.logits[name] for name in models}
     baselines = {name: rows for name, rows in answers.logits.items() if name not in models}
-    return AnswerSides(answers.task, answers.gold, logits, answers.texts, baselines, TEST)
+    return AnswerSides(
+        answers.task, answers.gold, logits, answers.texts, baselines, TEST, confidence
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from tfdistill import manifest
+from tfdistill import confidence, manifest
 from tfdistill.analysis import PairedDifference
 from tfdistill.benchmark import schema as measured
 from tfdistill.benchmark.statistics import summaries
@@ -113,13 +113,20 @@ class RunAnalysis:
             *(by_place.get(key or "") for key in (*folders, f"file {name}")),
             baseline=by_place.get(best.folder or "") if best else None,
             baseline_name=best.name if best else "",
+            confidence=self._confidence,
         )
 
     @functools.cached_property
     def sides(self) -> answer_sides.AnswerSides | None:
         """The answers to the test set, or else to the development set, or None."""
         tested = self.results.test_answers if self.split == TEST else None
-        return answer_sides.of_test_set(tested) or self.dev_sides
+        return answer_sides.of_test_set(tested, self._confidence) or self.dev_sides
+
+    @property
+    def _confidence(self) -> confidence.Confidence | None:
+        """How sure the answers of the subject's file are, or None."""
+        card = self.manifest_of(self.subject) or self.only_manifest()
+        return card.confidence if card is not None else None
 
     @property
     def judged_sides(self) -> answer_sides.AnswerSides | None:

@@ -248,6 +248,36 @@ class ExportedSource:
             )
         return rows
 
+    def calibration(
+        self, outputs: np.ndarray, encoded: batches.EncodedExamples, task: tasks.TaskSpec
+    ) -> dict[str, Any]:
+        """How well the file's probabilities fit labelled texts, with its temperature and without.
+
+        Args:
+          outputs: As `outputs` gives them.
+          encoded: The texts.
+          task: Their task.
+
+        Returns:
+          "temperature"; "before" it and "after" it each with "nll", "ece" and "brier", a "value"
+          and its 95% "interval"; "ece_noise", the ECE of a calibrated file on these texts. Empty
+          for other answers than a class, and for a file without a temperature.
+        """
+        record = self.card.confidence
+        if record is None or not task.traits.one_class or encoded.labels is None:
+            return {}
+        logits = self.logits(outputs, task)
+        scaled = {"before": logits, "after": logits / record.temperature}
+        scores = {
+            when: {
+                name: score._asdict()
+                for name, score in analysis.calibration_scores(rows, encoded.labels).items()
+            }
+            for when, rows in scaled.items()
+        }
+        noise = analysis.calibration_noise(scaled["after"])
+        return {"temperature": record.temperature, **scores, "ece_noise": noise}
+
     def _in_order_of(self, task: tasks.TaskSpec, outputs: np.ndarray) -> np.ndarray:
         labels = self.card.task.labels if self.card.task is not None else ()
         return outputs[:, [labels.index(label) for label in task.labels]] if labels else outputs

@@ -55,13 +55,14 @@ def curve_panel(
     *,
     show: Callable[[float], str] = lambda value: f"{value:g}",
     most: float | None = None,
+    x_title: str = "epoch",
 ) -> Markup:
-    """Draws training curves over epochs, with a logarithmic y where values span a factor of 20."""
+    """Draws curves, with a logarithmic y where values span a factor of 20."""
     width, height = 300.0, 190.0
     ys = [y for line in lines for _, y in line.points]
     log = _is_log(ys)
     low, high = (min(ys) / 1.2, max(ys) * 1.2) if log else svg.padded(ys)
-    frame = _frame(lines, (low, high), log, (width, height), title, "epoch", show, most)
+    frame = _frame(lines, (low, high), log, (width, height), title, x_title, show, most)
     for line in lines:
         frame.parts.extend(_curve(frame, line))
     description = "; ".join(

@@ -8,7 +8,7 @@ from tfdistill import registry
 from tfdistill.report.answer_sides import AnswerSides
 from tfdistill.report.document import ReportSection, SectionPart
 from tfdistill.report.run_analysis import RunAnalysis
-from tfdistill.report.sections import class_answers
+from tfdistill.report.sections import class_answers, coverage
 
 
 def sections(run: RunAnalysis) -> Iterator[ReportSection]:
@@ -20,9 +20,10 @@ def sections(run: RunAnalysis) -> Iterator[ReportSection]:
 def section(sides: AnswerSides) -> Iterator[ReportSection]:
     """Yields what is shown of answers to one labelled set."""
     parts = tuple(_PARTS[sides.task.kind](sides)) if sides.task.kind in _PARTS else ()
+    parts = sorted((*parts, *coverage.parts(sides)), key=lambda part: part.folds)
     if parts:
         title = f"Answers to the {len(sides.gold):,} {sides.split} examples"
-        yield ReportSection("answers", title, "Answers", parts=parts)
+        yield ReportSection("answers", title, "Answers", parts=tuple(parts))
 
 
 def register(kind: str, parts: Callable[[AnswerSides], Iterable[SectionPart]]) -> None:

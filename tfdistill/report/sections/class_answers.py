@@ -10,7 +10,14 @@ import scipy.special
 from tfdistill import analysis
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
-from tfdistill.report.answer_sides import FILE, MODEL, STUDENT, TEACHER, AnswerSides
+from tfdistill.report.answer_sides import (
+    DEVELOPMENT,
+    FILE,
+    MODEL,
+    STUDENT,
+    TEACHER,
+    AnswerSides,
+)
 from tfdistill.report.cells import Cell, Table, row
 from tfdistill.report.document import SectionPart, part
 
@@ -113,26 +120,51 @@ def _shaded(count: int, shade: int) -> Cell:
 
 
 def _calibration(sides: AnswerSides) -> Table:
-    rows = []
-    for name, logits in sides.logits.items():
-        confidence = float(scipy.special.softmax(logits, axis=1).max(axis=1).mean())
-        accuracy = float((sides.answers(name) == sides.gold).mean())
-        temperature = analysis.fit_temperature(logits, sides.gold)
-        rows.append(
-            row(
-                Cell(name.capitalize()),
-                cells.share(accuracy, 1),
-                cells.share(confidence, 1),
-                cells.share(analysis.expected_calibration_error(logits, sides.gold), 1),
-                Cell(f"{temperature:.2f}", value=temperature),
-            )
-        )
-    columns = ("Model", "Right", "Mean confidence", "Calibration error", "Best temperature")
-    notes = (
-        "Confidence is the largest probability; the calibration error (ECE, 15 bins) is its mean "
-        "gap to how often it is right. A best temperature above 1: the model was too sure.",
+    rows = [_calibrated(sides, name.capitalize(), name) for name in sides.logits]
+    notes = [
+        "Confidence is the largest probability; the calibration error (ECE, 15 bins of equal mass) "
+        "is its mean gap to how often it is right. Brackets: 95% over the examples. A best "
+        "temperature above 1: the model was too sure."
+    ]
+    if FILE in sides.logits and sides.confidence is not None:
+        temperature = sides.confidence.temperature
+        rows.append(_calibrated(sides, f"File at temperature {temperature:.2f}", FILE, temperature))
+        noise = analysis.calibration_noise(sides.logits[FILE] / temperature)
+        few = f"A calibrated file would have {100 * noise:.1f}% on so few examples."
+        fitted = " The temperature was fitted on them." if sides.split == DEVELOPMENT else ""
+        notes.append(few + fitted)
+    columns = (
+        "Model",
+        "Right",
+        "Mean confidence",
+        "Cross entropy",
+        "Calibration error",
+        "Best temperature",
     )
-    return Table("calibration", "How sure the models are", columns, tuple(rows), notes)
+    return Table("calibration", "How sure the models are", columns, tuple(rows), tuple(notes))
+
+
+def _calibrated(sides: AnswerSides, shown: str, name: str, temperature: float = 1.0) -> cells.Row:
+    logits = sides.logits[name] / temperature
+    confidence = float(scipy.special.softmax(logits, axis=1).max(axis=1).mean())
+    accuracy = float((sides.answers(name) == sides.gold).mean())
+    scores = analysis.calibration_scores(logits, sides.gold)
+    nll, ece = scores["nll"], scores["ece"]
+    best = analysis.fit_temperature(logits, sides.gold)
+    low, high = (f"{100 * end:.1f}" for end in ece.interval)
+    return row(
+        Cell(shown),
+        cells.share(accuracy, 1),
+        cells.share(confidence, 1),
+        Cell(
+            f"{nll.value:.3f}",
+            f"[{nll.interval[0]:.3f}, {nll.interval[1]:.3f}]",
+            nll.value,
+            interval=nll.interval,
+        ),
+        Cell(f"{100 * ece.value:.1f}%", f"[{low}, {high}]", ece.value, interval=ece.interval),
+        Cell(f"{best:.2f}", value=best),
+    )
 
 
 def _changes(sides: AnswerSides) -> Iterator[SectionPart]:

@@ -1,0 +1,51 @@
+"""How many texts the models answer at which error, if they answer only the surest. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfdistill import analysis
+from tfdistill.report.answer_sides import FILE, TEACHER, AnswerSides
+from tfdistill.report.document import Picture, SectionPart
+from tfdistill.report.plot import charts, timeline
+
+_FEWEST = 50  # texts that a curve is drawn of
+
+
+def parts(sides: AnswerSides) -> Iterator[SectionPart]:
+    """Yields the chart of file and teacher, and which texts the file's promises cover."""
+    if not sides.task.traits.gives_probabilities or len(sides.gold) < _FEWEST:
+        return
+    lines = []
+    series = {TEACHER: charts.TEACHER, FILE: charts.FILE}
+    for name in (name for name in series if name in sides.logits):
+        divisor = sides.confidence.temperature if name == FILE and sides.confidence else 1.0
+        judged = analysis.judge_rows(sides.task.traits, sides.logits[name], sides.gold, divisor)
+        points = 100 * analysis.error_by_coverage(judged)  # percent
+        pairs = tuple((float(x), float(y)) for x, y in points)
+        lines.append(timeline.Line(name.capitalize(), pairs, series[name]))
+    if not lines or all(len(line.points) < 2 for line in lines):
+        return
+    chart = timeline.curve_panel(
+        "coverage",
+        "↑ Wrong of the answered texts",
+        lines,
+        show=lambda value: f"{value:.3g}%",
+        x_title="answered texts, the surest first, %",
+    )
+    legend = tuple((charts.legend_mark(line.series), line.label) for line in lines)
+    caption = "Where the model answers only the texts that it is surest of."
+    picture = Picture(chart, "Error by coverage.", caption, legend)
+    yield SectionPart("coverage-part", intro=_promised(sides), pictures=(picture,))
+
+
+def _promised(sides: AnswerSides) -> str:
+    """What share of the texts the file answers at the errors that it promises."""
+    held = [p for p in sides.confidence.promises if p.coverage] if sides.confidence else []
+    if not held:
+        return ""
+    shares = [
+        f"{p.coverage:.0%} of the texts at an error of at most {p.max_error:.0%}" for p in held
+    ]
+    listed = ", ".join(shares[:-1]) + (" and " if shares[:-1] else "") + shares[-1]
+    return f"The file answers {listed} (promised with 90% confidence on {held[0].rows:,} others)."
