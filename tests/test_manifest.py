@@ -190,6 +190,7 @@ def confident(**changes):
     [
         {"of_file": "0" * 64},
         {"temperature": 1.4},
+        {"temperature_inside": 1.1},
         {"num_examples": 301},
         {"promises": []},
         *({"promise": {key: 0.5}} for key in ("max_error", "threshold", "coverage", "error")),

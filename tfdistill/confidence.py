@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pydantic
@@ -13,6 +14,7 @@ from tfdistill.manifest_parts import ManifestPart, Sha256
 
 USUAL_MAX_ERROR = 0.05
 """The promise that decides whether an answer is sure where none is named."""
+_MOVED = 0.02  # of the answered share, from one file to another
 _SIGNED = ("max_error", "rows", "threshold", "coverage", "error", "rows_needed")
 
 
@@ -60,12 +62,16 @@ class Confidence(ManifestPart):
     words.
 
     Attributes:
-      temperature: Fitted on `num_examples` labelled texts, which the file was checked on.
+      temperature: Fitted on `num_examples` labelled texts, which the file was checked on. What a
+        reader divides by: 1 of a file that does it itself.
+      temperature_inside: What a file of probabilities has divided its logits by, fitted on the same
+        texts; 1 of other files.
       promises: By rising `max_error`; empty where no other labelled texts were given.
       sha256: Of these values and of the model file: they say nothing about another one.
     """
 
     temperature: float = pydantic.Field(gt=0)
+    temperature_inside: float = pydantic.Field(default=1.0, gt=0)
     num_examples: int = pydantic.Field(gt=0)
     promises: tuple[Promise, ...] = ()
     sha256: Sha256
@@ -73,7 +79,9 @@ class Confidence(ManifestPart):
     @property
     def summary(self) -> list[str]:
         """The temperature and the promises, a line each."""
-        fitted = f"temperature {self.temperature:.3g}, fitted on {self.num_examples} texts"
+        inside = " inside the file" if self.temperature_inside != 1 else ""
+        value = self.temperature_inside * self.temperature
+        fitted = f"temperature {value:.3g}{inside}, fitted on {self.num_examples} texts"
         return [f"probabilities: {fitted}", *(promise.summary for promise in self.promises)]
 
     @classmethod
@@ -85,7 +93,8 @@ class Confidence(ManifestPart):
     def digest_with(self, model_sha256: str) -> str:
         """The SHA-256 of its values with a model file; keys of later versions do not count."""
         promises = [[getattr(promise, name) for name in _SIGNED] for promise in self.promises]
-        values = [model_sha256, self.temperature, self.num_examples, promises]
+        temperatures = [self.temperature, self.temperature_inside]
+        values = [model_sha256, *temperatures, self.num_examples, promises]
         return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
     def promise_for(self, max_error: float | None = None) -> Promise | None:
@@ -107,3 +116,25 @@ class Confidence(ManifestPart):
             max_error or "none",
             "" if listed else "Export with --promise-on FILE: labelled texts that chose nothing.",
         )
+
+
+def moved_coverage(files: Mapping[str, Confidence | None]) -> list[str]:
+    """Names the files that answer more or fewer texts than the first one at the same error.
+
+    Args:
+      files: By name, what is known of each. The first one with promises is compared with those
+        whose promises were found on as many texts.
+
+    Returns:
+      For each promise that a file keeps on a share of the texts that is more than 2 points off,
+      such as "int8 by -3 points at 5%".
+    """
+    first: dict[tuple[float, int], float] = {}
+    moved = []
+    for name, record in files.items():
+        for promise in record.promises if record is not None else ():
+            coverage = promise.coverage or 0.0
+            change = coverage - first.setdefault((promise.max_error, promise.rows), coverage)
+            if abs(change) > _MOVED:
+                moved.append(f"{name} by {100 * change:+.0f} points at {promise.max_error:.0%}")
+    return moved

@@ -246,6 +246,11 @@ class Manifest(ManifestFile):
                 )
         return self
 
+    @property
+    def temperature(self) -> float:
+        """What a reader divides the logits by."""
+        return 1.0 if self.confidence is None else self.confidence.temperature
+
     def for_device(self, device: str) -> Manifest:
         """Returns the manifest of the file for a kind of processor, as if it were the only one.
 

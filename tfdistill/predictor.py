@@ -72,7 +72,6 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         self._task, self._tokens = _answering(self.card, folder)
         self._kind = kind_named(self._task.kind)
         record = self.card.confidence
-        self._temperature = 1.0 if record is None else record.temperature
         self.promise: Promise | None = None
         if record is not None:
             self.promise = record.promise_for(max_error)
@@ -161,7 +160,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         if words:
             rows = rows[encoded.labels != UNLABELLED]
         logits = probabilities.logits_of(rows, softmax=self.card.softmax)
-        shares = probabilities.of_logits(self._kind, logits, self._temperature)
+        shares = probabilities.of_logits(self._kind, logits, self.card.temperature)
         decided = probabilities.decided(self._kind, shares)
         probability = float(probabilities.confidence(self._kind, shares).prod())
         if self._kind.many_classes:

@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import tf_keras as keras
 
 from tfdistill import analysis
 from tfdistill.confidence import Confidence
 from tfdistill.tasks import probabilities
 from tfdistill.tflite import TfliteModel
 
-from .outputs import file_outputs
+from ..conversion.prepare import ExportPlan
+from .outputs import file_outputs, model_logits
 from .verify import Verified
+
+
+def at_temperature(plans: Sequence[ExportPlan]) -> list[ExportPlan]:
+    """Puts a temperature into files of probabilities of one model, fitted on its logits.
+
+    It is 1 where the examples do not tell it, and of a model in the wrappers of a compression: its
+    last layer has a range of its own, and readers apply what `fit_confidence` finds.
+    """
+    temperature = _temperature(plans[0])
+    return [plan.at_temperature(temperature) for plan in plans]
+
+
+def _temperature(plan: ExportPlan) -> float:
+    task, examples, model = plan.task, plan.examples, plan.model
+    wrapped = any(isinstance(layer, keras.layers.Wrapper) for layer in model.layers)
+    if task is None or not _is_labelled(plan) or not plan.request.softmax or wrapped:
+        return 1.0
+    logits = model_logits(model, examples, plan.lengths)
+    if not np.isfinite(logits).all():  # the verification says so
+        return 1.0
+    return analysis.temperature_of(logits, examples)
+
+
+def _is_labelled(plan: ExportPlan) -> bool:
+    if plan.task is None or not plan.task.traits.gives_probabilities:
+        return False
+    return plan.real_examples and plan.examples.labels is not None
 
 
 def fit_confidence(verified: Verified) -> Confidence | None:
@@ -19,8 +50,7 @@ def fit_confidence(verified: Verified) -> Confidence | None:
     None where answers have no probabilities, or the examples no labels.
     """
     plan = verified.converted.plan
-    labelled = plan.real_examples and plan.examples.labels is not None
-    if plan.task is None or not plan.task.traits.gives_probabilities or not labelled:
+    if plan.task is None or not _is_labelled(plan):
         return None
 
     def logits(outputs: np.ndarray) -> np.ndarray:
@@ -35,4 +65,5 @@ def fit_confidence(verified: Verified) -> Confidence | None:
         (logits(verified.answers.file), plan.examples),
         promise_on,
         model_sha256=verified.report.sha256,
+        temperature_inside=plan.temperature,
     )

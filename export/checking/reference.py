@@ -69,8 +69,12 @@ def numbers(evidence: Evidence) -> list[str]:
 
 
 def weights(evidence: Evidence) -> list[str]:
-    """Compares the weights that are exported with those of the model that was given."""
+    """Compares the weights that are exported with those of the model that was given.
+
+    Those of the head are the trained ones over the temperature of a file of probabilities.
+    """
     plan = evidence.plan
+    head = f"{models.read_head(plan.model).layer}/"
     trained, exported = plan.request.model.get_weights(), plan.model.get_weights()
     names = [weight.name for weight in plan.model.weights]
     if len(trained) != len(exported):
@@ -78,8 +82,15 @@ def weights(evidence: Evidence) -> list[str]:
     return [
         errors.explain(f"weight {name}", "the trained one", "another")
         for name, expected, received in zip(names, trained, exported, strict=True)
-        if not np.array_equal(expected, received, equal_nan=True)
+        if not _is_trained(expected, received, plan.temperature if name.startswith(head) else 1.0)
     ]
+
+
+def _is_trained(expected: np.ndarray, received: np.ndarray, temperature: float) -> bool:
+    if temperature == 1:
+        return np.array_equal(expected, received, equal_nan=True)
+    wide = received.astype(np.float64) * temperature
+    return np.allclose(wide, expected, rtol=2 * _STEP, atol=0, equal_nan=True)
 
 
 def matrices(evidence: Evidence) -> list[str]:

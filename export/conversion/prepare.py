@@ -40,7 +40,7 @@ class ExportPlan:
 
     Attributes:
       request: What is asked for.
-      model: Its model in float32.
+      model: Its model in float32, with logits at the temperature.
       head: What the model answers for.
       quantization: How the file stores numbers.
       layers: Layers with a quantization of their own.
@@ -56,6 +56,7 @@ class ExportPlan:
       metadata: Whether the file gets MediaPipe's metadata.
       device: The form of the file for the processor that it is for.
       is_variant: Whether it is a further file in the manifest of another one.
+      temperature: What divides the logits inside the file; 1 of a file of logits.
     """
 
     request: ExportRequest
@@ -75,6 +76,14 @@ class ExportPlan:
     metadata: bool
     device: DeviceForm
     is_variant: bool = False
+    temperature: float = 1.0
+
+    def at_temperature(self, temperature: float) -> ExportPlan:
+        """Returns the plan of the file that divides its logits."""
+        if temperature == self.temperature:
+            return self
+        model = graph.at_temperature(self.request.model, temperature)
+        return dataclasses.replace(self, model=model, temperature=temperature)
 
     @property
     def paths(self) -> bundle.ExportPaths:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
@@ -47,6 +48,14 @@ def in_float32(model: keras.Model) -> keras.Model:
     """Returns the model, or its copy in float32 where it computes in another type."""
     floats = {layer.compute_dtype for layer in model.layers if layer.weights}
     return model if floats <= {"float32"} else models.with_policy(model, "float32")
+
+
+def at_temperature(model: keras.Model, temperature: float) -> keras.Model:
+    """Returns a copy in float32 whose logits are those of the model over the temperature."""
+    copy = models.with_policy(model, "float32")
+    head = copy.get_layer(models.read_head(model).layer)
+    head.set_weights([weight / np.float32(temperature) for weight in head.get_weights()])
+    return copy
 
 
 def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features], Features]:

@@ -97,7 +97,7 @@ def to_mediapipe(
         editing.keep_signature(model, signature.signature_name(chosen))
         same_outputs = manifest.softmax or head.vectors
         if not same_outputs:
-            editing.add_softmax(model, SCORES)
+            editing.add_softmax(model, SCORES, manifest.temperature)
         editing.write(model, candidate)
         metadata.attach(
             candidate,

@@ -38,7 +38,7 @@ class WrittenCopy:
       folder: The folder of the export.
       manifest: Its manifest.
       length: The tokens of the copy.
-      same_outputs: Whether the copy gives the file's outputs, not their softmax.
+      same_outputs: Whether the copy gives the file's outputs, not their softmax at the temperature.
       vocab_file: The export's vocabulary.
       labels: Its labels, in the order of the outputs.
       texts: Texts of the task that MediaPipe's tokenizer splits, or None.
@@ -94,7 +94,7 @@ def _outputs(written: WrittenCopy) -> list[str]:
             expected = np.asarray(file.predict(ids, types, length=written.length), np.float64)
             expected = expected.reshape(1, -1)
             if not written.same_outputs:
-                expected = np.exp(expected - expected.max())
+                expected = np.exp((expected - expected.max()) / written.manifest.temperature)
                 expected /= expected.sum()
             received = copy.predict(ids, types).reshape(1, -1)
             worst = max(worst, agreement.compare(expected, received).max_abs_error)

@@ -17,6 +17,7 @@ from tfdistill.data.task_data import TaskData
 from tfdistill.manifest import Manifest, json_text
 from tfdistill.tasks import Examples, TaskSpec, probabilities
 
+from ..checking.confidence import at_temperature
 from ..checking.evidence import FloatConversion
 from ..checking.outputs import model_logits
 from ..checking.verify import Verified, verify
@@ -88,7 +89,8 @@ def to_tflite(
       lengths: Sequence lengths; they share the weights. Default with `data` those that minimize the
         expected time of a development text (`tfdistill.lengths`), else 32, 64 and 128, as far as
         the model has positions.
-      softmax: Whether the file gives probabilities instead of logits.
+      softmax: Whether the file gives probabilities instead of logits, at the temperature that fits
+        the labels of `check_on`.
       check_on: Real examples to check on: `Batches`, `EncodedExamples` or a dataset of batches,
         with labels for the task's metric. None draws random ids, and the manifest records it.
       promise_on: Labelled examples that chose nothing, neither weights nor epoch, number format or
@@ -165,6 +167,7 @@ def export_file(request: ExportRequest, floats: FloatConversion | None = None) -
     plans = make_plans(request)
     check_free(plans)
     refuse_weak(plans[0])
+    plans = at_temperature(plans)
     verified = []
     with files.temporary_folder("export") as folder:
         for index, plan in enumerate(plans):

@@ -15,6 +15,7 @@ from tfdistill.results import Trial
 from tfdistill.tflite import TfliteModel
 from tfdistill.tflite.agreement import Bounds
 
+from ..checking.confidence import at_temperature
 from ..checking.evidence import FloatConversion
 from ..checking.verify import verify
 from ..conversion import convert
@@ -72,6 +73,7 @@ def attempt(
             check_free([plan])
             if floats.reference is None:
                 refuse_weak(plan)
+            (plan,) = at_temperature([plan])
             converted = convert.convert(plan, folder, floats.file)
             return _good(held, write([verify(converted, floats)]), measure)
         except errors.ParityError as error:
@@ -83,7 +85,7 @@ def attempt(
         if refused is None:
             return beyond
         unbounded = request.replace(path=refused, bounds=_NO_BOUNDS)
-        plan = make_plan(unbounded)
+        plan = make_plan(unbounded).at_temperature(plan.temperature)
         try:
             verified = verify(dataclasses.replace(converted, plan=plan), floats)
             trial = _good(unbounded, write([verified]), measure)

@@ -242,7 +242,7 @@ def _file(name: str, change: Callable[[bytes], bytes], message: str) -> Replaced
     return _packed(lambda contents: {**contents, name: change(contents[name])}, message)
 
 
-def _rename_output(_: Any, model: Any, name: str) -> None:
+def _rename_output(_: Any, model: Any, name: str, _temperature: float) -> None:
     (entry,) = model.signatureDefs
     entry.outputs[0].name = name
 

@@ -150,6 +150,36 @@ def test_a_temperature_at_the_end_of_its_range_is_told_and_not_taken(caplog):
     assert "2 labelled texts do not tell it" in caplog.text
 
 
+def test_of_a_file_at_its_temperature_no_other_is_fitted():
+    random = np.random.default_rng(4)
+    logits = random.normal(scale=3.0, size=(300, 3))
+    rows = logits, examples_of([1] * 300, logits.argmax(axis=1) * (random.random(300) < 0.8))
+    kind = KIND["classification"]
+    record = analysis.fit_confidence(
+        kind, rows, rows, model_sha256="2" * 64, temperature_inside=1.7
+    )
+    assert (record.temperature, record.temperature_inside) == (1.0, 1.7)
+    judged = analysis.judge(kind, *rows)
+    expected = [analysis.find_promise(*judged, error) for error in promises.MAX_ERRORS]
+    assert list(record.promises) == expected
+
+
+def test_labels_that_occur_once_give_a_temperature_and_the_texts_that_a_promise_takes(caplog):
+    random = np.random.default_rng(5)
+    logits = 4 * np.eye(12) + random.normal(size=(12, 12))
+    gold = np.arange(12)
+    gold[:2] = 1, 0
+    rows = logits, examples_of([1] * 12, gold)
+    record = analysis.fit_confidence(KIND["classification"], rows, rows, model_sha256="3" * 64)
+    assert record.temperature > 1 and not caplog.text
+    assert [promise.threshold for promise in record.promises] == [None] * 4
+    # 12 texts say nothing of 10%, which takes 22 without a fault.
+    assert all(
+        promise.rows_needed is None or promise.rows_needed >= 22 for promise in record.promises
+    )
+    assert record.promises[3].rows_needed is not None
+
+
 def test_a_record_has_a_promise_for_each_error_and_is_of_one_file():
     random = np.random.default_rng(3)
     logits = random.normal(scale=3.0, size=(300, 2))

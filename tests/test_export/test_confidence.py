@@ -4,16 +4,24 @@ import dataclasses
 import hashlib
 import json
 import shutil
+import types
 
 import numpy as np
 import pytest
 
 import export
 import tfdistill
-from export.checking import outputs
+from export.checking import outputs, reference, verify
+from export.checking.evidence import Evidence
+from export.conversion import convert
+from export.conversion.prepare import make_plan
 from export.model.request import ExportRequest
 from tfdistill import analysis, cli, config, errors, manifest, model_card, weights
+from tfdistill.commands import export_job
+from tfdistill.confidence import Confidence, moved_coverage
 from tfdistill.data import from_config
+from tfdistill.data.batches import Batches
+from tfdistill.run import inputs
 from tfdistill.tasks import KINDS
 from tfdistill.tflite import TfliteModel
 
@@ -58,15 +66,55 @@ def test_without_texts_that_chose_nothing_there_is_no_promise(exported):
     assert confidence.promises == () and confidence.num_examples == 120
 
 
-def test_a_file_of_probabilities_has_the_temperature_of_one_of_logits(
-    toy, promising, halves, tmp_path
-):
-    path = tmp_path / "model.tflite"
-    arguments = toy.arguments(check_on=halves[0], texts=None, softmax=True)
-    card = export.to_tflite(toy.model, path, **arguments)
-    # Probabilities are float32 and count as 1e-12 at least.
-    expected = manifest.read_manifest(promising).confidence.temperature
-    assert card.confidence.temperature == pytest.approx(expected, rel=1e-3)
+@pytest.fixture(scope="module")
+def probable(toy, halves, tmp_path_factory):
+    """A file of probabilities, in float32."""
+    path = tmp_path_factory.mktemp("probable") / "model.tflite"
+    arguments = toy.arguments(check_on=halves[0], texts=None, softmax=True, quantize="float32")
+    return path, export.to_tflite(toy.model, path, **arguments)
+
+
+def test_a_file_of_probabilities_has_the_temperature_inside(toy, halves, probable):
+    path, card = probable
+    logits = outputs.model_logits(toy.model, halves[0])
+    temperature = analysis.fit_temperature(logits, halves[0].labels)
+    record = card.confidence
+    assert record.temperature == 1 != record.temperature_inside
+    # Padding to a length moves the logits by 1e-6.
+    assert record.temperature_inside == pytest.approx(temperature, rel=1e-4)
+    with TfliteModel(path) as file:
+        scores = outputs.file_outputs(file, halves[1])
+    expected = outputs.softmax_of(outputs.model_logits(toy.model, halves[1]) / temperature)
+    np.testing.assert_allclose(scores, expected, atol=1e-4)
+    assert "inside the file, fitted on 60 texts" in record.summary[0]
+
+
+def test_the_command_that_evaluates_knows_both_temperatures(toy, halves, probable):
+    source = inputs.open_answerer(str(probable[0].parent))
+    rows = Batches(halves[0], batch_size=32, shuffle=False)
+    scored = source.calibration(source.outputs(rows, toy.task), halves[0], toy.task)
+    assert scored["temperature"] == probable[1].confidence.temperature_inside
+    logits = outputs.model_logits(toy.model, halves[0])
+    for when, divisor in (("before", 1.0), ("after", scored["temperature"])):
+        expected = analysis.negative_log_likelihood(logits / divisor, halves[0].labels)
+        assert scored[when]["nll"]["value"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_file_of_probabilities_without_its_temperature_is_refused(toy, halves, tmp_path):
+    arguments = toy.arguments(check_on=halves[0], texts=None, softmax=True, quantize="float32")
+    plan = make_plan(ExportRequest(toy.model, tmp_path / "model.tflite", **arguments))
+    converted = convert.convert(plan, tmp_path)
+    cooled = dataclasses.replace(converted, plan=plan.at_temperature(2.0))
+    with pytest.raises(errors.ExportError, match="classifier, 32x3"):
+        verify.verify(cooled)
+    # The weights of another temperature than the plan's are not the trained ones.
+    other = dataclasses.replace(cooled.plan, temperature=2.1)
+    faults = reference.weights(Evidence(dataclasses.replace(converted, plan=other), tmp_path))
+    assert [fault.split(":")[0] for fault in faults] == [
+        "weight classifier/kernel",
+        "weight classifier/bias",
+    ]
+    assert not reference.weights(Evidence(cooled, tmp_path))
 
 
 @pytest.mark.parametrize("missing", ["labels", "check_on", "task"])
@@ -146,3 +194,45 @@ def test_the_command_reads_a_file_and_leaves_texts_out_that_chose_something(
     (other / "model.json").write_text(json.dumps(values))
     with pytest.raises(errors.ManifestError, match="fitted on this file"):
         manifest.read_manifest(other)
+
+
+def record_of(card, coverage, rows=400):
+    """A confidence with a promise of 5%, as if it were found on so many texts."""
+    sure = {"threshold": 0.75, "coverage": coverage, "error": 0.02}
+    promises = ({"max_error": 0.05, "rows": rows, **sure},)
+    return Confidence.of_file(
+        card.model.sha256, temperature=1.5, num_examples=300, promises=promises
+    )
+
+
+def test_a_file_that_answers_over_two_points_more_or_fewer_texts_is_named(exported):
+    card = exported("float32").card
+    shares = {"a": 0.84, "b": 0.825, "c": 0.81, "d": 0.87}
+    records = {name: record_of(card, share) for name, share in shares.items()}
+    records |= {"without": None, "other texts": record_of(card, 0.5, rows=300)}
+    expected = ["c by -3 points at 5%", "d by +3 points at 5%"]
+    assert moved_coverage(records) == expected
+
+
+def test_a_compressed_student_is_compared_with_the_file_before(exported, tmp_path, monkeypatch):
+    card = exported("float32").card
+    before = tmp_path / "student"
+    shutil.copytree(exported("float32").path.parent, before / "export")
+    manifest.write_manifest(
+        card.model_copy(update={"confidence": record_of(card, 0.9)}), before / "export"
+    )
+    after = card.model_copy(update={"confidence": record_of(card, 0.8)})
+    run, target = tmp_path / "int8", tmp_path / "int8" / "export"
+
+    def moved():
+        return moved_coverage(export_job.confidences(str(run), target, after))
+
+    assert moved() == []  # nothing was there before
+    recipe = types.SimpleNamespace(
+        stages={"quantize": types.SimpleNamespace(compress={"method": "quantize"})},
+        student=types.SimpleNamespace(initialise=str(before / "student" / "hf")),
+    )
+    monkeypatch.setattr(config, "saved_recipe", lambda run: recipe)
+    assert moved() == ["float32 for cpu by -10 points at 5%"]
+    (before / "export" / "model.json").write_text("{}")
+    assert moved() == []

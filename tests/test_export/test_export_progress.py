@@ -27,6 +27,7 @@ def test_an_export_tells_what_it_converts_and_checks(monkeypatch, caplog):
     monkeypatch.setattr(tflite, "make_plans", lambda request: plans)
     monkeypatch.setattr(tflite, "check_free", lambda plans: None)
     monkeypatch.setattr(tflite, "refuse_weak", lambda plan: None)
+    monkeypatch.setattr(tflite, "at_temperature", lambda plans: plans)
     monkeypatch.setattr(tflite.convert, "convert", note("convert"))
     monkeypatch.setattr(tflite, "verify", note("verify"))
     monkeypatch.setattr(tflite, "write", lambda verified: verified)

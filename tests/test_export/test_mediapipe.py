@@ -27,7 +27,7 @@ def folder(exported, tmp_path):
     return copy
 
 
-def test_the_copy_gives_the_softmax_of_the_longest_signature(folder, toy, tmp_path, packed):
+def test_the_copy_gives_the_probabilities_of_the_longest_signature(folder, toy, tmp_path, packed):
     path = export.to_mediapipe(folder, tmp_path / "mediapipe.tflite")
 
     report = inspection.inspect(path)
@@ -38,9 +38,11 @@ def test_the_copy_gives_the_softmax_of_the_longest_signature(folder, toy, tmp_pa
         "labels.txt": b"no\nyes\nmaybe\n",
     }
     file, copy = TfliteModel(folder / "model.tflite"), TfliteModel(path)
+    temperature = manifest.read_manifest(folder).confidence.temperature
+    assert temperature != 1
     for i in range(20):
         row, types = toy.encoded.row(i), toy.encoded.row_types(i)
-        logits = file.predict(row, types, length=16).astype(np.float64)
+        logits = file.predict(row, types, length=16).astype(np.float64) / temperature
         expected = np.exp(logits) / np.exp(logits).sum()
         np.testing.assert_allclose(copy.predict(row, types), expected, atol=1e-6)
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         fit_confidence,
         judge,
         judge_rows,
+        temperature_of,
     )
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "pair_features",
     "paired_difference",
     "resampled_scores",
+    "temperature_of",
 ]
 
 __getattr__, __dir__ = lazy_exports(__name__)

@@ -112,6 +112,28 @@ def error_by_coverage(judged: JudgedTexts, *, fewest: int = 20) -> np.ndarray:
     return np.stack([above / len(ordered), wrong / above], axis=1)
 
 
+def temperature_of(logits: np.ndarray, examples: EncodedExamples) -> float:
+    """The temperature that fits labelled texts, or 1 where it would be at an end of its range.
+
+    Args:
+      logits: float (rows, num_labels).
+      examples: The texts.
+
+    Returns:
+      T, see `fit_temperature`; logs why it is 1.
+    """
+    rows = labelled_rows(logits, examples)
+    labelled, labels = logits[rows], np.asarray(examples.labels)[rows]
+    temperature = fit_temperature(labelled, labels)
+    if not is_at_end(temperature, labelled, labels):
+        return temperature
+    _log.warning(
+        f"temperature of the probabilities: {temperature:.2f} is an end of its range, since "
+        f"{len(examples)} labelled texts do not tell it; 1 is taken."
+    )
+    return 1.0
+
+
 def fit_confidence(
     kind: TaskKind,
     chosen_on: tuple[np.ndarray, EncodedExamples],
@@ -119,6 +141,7 @@ def fit_confidence(
     *,
     model_sha256: str,
     max_errors: Sequence[float] = MAX_ERRORS,
+    temperature_inside: float = 1.0,
 ) -> Confidence:
     """Fits what a manifest says of a file's confidence.
 
@@ -130,20 +153,14 @@ def fit_confidence(
         no promise.
       model_sha256: Of the file.
       max_errors: What is promised, rising.
+      temperature_inside: What the file itself divides its logits by. Other than 1, no other
+        temperature is fitted.
 
     Returns:
       The record.
     """
     logits, examples = chosen_on
-    rows = labelled_rows(logits, examples)
-    labelled, labels = logits[rows], np.asarray(examples.labels)[rows]
-    temperature = fit_temperature(labelled, labels)
-    if is_at_end(temperature, labelled, labels):
-        _log.warning(
-            f"temperature of the probabilities: {temperature:.2f} is an end of its range, since "
-            f"{len(examples)} labelled texts do not tell it; 1 is taken."
-        )
-        temperature = 1.0
+    temperature = 1.0 if temperature_inside != 1 else temperature_of(logits, examples)
     promises: list[Promise] = []
     if promise_on is not None:
         judged = judge(kind, *promise_on, temperature)
@@ -151,6 +168,7 @@ def fit_confidence(
     return Confidence.of_file(
         model_sha256,
         temperature=temperature,
+        temperature_inside=temperature_inside,
         num_examples=len(examples),
         promises=tuple(promises),
     )
@@ -201,6 +219,8 @@ def find_promise(confidence: np.ndarray, right: np.ndarray, max_error: float) ->
     count = len(sure) if passed.all() else int(passed.argmin())
     if not count:
         needed = _rows_needed(sure, wrong, num_rows, max_error)
+        if needed is None and num_rows < fewest:  # so few rows do not show that more are no help
+            needed = fewest
         return Promise(max_error=max_error, rows=num_rows, rows_needed=needed)
     above = sure[count - 1]
     return Promise(

@@ -19,6 +19,7 @@ from tfdistill.commands import (
     options,
     plan,
 )
+from tfdistill.confidence import moved_coverage
 
 if TYPE_CHECKING:
     from tfdistill.manifest import Manifest, Parity
@@ -39,7 +40,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", help="name in the manifest (default: the name of MODEL)")
     options.add_lengths(parser, "those that fit the development set, else 32,64,128")
-    text = "probabilities instead of logits"
+    text = "calibrated probabilities instead of logits"
     options.add_field(parser, config.ExportConfig, "softmax", help=text)
     parser.add_argument(
         "--metadata",
@@ -186,6 +187,8 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
         if file.confidence is not None:
             lines += file.confidence.summary
         lines += _accelerated(file)
+    moved = moved_coverage(export_job.confidences(args.model, target, manifest))
+    lines += [f"share of sure answers: {clause}" for clause in moved]
     lines += [f"{key}: {value}" for key, value in pruned.items()]
     lines += [f"{name}: {path}" for name, path in written.items()]
     lines.append(f"report: {reported or f'tfdistill report {target}'}")

@@ -5,16 +5,20 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import logging
 import pathlib
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import config, errors
+from tfdistill import config, errors, manifest
 from tfdistill.commands import options
+from tfdistill.confidence import Confidence
 
 if TYPE_CHECKING:
     from tfdistill.run.inputs import Source
     from tfdistill.tasks import Examples, TaskSpec
     from tfdistill.tasks.encoded import EncodedExamples
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,3 +193,26 @@ def prune(
         texts = [*job.examples.texts, *(job.examples.pairs or ())]
         report |= dataclasses.asdict(pruned.coverage(texts))
     return job.read_by(pruned.model, file), report
+
+
+def confidences(
+    model: str, target: pathlib.Path, card: manifest.Manifest
+) -> dict[str, Confidence | None]:
+    """Tells by name how sure files are, the first that of the run or that before a compression.
+
+    Those of this export are named by their number formats.
+    """
+    run = pathlib.Path(model)
+    recipe = config.saved_recipe(run)
+    if recipe is not None and any(stage.compress for stage in recipe.stages.values()):
+        run = pathlib.Path(recipe.student.initialise).parent.parent  # of RUN/student/hf
+    earlier = run / "export"
+    records: dict[str, Confidence | None] = {}
+    if (earlier / manifest.FILE_NAME).is_file() and earlier.resolve() != target.resolve():
+        try:
+            records[f"{earlier}"] = manifest.read_manifest(earlier).confidence
+        except errors.ManifestError as error:  # this export is written and checked already
+            _log.warning(f"not compared with {earlier}: {error}")
+    for file in card.each_file():
+        records[f"{file.quantization} for {file.device}"] = file.confidence
+    return records

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tfdistill import errors, work_folder
+from tfdistill import errors, manifest, work_folder
 from tfdistill.commands import base, options, plan
+from tfdistill.confidence import moved_coverage
 
 _NUM_CALIBRATION = 200
 # What an export of one file reads, and a list of trials does not.
@@ -86,7 +87,14 @@ def execute(args: argparse.Namespace) -> None:
         allow_weak=True,  # nothing is shipped
         **job.options(calibrate=True),
     )
-    base.show(swept.as_dict(), as_json=args.json, lines=[swept.format_text()])
+    folders = {row.name: swept.folder / row.name for row in swept.rows}  # of good ones a file
+    records = {
+        name: manifest.read_manifest(folder).confidence
+        for name, folder in folders.items()
+        if (folder / manifest.FILE_NAME).is_file()
+    }
+    moved = [f"share of sure answers: {clause}" for clause in moved_coverage(records)]
+    base.show(swept.as_dict(), as_json=args.json, lines=[swept.format_text(), *moved])
 
 
 def _faults(args: argparse.Namespace) -> Iterator[str]:

@@ -267,7 +267,8 @@ class ExportedSource:
         if record is None or not task.traits.one_class or encoded.labels is None:
             return {}
         logits = self.logits(outputs, task)
-        scaled = {"before": logits, "after": logits / record.temperature}
+        before, after = logits * record.temperature_inside, logits / record.temperature
+        scaled = {"before": before, "after": after}
         scores = {
             when: {
                 name: score._asdict()
@@ -275,8 +276,9 @@ class ExportedSource:
             }
             for when, rows in scaled.items()
         }
-        noise = analysis.calibration_noise(scaled["after"])
-        return {"temperature": record.temperature, **scores, "ece_noise": noise}
+        temperature = record.temperature * record.temperature_inside
+        noise = analysis.calibration_noise(after)
+        return {"temperature": temperature, **scores, "ece_noise": noise}
 
     def _in_order_of(self, task: tasks.TaskSpec, outputs: np.ndarray) -> np.ndarray:
         labels = self.card.task.labels if self.card.task is not None else ()

@@ -163,12 +163,13 @@ def add_input(model: Any, name: str, like: int) -> int:
     return index
 
 
-def add_softmax(model: Any, name: str) -> None:
+def add_softmax(model: Any, name: str, temperature: float = 1.0) -> None:
     """Puts softmax behind the only output of a model's only subgraph and its only signature.
 
     Args:
       model: What `read` returned; changed in place.
       name: New name of the output.
+      temperature: What divides the logits.
     """
     (graph,), (entry,) = model.subgraphs, model.signatureDefs
     (output,), (named,) = graph.outputs, entry.outputs
@@ -176,7 +177,7 @@ def add_softmax(model: Any, name: str) -> None:
     operator = new_operator(model, schema.BuiltinOperator.SOFTMAX, 1, [output], [scores])
     operator.builtinOptionsType = schema.BuiltinOptions.SoftmaxOptions
     operator.builtinOptions = schema.SoftmaxOptionsT()
-    operator.builtinOptions.beta = 1.0
+    operator.builtinOptions.beta = 1.0 / temperature
     graph.operators.append(operator)
     graph.outputs = list(operator.outputs)
     named.name, named.tensorIndex = name, scores

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfdistill import manifest
+from tfdistill.confidence import moved_coverage
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Table, row
 from tfdistill.report.document import ReportSection, part
 from tfdistill.report.run_analysis import RunAnalysis
 
-_MOVED = 0.02  # of the answered share, from one number format to another
 _INPUTS = {"real": "real inputs", "random": "random ids"}
 
 
@@ -49,14 +49,10 @@ def accelerators(run: RunAnalysis) -> Table | None:
 
 def promises(run: RunAnalysis) -> Table | None:
     """Which share of the texts each file answers at an error that it promises."""
-    rows, moved = [], []
-    first: dict[float, float] = {}
+    rows = []
+    records = {name: card.confidence for name, card in _files(run)}
     for name, card in _files(run):
         for promise in card.confidence.promises if card.confidence is not None else ():
-            coverage = promise.coverage or 0.0
-            change = coverage - first.setdefault(promise.max_error, coverage)
-            if abs(change) > _MOVED:
-                moved.append(f"{name} by {100 * change:+.0f} points at {promise.max_error:.0%}")
             rows.append(
                 row(
                     Cell(name, card.quantization),
@@ -78,7 +74,8 @@ def promises(run: RunAnalysis) -> Table | None:
         "Texts needed",
     )
     notes = ["Each promise holds with 90% confidence, on texts that chose nothing."]
-    notes += [f"The number format moves the share of answers: {'; '.join(moved)}."] if moved else []
+    if moved := moved_coverage(records):
+        notes.append(f"Share of answers against that of the first file: {'; '.join(moved)}.")
     caption = "Answers that are sure enough to be right as often as promised"
     return cells.table("promises", caption, columns, rows, notes) if rows else None
 
