@@ -54,6 +54,14 @@ def test_a_class_has_the_probability_of_the_file_at_the_temperature(tmp_path):
             assert answer.sure is None and answer.milliseconds > 0
 
 
+def test_a_temperature_inside_the_file_is_not_applied_again(tmp_path):
+    folder = bundle("pairs", tmp_path / "m", temperature=1.0, temperature_inside=2.0)
+    with Predictor(folder) as predictor:
+        for example in golden(folder):
+            answer = predictor.predict(example["text"], example["pair"] or "")
+            assert answer.probability == pytest.approx(max(example["outputs"]), abs=1e-6)
+
+
 @pytest.mark.parametrize(("threshold", "sure"), [(0.0, True), (0.999, False), (None, False)])
 def test_an_answer_is_sure_above_the_threshold(threshold, sure, tmp_path):
     shares = {} if threshold is None else {"coverage": 0.5, "error": 0.01}
