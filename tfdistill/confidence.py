@@ -62,7 +62,8 @@ class Confidence(ManifestPart):
     words.
 
     Attributes:
-      temperature: Fitted on `num_examples` labelled texts, which the file was checked on. What a
+      temperature: Fitted on `num_examples` labelled texts, which the file was checked on; 1 where
+        these have no labels, 0 in number. What a
         reader divides by: 1 of a file that does it itself.
       temperature_inside: What a file of probabilities has divided its logits by, fitted on the same
         texts; 1 of other files.
@@ -72,7 +73,7 @@ class Confidence(ManifestPart):
 
     temperature: float = pydantic.Field(gt=0)
     temperature_inside: float = pydantic.Field(default=1.0, gt=0)
-    num_examples: int = pydantic.Field(gt=0)
+    num_examples: int = pydantic.Field(ge=0)
     promises: tuple[Promise, ...] = ()
     sha256: Sha256
 

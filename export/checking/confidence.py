@@ -47,10 +47,13 @@ def _is_labelled(plan: ExportPlan) -> bool:
 def fit_confidence(verified: Verified) -> Confidence | None:
     """Fits a temperature on the examples of the check, and promises on those that chose nothing.
 
-    None where answers have no probabilities, or the examples no labels.
+    None where answers have no probabilities, or neither of the two has labels.
     """
     plan = verified.converted.plan
-    if plan.task is None or not _is_labelled(plan):
+    labelled = _is_labelled(plan)
+    if plan.task is None or not plan.task.traits.gives_probabilities:
+        return None
+    if not labelled and plan.promise_on is None:
         return None
 
     def logits(outputs: np.ndarray) -> np.ndarray:
@@ -62,7 +65,7 @@ def fit_confidence(verified: Verified) -> Confidence | None:
             promise_on = logits(file_outputs(file, plan.promise_on)), plan.promise_on
     return analysis.fit_confidence(
         plan.task.traits,
-        (logits(verified.answers.file), plan.examples),
+        (logits(verified.answers.file), plan.examples) if labelled else None,
         promise_on,
         model_sha256=verified.report.sha256,
         temperature_inside=plan.temperature,

@@ -84,7 +84,8 @@ def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features]
     if outputs.decodes_spans:
         return lambda features: _split_span(model(features, training=False))
     answer = model
-    if outputs.from_first_token and _is_plain_encoder(model, config):
+    of_first = outputs.from_first_token and not models.read_head(model).pooled
+    if of_first and _is_plain_encoder(model, config):
         answer = _for_first_token(model, config)
     (name,) = outputs.output_names(softmax=softmax)
 

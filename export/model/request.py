@@ -85,14 +85,16 @@ class ExportRequest:
             )
         if self.check_on is not None:
             return
-        check_on, longest = data.dev.encoded, max(chosen)
+        check_on, texts, longest = data.dev.encoded, data.dev_examples, max(chosen)
         # The file will see such texts cut, too; and its longest signature is the window of a
         # question.
         windows = data.task.traits.decodes_spans and longest != data.settings.max_length
         if check_on.lengths.max() > longest or windows:
-            check_on = data.encode(data.dev_examples, longest)
+            check_on = data.encode(texts, longest)
+        if data.settings.cross_fitted:  # the model has learnt their labels
+            check_on, texts = (dataclasses.replace(rows, labels=None) for rows in (check_on, texts))
         yield "check_on", check_on
-        yield "texts", data.dev_examples
+        yield "texts", texts
 
     @property
     def chosen_lengths(self) -> Sequence[int]:
@@ -198,7 +200,7 @@ def check_promise(promise_on: EncodedExamples, check_on: Any, task: TaskSpec | N
 
     Args:
       promise_on: The examples that chose nothing.
-      check_on: Those that the file is checked on, which give the temperature.
+      check_on: Those that the file is checked on, which give the temperature if they have labels.
       task: The task, or None.
 
     Raises:
@@ -210,10 +212,11 @@ def check_promise(promise_on: EncodedExamples, check_on: Any, task: TaskSpec | N
         received = "no task" if task is None else task.kind
         remedy = "Other answers have no confidence: leave it out."
         raise errors.ConfigError("promise_on", f"a task of {', '.join(kinds)}", received, remedy)
-    for name, examples in (("promise_on", promise_on), ("check_on", check_on)):
-        if examples is None or examples.labels is None:
-            received = "none" if examples is None else "examples without labels"
-            raise errors.DataError(f"{name} for a promise", "labelled examples", received)
+    if check_on is None:
+        raise errors.DataError("check_on for a promise", "examples", "none")
+    if promise_on.labels is None:
+        received = "examples without labels"
+        raise errors.DataError("promise_on for a promise", "labelled examples", received)
 
 
 def labels_of(

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from tfdistill.analysis.chance import chance_level, check_model, gold_labels
     from tfdistill.analysis.data_checks import DataFindings, check_data, check_words
+    from tfdistill.analysis.linear_heads import LinearHead, answer_unseen, fit_head
     from tfdistill.analysis.paired import PairedDifference, paired_difference, resampled_scores
     from tfdistill.analysis.promises import (
         JudgedTexts,
@@ -55,9 +56,11 @@ __all__ = [
     "ClassScores",
     "DataFindings",
     "JudgedTexts",
+    "LinearHead",
     "LinearModel",
     "PairedDifference",
     "TextFeatures",
+    "answer_unseen",
     "calibration_noise",
     "calibration_scores",
     "chance_level",
@@ -73,6 +76,7 @@ __all__ = [
     "expected_calibration_error",
     "find_promise",
     "fit_confidence",
+    "fit_head",
     "fit_linear",
     "fit_temperature",
     "gold_labels",

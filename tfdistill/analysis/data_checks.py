@@ -96,7 +96,8 @@ def check_data(
     if not task.traits.over_tokens:
         texts, dev_texts = example_numbers(train, dev)
         _check_texts(task, train, dev, texts, faults, warnings)
-        _check_overlap(dev, np.flatnonzero(np.isin(dev_texts, texts)), faults, warnings)
+        if dev is not train:  # the same object is cross-fitted
+            _check_overlap(dev, np.flatnonzero(np.isin(dev_texts, texts)), faults, warnings)
     if dev.num_scored < 2:
         faults.append(errors.explain("development set", "at least 2 rows", dev.num_scored))
     elif dev.num_scored < _FEW_DEV:

@@ -136,7 +136,7 @@ def temperature_of(logits: np.ndarray, examples: EncodedExamples) -> float:
 
 def fit_confidence(
     kind: TaskKind,
-    chosen_on: tuple[np.ndarray, EncodedExamples],
+    chosen_on: tuple[np.ndarray, EncodedExamples] | None,
     promise_on: tuple[np.ndarray, EncodedExamples] | None,
     *,
     model_sha256: str,
@@ -148,7 +148,8 @@ def fit_confidence(
     Args:
       kind: One that gives probabilities.
       chosen_on: The file's logits (rows, num_labels) for the labelled texts that it was chosen on,
-        and these: they give the temperature, 1 where it would be at an end of its range.
+        and these: they give the temperature, 1 where it would be at an end of its range. None
+        where they have no labels: the temperature is 1.
       promise_on: The same of labelled texts that chose nothing: they give the promises. None for
         no promise.
       model_sha256: Of the file.
@@ -159,8 +160,9 @@ def fit_confidence(
     Returns:
       The record.
     """
-    logits, examples = chosen_on
-    temperature = 1.0 if temperature_inside != 1 else temperature_of(logits, examples)
+    temperature = 1.0
+    if chosen_on is not None and temperature_inside == 1:
+        temperature = temperature_of(*chosen_on)
     promises: list[Promise] = []
     if promise_on is not None:
         judged = judge(kind, *promise_on, temperature)
@@ -169,9 +171,22 @@ def fit_confidence(
         model_sha256,
         temperature=temperature,
         temperature_inside=temperature_inside,
-        num_examples=len(examples),
+        num_examples=0 if chosen_on is None else len(chosen_on[1]),
         promises=tuple(promises),
     )
+
+
+def _temperature(logits: np.ndarray, examples: EncodedExamples) -> float:
+    rows = labelled_rows(logits, examples)
+    labelled, labels = logits[rows], np.asarray(examples.labels)[rows]
+    temperature = fit_temperature(labelled, labels)
+    if not is_at_end(temperature, labelled, labels):
+        return temperature
+    _log.warning(
+        f"temperature of the probabilities: {temperature:.2f} is an end of its range, since "
+        f"{len(examples)} labelled texts do not tell it; 1 is taken."
+    )
+    return 1.0
 
 
 def find_promise(confidence: np.ndarray, right: np.ndarray, max_error: float) -> Promise:

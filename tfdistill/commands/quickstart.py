@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import filecmp
+import functools
 import pathlib
 import shutil
 import sys
@@ -89,7 +90,8 @@ def _quickstart(args: argparse.Namespace) -> None:
     folder.check(resume=args.resume, overwrite=args.overwrite)
     from tfdistill import analysis
 
-    data = labelled_file.read_labelled_file(
+    read = functools.partial(
+        labelled_file.read_labelled_file,
         args.data,
         name,
         text=args.text_column,
@@ -99,18 +101,28 @@ def _quickstart(args: argparse.Namespace) -> None:
         seed=args.seed,
         promise=True,
     )
-    findings = analysis.check_data(data.task, data.sets["train"], data.sets["dev"])
+    data = read(few=student is None and args.finetune == "auto")
+    train = data.sets["train"]
+    findings = analysis.check_data(data.task, train, data.sets.get("dev", train))
     findings.check()
     _say(data.notes)
 
     from tfdistill import run, weights
-    from tfdistill.run import teachers
+    from tfdistill.run import few_rows, teachers
 
     teacher = config.model_folder(args.teacher)
+    checkpoint = weights.open_checkpoint(teacher)
+    if data.cross_fitted:
+        tuned, _ = quickstart_recipe.answers_task(checkpoint, data.task)
+        road = None if tuned else few_rows.choose(teacher, train)
+        _say([] if road is None else [road.note])
+        if road is None or not road.frozen:
+            data = read(few=False)
+            _say(data.notes[-1:])
     recipe, notes = quickstart_recipe.make_recipe(
         name,
         teacher,
-        weights.open_checkpoint(teacher),
+        checkpoint,
         data,
         out / _DATA,
         student=student,

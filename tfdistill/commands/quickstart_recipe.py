@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfdistill import analysis, config, models, tasks
+from tfdistill.analysis import promises
 
 if TYPE_CHECKING:
     from tfdistill.data.labelled_file import LabelledFile
@@ -22,6 +23,10 @@ _HELD = 0.995  # share of the texts that are not cut
 _LONGEST, _MOST_POSITIONS = 256, 512  # tokens that are chosen, and that can be asked for
 _USUAL_PRESET = "tinybert_4l_312d"
 _VOCAB = "data.vocab="  # the change that names another vocabulary
+_PROMISE = (
+    f"no promise: {promises.fewest_rows(0.05)} or more labelled texts that trained "
+    "nothing show one of 5% (`tfdistill export RUN --promise-on FILE`)"
+)
 _CLOSEST = "weight_only_wi8_afp32"  # of the formats of a byte a weight
 
 
@@ -41,6 +46,7 @@ def make_recipe(
 ) -> tuple[config.Recipe, list[str]]:
     """Makes the recipe of a quickstart."""
     from tfdistill import weights
+    from tfdistill.run import few_rows
 
     shape = models_config(checkpoint)
     task, num_train = data.task, len(data.sets["train"])
@@ -87,12 +93,15 @@ def make_recipe(
         "variants": {"student": {"stages": ["joint"]}},
         "seeds": [seed],
     }
+    if data.cross_fitted:
+        values |= few_rows.sections(teacher)
+        notes = [notes[-1], f"the file holds the whole encoder of {teacher}", _PROMISE]
     recipe = config.parse_recipe(values, changes or [], source="quickstart")
     if not recipe.teacher.allow_weak:
         words.check()
     usual: dict[str, Any] = {
         # The teacher in the format of the student: like for like.
-        "also_quantize": (recipe.export.quantize,),
+        "also_quantize": () if data.cross_fitted else (recipe.export.quantize,),
         "fallback": () if recipe.export.variants else (_CLOSEST,),
     }
     missing = {key: usual[key] for key in usual.keys() - recipe.export.model_fields_set}

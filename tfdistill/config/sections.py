@@ -122,6 +122,7 @@ class DataConfig(Section):
         "weights of classes in losses on gold labels: balanced makes rare classes count as much as "
         "frequent ones",
     )
+    cross_fitted: bool = False  # dev_split train: each row answered by a head fitted without it
     encoding: str = "utf-8"
     dev_split: str | None = None
     unanswerable: bool = False  # span: whether a text may hold no answer

@@ -122,6 +122,11 @@ class FineTuneConfig(OptimizerConfig):
     )
     batch_size: BatchSize = described(32, "examples per step")
     token_budget: int | None = pydantic.Field(default=None, gt=0)
+    frozen: bool = described(
+        False,
+        "keep the encoder as it is and fit a linear head over its pooled states, for few rows: the "
+        "other options of the training are not read then",
+    )
     keep_best: bool = True
     patience: int | None = pydantic.Field(default=None, gt=0)  # evaluations, one an epoch
 

@@ -270,6 +270,8 @@ def train_and_dev(
     source = source_of(settings, folder)
     task = task_of(settings, source)
     train = tasks.load_examples(task, source, "train").first(settings.train_limit)
+    if settings.cross_fitted:
+        return task, train, train
     dev = tasks.load_examples(task, source, "dev", labelled=True).first(settings.dev_limit)
     return task, train, dev
 
@@ -337,7 +339,7 @@ def labelled(
     folder: pathlib.Path | None = None,
     may_hide_labels: bool = False,
 ) -> tuple[tasks.TaskSpec, tasks.Examples]:
-    """Reads a labelled split of a data section.
+    """Reads a labelled split of a data section; of a cross-fitted one "dev" has no labels.
 
     Args:
       settings: The data section.
@@ -352,6 +354,8 @@ def labelled(
         settings = settings.model_copy(update={"dir": str(folder)})
     source = source_of(settings)
     task = task_of(settings, source)
+    if split == "dev" and settings.cross_fitted:
+        return _without_labels(settings, task, source, may_hide_labels=may_hide_labels)
     examples = tasks.load_examples(
         task,
         source,
@@ -360,3 +364,23 @@ def labelled(
         may_hide_labels=may_hide_labels,
     )
     return examples.spec, examples.first(settings.dev_limit)
+
+
+def _without_labels(
+    settings: config.DataConfig,
+    task: tasks.TaskSpec,
+    source: pathlib.Path,
+    *,
+    may_hide_labels: bool,
+) -> tuple[tasks.TaskSpec, tasks.Examples]:
+    """The rows that a finished model has learnt, which say nothing of how well it answers others.
+
+    Raises:
+      DataError: If their labels are needed.
+    """
+    if not may_hide_labels:
+        remedy = "Name rows of your own with --data-dir and --split."
+        received = "the training rows: the run was cross-validated"
+        raise errors.DataError("development set", "rows that trained nothing", received, remedy)
+    examples = tasks.load_examples(task, source, "train", labelled=True)
+    return task, dataclasses.replace(examples.first(settings.train_limit), labels=None)

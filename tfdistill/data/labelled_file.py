@@ -16,6 +16,7 @@ from tfdistill.data import columns, unlabelled
 from tfdistill.tasks import label_cells, label_kinds, splitting, tables
 
 FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
+FEW_OF_A_LABEL = 32  # rows, on average: no more are cross-validated, where that is wanted
 PROMISE = "promise"
 _JOINING = ("|", ";", ",", "/")  # that separate several labels in the files that are written
 
@@ -27,7 +28,8 @@ class LabelledFile:
     Attributes:
       task: The task, with its labels.
       sets: "train", "dev" and "test", and "promise" where texts that choose nothing were split off
-        too; their lines are those of the user's file.
+        too; "train" alone where the rows are few and cross-validated. Their lines are those of the
+        user's file.
       cells: The cells of the label column of each set.
       notes: What was recognised and what was left out, a sentence each.
     """
@@ -36,6 +38,11 @@ class LabelledFile:
     sets: Mapping[str, tasks.Examples]
     cells: Mapping[str, list[str]]
     notes: tuple[str, ...]
+
+    @property
+    def cross_fitted(self) -> bool:
+        """Whether nothing was split off."""
+        return "dev" not in self.sets
 
     def section(self, folder: files.Path) -> dict[str, Any]:
         """The data section of the files that `write` puts into a folder."""
@@ -51,6 +58,7 @@ class LabelledFile:
             "metrics": task.metrics,
             "label_separator": task.label_separator,
             "promise_on": promise_on,
+            **({"cross_fitted": True, "dev_split": "train"} if self.cross_fitted else {}),
         }
 
     def write(self, folder: files.Path) -> None:
@@ -84,6 +92,7 @@ def read_labelled_file(
     separator: str | None = None,
     seed: int = 1,
     promise: bool = False,
+    few: bool = False,
 ) -> LabelledFile:
     """Reads a labelled file, recognises its columns and its kind, and splits it.
 
@@ -100,6 +109,8 @@ def read_labelled_file(
       seed: Seed of the split.
       promise: Whether texts that choose nothing are split off too, where there are enough of them
         and the kind gives probabilities.
+      few: Whether the rows stay together where they are at most `FEW_OF_A_LABEL` for a class of
+        single texts.
 
     Returns:
       The task and its sets.
@@ -159,12 +170,22 @@ def read_labelled_file(
     )
     (numbers,) = unlabelled.example_numbers(everything)  # equal texts have one
     rows = _new_rows(everything, numbers, cells, notes)
-    if len(rows) < FEWEST_ROWS:
+    together = few and task.traits.one_class and roles.pair is None
+    together = together and 2 * task.num_labels <= len(rows) <= FEW_OF_A_LABEL * task.num_labels
+    if len(rows) < FEWEST_ROWS and not together:
         raise errors.DataError(
             f"data file {table.path}", f"at least {FEWEST_ROWS} different texts", len(rows)
         )
     gold = tasks.parse_labels(task, cells, where)
     everything = dataclasses.replace(everything, labels=gold)
+    if together:
+        notes.append(
+            f"{len(rows)} rows of {task.num_labels} labels: all of them train, and are "
+            "cross-validated"
+        )
+        of_rows = [cells[row] for row in rows]
+        train = {"train": everything.select(rows)}
+        return LabelledFile(task, train, {"train": of_rows}, tuple(notes))
     numbers = numbers[rows]
     num_texts = len(np.unique(numbers))
     strata = splitting.strata_of(gold[rows])

@@ -18,6 +18,7 @@ from tfdistill.models.presets import as_config, preset
 POOLINGS = ("mean", "cls", "max")
 PROJECTIONS = ("linear", "tanh")
 POOLING, DENSE, NORM = "vector_pooling", "vector_dense", "vector_norm"  # layers of the head
+CLASSIFIER = "classifier"  # the layer over them, of a classifier
 _LEAST_NORM = 1e-12
 _NOTHING = -1e9  # a state of padding, for a maximum
 
@@ -92,24 +93,11 @@ def build_embedder(
             "sentence encoder", "an encoder of the BERT family", f"a {shape.title}"
         )
     config = as_config(shape)
-    if config.family != "mobilebert":
-        config = config.replace(pooler=False)
-    if pooling not in POOLINGS:
-        raise errors.ConfigError(
-            "pooling", f"one of {POOLINGS}", repr(pooling), errors.nearest(pooling, POOLINGS)
-        )
     if projection not in (None, *PROJECTIONS):
         raise errors.ConfigError("projection", f"one of {PROJECTIONS}, or None", repr(projection))
     if width is not None and width < 1:
         raise errors.ConfigError("width of the vectors", "at least 1", width)
-    inputs = bert.encoder_inputs(config)
-    states = bert.encode(inputs, config, dtype_policy)["sequence_output"]  # (B, L, d)
-    options: dict[str, Any] = {"name": POOLING, "dtype": dtype_policy}
-    if pooling == "cls":
-        vector = FirstToken(**options)(states)
-    else:
-        pool = MaskedMean(**options) if pooling == "mean" else MaskedMax(**options)
-        vector = pool((states, inputs["attention_mask"]))  # (B, d)
+    inputs, vector = _pooled(config, pooling, dtype_policy)
     if projection is not None or width not in (None, config.hidden_size):
         vector = keras.layers.Dense(
             width or config.hidden_size,
@@ -123,6 +111,45 @@ def build_embedder(
     else:
         vector = keras.layers.Activation("linear", name="vector", dtype="float32")(vector)
     return keras.Model(inputs, vector, name=name or config.family)
+
+
+def build_pooled_classifier(
+    shape: EncoderConfig | WordVectorConfig,
+    num_labels: int,
+    *,
+    pooling: str,
+    normalize: bool,
+    name: str | None = None,
+    dtype_policy: str | None = None,
+) -> keras.Model:
+    """A classifier over the vector of `build_embedder`: logits ``W v + b``, float32 (B, labels)."""
+    config = as_config(shape)
+    inputs, vector = _pooled(config, pooling, dtype_policy)
+    if normalize:
+        vector = L2Normalization(name=NORM, dtype="float32")(vector)
+    logits = keras.layers.Dense(
+        num_labels, kernel_initializer=initializer(), name=CLASSIFIER, dtype="float32"
+    )(vector)
+    return keras.Model(inputs, logits, name=name or config.family)
+
+
+def _pooled(
+    config: EncoderConfig, pooling: str, dtype_policy: str | None
+) -> tuple[dict[str, Any], Any]:
+    """The inputs of an encoder, and its last states pooled, (B, d)."""
+    if pooling not in POOLINGS:
+        raise errors.ConfigError(
+            "pooling", f"one of {POOLINGS}", repr(pooling), errors.nearest(pooling, POOLINGS)
+        )
+    if config.family != "mobilebert":
+        config = config.replace(pooler=False)
+    inputs = bert.encoder_inputs(config)
+    states = bert.encode(inputs, config, dtype_policy)["sequence_output"]  # (B, L, d)
+    options: dict[str, Any] = {"name": POOLING, "dtype": dtype_policy}
+    if pooling == "cls":
+        return inputs, FirstToken(**options)(states)
+    pool = MaskedMean(**options) if pooling == "mean" else MaskedMax(**options)
+    return inputs, pool((states, inputs["attention_mask"]))
 
 
 def read_options(model: keras.Model) -> dict[str, Any]:

@@ -31,6 +31,8 @@ class Head:
       pooling: Of an embedding, as for `build_embedder`.
       projection: The same.
       normalize: The same.
+      pooled: Whether a classifier of whole texts sees the pooled states that an embedding is made
+        of, `pooling` and `normalize`, in the place of [CLS].
     """
 
     kind: str = "none"
@@ -39,11 +41,17 @@ class Head:
     pooling: str = "mean"
     projection: str | None = None
     normalize: bool = True
+    pooled: bool = False
 
     @property
     def traits(self) -> HeadKind:
         """What its kind says of it."""
         return KINDS[self.kind]
+
+    @property
+    def bare(self) -> bool:
+        """Whether a checkpoint with it holds an encoder as one alone does."""
+        return self.traits.bare or self.pooled
 
     @property
     def over_tokens(self) -> bool:
@@ -223,7 +231,18 @@ class _Sequence(HeadKind):
     of_texts = classifies = True
 
     def build(self, config: Any, head: Head, **options: Any) -> keras.Model:
+        if head.pooled:
+            options.update(pooling=head.pooling, normalize=head.normalize)
+            return embedding.build_pooled_classifier(config, head.num_labels, **options)
         return classifiers.build_classifier(config, head.num_labels, **options)
+
+    def read(self, model: keras.Model) -> Head:
+        head = super().read(model)
+        if embedding.POOLING not in {layer.name for layer in model.layers}:
+            return head
+        options = embedding.read_options(model)
+        pooled = {name: options[name] for name in ("pooling", "normalize")}
+        return dataclasses.replace(head, pooled=True, **pooled)
 
 
 class _Embedding(HeadKind):

@@ -94,6 +94,12 @@ class RunResults:
         return {name: stage.get("kind", name) for name, stage in described.items()}
 
     @property
+    def cross_fitted(self) -> bool:
+        """Whether every figure is of rows that the head had not seen, fold by fold."""
+        section = reading.parse_yaml(self.recipe or "{}", "recipe").get("data")
+        return isinstance(section, dict) and section.get("cross_fitted") is True
+
+    @property
     def recipe_quantization(self) -> str | None:
         """The format of the student's file by the recipe; None where that says none."""
         section = reading.parse_yaml(self.recipe or "{}", "recipe").get("export")

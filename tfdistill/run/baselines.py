@@ -20,6 +20,7 @@ from tfdistill.run.initialise import new_student
 from tfdistill.run.lessons import num_batches
 from tfdistill.run.stages import build_stage, joint_rate
 from tfdistill.run.task_models import PRESET
+from tfdistill.tasks import splitting
 from tfdistill.training import precision
 
 _MOST_EXAMPLES = 20_000  # training texts; more change a linear model little and cost minutes
@@ -126,7 +127,10 @@ def _wanted(context: RunContext) -> Iterator[tuple[str, tuple[_Fit, str]]]:
         yield "tfidf", (_tfidf, "")
     if _has_linear(context) and context.teachers.soft_labels is None:
         yield "word_vectors", (_word_vectors, "")
-        if not isinstance(models.config_of(context.teachers.task), models.WordVectorConfig):
+        tuned = context.recipe.teacher.finetune
+        frozen = tuned is not None and tuned.frozen  # the teacher is one
+        encodes = not isinstance(models.config_of(context.teachers.task), models.WordVectorConfig)
+        if encodes and not frozen:
             before = _knows_general(context.recipe)
             note = "the teacher before fine-tuning" if before else results.FINE_TUNED
             yield "frozen_teacher", (_frozen_teacher, note)
@@ -140,6 +144,23 @@ def _labels(context: RunContext, most: int = _MOST_EXAMPLES) -> np.ndarray:
     return labels[:most]
 
 
+def _predict(
+    context: RunContext,
+    model: analysis.LinearModel,
+    train: analysis.baselines.Matrix,
+    dev: Callable[[], analysis.baselines.Matrix],
+) -> np.ndarray:
+    """The logits of the development set; of a cross-fitted one by models without each row."""
+    data = context.task_data
+    if not data.settings.cross_fitted:
+        return model.predict(dev())
+    labels = _labels(context)
+    folds = splitting.folds_of(labels)
+    return analysis.answer_unseen(
+        train, labels, folds, lambda rows, gold: analysis.fit_linear(data.task, rows, gold).predict
+    )
+
+
 def _majority(context: RunContext) -> _Baseline:
     data = context.task_data
     logits = analysis.majority_logits(data.task, _labels(context), len(data.dev_examples))
@@ -150,11 +171,12 @@ def _tfidf(context: RunContext) -> _Baseline:
     data, labels = context.task_data, _labels(context)
     train = data.train_examples.select(range(len(labels)))
     words = analysis.TextFeatures(train)
-    model = analysis.fit_linear(data.task, words(train), labels)
+    features = words(train)
+    model = analysis.fit_linear(data.task, features, labels)
 
     dev = data.dev_examples
     return _Baseline(
-        model.predict(words(dev)),
+        _predict(context, model, features, lambda: words(dev)),
         words.num_weights + model.num_weights,
         answer=lambda index: model.predict(words(dev.select([index]))),
     )
@@ -186,13 +208,12 @@ def _mean_words(context: RunContext) -> _Baseline:
 def _word_vectors(context: RunContext) -> _Baseline:
     data, labels = context.task_data, _labels(context)
     table, features = _word_features(context)
-    model = analysis.fit_linear(
-        data.task, features(data.train.encoded.select(range(len(labels)))), labels
-    )
+    train = features(data.train.encoded.select(range(len(labels))))
+    model = analysis.fit_linear(data.task, train, labels)
 
     dev = data.dev.encoded
     return _Baseline(
-        model.predict(features(dev)),
+        _predict(context, model, train, lambda: features(dev)),
         table.size + model.num_weights,
         answer=lambda index: model.predict(features(dev.select([index]))),
     )

@@ -316,7 +316,12 @@ def _from_checkpoint(start: Start, source: str, shape: models.EncoderConfig) -> 
     else:
         head = _embedding_head(start)
         loaded = task_models.open_for_task(
-            source, task, family=shape.family, new_head=True, head=head
+            source,
+            task,
+            family=shape.family,
+            new_head=True,
+            pooled=start.first.frozen,
+            head=head,
         )
     if loaded.vocab_file is not None:
         vocab.check_same_vocabulary(start.student_data.vocab_file, loaded.vocab_file)

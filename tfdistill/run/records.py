@@ -62,7 +62,7 @@ def pretrained_teacher(context: RunContext) -> results.ModelResult:
 
 def train_teacher(context: RunContext) -> results.ModelResult:
     """Gets the teacher of the task and saves it, unless that is done."""
-    data, tuned = context.task_data, context.recipe.teacher.finetune is not None
+    data, tuned = context.task_data, context.recipe.teacher.finetune
 
     def work() -> results.ModelResult:
         if context.teachers.soft_labels is not None:
@@ -76,12 +76,14 @@ def train_teacher(context: RunContext) -> results.ModelResult:
             name="teacher",
             role="teacher",
             seed=context.recipe.seeds[0],
-            stages=("labels",) if tuned else (),
+            stages=() if tuned is None else ("labels",),
             metrics=metrics,
             num_examples=data.dev_examples.num_scored,
             train_seconds=seconds,
             folder="teacher",
-            history=(results.HistoryFile.of(context.root, "labels", _TUNED),) if tuned else (),
+            history=()
+            if tuned is None or tuned.frozen
+            else (results.HistoryFile.of(context.root, "labels", _TUNED),),
         )
 
     return context.folder.step("teacher/result.json", results.ModelResult, work, folder="teacher")
@@ -263,7 +265,10 @@ def _word_metrics(context: RunContext, model: keras.Model, stage: str) -> dict[s
 
 def _evaluate(model: keras.Model, data: TaskData, folder: pathlib.Path) -> dict[str, float]:
     """Scores a model on the development set, and keeps its answers for the report."""
-    logits = training.predict_logits(model, data.dev)
+    if data.settings.cross_fitted:
+        logits = training.unseen_logits(model, data)
+    else:
+        logits = training.predict_logits(model, data.dev)
     metrics = data.task.score(logits, data.dev.encoded)
     _keep_answers(data.dev_examples, logits, folder)
     return metrics

@@ -150,6 +150,7 @@ def open_for_task(
     *,
     family: str | None = None,
     new_head: bool = False,
+    pooled: bool = False,
     head: models.Head | None = None,
 ) -> Any:
     """Loads a checkpoint under the head that the task needs, of an embedding under `head`."""
@@ -163,6 +164,7 @@ def open_for_task(
         num_labels=width,
         family=family,
         new_head=new_head,
+        pooled=pooled,
         task_kind=task.kind,
     )
 

@@ -275,7 +275,13 @@ def task_teacher(
     seed, settings = recipe.seeds[0], recipe.teacher.finetune
     keras.utils.set_random_seed(seed)
     source = teacher_source(recipe, root)
-    model = load_classifier(source, data, sizes=recipe.teacher, fresh_head=settings is not None)
+    model = load_classifier(
+        source,
+        data,
+        sizes=recipe.teacher,
+        fresh_head=settings is not None,
+        pooled=settings is not None and settings.frozen,
+    )
     seconds = 0.0
     if settings is not None:
         folder = root / "teacher" / "finetune"
@@ -289,6 +295,7 @@ def load_classifier(
     *,
     sizes: config.ShapeConfig | None = None,
     fresh_head: bool = False,
+    pooled: bool = False,
 ) -> keras.Model:
     """Loads a model whose outputs are the task's labels, in the task's order.
 
@@ -297,6 +304,7 @@ def load_classifier(
       data: Names the labels and the vocabulary.
       sizes: Sizes that replace those of a preset.
       fresh_head: Whether a head may start at random (it will be fine-tuned).
+      pooled: Whether that head sees pooled states, see `weights.load_model`.
 
     Returns:
       The model.
@@ -306,7 +314,7 @@ def load_classifier(
         preset = source.removeprefix(PRESET)
         shape = task_models.shape_of(preset, sizes, data.tokenizer.vocab_size)
         return task_models.build_for_task(shape, data.task)
-    loaded = task_models.open_for_task(source, data.task, new_head=fresh_head)
+    loaded = task_models.open_for_task(source, data.task, new_head=fresh_head, pooled=pooled)
     limit, longest = loaded.max_length, int(data.train.encoded.lengths.max())
     if not fresh_head and limit is not None and longest > limit:
         raise errors.ConfigError(
@@ -333,8 +341,10 @@ def finetune(
 ) -> results.FitResult:
     """Trains a classifier on the task's gold labels, resumable; keeps the best epoch if asked.
 
-    Stops early only where the best epoch is kept.
+    Stops early only where the best epoch is kept. With a frozen encoder only the head is fitted.
     """
+    if settings.frozen:
+        return training.fit_frozen(model, data)
     train = batches.Batches(
         data.train.encoded,
         batch_size=settings.batch_size,

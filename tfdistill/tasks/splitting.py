@@ -10,6 +10,7 @@ SHARE = 0.15  # of the rows, for the development set and for the test set each
 FEWEST, MOST_SHARE = 60, 0.2  # more of a small set, so that a metric is more than noise
 MOST = 2500  # of a large one: a standard error below 0.01
 PROMISE_SHARE, FEWEST_PROMISING = 0.1, 200  # rows for promises, and no fewer
+_FOLDS = 5  # of a cross-validation
 _BANDS = 5  # quantiles that numbers are stratified by
 
 
@@ -83,6 +84,26 @@ def split(
         part_of[members[order[count : 2 * count]]] = 2
     train, dev, test = (np.flatnonzero(part_of[groups] == part) for part in range(3))
     return train, dev, test
+
+
+def folds_of(labels: np.ndarray, *, seed: int = 0) -> np.ndarray:
+    """Deals rows into folds, class by class, so that each fold has its share of each class.
+
+    Args:
+      labels: int (n,).
+      seed: Seed.
+
+    Returns:
+      int (n,): five folds; as many as the rarest class has rows where these are fewer, but two at
+      least.
+    """
+    counts = np.unique(labels, return_counts=True)[1]
+    count = min(_FOLDS, max(2, int(counts.min())))
+    order = np.random.default_rng(seed).permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    folds = np.empty(len(labels), np.int64)
+    folds[order] = np.arange(len(labels)) % count
+    return folds
 
 
 def numbered(keys: Iterable[Hashable], numbers: dict[Hashable, int] | None = None) -> np.ndarray:

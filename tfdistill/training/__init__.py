@@ -6,6 +6,7 @@ from tfdistill.models import predict_logits, predictor
 from tfdistill.results import FitResult
 from tfdistill.training.evaluation import evaluate
 from tfdistill.training.fit import fit
+from tfdistill.training.frozen import fit_frozen, unseen_logits
 from tfdistill.training.initialise import (
     initialise_from_layers,
     initialise_from_teacher,
@@ -38,6 +39,7 @@ __all__ = [
     "cached_logits",
     "evaluate",
     "fit",
+    "fit_frozen",
     "initialise_from_layers",
     "initialise_from_mobilebert_teacher",
     "initialise_from_teacher",
@@ -54,4 +56,5 @@ __all__ = [
     "scale_words",
     "teacher_digest",
     "transfer_stages",
+    "unseen_logits",
 ]

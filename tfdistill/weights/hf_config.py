@@ -276,7 +276,21 @@ def foreign_head(config: EncoderConfig, head: Head) -> str:
             "TinyBERT's head has a ReLU before its classifier, which no class of transformers has: "
             "only tfdistill reads its answers"
         )
+    if head.pooled:
+        return (
+            "its classifier reads pooled states, which no class of transformers does: only "
+            "tfdistill reads its answers"
+        )
     return ""
+
+
+def pooled_options(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a `Head` over pooled states, which a config.json of ours has; {} of others."""
+    block = raw.get(BLOCK) or {}
+    if "pooling" not in block:
+        return {}
+    options = {"pooling": block["pooling"], "normalize": block.get("normalize") is True}
+    return {"pooled": True, **options}
 
 
 def format_config(
@@ -290,7 +304,8 @@ def format_config(
             f"{_DISTILBERT_EPS}, which is fixed there",
             config.layer_norm_eps,
         )
-    suffix = "ForPreTraining" if head.next_sentence else _ARCHITECTURES[head.kind]
+    kind = "none" if head.pooled else head.kind
+    suffix = "ForPreTraining" if head.next_sentence else _ARCHITECTURES[kind]
     written: dict[str, Any] = {
         "architectures": [_CLASSES.get(config.family, "Bert") + suffix],
         "model_type": config.family if config.family in _CLASSES else "bert",
@@ -308,7 +323,7 @@ def format_config(
         if head.answers_number:
             written["problem_type"] = "regression"
     factors = factorised.is_factorised(config)
-    if not distil or factors:
+    if not distil or factors or head.pooled:
         written[BLOCK] = {
             "format_version": FORMAT_VERSION,
             "head": config.family,
@@ -316,6 +331,8 @@ def format_config(
         }
         if reason := foreign_head(config, head):
             written[BLOCK]["only_for_tfdistill"] = reason
+        if head.pooled:
+            written[BLOCK] |= {"pooling": head.pooling, "normalize": head.normalize}
         if isinstance(config, MobileBertConfig) and config.normalization == "layer_norm":
             eps = config.embeddings_layer_norm_eps or config.layer_norm_eps
             written[BLOCK]["embeddings_layer_norm_eps"] = eps

@@ -111,6 +111,7 @@ def load_model(
     new_head: bool = False,
     next_sentence: bool = False,
     task_kind: str | None = None,
+    pooled: bool = False,
 ) -> LoadedModel:
     """Loads a model with any head.
 
@@ -126,6 +127,8 @@ def load_model(
         checkpoint is otherwise ignored.
       task_kind: The kind of the task that a head in the checkpoint has to answer, where it is
         known: config.json may say that it answers another.
+      pooled: Whether a new classifier of whole texts sees pooled states in the place of [CLS]:
+        those of the folder where it is a sentence encoder, otherwise their mean with length 1.
 
     Returns:
       The model with its labels, vocabulary and report.
@@ -158,6 +161,12 @@ def load_model(
     if has_head and task_kind is not None:
         head_checks.check_problem(checkpoint, task_kind)
     head = models.Head(kind, HEAD_KINDS[kind].width or num_labels or 0, next_sentence)
+    if pooled:
+        sentences = sentence_head(checkpoint.folder) or models.Head("embedding")
+        options = {"pooling": sentences.pooling, "normalize": sentences.normalize}
+        head = dataclasses.replace(head, pooled=True, **options)
+    elif has_head and HEAD_KINDS[kind].of_texts and HEAD_KINDS[kind].classifies:
+        head = dataclasses.replace(head, **hf_config.pooled_options(checkpoint.raw_config))
     model = models.build_model(config, head)
     report = _fill(model, checkpoint, has_head)
     labels = (

@@ -97,7 +97,7 @@ def save_hf(
     if vocab_file is not None:
         checkpoint.check_vocab_size(vocab_file, config.vocab_size)
     written = hf_config.format_config(config, head, names or None)
-    bare = head.traits.bare
+    bare = head.bare
     named = {
         v.key: filling.exported(model, v)
         for v in keys.variables(model)
@@ -121,7 +121,7 @@ def save_hf(
         safetensors.numpy.save_file(
             tensors, temporary / checkpoint.WEIGHTS_FILE, metadata={"format": "pt"}
         )
-        if head.traits.vectors:
+        if head.traits.vectors or head.pooled:
             sentence_modules.write_modules(model, temporary)
         if vocab_file is not None:
             _save_tokenizer(config, vocab_file, lower_case, temporary)

@@ -81,7 +81,12 @@ def _of_examples(run: RunAnalysis) -> Iterator[str]:
     metrics, student = run.results.metrics, run.student
     if not scored and (metrics is None or not metrics.models):
         return
-    if run.split == TEST:
+    if run.results.cross_fitted:
+        yield (
+            "All metrics are cross-validated: each row was answered by a head that was fitted "
+            "without it. The file holds a head that was fitted to all rows, and was not measured."
+        )
+    elif run.split == TEST:
         yield "Checkpoints may have been chosen on the development set; the test set chose nothing."
     else:
         yield (

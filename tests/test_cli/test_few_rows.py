@@ -1,0 +1,141 @@
+"""`tfdistill quickstart` on few rows of each label: cross-validated, a head over the encoder."""
+
+import contextlib
+import csv
+import io
+import json
+import types
+
+import numpy as np
+import pytest
+import toys
+
+from tfdistill import cli, config, manifest, models, weights
+from tfdistill.data import answers, vocab
+from tfdistill.run import few_rows
+
+WORDS = {
+    "music": ("song", "tune", "band", "play"),
+    "weather": ("rain", "sun", "wind", "snow"),
+    "alarm": ("wake", "bell", "clock", "ring"),
+}
+FILL = ("please", "now", "the", "it", "then", "we", "a", "to")
+SHAPE = models.EncoderConfig(
+    num_layers=1, hidden_size=32, num_heads=2, intermediate_size=32, vocab_size=200,
+    max_positions=32,
+)  # fmt: skip
+QUICK = ("benchmark.runs=3", "benchmark.min_seconds=0", "benchmark.repetitions=1")
+
+
+def drawn(seed, count):
+    random = np.random.default_rng(seed)
+    rows = []
+    for label, words in WORDS.items():
+        rows += [
+            (f"{random.choice(FILL)} {random.choice(words)} {' '.join(random.choice(FILL, 2))} {i}",
+             label)
+            for i in range(count)
+        ]  # fmt: skip
+    return rows
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """An encoder in `bert`, 8 rows of each label in `few.csv`, as many others in `more.csv`."""
+    folder = tmp_path_factory.mktemp("few")
+    for name, seed in (("few", 1), ("more", 2)):
+        with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([("text", "label"), *drawn(seed, 8)])
+    texts = [text for text, _ in drawn(3, 40)]
+    vocab.write_vocab(vocab.train_vocab(texts, 200), folder / "vocab.txt")
+    encoder = toys.randomise(models.build_encoder(SHAPE), seed=1)
+    weights.save_hf(encoder, folder / "bert", vocab_file=folder / "vocab.txt")
+    return folder
+
+
+def quickstart(folder, *more):
+    settings = [part for value in QUICK for part in ("--set", value)]
+    data, teacher = str(folder / "few.csv"), str(folder / "bert")
+    return ["quickstart", "--teacher", teacher, "--data", data, *settings, *more]
+
+
+@pytest.fixture(scope="module")
+def done(inputs):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = cli.main(quickstart(inputs, "--out", str(inputs / "run")))
+    return types.SimpleNamespace(
+        run=inputs / "run", code=code, shown=out.getvalue(), told=err.getvalue()
+    )
+
+
+@pytest.mark.slow
+def test_all_rows_train_and_figures_are_those_of_rows_left_out(done):
+    assert done.code == 0, done.told
+    assert "24 rows of 3 labels: all of them train, and are cross-validated" in done.told
+    metrics = json.loads((done.run / "metrics.json").read_text())
+    student = next(model for model in metrics["models"] if model["role"] == "student")
+    score = student["metrics"]["accuracy"]
+    assert f"accuracy, cross-validated: frozen encoder {score:.3f}, words alone " in done.told
+    assert f"{metrics['baselines'][1]['metrics']['accuracy']:.3f}; taken" in done.told
+    lines = (done.run / "data" / "train.csv").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 25 and not (done.run / "data" / "dev.csv").exists()
+    logits = answers.read(done.run / "student" / answers.FILE_NAME).logits["model"]
+    assert len(logits) == 24
+
+
+@pytest.mark.slow
+def test_the_file_holds_the_head_and_promises_nothing(done):
+    card = manifest.read_manifest(done.run / "export")
+    assert card.confidence is None and card.parity is not None and not card.parity.file_metrics
+    assert "no promise: 45 or more labelled texts that trained nothing" in done.told
+    names = {path.name for path in (done.run / "export").iterdir()}
+    assert {"model.tflite", "labels.txt", "vocab.txt"} <= names
+    assert not (done.run / "teacher" / "export").exists()
+    page = (done.run / "report.md").read_text()
+    assert "All metrics are cross-validated" in page
+    assert "on which checkpoints may have been chosen" not in page
+
+
+@pytest.mark.slow
+def test_predict_answers_with_a_probability(done, capsys):
+    assert cli.main(["predict", str(done.run), "please play the song", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["label"] in WORDS and 0 < shown["probability"] < 1 and shown["sure"] is None
+
+
+@pytest.mark.slow
+def test_it_is_exported_again_from_its_run_with_a_promise(done, inputs, tmp_path):
+    command = ["export", str(done.run), "--quantize", "float32", "--out", str(tmp_path / "again")]
+    assert cli.main(command) == 0
+    card = manifest.read_manifest(tmp_path / "again")
+    assert card.confidence is None and not card.parity.file_metrics
+    more = ["--promise-on", str(inputs / "more.csv"), "--overwrite"]
+    assert cli.main([*command, *more]) == 0
+    confidence = manifest.read_manifest(tmp_path / "again").confidence
+    assert (confidence.temperature, confidence.num_examples) == (1.0, 0)
+    assert {promise.rows for promise in confidence.promises} == {24}
+
+
+def test_an_encoder_that_knows_less_than_the_words_is_fine_tuned(inputs, monkeypatch, capsys):
+    monkeypatch.setattr(few_rows.training, "unseen_logits", lambda *_: np.zeros((24, 3)))
+    command = quickstart(inputs, "--dry-run", "--out", str(inputs / "none"))
+    assert cli.main(command) != 0  # 24 rows cannot be split
+    told = capsys.readouterr().err
+    assert "the encoder is fine-tuned, since words alone answer better" in told
+    assert "at least 40 different texts, received 24" in told
+
+
+@pytest.mark.parametrize("option", [("--finetune", "always"), ("--student", "tinybert_4l_312d")])
+def test_who_names_a_student_or_a_training_gets_it(inputs, option, capsys):
+    assert cli.main(quickstart(inputs, *option, "--dry-run")) != 0
+    assert "at least 40 different texts, received 24" in capsys.readouterr().err
+
+
+def test_the_recipe_freezes_teacher_and_student(inputs, capsys):
+    out = str(inputs / "dry")
+    assert cli.main([*quickstart(inputs), "--dry-run", "--json", "--out", out]) == 0
+    recipe = config.parse_recipe(json.loads(capsys.readouterr().out), source="test")
+    assert recipe.data.cross_fitted and recipe.teacher.finetune.frozen
+    assert recipe.student.preset == str(inputs / "bert")
+    assert [stage.frozen for stage in recipe.used_stages.values()] == [True]
