@@ -147,6 +147,14 @@ def test_the_index_still_finds_what_it_found():
     assert min(best) < index.card.threshold < max(best)
 
 
+def test_the_index_still_gives_the_labels_that_it_gave():
+    expected = json.loads((vectors.RESOURCES / "routes.json").read_bytes())
+    assert expected == vectors.routes(BUNDLES / vectors.INDEXED)
+    answers = expected["answers"]
+    assert {answer["sure"] for answer in answers} == {True, False}
+    assert len({answer["label"] for answer in answers}) > 1
+
+
 def test_the_predictor_is_still_as_sure_as_it_was():
     cases = json.loads((vectors.RESOURCES / "confidence.json").read_bytes())
     for case, again in zip(cases, vectors.confidences(), strict=True):

@@ -4,7 +4,8 @@ To write the files anew: `python tests/test_android/vectors.py`; with names of t
 as `vectors`, only those. They are the resources of text's tests in android_demo: words.jsonl,
 places.jsonl and statistics.json beside `bundles`, four toy models as `tfdistill export --android`
 puts them into an app; in one of them an index of `tfdistill index`; search.json: what that finds;
-confidence.json: how sure `tfdistill.predictor` is of the golden texts.
+routes.json: the labels that it gives; confidence.json: how sure `tfdistill.predictor` is of the
+golden texts.
 """
 
 from __future__ import annotations
@@ -295,6 +296,33 @@ def searches(folder: pathlib.Path) -> list[dict[str, Any]]:
     return lines
 
 
+def routes(folder: pathlib.Path) -> dict[str, Any]:
+    """The same rows under three labels, each that of the nearest of three rows, and their routes.
+
+    Returns:
+      "labels" of the rows, "routes" of the card, and "answers" to the golden texts.
+    """
+    from tfdistill.data import text_index
+    from tfdistill.run import index_checks
+
+    opened = text_index.read_index(folder / text_index.FOLDER)
+    scores = text_index.scores_of(np.asarray(opened.rows), np.asarray(opened.rows[:3]))
+    labels = [f"label {number}" for number in scores.argmax(axis=1)]
+    fitted = index_checks.fit_routes(np.asarray(opened.rows), labels)
+    assert fitted is not None
+    lines = [json.dumps({"text": "-", "answer": label}).encode() for label in labels]
+    card = opened.card.model_copy(update={"routes": fitted})
+    router = text_index.TextIndex(card, opened.rows, lines)
+    answers = [
+        {
+            "text": example["text"],
+            **router.route(np.array(example["outputs"], np.float32))._asdict(),
+        }
+        for example in json.loads((folder / "golden.json").read_bytes())["examples"]
+    ]
+    return {"labels": labels, "routes": fitted.model_dump(mode="json"), "answers": answers}
+
+
 def confidences() -> list[dict[str, Any]]:
     """Manifests with a confidence, and what the predictor answers to the golden texts then."""
     from tfdistill import manifest
@@ -367,6 +395,7 @@ def main(names: Sequence[str]) -> None:
         "places.jsonl": jsonl(places_lines(vocab_file)),
         "statistics.json": json.dumps(statistics(), indent=1) + "\n",
         "search.json": json.dumps(searches(indexed), indent=1) + "\n",
+        "routes.json": json.dumps(routes(indexed), indent=1) + "\n",
         "confidence.json": json.dumps(confidences(), indent=1) + "\n",
     }.items():
         (RESOURCES / name).write_text(content, "ascii")

@@ -81,6 +81,25 @@ def test_a_search_finds_what_a_loop_finds(folder):
     assert len(index.search(vector, 99)) == 50
 
 
+def test_the_label_is_that_of_the_nearest_row_by_the_scores_of_a_search(tmp_path):
+    limits = {f"answer {i}\n": 0.0 for i in range(50)}
+    figures = {"num_rows": 50, "accuracy": 1.0, "coverage": 1.0, "error": 0.0}
+    routed = write(tmp_path / "routed", routes={"thresholds": limits, **figures})
+    index = text_index.read_index(routed)
+    first, second = index.search(VECTORS[7], 2)
+    route = index.route(VECTORS[7])
+    assert (route.label, route.score, route.row) == (first.answer, first.score, 7)
+    assert route.margin == first.score - second.score and route.sure
+    lacking = write(tmp_path / "lacking", routes={"thresholds": {"x": 0.0}, **figures})
+    with pytest.raises(errors.ManifestError, match="one for 'answer 0"):
+        text_index.read_index(lacking).route(VECTORS[7])
+
+
+def test_answers_that_are_no_labels_route_nothing(folder):
+    with pytest.raises(errors.ManifestError, match="received answers that are no labels"):
+        text_index.read_index(folder).route(VECTORS[7])
+
+
 @pytest.mark.parametrize(
     ("vector", "message"),
     [

@@ -81,6 +81,64 @@ def test_a_search_from_the_command_line_shows_the_nearest(indexed, capsys):
     assert "cut to 24 tokens" in err and "good good" in out
 
 
+@pytest.fixture(scope="module")
+def router(export, tmp_path_factory):
+    """A table of 40 texts under the labels of the nearest of two, and an index of it."""
+    folder = tmp_path_factory.mktemp("router")
+    random = np.random.default_rng(8)
+    texts = list(dict.fromkeys(vectors.sentence(random, 3, 7) for _ in range(40)))
+    rows = text_index.quantize(indexing.embed(indexing.open_encoder(str(export)), texts, texts)[0])
+    labels = ["ab"[best] for best in text_index.scores_of(rows, rows[:2]).argmax(axis=1)]
+    lines = [f"{text},{label}" for text, label in zip(texts, labels, strict=True)]
+    (folder / "rows.csv").write_text("\n".join(["text,label", *lines]))
+    command = ["index", str(folder / "rows.csv"), "--model", str(export), "--answer-column"]
+    assert cli.main([*command, "label", "--out", str(folder / "index")]) == 0
+    return folder
+
+
+def test_the_thresholds_are_those_of_rows_that_were_left_out(router):
+    index = text_index.read_index(router / "index")
+    routes = index.card.routes
+    assert set(routes.thresholds) == {"a", "b"} and routes.num_rows == index.card.count
+    labels = [index.text(row)[1] for row in range(index.card.count)]
+    scores = text_index.scores_of(np.asarray(index.rows), np.asarray(index.rows))
+    np.fill_diagonal(scores, -np.inf)
+    right = [
+        labels[best] == label for best, label in zip(scores.argmax(axis=1), labels, strict=True)
+    ]
+    assert routes.accuracy == np.mean(right) and 0 < routes.coverage < 1
+
+
+def test_an_index_with_labels_is_evaluated_on_labelled_texts(router, export, capsys):
+    options = ["--model", str(export), "--answer-column", "label", "--json"]
+    command = ["index", str(router / "index"), "--evaluate", str(router / "rows.csv"), *options]
+    assert cli.main(command) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["accuracy"] == 1.0 and shown["error"] == 0.0  # each row is its own nearest one
+    assert shown["num_texts"] == text_index.read_index(router / "index").card.count
+    card = text_index.read_index(router / "index").card
+    routed = indexing.evaluate(
+        str(router / "index"), index_rows.read_rows(router / "rows.csv", None, "label"),
+        source=str(export),
+    )  # fmt: skip
+    assert routed.coverage == shown["coverage"] and card.routes.coverage < routed.coverage
+    (router / "other.csv").write_text("text,label\ngood,c\n")
+    assert cli.main([*command[:2], "--evaluate", str(router / "other.csv"), *options]) == 1
+    assert "label to evaluate: expected one of a, b, received 'c'" in capsys.readouterr().err
+
+
+def test_a_query_gets_the_label_too(router, export, indexed, capsys):
+    text, label = text_index.read_index(router / "index").text(3)
+    command = ["--query", text, "--model", str(export), "--json"]
+    assert cli.main(["index", str(router / "index"), *command]) == 0
+    route = json.loads(capsys.readouterr().out)["route"]
+    assert (route["label"], route["row"]) == (label, 3) and route["margin"] > 0
+    assert cli.main(["index", str(indexed), *command]) == 0
+    assert (
+        json.loads(capsys.readouterr().out)["route"] is None
+    )  # as many answers as questions, nearly
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -88,6 +146,7 @@ def test_a_search_from_the_command_line_shows_the_nearest(indexed, capsys):
         (["--query", " "], "1 to 100,000 characters"),
         (["--query", "\x7f"], "a text with letters or signs"),
         (["--query", "x", "--dim", "3"], "--dim: expected no --query"),
+        (["--evaluate", __file__, "--query", "x"], "--query: expected no --evaluate"),
         (["--query", "x", "--top", "0"], "--top: expected at least 1"),
         (["--query", "x", "--model", str(BUNDLE.parent / "pairs-float32")], "a sentence encoder"),
         ([], "--model: expected the model that gives the vectors"),
@@ -209,5 +268,5 @@ def test_one_text_alone_is_an_index_without_checks(export, tmp_path):
     rows = index_rows.IndexRows(["good film"], None, [1], ())
     built = indexing.build(rows, indexing.open_encoder(str(export)), tmp_path / "one", width=4)
     assert (built.card.checks, built.card.threshold, built.card.width) == (None, None, 4)
-    _, matches = indexing.search(str(tmp_path / "one"), "good film", source=str(export))
+    _, matches, _ = indexing.search(str(tmp_path / "one"), "good film", source=str(export))
     assert [(match.row, match.answer) for match in matches] == [(0, None)]

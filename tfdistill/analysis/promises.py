@@ -176,19 +176,6 @@ def fit_confidence(
     )
 
 
-def _temperature(logits: np.ndarray, examples: EncodedExamples) -> float:
-    rows = labelled_rows(logits, examples)
-    labelled, labels = logits[rows], np.asarray(examples.labels)[rows]
-    temperature = fit_temperature(labelled, labels)
-    if not is_at_end(temperature, labelled, labels):
-        return temperature
-    _log.warning(
-        f"temperature of the probabilities: {temperature:.2f} is an end of its range, since "
-        f"{len(examples)} labelled texts do not tell it; 1 is taken."
-    )
-    return 1.0
-
-
 def find_promise(confidence: np.ndarray, right: np.ndarray, max_error: float) -> Promise:
     """Finds the lowest threshold above which at most a share of the answers is wrong.
 

@@ -11,7 +11,8 @@ from tfdistill import errors, locks, work_folder
 from tfdistill.commands import base, options, plan
 
 if TYPE_CHECKING:
-    from tfdistill.run.indexing import Built
+    from tfdistill.data.routes import Routes
+    from tfdistill.run.indexing import Built, Evaluation
 
 _TOP = 5
 _SHOWN = 100  # characters of a text
@@ -45,6 +46,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("searching one")
     group.add_argument("--query", metavar="TEXT", help="show the nearest texts to this one")
     group.add_argument(
+        "--evaluate",
+        metavar="FILE",
+        help="labelled texts, a table as for an index: print which share of them gets a sure "
+        "label, and how many of these are wrong",
+    )
+    group.add_argument(
         "--top", type=int, default=_TOP, metavar="N", help="how many (default: %(default)s)"
     )
     options.add_json(parser)
@@ -55,7 +62,9 @@ def _execute(args: argparse.Namespace) -> None:
     if args.model is not None:
         plan.no_file_of_others(args.model, "--model", exported=True)
         plan.existing(args.model, "--model")
-    if args.query is not None:
+    if args.evaluate is not None:
+        _evaluate(args)
+    elif args.query is not None:
         _search(args)
     elif args.model is None:
         raise errors.ConfigError("--model", "the model that gives the vectors", "none")
@@ -119,22 +128,54 @@ def _built(built: Built, model: str) -> list[str]:
             f"threshold: {card.threshold:.2f}; 95% of unrelated questions score less with all of "
             f"{card.count:,} texts"
         )
+    if card.routes is not None:
+        lines.append(f"labels: {_routed(card.routes)} of the rows, each left out once")
     lines.append(f'next: tfdistill index {built.folder} --model {model} --query "..."')
     return lines
 
 
-def _search(args: argparse.Namespace) -> None:
-    refused = ("text_column", "answer_column", "dim", "out")
+def _routed(figures: Routes | Evaluation) -> str:
+    """Coverage, error and accuracy as a clause."""
+    wrong = "" if figures.error is None else f", {figures.error:.1%} of them wrong,"
+    return f"sure of {figures.coverage:.1%}{wrong} and right in {figures.accuracy:.1%}"
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    _check_alone(args, "--evaluate", "query", "dim", "out")
+    plan.existing(args.evaluate, "--evaluate")
+    from tfdistill.data import index_rows
+    from tfdistill.run import indexing
+
+    rows = index_rows.read_rows(args.evaluate, args.text_column, args.answer_column)
+    figures = indexing.evaluate(args.source, rows, source=args.model)
+    lines = [f"{figures.num_texts:,} texts: {_routed(figures)} of all"]
+    base.show({**figures._asdict(), "notes": list(rows.notes)}, as_json=args.json, lines=lines)
+
+
+def _check_alone(args: argparse.Namespace, option: str, *refused: str) -> None:
+    """Refuses what an option does not read."""
     named = [f"--{name.replace('_', '-')}" for name in refused if getattr(args, name) is not None]
     if named or args.overwrite:
-        raise errors.ConfigError(", ".join(named) or "--overwrite", "no --query beside it", "one")
+        raise errors.ConfigError(", ".join(named) or "--overwrite", f"no {option} beside it", "one")
+
+
+def _search(args: argparse.Namespace) -> None:
+    _check_alone(args, "--query", "text_column", "answer_column", "dim", "out")
     if args.top < 1:
         raise errors.ConfigError("--top", "at least 1", args.top)
     from tfdistill.run import indexing
 
-    card, matches = indexing.search(args.source, args.query, source=args.model, count=args.top)
+    card, matches, routed = indexing.search(
+        args.source, args.query, source=args.model, count=args.top
+    )
     answered = card.threshold is None or matches[0].score >= card.threshold
     lines = [] if answered else [f"No answer: nothing scores {card.threshold:.2f}. The nearest:"]
+    if routed is not None:
+        sure = "sure" if routed.sure else "not sure"
+        shown = errors.shortened(routed.label, _SHOWN)
+        lines.append(
+            f"label: {shown}, {sure} (score {routed.score:.4f}, margin {routed.margin:.4f})"
+        )
     for match in matches:
         answer = "" if match.answer is None else f" -> {errors.shortened(match.answer, _SHOWN)}"
         lines.append(f"{match.score:.4f}  {errors.shortened(match.text, _SHOWN)}{answer}")
@@ -142,6 +183,7 @@ def _search(args: argparse.Namespace) -> None:
         "answered": answered,
         "threshold": card.threshold,
         "matches": [match._asdict() for match in matches],
+        "route": None if routed is None else routed._asdict(),
     }
     base.show(result, as_json=args.json, lines=lines)
 
@@ -163,6 +205,7 @@ COMMANDS = (
             "--out",
             "--overwrite",
             "--query",
+            "--evaluate",
             "--top",
             "--json",
         ),

@@ -14,6 +14,7 @@ of a row. All sums are of integers, and so exact: every program gets the same sc
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pathlib
@@ -24,6 +25,7 @@ import numpy as np
 import pydantic
 
 from tfdistill import errors, files, manifest, manifest_parts, reading, safe_paths
+from tfdistill.data.routes import Route, Routes, decide
 
 FILE_NAME = "index.json"
 VECTORS = "vectors.int8"
@@ -88,6 +90,7 @@ class IndexManifest(manifest_parts.ManifestFile):
       answers: Whether rows have answers.
       threshold: A best score below it means that no row answers; None if nothing tells. See
         `run.index_checks.threshold_of`.
+      routes: Where the answers are labels, when one is sure.
     """
 
     name: str
@@ -103,6 +106,7 @@ class IndexManifest(manifest_parts.ManifestFile):
     threshold: float | None = pydantic.Field(ge=-1, le=1)
     checks: Checks | None
     scores: Scores
+    routes: Routes | None = None
 
 
 class Match(NamedTuple):
@@ -194,16 +198,51 @@ class TextIndex:
           ShapeError: If the vector has another width than the model's, or `count` is below 1.
           DataError: If it holds NaN or infinity, or only zeros.
         """
+        if count < 1:
+            raise errors.ShapeError("count", "at least 1", count)
+        scores = self._scores(vector)
+        return [Match(int(row), float(scores[row]), *self.text(row)) for row in best(scores, count)]
+
+    def route(self, vector: np.ndarray) -> Route:
+        """Finds the label of a text by its nearest row, and says whether it is sure.
+
+        Args:
+          vector: float (model_width,), that of the text.
+
+        Returns:
+          Label, score, margin, and whether both are above the thresholds of the index.
+
+        Raises:
+          ManifestError: If its rows have no labels.
+          ShapeError, DataError: As `search`.
+        """
+        if self.card.routes is None:
+            raise errors.ManifestError(
+                f"index of {self.card.name}",
+                "labels, of two rows each on average",
+                "texts without" if not self.card.answers else "answers that are no labels",
+                "`tfdistill index FILE --answer-column LABEL` makes one with labels.",
+            )
+        return decide(self._scores(vector), self._labels, self.card.routes, self.card.threshold)
+
+    def _scores(self, vector: np.ndarray) -> np.ndarray:
         vector = np.asarray(vector)
         if vector.shape != (self.card.model_width,):
             raise errors.ShapeError("query", f"shape ({self.card.model_width},)", vector.shape)
-        if count < 1:
-            raise errors.ShapeError("count", "at least 1", count)
         cut = vector[: self.card.width]
         if not np.isfinite(cut).all() or not cut.any():
             raise errors.DataError("query", "finite numbers that are not all 0", "others")
-        scores = scores_of(quantize(cut[None]), self.rows)[0]
-        return [Match(int(row), float(scores[row]), *self.text(row)) for row in best(scores, count)]
+        return scores_of(quantize(cut[None]), self.rows)[0]
+
+    @functools.cached_property
+    def _labels(self) -> list[str]:
+        labels = [self.text(row)[1] or "" for row in range(self.card.count)]
+        assert self.card.routes is not None
+        if unknown := set(labels) - set(self.card.routes.thresholds):
+            raise errors.ManifestError(
+                "routes.thresholds", f"one for {min(unknown)!r}, which rows have", "none"
+            )
+        return labels
 
     def text(self, row: int) -> tuple[str, str | None]:
         """The text and the answer of a row.

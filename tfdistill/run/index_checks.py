@@ -6,7 +6,8 @@ import statistics
 
 import numpy as np
 
-from tfdistill.data import text_index
+from tfdistill.data import routes, text_index
+from tfdistill.data.routes import Routes
 from tfdistill.data.text_index import Checks, Scores, Spread
 
 _NUM_QUERIES = 1000  # rows that the checks search for
@@ -35,7 +36,7 @@ def measure(
     if count == 1:
         return None, Scores(others=None, nearest_other=None, nearest_same=None)
     random = np.random.default_rng(_SEED)
-    chosen = np.sort(random.choice(count, min(count, _NUM_QUERIES), replace=False))
+    chosen = _drawn(random, count)
     unit = _normalised(vectors[:, :width])
     whole = _normalised(vectors) if width < vectors.shape[1] else None
     recalls, whole_recalls, errors_of = [], [], []
@@ -71,6 +72,37 @@ def measure(
     )
 
 
+def fit_routes(int8: np.ndarray, answers: list[str] | None) -> Routes | None:
+    """Fits when a label is sure, on up to 1,000 rows that are searched for among all others.
+
+    Args:
+      int8: int8 (n, width), the rows.
+      answers: The answer of each, or None.
+
+    Returns:
+      The thresholds; None where answers are no labels: without two different ones, with an empty
+      one, with fewer than two rows for each on average, or with more than 1,000.
+    """
+    names = sorted(set(answers or ()))
+    if not 2 <= len(names) <= min(routes.MOST_LABELS, len(int8) // 2) or "" in names:
+        return None
+    labels = np.array([names.index(answer) for answer in answers or ()])
+    chosen = _drawn(np.random.default_rng(_SEED), len(int8))
+    nearest, margins = [], []
+    for start in range(0, len(chosen), _BLOCK):
+        queries = chosen[start : start + _BLOCK]
+        scores = text_index.scores_of(int8[queries], int8)
+        scores[np.arange(len(queries)), queries] = -np.inf
+        rows = scores.argmax(axis=1)
+        best = scores.max(axis=1)
+        scores[labels == labels[rows][:, None]] = -np.inf
+        nearest.append(labels[rows])
+        margins.append(best - scores.max(axis=1))
+    return routes.fit_routes(
+        np.concatenate(nearest), np.concatenate(margins), labels[chosen], names
+    )
+
+
 def threshold_of(others: Spread | None, count: int) -> float | None:
     """The score that the best of `count` unrelated texts exceeds in 5% of the cases.
 
@@ -92,6 +124,11 @@ def threshold_of(others: Spread | None, count: int) -> float | None:
     z = -normal.inv_cdf(_ANSWERED / count)
     spread = (others.p95 - others.p50) / normal.inv_cdf(0.95)
     return round(min(1.0, others.p50 + z * spread), 4)
+
+
+def _drawn(random: np.random.Generator, count: int) -> np.ndarray:
+    """The rows that are searched for, rising."""
+    return np.sort(random.choice(count, min(count, _NUM_QUERIES), replace=False))
 
 
 def _normalised(rows: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ import datetime
 import logging
 import pathlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tqdm
@@ -16,7 +17,8 @@ from export.model import heads
 from export.targets import android_bundle
 from tfdistill import _version, errors, manifest, work_folder
 from tfdistill.data import index_rows, text_index, tokenize
-from tfdistill.data.text_index import Checks, IndexManifest, Match
+from tfdistill.data.routes import Route
+from tfdistill.data.text_index import Checks, IndexManifest, Match, TextIndex
 from tfdistill.run import index_checks, inputs
 
 _log = logging.getLogger(__name__)
@@ -230,6 +232,7 @@ def build(
             threshold=threshold,
             checks=checks,
             scores=scores,
+            routes=index_checks.fit_routes(int8, rows.answers),
         )
         text_index.read_index(temporary)
     return Built(target, card, tuple(notes))
@@ -287,7 +290,7 @@ def _check_recall(checks: Checks | None) -> list[str]:
 
 def search(
     folder: str, query: str, *, source: str | None = None, count: int = 10
-) -> tuple[IndexManifest, list[Match]]:
+) -> tuple[IndexManifest, list[Match], Route | None]:
     """Searches an index with the model that it was made with.
 
     Args:
@@ -297,7 +300,7 @@ def search(
       count: The most rows.
 
     Returns:
-      The manifest of the index, and the nearest rows.
+      The manifest of the index, the nearest rows, and the label where the answers are labels.
 
     Raises:
       ConfigError: If the query is empty or too long.
@@ -307,10 +310,61 @@ def search(
         raise errors.ConfigError(
             "--query", f"1 to {index_rows.MOST_CHARACTERS:,} characters", f"{len(query):,}"
         )
-    index = text_index.read_index(folder)
-    encoder = open_encoder(str(pathlib.Path(folder).resolve().parent) if source is None else source)
-    text_index.check_model(index.card, encoder.card)
+    index, encoder = _opened(folder, source)
     vectors, cut = embed(encoder, [query], ["--query"])
     if cut:
         _log.info(f"The query was cut to {encoder.tokenizer.max_length} tokens.")
-    return index.card, index.search(vectors[0], count)
+    routed = None if index.card.routes is None else index.route(vectors[0])
+    return index.card, index.search(vectors[0], count), routed
+
+
+class Evaluation(NamedTuple):
+    """How an index routes labelled texts.
+
+    Attributes:
+      num_texts: The texts.
+      accuracy: The share that gets its label, sure or not.
+      coverage: The share with a sure answer.
+      error: The share of the sure answers that is wrong; None without one.
+    """
+
+    num_texts: int
+    accuracy: float
+    coverage: float
+    error: float | None
+
+
+def evaluate(folder: str, rows: index_rows.IndexRows, *, source: str | None = None) -> Evaluation:
+    """Routes labelled texts by an index.
+
+    Args:
+      folder: The index.
+      rows: The texts, with their labels as answers.
+      source: The run or export; default the folder that the index lies in.
+
+    Raises:
+      DataError: If the texts have no labels, or one that no row of the index has.
+      ManifestError: If index or export is damaged, the index of another model, or one without
+        labels.
+    """
+    index, encoder = _opened(folder, source)
+    thresholds = {} if index.card.routes is None else index.card.routes.thresholds
+    if rows.answers is None:
+        remedy = "Name their column with --answer-column."
+        raise errors.DataError("texts to evaluate", "a label for each", "none", remedy)
+    if thresholds and (unknown := sorted(set(rows.answers) - set(thresholds))):
+        expected = f"one of {', '.join(sorted(thresholds)[:8])}"
+        raise errors.DataError("label to evaluate", expected, repr(unknown[0]))
+    vectors, _ = embed(encoder, rows.texts, [f"line {line}" for line in rows.lines])
+    routed = [index.route(vector) for vector in vectors]
+    sure = np.array([route.sure for route in routed])
+    right = np.array([r.label == label for r, label in zip(routed, rows.answers, strict=True)])
+    error = float(1 - right[sure].mean()) if sure.any() else None
+    return Evaluation(len(routed), float(right.mean()), float(sure.mean()), error)
+
+
+def _opened(folder: str, source: str | None) -> tuple[TextIndex, inputs.ExportedSource]:
+    index = text_index.read_index(folder)
+    encoder = open_encoder(str(pathlib.Path(folder).resolve().parent) if source is None else source)
+    text_index.check_model(index.card, encoder.card)
+    return index, encoder

@@ -28,6 +28,16 @@ internal data class IndexScores(
     @SerialName("nearest_same") val nearestSame: ScoreSpread?,
 )
 
+/** When a label is sure: the margin of each that a sure answer exceeds. */
+@Serializable
+internal data class IndexRoutes(
+    val thresholds: Map<String, Double>,
+    @SerialName("num_rows") val numRows: Int,
+    val accuracy: Double,
+    val coverage: Double,
+    val error: Double?,
+)
+
 /**
  * The whole of search/index.json; `tfdistill/data/text_index.py` says what each value means.
  *
@@ -53,7 +63,12 @@ internal constructor(
     public val threshold: Double?,
     internal val checks: IndexChecks?,
     internal val scores: IndexScores,
+    internal val routes: IndexRoutes? = null,
 ) {
+    /** Whether the answers are labels, so that [TextIndex.route] has an answer. */
+    public val hasLabels: Boolean
+        get() = routes != null
+
     internal companion object {
         /** The only version that this library reads. */
         const val FORMAT_VERSION = 1
@@ -74,6 +89,23 @@ public data class Match(
     public val score: Double,
     public val text: String,
     public val answer: String?,
+)
+
+/**
+ * The label of a text.
+ *
+ * @property label that of the nearest row
+ * @property score the cosine with that row, -1 to 1
+ * @property margin by how much that row is nearer than any row with another label
+ * @property sure whether margin and score are above their thresholds
+ * @property row its number, from 0
+ */
+public data class Route(
+    public val label: String,
+    public val score: Double,
+    public val margin: Double,
+    public val sure: Boolean,
+    public val row: Int,
 )
 
 /**
@@ -127,23 +159,13 @@ internal constructor(
      * @throws BundleException if the vector has another width, or no direction
      */
     public fun search(vector: FloatArray, count: Int = DEFAULT_COUNT): List<Match> {
-        if (vector.size != card.modelWidth) {
-            throw unsuitable("vector", "${card.modelWidth} features", vector.size)
-        }
         require(count >= 1) { explain("count", "at least 1", count) }
-        Answers.checkFinite(vector)
-        val query = quantize(vector)
-        var square = 0
-        for (value in query) square += value * value
         val room = minOf(count, card.count)
         val rowsFound = IntArray(room)
         val scores = DoubleArray(room)
         var size = 0
-        forEachBlock { block, first, rows ->
-            for (row in 0 until rows) {
-                val product = product(query, block, row * width)
-                val score = product / sqrt(square.toDouble() * squares[first + row])
-                if (size == room && score <= scores[room - 1]) continue
+        forEachScore(vector) { row, score ->
+            if (size < room || score > scores[room - 1]) {
                 if (size < room) size++
                 var at = size - 1
                 while (at > 0 && scores[at - 1] < score) {
@@ -152,12 +174,67 @@ internal constructor(
                     at--
                 }
                 scores[at] = score
-                rowsFound[at] = first + row
+                rowsFound[at] = row
             }
         }
         return List(size) {
             val line = line(rowsFound[it])
             Match(rowsFound[it], scores[it], line.text, line.answer)
+        }
+    }
+
+    /**
+     * The label of a text by its nearest row, and whether it is sure.
+     *
+     * @param vector that the model gave for the text; its first features count
+     * @throws BundleException if the rows have no labels, or as [search]
+     */
+    public fun route(vector: FloatArray): Route {
+        val routes = card.routes ?: throw unsuitable("index", "labels", "answers or texts alone")
+        val best = DoubleArray(names.size) { Double.NEGATIVE_INFINITY }
+        val nearest = IntArray(names.size)
+        forEachScore(vector) { row, score ->
+            val label = labels[row]
+            if (score > best[label]) {
+                best[label] = score
+                nearest[label] = row
+            }
+        }
+        // Of equal scores the first row.
+        val chosen = names.indices.minWith(compareBy({ -best[it] }, { nearest[it] }))
+        val other = names.indices.filter { it != chosen }.maxOf { best[it] }
+        val (score, margin) = best[chosen] to best[chosen] - other
+        val threshold = routes.thresholds.getValue(names[chosen])
+        val near = card.threshold?.let { score >= it } ?: true
+        return Route(names[chosen], score, margin, near && margin > threshold, nearest[chosen])
+    }
+
+    private val answers by lazy { List(card.count) { line(it).answer.orEmpty() } }
+    private val names by lazy {
+        val withThreshold = card.routes?.thresholds.orEmpty().keys
+        val names = answers.distinct()
+        names
+            .find { it !in withThreshold }
+            ?.let { throw malformed("routes.thresholds", "one for '$it', which rows have", "none") }
+        if (names.size < 2) throw malformed("labels", "two or more", names)
+        names
+    }
+    private val labels by lazy { IntArray(card.count) { names.indexOf(answers[it]) } }
+
+    /** Gives the score of each row, the first row first. */
+    private inline fun forEachScore(vector: FloatArray, use: (row: Int, score: Double) -> Unit) {
+        if (vector.size != card.modelWidth) {
+            throw unsuitable("vector", "${card.modelWidth} features", vector.size)
+        }
+        Answers.checkFinite(vector)
+        val query = quantize(vector)
+        var square = 0
+        for (value in query) square += value * value
+        forEachBlock { block, first, rows ->
+            for (row in 0 until rows) {
+                val product = product(query, block, row * width)
+                use(first + row, product / sqrt(square.toDouble() * squares[first + row]))
+            }
         }
     }
 

@@ -1,7 +1,9 @@
 package io.github.tfdistill.text
 
 import java.nio.ByteBuffer
+import kotlinx.serialization.json.Json
 import kotlinx.serialization.json.JsonNull
+import kotlinx.serialization.json.boolean
 import kotlinx.serialization.json.double
 import kotlinx.serialization.json.int
 import kotlinx.serialization.json.jsonArray
@@ -85,6 +87,56 @@ class TextIndexTest {
                         )
                     }
             assertEquals(expected, index.search(vector, expected.size))
+        }
+    }
+
+    /** The bundle's rows with labels as answers, as `routes` of tests/test_android/vectors.py. */
+    private fun router(change: (TextIndexCard) -> TextIndexCard = { it }): TextIndex {
+        val labels = routes.getValue("labels").jsonArray.map { it.jsonPrimitive.content }
+        val lines = labels.joinToString("") { "{\"text\": \"-\", \"answer\": \"$it\"}\n" }
+        val card = Resources.bundles.openIndex(bundle).card.copy(routes = fitted)
+        val rows = ByteBuffer.wrap(Resources.open("$folder/vectors.int8").readBytes())
+        return TextIndex(change(card), rows, lines.toByteArray())
+    }
+
+    private val routes = Resources.json("routes.json").jsonObject
+    private val fitted =
+        Json.decodeFromJsonElement(IndexRoutes.serializer(), routes.getValue("routes"))
+
+    @Test
+    fun `texts get the labels, scores, margins and sureness of Python, bit for bit`() {
+        val golden = goldenExamples(bundle, Resources).associateBy { it.getValue("text").string() }
+        val answers = routes.getValue("answers").jsonArray.map { it.jsonObject }
+        assertTrue(answers.size > 10)
+        for (answer in answers) {
+            val vector = golden.getValue(answer.getValue("text").string()).getValue("outputs")
+            val expected =
+                Route(
+                    answer.getValue("label").string(),
+                    answer.getValue("score").jsonPrimitive.double,
+                    answer.getValue("margin").jsonPrimitive.double,
+                    answer.getValue("sure").jsonPrimitive.boolean,
+                    answer.getValue("row").jsonPrimitive.int,
+                )
+            assertEquals(expected, router().route(vector.floats()))
+        }
+    }
+
+    @Test
+    fun `a score below the threshold of the index is not sure, and answers are no labels`() {
+        val golden = goldenExamples(bundle, Resources).map { it.getValue("outputs").floats() }
+        val sure = golden.first { router().route(it).sure }
+        assertTrue(!router { it.copy(threshold = 1.0) }.route(sure).sure)
+        assertTrue(router { it.copy(threshold = null) }.route(sure).sure)
+        assertTrue(!Resources.bundles.openIndex(bundle).card.hasLabels)
+        for ((faulty, fault) in
+            listOf(
+                Resources.bundles.openIndex(bundle) to BundleFault.UNSUITABLE,
+                router { it.copy(routes = fitted.copy(thresholds = emptyMap())) } to
+                    BundleFault.MALFORMED,
+            )) {
+            val error = assertThrows(BundleException::class.java) { faulty.route(sure) }
+            assertEquals(fault, error.fault)
         }
     }
 
