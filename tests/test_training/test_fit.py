@@ -232,9 +232,18 @@ def test_the_best_epoch_is_kept_and_training_stops_after_patience(run, tmp_path)
 
 
 def test_patience_counts_anew_after_a_better_epoch(run, tmp_path):
-    scores = (0.5, 0.4, 0.8, 0.8, 0.6, 0.9)  # an equal one is not better
+    scores = (0.5, 0.4, 0.8, 0.8, 0.6, 0.9)  # patience: an equal one is not better
     result, _ = watched(run, tmp_path, scores=scores, patience=2)
-    assert (result.steps, result.best_metric, result.best_epoch) == (5 * STEPS, 0.8, 3)
+    assert (result.steps, result.best_metric) == (5 * STEPS, 0.8)
+
+
+def test_of_equal_epochs_the_one_with_the_lowest_loss_is_kept(run, tmp_path):
+    result, weights = watched(run, tmp_path, scores=(0.5, 0.8, 0.8, 0.8, 0.7))
+    losses = [float(row["loss"]) for row in toy_run.history(tmp_path)][1:4]
+    lowest = 2 + int(np.argmin(losses))
+    assert (result.best_metric, result.best_epoch) == (0.8, lowest) and lowest > 2
+    for ours, best in zip(run.student.get_weights(), weights[lowest], strict=True):
+        np.testing.assert_array_equal(ours, best)
 
 
 def test_patience_does_not_end_a_fit_before_its_least_steps(run, tmp_path):

@@ -57,7 +57,9 @@ class EvaluateTask(keras.callbacks.Callback):
 class KeepBest(keras.callbacks.Callback):
     """Keeps the weights of the best epoch, and stops after `patience` epochs without a better one.
 
-    It does not stop before `min_steps` batches: a metric may stay flat while training begins.
+    Of epochs with an equal metric the one with the lowest loss is the best; patience counts them
+    as epochs without a better one. It does not stop before `min_steps` batches: a metric may stay
+    flat while training begins.
     """
 
     def __init__(
@@ -85,12 +87,15 @@ class KeepBest(keras.callbacks.Callback):
             raise errors.ConfigError(
                 "monitor", "a development metric", repr(wanted), errors.nearest(wanted, computed)
             )
-        value = float(logs[self._monitor])
+        value, loss = float(logs[self._monitor]), float(logs.get("loss", 0.0))
         progress = self._progress
-        if value > float(progress.best.numpy()):
+        best, lowest = float(progress.best.numpy()), float(progress.best_loss.numpy())
+        if value > best or (value == best and loss < lowest):
             self._store.save_best(self.model.batches_trained)
             progress.best.assign(value)
+            progress.best_loss.assign(loss)
             progress.best_epoch.assign(epoch)
+        if value > best:
             progress.waited.assign(0)
             return
         progress.waited.assign_add(1)

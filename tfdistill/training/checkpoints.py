@@ -17,7 +17,8 @@ class Progress(tf.Module):
 
     Attributes:
       best: The best development metric so far, float64; -inf before the first.
-      best_epoch: Its epoch, 0-based; -1 before the first.
+      best_loss: The training loss of its epoch, float64.
+      best_epoch: That epoch, 0-based; -1 before the first.
       waited: Epochs since then.
       seconds: Time spent training, over all sessions.
       stopped: Whether training stopped early.
@@ -27,6 +28,7 @@ class Progress(tf.Module):
         """Starts from nothing."""
         super().__init__(name="progress")
         self.best = tf.Variable(float("-inf"), dtype=tf.float64, trainable=False)
+        self.best_loss = tf.Variable(float("inf"), dtype=tf.float64, trainable=False)
         self.best_epoch = tf.Variable(-1, dtype=tf.int64, trainable=False)
         self.waited = tf.Variable(0, dtype=tf.int64, trainable=False)
         self.seconds = tf.Variable(0.0, dtype=tf.float64, trainable=False)
