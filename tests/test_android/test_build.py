@@ -248,9 +248,11 @@ def test_the_installed_libraries_stand_alone(installed, library, brought):
 
 
 def page_as_kotlin():
-    """The Kotlin of the guide: each block a function of an app that has a context."""
-    page = (vectors.ROOT / "docs" / "guides" / "android.md").read_text("utf-8")
-    blocks = re.findall(r"^```kotlin\n(.*?)^```$", page, re.M | re.S)
+    """The Kotlin of the guides: each block a function of an app that has a context."""
+    guides = vectors.ROOT / "docs" / "guides"
+    names = ("own-app.md", "android.md", "faq.md")
+    pages = "".join((guides / name).read_text("utf-8") for name in names)
+    blocks = re.findall(r"^```kotlin\n(.*?)^```$", pages, re.M | re.S)
     lines = [line for block in blocks for line in block.splitlines()]
     imports = sorted({line for line in lines if line.startswith("import ")})
     bodies = [
@@ -265,12 +267,12 @@ def page_as_kotlin():
 
 
 @pytest.mark.slow
-def test_a_foreign_program_has_the_golden_answers_and_compiles_the_guide(installed, tmp_path):
+def test_a_foreign_program_has_the_golden_answers_and_compiles_the_guides(installed, tmp_path):
     name = "pairs-float32"
     assert installed.is_dir()
     project = shutil.copytree(MAVEN / "consumer", tmp_path / "consumer", ignore=IGNORED)
     count, page = page_as_kotlin()
-    assert count == 3
+    assert count == 5
     (project / "src" / "main" / "kotlin" / "Page.kt").write_text(page, "utf-8")
     options = ["--batch-mode", "--offline", f"-Dmaven.repo.local={REPOSITORY}"]
     done = subprocess.run(
