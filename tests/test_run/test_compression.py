@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 from export.checking import verify
 from tfdistill import arrays, compress, config, errors, manifest, models, run, training
 from tfdistill.commands import compression as command
+from tfdistill.commands import export as export_command
 from tfdistill.data import batches, from_config, synthetic
 from tfdistill.run import inputs
 
@@ -59,6 +60,14 @@ def recipe(data_dir):
         "benchmark": {"warmup": 1, "runs": 5, "min_seconds": 0, "repetitions": 1},
     }
     return config.parse_recipe(values)
+
+
+def test_a_student_is_exported_as_what_it_was_trained_for(recipe, tmp_path):
+    (tmp_path / config.RECIPE_FILE).write_text(config.dump_recipe(recipe))
+    assert export_command._usual_quantize(str(tmp_path)) == "static_wi8_ai8"
+    pruned = recipe.model_copy(update={"variants": {"p": config.VariantConfig(stages=("prune",))}})
+    (tmp_path / config.RECIPE_FILE).write_text(config.dump_recipe(pruned))
+    assert export_command._usual_quantize(str(tmp_path)) == "dynamic_wi8_afp32"
 
 
 @pytest.fixture(scope="module")

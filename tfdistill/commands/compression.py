@@ -41,8 +41,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _compress(args: argparse.Namespace) -> None:
-    quantize = "static_wi8_ai8" if args.methods.endswith("quantize") else "dynamic_wi8_afp32"
-    models.train(recipe_of(args), args, "distill_variant", devices=1, quantize=quantize)
+    models.train(recipe_of(args), args, "distill_variant", devices=1, exported=True)
 
 
 def recipe_of(args: argparse.Namespace) -> config.Recipe:
@@ -96,8 +95,8 @@ COMMANDS = (
             "--dry-run",
         ),
         examples=(
-            "compress runs/sst2 --task sst2 --data-dir glue/SST-2 --out runs/sst2-int8",
-            "compress runs/sst2 --methods prune,quantize --sparsity 0.5 --teacher ./bert-sst2 "
+            "compress runs/sst2 --out runs/sst2-int8",
+            "compress ./student --methods prune,quantize --sparsity 0.5 --teacher ./bert-sst2 "
             "--task sst2 --data-dir glue/SST-2 --out runs/sst2-small",
         ),
         description="Trains a finished student a little longer while tensorflow-model-"

@@ -68,8 +68,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _numbers(group: Any) -> None:
     group.add_argument(
         "--quantize",
+        type=_quantizations,
         metavar="NAME",
-        help="float32, float16, dynamic_wi8_afp32 (default), static_wi8_ai8, ...; auto: the "
+        help="int8, int4, float16, float32, static_wi8_ai8, ... (default: int8, which is "
+        "dynamic_wi8_afp32; of a quantization-aware student what it was trained for); auto: the "
         "smallest or fastest that costs no more than --max-drop",
     )
     options.add_field(group, config.ExportConfig, "size_mb", metavar="MB")
@@ -109,12 +111,19 @@ def _numbers(group: Any) -> None:
     options.add_seed(group, "the draw of these examples", None)
 
 
+def _quantizations(text: str) -> str:
+    """Parses the name of a quantization, with --list several."""
+    return ",".join(map(options.quantization, text.split(",")))
+
+
 def _devices(text: str) -> dict[str, str | None]:
     """Parses "gpu,cpu,npu:static_wi8_ai8": device -> its own quantization; the CPU comes first."""
     from export.conversion import device_form
 
     parts = [part.strip().partition(":") for part in text.split(",")]
-    chosen = {device: quantize if colon else None for device, colon, quantize in parts}
+    chosen = {
+        device: options.quantization(name) if colon else None for device, colon, name in parts
+    }
     forms = device_form.FORMS
     if len(chosen) < len(parts) or not chosen.keys() <= forms.keys() or "" in chosen.values():
         raise argparse.ArgumentTypeError(
@@ -132,14 +141,14 @@ def _pattern(text: str) -> tuple[str, str]:
             f"expected a pattern of layer names and a quantization such as 'layer_0_*=float32', "
             f"received {text!r}"
         )
-    return pattern, name
+    return pattern, options.quantization(name)
 
 
 def _execute(args: argparse.Namespace) -> None:
     if args.list:
         export_list.execute(args)
         return
-    args.quantize = args.quantize or config.ExportConfig.model_fields["quantize"].default
+    args.quantize = args.quantize or _usual_quantize(args.model)
     layers = dict(args.layers)
     faults = [*export_list.faults_without_list(args), *_faults(args, layers)]
     if args.model is None:
@@ -155,6 +164,14 @@ def _execute(args: argparse.Namespace) -> None:
         work_folder.WorkFolder(target, "export").open(resume=True),  # `_target` has checked it
     ):
         _export(args, target, layers)
+
+
+def _usual_quantize(model: str | None) -> str:
+    """What the student of a run was trained for; of all others the recipe's default."""
+    recipe = None if model is None else config.saved_recipe(model)
+    if recipe is not None and recipe.gives_quantize_aware:
+        return config.QUANTIZE_AWARE
+    return config.ExportConfig.model_fields["quantize"].default
 
 
 def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, str]) -> None:

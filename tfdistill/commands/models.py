@@ -226,7 +226,7 @@ def train(
     work: str,
     *,
     devices: int | None,
-    quantize: str | None = None,
+    exported: bool = False,
 ) -> None:
     """Checks a recipe, then trains the model of one command, or prints the plan."""
     plan.check(recipe, args.out, args)
@@ -250,8 +250,8 @@ def train(
             answered=results.part_of(record.teacher_examples, record.num_examples),
         )
     lines.append(f"report: {pathlib.Path(args.out) / 'report.html'}")
-    if quantize is not None:
-        lines.append(f"next: tfdistill export {args.out} --quantize {quantize}")
+    if exported:
+        lines.append(f"next: tfdistill export {args.out}")
     base.show(record.model_dump(mode="json"), as_json=args.json, lines=lines)
 
 
@@ -271,7 +271,9 @@ def _evaluate(args: argparse.Namespace) -> None:
     from tfdistill.data import batches, from_config
     from tfdistill.run import inputs
 
-    task, examples = from_config.labelled(settings, args.split)
+    run_folder = config.run_folder(args.model)
+    folder = None if run_folder is None else run_folder / "data"
+    task, examples = from_config.labelled(settings, args.split, folder=folder)
     model = inputs.open_answerer(args.model, task)
     encoded = model.encode(examples, settings)
     rows = batches.Batches(encoded, batch_size=64, shuffle=False)
@@ -373,8 +375,8 @@ COMMANDS = (
             "--json",
         ),
         examples=(
-            "evaluate runs/student --task sst2 --data-dir glue/SST-2",
-            "evaluate runs/demo/export --task assistant --data-dir runs/demo/data --json",
+            "evaluate runs/student --split test",
+            "evaluate ./bert-sst2 --task sst2 --data-dir glue/SST-2 --json",
         ),
     ),
 )

@@ -37,6 +37,7 @@ PLACES: dict[type[pydantic.BaseModel], str] = {
 }
 """Section -> where it is in the recipe that a command makes."""
 _FLAGS = {"dir": "--data-dir", "dev_limit": "--limit"}  # where it is not the field's name
+_BITS = {"int8": "dynamic_wi8_afp32", "int4": "dynamic_wi4_afp32"}  # of weights, for any width
 _TASK_FIELDS = ("text_column", "pair_column", "label_column", "kind")
 
 
@@ -228,13 +229,15 @@ def add_data(
 ) -> None:
     """Adds the options that name a task and its files.
 
-    `of_run` is the option that may name a run, whose `max_length` is then the default; with
+    `of_run` is the option that may name a run, whose data section is then the default; with
     `one_file` a labelled file may be named instead of a task.
     """
-    group = parser.add_argument_group("data")
+    group = parser.add_argument_group(
+        "data" + (f" (default: that of the run {of_run})" if of_run else "")
+    )
     if one_file:
         add_field(group, config.DataConfig, "file", flag="--data", metavar="FILE")
-    add_task(group, required=required and not one_file)
+    add_task(group, required=required and not one_file and of_run is None)
     add_field(
         group, config.DataConfig, "doc_stride", None, help="tokens from one window of a long text "
         "to the next, for questions (default: half of --max-length)"
@@ -255,17 +258,24 @@ def add_task(group: argparse._ActionsContainer, *, required: bool) -> None:
 
 
 def data_of(args: argparse.Namespace, model: str | None = None) -> dict[str, Any]:
-    """The data section that options describe; see `config.usual_max_length` of `model`."""
+    """The data section that options describe; where they name no task, that of the run `model`.
+
+    See `config.usual_max_length` of `model`.
+    """
     values = section_of(args, "data")
-    length = values.setdefault("max_length", config.usual_max_length(model))
-    values.setdefault("doc_stride", max(length // 2, 1))
     if "file" in values:
         from tfdistill.data import labelled_file
 
         values.setdefault("task", labelled_file.name_of(values["file"]))
         values["split_seed"] = args.seed
     elif "task" not in values:
-        raise errors.ConfigError("--task", "a task, or one labelled file (--data)", "neither")
+        of_run = config.data_of_run(model)
+        if of_run is None:
+            expected = "a task, one labelled file (--data), or a run as model"
+            raise errors.ConfigError("--task", expected, "none of them")
+        return {**of_run.model_dump(mode="json", exclude_defaults=True), **values}
+    length = values.setdefault("max_length", config.usual_max_length(model))
+    values.setdefault("doc_stride", max(length // 2, 1))
     return values
 
 
@@ -314,6 +324,11 @@ def numbers(text: str) -> tuple[int, ...]:
             f"expected positive numbers such as 32,64, received {text!r}"
         )
     return values
+
+
+def quantization(text: str) -> str:
+    """Parses the name of a quantization; int8 and int4 are those for a CPU."""
+    return _BITS.get(text, text)
 
 
 def names(text: str) -> tuple[str, ...]:

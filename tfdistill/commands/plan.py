@@ -142,7 +142,9 @@ def preset_faults(recipe: config.Recipe) -> Iterator[str]:
         named["teacher.source"] = recipe.teacher.source.removeprefix(_PRESET)
     presets = models.presets()
     preset = recipe.student.preset
-    if config.is_checkpoint(preset) or config.is_pruned(preset) or config.is_static(preset):
+    if recipe.student.is_teacher:
+        del named["student.preset"]
+    elif config.is_checkpoint(preset) or config.is_pruned(preset) or config.is_static(preset):
         del named["student.preset"]
         yield from config.short_form_faults(preset)
     for key, name in named.items():

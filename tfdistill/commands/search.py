@@ -56,7 +56,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     text = f"quantization of the files (default: {_QUANTIZE})"
     options.add_field(
-        students, config.ExportConfig, "quantize", choices=None, metavar="NAME", help=text
+        students,
+        config.ExportConfig,
+        "quantize",
+        choices=None,
+        metavar="NAME",
+        help=text,
+        type=options.quantization,
     )
     students.add_argument(
         "--count", type=int, default=6, metavar="N", help="how many to propose (default: 6)"

@@ -67,7 +67,7 @@ def with_baseline(recipe: Recipe) -> Recipe:
         all(recipe.stages[stage].kind == "labels" for stage in variant.stages)
         for variant in recipe.variants.values()
     )
-    if alone or recipe.data.task is None:
+    if alone or recipe.data.task is None or recipe.student.is_teacher:
         return recipe
     last = recipe.stages[list(recipe.variants.values())[-1].stages[-1]]
     if recipe.student.start in ("auto", "pruned") or last.learning_rate is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 from tfdistill import errors, files, manifest, reading, storage
 from tfdistill.config.pruned import is_checkpoint, is_pruned
@@ -32,6 +33,32 @@ def saved_recipe(folder: str | pathlib.Path) -> Recipe | None:
         return None
     check_saved_recipe(file)
     return load_recipe(str(file))
+
+
+def run_folder(source: str | None) -> pathlib.Path | None:
+    """The folder of a run, or of the run around an export or a file in it; None where none is."""
+    path = pathlib.Path(source or "")
+    if source is None or not path.exists():
+        return None
+    exported = path if path.is_dir() else path.parent
+    around = exported.parents[:2] if (exported / manifest.FILE_NAME).is_file() else ()
+    return next((place for place in (path, *around) if (place / RECIPE_FILE).is_file()), None)
+
+
+def data_of_run(source: str | None) -> DataConfig | None:
+    """The data section of the run of `run_folder`; None where there is none.
+
+    Generated data has the folder that the run keeps it in. The words are those of the run's models.
+    """
+    folder = run_folder(source)
+    recipe = None if folder is None else saved_recipe(folder)
+    if folder is None or recipe is None:
+        return None
+    changes: dict[str, Any] = {"vocab": "teacher", "augment": None}
+    generated = recipe.data.dir is None and recipe.data.file is None
+    if generated and (folder / "data").is_dir():
+        changes |= {"dir": str(folder / "data"), "placeholder_data": False}
+    return recipe.data.model_copy(update=changes)
 
 
 def check_saved_recipe(file: pathlib.Path) -> None:

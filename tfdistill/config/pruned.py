@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeVar, get_args
 from tfdistill import errors
 
 PREFIX, STATIC_PREFIX = "pruned:", "static:"
+TEACHER = "teacher"
+"""The preset of a student that is the teacher itself."""
 Choice = Literal["uniform", "top", "bottom", "greedy"]  # of layers, see `choose_layers`
 CHOICES = get_args(Choice)
 _Shape = TypeVar("_Shape")

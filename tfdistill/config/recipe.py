@@ -66,6 +66,20 @@ def _variant_names(recipe: Sections) -> Iterator[str]:
     yield from _no_folders("variants", recipe.variants)
 
 
+def _trained_or_itself(recipe: Sections) -> Iterator[str]:
+    """Something trains the student, unless that is the teacher itself, of a task with labels."""
+    itself = recipe.student.is_teacher
+    for name in ("stages", "variants"):
+        count = len(getattr(recipe, name))
+        if itself == bool(count):
+            expected = "none, for student.preset is teacher" if itself else "at least 1 of them"
+            yield errors.explain(name, expected, count or "none")
+    if itself and (recipe.data.task is None or recipe.data.gives_vectors):
+        yield errors.explain("student.preset teacher", "a task with labels", recipe.data.kind)
+    if itself and recipe.teacher.answers is not None:
+        yield errors.explain("student.preset teacher", "a model in teacher.source", "answers")
+
+
 def _no_folders(section: str, names: Mapping[str, object]) -> Iterator[str]:
     """Names of stages and variants are names of folders, too."""
     for name in names:
@@ -319,6 +333,7 @@ def _used_stages(recipe: Sections) -> dict[str, Stage | None]:
 
 
 CHECKS: tuple[tuple[tuple[str, ...], Callable[[Sections], Iterator[str]]], ...] = (
+    (("data", "teacher", "student", "stages", "variants"), _trained_or_itself),
     (("stages",), _stage_names),
     (("variants",), _variant_names),
     (("stages", "variants"), _joined_names),
@@ -342,8 +357,9 @@ CHECKS: tuple[tuple[tuple[str, ...], Callable[[Sections], Iterator[str]]], ...] 
 class Recipe(Section):
     """A whole run: teacher, students, stages, export, benchmark, report.
 
-    The last variant is the one that is exported, with the seed whose development metric is the
-    median of its seeds (the lower one for an even count).
+    Where `student.preset` is "teacher", the teacher is exported, and there are no stages and no
+    variants. Otherwise the last variant is the one that is exported, with the seed whose
+    development metric is the median of its seeds (the lower one for an even count).
     """
 
     format_version: Literal[1] = 1
@@ -351,8 +367,8 @@ class Recipe(Section):
     data: DataConfig
     teacher: TeacherConfig
     student: StudentConfig
-    stages: dict[str, AnyStage] = pydantic.Field(min_length=1)
-    variants: dict[str, VariantConfig] = pydantic.Field(min_length=1)
+    stages: dict[str, AnyStage]
+    variants: dict[str, VariantConfig]
     seeds: Annotated[tuple[Seed, ...], pydantic.AfterValidator(each_once)] = pydantic.Field(
         default=(1,), min_length=1
     )
@@ -374,6 +390,13 @@ class Recipe(Section):
         """The stages that a variant goes through, by name, in the order of the recipe."""
         used = {name for variant in self.variants.values() for name in variant.stages}
         return {name: stage for name, stage in self.stages.items() if name in used}
+
+    @property
+    def gives_quantize_aware(self) -> bool:
+        """Whether the last stage of the exported variant is quantization-aware training."""
+        names = [name for variant in self.variants.values() for name in variant.stages]
+        last = self.stages[names[-1]].compress if names else None
+        return last is not None and last.method == "quantize"
 
     @pydantic.model_validator(mode="before")
     @classmethod

@@ -10,13 +10,8 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from tfdistill import errors
-from tfdistill.config.pruned import (
-    Choice,
-    is_checkpoint,
-    is_pruned,
-    parse_pruned,
-    short_form_faults,
-)
+from tfdistill.config import pruned
+from tfdistill.config.pruned import Choice, is_checkpoint, is_pruned, parse_pruned
 from tfdistill.config.schema import Section, Seed, Tokens, Width, described
 from tfdistill.config.training import FineTuneConfig, PathText, TeacherPretrainConfig
 from tfdistill.tasks.kind import KINDS, KindName
@@ -280,10 +275,10 @@ class TeacherConfig(ShapeConfig):
 class StudentConfig(ShapeConfig):
     """The student's architecture and how its weights start.
 
-    `preset` is a preset's name, or ``pruned:layers=3,ffn=384,heads=6,width=384``: the teacher's own
-    shape, smaller (see `config.pruned`), or a checkpoint, a Hugging Face folder or hub id, with the
-    shape and the weights of a student that exists. The sizes that are given replace those of a
-    preset.
+    `preset` is "teacher" (the teacher itself, exported as it is), a preset's name, or
+    ``pruned:layers=3,ffn=384,heads=6,width=384`` (the teacher's shape, smaller, see
+    `config.pruned`), or the Hugging Face folder or hub id of a student that exists. The sizes that
+    are given replace those of a preset.
 
     `initialise` is "pruned" (cut out of the teacher and fitted to its states, see
     `tfdistill.pruning`), "teacher" (embeddings projected from the teacher's), "layers"
@@ -312,12 +307,17 @@ class StudentConfig(ShapeConfig):
         if self.initialise == "layers" and not isinstance(layers, tuple):
             expected = "the teacher's layers that initialise: layers copies"
             raise ValueError(errors.explain("teacher_layers", expected, repr(layers)))
-        pruned = is_pruned(self.preset) and not short_form_faults(self.preset)
-        choose = parse_pruned(self.preset).choose if pruned else None
+        is_part = is_pruned(self.preset) and not pruned.short_form_faults(self.preset)
+        choose = parse_pruned(self.preset).choose if is_part else None
         if layers is not None and choose is not None:
             expected = f"none beside choose={choose} in preset"
             raise ValueError(errors.explain("teacher_layers", expected, repr(layers)))
         return self
+
+    @property
+    def is_teacher(self) -> bool:
+        """Whether the teacher itself is exported."""
+        return self.preset == pruned.TEACHER
 
     @property
     def start(self) -> str:

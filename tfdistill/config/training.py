@@ -216,6 +216,8 @@ METHODS: Mapping[str, tuple[str, ...]] = {
 
 A later one keeps what an earlier one made.
 """
+QUANTIZE_AWARE = "static_wi8_ai8"
+"""The quantization that a quantization-aware model is trained for."""
 _METHOD_READERS = {option: [method] for method, keys in METHODS.items() for option in keys}
 COMPRESS_SECTIONS = {
     method: section_of(

@@ -215,13 +215,18 @@ def _train_all(context: RunContext) -> list[results.ModelResult]:
 
 
 def _deliver(context: RunContext, trained: Sequence[results.ModelResult]) -> results.RunMetrics:
-    """Keeps the chosen student; with a task also exports and measures it. Writes the report."""
+    """Keeps the chosen student; with a task also exports and measures it. Writes the report.
+
+    The teacher is chosen where it is the student itself.
+    """
     root, recipe, task = context.root, context.recipe, context.data.task
     if task is None:
         _keep_chosen(root, trained[-1])
         _log.info(f"student: {root / 'student' / 'hf'}")
         return _report(context, trained, (), trained[-1])
-    chosen = records.choose(trained, list(recipe.variants)[-1], task.primary_metric)
+    chosen = trained[0]
+    if not recipe.student.is_teacher:
+        chosen = records.choose(trained, list(recipe.variants)[-1], task.primary_metric)
     _keep_chosen(root, chosen)
     compared = baselines.measure_baselines(context)
     _report(context, trained, compared, chosen)  # of a student that is refused, too
@@ -279,8 +284,9 @@ def _report(
 
 def _keep_chosen(root: pathlib.Path, chosen: results.ModelResult) -> None:
     if not (root / "student" / "model.keras").is_file():
+        place = str(chosen.folder) if chosen.role == "student" else "teacher/model"
         with files.atomic_folder(root / "student") as temporary:
-            source = safe_paths.inside(root, str(chosen.folder))
+            source = safe_paths.inside(root, place)
             shutil.copytree(source, temporary, dirs_exist_ok=True)
 
 
@@ -308,7 +314,12 @@ def _export_all(
         # That of `fallback`, where the other differed too far.
         chosen_format = _format_of(root / "export")
         usual = {"student": _Wanted("student", "export", chosen_format)}
-        if context.recipe.teacher.export and context.recipe.teacher.answers is None:
+        has_other_teacher = not context.recipe.student.is_teacher
+        if (
+            has_other_teacher
+            and context.recipe.teacher.export
+            and context.recipe.teacher.answers is None
+        ):
             usual["teacher"] = _Wanted("teacher", "teacher/export", settings.teacher_quantize)
         also = (
             chosen_format if named == settings.quantize else named

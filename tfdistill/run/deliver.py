@@ -34,7 +34,6 @@ from tfdistill.tasks.encoded import EncodedExamples
 _log = logging.getLogger(__name__)
 
 KERAS_FILE = "model.keras"
-QUANTIZE_AWARE = ("static_wi8_ai8",)  # what a quantization-aware model is trained for
 
 
 def save_model(
@@ -133,7 +132,7 @@ class ModelFiles:
         recipe, floats = self._recipe, self._floats
         plain = compress.strip(self._model)
         model = plain
-        if quantize in QUANTIZE_AWARE and compress.is_quantize_aware(self._model):
+        if quantize == config.QUANTIZE_AWARE and compress.is_quantize_aware(self._model):
             model, floats = self._model, None  # its conversion has the ranges in it
         path = folder / "model.tflite"
         options: dict[str, Any] = {

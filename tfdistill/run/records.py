@@ -236,6 +236,8 @@ def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
     for role, folder in (("teacher", "teacher/model"), ("student", "student"), ("file", "export")):
         if not (context.root / folder).is_dir():  # a teacher that is known by its answers
             continue
+        if role == "student" and context.recipe.student.is_teacher:
+            continue
         model = inputs.open_answerer(str(context.root / folder), task)
         encoded = batches.Batches(model.encode(examples, settings), batch_size=64, shuffle=False)
         outputs = model.outputs(encoded, task)

@@ -145,7 +145,8 @@ def _shapes(
     except errors.TfdistillError as error:
         faults.append(f"teacher.source: {error}")
     try:
-        has_shape = teacher is not None or not config.is_pruned(preset)
+        of_teacher = config.is_pruned(preset) or recipe.student.is_teacher
+        has_shape = teacher is not None or not of_teacher
         if has_shape and here and not recipe.student.keep_head:
             student = task_models.student_shape(recipe.student, _VOCAB_SIZE, teacher)
     except errors.TfdistillError as error:

@@ -49,6 +49,9 @@ def student_shape(
         given for a checkpoint, which has its own.
       WeightsError: If the checkpoint cannot be read.
     """
+    if settings.is_teacher:
+        assert teacher is not None
+        return teacher
     if config.is_checkpoint(settings.preset):
         if settings.sizes():
             raise errors.ConfigError(

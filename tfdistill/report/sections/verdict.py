@@ -136,7 +136,8 @@ def _judgement(run: RunAnalysis) -> str:
     who += "’s file" if judged == FILE else ""
     reached = f"{who} reaches {metric} {value} {_on(run)}"
     if run.student is None:
-        return f"{reached}. No student yet."
+        exported = run.results.metrics is not None and run.results.metrics.chosen is not None
+        return f"{reached}." if exported else f"{reached}. No student yet."
     if TEACHER not in run.scores or run.teacher_part or not run.student.taught:
         return f"{reached}."
     paired = run.against_teacher
