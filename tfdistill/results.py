@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
 METRICS_FILE, SWEEP_FILE = "metrics.json", "sweep.json"
+QUICKSTART_FILE = "quickstart.json"
 FINE_TUNED = "the fine-tuned teacher"  # the note of a frozen teacher that no longer is general
 UNDERTRAINED = (
     "The teacher knew more before it was fine-tuned: train it for more steps or at another rate "
@@ -252,6 +253,27 @@ class RunMetrics(ResultPart):
     chosen: str | None = None
     exports: tuple[ExportedFile, ...] = ()
     test_metrics: dict[str, dict[str, float | None]] = {}
+
+
+class QuickstartRecord(ResultPart):
+    """quickstart.json of a run: what a quickstart was to cost, and what it took.
+
+    Attributes:
+      estimated_seconds: What it was to take, before it began.
+      seconds: What it took, over all sessions; None while it has not ended.
+      latency_ms: The budget: the median of an inference at the longest length, or None.
+      device: What that latency is of: "host" or "adb".
+      size_mb: The budget: the file in units of 1,000,000 bytes, or None.
+      max_minutes: The budget: of the whole, or None.
+    """
+
+    format_version: Literal[1] = FORMAT_VERSION
+    estimated_seconds: float
+    seconds: float | None = None
+    latency_ms: float | None = None
+    device: Literal["host", "adb"] = "host"
+    size_mb: float | None = None
+    max_minutes: float | None = None
 
 
 class Trial(ResultPart):

@@ -267,7 +267,8 @@ COVERED_BY = (
         "tfdistill/commands/runs tfdistill/commands/search tfdistill/commands/completion "
         "tfdistill/commands/export_targets tfdistill/commands/measurement_options "
         "tfdistill/commands/plan "
-        "tfdistill/commands/quickstart_recipe",
+        "tfdistill/commands/quickstart_budget tfdistill/commands/quickstart_page "
+        "tfdistill/commands/quickstart_verdict tfdistill/commands/quickstart_recipe",
     ),
     (
         "test_export/test_planted_faults.py",

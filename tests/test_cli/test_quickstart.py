@@ -8,9 +8,22 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import analysis, cli, config, errors, models, run, tasks, weights
-from tfdistill.commands import quickstart_recipe
+from tfdistill import (
+    analysis,
+    cli,
+    config,
+    errors,
+    models,
+    reading,
+    report,
+    results,
+    run,
+    tasks,
+    weights,
+)
+from tfdistill.commands import quickstart_budget, quickstart_recipe
 from tfdistill.data import answers, synthetic, vocab
+from tfdistill.run import durations
 from tfdistill.weights import hf_config
 
 SHAPE = models.EncoderConfig(
@@ -49,10 +62,15 @@ def inputs(tmp_path_factory):
 
 
 def command(folder, *more):
+    """A quickstart without training of a student: the teacher is as small as one."""
     settings = [part for value in QUICK for part in ("--set", value)]
     teacher, data = str(folder / "bert"), str(folder / "my data.csv")
     base = ["quickstart", "--teacher", teacher, "--data", data, "--out", str(folder / "out")]
     return [*base, *settings, *more]
+
+
+def distilling(folder, *more):
+    return command(folder, "--student", "pruned:layers=1", *more)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +81,7 @@ def done(inputs):
 
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = cli.main(command(inputs))
+        code = cli.main(distilling(inputs))
     return types.SimpleNamespace(
         folder=inputs, run=inputs / "out", code=code, shown=out.getvalue(), told=err.getvalue()
     )
@@ -77,10 +95,17 @@ def test_it_tells_what_it_recognised_and_chose(done):
         "kind: classification (3 different names)",
         "split: train ",
         "fine-tuned first: it has no head for whole texts",
-        "student: pruned:layers=2,ffn=32, chosen by the shape of the teacher",
+        "student: pruned:layers=1\n",
         "max_length ",
+        "labels: ",
+        "layers x 16, about ",
+        "1. fine-tune the teacher ",
+        "estimated: ",
     ):
         assert part in done.told
+    record = results.read_result_file(done.run / "quickstart.json", results.QuickstartRecord)
+    minutes = [f"{seconds / 60:.1f}" for seconds in (record.estimated_seconds, record.seconds)]
+    assert f"estimated {minutes[0]} minutes, took {minutes[1]}" in done.told
 
 
 @pytest.mark.slow
@@ -106,15 +131,98 @@ def test_the_table_has_teacher_student_file_and_baselines(done):
     baseline = metrics["baselines"][1]
     assert baseline["parameters"] > 100 and 0 < baseline["latency_ms"] < 1000
     assert rows["baseline tfidf"][2] == f"{baseline['metrics']['accuracy']:.4f}"
-    assert f"report: {done.run / 'report.html'}" in done.shown and "--device adb" in done.shown
+    assert f"report: {done.run / 'report.html'}" in done.shown
     assert (done.run / "report.html").is_file()
 
 
 @pytest.mark.slow
+def test_it_ends_with_a_verdict_answers_and_the_next_commands(done):
+    headline = report.build(report.collect(done.run)).headline
+    assert f"verdict: {headline}" in done.shown.splitlines()
+    rows = [line for line in done.shown.splitlines() if "✓" in line or "✗" in line]
+    counted = sum("✗" in line for line in rows)
+    assert len(rows) - counted <= 3 and counted == min(3, counted) and rows
+    assert f"file: {done.run / 'export' / 'model.tflite'}" in done.shown
+    for line in done.shown.splitlines()[-2:]:
+        assert line.split("tfdistill ")[1].split()[0] in ("predict", "export")
+
+
+@pytest.mark.slow
+def test_a_teacher_as_small_as_a_student_is_exported_itself(inputs, tmp_path, capsys):
+    arguments = command(inputs)
+    arguments[arguments.index("--out") + 1] = str(tmp_path / "out")
+    assert cli.main(arguments) == 0
+    shown = capsys.readouterr()
+    assert "student: the teacher itself" in shown.err and "distil" not in shown.err
+    metrics = results.read_result_file(tmp_path / "out" / "metrics.json", results.RunMetrics)
+    assert [model.role for model in metrics.models] == ["teacher"] and metrics.chosen == "teacher"
+    assert [export.name for export in metrics.exports] == ["student"]
+    assert "No student yet" not in shown.out and "verdict: " in shown.out
+    assert cli.main(["evaluate", str(tmp_path / "out" / "export"), "--json"]) == 0
+    evaluated = json.loads(capsys.readouterr().out)["accuracy"]
+    assert evaluated == pytest.approx(metrics.models[0].metrics["accuracy"], abs=0.1)
+    assert cli.main([*arguments, "--resume"]) == 0
+    assert capsys.readouterr().out == shown.out
+
+
+@pytest.mark.parametrize(
+    ("change", "fact"),
+    [
+        ({"student": "teacher"}, "stages: expected none, for student.preset is teacher"),
+        ({"stages": {}, "variants": {}}, "stages: expected at least 1 of them"),
+        ({"stages": {}, "variants": {}, "student": "teacher", "data": {"task": None}}, "a task"),
+    ],
+)
+def test_what_trains_no_student_names_the_teacher_as_one(change, fact, recipe_of):
+    values = recipe_of().model_dump(mode="json")
+    with pytest.raises(errors.ConfigError, match=fact):
+        config.parse_recipe({**values, **change})
+
+
+@pytest.mark.parametrize(
+    ("layers", "width", "small"), [(2, 128, True), (4, 312, True), (6, 384, False)]
+)
+def test_a_teacher_is_small_up_to_tinybert(layers, width, small):
+    shape = SHAPE.replace(
+        num_layers=layers, hidden_size=width, num_heads=2, intermediate_size=3 * width
+    )
+    assert quickstart_recipe.is_small(shape, 64) is small
+
+
+def test_a_dry_run_is_a_page_and_with_v_the_recipe(inputs, capsys, tmp_path):
+    arguments = distilling(inputs, "--dry-run")
+    arguments[arguments.index("--out") + 1] = str(tmp_path / "out")
+    assert cli.main(arguments) == 0
+    page = capsys.readouterr().out
+    assert "minutes on this machine" in page and len(page.splitlines()) < 20
+    assert cli.main([*arguments, "-v"]) == 0
+    told = capsys.readouterr().out
+    assert "  preset: pruned:layers=1" in told
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("budget", "fact"),
+    [
+        (["--latency-ms", "0"], "a number above 0"),
+        (["--size-mb", "3", "--student", "pruned:layers=1"], "leave one of the two out"),
+        (["--size-mb", "0.0001"], "The smallest is 2l_16d_2h_16f"),
+        (["--max-minutes", "0.001"], "--max-minutes: expected at least"),
+        (["--device", "adb"], "--device adb: expected --latency-ms"),
+    ],
+)
+def test_a_budget_that_nothing_keeps_is_refused_before_the_training(
+    inputs, tmp_path, capsys, budget, fact
+):
+    arguments = command(inputs, *budget)
+    arguments[arguments.index("--out") + 1] = str(tmp_path / "out")
+    assert cli.main(arguments) == 2
+    assert fact in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
 def test_the_figure_on_the_test_set_is_that_of_evaluate(done, capsys):
-    arguments = ["--task", "my_data", "--data-dir", str(done.run / "data"), "--split", "test"]
-    arguments += ["--text-column", "utterance", "--label-column", "intent", "--json"]
-    assert cli.main(["evaluate", str(done.run / "export"), *arguments]) == 0
+    assert cli.main(["evaluate", str(done.run / "export"), "--split", "test", "--json"]) == 0
     (row,) = (line.split() for line in done.shown.splitlines() if line.startswith("file "))
     evaluated = json.loads(capsys.readouterr().out)
     assert row[2] == f"{evaluated['accuracy']:.4f}"
@@ -125,6 +233,22 @@ def test_the_figure_on_the_test_set_is_that_of_evaluate(done, capsys):
     assert f"| **The student’s file** | {recorded['file']['accuracy']:.1%} (" in page
     test_answers = answers.read(done.run / answers.TEST_FILE)
     assert set(test_answers.logits) == {"teacher", "student", "file", "majority"}
+
+
+@pytest.mark.slow
+def test_what_the_run_knows_is_not_asked_for_again(done, tmp_path, capsys):
+    sizes = {}
+    for source in (done.run, done.run / "export"):
+        assert cli.main(["evaluate", str(source), "--json"]) == 0
+        sizes[source] = json.loads(capsys.readouterr().out)["num_examples"]
+    assert len({*sizes.values()}) == 1
+    out = ["--out", str(tmp_path / "out")]
+    assert cli.main(["compress", str(done.run), *out, "--allow-weak", "--dry-run"]) == 0
+    assert f"task my_data, metric accuracy, files {done.run / 'data'}" in capsys.readouterr().out
+    assert cli.main(["export", str(done.run), *out, "--quantize", "int8", "--allow-weak"]) == 0
+    assert reading.read_json(tmp_path / "out" / "model.json")["quantization"] == (
+        "dynamic_wi8_afp32"
+    )
 
 
 @pytest.mark.slow
@@ -147,14 +271,14 @@ def _task(recipe):
 
 @pytest.mark.slow
 def test_a_second_call_needs_resume_and_gives_the_same_table(done, capsys):
-    assert cli.main(command(done.folder)) == 2
+    assert cli.main(distilling(done.folder)) == 2
     assert "Use --resume" in capsys.readouterr().err
     before = (done.run / "metrics.json").read_text()
-    assert cli.main(command(done.folder, "--resume")) == 0
+    assert cli.main(distilling(done.folder, "--resume")) == 0
     assert capsys.readouterr().out == done.shown
     after = json.loads((done.run / "metrics.json").read_text())
     assert after["models"] == json.loads(before)["models"]
-    assert cli.main(command(done.folder, "--resume", "--seed", "2")) == 2
+    assert cli.main(distilling(done.folder, "--resume", "--seed", "2")) == 2
     assert "the file, the seed or the columns changed" in capsys.readouterr().err
 
 
@@ -162,7 +286,7 @@ def test_a_second_call_needs_resume_and_gives_the_same_table(done, capsys):
 def test_a_recipe_that_cannot_run_replaces_no_earlier_run(done, capsys):
     before = {path: path.stat().st_mtime_ns for path in done.run.rglob("*") if path.is_file()}
     wrong = ["--overwrite", "--set", "data.vocab=missing.txt"]
-    assert cli.main(command(done.folder, *wrong)) == 2
+    assert cli.main(distilling(done.folder, *wrong)) == 2
     assert "missing.txt is not there" in capsys.readouterr().err
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert cli.main(command(done.folder, "--overwrite", "--student", "./nowhere")) == 2
@@ -183,13 +307,30 @@ def test_texts_that_promise_an_error_are_split_off_and_named_where_they_are(
         raise errors.DataError("stop", "here", "this")
 
     monkeypatch.setattr(run, "run_recipe", begin)
-    arguments = command(inputs)
+    arguments = distilling(inputs)
     for option, value in (("--data", "data.csv"), ("--out", "out")):
         arguments[arguments.index(option) + 1] = str(tmp_path / value)
     assert cli.main(arguments) == 1
     assert began == [[]]
     with open(tmp_path / "out" / "data" / "promise.csv", encoding="utf-8", newline="") as file:
         assert len(list(csv.reader(file))) >= 1 + 200
+
+
+def test_minutes_take_steps_of_the_student_away(recipe_of):
+    recipe = recipe_of()
+    proposal = quickstart_recipe.QuickstartPlan(recipe, {}, (), SHAPE, np.full(99, 8))
+    parts = [durations.TimedPart("start", 60), durations.TimedPart("distil", 1000 + 9, 1000, 1.0)]
+    assert quickstart_budget.bound_steps(proposal, parts, 20) is proposal
+    bounded = quickstart_budget.bound_steps(proposal, parts, 10).recipe.stages["joint"]
+    assert (bounded.steps, bounded.min_steps) == (600 - 69, None)
+    with pytest.raises(errors.ConfigError, match=r"at least 2\.9 on this machine"):
+        quickstart_budget.bound_steps(proposal, parts, 2)
+
+
+def test_answers_take_the_place_of_a_teacher(recipe_of):
+    recipe = recipe_of(answers=["llm.jsonl"], student="./bert")
+    assert recipe.teacher.answers.files == ("llm.jsonl",)
+    assert recipe.teacher.finetune is None and recipe.student.start == "./bert"
 
 
 def test_a_folder_with_other_files_is_not_touched(inputs, tmp_path, capsys):
@@ -300,7 +441,9 @@ def recipe_of(tmp_path, monkeypatch):
     monkeypatch.setattr(
         quickstart_recipe,
         "choose_length",
-        lambda *arguments, **more: (16, "", analysis.DataFindings()),
+        lambda *arguments, **more: quickstart_recipe.TextLengths(
+            16, "", analysis.DataFindings(), np.full(99, 8)
+        ),
     )
     checkpoint = types.SimpleNamespace(
         raw_config=hf_config.format_config(SHAPE, models.Head("none"), ()),
@@ -315,10 +458,10 @@ def recipe_of(tmp_path, monkeypatch):
         section=lambda folder: {"task": "t", "dir": str(folder)},
     )
 
-    def make(**options):
+    def make(student="pruned:layers=1", **options):
         return quickstart_recipe.make_recipe(
-            "t", str(tmp_path), checkpoint, data, tmp_path, **options
-        )[0]
+            "t", str(tmp_path), checkpoint, data, tmp_path, student=student, **options
+        ).recipe
 
     return make
 

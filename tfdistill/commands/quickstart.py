@@ -9,21 +9,41 @@ import functools
 import pathlib
 import shutil
 import sys
-from collections.abc import Mapping
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
-from tfdistill import config, errors, files, locks, manifest, results, tables, tasks, work_folder
-from tfdistill.commands import base, options, plan, quickstart_recipe
+from tfdistill import config, errors, files, locks, results, tasks, work_folder
+from tfdistill.commands import (
+    base,
+    options,
+    plan,
+    quickstart_budget,
+    quickstart_page,
+    quickstart_recipe,
+    quickstart_verdict,
+)
+
+if TYPE_CHECKING:
+    from tfdistill.data.labelled_file import LabelledFile
+    from tfdistill.search.fitting import FittedShape
 
 _DATA = "data"
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
+    teacher = parser.add_mutually_exclusive_group(required=True)
     options.add_teacher(
-        parser,
+        teacher,
         "a Hugging Face folder or hub id of a BERT, general or fine-tuned on the labels of "
         "the file, or a run folder",
-        required=True,
+    )
+    options.add_field(
+        teacher,
+        config.AnswersConfig,
+        "files",
+        flag="--answers",
+        help="instead of a model, files with the answers of one that tfdistill cannot open, to "
+        "each text (see `tfdistill answers`); --student is a checkpoint then",
     )
     options.add_field(
         parser,
@@ -48,8 +68,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "preset",
         flag="--student",
         metavar="PRESET",
-        help="a preset, or a part of the teacher, such as pruned:layers=3,ffn=384 (default: a part "
-        "about as fast as TinyBERT with 4 layers)",
+        help="a preset, a part of the teacher, such as pruned:layers=3,ffn=384, or a checkpoint, "
+        "./FOLDER (default: by the budget, or a part about as fast as TinyBERT with 4 layers)",
     )
     group.add_argument(
         "--finetune",
@@ -61,6 +81,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_field(group, config.FineTuneConfig, "precision")
     options.add_seed(group, "the split and the training")
     options.add_set(group, "the recipe that is written", "student.allow_weak=true")
+    quickstart_budget.add_arguments(parser)
     options.add_output(
         parser,
         what="run folder (default: runs/NAME of the file)",
@@ -79,15 +100,23 @@ def _kinds() -> list[str]:
 
 
 def _quickstart(args: argparse.Namespace) -> None:
-    plan.model(args.teacher, "--teacher")
+    if args.teacher is not None:
+        plan.model(args.teacher, "--teacher")
     plan.existing(args.data, "--data")
     student = None if args.student is None else plan.student(args.student)
+    if args.answers and not (student and config.is_checkpoint(student)):
+        remedy = "Its vocabulary and its weights are what the student starts from."
+        raise errors.ConfigError(
+            "--student", "a checkpoint with --answers, ./FOLDER or an id", student, remedy
+        )
+    quickstart_budget.check(args)
     from tfdistill.data import labelled_file
 
     name = labelled_file.name_of(args.data)
     out = pathlib.Path(args.out or f"runs/{name}")
     folder = work_folder.WorkFolder(out, "run")
     folder.check(resume=args.resume, overwrite=args.overwrite)
+    record = quickstart_budget.earlier(out, args)
     from tfdistill import analysis
 
     read = functools.partial(
@@ -101,16 +130,17 @@ def _quickstart(args: argparse.Namespace) -> None:
         seed=args.seed,
         promise=True,
     )
-    data = read(few=student is None and args.finetune == "auto")
+    whole = student is None and args.teacher and args.finetune == "auto"  # the encoder itself
+    data = read(few=bool(whole and args.latency_ms is None and args.size_mb is None))
     train = data.sets["train"]
     findings = analysis.check_data(data.task, train, data.sets.get("dev", train))
     findings.check()
-    _say(data.notes)
+    _say([*data.notes, quickstart_page.label_note(data)])
 
     from tfdistill import run, weights
     from tfdistill.run import few_rows, teachers
 
-    teacher = config.model_folder(args.teacher)
+    teacher = config.model_folder(str(args.teacher or student))
     checkpoint = weights.open_checkpoint(teacher)
     if data.cross_fitted:
         tuned, _ = quickstart_recipe.answers_task(checkpoint, data.task)
@@ -119,12 +149,13 @@ def _quickstart(args: argparse.Namespace) -> None:
         if road is None or not road.frozen:
             data = read(few=False)
             _say(data.notes[-1:])
-    recipe, notes = quickstart_recipe.make_recipe(
+    proposal = quickstart_recipe.make_recipe(
         name,
         teacher,
         checkpoint,
         data,
         out / _DATA,
+        answers=args.answers or (),
         student=student,
         finetune=args.finetune,
         seed=args.seed,
@@ -132,23 +163,73 @@ def _quickstart(args: argparse.Namespace) -> None:
         precision=args.precision,
         changes=args.set,
     )
-    _say(notes)
+    _check(proposal.recipe)
+    fitted = None
+    if record is not None:
+        proposal = quickstart_budget.as_before(proposal, out)
+    else:
+        proposal, fitted = quickstart_budget.fit_student(proposal, args, data.task)
+    page = _page(proposal, data, fitted)
+    if record is None:
+        bounded = quickstart_budget.bound_steps(proposal, [*page.parts], args.max_minutes)
+        page = page if bounded is proposal else _page(bounded, data, fitted)
+    recipe = page.proposal.recipe
+    _say(page.proposal.notes)
     if args.dry_run:
-        _check(recipe)
         teachers.check_fit(recipe, data.task)
         _say(f"WARNING: {warning}" for warning in findings.warnings)
-        lines = [config.dump_recipe(recipe).rstrip(), "Nothing was written."]
-        base.show(recipe.model_dump(mode="json"), as_json=args.json, lines=lines)
+        lines = [*page.lines(), "Nothing was written."]
+        if args.verbose:
+            lines = [config.dump_recipe(recipe).rstrip(), "", *lines]
+        base.show(page.as_json(), as_json=args.json, lines=lines)
         return
+    _say(page.lines())
+    began = time.monotonic()
+    record = record or results.QuickstartRecord(
+        estimated_seconds=page.seconds,
+        latency_ms=args.latency_ms,
+        device=args.device,
+        size_mb=args.size_mb,
+        max_minutes=args.max_minutes,
+    )
     lock = locks.output_lock(out) if args.out is None else contextlib.nullcontext()
     with lock:
         with files.temporary_folder("quickstart") as written:
             data.write(written)
             _check(recipe, written)
-            _place(folder, recipe, written, args)
+            _place(folder, recipe, record, written, args)
         print(f"recipe: {out / config.RECIPE_FILE}, data: {out / _DATA}", file=sys.stderr)
-        metrics = run.run_recipe(recipe, out, devices=args.gpus, resume=True)
-    base.show(metrics.model_dump(mode="json"), as_json=args.json, lines=_summary(metrics, out))
+        try:
+            metrics = run.run_recipe(recipe, out, devices=args.gpus, resume=True)
+        finally:
+            seconds = (record.seconds or 0.0) + time.monotonic() - began
+            record = record.model_copy(update={"seconds": seconds})
+            if (out / results.QUICKSTART_FILE).is_file():
+                results.write_result_file(record, out / results.QUICKSTART_FILE)
+    lines = quickstart_verdict.lines_of(metrics, record, out)
+    base.show(metrics.model_dump(mode="json"), as_json=args.json, lines=lines)
+    _say([quickstart_verdict.took(record)])
+
+
+def _page(
+    proposal: quickstart_recipe.QuickstartPlan, data: LabelledFile, fitted: FittedShape | None
+) -> quickstart_page.Page:
+    """Estimates the parts of a run on this machine."""
+    from tfdistill.run import durations
+
+    student = durations.student_of(proposal.recipe, proposal.teacher)
+    shape = proposal.teacher or student
+    work = durations.Workload(
+        proposal.teacher,
+        None if proposal.recipe.student.is_teacher else student,
+        {name: len(examples) for name, examples in data.sets.items()},
+        proposal.tokens,
+        data.task.num_labels,
+    )
+    tokens = round(float(proposal.tokens.clip(max=proposal.recipe.data.max_length).mean()))
+    rate = durations.training_rate(shape, max(tokens, 2))
+    parts = durations.estimate(proposal.recipe, work, rate)
+    return quickstart_page.page_of(proposal, data, parts, fitted)
 
 
 def _say(notes: Any) -> None:
@@ -175,6 +256,7 @@ def _check(recipe: config.Recipe, data: pathlib.Path | None = None) -> None:
 def _place(
     folder: work_folder.WorkFolder,
     recipe: config.Recipe,
+    record: results.QuickstartRecord,
     data: pathlib.Path,
     args: argparse.Namespace,
 ) -> None:
@@ -197,74 +279,8 @@ def _place(
         return
     with folder.open(resume=args.resume, overwrite=args.overwrite):
         shutil.copytree(data, out / _DATA, dirs_exist_ok=True)
+        results.write_result_file(record, out / results.QUICKSTART_FILE)
         files.atomic_write_text(out / config.RECIPE_FILE, config.dump_recipe(recipe))
-
-
-def _summary(metrics: results.RunMetrics, out: pathlib.Path) -> list[str]:
-    """The table of teacher, baselines, student and file, and what comes next."""
-    metric, test = metrics.task.primary_metric, metrics.test_metrics
-    sizes, latencies, texts = _files(metrics, out)
-    length = max(length for _, length in latencies)
-    times = ["a text", f"latency, {length} tokens"]
-    rows = [["", f"{metric} (dev)", "(test)", "size", *times]]
-    chosen = next(m for m in metrics.models if m.folder == metrics.chosen)
-    for model in metrics.models:
-        if model.role == "teacher" or model is chosen:
-            rows.append(_row(model.role, model.metrics, test.get(model.role, {}), metric))
-    for file in metrics.exports:
-        if file.name == "teacher":  # in the row of the model
-            continue
-        name = "file" if file.name == "student" else file.name
-        card = manifest.read_manifest((out / file.manifest).parent)
-        file_metrics = {} if card.parity is None else card.parity.file_metrics
-        rows.append(_row(name, file_metrics, test.get(name, {}), metric))
-    for row in rows[1:]:
-        of = {"file": "student", "student": ""}.get(row[0], row[0])
-        row[3:] = [sizes.get(of, "-"), texts.get(of, "-"), latencies.get((of, length), "-")]
-    for baseline in metrics.baselines:
-        rows.append(
-            [*_row(f"baseline {baseline.name}", baseline.metrics, {}, metric), "-", "-", "-"]
-        )
-    return [
-        *tables.table(rows),
-        f"report: {out / 'report.html'}",
-        f"again: tfdistill run {out / config.RECIPE_FILE} --out {out}-again",
-        f'next: tfdistill predict {out} "a text"',
-        f"      tfdistill benchmark {out} --device adb --binary benchmark_model --out phone.json",
-        f"      tfdistill export {out} --android android_demo/demo/src/main/assets",
-    ]
-
-
-def _row(
-    name: str, dev: Mapping[str, float | None], test: Mapping[str, float | None], metric: str
-) -> list[str]:
-    shown = [values.get(metric) for values in (dev, test)]
-    return [name, *("-" if value is None else f"{value:.4f}" for value in shown)]
-
-
-def _files(
-    metrics: results.RunMetrics, out: pathlib.Path
-) -> tuple[dict[str, str], dict[tuple[str, int], str], dict[str, str]]:
-    """Sizes by file; on the fewest threads latencies by file and length, and those of a text."""
-    from tfdistill import benchmark
-
-    cards = {
-        file.name: manifest.read_manifest((out / file.manifest).parent) for file in metrics.exports
-    }
-    sizes = {name: f"{card.model.size_bytes / 1e6:.1f} MB" for name, card in cards.items()}
-    measured = benchmark.read_result(out / "benchmark.json")
-    threads = min(row.threads for row in measured.summary)
-    latencies = {
-        (row.model, row.sequence_length): tables.marked(f"{row.p50_ms:.3g} ms", row.busy)
-        for row in measured.summary
-        if row.threads == threads
-    }
-    texts = {
-        row.model: tables.marked(f"{row.expected_ms:.3g} ms", row.busy)
-        for row in measured.text_times
-        if row.threads == threads
-    }
-    return sizes, latencies, texts
 
 
 COMMANDS = (
@@ -274,23 +290,27 @@ COMMANDS = (
         description="Recognises text and label columns, splits development and test sets off, "
         "of 2,000 different texts or more also texts on which the file promises how sure it is, "
         "writes a recipe and these files into the run folder and runs it: teacher, baselines, "
-        "student, int8 file, measurement on this host, report. `tfdistill run` reproduces it.",
+        "student, int8 file, measurement on this host, report. `tfdistill run` reproduces it. A "
+        "budget of latency or size chooses the largest student within it, measured with random "
+        "weights before anything is trained. Before it starts it says what it will do and how long "
+        "that takes; --dry-run ends there, with -v after the recipe.",
         arguments=_arguments,
         execute=_quickstart,
         usual=(
             "--teacher",
             "--data",
-            "--text-column",
             "--label-column",
-            "--kind",
             "--student",
+            "--latency-ms",
+            "--size-mb",
+            "--max-minutes",
             "--out",
             "--resume",
-            "--overwrite",
             "--dry-run",
         ),
         examples=(
-            "quickstart --teacher bert-base-uncased --data intents.csv",
+            "quickstart --teacher bert-base-uncased --data intents.csv --latency-ms 3 --size-mb 8 "
+            "--max-minutes 15",
             "quickstart --teacher ./bert-reviews --data reviews.csv --label-column stars "
             "--kind regression --student pruned:layers=2,ffn=384 --out runs/reviews",
         ),

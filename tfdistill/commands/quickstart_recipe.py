@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pathlib
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +32,49 @@ _PROMISE = (
 _CLOSEST = "weight_only_wi8_afp32"  # of the formats of a byte a weight
 
 
+@dataclasses.dataclass(frozen=True)
+class TextLengths:
+    """The length that is proposed, a sentence about it, unknown words, and tokens by text, (n,)."""
+
+    max_length: int
+    note: str
+    words: analysis.DataFindings
+    tokens: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class QuickstartPlan:
+    """The recipe of a quickstart, why it is so, the teacher's shape, and tokens by text, (n,).
+
+    `training` are the sections "stages" and "variants" of a student that is not its teacher.
+    """
+
+    recipe: config.Recipe
+    training: Mapping[str, Any]
+    notes: tuple[str, ...]
+    teacher: models.EncoderConfig | None
+    tokens: np.ndarray
+
+    def with_student(self, preset: str, note: str) -> QuickstartPlan:
+        """Replaces the student; that of the preset "teacher" needs no training."""
+        training = {"stages": {}, "variants": {}} if preset == config.TEACHER else self.training
+        values = {**self.recipe.model_dump(), **training}
+        values["student"]["preset"] = preset
+        recipe = config.Recipe.model_validate(values)
+        others = [note for note in self.notes if not note.startswith("student: ")]
+        return dataclasses.replace(self, recipe=recipe, notes=(*others, note))
+
+    def changed(self, section: str, note: str, **values: Any) -> QuickstartPlan:
+        """Replaces values of a section, such as "stages.joint"."""
+        recipe = self.recipe.model_dump()
+        place = recipe
+        for name in section.split("."):
+            place = place[name]
+        place.update(values)
+        recipe = config.Recipe.model_validate(recipe)
+        return dataclasses.replace(self, recipe=recipe, notes=(*self.notes, note))
+
+
 def make_recipe(
     name: str,
     teacher: str,
@@ -37,43 +82,54 @@ def make_recipe(
     data: LabelledFile,
     folder: pathlib.Path,
     *,
+    answers: Sequence[str] = (),
     student: str | None = None,
     finetune: str = "auto",
     seed: int = 1,
     class_weights: str | None = None,
     precision: str = "float32",
     changes: list[str] | None = None,
-) -> tuple[config.Recipe, list[str]]:
-    """Makes the recipe of a quickstart."""
+) -> QuickstartPlan:
+    """Makes the recipe of a quickstart.
+
+    `checkpoint` is that of the teacher, or of the student where `answers` take the teacher's place.
+    """
     from tfdistill import weights
     from tfdistill.run import few_rows
 
     shape = models_config(checkpoint)
     task, num_train = data.task, len(data.sets["train"])
-    tuned, why = answers_task(checkpoint, task)
-    if finetune != "auto":
-        tuned, why = finetune == "never", "as asked"
-    notes = [f"teacher: {teacher}, {'used as it is' if tuned else 'fine-tuned first'}: {why}"]
+    if answers:
+        tuned, notes = False, [f"teacher: the answers in {', '.join(answers)}"]
+        source: dict[str, Any] = {"answers": {"files": tuple(answers)}}
+    else:
+        tuned, why = answers_task(checkpoint, task)
+        if finetune != "auto":
+            tuned, why = finetune == "never", "as asked"
+        notes = [f"teacher: {teacher}, {'used as it is' if tuned else 'fine-tuned first'}: {why}"]
+        training = {
+            **teacher_training(num_train, shape.hidden_size, task.num_labels),
+            "precision": precision,
+        }
+        source = {"source": teacher, "finetune": None if tuned else training}
     if tuned:
         notes.append(
             "If it was trained on rows of this file, its figures here are better than on new text."
         )
-    chosen = student or choose_student(shape)
-    notes.append(f"student: {chosen}{'' if student else ', chosen by the shape of the teacher'}")
-    chosen_vocab = [change for change in changes or [] if change.startswith(_VOCAB)]
+    named = None if student == config.TEACHER else student
+    chosen = named or choose_student(shape)
     vocab_file = checkpoint.vocab_file
-    for change in chosen_vocab:  # a file that is missing is a fault of the recipe
+    for change in changes or []:  # a file that is missing is a fault of the recipe
         path = pathlib.Path(change.removeprefix(_VOCAB))
-        vocab_file = path if path.is_file() else vocab_file
+        vocab_file = path if change.startswith(_VOCAB) and path.is_file() else vocab_file
     limit = checkpoint.max_length if tuned else None
-    max_length, said, words = choose_length(
+    texts = choose_length(
         weights.existing_vocab(vocab_file, teacher),
         data,
         lower_case=checkpoint.lower_case,
         positions=min(shape.max_positions, limit or shape.max_positions),
     )
-    notes.append(said)
-    training = teacher_training(num_train, shape.hidden_size, task.num_labels)
+    notes.append(texts.note)
     epochs = 1 if num_train > _LONG_SET else 3
     stage = {"kind": "joint", "epochs": epochs, "precision": precision}
     values: dict[str, Any] = {
@@ -81,13 +137,10 @@ def make_recipe(
         "data": {
             **data.section(folder),
             "class_weights": class_weights,
-            "max_length": max_length,
-            "doc_stride": max_length // 2,
+            "max_length": texts.max_length,
+            "doc_stride": texts.max_length // 2,
         },
-        "teacher": {
-            "source": teacher,
-            "finetune": None if tuned else {**training, "precision": precision},
-        },
+        "teacher": source,
         "student": {"preset": chosen, "initialise": "auto"},
         "stages": {"joint": stage},
         "variants": {"student": {"stages": ["joint"]}},
@@ -98,7 +151,7 @@ def make_recipe(
         notes = [notes[-1], f"the file holds the whole encoder of {teacher}", _PROMISE]
     recipe = config.parse_recipe(values, changes or [], source="quickstart")
     if not recipe.teacher.allow_weak:
-        words.check()
+        texts.words.check()
     usual: dict[str, Any] = {
         # The teacher in the format of the student: like for like.
         "also_quantize": () if data.cross_fitted else (recipe.export.quantize,),
@@ -106,7 +159,14 @@ def make_recipe(
     }
     missing = {key: usual[key] for key in usual.keys() - recipe.export.model_fields_set}
     recipe = recipe.model_copy(update={"export": recipe.export.model_copy(update=missing)})
-    return recipe, notes
+    training = {name: recipe.model_dump()[name] for name in ("stages", "variants")}
+    draft = QuickstartPlan(recipe, training, tuple(notes), None if answers else shape, texts.tokens)
+    if student is not None:
+        return draft.with_student(student, f"student: {student}")
+    if is_small(shape, recipe.data.max_length):
+        why = "the teacher itself, which is as small already; --student names another"
+        return draft.with_student(config.TEACHER, f"student: {why}")
+    return draft.with_student(chosen, f"student: {chosen}, chosen by the shape of the teacher")
 
 
 def models_config(checkpoint: Checkpoint) -> models.EncoderConfig:
@@ -172,20 +232,24 @@ def choose_student(teacher: models.EncoderConfig) -> str:
     return str(shape)
 
 
+def is_small(teacher: models.EncoderConfig, length: int) -> bool:
+    """Whether a teacher computes no more than a student would: TinyBERT with 4 layers."""
+    usual = models.flops(models.preset(_USUAL_PRESET), length)
+    return models.flops(teacher, length) <= usual
+
+
 def choose_length(
     vocab_file: pathlib.Path, data: LabelledFile, *, lower_case: bool, positions: int
-) -> tuple[int, str, analysis.DataFindings]:
-    """The length that fits the training texts, a sentence about it, and unknown words.
-
-    See `fit_length` and `analysis.check_words`.
-    """
+) -> TextLengths:
+    """The length that fits the training texts; see `fit_length` and `analysis.check_words`."""
     from tfdistill.data import tokenize
 
     train = data.sets["train"]
     tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
     ids, counts = tokenizer.pieces([*train.texts, *(train.pairs or ())])
-    length, note = fit_length(tokenize.whole_lengths(counts, train.pairs), positions)
-    return length, note, analysis.check_words(ids, tokenizer)
+    tokens = tokenize.whole_lengths(counts, train.pairs)
+    length, note = fit_length(tokens, positions)
+    return TextLengths(length, note, analysis.check_words(ids, tokenizer), tokens)
 
 
 def fit_length(lengths: np.ndarray, positions: int) -> tuple[int, str]:

@@ -38,7 +38,7 @@ from tfdistill.training import multi_worker, strategies
 
 ENVIRONMENT = config.ENVIRONMENT_FILE
 KIND = "run"
-_BEFORE_TRAINING = {config.RECIPE_FILE, ENVIRONMENT, "data"}
+_BEFORE_TRAINING = {config.RECIPE_FILE, ENVIRONMENT, results.QUICKSTART_FILE, "data"}
 _PACKAGES = (
     "tensorflow",
     "tf-keras",

@@ -55,6 +55,16 @@ def stored(config: models.EncoderConfig, length: int) -> np.ndarray:
     return np.array([1, config.num_layers, weights, tables, vectors], float)
 
 
+def file_bytes(config: models.EncoderConfig, length: int, num_lengths: int, quantize: str) -> float:
+    """Estimates the bytes of a file with the counts of `stored`, from files of two shapes.
+
+    A weight takes a byte in all formats of integers: those of four bits keep the table in eight.
+    """
+    weight = {"float32": 4, "float16": 2}.get(quantize, 1)
+    size = stored(config, length) @ np.array([7000, 21000, weight, weight, 4])
+    return float(size) + 14600 * config.num_layers * (num_lengths - 1)
+
+
 def capacity(config: models.EncoderConfig) -> int:
     """Parameters of the layers, without tables, pooler and classifier: the proxy of accuracy."""
     two, one = (models.count_parameters(config.replace(num_layers=n)) for n in (2, 1))

@@ -1,0 +1,54 @@
+"""How long a run takes, against one that was run: 4,887 questions, an encoder of 6 x 384."""
+
+import numpy as np
+import pytest
+
+from tfdistill import config, models
+from tfdistill.run import durations
+
+MINILM = models.preset("minilm_6l_384d")
+# Of that run: FLOP/s of the products, rows, mean tokens, and seconds of its parts on two cores.
+RATE, ROWS, TOKENS = 154e9, {"train": 2937, "dev": 733, "test": 733}, 15
+SECONDS = {"fine-tune the teacher": 168, "distil the student": 264}
+
+
+def recipe(**joint):
+    return config.parse_recipe(
+        {
+            "name": "questions",
+            "data": {"task": "questions", "kind": "classification", "max_length": 32},
+            "teacher": {"source": "bert", "finetune": {"min_steps": 400}},
+            "student": {"preset": "pruned:layers=3,ffn=768"},
+            "stages": {"joint": {"kind": "joint", **joint}},
+            "variants": {"student": {"stages": ["joint"]}},
+            "export": {"also_quantize": ["dynamic_wi8_afp32"]},
+        }
+    )
+
+
+def estimate(rate=RATE, **joint):
+    values = recipe(**joint)
+    student = durations.student_of(values, MINILM)
+    work = durations.Workload(MINILM, student, ROWS, np.full(2937, TOKENS), 6)
+    return {part.name: part for part in durations.estimate(values, work, rate)}
+
+
+def test_it_is_within_a_quarter_of_a_run():
+    parts = estimate()
+    for name, seconds in SECONDS.items():
+        assert parts[name].seconds == pytest.approx(seconds, rel=0.25)
+    assert sum(part.seconds for part in parts.values()) == pytest.approx(602, rel=0.25)
+    assert (parts["fine-tune the teacher"].steps, parts["distil the student"].steps) == (460, 1012)
+
+
+def test_fewer_steps_and_a_faster_machine_take_less():
+    usual, short, fast = estimate(), estimate(steps=100), estimate(rate=4 * RATE)
+    name = "distil the student"
+    saved = 912 * usual[name].step_seconds
+    evaluations = usual[name].seconds - saved - short[name].seconds
+    assert 0 < evaluations < 0.05 * usual[name].seconds
+    assert fast[name].step_seconds == pytest.approx(usual[name].step_seconds / 4)
+
+
+def test_the_rate_is_a_number_of_this_machine():
+    assert 1e8 < durations.training_rate(MINILM, 8) < 1e16

@@ -1,0 +1,144 @@
+"""The budgets of quickstart: latency and size choose the student, minutes bound its training."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import pathlib
+import sys
+from typing import TYPE_CHECKING
+
+from tfdistill import config, errors, models, results, tasks
+from tfdistill.commands import measurement_options
+from tfdistill.commands.quickstart_recipe import QuickstartPlan
+
+if TYPE_CHECKING:
+    from tfdistill.run.durations import TimedPart
+    from tfdistill.search.fitting import FittedShape
+
+_FEWEST_STEPS = 100  # of a student that is worth its run
+_JOINT = "joint"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the budgets, and the device that the latency is measured on."""
+    group = parser.add_argument_group("budget, which chooses the largest student within it")
+    for name, unit, text in (
+        ("latency-ms", "MS", "median of an inference at the longest length, on one thread"),
+        ("size-mb", "MB", "the file in units of 1,000,000 bytes"),
+        ("max-minutes", "MIN", "the whole command; the student gets fewer steps"),
+    ):
+        group.add_argument(f"--{name}", type=float, metavar=unit, help=f"{text} (default: any)")
+    measurement_options.add_device(group)
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuses budgets that no student can have, and options that do not belong together."""
+    faults = measurement_options.device_faults(args)
+    budgets = {"--latency-ms": args.latency_ms, "--size-mb": args.size_mb}
+    for option, value in {**budgets, "--max-minutes": args.max_minutes}.items():
+        if value is not None and not (math.isfinite(value) and value > 0):
+            faults.append(errors.explain(option, "a number above 0", value))
+    named = [option for option, value in budgets.items() if value is not None]
+    chosen = "--answers" if args.answers else "--student" if args.student else ""
+    if named and chosen:
+        remedy = "A budget chooses a part of the teacher: leave one of the two out."
+        faults.append(errors.explain(named[0], f"no {chosen}", "both", remedy))
+    if args.device == "adb" and args.latency_ms is None:
+        faults.append(errors.explain("--device adb", "--latency-ms", "none"))
+    if faults:
+        raise errors.ConfigError("\n".join(faults))
+
+
+def earlier(folder: pathlib.Path, args: argparse.Namespace) -> results.QuickstartRecord | None:
+    """The record of the run that --resume continues; None where there is none.
+
+    Raises:
+      ConfigError: If it had other budgets, which chose its student.
+    """
+    file = folder / results.QUICKSTART_FILE
+    if not args.resume or not file.is_file():
+        return None
+    record = results.read_result_file(file, results.QuickstartRecord)
+    before = (record.latency_ms, record.size_mb, record.max_minutes)
+    now = (args.latency_ms, args.size_mb, args.max_minutes)
+    if before != now:
+        remedy = "Resume with the same, or start again with --overwrite."
+        raise errors.ConfigError("--resume, latency, size, minutes", before, now, remedy)
+    return record
+
+
+def as_before(proposal: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
+    """The proposal with the student and the steps that the recipe in a folder has."""
+    saved = config.saved_recipe(folder)
+    if saved is None:
+        return proposal
+    student = proposal.with_student(saved.student.preset, "student: as before")
+    stage = saved.stages.get(_JOINT)
+    if stage is None:
+        return student
+    bounds = {"steps": stage.steps, "min_steps": stage.min_steps}
+    return student.changed(f"stages.{_JOINT}", "steps: as before", **bounds)
+
+
+def fit_student(
+    proposal: QuickstartPlan, args: argparse.Namespace, task: tasks.TaskSpec
+) -> tuple[QuickstartPlan, FittedShape | None]:
+    """Chooses the student by latency and size; the proposal as it is without these budgets."""
+    if args.latency_ms is None and args.size_mb is None:
+        return proposal, None
+    from tfdistill.run import durations
+    from tfdistill.search import fitting, searching
+
+    if args.latency_ms is not None:
+        print("measuring students with random weights, to keep the budget", file=sys.stderr)
+
+    recipe, teacher = proposal.recipe, proposal.teacher
+    if type(teacher) is not models.EncoderConfig or teacher.family in ("electra", "mobilebert"):
+        raise errors.ConfigError(
+            "--latency-ms, --size-mb", "a BERT, TinyBERT or DistilBERT to cut a student out of",
+            f"{args.teacher}", "Name the student with --student.",
+        )  # fmt: skip
+    lengths = durations.file_lengths(recipe, proposal.tokens, teacher)
+    latency_ms = math.inf if args.latency_ms is None else args.latency_ms
+    fitted = fitting.largest(
+        teacher,
+        searching.Budget(latency_ms, args.size_mb),
+        measure=measurement_options.measurer(args),
+        length=max(lengths),
+        num_lengths=len(lengths),
+        quantize=recipe.export.quantize,
+        threads=min(recipe.benchmark.threads),
+        head=models.head_for(task.head, 2).kind,
+    )
+    if fitted.config == teacher:
+        note = "student: the teacher itself, which is within the budget"
+        return proposal.with_student(config.TEACHER, note), fitted
+    note = f"student: {fitted.part}, the largest part of the teacher within the budget"
+    return proposal.with_student(str(fitted.part), note), fitted
+
+
+def bound_steps(
+    proposal: QuickstartPlan, parts: list[TimedPart], max_minutes: float | None
+) -> QuickstartPlan:
+    """Takes so many of the student's steps away that the estimate keeps the budget.
+
+    Raises:
+      ConfigError: If what remains would not train it.
+    """
+    seconds = sum(part.seconds for part in parts)
+    if max_minutes is None or seconds <= 60 * max_minutes:
+        return proposal
+    trained = next((part for part in reversed(parts) if part.steps), None)
+    assert trained is not None
+    rest = seconds - trained.steps * trained.step_seconds
+    steps = int((60 * max_minutes - rest) / trained.step_seconds)
+    if steps < _FEWEST_STEPS or _JOINT not in proposal.recipe.stages:
+        least = (rest + _FEWEST_STEPS * trained.step_seconds) / 60
+        raise errors.ConfigError(
+            "--max-minutes", f"at least {math.ceil(10 * least) / 10:g} on this machine",
+            f"{max_minutes:g}", f"{_FEWEST_STEPS} steps of the student take that long, with all "
+            "that comes before and after them. Name a smaller --teacher, or give fewer rows.",
+        )  # fmt: skip
+    note = f"steps: {steps} of {trained.steps}, to keep {max_minutes:g} minutes"
+    return proposal.changed(f"stages.{_JOINT}", note, steps=steps, min_steps=None)

@@ -1,0 +1,172 @@
+"""How long a run takes: the multiplications of its steps at a measured rate, and what is fixed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+import time
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from tfdistill import config, lengths, models
+from tfdistill.run import task_models
+
+_WORDS = 30522  # of a student that a preset names, where no teacher says more
+_BATCH = 32  # rows of a batch of the products that are timed
+_PRODUCTS = 15  # of each form, of which the median counts
+_EFFICIENCY = 0.83  # of a training step beside its products alone: softmax, GELU, norms, batches
+_UPDATE = 500  # FLOPs in whose time AdamW updates a parameter
+# Seconds on a core with AVX-512, whose products reach `_USUAL_RATE` FLOP/s.
+_USUAL_RATE = 154e9
+_START, _TRACE, _REPORT = 8.0, 9.0, 6.0
+_FILE, _FILE_A_PARAMETER = 6.0, 1.0e-6  # export: conversion and checks
+_OTHER_FORMAT = 0.2e-6  # of a model that is converted already, a parameter
+_CELL = 0.45  # a repetition of a file at a length, beside the time that it measures
+_CUT_TEXTS = 1500  # texts whose forward and backward pass takes as long as cutting a student
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """What a run of one task works on.
+
+    `rows` are counts of "train", "dev" and "test"; `tokens` are the lengths of its texts, (n,).
+    `teacher` is None where the teacher is known by its answers, `student` where there is none.
+    """
+
+    teacher: models.EncoderConfig | None
+    student: models.EncoderConfig | None
+    rows: Mapping[str, int]
+    tokens: np.ndarray
+    num_labels: int
+
+
+@dataclasses.dataclass(frozen=True)
+class TimedPart:
+    """A part of a run: its name, how many steps of training it has, and its seconds."""
+
+    name: str
+    seconds: float
+    steps: int = 0
+    step_seconds: float = 0.0
+
+
+def training_rate(shape: models.EncoderConfig, tokens: int) -> float:
+    """Measures the FLOP/s of a step's three products in a model's widest layer, on this machine."""
+    rows, width = _BATCH * tokens, shape.hidden_size
+    inner = shape.intermediate_size or width
+    inputs, kernel, gradient = (
+        tf.random.stateless_normal(shape, seed=(0, 0))
+        for shape in ((rows, width), (width, inner), (rows, inner))
+    )
+    seconds = []
+    for turn in range(2 + _PRODUCTS):
+        began = time.perf_counter()
+        products = (
+            tf.matmul(inputs, kernel),
+            tf.matmul(inputs, gradient, transpose_a=True),
+            tf.matmul(gradient, kernel, transpose_b=True),
+        )
+        [product[0, 0].numpy() for product in products]
+        if turn > 1:  # the first ones find their buffers
+            seconds.append(time.perf_counter() - began)
+    return 6 * rows * width * inner / statistics.median(seconds)
+
+
+def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPart]:
+    """Estimates the parts of a run, in their order; `rate` is that of `training_rate`."""
+    longest = recipe.data.max_length
+    length = max(2, round(float(np.minimum(work.tokens, longest).mean())))
+    flops = {shape: models.flops(shape, length) for shape in (work.teacher, work.student) if shape}
+    parameters = {shape: models.count_parameters(shape) for shape in flops}
+    slower = max(1.0, _USUAL_RATE / rate)
+    train, dev, test = (work.rows.get(name, 0) for name in ("train", "dev", "test"))
+    teacher = flops.get(work.teacher, 0) if work.teacher else 0
+    student = flops.get(work.student, 0) if work.student else 0
+
+    def of_flops(count: float) -> float:
+        return count / (rate * _EFFICIENCY)
+
+    def trained(
+        name: str,
+        shape: models.EncoderConfig,
+        steps: int,
+        epochs: float,
+        batch: int,
+        taught_by: float,
+    ) -> TimedPart:
+        step = of_flops(batch * (3 * flops[shape] + taught_by) + _UPDATE * parameters[shape])
+        evaluated = of_flops(epochs * dev * flops[shape])
+        return TimedPart(name, slower * _TRACE + steps * step + evaluated, steps, step)
+
+    parts = []
+    tuned = recipe.teacher.finetune
+    if tuned is not None and work.teacher is not None:
+        per_epoch = math.ceil(train / tuned.batch_size)
+        epochs = tuned.num_epochs(per_epoch)
+        parts.append(
+            trained(
+                "fine-tune the teacher",
+                work.teacher,
+                epochs * per_epoch,
+                epochs,
+                tuned.batch_size,
+                0.0,
+            )
+        )
+    if work.student is not None:
+        if recipe.student.start in ("auto", "pruned") and work.teacher is not None:
+            cut = of_flops(3 * min(_CUT_TEXTS, train) * teacher) + slower * _TRACE
+            parts.append(TimedPart("cut the student out of the teacher", cut))
+        for name, stage in recipe.used_stages.items():
+            per_epoch = math.ceil(train / stage.batch_size)
+            steps = stage.steps or stage.num_epochs(per_epoch) * per_epoch
+            asks = teacher if stage.traits.has_teacher else 0.0
+            parts.append(
+                trained(
+                    "distil the student" if name == "joint" else f"train the student: {name}",
+                    work.student,
+                    steps,
+                    steps / max(per_epoch, stage.traits.watched_every),
+                    stage.batch_size,
+                    asks,
+                )
+            )
+    if recipe.baselines != "none":
+        frozen = (train + dev) * teacher if tuned is not None else 0.0
+        parts.append(TimedPart("compare with baselines", slower * 3 + of_flops(frozen)))
+    delivered = work.student or work.teacher
+    num_lengths = len(file_lengths(recipe, work.tokens, delivered)) if delivered else 0
+    formats = 1 + len({*recipe.export.also_quantize} - {recipe.export.teacher_quantize})
+    exported = _FILE + _FILE_A_PARAMETER * parameters[delivered] if delivered else 0.0
+    cells = num_lengths
+    if recipe.teacher.export and work.teacher is not None and work.student is not None:
+        count = parameters[work.teacher]
+        exported += _FILE + (_FILE_A_PARAMETER + (formats - 1) * _OTHER_FORMAT) * count
+        cells += formats
+    parts.append(TimedPart("export and check the files", slower * exported))
+    settings = recipe.benchmark
+    cell = settings.repetitions * (settings.min_seconds + slower * _CELL)
+    parts.append(TimedPart("measure them on this host", len(settings.threads) * cells * cell))
+    tested = of_flops(test * (teacher + 2 * student))
+    parts.append(TimedPart("start, test and report", slower * (_START + _REPORT) + tested))
+    return parts
+
+
+def student_of(recipe: config.Recipe, teacher: models.EncoderConfig | None) -> models.EncoderConfig:
+    """The shape of a recipe's student, with as many words as its teacher."""
+    words = teacher.vocab_size if teacher is not None else _WORDS
+    return task_models.student_shape(recipe.student, words, teacher)
+
+
+def file_lengths(
+    recipe: config.Recipe, tokens: np.ndarray, shape: models.EncoderConfig
+) -> tuple[int, ...]:
+    """The lengths of a file: those that are named, or that fit texts of so many tokens, (n,)."""
+    return recipe.export.lengths or lengths.choose(
+        lengths.counted(tokens.tolist()),
+        recipe.data.max_length,
+        lambda length: float(models.flops(shape, length)),
+    )

@@ -1,0 +1,125 @@
+"""The largest part of a teacher within a budget, with as few files measured as it takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from tfdistill import config, errors, files, models
+from tfdistill.benchmark.settings import Settings
+from tfdistill.search import costs, measuring, shapes
+from tfdistill.search.measuring import StudentBench
+from tfdistill.search.searching import Budget
+from tfdistill.search.shapes import Candidate
+
+_ROUNDS = 5  # files that are measured at most
+_WORDS = 1000  # of the files that are measured: a table is looked up in, whatever its size
+_SHALLOWEST = 3  # layers, where the teacher has as many
+_WIDEST = 4  # neurons of a feed-forward layer, in widths
+# What a unit of `costs.work` takes beside a multiply-add of a quantized product: the first guess,
+# which each measured file corrects.
+_RELATIVE = np.array([7e6, 3e6, 1, 3, 2, 300, 100])
+_SETTINGS = Settings(min_seconds=0.5, repetitions=3)
+
+
+@dataclasses.dataclass(frozen=True)
+class FittedShape:
+    """A student that keeps a budget; `latency_ms` None: the budget says nothing of it."""
+
+    part: config.PrunedShape
+    config: models.EncoderConfig
+    size_bytes: float
+    latency_ms: float | None = None
+
+
+def largest(
+    teacher: models.EncoderConfig,
+    budget: Budget,
+    *,
+    measure: measuring.Measure,
+    length: int,
+    num_lengths: int,
+    quantize: str,
+    threads: int = 1,
+    head: str = "sequence",
+    convert: measuring.Convert | None = None,
+) -> FittedShape:
+    """Chooses the part of a teacher with the most parameters that keeps a budget.
+
+    Sizes follow from the shapes. Latencies are measured, with random weights, at the longest
+    length: the largest shape that should keep the budget first, then the largest by that
+    measurement, until one keeps it.
+
+    Raises:
+      ConfigError: If none does: the message names the nearest.
+    """
+    every = ladder(teacher, quantize)
+    sizes = {
+        candidate.name: costs.file_bytes(candidate.config, length, num_lengths, quantize)
+        for candidate in every
+    }
+    small_enough = [c for c in every if budget.allows(0.0, sizes[c.name])]
+    if not small_enough:
+        name = min(sizes, key=lambda name: sizes[name])
+        raise errors.ConfigError(
+            "--size-mb", "a size that a part of the teacher can have", f"{budget.size_mb:g}",
+            f"The smallest is {name}: {sizes[name] / 1e6:.1f} MB, most of it the word table.",
+        )  # fmt: skip
+
+    def fitted(chosen: Candidate, latency_ms: float | None = None) -> FittedShape:
+        return FittedShape(chosen.part, chosen.config, sizes[chosen.name], latency_ms)
+
+    if math.isinf(budget.latency_ms):
+        return fitted(small_enough[0])
+    few_words = {c.name: c for c in ladder(teacher.replace(vocab_size=_WORDS), quantize)}
+    work = {c.name: float(costs.work(c.config, length, head) @ _RELATIVE) for c in small_enough}
+    with files.temporary_folder("fitting") as folder:
+        bench = StudentBench(
+            folder,
+            measure,
+            convert or measuring.converter(quantize, (length,), head),
+            dataclasses.replace(_SETTINGS, threads=(threads,), lengths=(length,), texts=False),
+            quantize,
+        )
+        following = small_enough[len(small_enough) // 2]
+        for _ in range(_ROUNDS):
+            bench.measure([few_words[following.name]], "anchor")
+            latency_ms = max(bench.measured[following.name].p50_ms.values())
+            scale = latency_ms / work[following.name]
+            fast_enough = [c for c in small_enough if work[c.name] * scale <= budget.latency_ms]
+            cheapest = min(small_enough, key=lambda c: work[c.name])
+            best = next(iter(fast_enough), cheapest)
+            if best.name in bench.measured:
+                break
+            following = best
+        latencies = {name: max(row.p50_ms.values()) for name, row in bench.measured.items()}
+    within = [c for c in small_enough if latencies.get(c.name, math.inf) <= budget.latency_ms]
+    if not within:
+        name = min(latencies, key=lambda name: latencies[name])
+        raise errors.ConfigError(
+            "--latency-ms", "a latency that a part of the teacher can have",
+            f"{budget.latency_ms:g}",
+            f"The fastest that was measured is {name}: {latencies[name]:.3g} ms for {length} "
+            "tokens.",
+        )  # fmt: skip
+    return fitted(within[0], latencies[within[0].name])
+
+
+def ladder(teacher: models.EncoderConfig, quantize: str) -> list[Candidate]:
+    """The parts of a teacher with all heads that their width has, the most parameters first.
+
+    Those of the word table count: width is worth more than neurons and layers that are narrow.
+    """
+    size = teacher.head_width
+    shallowest = min(_SHALLOWEST, teacher.num_layers)
+    steps = [
+        candidate
+        for candidate in shapes.candidates(teacher, quantize=quantize)
+        if candidate.config.num_layers >= shallowest
+        and candidate.config.num_heads
+        == min(teacher.num_heads, candidate.config.hidden_size // size)
+        and 1 <= candidate.config.intermediate_size / candidate.config.hidden_size <= _WIDEST
+    ]
+    return sorted(steps, key=lambda c: -models.count_parameters(c.config))
