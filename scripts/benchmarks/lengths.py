@@ -177,7 +177,7 @@ def _convert(
 
     `with_copies`: those of the converter, which writes the scales for each signature.
     """
-    from export.conversion import convert
+    from export.conversion import convert, prepare
     from export.conversion import quantize as quantizing
     from export.model import signature
     from tfdistill import models
@@ -187,7 +187,10 @@ def _convert(
     with tempfile.TemporaryDirectory(prefix="tfdistill-bench-") as folder:
         saved = pathlib.Path(folder) / "saved"
         signature.save(model, saved, lengths=tuple(lengths))
-        conversion = convert.Conversion(str(saved), str(file), "dynamic_wi8_afp32", keys)
+        matrices = prepare.with_matrices(model)
+        conversion = convert.Conversion(
+            str(saved), str(file), "dynamic_wi8_afp32", keys, matrices=matrices
+        )
         convert.run(conversion)
         if with_copies:
             return len(convert._converted(conversion, quantizing.quantization(conversion.quantize)))

@@ -159,7 +159,7 @@ def _export(
 ) -> tuple[Any, dict[str, pathlib.Path]]:
     """Exports the student, and once more as a plain conversion of its model."""
     import export as exporter
-    from export.conversion import convert
+    from export.conversion import convert, prepare
     from export.model import graph, signature
     from tfdistill import models
 
@@ -176,7 +176,10 @@ def _export(
     finally:
         graph.forward = shortened
     keys = [signature.signature_name(length) for length in lengths]
-    convert.run_in_child(convert.Conversion(str(saved), str(plain), "dynamic_wi8_afp32", keys))
+    matrices = prepare.with_matrices(model)
+    convert.run_in_child(
+        convert.Conversion(str(saved), str(plain), "dynamic_wi8_afp32", keys, matrices=matrices)
+    )
     return model, {_OURS: ours, _WHOLE: plain}
 
 
