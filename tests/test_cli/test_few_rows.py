@@ -74,13 +74,13 @@ def test_all_rows_train_and_figures_are_those_of_rows_left_out(done):
     assert done.code == 0, done.told
     assert "24 rows of 3 labels: all of them train, and are cross-validated" in done.told
     metrics = json.loads((done.run / "metrics.json").read_text())
-    student = next(model for model in metrics["models"] if model["role"] == "student")
-    score = student["metrics"]["accuracy"]
+    (teacher,) = metrics["models"]
+    score = teacher["metrics"]["accuracy"]
     assert f"accuracy, cross-validated: frozen encoder {score:.3f}, words alone " in done.told
     assert f"{metrics['baselines'][1]['metrics']['accuracy']:.3f}; taken" in done.told
     lines = (done.run / "data" / "train.csv").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 25 and not (done.run / "data" / "dev.csv").exists()
-    logits = answers.read(done.run / "student" / answers.FILE_NAME).logits["model"]
+    logits = answers.read(done.run / "teacher" / answers.FILE_NAME).logits["model"]
     assert len(logits) == 24
 
 
@@ -132,10 +132,10 @@ def test_who_names_a_student_or_a_training_gets_it(inputs, option, capsys):
     assert "at least 40 different texts, received 24" in capsys.readouterr().err
 
 
-def test_the_recipe_freezes_teacher_and_student(inputs, capsys):
+def test_the_recipe_has_a_frozen_teacher_that_is_the_student(inputs, capsys):
     out = str(inputs / "dry")
     assert cli.main([*quickstart(inputs), "--dry-run", "--json", "--out", out]) == 0
-    recipe = config.parse_recipe(json.loads(capsys.readouterr().out), source="test")
+    page = json.loads(capsys.readouterr().out)
+    recipe = config.parse_recipe(page["recipe"], source="test")
     assert recipe.data.cross_fitted and recipe.teacher.finetune.frozen
-    assert recipe.student.preset == str(inputs / "bert")
-    assert [stage.frozen for stage in recipe.used_stages.values()] == [True]
+    assert recipe.student.is_teacher and not recipe.stages

@@ -125,9 +125,9 @@ def recipe(**changes):
         "data": {"task": "t", "dir": ".", "text_column": "text", "label_column": "label",
                  "cross_fitted": True, "dev_split": "train"},
         "teacher": {"source": "./bert", "finetune": {"frozen": True}},
-        "student": "./bert",
-        "stages": {"labels": {"kind": "labels", "frozen": True}},
-        "variants": {"student": {"stages": ["labels"]}},
+        "student": "teacher",
+        "stages": {},
+        "variants": {},
     }  # fmt: skip
     for place, value in changes.items():
         section, _, key = place.partition("__")
@@ -139,9 +139,8 @@ def recipe(**changes):
     ("place", "value", "fault"),
     [
         ("teacher__finetune", {}, "data.cross_fitted"),
-        ("stages", {"labels": {"kind": "labels"}}, "data.cross_fitted"),
         ("data__dev_split", "dev", "data.dev_split"),
-        ("student", "tinybert_4l_312d", "student.preset"),
+        ("student", "tinybert_4l_312d", "data.cross_fitted"),
         ("teacher__source", "preset:bert_base", "teacher.finetune.frozen"),
         ("baselines", "all", "baselines"),
     ],

@@ -161,6 +161,8 @@ def make_recipe(
     recipe = recipe.model_copy(update={"export": recipe.export.model_copy(update=missing)})
     training = {name: recipe.model_dump()[name] for name in ("stages", "variants")}
     draft = QuickstartPlan(recipe, training, tuple(notes), None if answers else shape, texts.tokens)
+    if data.cross_fitted:
+        return draft
     if student is not None:
         return draft.with_student(student, f"student: {student}")
     if is_small(shape, recipe.data.max_length):

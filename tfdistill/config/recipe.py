@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Protocol
 import pydantic
 
 from tfdistill import errors, safe_paths
-from tfdistill.config.pruned import is_checkpoint, is_static
+from tfdistill.config.pruned import is_static
 from tfdistill.config.schema import Section, Seed, described
 from tfdistill.config.sections import (
     Baselines,
@@ -294,31 +294,22 @@ def _student_of_embeddings(recipe: Sections) -> Iterator[str]:
             yield errors.explain(f"{name} of an embedding", "the default", "another value")
 
 
-def _frozen_encoders(recipe: Sections) -> Iterator[str]:
-    """What is frozen has an encoder of its own, and only that can be fitted without a row."""
+def _frozen_teacher(recipe: Sections) -> Iterator[str]:
+    """A frozen teacher has an encoder, and only that can be fitted without a row."""
     finetune = recipe.teacher.finetune
     tuned = finetune is not None and finetune.frozen
-    used = {name: s for name, s in _used_stages(recipe).items() if s is not None}
-    frozen = [name for name, stage in used.items() if stage.frozen]
     if tuned and recipe.teacher.source.startswith("preset:"):
         expected = "an encoder that is trained already"
         yield errors.explain("teacher.finetune.frozen", expected, recipe.teacher.source)
-    if frozen and not is_checkpoint(recipe.student.preset):
-        expected = "a folder or id of an encoder, for a frozen stage"
-        yield errors.explain("student.preset", expected, recipe.student.preset)
-    for name, variant in _valid_variants(recipe):
-        if len(variant.stages) > 1 and set(variant.stages) & set(frozen):
-            expected = "the frozen stage alone"
-            yield errors.explain(f"variants.{name}.stages", expected, list(variant.stages))
     if recipe.data.cross_fitted and recipe.data.dev_split != "train":
         yield errors.explain("data.dev_split", "train with cross_fitted", recipe.data.dev_split)
     if recipe.data.cross_fitted and recipe.baselines == "all":
         expected = "none or cheap with data.cross_fitted"
         yield errors.explain("baselines", expected, recipe.baselines)
-    if recipe.data.cross_fitted and not (tuned and len(frozen) == len(used)):
+    if recipe.data.cross_fitted and not (tuned and recipe.student.is_teacher):
         yield errors.explain(
             "data.cross_fitted",
-            "teacher.finetune.frozen and frozen stages, whose heads are fitted in a moment",
+            "teacher.finetune.frozen, whose head is fitted in a moment, and student.preset teacher",
             "a model that is trained",
         )
 
@@ -347,7 +338,7 @@ CHECKS: tuple[tuple[tuple[str, ...], Callable[[Sections], Iterator[str]]], ...] 
     (("data", "stages", "variants"), _only_embeddings),
     (("data", "stages", "variants"), _stages_of_embeddings),
     (("data", "teacher"), _teacher_of_embeddings),
-    (("data", "teacher", "student", "baselines", "stages", "variants"), _frozen_encoders),
+    (("data", "teacher", "student", "baselines"), _frozen_teacher),
     (("data", "student"), _student_of_embeddings),
     (("data", "teacher", "stages", "variants"), _class_weights),
 )

@@ -103,7 +103,7 @@ _KINDS = (
     StageKind(
         name="labels",
         reads="task",
-        keys=(*_CLASSIFIER, "frozen"),
+        keys=_CLASSIFIER,
         losses={"label": 1.0},
         has_teacher=False,
         trains_classifier=True,

@@ -42,8 +42,6 @@ class Stage(OptimizerConfig):
       keep_best: Whether the best epoch on the development set is kept; None: yes, but not while the
         stage prunes: early epochs have few zeros.
       patience: Epochs without a better one after which training stops, not before `min_steps`.
-      frozen: Whether the encoder stays as it is: a linear head over its pooled states is fitted,
-        and the options of the training are not read.
       projection: Projections of TinyBERT's states; see `distillers.TinyBertDistiller`.
       objective: The loss on the teacher's logits, of an embedding on its vectors.
       temperature: T of the teacher's answers. None, in joint: 1, or for a teacher whose answers are
@@ -81,7 +79,6 @@ class Stage(OptimizerConfig):
     keep_best: bool | None = None
     min_steps: schema.Steps | None = None
     patience: int | None = pydantic.Field(default=None, gt=0)
-    frozen: bool = False
     # Losses.
     layer_weights: dict[str, tuple[schema.Weight, ...]] = pydantic.Field(default={})
     layer_map: LayerMap = "uniform"

@@ -103,7 +103,9 @@ def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPa
 
     parts = []
     tuned = recipe.teacher.finetune
-    if tuned is not None and work.teacher is not None:
+    if tuned is not None and tuned.frozen:
+        parts.append(TimedPart("fit a head over the teacher", of_flops(2 * train * teacher)))
+    elif tuned is not None and work.teacher is not None:
         per_epoch = math.ceil(train / tuned.batch_size)
         epochs = tuned.num_epochs(per_epoch)
         parts.append(
@@ -135,7 +137,8 @@ def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPa
                 )
             )
     if recipe.baselines != "none":
-        frozen = (train + dev) * teacher if tuned is not None else 0.0
+        untuned = tuned is not None and not tuned.frozen
+        frozen = (train + dev) * teacher if untuned else 0.0
         parts.append(TimedPart("compare with baselines", slower * 3 + of_flops(frozen)))
     delivered = work.student or work.teacher
     num_lengths = len(file_lengths(recipe, work.tokens, delivered)) if delivered else 0

@@ -82,13 +82,10 @@ def _score(task: tasks.TaskSpec, logits: np.ndarray, encoded: Any) -> float:
 
 
 def sections(source: str) -> dict[str, Any]:
-    """The sections of a recipe whose teacher, and student, is a head over a frozen encoder.
-
-    The two are the same model, so that the teacher gets no file.
-    """
+    """The sections of a recipe whose model is a head over a frozen encoder: teacher and student."""
     return {
-        "teacher": {"source": source, "finetune": {"frozen": True}, "export": False},
-        "student": {"preset": source if config.is_checkpoint(source) else f"./{source}"},
-        "stages": {"labels": {"kind": "labels", "frozen": True}},
-        "variants": {"student": {"stages": ["labels"]}},
+        "teacher": {"source": source, "finetune": {"frozen": True}},
+        "student": {"preset": config.TEACHER},
+        "stages": {},
+        "variants": {},
     }

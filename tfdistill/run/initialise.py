@@ -320,7 +320,6 @@ def _from_checkpoint(start: Start, source: str, shape: models.EncoderConfig) -> 
             task,
             family=shape.family,
             new_head=True,
-            pooled=start.first.frozen,
             head=head,
         )
     if loaded.vocab_file is not None:

@@ -216,8 +216,6 @@ def build_stage(
     Returns:
       What trains it.
     """
-    if stage.frozen:
-        return StageJob(lambda folder, description: training.fit_frozen(student, lesson.task_data))
     if stage.traits.in_parts:
         return _transfer(stage, lesson, student, seed)
     if stage.traits.from_start:
