@@ -45,9 +45,9 @@ class Run:
             optimizer = keras.optimizers.Adam(0.02)
             optimizer.build(self.student.trainable_variables)
         self.distiller.compile(optimizer, gradient_accumulation=gradient_accumulation)
-        self._start = [(variable, variable.numpy()) for variable in self._kept()]
+        self._start = [(variable, variable.numpy()) for variable in self._variables()]
 
-    def _kept(self) -> list[Any]:
+    def _variables(self) -> list[Any]:
         optimizer = self.distiller.optimizer.variables()
         return [*self.distiller.variables, *self.distiller.gathered.variables, *optimizer]
 

@@ -14,7 +14,7 @@ import numpy as np
 _COPIES = 16  # of the bytes of a file, that its vectors hold: equal ones are stored once
 
 
-class Content:
+class FileBytes:
     """The bytes of a file."""
 
     def __init__(self, buffer: Any) -> None:
@@ -34,7 +34,7 @@ class Content:
 
 
 @dataclasses.dataclass(frozen=True)
-class Vectors:
+class FieldVectors:
     """A vector of each of several tables.
 
     Attributes:
@@ -44,7 +44,7 @@ class Vectors:
       width: Bytes of an element.
     """
 
-    content: Content
+    content: FileBytes
     starts: np.ndarray
     counts: np.ndarray
     width: int
@@ -89,7 +89,7 @@ class Vectors:
 class Tables:
     """Tables of one type; their fields go by their place in the schema, from 0."""
 
-    def __init__(self, content: Content, positions: np.ndarray) -> None:
+    def __init__(self, content: FileBytes, positions: np.ndarray) -> None:
         """Reads where the fields of each table are listed."""
         self.content, self.positions = content, positions
         self._lists = positions - content.numbers(positions, "<i4")
@@ -104,13 +104,13 @@ class Tables:
         places = self._places(field)
         return np.where(places > 0, self.content.numbers(places, dtype), np.zeros((), dtype))
 
-    def vectors(self, field: int, width: int) -> Vectors:
+    def vectors(self, field: int, width: int) -> FieldVectors:
         """The vector in a field of each table."""
         places = self._places(field)
         starts = places + self.content.numbers(places, "<u4")
         counts = self.content.numbers(np.where(places > 0, starts, 0), "<u4").astype(np.int64)
         absent = np.zeros_like(places)
-        return Vectors(
+        return FieldVectors(
             self.content,
             np.where(places > 0, starts + 4, absent),
             np.where(places > 0, counts, absent),

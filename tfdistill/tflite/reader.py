@@ -20,7 +20,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors, files
-from tfdistill.tflite.flatbuffer import Content, Tables
+from tfdistill.tflite.flatbuffer import FileBytes, Tables
 from tfdistill.tflite.signature import Signature, Tensor
 
 IDENTIFIER = b"TFL3"
@@ -139,7 +139,7 @@ def read(path: files.Path) -> ModelFile:
         )
 
 
-def _mapped(path: pathlib.Path) -> Content:
+def _mapped(path: pathlib.Path) -> FileBytes:
     """Maps a file into memory, as long as somebody holds what was read of it."""
     what = f"model file {path}"
     if not path.is_file():
@@ -153,7 +153,7 @@ def _mapped(path: pathlib.Path) -> Content:
             raise errors.ModelFileError(
                 what, "the identifier TFL3 at byte 4", repr(head[4:]), "It is no TFLite file."
             )
-        return Content(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
+        return FileBytes(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 @contextlib.contextmanager
