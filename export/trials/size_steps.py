@@ -18,7 +18,7 @@ _IN_4_BITS = ("dynamic_wi4_afp32_block32", "dynamic_wi4_afp32")  # the second fo
 _BLOCK = 32  # a rank is a multiple of it
 _LEAST_RANK = 1 / 3  # of the width: lower ranks cost more than fewer words
 _SCALE = 12  # bytes for each row of a table with scales of its own, zero point included
-_A_LAYER = 11_000  # bytes of the operators and scales of a layer in each signature
+_A_LAYER = 8000  # bytes of the operators and scales of a layer in each signature, at least
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ def ranks(model: keras.Model) -> list[int | None]:
 
 
 def usual_overhead(request: ExportRequest) -> float:
-    """What a file takes besides its weights, about: the size of a file corrects it."""
+    """What a file takes besides its weights, at least: the size of a file corrects it."""
     return _A_LAYER * models.config_of(request.model).num_layers * len(request.chosen_lengths)
 
 

@@ -41,6 +41,7 @@ FORMATS = (
     "dynamic_wi4_afp32_block32",
     "dynamic_wi8_afp32+layer_0_*=float32",  # mixed
     "static_wi8_ai8+layer_1_*=float32",
+    "dynamic_wi8_afp32+word_embeddings=dynamic_wi4_afp32_block32",  # a file of limited size
 )
 CALIBRATION = "calibrated on one id"
 # Whose file may be handed out for another's: nothing but the types in it are wrong.
@@ -55,6 +56,7 @@ OTHERS = {
     "static_wi8_ai8_integer_only": "static_wi8_ai16",
     "dynamic_wi8_afp32+layer_0_*=float32": "dynamic_wi8_afp32",
     "static_wi8_ai8+layer_1_*=float32": "static_wi8_ai8",
+    "dynamic_wi8_afp32+word_embeddings=dynamic_wi4_afp32_block32": "dynamic_wi8_afp32",
 }
 
 

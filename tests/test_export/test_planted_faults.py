@@ -68,6 +68,19 @@ def test_a_fault_of_the_file_alone_is_refused_and_the_layer_named(bert):
     assert sum("layer_" in o.message or "embedding" in o.message for o in outcomes) > 4
 
 
+@pytest.mark.slow
+def test_faults_of_a_word_table_in_4_bits_are_refused_in_a_file_of_8(bert):
+    mixed = campaign.FORMATS[-1]
+    assert bert.honest(mixed).written
+    faults = (
+        *("an unseen word's row zeroed", "two rows exchanged", "one number two steps off"),
+        *("scale of a block doubled", "a row zeroed"),
+    )
+    outcomes = [bert.file_fault(fault, mixed) for fault in faults]
+    assert [outcome.fault for outcome in outcomes if outcome.written] == []
+    assert "word_embeddings" in outcomes[0].message
+
+
 def test_there_are_forty_faults_and_more():
     assert len(planted.GRAPH) + len(planted_files.FILE) >= 100
 
