@@ -144,8 +144,8 @@ def resplit(judged: analysis.JudgedTexts, resplits: int) -> dict[str, Any]:
             if promise.threshold is not None:
                 sure = judged.confidence[others] > promise.threshold
             wrong = float(np.mean(~judged.right[others][sure])) if sure.any() else 0.0
-            made = float(promise.threshold is not None)
-            rows[f"{max_error:g}"].append((made, float(sure.mean()), wrong))
+            has_threshold = float(promise.threshold is not None)
+            rows[f"{max_error:g}"].append((has_threshold, float(sure.mean()), wrong))
     figures = {}
     for name, values in rows.items():
         promised, coverage, wrong = np.array(values).T

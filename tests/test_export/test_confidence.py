@@ -8,10 +8,11 @@ import types
 
 import numpy as np
 import pytest
+import tf_keras as keras
 
 import export
 import tfdistill
-from export.checking import outputs, reference, verify
+from export.checking import confidence, outputs, reference, verify
 from export.checking.evidence import Evidence
 from export.conversion import convert
 from export.conversion.prepare import make_plan
@@ -98,6 +99,19 @@ def test_the_command_that_evaluates_knows_both_temperatures(toy, halves, probabl
     for when, divisor in (("before", 1.0), ("after", scored["temperature"])):
         expected = analysis.negative_log_likelihood(logits / divisor, halves[0].labels)
         assert scored[when]["nll"]["value"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_model_in_wrappers_has_its_temperature_outside(toy):
+    wrapped = keras.Sequential([keras.layers.TimeDistributed(keras.layers.Dense(3))])
+    plan = types.SimpleNamespace(
+        task=toy.task,
+        examples=toy.encoded,
+        model=wrapped,
+        real_examples=True,
+        request=types.SimpleNamespace(softmax=True),
+        at_temperature=lambda temperature: temperature,
+    )
+    assert confidence.at_temperature([plan]) == [1.0]
 
 
 def test_a_file_of_probabilities_without_its_temperature_is_refused(toy, halves, tmp_path):

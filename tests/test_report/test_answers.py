@@ -194,9 +194,9 @@ def test_errors_are_drawn_over_the_share_of_the_texts_that_is_answered():
         name: random.normal(size=(200, 2)) + 3 * np.eye(2)[gold] for name in ("teacher", "file")
     }
     promise = {"max_error": 0.05, "rows": 400, "threshold": 0.8, "coverage": 0.84, "error": 0.02}
-    kept = {"max_error": 0.1, "rows": 400, "threshold": 0.0, "coverage": 1.0, "error": 0.07}
+    loose = {"max_error": 0.1, "rows": 400, "threshold": 0.0, "coverage": 1.0, "error": 0.07}
     record = Confidence.of_file(
-        "0" * 64, temperature=1.5, num_examples=300, promises=(promise, kept)
+        "0" * 64, temperature=1.5, num_examples=300, promises=(promise, loose)
     )
     sides = answer_sides.AnswerSides(TASK, gold, logits, (), confidence=record)
     (part,) = coverage.parts(sides)
