@@ -140,7 +140,7 @@ def read(path: files.Path) -> ModelFile:
 
 
 def _mapped(path: pathlib.Path) -> FileBytes:
-    """Maps a file into memory, as long as somebody holds what was read of it."""
+    """Maps a file into memory, as long as somebody holds it."""
     what = f"model file {path}"
     if not path.is_file():
         received = "a folder" if path.is_dir() else "no such file"
@@ -232,9 +232,10 @@ def _subgraphs(
     tensors, operators = graphs.tables(0), graphs.tables(3)
     num_tensors, num_operators = (graphs.vectors(field, 4).counts for field in (0, 3))
     types, buffers = tensors.numbers(1, "<i1"), tensors.numbers(2, "<u4")
-    names = tensors.vectors(3, 1)
-    fixed, declared = tensors.vectors(0, 4), tensors.vectors(7, 4)
-    kinds, ends = operators.numbers(0, "<u4"), (operators.vectors(1, 4), operators.vectors(2, 4))
+    names = tensors.vectors(3, 1).copied()
+    fixed, declared = (tensors.vectors(field, 4).copied() for field in (0, 7))
+    kinds = operators.numbers(0, "<u4")
+    ends = tuple(operators.vectors(field, 4).copied() for field in (1, 2))
     inputs, outputs = graphs.vectors(1, 4), graphs.vectors(2, 4)
     _check_below(num_buffers, buffers)
     _check_below(len(codes), kinds)
