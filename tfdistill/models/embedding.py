@@ -114,7 +114,7 @@ def build_embedder(
 
 
 def build_pooled_classifier(
-    shape: EncoderConfig | WordVectorConfig,
+    preset_or_config: str | EncoderConfig,
     num_labels: int,
     *,
     pooling: str,
@@ -123,7 +123,7 @@ def build_pooled_classifier(
     dtype_policy: str | None = None,
 ) -> keras.Model:
     """A classifier over the vector of `build_embedder`: logits ``W v + b``, float32 (B, labels)."""
-    config = as_config(shape)
+    config = as_config(preset_or_config)
     inputs, vector = _pooled(config, pooling, dtype_policy)
     if normalize:
         vector = L2Normalization(name=NORM, dtype="float32")(vector)

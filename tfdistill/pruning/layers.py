@@ -107,7 +107,7 @@ class _Parts:
         ]
         last = teacher.output
         last = output("sequence_output") if isinstance(last, dict) else last
-        pools = self.head.vectors and head.pooling != "cls"
+        pools = (self.head.vectors or head.pooled) and head.pooling != "cls"
         names = ("input_ids", *(["attention_mask"] if pools else []))
         inputs = [tensor for tensor in teacher.inputs if tensor.name.split(":")[0] in names]
         self._head_inputs = [tensor.name.split(":")[0] for tensor in inputs]

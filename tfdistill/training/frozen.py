@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 
 import numpy as np
@@ -36,5 +37,13 @@ def _fit(model: keras.Model, data: TaskData) -> analysis.LinearHead:
     layer = layer_of(model, models.read_head(model).layer)
     vectors = keras.Model(model.inputs, layer.input)
     rows = to_evaluate(data.train.encoded)
-    labels = data.train_examples.labels
-    return analysis.fit_head(models.predict_logits(vectors, rows), labels, data.task.num_labels)
+    features = models.predict_logits(vectors, rows)
+    labels = np.asarray(data.train_examples.labels)
+    return _head_of(features.tobytes(), tuple(labels.tolist()), data.task.num_labels)
+
+
+@functools.lru_cache(maxsize=1)
+def _head_of(vectors: bytes, labels: tuple[int, ...], num_labels: int) -> analysis.LinearHead:
+    """The head of float32 vectors: a run asks for that of teacher and student, each twice."""
+    features = np.frombuffer(vectors, np.float32).reshape(len(labels), -1)
+    return analysis.fit_head(features, np.array(labels), num_labels)
