@@ -34,8 +34,9 @@ def write(path, labels, texts=TEXTS):
 
 
 def quickstart(bert, path, folder, *more):
-    arguments = ["--teacher", str(bert), "--data", path, "--out", str(folder / "out"), "--dry-run"]
-    return cli.main(["quickstart", *arguments, *more])
+    """Plans a quickstart, with its recipe."""
+    arguments = ["--teacher", str(bert), "--data", path, "--out", str(folder / "out")]
+    return cli.main(["quickstart", *arguments, "--dry-run", "-v", *more])
 
 
 def split(folder, labels, texts=TEXTS, held_out=40):
