@@ -201,6 +201,17 @@ def test_a_dry_run_is_a_page_and_with_v_the_recipe(inputs, capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_answers_and_a_checkpoint_are_planned_like_a_teacher(inputs, tmp_path, capsys):
+    (tmp_path / "llm.jsonl").write_text('{"text": "play", "label": "x"}\n')
+    arguments = ["quickstart", "--answers", str(tmp_path / "llm.jsonl"), "--dry-run"]
+    arguments += ["--data", str(inputs / "my data.csv"), "--out", str(tmp_path / "out")]
+    assert cli.main(arguments) == 2
+    assert "--student: expected a checkpoint with --answers" in capsys.readouterr().err
+    assert cli.main([*arguments, "--student", str(inputs / "bert")]) == 0
+    page = capsys.readouterr().out
+    assert "distil the student" in page and "fine-tune" not in page
+
+
 @pytest.mark.parametrize(
     ("budget", "fact"),
     [
