@@ -44,6 +44,6 @@ def _fit(model: keras.Model, data: TaskData) -> analysis.LinearHead:
 
 @functools.lru_cache(maxsize=1)
 def _head_of(vectors: bytes, labels: tuple[int, ...], num_labels: int) -> analysis.LinearHead:
-    """The head of float32 vectors: a run asks for that of teacher and student, each twice."""
+    """The head of float32 vectors: a run asks for it twice, for the model and for unseen rows."""
     features = np.frombuffer(vectors, np.float32).reshape(len(labels), -1)
     return analysis.fit_head(features, np.array(labels), num_labels)
