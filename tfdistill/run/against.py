@@ -102,6 +102,8 @@ def compare_with_folder(
     )
     if any(entry.input_of("attention_mask") is None for entry in signatures.values()):
         notes.append("the file takes no mask: only examples that fill a signature were compared")
+    if loaded.config.type_vocab_size > 1 and not _typed(signatures):
+        notes.append("the file takes no token types: it was compared on single texts, not on pairs")
     broken = [f"{parity.output}: {fault}" for parity in outputs for fault in parity.faults]
     return FolderComparison(
         file=path.name,
@@ -176,7 +178,7 @@ def _examples(
     random = np.random.default_rng(seed)
     tables = [entry.vocabulary_rows for entry in signatures.values()]
     rows = min([loaded.config.vocab_size, *filter(None, tables)])
-    types = max(1, loaded.config.type_vocab_size)
+    types = max(1, loaded.config.type_vocab_size) if _typed(signatures) else 1
     longest = max(signatures)
     examples: dict[int, list[Example]] = {}
     for length, entry in signatures.items():
@@ -203,6 +205,10 @@ def _examples(
         example = Example(tuple(encoding.ids), tuple(encoding.type_ids), text)
         examples[fitting].append(example)
     return examples, rows
+
+
+def _typed(signatures: Mapping[int, Signature]) -> bool:
+    return all(entry.input_of("token_type_ids") is not None for entry in signatures.values())
 
 
 def _example(ids: np.ndarray, random: np.random.Generator, types: int) -> Example:
