@@ -29,7 +29,7 @@ class SizeStep:
       summary: What it does, a phrase.
       in_4_bits: What it stores in 4 bits; the rest is in the requested quantization.
       factorised: Whether the word table is a product of two factors, of as high a rank as fits.
-      fewer_words: Whether as many words as fit stay, of the least rank.
+      fewer_words: Whether no more words stay than fit; factors have the least rank then.
     """
 
     summary: str
@@ -42,7 +42,13 @@ STEPS = (
     SizeStep("as it is"),
     SizeStep("word table in 4 bits", "table"),
     SizeStep("word table in 4 bits and two factors", "table", factorised=True),
-    SizeStep("word table in 4 bits, fewer words", "table", factorised=True, fewer_words=True),
+    SizeStep("word table in 4 bits, fewer words", "table", fewer_words=True),
+    SizeStep(
+        "word table in 4 bits and two factors, fewer words",
+        "table",
+        factorised=True,
+        fewer_words=True,
+    ),
     SizeStep("all in 4 bits, fewer words", "all", factorised=True, fewer_words=True),
 )
 """What `fit_size` tries, the least lossy first."""
@@ -98,7 +104,7 @@ def file_bytes(request: ExportRequest, step: SizeStep, rank: int | None) -> tupl
             with_scale = stored_as.weight_bits <= 8 and stored_as.table_scales == "row"
             scale = _SCALE if with_scale and not stored_as.block else 0
             a_word = width * stored_as.bytes_per_weight + scale
-            rest += (rank or 0) * weight.shape[1] * base.bytes_per_weight
+            rest += (rank or 0) * weight.shape[1]
         elif weight.is_matrix:
             rest += weight.num_elements * stored_as.bytes_per_weight
         else:

@@ -52,6 +52,7 @@ class SizeChoice:
       metric: The name of the task's primary metric.
       model_metric: Its value for the whole model.
       file_metric: Its value for the file.
+      keeps: Whether the file is no larger, and as accurate, as was asked for.
     """
 
     manifest: Manifest
@@ -65,11 +66,7 @@ class SizeChoice:
     metric: str
     model_metric: float
     file_metric: float
-
-    @property
-    def fits(self) -> bool:
-        """Whether the file is no larger than it may be."""
-        return self.manifest.model.size_bytes <= 1e6 * self.limit_mb
+    keeps: bool
 
     @property
     def summary(self) -> str:
@@ -95,14 +92,14 @@ def fit_size(
     size_mb: float,
     corpus: Iterable[str],
     max_drop: float = 0.01,
-    or_smallest: bool = False,
+    or_nearest: bool = False,
 ) -> SizeChoice:
     """Exports a model as the least lossy file that is no larger than it may be.
 
     Tries `STEPS` in their order and leaves out those whose weights alone are too large. Two factors
     of the word table (`compress.factorise`) have the highest rank that fits, a multiple of 32 of at
-    least a third of the width. Below that as many words stay as fit: those of `corpus`, and of the
-    others the first of the vocabulary. Every file is checked as `to_tflite` does, and the task's
+    least a third of the width. Where words must go, as many stay as fit: those of `corpus`, and of
+    the others the first of the vocabulary. Every file is checked as `to_tflite` does. The task's
     primary metric of the file on the development texts may be `max_drop` below that of the whole
     model.
 
@@ -114,7 +111,8 @@ def fit_size(
       size_mb: The most megabytes (10^6 bytes) of the file.
       corpus: Training texts, second ones included; never those that the request checks on.
       max_drop: The most that the metric may fall.
-      or_smallest: Whether the smallest file within `max_drop` is written where none fits.
+      or_nearest: Whether the nearest file is written where none fits and is accurate enough: of
+        those that fit the most accurate, else the smallest.
 
     Returns:
       What was written.
@@ -123,7 +121,7 @@ def fit_size(
       ConfigError: If an argument is not valid.
       DataError: If the request has no labelled examples of a task.
       OutputExistsError: If a file is there and the request does not replace it.
-      ParityError: If no file is good enough; with the smallest that is. Nothing is written.
+      ParityError: If no file is good enough; with the nearest. Nothing is written.
       StudentError: If the model answers near chance, and the request does not allow it.
     """
     if not size_mb > 0:
@@ -135,7 +133,7 @@ def fit_size(
     with files.temporary_folder("size") as folder:
         search = _SizeSearch(requested, whole, size_mb, [*corpus], max_drop, folder)
         candidate = search.run()
-        if candidate is None or not (search.fits(candidate) or or_smallest):
+        if candidate is None or not (search.keeps(candidate) or or_nearest):
             raise _nothing(search, candidate, size_mb)
         manifest = move(search.file_of(candidate.number), paths, overwrite=whole.overwrite)
     bundle.write_card(paths.model, manifest)
@@ -151,6 +149,7 @@ def fit_size(
         search.metric,
         search.reached,
         search.metric_of(candidate),
+        search.keeps(candidate),
     )
 
 
@@ -222,29 +221,33 @@ class _SizeSearch:
         """The least metric that a file may have."""
         return self.reached - self._allowed - 1e-9  # of decimal bounds such as 0.94 - 0.93
 
-    def fits(self, candidate: _Candidate) -> bool:
-        """Whether a file is small enough."""
-        return candidate.trial.size_bytes is not None and candidate.trial.size_bytes <= self._limit
+    def keeps(self, candidate: _Candidate) -> bool:
+        """Whether a file is small and accurate enough."""
+        return self._fits(candidate) and self.metric_of(candidate) >= self.least
 
     def run(self) -> _Candidate | None:
-        """Returns the first file that fits and is accurate enough, or the smallest accurate one."""
+        """Returns the first file that is small and accurate enough, or the nearest, or None."""
         for step in STEPS:
             for _ in range(_MOST_GUESSES):
                 shape = self._fitting(step)
                 if shape is None:
                     break
                 candidate = self._try(step, *shape)
-                if self._good(candidate) and self.fits(candidate):
+                if self.keeps(candidate):
                     return candidate
-                if candidate.trial.size_bytes is None or self.fits(candidate):
+                if candidate.trial.size_bytes is None or self._fits(candidate):
                     break
-        if not any(map(self.fits, self.candidates)):
+        if not any(map(self._fits, self.candidates)):
             self._try(STEPS[-1], self._ranks[-1], self._needed)
-        good = [candidate for candidate in self.candidates if self._good(candidate)]
-        return min(good, key=lambda candidate: candidate.trial.size_bytes or 0, default=None)
+        files_written = [one for one in self.candidates if one.trial.size_bytes is not None]
+        fitting = [one for one in files_written if self._fits(one)]
+        if fitting:
+            return max(fitting, key=self.metric_of)
+        return min(files_written, key=lambda one: one.trial.size_bytes or 0, default=None)
 
-    def _good(self, candidate: _Candidate) -> bool:
-        return candidate.trial.verdict == "good" and self.metric_of(candidate) >= self.least
+    def _fits(self, candidate: _Candidate) -> bool:
+        size = candidate.trial.size_bytes
+        return size is not None and size <= self._limit
 
     def metric_of(self, candidate: _Candidate) -> float:
         """The metric of a file; minus infinity where it has none."""
@@ -253,15 +256,15 @@ class _SizeSearch:
 
     def _fitting(self, step: SizeStep) -> tuple[int | None, int] | None:
         """The rank and the words of a step that fit; None where none do, or a step before has."""
+        if step.factorised and self._ranks == [None] and step != STEPS[-1]:
+            return None
         if step.fewer_words:
-            rank = self._ranks[-1]
+            rank = self._ranks[-1] if step.factorised else None
             rest, a_word = size_steps.file_bytes(self._whole, step, rank)
             num_words = int((self._limit - self._overhead - rest) // a_word)
             if num_words < self._needed or (num_words >= self._num_words and step != STEPS[-1]):
                 return None
             return rank, min(num_words, self._num_words)
-        if step.factorised and self._ranks == [None]:
-            return None
         for rank in self._ranks if step.factorised else [None]:
             rest, a_word = size_steps.file_bytes(self._whole, step, rank)
             if rest + self._overhead + self._num_words * a_word <= self._limit:
@@ -330,13 +333,12 @@ def _described(rank: int | None, num_words: int) -> str:
     return f" ({num_words:,} words{factors})"
 
 
-def _nothing(
-    search: _SizeSearch, smallest: _Candidate | None, size_mb: float
-) -> errors.ParityError:
+def _nothing(search: _SizeSearch, nearest: _Candidate | None, size_mb: float) -> errors.ParityError:
     """The error for a size that cannot be had."""
-    received = "none that is accurate enough"
-    if smallest is not None and smallest.trial.size_bytes is not None:
-        received = f"{smallest.trial.size_bytes / 1e6:.2f} MB, the smallest that is accurate enough"
+    received = "no file that answers like its model"
+    if nearest is not None:
+        size = (nearest.trial.size_bytes or 0) / 1e6
+        received = f"{size:.2f} MB and {search.metric_of(nearest):.4f} at the nearest"
     message = errors.explain(
         "size_mb",
         f"a file of at most {size_mb:g} MB, {search.metric} of at least {search.least:.4f}",

@@ -162,7 +162,7 @@ class ModelFiles:
     def _fit_size(
         self, model: keras.Model, path: pathlib.Path, size_mb: float, options: dict[str, Any]
     ) -> None:
-        """Exports the model within a size, or as the smallest file that is accurate enough."""
+        """Exports the model within a size, or as the nearest file."""
         data, train = self._data, self._data.train_examples
 
         def requested(model: keras.Model, vocab_file: files.Path) -> ExportRequest:
@@ -174,9 +174,9 @@ class ModelFiles:
         if (further := data.unlabelled_examples) is not None:
             corpus += [*further.texts, *(further.pairs or ())]
         choice = export.fit_size(
-            requested, model, data.vocab_file, size_mb=size_mb, corpus=corpus, or_smallest=True
+            requested, model, data.vocab_file, size_mb=size_mb, corpus=corpus, or_nearest=True
         )
-        (_log.info if choice.fits else _log.warning)(choice.summary)
+        (_log.info if choice.keeps else _log.warning)(choice.summary)
 
 
 def tell_trial(trial: results.Trial) -> None:
