@@ -238,12 +238,27 @@ class _SizeSearch:
                 if candidate.trial.size_bytes is None or self._fits(candidate):
                     break
         if not any(map(self._fits, self.candidates)):
-            self._try(STEPS[-1], self._ranks[-1], self._needed)
+            self._try(*self._smallest())
         files_written = [one for one in self.candidates if one.trial.size_bytes is not None]
         fitting = [one for one in files_written if self._fits(one)]
         if fitting:
             return max(fitting, key=self.metric_of)
         return min(files_written, key=lambda one: one.trial.size_bytes or 0, default=None)
+
+    def _smallest(self) -> tuple[SizeStep, int | None, int]:
+        """The step, the rank and the words of the smallest file that there is."""
+
+        def shape(step: SizeStep) -> tuple[int | None, int]:
+            rank = self._ranks[-1] if step.factorised else None
+            return rank, self._needed if step.fewer_words else self._num_words
+
+        def size(step: SizeStep) -> float:
+            rank, num_words = shape(step)
+            rest, a_word = size_steps.file_bytes(self._whole, step, rank)
+            return rest + num_words * a_word
+
+        step = min(STEPS, key=size)
+        return step, *shape(step)
 
     def _fits(self, candidate: _Candidate) -> bool:
         size = candidate.trial.size_bytes

@@ -271,7 +271,7 @@ def test_a_file_for_several_devices_has_no_fallback_and_no_size(values, key, val
 
 
 @pytest.mark.slow
-def test_a_file_is_the_smallest_there_is_where_none_is_as_small_as_asked(
+def test_a_run_writes_the_smallest_file_where_none_is_as_small_as_asked(
     finished, values, tmp_path, capsys
 ):
     changed = {**values, "export": {**values["export"], "size_mb": 0.001}}
@@ -280,9 +280,9 @@ def test_a_file_is_the_smallest_there_is_where_none_is_as_small_as_asked(
 
     card = manifest.read_manifest(out / "export")
     before = manifest.read_manifest(finished[0] / "export")
-    assert card.model.size_bytes <= before.model.size_bytes  # few matrices are large enough
+    assert card.model.size_bytes <= before.model.size_bytes  # 4 bits save nothing in a toy
     assert card.parity is not None and card.parity.num_examples == 40
-    assert "MB (at most 0.001); all in 4 bits" in capsys.readouterr().err
+    assert "MB (at most 0.001); " in capsys.readouterr().err
 
 
 @pytest.mark.slow
