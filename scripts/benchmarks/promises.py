@@ -131,32 +131,36 @@ def measure(run: str, held: Sequence[str], other: Sequence[str], resplits: int) 
 
 
 def resplit(judged: analysis.JudgedTexts, resplits: int) -> dict[str, Any]:
-    """What promises from one half of the texts come to on the other half."""
+    """What promises from one half of the texts come to on the other half, and on all of them."""
     random = np.random.default_rng(0)
-    rows: dict[str, list[tuple[float, float, float]]] = collections.defaultdict(list)
+    rows: dict[str, list[tuple[float, ...]]] = collections.defaultdict(list)
     for _ in range(resplits):
         order = random.permutation(len(judged.right))
-        half = len(order) // 2
+        one, other = order[: len(order) // 2], order[len(order) // 2 :]
         for max_error in (0.01, 0.02, 0.05, 0.1):
-            one, others = order[:half], order[half:]
             promise = analysis.find_promise(judged.confidence[one], judged.right[one], max_error)
-            sure = np.zeros(len(others), bool)
-            if promise.threshold is not None:
-                sure = judged.confidence[others] > promise.threshold
-            wrong = float(np.mean(~judged.right[others][sure])) if sure.any() else 0.0
-            has_threshold = float(promise.threshold is not None)
-            rows[f"{max_error:g}"].append((has_threshold, float(sure.mean()), wrong))
-    figures = {}
+            # Without a threshold nothing is sure.
+            threshold = np.inf if promise.threshold is None else promise.threshold
+            sure = judged.confidence > threshold
+            wrong = [_share(~judged.right[part][sure[part]]) for part in (other, order)]
+            figures = float(promise.threshold is not None), float(sure[other].mean()), *wrong
+            rows[f"{max_error:g}"].append(figures)
+    outcomes = {}
     for name, values in rows.items():
-        promised, coverage, wrong = np.array(values).T
-        figures[name] = {
+        promised, coverage, wrong, wrong_of_all = np.array(values).T
+        outcomes[name] = {
             "promised": float(promised.mean()),
             "coverage": float(coverage.mean()),
             "error": float(wrong[promised > 0].mean()) if promised.any() else None,
             "missed": float(np.mean(wrong > float(name))),
+            "missed_of_all": float(np.mean(wrong_of_all > float(name))),
             "worst": float(wrong.max()),
         }
-    return figures
+    return outcomes
+
+
+def _share(answers: np.ndarray) -> float:
+    return float(answers.mean()) if len(answers) else 0.0
 
 
 def texts_of(place: str, task: tasks.TaskSpec) -> tasks.Examples:

@@ -18,7 +18,7 @@ from tfdistill.benchmark import schema
 
 ROOT = pathlib.Path(__file__).parents[2]
 BENCHMARKS = ROOT / "scripts" / "benchmarks"
-OF_OTHERS = ("converter_routes", "export_faults")  # not of scripts/bench
+OF_OTHERS = ("converter_routes", "export_faults", "promises")  # not of scripts/bench
 RECORDS = [
     path
     for path in sorted((ROOT / "docs" / "benchmarks").glob("*.json"))
