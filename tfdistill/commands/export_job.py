@@ -205,7 +205,8 @@ def confidences(
     run = pathlib.Path(model)
     recipe = config.saved_recipe(run)
     if recipe is not None and any(stage.compress for stage in recipe.stages.values()):
-        run = pathlib.Path(recipe.student.initialise).parent.parent  # of RUN/student/hf
+        before = pathlib.Path(recipe.student.initialise)
+        run = before.parents[1] if before.parts[-2:] == ("student", "hf") else run
     earlier = run / "export"
     records: dict[str, Confidence | None] = {}
     if (earlier / manifest.FILE_NAME).is_file() and earlier.resolve() != target.resolve():
