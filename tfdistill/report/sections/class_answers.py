@@ -128,7 +128,9 @@ def _calibration(sides: AnswerSides) -> Table:
     ]
     if FILE in sides.logits and sides.confidence is not None:
         temperature = sides.confidence.temperature
-        rows.append(_calibrated(sides, f"File at temperature {temperature:.2f}", FILE, temperature))
+        if temperature != 1:  # otherwise the file has it inside, or none
+            shown = f"File at temperature {temperature:.2f}"
+            rows.append(_calibrated(sides, shown, FILE, temperature))
         noise = analysis.calibration_noise(sides.logits[FILE] / temperature)
         few = f"A calibrated file would have {100 * noise:.1f}% on so few examples."
         fitted = " The temperature was fitted on them." if sides.split == DEVELOPMENT else ""
