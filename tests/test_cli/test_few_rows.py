@@ -126,7 +126,14 @@ def test_an_encoder_that_knows_less_than_the_words_is_fine_tuned(inputs, monkeyp
     assert "at least 40 different texts, received 24" in told
 
 
-@pytest.mark.parametrize("option", [("--finetune", "always"), ("--student", "tinybert_4l_312d")])
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--finetune", "always"),
+        ("--student", "tinybert_4l_312d"),
+        ("--class-weights", "balanced"),
+    ],
+)
 def test_who_names_a_student_or_a_training_gets_it(inputs, option, capsys):
     assert cli.main(quickstart(inputs, *option, "--dry-run")) != 0
     assert "at least 40 different texts, received 24" in capsys.readouterr().err

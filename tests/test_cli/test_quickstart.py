@@ -466,6 +466,7 @@ def recipe_of(tmp_path, monkeypatch):
     data = types.SimpleNamespace(
         task=tasks.TaskSpec("t", "text", "label", labels=("no", "yes")),
         sets={"train": "x" * 99},
+        cross_fitted=False,
         section=lambda folder: {"task": "t", "dir": str(folder)},
     )
 

@@ -135,6 +135,11 @@ def recipe(**changes):
     return values
 
 
+def test_no_toy_stands_for_a_frozen_encoder():
+    with pytest.raises(errors.ConfigError, match="received a frozen encoder"):
+        config.scaled_down(config.parse_recipe(recipe(), source="test"))
+
+
 @pytest.mark.parametrize(
     ("place", "value", "fault"),
     [
@@ -143,6 +148,7 @@ def recipe(**changes):
         ("student", "tinybert_4l_312d", "data.cross_fitted"),
         ("teacher__source", "preset:bert_base", "teacher.finetune.frozen"),
         ("baselines", "all", "baselines"),
+        ("data__class_weights", "balanced", "data.class_weights"),
     ],
 )
 def test_what_cannot_be_cross_fitted_is_refused(place, value, fault):

@@ -130,8 +130,9 @@ def _quickstart(args: argparse.Namespace) -> None:
         seed=args.seed,
         promise=True,
     )
-    whole = student is None and args.teacher and args.finetune == "auto"  # the encoder itself
-    data = read(few=bool(whole and args.latency_ms is None and args.size_mb is None))
+    trained = student is not None or args.finetune != "auto" or args.class_weights is not None
+    bounded = args.latency_ms is not None or args.size_mb is not None
+    data = read(few=not (trained or bounded or args.answers))
     train = data.sets["train"]
     findings = analysis.check_data(data.task, train, data.sets.get("dev", train))
     findings.check()
@@ -290,7 +291,8 @@ COMMANDS = (
         description="Recognises text and label columns, splits development and test sets off, "
         "of 2,000 different texts or more also texts on which the file promises how sure it is, "
         "writes a recipe and these files into the run folder and runs it: teacher, baselines, "
-        "student, int8 file, measurement on this host, report. `tfdistill run` reproduces it. A "
+        "student, int8 file, measurement on this host, report. `tfdistill run` reproduces it. Few "
+        "rows of each label are cross-validated, not split, with a head over the frozen teacher. A "
         "budget of latency or size chooses the largest student within it, measured with random "
         "weights before anything is trained. Before it starts it says what it will do and how long "
         "that takes; --dry-run ends there, with -v after the recipe.",

@@ -108,12 +108,14 @@ def scaled_down(recipe: Recipe) -> Recipe:
       A recipe whose name ends in "-scaled-down". Its figures say nothing about real text.
 
     Raises:
-      ConfigError: If its teacher is a sentence encoder, which no toy stands for.
+      ConfigError: If its teacher is a sentence encoder, or stays frozen: no toy stands for it.
     """
+    what, tuned = f"recipe {recipe.name} to scale down", recipe.teacher.finetune
     if recipe.data.gives_vectors:
-        raise errors.ConfigError(
-            f"recipe {recipe.name} to scale down", "a task with labels", "one of kind embedding"
-        )
+        raise errors.ConfigError(what, "a task with labels", "one of kind embedding")
+    if tuned is not None and tuned.frozen:
+        remedy = "It fits a head in seconds: run it as it is."
+        raise errors.ConfigError(what, "a model that is trained", "a frozen encoder", remedy)
     kinds = [stage.traits for stage in recipe.stages.values()]
     mobile = any(kind.in_parts for kind in kinds)
     masked = any(kind.predicts_words and kind.has_teacher for kind in kinds)

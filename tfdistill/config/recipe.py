@@ -301,6 +301,8 @@ def _frozen_teacher(recipe: Sections) -> Iterator[str]:
     if tuned and recipe.teacher.source.startswith("preset:"):
         expected = "an encoder that is trained already"
         yield errors.explain("teacher.finetune.frozen", expected, recipe.teacher.source)
+    if recipe.data.class_weights is not None and tuned:
+        yield errors.explain("data.class_weights", "none with frozen", recipe.data.class_weights)
     if recipe.data.cross_fitted and recipe.data.dev_split != "train":
         yield errors.explain("data.dev_split", "train with cross_fitted", recipe.data.dev_split)
     if recipe.data.cross_fitted and recipe.baselines == "all":
