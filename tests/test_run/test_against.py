@@ -155,6 +155,9 @@ def output_fault(change):
 FAULTS = {
     "matrices exchanged": exchanged_matrices,
     "matrix scaled": weight_fault("layer_0_value", lambda a: np.multiply(a[0], 1.01, out=a[0])),
+    "matrix scaled by 1.00005": weight_fault(
+        "layer_0_value", lambda a: np.multiply(a[0], 1.00005, out=a[0])
+    ),
     "matrix zeroed": weight_fault("layer_1_key", lambda a: a[0].fill(0)),
     "matrix transposed": weight_fault("layer_0_key", lambda a: np.copyto(a[0], a[0].T.copy())),
     "one row of a table zeroed": weight_fault("word_embeddings", lambda a: a[0][33].fill(0)),
@@ -180,7 +183,7 @@ FAULTS = {
     "softmax inside": output_fault(tf.nn.softmax),
     "clipped": output_fault(lambda logits: tf.clip_by_value(logits, -1.0, 1.0)),
 }
-QUICK = ("matrix scaled", "mask ignored", "labels permuted")
+QUICK = ("matrix scaled by 1.00005", "mask ignored", "labels permuted")
 
 
 def compare(path, folder, **options):

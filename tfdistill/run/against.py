@@ -37,6 +37,7 @@ _TEXTS = 16  # made of the vocabulary where none are given
 _WORST = 3  # texts that are shown
 _BATCH = 16
 _LARGE = 1024  # bytes: smaller constants stay floats in every format
+_MARGIN_FLOAT_DB = 20.0  # ten times the error: honest conversions have 0.3 to 2 times
 _MARGIN_DB = 6.0  # between the noise of rounded matrices and that of a file with integers
 _HARD = ("Crème BRÛLÉE, naïve!", "İstanbul 中文 ok", "don't  stop\tnow")
 
@@ -323,20 +324,24 @@ def _bounds(path: pathlib.Path) -> Bounds:
 def _rounding_db(
     loaded: weights.LoadedModel, examples: Mapping[int, Sequence[Example]], bounds: Bounds
 ) -> dict[str, float | None]:
-    """Measures what rounding the matrices to integers costs by itself: role -> ratio in dB.
+    """Measures what the rounding of the weights costs by itself: role -> ratio in dB.
 
-    Each large matrix gets a scale for each of its outputs, a table one for each row. Empty where
-    the file holds floats.
+    Of a file with integers each large matrix gets a scale for each of its outputs, a table one for
+    each row. Of one with float32 each weight is one step of float32 up or down, which is what
+    another order of additions costs. Empty where the file holds float16.
     """
-    largest = {agreement.INT8: 127, agreement.COARSE: 7}.get(bounds)
-    if largest is None:
+    if bounds == agreement.FLOAT16:
         return {}
+    largest = {agreement.INT8: 127, agreement.COARSE: 7}.get(bounds)
+    random = np.random.default_rng(0)
     length = max(examples)
     exact = _model_outputs(loaded, examples[length], length)
     trained = loaded.model.get_weights()
     rounded = []
     for variable, values in zip(loaded.model.weights, trained, strict=True):
-        if values.ndim == 2 and values.nbytes >= 4 * _LARGE:
+        if largest is None:
+            values = values + random.choice((-1, 1), values.shape) * np.spacing(values)
+        elif values.ndim == 2 and values.nbytes >= 4 * _LARGE:
             axis = 1 if "embeddings" in variable.name else 0
             scale = np.abs(values).max(axis=axis, keepdims=True) / largest
             values = np.rint(values / np.where(scale > 0, scale, 1)) * scale
@@ -355,10 +360,11 @@ def _rounding_db(
 
 
 def _tightened(bounds: Bounds, rounding_db: float | None) -> Bounds:
-    """Allows four times the noise of the rounding: activations are rounded, too."""
-    if rounding_db is None or rounding_db - _MARGIN_DB <= bounds.sqnr_db:
+    """Allows four times the noise of integers, since activations are rounded, too."""
+    margin = _MARGIN_FLOAT_DB if bounds == agreement.FLOAT32 else _MARGIN_DB
+    if rounding_db is None or rounding_db - margin <= bounds.sqnr_db:
         return bounds
-    return bounds.replace({"sqnr_db": rounding_db - _MARGIN_DB})
+    return bounds.replace({"sqnr_db": rounding_db - margin})
 
 
 def _worst(pairs: Mapping[tuple[str, str], Rows], vocab: Sequence[str]) -> tuple[WorstText, ...]:
