@@ -14,8 +14,9 @@ import record
 from tfdistill import errors
 
 KINDS = ("training", "bucketing", "augmentation", "inference")
-# These only run when they are named: two need other runtimes, two a quiet machine, one minutes.
-EXTRA = ("peers", "noise", "busy", "accelerators", "lengths")
+# These only run when they are named: two need other runtimes, two a quiet machine, one minutes,
+# one an earlier checkout.
+EXTRA = ("peers", "noise", "busy", "accelerators", "lengths", "quickstart")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -31,12 +32,17 @@ def parser() -> argparse.ArgumentParser:
     built.add_argument("--out", metavar="DIR", help="write DIR/<benchmark>.json with all samples")
     built.add_argument("--overwrite", action="store_true", help="replace records in DIR")
     built.add_argument("--quick", action="store_true", help="tiny models: only shows that it runs")
+    built.add_argument(
+        "--before", metavar="DIR", help="with quickstart: the earlier checkout to compare with"
+    )
     return built
 
 
 def main() -> int:
     """Runs what was asked for; a target that is missed is shown and is no failure."""
     args = parser().parse_args()
+    if (args.benchmark == "quickstart") != (args.before is not None):
+        parser().error("--before DIR goes with quickstart, and quickstart with it")
     kinds = KINDS if args.benchmark == "all" else (args.benchmark,)
     try:
         places = {kind: place_of(kind, args.out, args.overwrite) for kind in kinds}
@@ -45,7 +51,8 @@ def main() -> int:
             options = [argument for argument in sys.argv[1:] if argument != args.benchmark]
             codes = [subprocess.call([sys.executable, here, kind, *options]) for kind in kinds]
             return max(codes, key=abs)
-        run(args.benchmark, places[args.benchmark], quick=args.quick)
+        options = {} if args.before is None else {"before": args.before}
+        run(args.benchmark, places[args.benchmark], quick=args.quick, **options)
     except errors.TfdistillError as error:
         print(f"scripts/bench: {error}", file=sys.stderr)
         return 2 if isinstance(error, errors.OutputExistsError) else 1
@@ -72,11 +79,11 @@ def place_of(kind: str, folder: str | None, overwrite: bool) -> pathlib.Path | N
     return place
 
 
-def run(kind: str, place: pathlib.Path | None, *, quick: bool) -> None:
-    """Measures, shows, and writes where a place is given."""
+def run(kind: str, place: pathlib.Path | None, *, quick: bool, **options: str) -> None:
+    """Measures, shows, and writes where a place is given; `options` are those of the kind."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     machine = record.describe_machine()
-    outcome = importlib.import_module(kind).measure(quick=quick)
+    outcome = importlib.import_module(kind).measure(quick=quick, **options)
     value = record.assemble(kind, outcome, machine, quick=quick)
     print(record.format_table(value), flush=True)
     if place is not None:

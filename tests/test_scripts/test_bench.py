@@ -18,6 +18,7 @@ from tfdistill.benchmark import schema
 
 ROOT = pathlib.Path(__file__).parents[2]
 BENCHMARKS = ROOT / "scripts" / "benchmarks"
+UNRECORDED = ("quickstart",)  # it compares with an earlier checkout
 OF_OTHERS = ("converter_routes", "export_faults", "promises")  # not of scripts/bench
 RECORDS = [
     path
@@ -208,6 +209,14 @@ def test_a_record_is_not_replaced_unless_asked_for(tmp_path):
     assert (tmp_path / "training.json").read_text() == "{}"
 
 
+@pytest.mark.parametrize("arguments", [("quickstart",), ("noise", "--before", ".")])
+def test_an_earlier_checkout_goes_with_quickstart_alone(arguments):
+    done = bench(*arguments)
+
+    assert done.returncode == 2
+    assert "--before" in done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
@@ -333,7 +342,7 @@ def test_noise_counts_the_intervals_that_hold_1(load, monkeypatch, tmp_path):
 def test_there_is_a_record_of_every_benchmark():
     (listed,) = set(re.findall(r"\{(.+?),all\}", bench("--help").stdout))
     kinds = listed.split(",")
-    assert sorted(path.stem for path in RECORDS) == sorted(kinds)
+    assert sorted([*(path.stem for path in RECORDS), *UNRECORDED]) == sorted(kinds)
     rows = re.findall(r"^\| `(\w+)\.json` \|", (RECORDS[0].parent / "README.md").read_text(), re.M)
     assert sorted(rows) == sorted(kinds)
 
