@@ -225,6 +225,7 @@ OF_THE_COMMAND = {
         "gpus",
         "set",
     ),
+    *("latency_ms", "max_minutes"),  # budgets
     *("pipeline", "finetune", "workers", "on_invalid", "cased", "new_head", "shape"),
     *("stop_words", "originals", "token_budget", "precision", "latency_ms", "size_mb", "count"),
     *("device", "serial", "binary", "binary_sha256", "delegates", "affinity", "cool_down"),

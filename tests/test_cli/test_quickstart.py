@@ -216,7 +216,7 @@ def test_answers_and_a_checkpoint_are_planned_like_a_teacher(inputs, tmp_path, c
     ("budget", "fact"),
     [
         (["--latency-ms", "0"], "a number above 0"),
-        (["--size-mb", "3", "--student", "pruned:layers=1"], "leave one of the two out"),
+        (["--latency-ms", "3", "--student", "pruned:layers=1"], "leave one of the two out"),
         (["--size-mb", "0.0001"], "The smallest is 2l_16d_2h_16f"),
         (["--max-minutes", "0.001"], "--max-minutes: expected at least"),
         (["--device", "adb"], "--device adb: expected --latency-ms"),

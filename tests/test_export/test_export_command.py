@@ -250,7 +250,7 @@ def test_options_reach_the_exporter(options, function, expected, place, tmp_path
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        (["--quantize", "int8"], "--quantize: expected a known name"),
+        (["--quantize", "int7"], "--quantize: expected a known name"),
         (["--for", "cpu,gpu:float16"], "--for for gpu: expected float32, dynamic_wi8_afp32"),
         (["--for", "cpu,gpu", "--quantize", "auto"], "--for: expected cpu with --quantize auto"),
         (["--quantize", "weight_only_wi4_afp32"], "Take dynamic_wi4_afp32"),

@@ -35,7 +35,9 @@ def test_a_size_alone_needs_no_measurement():
 
 def test_a_small_file_rather_loses_layers_than_its_width():
     fitted = largest(Phone(), size_mb=8)
-    assert fitted.config.hidden_size == 192 and fitted.config.num_layers >= 3
+    assert fitted.config.hidden_size == 384 and fitted.config.num_layers >= 3
+    assert costs.file_bytes(fitted.config, 64, 1, INT8) > 14e6  # its table is what gets smaller
+    assert fitted.size_bytes == 8e6
     assert fitted.config.intermediate_size <= 4 * fitted.config.hidden_size
 
 
@@ -62,3 +64,13 @@ def test_what_nothing_keeps_is_refused_with_the_nearest():
 def test_bytes_are_those_of_exported_files(shape, size_bytes):
     config = models.EncoderConfig(**shape, vocab_size=30522, max_positions=512)
     assert costs.file_bytes(config, 32, 1, INT8) == pytest.approx(size_bytes, rel=0.01)
+
+
+def test_a_small_table_takes_what_a_file_with_one_took():
+    # `export --size-mb 8` of a student on trec: 4 lengths, rank 224, 7.93 MB; half the width is 192
+    shape = models.EncoderConfig(
+        num_layers=3, hidden_size=384, num_heads=12, intermediate_size=768, vocab_size=30522,
+        max_positions=512,
+    )  # fmt: skip
+    ranks = 30522 * (224 - 192) * (1 / 2 + 2 / 32) + (224 - 192) * 384
+    assert costs.small_bytes(shape, 32, 4, INT8) + ranks == pytest.approx(7.93e6, rel=0.02)

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tfdistill import config, errors, models, results, tasks
-from tfdistill.commands import measurement_options
+from tfdistill.commands import measurement_options, options
 from tfdistill.commands.quickstart_recipe import QuickstartPlan
 
 if TYPE_CHECKING:
@@ -23,12 +23,11 @@ _JOINT = "joint"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the budgets, and the device that the latency is measured on."""
     group = parser.add_argument_group("budget, which chooses the largest student within it")
-    for name, unit, text in (
-        ("latency-ms", "MS", "median of an inference at the longest length, on one thread"),
-        ("size-mb", "MB", "the file in units of 1,000,000 bytes"),
-        ("max-minutes", "MIN", "the whole command; the student gets fewer steps"),
-    ):
-        group.add_argument(f"--{name}", type=float, metavar=unit, help=f"{text} (default: any)")
+    text = "median of an inference at the longest length, on one thread (default: any)"
+    group.add_argument("--latency-ms", type=float, metavar="MS", help=text)
+    options.add_field(group, config.ExportConfig, "size_mb", metavar="MB")
+    text = "the whole command; the student gets fewer steps (default: any)"
+    group.add_argument("--max-minutes", type=float, metavar="MIN", help=text)
     measurement_options.add_device(group)
 
 
@@ -39,11 +38,10 @@ def check(args: argparse.Namespace) -> None:
     for option, value in {**budgets, "--max-minutes": args.max_minutes}.items():
         if value is not None and not (math.isfinite(value) and value > 0):
             faults.append(errors.explain(option, "a number above 0", value))
-    named = [option for option, value in budgets.items() if value is not None]
     chosen = "--answers" if args.answers else "--student" if args.student else ""
-    if named and chosen:
-        remedy = "A budget chooses a part of the teacher: leave one of the two out."
-        faults.append(errors.explain(named[0], f"no {chosen}", "both", remedy))
+    if args.latency_ms is not None and chosen:
+        remedy = "A latency chooses a part of the teacher: leave one of the two out."
+        faults.append(errors.explain("--latency-ms", f"no {chosen}", "both", remedy))
     if args.device == "adb" and args.latency_ms is None:
         faults.append(errors.explain("--device adb", "--latency-ms", "none"))
     if faults:
@@ -84,8 +82,11 @@ def as_before(proposal: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
 def fit_student(
     proposal: QuickstartPlan, args: argparse.Namespace, task: tasks.TaskSpec
 ) -> tuple[QuickstartPlan, FittedShape | None]:
-    """Chooses the student by latency and size; the proposal as it is without these budgets."""
-    if args.latency_ms is None and args.size_mb is None:
+    """Chooses the student by latency and size, unless it was named; a size bounds its file, too."""
+    if args.size_mb is not None:
+        note = f"word table: as small as {args.size_mb:g} MB ask for"
+        proposal = proposal.changed("export", note, size_mb=args.size_mb)
+    if args.answers or args.student or (args.latency_ms is None and args.size_mb is None):
         return proposal, None
     from tfdistill.run import durations
     from tfdistill.search import fitting, searching

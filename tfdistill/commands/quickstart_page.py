@@ -102,9 +102,12 @@ def page_of(
     from tfdistill.search import costs
 
     student = durations.student_of(proposal.recipe, proposal.teacher)
-    size = None
-    if type(student) is models.EncoderConfig:
+    size = None if fitted is None else fitted.size_bytes
+    if fitted is None and type(student) is models.EncoderConfig:
         lengths = durations.file_lengths(proposal.recipe, proposal.tokens, student)
         quantize = proposal.recipe.export.quantize
         size = costs.file_bytes(student, max(lengths), len(lengths), quantize)
+        if (most := proposal.recipe.export.size_mb) is not None:
+            small = costs.small_bytes(student, max(lengths), len(lengths), quantize)
+            size = min(size, max(small, 1e6 * most))
     return Page(proposal, student, parts, size, fitted)

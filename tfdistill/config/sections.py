@@ -339,14 +339,12 @@ Length = Annotated[int, pydantic.Field(ge=2, le=512)]
 class ExportConfig(Section):
     """The phone file; `lengths` None: those that fit the development set (`tfdistill.lengths`).
 
-    Student and teacher (where that is exported) are exported and measured in `also_quantize`, too:
-    what is to be compared like for like. A file of these that differs too far from its model is
-    left out. `variants` are files of the student for other devices, in the same manifest.
-
-    Where the student's file in `quantize` differs too far from it, and `fallback` names formats,
-    `export.auto` takes the smallest of them, or `quantize` with some layers in float32, that does
-    not; of a quantization-aware student its float weights. With `size_mb` `export.fit_size` makes
-    the file instead. What they take stands for `quantize` in `also_quantize`, too.
+    Student and teacher (where that is exported) also get a file in each of `also_quantize`, unless
+    it differs too far. `variants` are files of the student for other devices, in one manifest.
+    Where the student's file in `quantize` differs too far, `export.auto` takes the smallest of
+    `fallback`, or `quantize` with some layers in float32, that does not; of a quantization-aware
+    student its float weights. `size_mb`: `export.fit_size` makes the file. What they take stands
+    for `quantize` in `also_quantize`, too.
     """
 
     quantize: Quantize = "dynamic_wi8_afp32"

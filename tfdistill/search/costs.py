@@ -6,6 +6,7 @@ inner width f, h heads; the last layer of a classifier of texts is computed for 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -63,6 +64,21 @@ def file_bytes(config: models.EncoderConfig, length: int, num_lengths: int, quan
     weight = {"float32": 4, "float16": 2}.get(quantize, 1)
     size = stored(config, length) @ np.array([7000, 21000, weight, weight, 4])
     return float(size) + 14600 * config.num_layers * (num_lengths - 1)
+
+
+def small_bytes(
+    config: models.EncoderConfig, length: int, num_lengths: int, quantize: str
+) -> float:
+    """Estimates the bytes that `export.size_mb` reaches at little loss, from the shape.
+
+    The word table of V words and width w is then two factors of rank r, about w / 2, the larger in
+    four bits with a scale of two bytes for each 32 numbers: V r (1/2 + 2/32) + r w.
+    """
+    width = config.embedding_size or config.hidden_size
+    rank = 32 * math.ceil(width / 64)
+    whole = file_bytes(config, length, num_lengths, quantize)
+    table = config.vocab_size * width * {"float32": 4, "float16": 2}.get(quantize, 1)
+    return min(whole, whole - table + config.vocab_size * rank * (1 / 2 + 2 / 32) + rank * width)
 
 
 def capacity(config: models.EncoderConfig) -> int:

@@ -26,7 +26,10 @@ _SETTINGS = Settings(min_seconds=0.5, repetitions=3)
 
 @dataclasses.dataclass(frozen=True)
 class FittedShape:
-    """A student that keeps a budget; `latency_ms` None: the budget says nothing of it."""
+    """A student that keeps a budget; `latency_ms` None: the budget says nothing of it.
+
+    `size_bytes` is that of its file, whose word table is made smaller where the budget asks for it.
+    """
 
     part: config.PrunedShape
     config: models.EncoderConfig
@@ -48,16 +51,16 @@ def largest(
 ) -> FittedShape:
     """Chooses the part of a teacher with the most parameters that keeps a budget.
 
-    Sizes follow from the shapes. Latencies are measured, with random weights, at the longest
-    length: the largest shape that should keep the budget first, then the largest by that
-    measurement, until one keeps it.
+    Sizes follow from the shapes, each with the smallest table of words. Latencies are measured,
+    with random weights, at the longest length: the largest shape that should keep the budget first,
+    then the largest by that measurement, until one keeps it.
 
     Raises:
       ConfigError: If none does: the message names the nearest.
     """
     every = ladder(teacher, quantize)
     sizes = {
-        candidate.name: costs.file_bytes(candidate.config, length, num_lengths, quantize)
+        candidate.name: costs.small_bytes(candidate.config, length, num_lengths, quantize)
         for candidate in every
     }
     small_enough = [c for c in every if budget.allows(0.0, sizes[c.name])]
@@ -69,7 +72,9 @@ def largest(
         )  # fmt: skip
 
     def fitted(chosen: Candidate, latency_ms: float | None = None) -> FittedShape:
-        return FittedShape(chosen.part, chosen.config, sizes[chosen.name], latency_ms)
+        whole = costs.file_bytes(chosen.config, length, num_lengths, quantize)
+        size_bytes = whole if budget.size_mb is None else min(whole, 1e6 * budget.size_mb)
+        return FittedShape(chosen.part, chosen.config, size_bytes, latency_ms)
 
     if math.isinf(budget.latency_ms):
         return fitted(small_enough[0])
