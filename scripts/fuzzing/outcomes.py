@@ -90,6 +90,10 @@ def _places(name: str, content: bytes) -> dict[str, str]:
                     if each.filename.endswith(".h5")
                 }
             return dict(_leaves(name, members))
+        if name.endswith(".safetensors"):  # whose writer keeps no order of the metadata
+            end = 8 + int.from_bytes(content[:8], "little")
+            data = hashlib.sha256(content[end:]).hexdigest()
+            return {**dict(_leaves(name, json.loads(content[8:end]))), f"{name}/data": data}
         if name.endswith(".json"):
             return dict(_leaves(name, json.loads(content)))
         lines = content.decode().splitlines()
