@@ -10,20 +10,22 @@ from typing import Any
 import pydantic
 
 from tfdistill import errors
+from tfdistill.familiarity import Familiarity
 from tfdistill.manifest_parts import ManifestPart, Sha256
 
 USUAL_MAX_ERROR = 0.05
 """The promise that decides whether an answer is sure where none is named."""
 _MOVED = 0.02  # of the answered share, from one file to another
 _SIGNED = ("max_error", "rows", "threshold", "coverage", "error", "rows_needed")
+_SIGNED_OF_TEXTS = ("threshold", "first_word", "num_pieces", "pieces", "pairs")
 
 
 class Promise(ManifestPart):
     """Of the answers whose confidence is above `threshold` at most `max_error` are wrong.
 
     It holds with a probability of 90% over the labelled texts that it was found on, `rows` in
-    number: `coverage` is the share of them that is above the threshold, `error` the share of these
-    that is answered wrongly. Where no threshold keeps it, these three are None, and `rows_needed`
+    number: `coverage` is the share of them that is sure, `error` the share of these that is
+    answered wrongly. Where no threshold keeps it, these three are None, and `rows_needed`
     says how many such texts would show it; None too if more would not help.
     """
 
@@ -68,6 +70,8 @@ class Confidence(ManifestPart):
       temperature_inside: What a file of probabilities has divided its logits by, fitted on the same
         texts; 1 of other files.
       promises: By rising `max_error`; empty where no other labelled texts were given.
+      familiarity: What tells texts of another kind, whose answers are not sure; None where too few
+        texts were given for it, and of tags.
       sha256: Of these values and of the model file: they say nothing about another one.
     """
 
@@ -75,6 +79,7 @@ class Confidence(ManifestPart):
     temperature_inside: float = pydantic.Field(default=1.0, gt=0)
     num_examples: int = pydantic.Field(ge=0)
     promises: tuple[Promise, ...] = ()
+    familiarity: Familiarity | None = None
     sha256: Sha256
 
     @property
@@ -83,7 +88,11 @@ class Confidence(ManifestPart):
         inside = " inside the file" if self.temperature_inside != 1 else ""
         value = self.temperature_inside * self.temperature
         fitted = f"temperature {value:.3g}{inside}, fitted on {self.num_examples} texts"
-        return [f"probabilities: {fitted}", *(promise.summary for promise in self.promises)]
+        lines = [f"probabilities: {fitted}", *(promise.summary for promise in self.promises)]
+        if self.familiarity is not None:
+            score = self.familiarity.threshold
+            lines.append(f"texts of another kind: not sure below a score of {score:.3f}")
+        return lines
 
     @classmethod
     def of_file(cls, model_sha256: str, **values: Any) -> Confidence:
@@ -96,6 +105,8 @@ class Confidence(ManifestPart):
         promises = [[getattr(promise, name) for name in _SIGNED] for promise in self.promises]
         temperatures = [self.temperature, self.temperature_inside]
         values = [model_sha256, *temperatures, self.num_examples, promises]
+        if self.familiarity is not None:
+            values.append([getattr(self.familiarity, name) for name in _SIGNED_OF_TEXTS])
         return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
     def promise_for(self, max_error: float | None = None) -> Promise | None:

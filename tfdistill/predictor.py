@@ -17,6 +17,9 @@ from tfdistill.tasks.conll import UNLABELLED
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import TfliteModel, described
 
+ANOTHER_KIND = "another kind of text"
+"""The reason of an answer that its probability alone would make sure."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
@@ -33,6 +36,7 @@ class Prediction:
         promises nothing.
       milliseconds: Of tokenizer and file.
       words: The words of the tags.
+      reason: Why it is not sure where the probability is not what says so: "another kind of text".
     """
 
     text: str
@@ -42,6 +46,7 @@ class Prediction:
     sure: bool | None
     milliseconds: float
     words: tuple[str, ...] = ()
+    reason: str | None = None
 
 
 class Predictor(contextlib.AbstractContextManager["Predictor"]):
@@ -171,7 +176,16 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         else:
             label = labels[decided[0]]
         sure = None if self.promise is None else self.promise.covers(probability)
-        return Prediction(text, pair, label, probability, sure, milliseconds, words)
+        reason = None
+        if sure and not self._is_familiar(encoded):
+            sure, reason = False, ANOTHER_KIND
+        return Prediction(text, pair, label, probability, sure, milliseconds, words, reason)
+
+    def _is_familiar(self, encoded: EncodedExamples) -> bool:
+        record = self.card.confidence
+        if record is None or record.familiarity is None:
+            return True
+        return bool(record.familiarity.covers(encoded)[0])
 
 
 def _answering(

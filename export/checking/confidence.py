@@ -9,6 +9,8 @@ import tf_keras as keras
 
 from tfdistill import analysis
 from tfdistill.confidence import Confidence
+from tfdistill.data import vocab
+from tfdistill.familiarity import Familiarity, fit_familiarity
 from tfdistill.tasks import probabilities
 from tfdistill.tflite import TfliteModel
 
@@ -44,6 +46,14 @@ def _is_labelled(plan: ExportPlan) -> bool:
     return plan.real_examples and plan.examples.labels is not None
 
 
+def _familiarity(plan: ExportPlan) -> Familiarity | None:
+    """What tells texts of another kind; None without their texts, and of tags."""
+    texts, rows, vocab_file = plan.trained_on, plan.promise_on, plan.request.vocab_file
+    if texts is None or rows is None or vocab_file is None or rows.token_labels:
+        return None
+    return fit_familiarity(texts, rows, vocab.read_vocab(vocab_file))
+
+
 def fit_confidence(verified: Verified) -> Confidence | None:
     """Fits a temperature on the examples of the check, and promises on those that chose nothing.
 
@@ -68,5 +78,6 @@ def fit_confidence(verified: Verified) -> Confidence | None:
         (logits(verified.answers.file), plan.examples) if labelled else None,
         promise_on,
         model_sha256=verified.report.sha256,
+        familiarity=_familiarity(plan),
         temperature_inside=plan.temperature,
     )

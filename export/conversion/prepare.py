@@ -49,6 +49,7 @@ class ExportPlan:
       lengths: Sequence lengths, ascending.
       examples: What the file is checked on.
       promise_on: Labelled examples that chose nothing, for promises, or None.
+      trained_on: The training examples, which tell texts of another kind; None without promises.
       calibration: The examples to calibrate on, or None.
       task: The task, or None.
       labels: Label names, empty where not known or for a regression.
@@ -69,6 +70,7 @@ class ExportPlan:
     lengths: tuple[int, ...]
     examples: EncodedExamples
     promise_on: EncodedExamples | None
+    trained_on: EncodedExamples | None
     calibration: EncodedExamples | None
     task: TaskSpec | None
     labels: tuple[str, ...]
@@ -166,15 +168,21 @@ def make_plan(request: ExportRequest) -> ExportPlan:
     examples = inputs.collect(request.check_on) if real else inputs.draw(config, lengths)
     inputs.check_examples(examples, config, lengths)
     check_texts(request.texts, examples, task, real=real)
-    promise_on = None
+    promise_on = trained_on = None
     if request.promise_on is not None:
         promise_on = inputs.collect(request.promise_on, "promise_on")
         inputs.check_examples(promise_on, config, lengths, "promise_on")
         check_promise(promise_on, examples if real else None, task)
+        if request.calibrate_on is not None:
+            trained_on = inputs.collect(request.calibrate_on, "calibrate_on")
     calibration = None
     if quantization.needs_calibration and not aware:
         calibration = calibrate.draw(
-            request.calibrate_on, request.num_calibration, request.seed, config, lengths
+            trained_on or request.calibrate_on,
+            request.num_calibration,
+            request.seed,
+            config,
+            lengths,
         )
     obstacles = tflite_metadata.obstacles(
         head=head.name,
@@ -198,6 +206,7 @@ def make_plan(request: ExportRequest) -> ExportPlan:
         lengths,
         examples,
         promise_on,
+        trained_on,
         calibration,
         task,
         labels,

@@ -99,7 +99,8 @@ def to_tflite(
         `data`, where it names a file of them.
       calibrate_on: Real examples, without labels or with them, in the same forms, or a function
         that returns a generator of features by name: what the ranges of a static quantization are
-        measured on. Never those of `check_on`.
+        measured on, and with `promise_on` what tells texts of another kind, which are not sure.
+        Never those of `check_on`.
       num_calibration: Examples to draw from `calibrate_on`, without replacement.
       seed: Seed of that draw.
       texts: The texts of `check_on` in its order, for golden.json; they need `vocab_file`.

@@ -1,4 +1,5 @@
 import math
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -205,3 +206,28 @@ def test_probabilities_are_finite_at_the_largest_logits_and_log_probabilities_ar
     back = probabilities.of_logits(KIND["classification"], logits)
     np.testing.assert_allclose(back, shares, atol=1e-11)  # of the 0 that counts as 1e-12
     assert probabilities.logits_of(shares, softmax=False) is shares
+
+
+class _OddTexts:
+    """Tells texts of another kind by their numbers."""
+
+    def covers(self, examples):
+        return np.arange(len(examples)) % 5 > 0
+
+
+def test_texts_of_another_kind_give_no_promise_and_count_in_its_shares():
+    random = np.random.default_rng(3)
+    logits = 6 * np.eye(2)[random.integers(0, 2, 1000)] + random.normal(size=(1000, 2))
+    labels = logits.argmax(axis=1).astype(np.int32)
+    labels[::5] = 1 - labels[::5]  # of those of another kind each answer is wrong
+    ids = np.zeros(1000, np.int32)
+    rows = logits, EncodedExamples(ids, np.arange(1001), ids.astype(np.uint8), labels)
+    plain = promises.fit_confidence(KIND["classification"], None, rows, model_sha256="0" * 64)
+    assert all(promise.threshold is None for promise in plain.promises)
+    with mock.patch.object(promises.Confidence, "of_file", lambda *_, **values: values):
+        record = promises.fit_confidence(
+            KIND["classification"], None, rows, model_sha256="0" * 64, familiarity=_OddTexts()
+        )
+    for promise in record["promises"]:
+        assert promise.coverage == pytest.approx(0.8) and promise.error == 0.0
+        assert promise.rows == 1000

@@ -164,4 +164,6 @@ def test_the_predictor_is_still_as_sure_as_it_was():
         for answer, other in zip(*answers, strict=True):
             # Seven digits of each logit, on whatever processor.
             assert answer.pop("probability") == pytest.approx(other.pop("probability"), rel=1e-5)
+            scores = [each.pop("score", 0.0) for each in (answer, other)]
+            assert scores[0] == pytest.approx(scores[1], abs=1e-12)
             assert answer == other

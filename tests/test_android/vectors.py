@@ -330,10 +330,11 @@ def confidences() -> list[dict[str, Any]]:
     from tfdistill.predictor import Predictor
 
     cases = []
-    for name, kind, temperature, threshold in (
-        ("pairs", "classification", 2.5, 0.5),
-        ("pairs", "multi_label", 0.7, 0.548),
-        ("tags", "token", 1.7, 0.05),
+    for name, kind, temperature, threshold, told in (
+        ("pairs", "classification", 2.5, 0.5, False),
+        ("pairs", "multi_label", 0.7, 0.548, False),
+        ("tags", "token", 1.7, 0.05, False),
+        ("pairs", "classification", 2.5, 0.4, True),
     ):
         source = RESOURCES / "bundles" / f"{name}-float32"
         with tempfile.TemporaryDirectory() as temporary:
@@ -344,23 +345,51 @@ def confidences() -> list[dict[str, Any]]:
                 {"max_error": 0.05, "rows": 300, **sure},
                 {"max_error": 0.1, "rows": 300, "rows_needed": 900},
             )
+            texts = list(_confidence_texts(folder, pairs=card.task.pair))
+            encoded = _encoded(folder, card, texts) if told else None
+            familiarity = None if encoded is None else _familiarity(folder, encoded)
             record = Confidence.of_file(
-                card.model.sha256, temperature=temperature, num_examples=200, promises=promises
+                card.model.sha256,
+                temperature=temperature,
+                num_examples=200,
+                promises=promises,
+                familiarity=familiarity,
             )
             task = card.task.model_copy(update={"kind": kind})
             changed = card.model_copy(update={"confidence": record, "task": task})
             manifest.write_manifest(changed, folder)
             answers = []
             with Predictor(folder) as predictor:
-                for text, pair in _confidence_texts(folder, pairs=card.task.pair):
+                for text, pair in texts:
                     answer = predictor.predict(text, pair)
                     labels = [answer.label] if isinstance(answer.label, str) else list(answer.label)
                     facts = {"probability": answer.probability, "sure": answer.sure}
                     answers.append({"text": text, "pair": pair, "labels": labels, **facts})
+            if familiarity is not None:
+                for answer, score in zip(answers, familiarity.scores(encoded), strict=True):
+                    answer["score"] = float(score)
         confidence = record.model_dump(mode="json")
         bundle = f"{name}-float32"
         cases.append({"bundle": bundle, "kind": kind, "confidence": confidence, "answers": answers})
     return cases
+
+
+def _encoded(folder: pathlib.Path, card: Any, texts: Sequence[tuple[str, str | None]]) -> Any:
+    from tfdistill.data import fast_tokenizer, vocab
+
+    tokens = vocab.read_vocab(folder / "vocab.txt")
+    tokenizer = fast_tokenizer.bert_tokenizer(tokens, lower_case=card.tokenizer.lower_case)
+    first, second = zip(*texts, strict=True)
+    return tokenizer.encode_batch(first, second, card.tokenizer.max_length)
+
+
+def _familiarity(folder: pathlib.Path, encoded: Any) -> Any:
+    """That of half of the texts, so that the others are of another kind."""
+    from tfdistill.data import vocab
+    from tfdistill.familiarity import fit_familiarity
+
+    half = encoded.select(np.arange(1200) % (len(encoded) // 2))
+    return fit_familiarity(half, half, vocab.read_vocab(folder / "vocab.txt"))
 
 
 def _confidence_texts(folder: pathlib.Path, *, pairs: bool) -> Iterator[tuple[str, str | None]]:

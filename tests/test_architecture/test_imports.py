@@ -33,6 +33,7 @@ RANKS = {
     "checks": 0,
     "config": 0,
     "confidence": 0,
+    "familiarity": 0,
     "manifest": 0,
     "manifest_parts": 0,
     "model_card": 0,

@@ -5,6 +5,7 @@ import hashlib
 import json
 import shutil
 import types
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,10 +18,10 @@ from export.checking.evidence import Evidence
 from export.conversion import convert
 from export.conversion.prepare import make_plan
 from export.model.request import ExportRequest
-from tfdistill import analysis, cli, config, errors, manifest, model_card, weights
+from tfdistill import analysis, cli, config, errors, familiarity, manifest, model_card, weights
 from tfdistill.commands import export_job
-from tfdistill.confidence import Confidence, moved_coverage
-from tfdistill.data import from_config
+from tfdistill.confidence import Confidence, Promise, moved_coverage
+from tfdistill.data import from_config, vocab
 from tfdistill.data.batches import Batches
 from tfdistill.run import inputs
 from tfdistill.tasks import KINDS
@@ -54,6 +55,53 @@ def test_the_record_is_fitted_on_what_the_file_answers(promising, halves):
     # A tenth of the labels is wrong: 60 texts keep 10% for no share of the answers.
     assert [promise.rows for promise in card.confidence.promises] == [60] * 4
     assert all(promise.threshold is None for promise in card.confidence.promises)
+
+
+@pytest.fixture(scope="module")
+def telling(toy, halves, tmp_path_factory):
+    """A file that tells texts of another kind."""
+    path = tmp_path_factory.mktemp("telling") / "model.tflite"
+    check_on, promise_on = halves
+    arguments = toy.arguments(check_on=check_on, promise_on=promise_on, texts=None)
+    with mock.patch.multiple(familiarity, FEWEST_TEXTS=60, FEWEST_ROWS=60):
+        export.to_tflite(toy.model, path, calibrate_on=check_on, **arguments)
+    return path
+
+
+def test_training_texts_tell_those_of_another_kind(toy, telling, halves):
+    check_on, promise_on = halves
+    card = manifest.read_manifest(telling)
+    tokens = vocab.read_vocab(toy.vocab_file)
+    with mock.patch.multiple(familiarity, FEWEST_TEXTS=60, FEWEST_ROWS=60):
+        again = familiarity.fit_familiarity(check_on, promise_on, tokens)
+    assert card.confidence.familiarity == again
+    assert again.covers(promise_on).mean() == pytest.approx(0.95, abs=0.02)
+
+
+def test_an_edited_familiarity_is_refused(telling, tmp_path):
+    folder = shutil.copytree(telling.parent, tmp_path / "copy")
+    card = json.loads((folder / "model.json").read_bytes())
+    card["confidence"]["familiarity"]["threshold"] -= 1
+    card.pop("checksum", None)
+    (folder / "model.json").write_text(json.dumps(card))
+    with pytest.raises(errors.ManifestError):
+        manifest.read_manifest(folder)
+
+
+def test_texts_of_another_kind_are_not_sure_in_an_evaluation(toy, telling, halves):
+    source = inputs.open_answerer(str(telling.parent), toy.task)
+    _, rows = halves
+    record = source.card.confidence
+    promise = Promise(max_error=0.1, rows=60, threshold=0.0, coverage=0.9, error=0.0)
+    changed = record.model_copy(update={"promises": (promise,)})
+    source = dataclasses.replace(
+        source, card=source.card.model_copy(update={"confidence": changed})
+    )
+    with TfliteModel(telling) as file:
+        answers = outputs.file_outputs(file, rows)
+    (row,) = source.coverage_of_promises(answers, rows, toy.task)
+    assert row["coverage"] < 1
+    assert row["coverage"] == pytest.approx(record.familiarity.covers(rows).mean())
 
 
 def test_the_card_has_the_promises(promising):

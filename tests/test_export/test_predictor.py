@@ -71,6 +71,24 @@ def test_an_answer_is_sure_above_the_threshold(threshold, sure, tmp_path):
         assert predictor.predict("a film", "is good").sure is sure
 
 
+def test_a_text_of_another_kind_is_not_sure_and_says_why(tmp_path, capsys):
+    lists = {"pieces": "2 9 3 9", "pairs": "2 3 9", "num_pieces": 18, "first_word": 5}
+    promise = {"threshold": 0.0, "coverage": 0.5, "error": 0.01}
+    for threshold, sure in ((-100.0, True), (100.0, False)):
+        told = {"threshold": threshold, **lists}
+        folder = bundle(
+            "pairs", tmp_path / f"{sure}", temperature=1.0, promise=promise, familiarity=told
+        )
+        with Predictor(folder) as predictor:
+            answer = predictor.predict("a film", "is good")
+        assert (answer.sure, answer.reason) == (sure, None if sure else "another kind of text")
+    assert answer.probability > 0
+    assert cli.main(["predict", str(folder), "a film\tis good"]) == 0
+    assert "not sure  (another kind of text)" in capsys.readouterr().out
+    assert cli.main(["predict", str(folder), "a film\tis good", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reason"] == "another kind of text"
+
+
 def test_several_labels_are_those_above_one_half(tmp_path):
     folder = bundle(
         "pairs", tmp_path / "m", kind="multi_label", labels=["no", "yes", "maybe"], temperature=0.5
@@ -163,7 +181,7 @@ def test_the_command_answers_without_tensorflow_within_two_seconds(tmp_path):
     from_input, *_ = run("predict", str(folder), "--json", text=lines)
     rows = [json.loads(line) for line in from_file.splitlines()]
     assert [row["text"] for row in rows] == ["a film", "it is bad"]
-    keys = ["text", "pair", "label", "probability", "sure", "milliseconds"]
+    keys = ["text", "pair", "label", "probability", "sure", "reason", "milliseconds"]
     assert [list(row) for row in rows] == [keys, keys]
     again = [json.loads(line) for line in from_input.splitlines()]
     for row in (*rows, *again):

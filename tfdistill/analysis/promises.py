@@ -13,6 +13,7 @@ import scipy.special
 from tfdistill import errors
 from tfdistill.analysis.calibration import fit_temperature, is_at_end
 from tfdistill.confidence import Confidence, Promise
+from tfdistill.familiarity import Familiarity
 from tfdistill.tasks import probabilities
 from tfdistill.tasks.conll import UNLABELLED
 from tfdistill.tasks.encoded import EncodedExamples
@@ -140,6 +141,7 @@ def fit_confidence(
     promise_on: tuple[np.ndarray, EncodedExamples] | None,
     *,
     model_sha256: str,
+    familiarity: Familiarity | None = None,
     max_errors: Sequence[float] = MAX_ERRORS,
     temperature_inside: float = 1.0,
 ) -> Confidence:
@@ -153,6 +155,7 @@ def fit_confidence(
       promise_on: The same of labelled texts that chose nothing: they give the promises. None for
         no promise.
       model_sha256: Of the file.
+      familiarity: What tells texts of another kind: they give no promise. None where nothing does.
       max_errors: What is promised, rising.
       temperature_inside: What the file itself divides its logits by. Other than 1, no other
         temperature is fitted.
@@ -166,13 +169,31 @@ def fit_confidence(
     promises: list[Promise] = []
     if promise_on is not None:
         judged = judge(kind, *promise_on, temperature)
-        promises = [find_promise(*judged, error) for error in max_errors]
+        familiar = np.ones(len(judged.right), bool)
+        if familiarity is not None:
+            familiar = familiarity.covers(promise_on[1])
+        promises = [_promise_of(judged, familiar, error) for error in max_errors]
     return Confidence.of_file(
         model_sha256,
         temperature=temperature,
         temperature_inside=temperature_inside,
         num_examples=0 if chosen_on is None else len(chosen_on[1]),
         promises=tuple(promises),
+        familiarity=familiarity,
+    )
+
+
+def _promise_of(judged: JudgedTexts, familiar: np.ndarray, max_error: float) -> Promise:
+    """The promise of the texts that may be sure, with shares of all of them."""
+    promise = find_promise(judged.confidence[familiar], judged.right[familiar], max_error)
+    num_rows, share = len(familiar), familiar.mean()
+    coverage, needed = promise.coverage, promise.rows_needed
+    return promise.model_copy(
+        update={
+            "rows": num_rows,
+            "coverage": None if coverage is None else float(coverage * share),
+            "rows_needed": None if needed is None else math.ceil(needed / share),
+        }
     )
 
 

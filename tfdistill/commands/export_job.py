@@ -64,7 +64,7 @@ class Job:
             "lengths": self.lengths,
             "check_on": self.check_set(),
             "promise_on": self.promise_set(),
-            "calibrate_on": self.calibration_set() if calibrate else None,
+            "calibrate_on": self.training_set() if calibrate or self.promise_on else None,
             "texts": self.examples,
             "task": self.task,
             "labels": self.labels,
@@ -125,12 +125,11 @@ class Job:
         chosen_on = (train, self.examples)
         return self.encode(from_config.promise_examples(self.promise_on, self.task, chosen_on))
 
-    def calibration_set(self) -> EncodedExamples | None:
-        """The training set as ids; None without a task, or if the model knows its ranges itself."""
-        from tfdistill import compress
+    def training_set(self) -> EncodedExamples | None:
+        """The training set as ids; None without a task."""
         from tfdistill.data import from_config
 
-        if self.settings is None or compress.is_quantize_aware(self.source.model):
+        if self.settings is None:
             return None
         _, train = from_config.labelled(self.settings, "train", folder=self.folder)
         return self.encode(train)

@@ -123,7 +123,7 @@ def _as_json(answers: dict[str, Prediction]) -> str:
         values["pair"] = student.pair
     if student.words:
         values["words"] = student.words
-    names = ("label", "probability", "sure", "milliseconds")
+    names = ("label", "probability", "sure", "reason", "milliseconds")
     for name, answer in answers.items():
         fields = dataclasses.asdict(answer)
         chosen = {key: fields[key] for key in names}
@@ -153,6 +153,8 @@ def _fields(answer: Prediction) -> Iterator[str]:
         yield f"{answer.probability:.4f}"
     if answer.sure is not None:
         yield "sure" if answer.sure else "not sure"
+    if answer.reason is not None:
+        yield f"({answer.reason})"
     yield f"{answer.milliseconds:.1f} ms"
 
 

@@ -233,11 +233,12 @@ class ExportedSource:
             return []
         logits = self.logits(outputs, task)
         judged = analysis.judge(task.traits, logits, encoded, record.temperature)
+        familiar = True if record.familiarity is None else record.familiarity.covers(encoded)
         rows = []
         for promise in record.promises:
             if promise.threshold is None:
                 continue
-            sure = judged.confidence > promise.threshold
+            sure = familiar & (judged.confidence > promise.threshold)
             error = float(np.mean(~judged.right[sure])) if sure.any() else 0.0
             rows.append(
                 {

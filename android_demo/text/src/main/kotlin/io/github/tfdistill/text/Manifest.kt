@@ -142,6 +142,7 @@ internal data class Confidence(
     val temperature: Double,
     @SerialName("num_examples") val numExamples: Int,
     val promises: List<Promise> = emptyList(),
+    val familiarity: Familiarity? = null,
     val sha256: String, // a bundle's index has that of the whole manifest
 ) {
     companion object {

@@ -162,6 +162,10 @@ internal object ManifestChecks {
         val temperature = confidence.temperature
         val usable = temperature > 0 && temperature.isFinite()
         require(usable, "temperature", "a number above 0", temperature)
+        confidence.familiarity?.let {
+            val right = it.threshold.isFinite() && it.firstWord >= 0 && it.numPieces > 0
+            require(right && it.isReadable(), "familiarity", "counts of pieces and pairs", "others")
+        }
         for (promise in confidence.promises) {
             val threshold = promise.threshold ?: 0.0
             require(threshold in 0.0..1.0, "threshold of a promise", "0 to 1", threshold)

@@ -29,8 +29,8 @@ public sealed interface Outcome {
  * @property inferences one, but of a question one for each window
  * @property probability of all labels or tags together, calibrated where the export could fit it;
  *   null for other outcomes
- * @property sure whether the file promises that at most a share of such answers is wrong; null
- *   where it promises nothing
+ * @property sure whether the file promises that at most a share of such answers is wrong; never of
+ *   a text of another kind than it was trained on; null where it promises nothing
  */
 public data class Prediction(
     val outcome: Outcome,
@@ -101,11 +101,18 @@ public class Predictor(
     }
 
     /** Says of an answer how probable it is, and whether that is sure. */
-    private fun judged(prediction: Prediction, probability: Double) =
-        prediction.copy(
-            probability = probability,
-            sure = promise?.let { it.threshold != null && probability > it.threshold },
-        )
+    private fun judged(prediction: Prediction, probability: Double): Prediction {
+        val sure =
+            promise?.let {
+                it.threshold != null && probability > it.threshold && isFamiliar(prediction.tokens)
+            }
+        return prediction.copy(probability = probability, sure = sure)
+    }
+
+    private fun isFamiliar(tokens: List<String>): Boolean {
+        val familiarity = bundle.manifest.confidence?.familiarity ?: return true
+        return familiarity.covers(tokens.map { checkNotNull(bundle.vocabulary.id(it)) })
+    }
 
     /** Closes the model. */
     override fun close(): Unit = runner.close()

@@ -29,7 +29,7 @@ class ConfidenceTest {
 
     @Test
     fun `probabilities and sure answers are those of Python to six digits`() {
-        assertEquals(3, cases.size)
+        assertEquals(4, cases.size)
         for (case in cases) {
             val bundle = opened(case)
             val predictor = Predictor(bundle, Replay(bundle, Resources))
@@ -46,6 +46,28 @@ class ConfidenceTest {
                 assertEquals(text, labels.toSet(), labelsOf(prediction, bundle.task.kind).toSet())
             }
         }
+    }
+
+    @Test
+    fun `texts of another kind are not sure, by the score of Python to six digits`() {
+        val case = cases.last()
+        val bundle = opened(case)
+        val familiarity = checkNotNull(bundle.manifest.confidence?.familiarity)
+        val anyText = opened(case) { it.copy(familiarity = null) }
+        val replay = Replay(bundle, Resources)
+        val covered =
+            case.getValue("answers").jsonArray.map { answer ->
+                val text = answer.jsonObject.getValue("text").string()
+                val pair = answer.jsonObject.getValue("pair").string()
+                val ids = bundle.tokenizer.encode(text, pair, bundle.lengths.maxLength).ids.toList()
+                val score = answer.jsonObject.getValue("score").jsonPrimitive.double
+                assertEquals(text, score, familiarity.score(ids), 1e-6)
+                val sure = Predictor(anyText, replay).predict(text, pair).sure
+                val expected = sure == true && familiarity.covers(ids)
+                assertEquals(text, expected, Predictor(bundle, replay).predict(text, pair).sure)
+                familiarity.covers(ids)
+            }
+        assertTrue(true in covered && false in covered)
     }
 
     private fun labelsOf(prediction: Prediction, kind: TaskKind): List<String> =
@@ -93,6 +115,9 @@ class ConfidenceTest {
                 { it: Confidence ->
                     it.copy(promises = listOf(promise.copy(threshold = 0.5, maxError = 0.0)))
                 } to "max_error",
+                { it: Confidence ->
+                    it.copy(familiarity = Familiarity(0.0, 5, 100, "5 1 6", "5 6 1"))
+                } to "familiarity",
             )) {
             val error = assertThrows(BundleException::class.java) { opened(cases.first(), edit) }
             assertEquals(BundleFault.UNSUITABLE, error.fault)
