@@ -5,8 +5,9 @@ Teacher, student and file of a run answer its development set, which gives each 
 held-out texts, which are split in two halves many times: one gives the promises, the other shows
 which share of the answers they cover, and how many of these are wrong. Texts of another kind show
 how many of them would pass as sure, by the confidence alone and behind a second threshold: on the
-energy ``log sum exp(z / T)`` or on the largest logit of the file, or, for comparison, on the mean
-log probability of the text's pieces, each after the one before it, in the training texts.
+energy ``log sum exp(z / T)`` or on the largest logit of the file, on the mean log probability of
+the text's pieces, each after the one before it, in the training texts, or on the score of an export
+(`tfdistill.familiarity`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ import numpy as np
 import scipy.special
 
 from tfdistill import analysis, config, errors, tasks
-from tfdistill.data import from_config
+from tfdistill.data import from_config, vocab
 from tfdistill.data.batches import Batches
+from tfdistill.familiarity import fit_familiarity
 from tfdistill.run import inputs
 from tfdistill.tasks.encoded import EncodedExamples
 
@@ -117,8 +119,14 @@ def measure(run: str, held: Sequence[str], other: Sequence[str], resplits: int) 
             "ece_noise": analysis.calibration_noise(scaled["after"]),
         }
         if name == "file":
-            of_pieces = likelihood([model.encode(train, recipe.data)])
-            held_rows = (logits / temperature, [encoded for _, encoded in pairs])
+            trained_on = model.encode(train, recipe.data)
+            parts_of = [encoded for _, encoded in pairs]
+            held_rows = (logits / temperature, parts_of)
+            tokens = vocab.read_vocab(f"{run}/export/vocab.txt")
+            familiarity = fit_familiarity(trained_on, parts_of[0], tokens)
+            of_pieces = {"pairs of pieces": likelihood([trained_on])}
+            if familiarity is not None:
+                of_pieces["pairs against rank"] = familiarity.scores
             figures["other"] = {}
             for place in other:
                 texts = texts_of(place, task)
@@ -178,23 +186,27 @@ def strangers(
     judged: analysis.JudgedTexts,
     held: Texts,
     foreign: Texts,
-    of_pieces: Callable[[EncodedExamples], np.ndarray],
+    of_pieces: Mapping[str, Callable[[EncodedExamples], np.ndarray]],
 ) -> dict[str, Any]:
     """Which share of held-out and of foreign texts is sure, with a second threshold and without."""
     measures: Mapping[str, Callable[[Texts], np.ndarray]] = {
         "confidence alone": lambda texts: np.zeros(len(texts[0])),
         "energy": lambda texts: scipy.special.logsumexp(texts[0], axis=1),
         "largest logit": lambda texts: texts[0].max(axis=1),
-        "pairs of pieces": lambda texts: np.concatenate([of_pieces(part) for part in texts[1]]),
     }
+    scored = {name: (score(held), score(foreign)) for name, score in measures.items()}
+    for name, of_part in of_pieces.items():
+        familiar, strange = (
+            np.concatenate(list(map(of_part, texts[1]))) for texts in (held, foreign)
+        )
+        scored[name] = familiar, strange
     figures: dict[str, Any] = {"texts": len(foreign[0])}
     confidence = scipy.special.softmax(foreign[0], axis=1).max(axis=1)
     for max_error in (0.05, 0.1):
         threshold = analysis.find_promise(*judged, max_error).threshold
         if threshold is None:
             continue
-        for name, score in measures.items():
-            familiar, strange = score(held), score(foreign)
+        for name, (familiar, strange) in scored.items():
             lowest = np.quantile(familiar, 1 - _KEPT)
             figures[f"{name} at {max_error:g}"] = {
                 "held": float(np.mean((judged.confidence > threshold) & (familiar >= lowest))),

@@ -47,9 +47,13 @@ def test_texts_of_another_kind_are_counted_with_a_second_threshold_and_without()
     judged = analysis.JudgedTexts(np.full(400, 0.99), np.ones(400, bool))
     texts = [encoded(*([1, 2],) * count) for count in (400, 100)]
     figures = promises.strangers(
-        judged, (held, [texts[0]]), (foreign, [texts[1]]), lambda part: np.zeros(len(part))
+        judged,
+        (held, [texts[0]]),
+        (foreign, [texts[1]]),
+        {"none": lambda part: np.zeros(len(part))},
     )
     assert figures["texts"] == 100
     assert figures["confidence alone at 0.05"] == {"held": 1.0, "foreign": 1.0}
+    assert figures["none at 0.05"] == {"held": 1.0, "foreign": 1.0}
     energy = figures["energy at 0.05"]
     assert energy["held"] == pytest.approx(0.95, abs=0.003) and energy["foreign"] == 0.0
