@@ -6,11 +6,14 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
-import scipy.special
 import sklearn.linear_model
 import threadpoolctl
 
-from tfdistill.analysis.calibration import fit_temperature, is_at_end
+from tfdistill.analysis.calibration import (
+    fit_temperature,
+    is_at_end,
+    negative_log_likelihood,
+)
 from tfdistill.tasks.splitting import folds_of
 
 _PENALTIES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)  # C of scikit-learn
@@ -45,31 +48,32 @@ def fit_head(vectors: np.ndarray, labels: np.ndarray, num_labels: int) -> Linear
     average. The penalty is the one with the least mean ``-log p(label)`` of calibrated answers in
     three cross-validations: accuracy would choose by a handful of rows. The logits are divided by
     the temperature that calibrates the answers to rows that were left out: of those to its own rows
-    a head is too sure.
+    a head is too sure. The only row of a class chooses neither: without it nothing knows the class.
 
     Args:
       vectors: float (n, width).
-      labels: int (n,), two or more different ones.
+      labels: int (n,), two or more different ones, of which one has two rows at least.
       num_labels: Classes.
 
     Returns:
       The head. The penalty has seen all rows, so that `unseen` is better than new text by a little.
     """
+    shared = np.bincount(labels, minlength=num_labels)[labels] > 1
     losses = np.zeros(len(_PENALTIES))
     unseen = np.zeros((len(_PENALTIES), len(labels), num_labels), np.float32)
     for repetition in range(_REPETITIONS):
         folds = folds_of(labels, seed=repetition)
         for place, penalty in enumerate(_PENALTIES):
             logits = answer_unseen(vectors, labels, folds, _fit_with(penalty, num_labels))
-            scaled = logits / fit_temperature(logits, labels)
-            gold = scaled[np.arange(len(labels)), labels]
-            losses[place] += np.mean(scipy.special.logsumexp(scaled, axis=1) - gold)
+            of_shared = logits[shared], labels[shared]
+            losses[place] += negative_log_likelihood(*of_shared, fit_temperature(*of_shared))
             if not repetition:
                 unseen[place] = logits
     best = int(losses.argmin())
     kernel, bias = _fit(vectors, labels, num_labels, _PENALTIES[best])
-    temperature = fit_temperature(unseen[best], labels)
-    if is_at_end(temperature, unseen[best], labels):
+    of_shared = unseen[best][shared], labels[shared]
+    temperature = fit_temperature(*of_shared)
+    if is_at_end(temperature, *of_shared):
         temperature = 1.0
     return LinearHead(
         (kernel / temperature).astype(np.float32),

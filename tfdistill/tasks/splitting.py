@@ -94,15 +94,13 @@ def folds_of(labels: np.ndarray, *, seed: int = 0) -> np.ndarray:
       seed: Seed.
 
     Returns:
-      int (n,): five folds; as many as the rarest class has rows where these are fewer, but two at
-      least.
+      int (n,): five folds, or n where these are fewer. Of a class with fewer rows than folds each
+      row is in another one.
     """
-    counts = np.unique(labels, return_counts=True)[1]
-    count = min(_FOLDS, max(2, int(counts.min())))
     order = np.random.default_rng(seed).permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     folds = np.empty(len(labels), np.int64)
-    folds[order] = np.arange(len(labels)) % count
+    folds[order] = np.arange(len(labels)) % _FOLDS
     return folds
 
 
