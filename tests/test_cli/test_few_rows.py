@@ -73,6 +73,7 @@ def done(inputs):
 def test_all_rows_train_and_figures_are_those_of_rows_left_out(done):
     assert done.code == 0, done.told
     assert "24 rows of 3 labels: all of them train, and are cross-validated" in done.told
+    assert "--class-weights" not in done.told  # which a frozen encoder does not take
     metrics = json.loads((done.run / "metrics.json").read_text())
     (teacher,) = metrics["models"]
     score = teacher["metrics"]["accuracy"]
@@ -124,6 +125,23 @@ def test_an_encoder_that_knows_less_than_the_words_is_fine_tuned(inputs, monkeyp
     told = capsys.readouterr().err
     assert "the encoder is fine-tuned, since words alone answer better" in told
     assert "at least 40 different texts, received 24" in told
+
+
+def test_rows_that_are_split_are_not_said_to_train_all(inputs, monkeypatch, capsys, tmp_path):
+    with open(tmp_path / "few.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("text", "label"), *drawn(4, 20)])
+    (tmp_path / "bert").symlink_to(inputs / "bert")
+    monkeypatch.setattr(few_rows.training, "unseen_logits", lambda *_: np.zeros((60, 3)))
+    assert cli.main(quickstart(tmp_path, "--dry-run", "--out", str(tmp_path / "none"))) == 0
+    told = capsys.readouterr().err
+    assert "words alone answer better" in told and "split: train" in told
+    assert "all of them train" not in told
+
+
+def test_minutes_that_few_rows_cannot_keep_are_refused(inputs, capsys):
+    command = quickstart(inputs, "--max-minutes", "0.001", "--out", str(inputs / "none"))
+    assert cli.main(command) == 2
+    assert "No student is trained" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

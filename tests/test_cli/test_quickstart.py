@@ -336,6 +336,36 @@ def test_minutes_take_steps_of_the_student_away(recipe_of):
     assert (bounded.steps, bounded.min_steps) == (600 - 69, None)
     with pytest.raises(errors.ConfigError, match=r"at least 2\.9 on this machine"):
         quickstart_budget.bound_steps(proposal, parts, 2)
+    few = [durations.TimedPart("distil", 240, 20, 1.0)]
+    with pytest.raises(errors.ConfigError, match=r"at least 4 on"):  # no more than without a budget
+        quickstart_budget.bound_steps(proposal, few, 2)
+
+
+@pytest.mark.parametrize("steps", [0, 1000])
+def test_minutes_that_no_student_can_keep_name_those_of_the_whole(recipe_of, steps):
+    proposal = quickstart_recipe.QuickstartPlan(recipe_of(), {}, (), SHAPE, np.full(99, 8))
+    proposal = proposal.with_student(config.TEACHER, "student: the teacher itself")
+    parts = [durations.TimedPart("fine-tune the teacher", 600, steps, 0.5)]
+    with pytest.raises(errors.ConfigError, match=r"at least 10 .*No student is trained"):
+        quickstart_budget.bound_steps(proposal, parts, 2)
+
+
+def test_a_run_with_a_budget_is_continued_from_wherever_it_ended(inputs, tmp_path, monkeypatch):
+    recipes = []
+
+    def begin(recipe, out, **options):
+        recipes.append(recipe)
+        raise errors.DataError("stop", "here", "this")
+
+    monkeypatch.setattr(run, "run_recipe", begin)
+    arguments = command(inputs, "--size-mb", "1")
+    arguments[arguments.index("--out") + 1] = str(tmp_path / "out")
+    assert cli.main(arguments) == 1
+    assert cli.main([*arguments, "--resume"]) == 1
+    (tmp_path / "out" / "recipe.yaml").unlink()  # killed while the run's files were written
+    (tmp_path / "out" / "data" / "test.csv").unlink()
+    assert cli.main([*arguments, "--resume"]) == 1
+    assert len(recipes) == 3 and recipes[0] == recipes[1] == recipes[2]
 
 
 def test_answers_take_the_place_of_a_teacher(recipe_of):

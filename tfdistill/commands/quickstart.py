@@ -24,6 +24,7 @@ from tfdistill.commands import (
 )
 
 if TYPE_CHECKING:
+    from tfdistill.analysis import DataFindings
     from tfdistill.data.labelled_file import LabelledFile
     from tfdistill.search.fitting import FittedShape
 
@@ -117,8 +118,6 @@ def _quickstart(args: argparse.Namespace) -> None:
     folder = work_folder.WorkFolder(out, "run")
     folder.check(resume=args.resume, overwrite=args.overwrite)
     record = quickstart_budget.earlier(out, args)
-    from tfdistill import analysis
-
     read = functools.partial(
         labelled_file.read_labelled_file,
         args.data,
@@ -133,10 +132,9 @@ def _quickstart(args: argparse.Namespace) -> None:
     trained = student is not None or args.finetune != "auto" or args.class_weights is not None
     bounded = args.latency_ms is not None or args.size_mb is not None
     data = read(few=not (trained or bounded or args.answers))
-    train = data.sets["train"]
-    findings = analysis.check_data(data.task, train, data.sets.get("dev", train))
-    findings.check()
-    _say([*data.notes, quickstart_page.label_note(data)])
+    findings = _findings(data)
+    *notes, sets = data.notes
+    _say([*notes, quickstart_page.label_note(data)])
 
     from tfdistill import run, weights
     from tfdistill.run import few_rows, teachers
@@ -145,11 +143,13 @@ def _quickstart(args: argparse.Namespace) -> None:
     checkpoint = weights.open_checkpoint(teacher)
     if data.cross_fitted:
         tuned, _ = quickstart_recipe.answers_task(checkpoint, data.task)
-        road = None if tuned else few_rows.choose(teacher, train)
+        road = None if tuned else few_rows.choose(teacher, data.sets["train"])
         _say([] if road is None else [road.note])
         if road is None or not road.frozen:
             data = read(few=False)
-            _say(data.notes[-1:])
+            findings = _findings(data)
+            *_, sets = data.notes
+    _say([sets])
     proposal = quickstart_recipe.make_recipe(
         name,
         teacher,
@@ -165,7 +165,7 @@ def _quickstart(args: argparse.Namespace) -> None:
         changes=args.set,
     )
     _check(proposal.recipe)
-    fitted = None
+    proposal, fitted = quickstart_budget.bound_size(proposal, args.size_mb), None
     if record is not None:
         proposal = quickstart_budget.as_before(proposal, out)
     else:
@@ -210,6 +210,20 @@ def _quickstart(args: argparse.Namespace) -> None:
     lines = quickstart_verdict.lines_of(metrics, record, out)
     base.show(metrics.model_dump(mode="json"), as_json=args.json, lines=lines)
     _say([quickstart_verdict.took(record)])
+
+
+def _findings(data: LabelledFile) -> DataFindings:
+    """What is conspicuous in the sets of a file.
+
+    Raises:
+      DataError: If no run can learn from them.
+    """
+    from tfdistill import analysis
+
+    train = data.sets["train"]
+    findings = analysis.check_data(data.task, train, data.sets.get("dev", train))
+    findings.check()
+    return findings
 
 
 def _page(

@@ -55,7 +55,7 @@ def earlier(folder: pathlib.Path, args: argparse.Namespace) -> results.Quickstar
       ConfigError: If it had other budgets, which chose its student.
     """
     file = folder / results.QUICKSTART_FILE
-    if not args.resume or not file.is_file():
+    if not args.resume or not file.is_file() or not (folder / config.RECIPE_FILE).is_file():
         return None
     record = results.read_result_file(file, results.QuickstartRecord)
     before = (record.latency_ms, record.size_mb, record.max_minutes)
@@ -64,6 +64,14 @@ def earlier(folder: pathlib.Path, args: argparse.Namespace) -> results.Quickstar
         remedy = "Resume with the same, or start again with --overwrite."
         raise errors.ConfigError("--resume, latency, size, minutes", before, now, remedy)
     return record
+
+
+def bound_size(proposal: QuickstartPlan, size_mb: float | None) -> QuickstartPlan:
+    """Bounds the file, whatever the student is."""
+    if size_mb is None:
+        return proposal
+    note = f"word table: as small as {size_mb:g} MB ask for"
+    return proposal.changed("export", note, size_mb=size_mb)
 
 
 def as_before(proposal: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
@@ -82,10 +90,7 @@ def as_before(proposal: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
 def fit_student(
     proposal: QuickstartPlan, args: argparse.Namespace, task: tasks.TaskSpec
 ) -> tuple[QuickstartPlan, FittedShape | None]:
-    """Chooses the student by latency and size, unless it was named; a size bounds its file, too."""
-    if args.size_mb is not None:
-        note = f"word table: as small as {args.size_mb:g} MB ask for"
-        proposal = proposal.changed("export", note, size_mb=args.size_mb)
+    """Chooses the student by latency and size, unless it was named."""
     if args.answers or args.student or (args.latency_ms is None and args.size_mb is None):
         return proposal, None
     from tfdistill.run import durations
@@ -131,15 +136,24 @@ def bound_steps(
     if max_minutes is None or seconds <= 60 * max_minutes:
         return proposal
     trained = next((part for part in reversed(parts) if part.steps), None)
-    assert trained is not None
+    if trained is None or _JOINT not in proposal.recipe.stages:
+        raise _too_short(seconds, max_minutes, "No student is trained, whose steps could be fewer.")
     rest = seconds - trained.steps * trained.step_seconds
     steps = int((60 * max_minutes - rest) / trained.step_seconds)
-    if steps < _FEWEST_STEPS or _JOINT not in proposal.recipe.stages:
-        least = (rest + _FEWEST_STEPS * trained.step_seconds) / 60
-        raise errors.ConfigError(
-            "--max-minutes", f"at least {math.ceil(10 * least) / 10:g} on this machine",
-            f"{max_minutes:g}", f"{_FEWEST_STEPS} steps of the student take that long, with all "
-            "that comes before and after them. Name a smaller --teacher, or give fewer rows.",
-        )  # fmt: skip
+    fewest = min(_FEWEST_STEPS, trained.steps)
+    if steps < fewest:
+        raise _too_short(
+            rest + fewest * trained.step_seconds,
+            max_minutes,
+            f"{fewest} steps of the student take that long, with all that comes before and after "
+            "them.",
+        )
     note = f"steps: {steps} of {trained.steps}, to keep {max_minutes:g} minutes"
     return proposal.changed(f"stages.{_JOINT}", note, steps=steps, min_steps=None)
+
+
+def _too_short(seconds: float, max_minutes: float, why: str) -> errors.ConfigError:
+    return errors.ConfigError(
+        "--max-minutes", f"at least {math.ceil(seconds / 6) / 10:g} on this machine",
+        f"{max_minutes:g}", f"{why} Name a smaller --teacher, or give fewer rows.",
+    )  # fmt: skip

@@ -147,11 +147,6 @@ def read_labelled_file(
         f"{roles.label!r} (label)",
         f"kind: {chosen} ({judged.why})",
     ]
-    if task.primary_metric == "macro_f1":
-        notes.append(
-            "metric: macro_f1, because a label is rare and accuracy would hide it; --class-weights "
-            "balanced makes rare labels count as much in training"
-        )
     texts, seconds = (
         None
         if name is None
@@ -172,6 +167,12 @@ def read_labelled_file(
     rows = _new_rows(everything, numbers, cells, notes)
     together = few and task.traits.one_class and roles.pair is None
     together = together and 2 * task.num_labels <= len(rows) <= FEW_OF_A_LABEL * task.num_labels
+    if task.primary_metric == "macro_f1":
+        weighted = "; --class-weights balanced makes rare labels count as much in training"
+        notes.append(
+            "metric: macro_f1, because a label is rare and accuracy would hide it"
+            + ("" if together else weighted)
+        )
     if len(rows) < FEWEST_ROWS and not together:
         raise errors.DataError(
             f"data file {table.path}", f"at least {FEWEST_ROWS} different texts", len(rows)
