@@ -260,7 +260,7 @@ class QuickstartRecord(ResultPart):
 
     Attributes:
       estimated_seconds: What it was to take, before it began.
-      seconds: What it took, over all sessions; None while it has not ended.
+      seconds: What it took, over all sessions but those that were killed; None in the first one.
       latency_ms: The budget: the median of an inference at the longest length, or None.
       device: What that latency is of: "host" or "adb".
       size_mb: The budget: the file in units of 1,000,000 bytes, or None.

@@ -70,6 +70,8 @@ def test_a_development_set_of_one_row_is_refused(rows):
 def test_a_small_development_set_names_the_noise_of_its_metric():
     # 1.96 sqrt(0.25 / 25)
     assert "±0.20" in warnings_of(TASK, GOOD[0], examples(texts("dev", 25)))
+    rows = examples(texts("train", 25))
+    assert "Cross-validation has 25 examples" in warnings_of(TASK, rows, rows)
 
 
 def test_a_set_without_text_is_refused_and_single_empty_texts_are_counted():

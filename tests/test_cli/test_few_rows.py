@@ -96,6 +96,16 @@ def test_the_file_holds_the_head_and_promises_nothing(done):
     page = (done.run / "report.md").read_text()
     assert "All metrics are cross-validated" in page
     assert "on which checkpoints may have been chosen" not in page
+    assert "on 24 cross-validated examples" in page and "development examples" not in page
+    header = next(line for line in done.shown.splitlines() if "accuracy (" in line)
+    assert header.split()[:3] == ["accuracy", "(cross-validated)", "size"]
+
+
+@pytest.mark.slow
+def test_a_training_that_needs_a_development_set_asks_for_one(done, tmp_path, capsys):
+    arguments = ["compress", str(done.run), "--out", str(tmp_path / "out"), "--dry-run"]
+    assert cli.main(arguments) == 2
+    assert "no development set: name a labelled file" in capsys.readouterr().err
 
 
 @pytest.mark.slow

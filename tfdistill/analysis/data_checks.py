@@ -76,7 +76,7 @@ def check_data(
     Args:
       task: The task, with its labels.
       train: The training set.
-      dev: The development set.
+      dev: The development set; `train` itself where that is cross-validated.
       lengths: int (n,), tokens of each training text without a limit.
       max_length: The limit; longer texts are cut.
 
@@ -102,9 +102,9 @@ def check_data(
         faults.append(errors.explain("development set", "at least 2 rows", dev.num_scored))
     elif dev.num_scored < _FEW_DEV:
         width = 1.96 * 0.5 / np.sqrt(dev.num_scored)
+        what = "Cross-validation" if dev is train else "The development set"
         warnings.append(
-            f"The development set has {dev.num_scored} examples: a metric is known to about "
-            f"±{width:.2f} only."
+            f"{what} has {dev.num_scored} examples: a metric is known to about ±{width:.2f} only."
         )
     if lengths is not None and max_length is not None and len(lengths):
         _check_lengths(train, lengths, max_length, warnings)

@@ -22,9 +22,10 @@ def lines_of(
     """The lines for a terminal."""
     from tfdistill import report
 
-    page = report.build(report.collect(out))
+    collected = report.collect(out)
+    page = report.build(collected)
     return [
-        *_models(metrics, out),
+        *_models(metrics, out, "cross-validated" if collected.cross_fitted else "dev"),
         "",
         f"verdict: {terminal_output.plain(page.headline)}",
         *_budget(metrics, record, out),
@@ -89,13 +90,13 @@ def _samples(page: Report) -> Iterator[str]:
                     yield from tables.table([list(table.columns), *rows], left=len(table.columns))
 
 
-def _models(metrics: results.RunMetrics, out: pathlib.Path) -> list[str]:
-    """The table of teacher, baselines, student and file."""
+def _models(metrics: results.RunMetrics, out: pathlib.Path, split: str) -> list[str]:
+    """The table of teacher, baselines, student and file; `split` is what development stands for."""
     metric, test = metrics.task.primary_metric, metrics.test_metrics
     sizes, latencies, texts = _files(metrics, out)
     length = max(length for _, length in latencies)
     times = ["a text", f"latency, {length} tokens"]
-    rows = [["", f"{metric} (dev)", "(test)", "size", *times]]
+    rows = [["", f"{metric} ({split})", "(test)", "size", *times]]
     chosen = next(m for m in metrics.models if m.folder == metrics.chosen)
     for model in metrics.models:
         if model.role == "teacher" or model is chosen:
@@ -116,6 +117,8 @@ def _models(metrics: results.RunMetrics, out: pathlib.Path) -> list[str]:
         rows.append(
             [*_row(f"baseline {baseline.name}", baseline.metrics, {}, metric), "-", "-", "-"]
         )
+    if not test:
+        rows = [[*row[:2], *row[3:]] for row in rows]
     return tables.table(rows)
 
 

@@ -313,6 +313,7 @@ def _frozen_teacher(recipe: Sections) -> Iterator[str]:
             "data.cross_fitted",
             "teacher.finetune.frozen, whose head is fitted in a moment, and student.preset teacher",
             "a model that is trained",
+            "Its rows have no development set: name a labelled file, or a task with one.",
         )
 
 

@@ -15,7 +15,7 @@ from tfdistill.data.answers import LabelledAnswers
 from tfdistill.tasks.spec import TaskSpec
 
 TEACHER, STUDENT, MODEL, FILE, MAJORITY = "teacher", "student", "model", "file", "majority"
-DEVELOPMENT, TEST = "development", "test"
+DEVELOPMENT, CROSS_VALIDATED, TEST = "development", "cross-validated", "test"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class AnswerSides:
     texts: tuple[str, ...]  # the texts; empty where they were left out
     # name of a baseline -> its logits
     baselines: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    split: str = DEVELOPMENT  # "development" or "test"
+    split: str = DEVELOPMENT  # or one of the other two
     confidence: Confidence | None = None  # of the file: its temperature and promises
     _cache: dict[str, np.ndarray] = dataclasses.field(default_factory=dict, repr=False)
 
@@ -110,8 +110,9 @@ def sides(
     baseline: LabelledAnswers | None = None,
     baseline_name: str = "",
     confidence: Confidence | None = None,
+    split: str = DEVELOPMENT,
 ) -> AnswerSides | None:
-    """Puts together what can be compared on the development set."""
+    """Puts together what can be compared on the development set, or on what stands for it."""
     whole = student or teacher or file
     if whole is None:
         return None
@@ -127,7 +128,7 @@ def sides(
     baselines = {}
     if baseline is not None and baseline.examples == whole.examples:
         baselines[baseline_name] = baseline.logits["model"]
-    return AnswerSides(whole.task, whole.gold, logits, texts, baselines, DEVELOPMENT, confidence)
+    return AnswerSides(whole.task, whole.gold, logits, texts, baselines, split, confidence)
 
 
 def of_test_set(

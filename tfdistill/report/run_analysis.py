@@ -10,7 +10,16 @@ from tfdistill.analysis import PairedDifference
 from tfdistill.benchmark import schema as measured
 from tfdistill.benchmark.statistics import summaries
 from tfdistill.report import answer_sides, devices
-from tfdistill.report.answer_sides import DEVELOPMENT, FILE, MAJORITY, MODEL, STUDENT, TEACHER, TEST
+from tfdistill.report.answer_sides import (
+    CROSS_VALIDATED,
+    DEVELOPMENT,
+    FILE,
+    MAJORITY,
+    MODEL,
+    STUDENT,
+    TEACHER,
+    TEST,
+)
 from tfdistill.report.model_groups import ModelGroup, Speed, model_groups
 from tfdistill.report.plot import charts
 from tfdistill.report.run_results import RunResults
@@ -56,7 +65,12 @@ class RunAnalysis:
     def split(self) -> str:
         """The set that the report judges by: the test set where there is one."""
         metrics = self.results.metrics
-        return TEST if metrics is not None and metrics.test_metrics else DEVELOPMENT
+        return TEST if metrics is not None and metrics.test_metrics else self.dev_split
+
+    @property
+    def dev_split(self) -> str:
+        """What development metrics are of: where all rows trained, each as it was left out."""
+        return CROSS_VALIDATED if self.results.cross_fitted else DEVELOPMENT
 
     @functools.cached_property
     def scores(self) -> dict[str, float]:
@@ -87,7 +101,7 @@ class RunAnalysis:
         if self.judged_sides is not None:
             return len(self.judged_sides.gold)
         models = self.student or self.teacher
-        return models.models[0].num_examples if models and self.split == DEVELOPMENT else None
+        return models.models[0].num_examples if models and self.split != TEST else None
 
     @property
     def subject(self) -> ModelGroup | None:
@@ -114,6 +128,7 @@ class RunAnalysis:
             baseline=by_place.get(best.folder or "") if best else None,
             baseline_name=best.name if best else "",
             confidence=self._confidence,
+            split=self.dev_split,
         )
 
     @functools.cached_property

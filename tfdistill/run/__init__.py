@@ -200,7 +200,12 @@ def _train_all(context: RunContext) -> list[results.ModelResult]:
     if context.data.task is not None:
         data = context.task_data
         _log.info(
-            f"{data.train.num_examples} training and {data.dev.num_examples} development examples"
+            f"{data.train.num_examples} training "
+            + (
+                "examples, cross-validated"
+                if data.settings.cross_fitted
+                else f"and {data.dev.num_examples} development examples"
+            )
         )
         trained = [records.check(context, records.train_teacher(context))]
         _log.info(f"teacher: {_describe(trained[0].metrics)}")

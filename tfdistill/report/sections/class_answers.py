@@ -11,11 +11,11 @@ from tfdistill import analysis
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import (
-    DEVELOPMENT,
     FILE,
     MODEL,
     STUDENT,
     TEACHER,
+    TEST,
     AnswerSides,
 )
 from tfdistill.report.cells import Cell, Table, row
@@ -133,7 +133,7 @@ def _calibration(sides: AnswerSides) -> Table:
             rows.append(_calibrated(sides, shown, FILE, temperature))
         noise = analysis.calibration_noise(sides.logits[FILE] / temperature)
         few = f"A calibrated file would have {100 * noise:.1f}% on so few examples."
-        fitted = " The temperature was fitted on them." if sides.split == DEVELOPMENT else ""
+        fitted = " The temperature was fitted on them." if sides.split != TEST else ""
         notes.append(few + fitted)
     columns = (
         "Model",

@@ -174,7 +174,8 @@ def models(run: RunAnalysis) -> Table | None:
     if any(len(group.models) > 1 for group in run.groups):
         notes.append("± is the standard deviation over the seeds (n − 1).")
     number = run.subject.models[0].num_examples if run.subject else None
-    caption = f"Models and baselines on the {f'{number:,} ' if number else ''}development examples"
+    counted = f"{number:,} " if number else ""
+    caption = f"Models and baselines on the {counted}{run.dev_split} examples"
     return cells.table("models", caption, columns, rows, notes, drop_empty=True)
 
 
@@ -223,7 +224,7 @@ def seeds(run: RunAnalysis) -> Table | None:
         for group, model in listed
     ]
     columns = ("Model", "Seed", *map(fmt.metric_title, names), "Examples", "Training")
-    caption = "Every model on the development set; the exported one is highlighted"
+    caption = f"Every model on the {run.dev_split} examples; the exported one is highlighted"
     return cells.table("seeds", caption, columns, rows)
 
 

@@ -9,11 +9,11 @@ from markupsafe import Markup
 from tfdistill import tables
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import (
-    DEVELOPMENT,
     FILE,
     MAJORITY,
     STUDENT,
     TEACHER,
+    TEST,
     unseen_difference,
 )
 from tfdistill.report.document import KeyFigure
@@ -80,7 +80,7 @@ def _quality(run: RunAnalysis, judged: str) -> KeyFigure:
     dev = best.metrics.get(run.metric) if best else None
     if best is not None and dev is not None and best.name != MAJORITY:
         title = fmt.baseline_title(best.name)
-        where = "" if run.split == DEVELOPMENT else " on the development set"
+        where = "" if run.split != TEST else " on the development set"
         details.append(f"{title}: {fmt.metric(run.metric, dev)}{where}")
     chart = charts.bars("quality-bars", label, rows, most=1.0) if len(rows) > 1 else None
     return KeyFigure(value, label, "; ".join(details), chart)
@@ -176,7 +176,7 @@ def _on(run: RunAnalysis) -> str:
 def _written(run: RunAnalysis, role: str) -> str:
     """A metric, with the deviation over seeds where it is their mean."""
     group = {TEACHER: run.teacher, STUDENT: run.student}.get(role)
-    deviation = group.deviation(run.metric) if group and run.split == DEVELOPMENT else None
+    deviation = group.deviation(run.metric) if group and run.split != TEST else None
     return fmt.mean_and_spread(run.metric, run.scores[role], deviation)
 
 
@@ -192,7 +192,7 @@ def _beaten(run: RunAnalysis) -> str:
     title = fmt.baseline_title(best.name)
     title += ", as large as the teacher," if best.name == "frozen_teacher" else ""
     words = f"{fmt.metric_words(run.metric)} {shown[0]} against {shown[1]}"
-    words += "" if run.split == DEVELOPMENT else " on the development set"
+    words += "" if run.split != TEST else " on the development set"
     if shown[0] == shown[1]:
         return f"{title} does as well as the {subject.role}: {words}."
     if paired is not None and not paired.is_clear:
@@ -207,7 +207,7 @@ def _no_better(run: RunAnalysis) -> str:
     """Says that the test set does not tell a model from one that ignores its input."""
     sides = run.judged_sides
     paired = sides.difference(MAJORITY, run.judged or "") if sides else None
-    if run.split == DEVELOPMENT or paired is None:
+    if run.split != TEST or paired is None:
         return ""
     if paired.is_clear and paired.difference > 0:
         return ""
