@@ -171,6 +171,10 @@ def test_a_teacher_as_small_as_a_student_is_exported_itself(inputs, tmp_path, ca
         ({"student": "teacher"}, "stages: expected none, for student.preset is teacher"),
         ({"stages": {}, "variants": {}}, "stages: expected at least 1 of them"),
         ({"stages": {}, "variants": {}, "student": "teacher", "data": {"task": None}}, "a task"),
+        (
+            {"stages": {}, "variants": {}, "student": {"preset": "teacher", "num_layers": 2}},
+            "student.num_layers: expected none, for student.preset is teacher",
+        ),
     ],
 )
 def test_what_trains_no_student_names_the_teacher_as_one(change, fact, recipe_of):
@@ -366,6 +370,14 @@ def test_a_run_with_a_budget_is_continued_from_wherever_it_ended(inputs, tmp_pat
     (tmp_path / "out" / "data" / "test.csv").unlink()
     assert cli.main([*arguments, "--resume"]) == 1
     assert len(recipes) == 3 and recipes[0] == recipes[1] == recipes[2]
+
+
+def test_sizes_for_a_student_that_is_the_teacher_are_refused(inputs, tmp_path, capsys):
+    arguments = command(inputs, "--set", "student.num_layers=1")
+    arguments[arguments.index("--out") + 1] = str(tmp_path / "out")
+    assert cli.main(arguments) == 2
+    told = capsys.readouterr().err
+    assert "student.num_layers: expected none, for student.preset is teacher" in told
 
 
 def test_answers_take_the_place_of_a_teacher(recipe_of):

@@ -58,20 +58,20 @@ class QuickstartPlan:
     def with_student(self, preset: str, note: str) -> QuickstartPlan:
         """Replaces the student; that of the preset "teacher" needs no training."""
         training = {"stages": {}, "variants": {}} if preset == config.TEACHER else self.training
-        values = {**self.recipe.model_dump(), **training}
+        values = {**self.recipe.model_dump(mode="json"), **training}
         values["student"]["preset"] = preset
-        recipe = config.Recipe.model_validate(values)
+        recipe = config.parse_recipe(values, source="quickstart")
         others = [note for note in self.notes if not note.startswith("student: ")]
         return dataclasses.replace(self, recipe=recipe, notes=(*others, note))
 
     def changed(self, section: str, note: str, **values: Any) -> QuickstartPlan:
         """Replaces values of a section, such as "stages.joint"."""
-        recipe = self.recipe.model_dump()
-        place = recipe
+        recipe_values = self.recipe.model_dump(mode="json")
+        place = recipe_values
         for name in section.split("."):
             place = place[name]
         place.update(values)
-        recipe = config.Recipe.model_validate(recipe)
+        recipe = config.parse_recipe(recipe_values, source="quickstart")
         return dataclasses.replace(self, recipe=recipe, notes=(*self.notes, note))
 
 
@@ -159,7 +159,8 @@ def make_recipe(
     }
     missing = {key: usual[key] for key in usual.keys() - recipe.export.model_fields_set}
     recipe = recipe.model_copy(update={"export": recipe.export.model_copy(update=missing)})
-    training = {name: recipe.model_dump()[name] for name in ("stages", "variants")}
+    plain = recipe.model_dump(mode="json")
+    training = {name: plain[name] for name in ("stages", "variants")}
     draft = QuickstartPlan(recipe, training, tuple(notes), None if answers else shape, texts.tokens)
     if data.cross_fitted:
         return draft

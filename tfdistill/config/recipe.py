@@ -78,6 +78,11 @@ def _trained_or_itself(recipe: Sections) -> Iterator[str]:
         yield errors.explain("student.preset teacher", "a task with labels", recipe.data.kind)
     if itself and recipe.teacher.answers is not None:
         yield errors.explain("student.preset teacher", "a model in teacher.source", "answers")
+    usual = StudentConfig(preset=recipe.student.preset, allow_weak=recipe.student.allow_weak)
+    for name, value in recipe.student if itself else ():
+        if value != getattr(usual, name):
+            expected = "none, for student.preset is teacher"
+            yield errors.explain(f"student.{name}", expected, repr(value))
 
 
 def _no_folders(section: str, names: Mapping[str, object]) -> Iterator[str]:
