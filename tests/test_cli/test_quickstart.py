@@ -457,7 +457,6 @@ def test_a_small_set_and_many_classes_are_trained_on_for_more_epochs(
 
 LABELS = {"0": "no", "1": "yes"}
 CLASSIFIER = {"architectures": ["BertForSequenceClassification"]}
-POOLED = {"architectures": ["BertModel"], "tfdistill": {"pooling": "mean", "normalize": True}}
 
 
 @pytest.mark.parametrize(
@@ -470,7 +469,6 @@ POOLED = {"architectures": ["BertModel"], "tfdistill": {"pooling": "mean", "norm
         ({**CLASSIFIER, "id2label": {"0": "LABEL_0", "1": "LABEL_1"}}, 2, True, "without names"),
         (CLASSIFIER, 2, True, "without names"),
         ({**CLASSIFIER, "id2label": {"0": "pos", "1": "neg"}}, 2, False, "not those of the data"),
-        ({**POOLED, "id2label": LABELS}, 2, True, "its labels are those"),
         (CLASSIFIER, 3, False, "its head has 3 output(s), the task 2"),
     ],
 )

@@ -181,13 +181,10 @@ def models_config(checkpoint: Checkpoint) -> models.EncoderConfig:
 
 def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, str]:
     """Decides by head and labels whether a model answers a task already."""
-    from tfdistill.weights import hf_config
-
     raw, tensors = checkpoint.raw_config, checkpoint.tensors
     kernel = tensors.get("classifier.weight", tensors.get("classifier.out_proj.weight"))
     classes = [str(name) for name in raw.get("architectures") or ()]
-    classifies = any(name.endswith("ForSequenceClassification") for name in classes)
-    if kernel is None or not (classifies or hf_config.pooled_options(raw)):
+    if kernel is None or not any(name.endswith("ForSequenceClassification") for name in classes):
         return False, "it has no head for whole texts"
     count = len(kernel)
     if count != task.num_labels:
