@@ -1,5 +1,7 @@
 """A .tflite file is read into the values that its writer put there, or refused."""
 
+import tracemalloc
+
 import flatbuffers
 import numpy as np
 import pytest
@@ -144,6 +146,26 @@ def test_constants_may_follow_the_flatbuffer_and_end_in_the_file(file):
     file.write_bytes(content.replace(size, len(content).to_bytes(8, "little")))
     with pytest.raises(errors.ModelFileError):
         reader.read(file)
+    # A start near 2^64, from which the end comes round to the first bytes.
+    start = (100).to_bytes(8, "little")
+    assert content.count(start) == 1
+    file.write_bytes(content.replace(start, b"\xff" * 8))
+    with pytest.raises(errors.ModelFileError):
+        reader.read(file)
+
+
+def test_names_that_share_their_bytes_take_no_more_memory_than_they_have(file):
+    model = editing.read(file)
+    tensors, name = model.subgraphs[0].tensors, b"n" * 1_000_000
+    for tensor in tensors:
+        tensor.name = name
+    editing.write(model, file)  # equal strings once
+    assert len(name) < file.stat().st_size < 2 * len(name)
+    tracemalloc.start()
+    reader.read(file)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5 * len(name) * len(tensors)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 _COPIES = 16  # of the bytes of a file, that its vectors hold: equal ones are stored once
+_BLOCK = 1 << 18  # bytes whose positions, 8 bytes each, are in memory together
 
 
 class FileBytes:
@@ -29,8 +30,9 @@ class FileBytes:
         """
         if positions.size and positions.min() < 0:
             raise IndexError(f"position {positions.min()}")
-        places = positions[:, None] + np.arange(np.dtype(dtype).itemsize)
-        return self.bytes[places].view(dtype)[:, 0]
+        width = np.dtype(dtype).itemsize
+        columns = [self.bytes[positions + place] for place in range(width)]
+        return np.stack(columns, axis=1).view(dtype)[:, 0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,14 +65,14 @@ class FieldVectors:
 
     def copied(self) -> FieldVectors:
         """The same of memory of their own: the file need not stay mapped."""
-        in_bytes = dataclasses.replace(self, counts=self.counts * self.width, width=1)
-        starts = np.cumsum(in_bytes.counts) - in_bytes.counts
-        content = FileBytes(self.content.bytes[in_bytes.positions()])
-        return FieldVectors(content, starts, self.counts, self.width)
+        sizes = self.counts * self.width
+        return FieldVectors(
+            FileBytes(self._joined()), np.cumsum(sizes) - sizes, self.counts, self.width
+        )
 
     def numbers(self, dtype: str) -> np.ndarray:
         """Every element as a number, vector after vector."""
-        return self.content.numbers(self.positions(), dtype)
+        return self._joined().view(dtype)
 
     def of(self, table: int, dtype: str = "<i4") -> list[int]:
         """The numbers of one table's vector."""
@@ -87,6 +89,19 @@ class FieldVectors:
     def texts(self) -> list[str]:
         """The text of every table's vector."""
         return [self.text(table) for table in range(len(self.counts))]
+
+    def _joined(self) -> np.ndarray:
+        """The bytes of all elements, vector after vector; positions of a block at a time."""
+        ends = np.cumsum(self.counts * self.width)
+        before = ends - self.counts * self.width
+        joined = np.empty(ends[-1] if len(ends) else 0, np.uint8)
+        for first in range(0, len(joined), _BLOCK):
+            last = min(first + _BLOCK, len(joined))
+            some = slice(np.searchsorted(ends, first, "right"), np.searchsorted(before, last))
+            sizes = np.minimum(ends[some], last) - np.maximum(before[some], first)
+            offsets = np.repeat(self.starts[some] - before[some], sizes)
+            joined[first:last] = self.content.bytes[offsets + np.arange(first, last)]
+        return joined
 
     def _bytes(self, table: int) -> np.ndarray:
         start = self.starts[table]

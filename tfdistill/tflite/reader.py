@@ -218,9 +218,9 @@ def _operator_names(codes: Tables) -> list[str]:
 def _buffer_bytes(buffers: Tables, most: int) -> tuple[int, ...]:
     """Returns the size of each buffer, whose data may also follow the flatbuffer."""
     offsets, sizes = (buffers.numbers(field, "<u8") for field in (1, 2))
-    sizes = np.where(offsets > 1, sizes, np.uint64(0))
-    ends = np.where(offsets > 1, offsets, np.uint64(0)) + sizes
-    if (ends > most).any() or (sizes > most).any():
+    offsets, sizes = (np.where(offsets > 1, part, np.uint64(0)) for part in (offsets, sizes))
+    ends = offsets + sizes  # may overflow
+    if max(part.max(initial=0) for part in (offsets, sizes, ends)) > most:
         raise IndexError(f"a buffer of a file of {most} bytes ends at {ends.max()}")
     return tuple((buffers.vectors(0, 1).counts + sizes.astype(np.int64)).tolist())
 
