@@ -31,6 +31,8 @@ from .trial import attempt
 
 _log = logging.getLogger(__name__)
 
+_LABELLED = "labelled texts of a task to check on"
+_STRIPPED = "Leave size_mb out, or fit compress.strip(model), its float weights."
 _MOST_GUESSES = 3  # at how many words fit: the size of a file corrects the next guess
 
 Requested = Callable[[keras.Model, files.Path], ExportRequest]
@@ -126,6 +128,9 @@ def fit_size(
     """
     if not size_mb > 0:
         raise errors.ConfigError("size_mb", "a size above 0 MB", size_mb)
+    if compress.is_quantize_aware(model):
+        received = "a quantization-aware one, whose ranges are for one format and one table"
+        raise errors.ConfigError("model of size_mb", "float weights", received, _STRIPPED)
     whole = requested(model, vocab_file).collected()
     paths = bundle.paths_of(whole.path)
     unknown = dict.fromkeys((paths.model, paths.manifest, paths.golden))
@@ -197,8 +202,10 @@ class _SizeSearch:
         """Takes the arguments of `fit_size`, and scores the whole model."""
         task, texts, vocab_file = whole.task, whole.texts, whole.vocab_file
         if task is None or texts is None or vocab_file is None or whole.check_on is None:
-            raise errors.DataError("size_mb", "labelled texts of a task to check on", "none")
+            raise errors.DataError("size_mb", _LABELLED, "none")
         plan = prepare.make_plan(whole)
+        if plan.examples.labels is None:
+            raise errors.DataError("size_mb", _LABELLED, "texts without labels")
         refuse_weak(plan)  # the whole model: a file near chance is one that lost too much
         logits = model_logits(plan.model, plan.examples, plan.lengths)
         self.metric = task.primary_metric

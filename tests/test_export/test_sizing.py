@@ -10,7 +10,7 @@ import export
 from export.checking.outputs import model_logits
 from export.model.request import ExportRequest
 from export.trials import size_steps, sizing
-from tfdistill import errors, models
+from tfdistill import compress, errors, models
 from tfdistill.data import vocab as vocabularies
 from tfdistill.data.batches import encode_examples
 from tfdistill.data.tokenize import Tokenizer
@@ -237,3 +237,18 @@ def test_a_size_of_nothing_and_texts_without_a_task_are_errors(wide, requested):
 
     with pytest.raises(errors.DataError, match="size_mb: expected labelled texts"):
         export.fit_size(without_task, wide.model, wide.vocab_file, size_mb=1, corpus=["w1"])
+
+    def without_labels(model, vocab_file):
+        request = requested(model, vocab_file)
+        check_on = dataclasses.replace(request.check_on, labels=None)
+        return request.replace(check_on=check_on)
+
+    with pytest.raises(errors.DataError, match="received texts without labels"):
+        export.fit_size(without_labels, wide.model, wide.vocab_file, size_mb=1, corpus=["w1"])
+
+
+def test_a_model_with_ranges_of_its_own_is_refused(wide, requested, attempts):
+    model = compress.quantize_aware(wide.model)
+    with pytest.raises(errors.ConfigError, match="model of size_mb: expected float weights"):
+        export.fit_size(requested, model, wide.vocab_file, size_mb=1, corpus=["w1"])
+    assert not attempts.tried

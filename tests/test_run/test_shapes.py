@@ -141,3 +141,16 @@ def test_losses_of_a_recipe_are_checked_without_importing_the_user_s_own(tmp_pat
     )
     assert first.startswith("stages.mix.losses.a: loss") and "'HiddenStateMSE'" in first
     assert second.startswith("stages.mix.losses.b: temperature")
+
+
+def test_a_size_needs_float_weights_and_labelled_texts_that_chose_nothing():
+    sized = ["export.size_mb=8"]
+    plain = config.load_recipe("demo", sized)
+    aware = config.load_recipe("compress", sized)
+    assert aware.gives_quantize_aware
+    assert shapes.shape_faults(plain) == []
+    (fault,) = [fault for fault in shapes.shape_faults(aware) if "size_mb" in fault]
+    assert "expected none after quantization-aware training" in fault
+    data = plain.data.model_copy(update={"cross_fitted": True})
+    (fault,) = shapes.shape_faults(plain.model_copy(update={"data": data}))
+    assert "export.size_mb: expected none with data.cross_fitted" in fault

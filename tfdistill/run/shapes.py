@@ -44,6 +44,13 @@ def shape_faults(recipe: config.Recipe, *, import_classes: bool = False) -> list
         deliver.check_variants(recipe.export)
     except errors.ConfigError as error:
         faults.append(f"export.variants: {error}")
+    if recipe.export.size_mb is not None:
+        for applies, expected in (
+            (recipe.gives_quantize_aware, "none after quantization-aware training, for one format"),
+            (recipe.data.cross_fitted, "none with data.cross_fitted: no labelled texts are left"),
+        ):
+            if applies:
+                faults.append(errors.explain("export.size_mb", expected, recipe.export.size_mb))
     return faults
 
 
