@@ -19,7 +19,7 @@ from export.conversion import convert
 from export.conversion.prepare import make_plan
 from export.model.request import ExportRequest
 from tfdistill import analysis, cli, config, errors, familiarity, manifest, model_card, weights
-from tfdistill.commands import export_job
+from tfdistill.commands import export_job, inspection
 from tfdistill.confidence import Confidence, Promise, moved_coverage
 from tfdistill.data import from_config, vocab
 from tfdistill.data.batches import Batches
@@ -136,6 +136,12 @@ def test_a_file_of_probabilities_has_the_temperature_inside(toy, halves, probabl
     expected = outputs.softmax_of(outputs.model_logits(toy.model, halves[1]) / temperature)
     np.testing.assert_allclose(scores, expected, atol=1e-4)
     assert "inside the file, fitted on 60 texts" in record.summary[0]
+
+
+def test_the_command_that_compares_a_file_knows_the_temperature_inside(probable, exported):
+    path, card = probable
+    assert inspection._temperature_inside(path) == card.confidence.temperature_inside != 1
+    assert inspection._temperature_inside(exported("float32").path) == 1
 
 
 def test_the_command_that_evaluates_knows_both_temperatures(toy, halves, probable):

@@ -191,6 +191,16 @@ def compare(path, folder, **options):
     return against.compare_with_folder(path, folder, **options)
 
 
+def test_scores_agree_at_the_temperature_that_is_inside(folders, tmp_path):
+    folder, model = folders["sequence"]
+    run = logits_of(model)
+    file = convert(tmp_path / "m.tflite", lambda *args: [tf.nn.softmax(run(*args)[0] / 1.7)])
+    options = {"tensor_roles": {**ROLES, "output_0": "scores"}}
+    assert compare(file, folder, temperature=1.7, **options).faults == ()
+    assert compare(file, folder, **options).faults
+    assert compare(file, folder, temperature=1.701, **options).faults
+
+
 def test_a_right_conversion_agrees_at_each_length(folders, vocab, tmp_path):
     folder, model = folders["sequence"]
     file = convert(tmp_path / "m.tflite", logits_of(model), lengths=(8, LENGTH))

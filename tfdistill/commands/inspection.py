@@ -10,10 +10,13 @@ import pathlib
 import platform
 import shutil
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfdistill import cluster, errors, files, reading, safe_paths, tables
 from tfdistill.commands import base, measurement_options, options, plan
+
+if TYPE_CHECKING:
+    from tfdistill.manifest import Manifest
 
 _PACKAGES = {
     "tensorflow": "2.20",
@@ -126,6 +129,7 @@ def _against(args: argparse.Namespace) -> int:
         vocab_file=args.vocab,
         lower_case=None if args.cased is None else not args.cased,
         labels_file=args.labels,
+        temperature=_temperature_inside(path),
     )
     measured = host.quick_benchmark(path, runs=20, min_seconds=0.2, roles=roles)
     figures = [
@@ -183,12 +187,22 @@ def _on_accelerators(args: argparse.Namespace) -> int:
 
 def _golden_beside(path: pathlib.Path) -> pathlib.Path | None:
     """Returns the golden examples that a file's manifest names, checksums compared."""
+    card = _card_beside(path)
+    record = None if card is None else card.golden_file
+    return None if record is None else safe_paths.inside(path.parent, record.file)
+
+
+def _temperature_inside(path: pathlib.Path) -> float:
+    """Returns what a file of probabilities divides its logits by, as far as a manifest says it."""
+    card = _card_beside(path)
+    record = None if card is None else card.confidence
+    return 1.0 if record is None else record.temperature_inside
+
+
+def _card_beside(path: pathlib.Path) -> Manifest | None:
     from tfdistill import manifest
 
-    if not manifest.manifest_path(path).is_file():
-        return None
-    record = manifest.read_manifest(path).golden_file
-    return None if record is None else safe_paths.inside(path.parent, record.file)
+    return manifest.read_manifest(path) if manifest.manifest_path(path).is_file() else None
 
 
 def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from export.model import graph
 from tfdistill import errors, files, tokenizer_json, weights
 from tfdistill.benchmark import inputs as inputs_of_words
 from tfdistill.data import vocab as vocabularies
@@ -51,6 +53,7 @@ def compare_with_folder(
     vocab_file: files.Path | None = None,
     lower_case: bool | None = None,
     labels_file: files.Path | None = None,
+    temperature: float = 1.0,
     seed: int = 0,
 ) -> FolderComparison:
     """Compares what a file answers with the model of a Hugging Face folder.
@@ -67,6 +70,7 @@ def compare_with_folder(
       vocab_file: The vocabulary that the app uses with the file, compared with the folder's.
       lower_case: Whether the app lower-cases; by default as the folder says.
       labels_file: Names of the classes that the app uses, a line each, compared with the folder's.
+      temperature: What the file divides its logits by before its softmax.
       seed: Seed of the examples.
 
     Returns:
@@ -84,6 +88,9 @@ def compare_with_folder(
     }
     kinds = {OUTPUTS[role][0] for by_index in named.values() for role in by_index.values()}
     loaded = _load(folder, kinds, signatures, named)
+    if temperature != 1:
+        scaled = graph.at_temperature(loaded.model, temperature)
+        loaded = dataclasses.replace(loaded, model=scaled)
     vocab = vocabularies.read_vocab(weights.existing_vocab(loaded.vocab_file, folder))
     examples, num_words = _examples(signatures, vocab, loaded, texts, seed)
     pairs = _answer(path, signatures, named, loaded, examples)
