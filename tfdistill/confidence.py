@@ -64,9 +64,8 @@ class Confidence(ManifestPart):
     words.
 
     Attributes:
-      temperature: Fitted on `num_examples` labelled texts, which the file was checked on; 1 where
-        these have no labels, 0 in number. What a
-        reader divides by: 1 of a file that does it itself.
+      temperature: What a reader divides the logits by, fitted on the labelled texts that the file
+        was checked on; 1 where there are none, and of a file that divides them itself.
       temperature_inside: What a file of probabilities has divided its logits by, fitted on the same
         texts; 1 of other files.
       promises: By rising `max_error`; empty where no other labelled texts were given.

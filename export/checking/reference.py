@@ -89,8 +89,9 @@ def weights(evidence: Evidence) -> list[str]:
 def _is_trained(expected: np.ndarray, received: np.ndarray, temperature: float) -> bool:
     if temperature == 1:
         return np.array_equal(expected, received, equal_nan=True)
-    wide = received.astype(np.float64) * temperature
-    return np.allclose(wide, expected, rtol=2 * _STEP, atol=0, equal_nan=True)
+    trained, wide = (values.astype(np.float64) for values in (expected, received))
+    least = temperature * float(np.finfo(np.float32).smallest_subnormal)  # its rounding
+    return np.allclose(temperature * wide, trained, rtol=2 * _STEP, atol=least, equal_nan=True)
 
 
 def matrices(evidence: Evidence) -> list[str]:

@@ -81,6 +81,8 @@ class OutputCampaign:
             )
         elif target == "keras":
             export.to_keras(self._model, place / "student.keras")
+        elif target == "probabilities":
+            self._export(place / "model.tflite", softmax=True)
         elif target == "mediapipe":
             export.to_mediapipe(exported, place / "mediapipe.tflite")
         else:
@@ -95,7 +97,7 @@ class OutputCampaign:
 
     @functools.cached_property
     def _texts(self) -> Examples:
-        """Texts of known words, with the answers of the model as labels."""
+        """Texts of known words; the answers of the model are the labels, but for an eighth."""
         random = np.random.default_rng(self._seed)
         most = networks.KNOWN_LENGTH - 2
         texts = [
@@ -104,20 +106,25 @@ class OutputCampaign:
         ]
         rows = Tokenizer(self._vocab_file).encode_batch(texts, None, max(networks.LENGTHS))
         labels = model_logits(self._model, rows).argmax(axis=1).astype(np.int32)
+        labels[::8] = (labels[::8] + 1) % len(planted_outputs.LABELS)  # which tells a temperature
         return Examples(_TASK, texts, None, labels)
 
     @functools.cached_property
     def _exported(self) -> pathlib.Path:
         """The TFLite file that the copies for MediaPipe and Android are made of."""
-        tokenizer = Tokenizer(self._vocab_file)
         file = self._folder / "export" / "model.tflite"
+        self._export(file, softmax=False)
+        return file.parent
+
+    def _export(self, file: pathlib.Path, *, softmax: bool) -> None:
+        tokenizer = Tokenizer(self._vocab_file)
         export.to_tflite(
             self._model,
             file,
             lengths=networks.LENGTHS,
+            softmax=softmax,
             check_on=encode_examples(self._texts, tokenizer, max(networks.LENGTHS)),
             texts=self._texts,
             task=_TASK,
             vocab_file=self._vocab_file,
         )
-        return file.parent

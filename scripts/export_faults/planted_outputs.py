@@ -20,6 +20,7 @@ import tensorflow as tf
 from replaced import Replaced
 
 from export.file import metadata
+from export.model import graph
 from export.targets import android_bundle, saved_model, text_graph
 from export.targets import keras3 as bridge
 from tfdistill.data.tokenize import Tokenizer
@@ -257,6 +258,37 @@ def _in_copy(fault: str) -> Replaced:
     return Replaced(editing, "keep_signature", keep_changed, "answers within")
 
 
+_OTHER_TEMPERATURES: dict[str, Callable[[float], float]] = {
+    "left out": lambda value: 1.0,
+    "applied twice": lambda value: value**2,
+    "inverted": lambda value: 1 / value,
+}
+
+
+def _divided(change: Callable[[float], float]) -> Replaced:
+    """The logits of a file of probabilities are divided by another number."""
+    return Replaced(
+        graph,
+        "at_temperature",
+        lambda divide, model, value: divide(model, change(value)),
+        "weight classifier/kernel",
+    )
+
+
+def _kernel_alone(divide: Any, model: Any, value: float) -> Any:
+    copy = divide(model, value)
+    _, bias = model.get_layer("classifier").get_weights()
+    copy.get_layer("classifier").bias.assign(bias)
+    return copy
+
+
+PROBABILITIES: dict[str, Replaced] = {
+    **{f"temperature {fault}": _divided(c) for fault, c in _OTHER_TEMPERATURES.items()},
+    "temperature of the bias left out": Replaced(
+        graph, "at_temperature", _kernel_alone, "weight classifier/bias"
+    ),
+}
+
 MEDIAPIPE: dict[str, Replaced] = {
     "labels exchanged": _file(
         "labels.txt", lambda c: _lines_exchanged(c, 0, 2), "labels.txt .*line 1: .*no"
@@ -268,6 +300,15 @@ MEDIAPIPE: dict[str, Replaced] = {
     "a token lost": _file("vocab.txt", lambda c: c[:-5], "vocab.txt .*line 200"),
     "no labels": _packed(lambda c: {"vocab.txt": c["vocab.txt"]}, "files for MediaPipe"),
     "no softmax": Replaced(editing, "add_softmax", _rename_output, "answers within"),
+    **{
+        f"temperature {fault}": Replaced(
+            editing,
+            "add_softmax",
+            lambda add, model, name, value, change=change: add(model, name, change(value)),
+            "answers within",
+        )
+        for fault, change in _OTHER_TEMPERATURES.items()
+    },
     **{
         fault: _in_copy(fault)
         for fault in ("gamma in another order", "a row zeroed", "softmax twice")
@@ -311,6 +352,7 @@ FAULTS: dict[str, dict[str, Replaced]] = {
     "hf": planted_folder.FAULTS,
     "saved_model": SAVED_MODEL,
     "keras": KERAS,
+    "probabilities": PROBABILITIES,
     "mediapipe": MEDIAPIPE,
     "android": ANDROID,
 }

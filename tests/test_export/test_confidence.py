@@ -8,6 +8,7 @@ import types
 from unittest import mock
 
 import numpy as np
+import planted_outputs
 import pytest
 import tf_keras as keras
 
@@ -183,6 +184,27 @@ def test_a_file_of_probabilities_without_its_temperature_is_refused(toy, halves,
         "weight classifier/bias",
     ]
     assert not reference.weights(Evidence(cooled, tmp_path))
+
+
+@pytest.mark.parametrize("fault", planted_outputs.PROBABILITIES)
+def test_a_planted_fault_of_the_temperature_is_refused(fault, toy, halves, tmp_path):
+    planted = planted_outputs.PROBABILITIES[fault]
+    arguments = toy.arguments(check_on=halves[0], texts=None, softmax=True)
+    plan = make_plan(ExportRequest(toy.model, tmp_path / "model.tflite", **arguments))
+    right = confidence.at_temperature([plan])
+    assert reference.weights(types.SimpleNamespace(plan=right[0])) == []
+    with planted.planted():
+        wrong = confidence.at_temperature([plan])
+    faults = reference.weights(types.SimpleNamespace(plan=wrong[0]))
+    assert any(planted.message in line for line in faults)
+
+
+def test_a_weight_near_nothing_is_the_trained_one_over_the_temperature():
+    trained = np.array([1e-40, -3e-45, 1e-30, 0.5], np.float32)
+    for temperature in (0.3, 1.7, 40.0):
+        divided = trained / np.float32(temperature)
+        assert reference._is_trained(trained, divided, temperature)
+        assert not reference._is_trained(trained, divided, 1.001 * temperature)
 
 
 @pytest.mark.parametrize("missing", ["labels", "check_on", "task"])
