@@ -43,6 +43,9 @@ CONFIGS: dict[str, Any] = {
     "electra": models.EncoderConfig(
         family="electra", pooler=False, **{**_SHARED, "embedding_size": 16}
     ),
+    "factorised": models.EncoderConfig(
+        family="bert", embedding_size=32, **{**_SHARED, "hidden_size": 64}
+    ),
     "bilstm": models.BiLstmConfig(
         embedding_size=48, hidden_size=40, dense_size=32, vocab_size=VOCAB_SIZE
     ),

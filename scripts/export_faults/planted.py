@@ -211,6 +211,12 @@ def _neighbour(table: np.ndarray) -> np.ndarray:
     return table
 
 
+def _exchanged_rows(table: np.ndarray) -> np.ndarray:
+    first = KNOWN_IDS + 20
+    table[[first, first + 1]] = table[[first + 1, first]]
+    return table
+
+
 def _dropped(values: np.ndarray) -> np.ndarray:
     """The rows of a tenth of the neurons are 0, the others larger: dropout that was traced."""
     values *= np.float32(1 / 0.9)
@@ -343,6 +349,9 @@ GRAPH: dict[str, Graph] = {
     "attention scale of one head lost": _set("layer_0_query", 0, _one(
         (slice(None), slice(0, 8)), lambda v: v * np.float32(8**0.5))),
     "one word has its neighbour's row": _set("word_embeddings", 0, _neighbour),
+    "two words' rows exchanged": _set("word_embeddings", 0, _exchanged_rows),
+    "one factor of the words scaled": _set("embedding_projection", 0, _scale(1.05)),
+    "directions of one factor reversed": _set("embedding_projection", 0, lambda v: v[::-1]),
     "last place's mask inverted": _of_last(max(LENGTHS), lambda last: 1 - last),
     "last token of the long signature dropped": _of_last(max(LENGTHS), tf.zeros_like),
     "last id of the vocabulary cut off": _inputs(

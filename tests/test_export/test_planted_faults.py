@@ -81,6 +81,18 @@ def test_faults_of_a_word_table_in_4_bits_are_refused_in_a_file_of_8(bert):
     assert "word_embeddings" in outcomes[0].message
 
 
+@pytest.mark.slow
+def test_faults_of_a_word_table_in_two_factors_are_refused(tmp_path):
+    network = networks.build("factorised", "ordinary", 1)
+    exports = campaign.Campaign(network, tmp_path)
+    assert exports.honest("float32").written
+    for fault in (
+        *("two words' rows exchanged", "one factor of the words scaled"),
+        "directions of one factor reversed",
+    ):
+        assert "matrices of the model" in exports.graph_fault(fault, "float32").checks
+
+
 def test_there_are_forty_faults_and_more():
     assert len(planted.GRAPH) + len(planted_files.FILE) >= 100
 
