@@ -35,6 +35,11 @@ def parser() -> argparse.ArgumentParser:
     built.add_argument(
         "--before", metavar="DIR", help="with quickstart: the earlier checkout to compare with"
     )
+    built.add_argument(
+        "--torch",
+        action="store_true",
+        help="with peers: also ExecuTorch and litert-torch, for which it installs PyTorch (7 GB)",
+    )
     return built
 
 
@@ -43,6 +48,8 @@ def main() -> int:
     args = parser().parse_args()
     if (args.benchmark == "quickstart") != (args.before is not None):
         parser().error("--before DIR goes with quickstart, and quickstart with it")
+    if args.torch and args.benchmark != "peers":
+        parser().error("--torch goes with peers")
     kinds = KINDS if args.benchmark == "all" else (args.benchmark,)
     try:
         places = {kind: place_of(kind, args.out, args.overwrite) for kind in kinds}
@@ -51,7 +58,8 @@ def main() -> int:
             options = [argument for argument in sys.argv[1:] if argument != args.benchmark]
             codes = [subprocess.call([sys.executable, here, kind, *options]) for kind in kinds]
             return max(codes, key=abs)
-        options = {} if args.before is None else {"before": args.before}
+        options = {"before": args.before, "torch": args.torch}
+        options = {name: value for name, value in options.items() if value}
         run(args.benchmark, places[args.benchmark], quick=args.quick, **options)
     except errors.TfdistillError as error:
         print(f"scripts/bench: {error}", file=sys.stderr)
@@ -79,7 +87,7 @@ def place_of(kind: str, folder: str | None, overwrite: bool) -> pathlib.Path | N
     return place
 
 
-def run(kind: str, place: pathlib.Path | None, *, quick: bool, **options: str) -> None:
+def run(kind: str, place: pathlib.Path | None, *, quick: bool, **options: str | bool) -> None:
     """Measures, shows, and writes where a place is given; `options` are those of the kind."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     machine = record.describe_machine()

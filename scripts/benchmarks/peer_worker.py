@@ -53,10 +53,44 @@ def openvino(file: str, length: int) -> Callable[[Feed], np.ndarray]:
     return lambda feed: next(iter(request.infer(feed, share_inputs=True).values()))
 
 
+def mnn(file: str, length: int) -> Callable[[Feed], np.ndarray]:
+    """Opens a model of MNN, which then multiplies in int8."""
+    import MNN  # pyright: ignore[reportMissingImports]
+
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    module = MNN.nn.load_module_from_file(
+        file, names, ["classifier"], memory_mode=MNN.expr.MemoryMode.Low, thread_num=1
+    )
+    layout = (MNN.expr.data_format.NCHW, MNN.expr.int)
+
+    def run(feed: Feed) -> np.ndarray:
+        inputs = [MNN.expr.const(feed[name], [1, length], *layout) for name in names]
+        return module.forward(inputs)[0].read()
+
+    return run
+
+
+def executorch(file: str, length: int) -> Callable[[Feed], np.ndarray]:
+    """Opens a program of ExecuTorch."""
+    import torch  # pyright: ignore[reportMissingImports]
+    from executorch import runtime  # pyright: ignore[reportMissingImports]
+    from executorch.extension.pybindings import (  # pyright: ignore[reportMissingImports]
+        portable_lib,
+    )
+
+    del length
+    portable_lib._unsafe_reset_threadpool(1)
+    method = runtime.Runtime.get().load_program(file).load_method("forward")
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    return lambda feed: method.execute([torch.from_numpy(feed[name]) for name in names])[0].numpy()
+
+
 RUNTIMES: dict[str, Callable[[str, int], Callable[[Feed], np.ndarray]]] = {
     "litert": litert,
     "onnxruntime": onnxruntime,
     "openvino": openvino,
+    "mnn": mnn,
+    "executorch": executorch,
 }
 
 

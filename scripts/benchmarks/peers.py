@@ -1,9 +1,9 @@
-"""The exported student in LiteRT against ONNX Runtime and OpenVINO, the same network, one thread.
+"""The exported student in LiteRT against other runtimes: the same network, one thread.
 
-The peers run in an environment of their own, .runtimes/peers, made at the first run from
-peers.txt. Every runtime is a process; they take turns. Weights are random but none is zero or one,
-so that no converter can leave any out: time does not depend on them otherwise. That it is the same
-network is checked on the answers of the float32 models before anything is timed.
+The peers run in environments of their own (peer_environments.py). Every runtime is a process; they
+take turns. Weights are random but none is zero or one, so that no converter can leave any out: time
+does not depend on them otherwise. That it is the same network is checked on the answers before
+anything is timed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import peer_environments
 import record
 import tqdm
 
@@ -27,16 +28,9 @@ from tfdistill import errors
 from tfdistill.benchmark.statistics import stats
 
 _HERE = pathlib.Path(__file__).parent
-_PLACE = record.ROOT / ".runtimes" / "peers"
 _LENGTHS = (32, 128)
 _OURS = "litert dynamic_wi8_afp32"
 _WHOLE = "litert, whole last layer"
-_RIVALS = {  # name -> runtime, file
-    "onnxruntime int8": ("onnxruntime", "onnxruntime_int8.onnx"),
-    "onnxruntime float32": ("onnxruntime", "onnxruntime_float32.onnx"),
-    "openvino": ("openvino", "openvino.xml"),
-    "openvino int8 (nncf)": ("openvino", "openvino_int8.xml"),
-}
 _TARGETS = {"onnxruntime int8": 1.6, "openvino": 1.5}
 _NUM_EXAMPLES = 8
 _PER_TURN = 5
@@ -45,9 +39,13 @@ _PER_TURN = 5
 Samples = dict[str, dict[str, list[list[float]]]]
 
 
-def measure(*, quick: bool) -> record.Outcome:
+def measure(*, quick: bool, torch: bool = False) -> record.Outcome:
     """Writes the student for each runtime, checks that they agree, and times them in turns."""
-    python = _prepare()
+    environments = [peer_environments.PEERS]
+    if torch:
+        environments.append(peer_environments.TORCH)
+    for environment in environments:
+        environment.prepare()
     preset, lengths, rounds = "tinybert_4l_312d", _LENGTHS, 60
     if quick:
         preset, lengths, rounds = "bert_tiny", (16,), 2
@@ -56,14 +54,12 @@ def measure(*, quick: bool) -> record.Outcome:
     with tempfile.TemporaryDirectory(prefix="tfdistill-bench-") as folder:
         model, ours = _export(preset, lengths, pathlib.Path(folder))
         for length in lengths:
-            place = pathlib.Path(folder) / str(length)
-            place.mkdir()
-            _write_peers(python, model, length, place)
+            weights = _save_weights(model, length, pathlib.Path(folder) / str(length))
             contestants = {
                 name: [sys.executable, "litert", str(file)] for name, file in ours.items()
             }
-            for name, (runtime, file) in _RIVALS.items():
-                contestants[name] = [str(python), runtime, str(place / file)]
+            for environment in environments:
+                contestants |= environment.write_models(weights)
             examples = _examples(model, length)
             answers, samples[str(length)] = _take_turns(contestants, examples, rounds)
             distances.update(_check(model, examples, answers, length))
@@ -85,7 +81,7 @@ def measure(*, quick: bool) -> record.Outcome:
             "threads": 1,
             "rounds": rounds,
             "runs_per_round": _PER_TURN,
-            "packages": _versions(python),
+            "packages": {e.name: e.versions() for e in environments},
         },
         samples={"milliseconds": samples, "relative_distance_from_the_model": distances},
         notes=[
@@ -119,39 +115,6 @@ def _figures(samples: dict[str, Samples]) -> Iterator[record.Figure]:
 
 def _p50(rounds: list[list[float]]) -> float:
     return statistics.median(value for taken in rounds for value in taken)
-
-
-def _prepare() -> pathlib.Path:
-    """Makes the environment of the peers, or takes the one that is there."""
-    python, done = _PLACE / "bin" / "python", _PLACE / "peers.txt"
-    wanted = (_HERE / "peers.txt").read_text()
-    if not (done.is_file() and done.read_text() == wanted):
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(_PLACE)], check=True)
-        command = [str(python), "-m", "pip", "install", "-q", "-r", str(_HERE / "peers.txt")]
-        if subprocess.run(command).returncode:
-            raise errors.TfdistillError(
-                errors.explain(
-                    "packages of the peers",
-                    f"what {_HERE.name}/peers.txt lists",
-                    "pip's error above",
-                    "They are only needed for this benchmark; the others run without.",
-                )
-            )
-        done.write_text(wanted)
-    return python
-
-
-def _versions(python: pathlib.Path) -> dict[str, str]:
-    listed = subprocess.run(
-        [str(python), "-m", "pip", "list", "--format=json", "--disable-pip-version-check"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    wanted = ("onnx", "onnxruntime", "openvino", "nncf", "numpy")
-    return {
-        row["name"]: row["version"] for row in json.loads(listed.stdout) if row["name"] in wanted
-    }
 
 
 def _export(
@@ -189,7 +152,8 @@ def _whole(model: Any, *, softmax: bool = False) -> Any:
     return lambda features: {"logits": model(features, training=False)}
 
 
-def _write_peers(python: pathlib.Path, model: Any, length: int, folder: pathlib.Path) -> None:
+def _save_weights(model: Any, length: int, folder: pathlib.Path) -> pathlib.Path:
+    """Writes the weights and what the scripts of the environments must know of the network."""
     from tfdistill import models
 
     config = models.config_of(model)
@@ -200,13 +164,9 @@ def _write_peers(python: pathlib.Path, model: Any, length: int, folder: pathlib.
     }
     names = ("family", "num_layers", "num_heads", "hidden_size", "vocab_size", "layer_norm_eps")
     described = {"length": length, **{name: getattr(config, name) for name in names}}
+    folder.mkdir()
     np.savez(folder / "weights.npz", config=json.dumps(described), **weights)
-    command = [str(python), str(_HERE / "peer_models.py"), str(folder / "weights.npz"), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise errors.TfdistillError(
-            errors.explain("models of the peers", "them to be written", done.stderr[-500:])
-        )
+    return folder / "weights.npz"
 
 
 def _examples(model: Any, length: int) -> list[dict[str, list[int]]]:

@@ -209,12 +209,19 @@ def test_a_record_is_not_replaced_unless_asked_for(tmp_path):
     assert (tmp_path / "training.json").read_text() == "{}"
 
 
-@pytest.mark.parametrize("arguments", [("quickstart",), ("noise", "--before", ".")])
-def test_an_earlier_checkout_goes_with_quickstart_alone(arguments):
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("quickstart",), "--before"),
+        (("noise", "--before", "."), "--before"),
+        (("noise", "--torch"), "--torch"),
+    ],
+)
+def test_an_option_of_one_benchmark_goes_with_it_alone(arguments, option):
     done = bench(*arguments)
 
     assert done.returncode == 2
-    assert "--before" in done.stderr
+    assert f"{option} " in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.slow
@@ -244,18 +251,28 @@ def test_a_benchmark_runs_and_records(kind, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_peers_run_the_same_network_and_are_recorded(tmp_path):
-    if not (ROOT / ".runtimes" / "peers" / "peers.txt").is_file():
-        pytest.skip("scripts/bench peers has not installed the other runtimes")
+@pytest.mark.parametrize("options", [(), ("--torch",)], ids=["without PyTorch", "with PyTorch"])
+def test_the_peers_run_the_same_network_and_are_recorded(load, tmp_path, options):
+    environments = load("peer_environments")
+    used = [environments.PEERS, environments.TORCH][: 1 + len(options)]
+    if not all(one.is_installed() for one in used):
+        pytest.skip(f"scripts/bench peers {' '.join(options)} has not installed the other runtimes")
 
-    done = bench("peers", "--quick", "--out", str(tmp_path))
+    done = bench("peers", "--quick", "--out", str(tmp_path), *options)
 
     assert done.returncode == 0, done.stderr
     value = json.loads((tmp_path / "peers.json").read_text())
     distances = value["samples"]["relative_distance_from_the_model"]
     assert distances["onnxruntime float32, 16 tokens"] < 1e-5  # measured: 4e-7
     assert all(distance < 0.5 for distance in distances.values())
-    assert [figure["target"] for figure in value["figures"]] == [None, 1.6, None, 1.5, None]
+    others = [name for one in used for name in one.contestants]
+    assert {f"{name}, 16 tokens" for name in others} < set(distances)
+    targets = {f["name"]: f["target"] for f in value["figures"] if f["target"] is not None}
+    assert targets == {
+        "faster than onnxruntime int8 at 16 tokens": 1.6,
+        "faster than openvino at 16 tokens": 1.5,
+    }
+    assert set(value["settings"]["packages"]) == {one.name for one in used}
 
 
 def test_another_network_is_no_peer(load):
