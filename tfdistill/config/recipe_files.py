@@ -14,7 +14,8 @@ import pydantic
 import yaml
 
 from tfdistill import errors, reading, safe_paths
-from tfdistill.config.recipe import Recipe, cross_faults
+from tfdistill.config.cross_checks import cross_faults
+from tfdistill.config.recipe import Recipe
 from tfdistill.config.schema import Section, SectionType, unknown_key
 from tfdistill.config.sections import SHORTHANDS, spelled_out
 from tfdistill.config.stages import STAGE_SECTIONS, Stage
