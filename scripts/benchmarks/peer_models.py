@@ -219,7 +219,7 @@ def write(weights_file: str, folder: str) -> None:
 
 
 def _write_mnn(source: pathlib.Path, place: pathlib.Path) -> None:
-    """Calls MNN's converter itself: its command line installs a logger at the first run."""
+    """Calls MNN's converter itself: its command line installs an uploader of logs with any pip."""
     import _tools  # pyright: ignore[reportMissingImports]
     import MNN  # noqa: F401  # pyright: ignore[reportMissingImports]
 
