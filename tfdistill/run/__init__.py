@@ -14,9 +14,7 @@ from tfdistill import (
     config,
     errors,
     files,
-    losses,
     manifest,
-    models,
     report,
     results,
     safe_paths,
@@ -29,6 +27,7 @@ from tfdistill.run import (
     model_cards,
     prepare,
     records,
+    stages,
     task_models,
     teachers,
 )
@@ -209,7 +208,7 @@ def _train_all(context: RunContext) -> list[results.ModelResult]:
         )
         trained = [records.check(context, records.train_teacher(context))]
         _log.info(f"teacher: {_describe(trained[0].metrics)}")
-        _say_layer_maps(context)
+        stages.log_layer_maps(context)
     elif recipe.teacher.pretrain is not None:
         trained = [records.pretrained_teacher(context)]
     for name in recipe.variants:
@@ -387,16 +386,6 @@ def _export(context: RunContext, model: deliver.ModelFiles, wanted: _Wanted) -> 
 
 def _format_of(folder: pathlib.Path) -> str:
     return manifest.read_manifest(folder).quantization
-
-
-def _say_layer_maps(context: RunContext) -> None:
-    recipe, vocab_size = context.recipe, context.data.tokenizer.vocab_size
-    stages = recipe.used_stages.values()
-    for layer_map in {s.layer_map: None for s in stages if "projection" in s.traits.keys}:
-        teacher = models.config_of(context.teachers.task)
-        student = task_models.student_shape(recipe.student, vocab_size, teacher)
-        mapped = losses.layer_map(teacher.num_layers, student.num_layers, layer_map)
-        _log.info(f"layer map {layer_map}: {losses.describe_layer_map(mapped)}")
 
 
 def _describe(metrics: Mapping[str, float | None]) -> str:
