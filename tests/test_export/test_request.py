@@ -43,7 +43,7 @@ def test_command_line_and_python_have_the_same_defaults():
     command.arguments(parser)
     options = {action.dest: action for action in parser._actions}
     assert options["quantize"].default is None  # --list: all of them
-    assert f"{REQUEST['quantize'].default} (default)" in options["quantize"].help
+    assert f"which is {REQUEST['quantize'].default};" in options["quantize"].help
     assert options["calibrate"].default is options["seed"].default is None  # not passed on
     assert f"(default: {REQUEST['num_calibration'].default})" in options["calibrate"].help
     assert f"(default: {REQUEST['seed'].default})" in options["seed"].help
