@@ -84,7 +84,10 @@ def run_command(*more: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
-    ["classification", "regression", pytest.param("multi_label", marks=pytest.mark.thorough)],
+    [
+        "classification",
+        *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ("regression", "multi_label")),
+    ],
 )
 def test_the_python_of_the_readme_trains_the_student_of_its_command(kind, folder):
     begin(folder, kind)
@@ -105,7 +108,7 @@ def test_the_python_of_the_readme_trains_the_student_of_its_command(kind, folder
     assert any((moved.get_weights()[i] != w).any() for i, w in enumerate(student.get_weights()))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_other_settings_give_the_command_s_student_too(folder):
     """A narrower student, whose projections start in its basis; a seed; keys of the recipe."""
     begin(folder, "classification")
@@ -214,6 +217,7 @@ def test_the_separator_of_several_labels_can_be_named(folder):
     assert data.task.labels == ("calm", "fast", "loud")
 
 
+@pytest.mark.slow
 def test_a_folder_goes_on_with_what_it_began_with_alone(folder):
     begin(folder, "classification")
     data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
