@@ -15,9 +15,9 @@ from tfdistill.marker_file import MARKER
 # Of a time, or of what is measured: two runs of one command differ in it.
 _MEASURED = re.compile(
     r"created|started|seconds|_ms\b|rss|per_second|load|pid|command|samples|outliers"
-    r"|/history/\d+/sha256|report-tables/training.csv"  # of files with the seconds of a stage
+    r"|/history/\d+/sha256|report-tables/"  # of files with the seconds of a stage
 )
-_MEASURED_FILE = re.compile(r"benchmark[^/]*\.json$|report-tables/")
+_MEASURED_FILE = re.compile(r"benchmark[^/]*\.json$")
 _UNREAD = re.compile(
     r"\.(lock|log|html|md)$|events\.out\."
 )  # pages hold times; their figures stand in JSON and CSV
