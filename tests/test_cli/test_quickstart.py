@@ -205,6 +205,20 @@ def test_a_dry_run_is_a_page_and_with_v_the_recipe(inputs, capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_size_bounds_the_file_of_a_named_student(inputs, tmp_path, capsys):
+    arguments = distilling(inputs, "--dry-run", "--json")
+    arguments[arguments.index("--out") + 1] = str(tmp_path / "out")
+    pages = []
+    for budget in ([], ["--size-mb", "0.02"]):
+        assert cli.main([*arguments, *budget]) == 0
+        pages.append(json.loads(capsys.readouterr().out))
+    whole, small = pages
+    assert whole["recipe"]["export"]["size_mb"] is None
+    assert small["recipe"]["export"]["size_mb"] == 0.02
+    assert small["student"]["size_bytes"] < whole["student"]["size_bytes"]
+    assert small["recipe"]["student"] == whole["recipe"]["student"]
+
+
 def test_answers_and_a_checkpoint_are_planned_like_a_teacher(inputs, tmp_path, capsys):
     (tmp_path / "llm.jsonl").write_text('{"text": "play", "label": "x"}\n')
     arguments = ["quickstart", "--answers", str(tmp_path / "llm.jsonl"), "--dry-run"]

@@ -72,13 +72,15 @@ def small_bytes(
     """Estimates the bytes that `export.size_mb` reaches at little loss, from the shape.
 
     The word table of V words and width w is then two factors of rank r, about w / 2, the larger in
-    four bits with a scale of two bytes for each 32 numbers: V r (1/2 + 2/32) + r w.
+    four bits with a scale of two bytes for each 32 numbers: V r (1/2 + 2/32) + r w. A table no
+    wider than 32 stays one, in four bits.
     """
     width = config.embedding_size or config.hidden_size
-    rank = 32 * math.ceil(width / 64)
+    rank = min(width, 32 * math.ceil(width / 64))
     whole = file_bytes(config, length, num_lengths, quantize)
+    second = rank * width if rank < width else 0
     table = config.vocab_size * width * {"float32": 4, "float16": 2}.get(quantize, 1)
-    return min(whole, whole - table + config.vocab_size * rank * (1 / 2 + 2 / 32) + rank * width)
+    return min(whole, whole - table + config.vocab_size * rank * (1 / 2 + 2 / 32) + second)
 
 
 def capacity(config: models.EncoderConfig) -> int:
