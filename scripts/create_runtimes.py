@@ -18,15 +18,19 @@ import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable
+from typing import NamedTuple
 
 import setting_up
 from setting_up import SetupError
 
 SCRIPT = pathlib.Path(__file__).resolve()
 LOCKS = SCRIPT.parent / "foreign"
+VENV_LOCK = SCRIPT.parents[1] / "requirements.lock"
 RUNTIMES = SCRIPT.parents[1] / ".runtimes"
 STAMP = "tfdistill-stamp"
+TEMPORARY = "temporary"  # what is downloaded and unpacked; /tmp may be small and in memory
 # Debian's packages for this machine, and how to see that they are there.
 PACKAGES = {
     "adb": lambda: shutil.which("adb"),
@@ -50,7 +54,8 @@ def run(*command: str | pathlib.Path, cwd: pathlib.Path = LOCKS) -> None:
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
-        env=setting_up.environment(),
+        # These packages are installed once: a cache of gigabytes would never be read.
+        env=setting_up.environment(TMPDIR=str(RUNTIMES / TEMPORARY), PIP_NO_CACHE_DIR="1"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -91,21 +96,42 @@ def install_packages() -> None:
     run(*prefix, *command)
 
 
+def install(python: str | pathlib.Path, lock: pathlib.Path, *options: str | pathlib.Path) -> None:
+    """Installs exactly the packages of a lock with the pip of this Python."""
+    pip = (python, "-m", "pip", "install", "--no-input", "--quiet", "--no-deps", *options)
+    run(*pip, "--only-binary=:all:", "--require-hashes", "--requirement", lock)
+
+
+def locked(lock: pathlib.Path) -> dict[str, str]:
+    """Returns the requirements of a lock: the first line (version, marker) -> all lines."""
+    requirements: dict[str, str] = {}
+    head = ""
+    for line in lock.read_text("utf-8").splitlines():
+        if line and not line.startswith((" ", "#")):
+            head = line.rstrip("\\ ")
+            requirements[head] = ""
+        if head:
+            requirements[head] += line + "\n"
+    return requirements
+
+
 def mediapipe(folder: pathlib.Path) -> None:
     """Creates the virtual environment of MediaPipe."""
     run(sys.executable, "-m", "venv", folder)
-    pip = (folder / "bin" / "python", "-m", "pip", "install", "--no-input", "--quiet")
-    run(*pip, "--require-hashes", "--no-deps", "--requirement", LOCKS / "mediapipe.lock")
+    install(folder / "bin" / "python", LOCKS / "mediapipe.lock")
 
 
 def newest(folder: pathlib.Path) -> None:
-    """Creates a virtual environment for this package beside the newest transformers."""
+    """Creates an environment of the newest transformers; .venv has what both locks agree on."""
     run(sys.executable, "-m", "venv", folder)
-    pip = (folder / "bin" / "python", "-m", "pip", "install", "--no-input", "--quiet")
-    exact = (*pip, "--no-deps", "--require-hashes")
-    # Two packages come as sources alone, and are built as those of the environment of the tests.
-    run(*exact, "--requirement", SCRIPT.parents[1] / "requirements-build.lock")
-    run(*exact, "--no-build-isolation", "--requirement", LOCKS / "newest.lock")
+    in_venv = locked(VENV_LOCK)
+    different = folder / "different.lock"
+    requirements = locked(LOCKS / "newest.lock").items()
+    different.write_text("".join(lines for head, lines in requirements if head not in in_venv))
+    install(folder / "bin" / "python", different)
+    # Last, because pip would take the packages of .venv for those to replace.
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "venv.pth").write_text(sysconfig.get_path("purelib") + "\n")
 
 
 def web(folder: pathlib.Path) -> None:
@@ -129,18 +155,14 @@ def arm64(folder: pathlib.Path) -> None:
     unpack("arm64", ARM64_PACKAGES, folder / "root")
     (python,) = (folder / "root" / "usr" / "bin").glob("python3.[0-9]*")
     where = [f"--platform={name}" for name in ARM64_PLATFORMS]
-    where += [f"--python-version={python.name.removeprefix('python')}", "--only-binary=:all:"]
-    pip = (sys.executable, "-m", "pip", "install", "--no-input", "--quiet", "--no-deps")
-    site = folder / "site"
-    lock = ("--require-hashes", "--requirement", arm64_lock(folder, python.name))
-    run(*pip, *where, "--target", site, *lock)
+    where += [f"--python-version={python.name.removeprefix('python')}"]
+    lock = arm64_lock(folder, python.name)
+    install(sys.executable, lock, *where, "--target", folder / "site")
 
 
 def openvino(folder: pathlib.Path) -> None:
     """Unpacks OpenVINO; its libraries are used, Python's part needs packages that stay out."""
-    pip = (sys.executable, "-m", "pip", "install", "--no-input", "--quiet", "--no-deps")
-    lock = ("--require-hashes", "--requirement", LOCKS / "openvino.lock")
-    run(*pip, "--only-binary=:all:", "--target", folder, *lock)
+    install(sys.executable, LOCKS / "openvino.lock", "--target", folder)
 
 
 def arm64_lock(folder: pathlib.Path, python: str) -> pathlib.Path:
@@ -149,16 +171,12 @@ def arm64_lock(folder: pathlib.Path, python: str) -> pathlib.Path:
 
     version = python.removeprefix("python")
     environment = {"python_version": version, "python_full_version": f"{version}.0"}
-    requirement_lines, keep = [], False
-    for line in (LOCKS / "arm64.lock").read_text("utf-8").splitlines():
-        if line and not line.startswith((" ", "#")):
-            parsed = requirements.Requirement(line.rstrip("\\ "))
-            keep = parsed.marker is None or parsed.marker.evaluate(environment)
-            line = f"{parsed.name}{parsed.specifier} \\"
-        if keep:
-            requirement_lines.append(line)
     decided = folder / "arm64.lock"
-    decided.write_text("\n".join(requirement_lines) + "\n", "utf-8")
+    with decided.open("w", encoding="utf-8") as file:
+        for head, lines in locked(LOCKS / "arm64.lock").items():
+            parsed = requirements.Requirement(head)
+            if parsed.marker is None or parsed.marker.evaluate(environment):
+                file.write(lines.replace(head, f"{parsed.name}{parsed.specifier}"))
     return decided
 
 
@@ -227,20 +245,28 @@ def adbd(folder: pathlib.Path) -> None:
     shutil.rmtree(folder / "all")
 
 
-RUNTIME_MAKERS: dict[str, tuple[Callable[[pathlib.Path], None], tuple[str, ...]]] = {
-    "mediapipe": (mediapipe, ("mediapipe.lock",)),
-    "newest": (newest, ("newest.lock",)),
-    "web": (web, ("package.json", "package-lock.json")),
-    "arm64": (arm64, ("arm64.lock",)),
-    "adbd": (adbd, ()),
-    "openvino": (openvino, ("openvino.lock",)),
+class Runtime(NamedTuple):
+    """What makes a runtime in its folder, from which files, and how much disk that takes."""
+
+    make: Callable[[pathlib.Path], None]
+    sources: tuple[str | pathlib.Path, ...]
+    needed_bytes: int  # at most, while the packages lie beside what they were unpacked to
+
+
+RUNTIME_MAKERS = {
+    "mediapipe": Runtime(mediapipe, ("mediapipe.lock",), 800_000_000),
+    "newest": Runtime(newest, ("newest.lock", VENV_LOCK), 7_500_000_000),
+    "web": Runtime(web, ("package.json", "package-lock.json"), 100_000_000),
+    "arm64": Runtime(arm64, ("arm64.lock",), 300_000_000),
+    "adbd": Runtime(adbd, (), 100_000_000),
+    "openvino": Runtime(openvino, ("openvino.lock",), 300_000_000),
 }
 
 
 def fingerprint(name: str) -> str:
     """Returns a digest of everything that a runtime is made from, its place included."""
     digest = hashlib.sha256(f"{RUNTIMES / name}\n{sys.version}\n".encode())
-    for source in (SCRIPT, *(LOCKS / lock for lock in RUNTIME_MAKERS[name][1])):
+    for source in (SCRIPT, *(LOCKS / source for source in RUNTIME_MAKERS[name].sources)):
         digest.update(source.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -258,14 +284,20 @@ def set_up() -> None:
     if platform.machine() != "x86_64" or not shutil.which("apt-get"):
         raise SetupError(f"expected Debian on x86-64, received {platform.platform()}.")
     RUNTIMES.mkdir(exist_ok=True)
+    temporary = RUNTIMES / TEMPORARY
     with setting_up.only_one("runtimes", RUNTIMES / "lock"):
+        outdated = [name for name in RUNTIME_MAKERS if not is_current(name)]
+        for folder in (temporary, *(RUNTIMES / name for name in outdated)):
+            shutil.rmtree(folder, ignore_errors=True)
+        needed_bytes = sum(RUNTIME_MAKERS[name].needed_bytes for name in outdated)
+        setting_up.check_disk(RUNTIMES, needed_bytes)
+        temporary.mkdir()
         install_packages()
-        for name, (make, _) in RUNTIME_MAKERS.items():
-            if not is_current(name):
-                say(f"setting up {name}")
-                shutil.rmtree(RUNTIMES / name, ignore_errors=True)
-                make(RUNTIMES / name)
-                (RUNTIMES / name / STAMP).write_text(fingerprint(name) + "\n")
+        for name in outdated:
+            say(f"setting up {name}")
+            RUNTIME_MAKERS[name].make(RUNTIMES / name)
+            (RUNTIMES / name / STAMP).write_text(fingerprint(name) + "\n")
+        shutil.rmtree(temporary)
 
 
 def main() -> int:

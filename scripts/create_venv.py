@@ -68,12 +68,7 @@ def check_machine() -> None:
             f"{' and no '.join(missing)} (Debian packs them apart). "
             f"Run: apt install python{version}-venv"
         )
-    free = shutil.disk_usage(ROOT).free
-    if free < NEEDED_BYTES:
-        raise SetupError(
-            f"disk space at {ROOT}: expected {NEEDED_BYTES / 1e9:.0f} GB free, "
-            f"received {free / 1e9:.1f} GB."
-        )
+    setting_up.check_disk(ROOT, NEEDED_BYTES)
 
 
 def install(variables: dict[str, str]) -> None:

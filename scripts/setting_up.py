@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 
@@ -23,6 +24,16 @@ def environment(**more: str) -> dict[str, str]:
     """Returns the variables for pip: the user's, less those that lead it elsewhere, and `more`."""
     environment = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
     return {**environment, **more, "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+
+
+def check_disk(folder: pathlib.Path, needed_bytes: int) -> None:
+    """Finds out before the long work whether the disk of a folder has room for it."""
+    free = shutil.disk_usage(folder).free
+    if free < needed_bytes:
+        raise SetupError(
+            f"disk space at {folder}: expected {needed_bytes / 1e9:.1f} GB free, "
+            f"received {free / 1e9:.1f} GB."
+        )
 
 
 @contextlib.contextmanager

@@ -168,7 +168,7 @@ def test_too_little_disk_is_said_before_the_work(setup, monkeypatch, capsys):
 
     assert setup.main() == 1
     assert setup.commands == []
-    assert "expected 1000000000 GB free" in capsys.readouterr().err
+    assert "expected 1000000000.0 GB free" in capsys.readouterr().err
 
 
 def test_a_python_without_ensurepip_is_told_what_to_install(setup, monkeypatch, capsys):

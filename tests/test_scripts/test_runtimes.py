@@ -34,7 +34,9 @@ def recipe(foreign, tmp_path, monkeypatch):
     (tmp_path / "tool.lock").write_text("1")
     monkeypatch.setattr(foreign, "LOCKS", tmp_path)
     monkeypatch.setattr(foreign, "RUNTIMES", tmp_path / "runtimes")
-    monkeypatch.setattr(foreign, "RUNTIME_MAKERS", {"tool": (make, ("tool.lock",))})
+    monkeypatch.setattr(
+        foreign, "RUNTIME_MAKERS", {"tool": foreign.Runtime(make, ("tool.lock",), 0)}
+    )
     monkeypatch.setattr(foreign, "install_packages", lambda: None)
     return types.SimpleNamespace(folders=folders, lock=tmp_path / "tool.lock", make=make)
 
@@ -56,7 +58,7 @@ def test_an_interrupted_set_up_starts_over(foreign, recipe, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(foreign, "RUNTIME_MAKERS", {"tool": (interrupted, ("tool.lock",))})
+        patch.setattr(foreign, "RUNTIME_MAKERS", {"tool": foreign.Runtime(interrupted, (), 0)})
         assert foreign.main() == 130
     assert not foreign.is_current("tool")
 
@@ -64,11 +66,52 @@ def test_an_interrupted_set_up_starts_over(foreign, recipe, monkeypatch):
     assert foreign.is_current("tool") and (recipe.folders[0] / "tool").is_file()
 
 
+def test_too_little_disk_is_said_before_the_work(foreign, recipe, monkeypatch, capsys):
+    large = foreign.Runtime(recipe.make, ("tool.lock",), 10**18)
+    monkeypatch.setattr(foreign, "RUNTIME_MAKERS", {"tool": large})
+
+    assert foreign.main() == 1
+    assert recipe.folders == []
+    assert "expected 1000000000.0 GB free" in capsys.readouterr().err
+
+
+def test_what_is_downloaded_lies_beside_the_runtimes_and_goes(foreign, recipe, monkeypatch):
+    def downloading(folder):
+        foreign.run("bash", "-c", "echo much > $TMPDIR/wheel")
+        assert (foreign.RUNTIMES / foreign.TEMPORARY / "wheel").is_file()
+        recipe.make(folder)
+
+    tool = foreign.Runtime(downloading, ("tool.lock",), 0)
+    monkeypatch.setattr(foreign, "RUNTIME_MAKERS", {"tool": tool})
+
+    assert foreign.main() == 0
+    assert sorted(path.name for path in foreign.RUNTIMES.iterdir()) == ["lock", "tool"]
+
+
+def test_of_the_newest_only_what_the_environment_lacks_is_installed(foreign, tmp_path, monkeypatch):
+    both = "numpy==2 ; python_version > '3' \\\n    --hash=sha256:1\n"
+    older, newer = (f"torch=={i} \\\n    --hash=sha256:{i}\n" for i in "56")
+    (tmp_path / "requirements.lock").write_text(f"# A lock.\n{both}{older}")
+    (tmp_path / "newest.lock").write_text(f"# A lock.\n{both}{newer}")
+    monkeypatch.setattr(foreign, "LOCKS", tmp_path)
+    monkeypatch.setattr(foreign, "VENV_LOCK", tmp_path / "requirements.lock")
+    site = tmp_path / "newest" / "lib" / "python3.11" / "site-packages"
+    site.mkdir(parents=True)
+    commands = []
+    monkeypatch.setattr(foreign, "run", lambda *command: commands.append(command))
+
+    foreign.newest(tmp_path / "newest")
+
+    assert commands[-1][-1].read_text() == newer
+    (added,) = site.glob("*.pth")
+    assert added.read_text().strip() == str(pathlib.Path(pytest.__file__).parents[1])
+
+
 def test_a_failing_command_is_told_with_its_last_words(foreign, recipe, monkeypatch, capsys):
     def failing(folder):
         foreign.run("bash", "-c", "echo no room >&2; exit 3")
 
-    monkeypatch.setattr(foreign, "RUNTIME_MAKERS", {"tool": (failing, ("tool.lock",))})
+    monkeypatch.setattr(foreign, "RUNTIME_MAKERS", {"tool": foreign.Runtime(failing, (), 0)})
 
     assert foreign.main() == 1
     said = capsys.readouterr().err
