@@ -38,7 +38,8 @@ def parser() -> argparse.ArgumentParser:
     built.add_argument(
         "--torch",
         action="store_true",
-        help="with peers: also ExecuTorch and litert-torch, for which it installs PyTorch (7 GB)",
+        help="with peers: also ExecuTorch and litert-torch, for which it installs PyTorch (7 GB); "
+        "with training: also a joint stage against PyTorch, which needs scripts/runtimes",
     )
     return built
 
@@ -48,8 +49,8 @@ def main() -> int:
     args = parser().parse_args()
     if (args.benchmark == "quickstart") != (args.before is not None):
         parser().error("--before DIR goes with quickstart, and quickstart with it")
-    if args.torch and args.benchmark != "peers":
-        parser().error("--torch goes with peers")
+    if args.torch and args.benchmark not in ("peers", "training"):
+        parser().error("--torch goes with peers and training")
     kinds = KINDS if args.benchmark == "all" else (args.benchmark,)
     try:
         places = {kind: place_of(kind, args.out, args.overwrite) for kind in kinds}

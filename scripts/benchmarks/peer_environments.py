@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import record
 
@@ -92,6 +96,33 @@ class Environment:
             name: [pythons.get(runtime, str(self.python)), runtime, str(folder / file)]
             for name, (runtime, file) in self.contestants.items()
         }
+
+
+@contextlib.contextmanager
+def asking(name: str, command: list[str], **variables: str) -> Iterator[Callable[[Any], Any]]:
+    """Starts a process that answers lines of JSON, and yields what asks it; ends it afterwards."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1", **variables},
+        text=True,
+    )
+
+    def ask(question: Any) -> Any:
+        assert process.stdin and process.stdout
+        process.stdin.write(json.dumps(question) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            raise errors.TfdistillError(errors.explain(name, "an answer", "the end of its process"))
+        return json.loads(line)
+
+    try:
+        yield ask
+    finally:
+        process.communicate()  # closes its stdin, which ends it
 
 
 PEERS = Environment(

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -187,21 +185,13 @@ def _take_turns(
 ) -> tuple[dict[str, np.ndarray], Samples]:
     """Returns each contestant's answers and its durations, one order of turns a round."""
     random = np.random.default_rng(2)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1"}
     samples: Samples = {name: {"clock": [], "processor": []} for name in contestants}
     with contextlib.ExitStack() as stack:
         ask = {}
         for name, (python, *arguments) in contestants.items():
-            process = subprocess.Popen(
-                [python, str(_HERE / "peer_worker.py"), *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=environment,
-                text=True,
-            )
-            stack.callback(_end, process)
-            ask[name] = _asker(name, process)
+            command = [python, str(_HERE / "peer_worker.py"), *arguments]
+            process = peer_environments.asking(name, command, OMP_NUM_THREADS="1")
+            ask[name] = stack.enter_context(process)
         answers = {name: np.array(run(examples)) for name, run in ask.items()}
         for run in ask.values():
             run({"run": 2 * _PER_TURN})
@@ -213,23 +203,6 @@ def _take_turns(
                 for kind, values in taken.items():
                     samples[names[index]][kind].append(values)
     return answers, samples
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    process.communicate()  # closes its stdin, which ends it
-
-
-def _asker(name: str, process: subprocess.Popen[str]) -> Any:
-    def ask(question: Any) -> Any:
-        assert process.stdin and process.stdout
-        process.stdin.write(json.dumps(question) + "\n")
-        process.stdin.flush()
-        line = process.stdout.readline()
-        if not line:
-            raise errors.TfdistillError(errors.explain(name, "an answer", "the end of its process"))
-        return json.loads(line)
-
-    return ask
 
 
 def _check(

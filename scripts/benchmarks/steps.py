@@ -15,11 +15,13 @@ _FIRST_ORDINARY_ID = 1000  # of bert-base-uncased; below lie special and unused 
 _ENDLESS = 1_000_000  # epochs
 
 
-def random_examples(lengths: Sequence[int] | np.ndarray, seed: int = 0) -> batching.EncodedExamples:
-    """Draws examples of given lengths, in tokens, from BERT's vocabulary."""
+def random_examples(
+    lengths: Sequence[int] | np.ndarray, seed: int = 0, *, vocab_size: int | None = None
+) -> batching.EncodedExamples:
+    """Draws examples of given lengths, in tokens, from BERT's vocabulary or a smaller one."""
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     random = np.random.default_rng(seed)
-    vocab_size = models.preset("bert_base").vocab_size
+    vocab_size = vocab_size or models.preset("bert_base").vocab_size
     ids = random.integers(_FIRST_ORDINARY_ID, vocab_size, offsets[-1]).astype(np.int32)
     return batching.EncodedExamples(ids, offsets, np.zeros(len(ids), np.uint8))
 
@@ -42,7 +44,14 @@ def intermediate_stage(
     """
     student = models.build_classifier(student_name, 2)
     distiller = distillers.TinyBertDistiller(teacher, student, stage="intermediate")
-    distiller.compile(optimizer=training.adamw(5e-5))
+    return epochs(distiller, batches, 5e-5)
+
+
+def epochs(
+    distiller: distillers.Distiller, batches: batching.Batches, learning_rate: float
+) -> Callable[[], Any]:
+    """Returns what trains for an epoch at each call."""
+    distiller.compile(optimizer=training.adamw(learning_rate))
     function = distiller.make_train_function()
     iterator = iter(batches.dataset(epochs=_ENDLESS))
 

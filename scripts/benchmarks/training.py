@@ -17,8 +17,32 @@ from tfdistill.benchmark import environment
 _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 
 
-def measure(*, quick: bool) -> record.Outcome:
-    """Measures the step with a float32 and a bfloat16 teacher, and the matrix peak between."""
+def measure(*, quick: bool, torch: bool = False) -> record.Outcome:
+    """Measures the step with a float32 and a bfloat16 teacher, and the matrix peak between.
+
+    `torch`: also a joint stage against the same one in PyTorch.
+    """
+    if torch:
+        import joint_stage
+
+        joint_stage.check_machine()
+        return joint(_measure(quick=quick), joint_stage.measure(quick=quick))
+    return _measure(quick=quick)
+
+
+def joint(steps: record.Outcome, stage: record.Outcome) -> record.Outcome:
+    """Adds a joint stage to the outcome of the steps."""
+    return record.Outcome(
+        title=f"{steps.title}; {stage.title}",
+        figures=[*steps.figures, *stage.figures],
+        details=[*steps.details, *stage.details],
+        settings={**steps.settings, "joint_stage": stage.settings},
+        samples={**steps.samples, "joint_stage": stage.samples},
+        notes=[*steps.notes, *stage.notes],
+    )
+
+
+def _measure(*, quick: bool) -> record.Outcome:
     import steps
 
     from tfdistill import models

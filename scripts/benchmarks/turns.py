@@ -19,15 +19,16 @@ def take_turns(
     """Times tasks in rounds: each task once a round, in random order.
 
     Args:
-      tasks: Name -> what to run; it returns when its work is done.
+      tasks: Name -> what to run; it returns when its work is done, and one that works in another
+        process returns the seconds that this one kept processors busy, a float.
       rounds: Samples of each task.
       warmup: Rounds that are not timed, before.
       seed: Seed of the order.
 
     Returns:
       `seconds`, name -> list of `rounds` durations; `processor_seconds`, the same of the time that
-      this process kept processors busy; `others_share`, a list of `rounds` shares of the
-      machine's processor time that went to other processes (None where it is not known).
+      this process, or that of the task, kept processors busy; `others_share`, a list of `rounds`
+      shares of the machine's processor time that went to others (None where it is not known).
     """
     random = np.random.default_rng(seed)
     names = list(tasks)
@@ -36,18 +37,22 @@ def take_turns(
     others: list[float | None] = []
     with tqdm.tqdm(total=(warmup + rounds) * len(names), unit="turn", disable=None) as bar:
         for turn in range(warmup + rounds):
-            busy = _busy()
+            busy, elsewhere = _busy(), 0.0
             for index in random.permutation(len(names)):
                 name = names[index]
                 bar.set_description(name)
                 started, started_busy = time.perf_counter(), time.process_time()
-                tasks[name]()
+                worked = tasks[name]()
+                if isinstance(worked, float):
+                    elsewhere += worked
+                else:
+                    worked = time.process_time() - started_busy
                 if turn >= warmup:
                     seconds[name].append(time.perf_counter() - started)
-                    processor_seconds[name].append(time.process_time() - started_busy)
+                    processor_seconds[name].append(worked)
                 bar.update()
             if turn >= warmup:
-                others.append(_others_share(busy, _busy()))
+                others.append(_others_share(busy, _busy(), elsewhere))
     return {
         "seconds": seconds,
         "processor_seconds": processor_seconds,
@@ -78,9 +83,12 @@ def _busy() -> tuple[float, float, float] | None:
 
 
 def _others_share(
-    before: tuple[float, float, float] | None, after: tuple[float, float, float] | None
+    before: tuple[float, float, float] | None,
+    after: tuple[float, float, float] | None,
+    elsewhere: float,
 ) -> float | None:
     if before is None or after is None:
         return None
     clock, busy, processor = (late - early for early, late in zip(before, after, strict=True))
-    return round(min(1.0, max(0.0, (busy - processor) / (clock * (os.cpu_count() or 1)))), 3)
+    others = busy - processor - elsewhere
+    return round(min(1.0, max(0.0, others / (clock * (os.cpu_count() or 1)))), 3)

@@ -14,6 +14,7 @@ import benchmark_results
 import numpy as np
 import pytest
 
+from tfdistill import errors
 from tfdistill.benchmark import schema
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -178,6 +179,33 @@ def test_every_task_has_its_turn_in_every_round_and_warm_up_is_not_timed(load):
     assert len(rounds) == 6 and all(sorted(turn) == list("abc") for turn in rounds)
     assert len({tuple(turn) for turn in rounds}) > 1  # the order is drawn
     assert len(samples["others_share"]) == 4
+
+
+def test_a_task_in_another_process_says_how_long_it_worked(load):
+    samples = load("turns").take_turns(
+        {"here": lambda: None, "there": lambda: 7.0}, rounds=3, warmup=1
+    )
+
+    assert samples["processor_seconds"]["there"] == [7.0] * 3
+    assert max(samples["processor_seconds"]["here"]) < 1
+
+
+def test_another_loss_than_ours_is_not_timed(load):
+    joint_stage = load("joint_stage")
+    joint_stage._check({"float32": {"tfdistill": 2.0, "pytorch": 2.00001}})
+
+    with pytest.raises(errors.TfdistillError, match="expected 2, received"):
+        joint_stage._check({"float32": {"tfdistill": 2.0, "pytorch": 2.01}})
+
+
+def test_the_best_of_pytorch_is_compared_with_the_best_of_ours(load):
+    taken = {"tfdistill float32": 2.0, "tfdistill bfloat16": 1.0}
+    taken |= {"pytorch float32": 1.5, "pytorch bfloat16": 3.0}
+
+    figures = [*load("joint_stage")._figures(taken, taken)]
+
+    assert [figure.value for figure in figures] == [1.5, 0.75, 3.0]
+    assert [figure.target is not None for figure in figures] == [True, False, False]
 
 
 def test_the_table_says_what_was_reached_and_what_was_missed(load):
