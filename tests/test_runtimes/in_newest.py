@@ -1,7 +1,8 @@
 """The newest transformers and sentence-transformers: makes folders, and reads those that we wrote.
 
-Run by the Python of .runtimes/newest: `in_newest.py make OUT` and `in_newest.py read FOLDER TEXTS`.
-Words and weights are random and seeded; expected.json of a folder holds what the library answers.
+Run by the Python of .runtimes/newest. Each line of stdin is a job: {"make": FOLDER}, or {"read":
+FOLDER, "texts": FILE}, which is answered with ids and answers. Words and weights are random and
+seeded; expected.json of a folder holds what the library answers.
 """
 
 import json
@@ -102,7 +103,7 @@ def make(out):
 
 
 def read(folder, texts):
-    """Prints the ids and the answers of the library for a folder of ours."""
+    """Returns the ids and the answers of the library for a folder of ours."""
     texts_and_ids = json.loads(pathlib.Path(texts).read_text())
     read = transformers.AutoTokenizer.from_pretrained(folder)
     ids = read(texts_and_ids, split_special_tokens=True)["input_ids"]
@@ -112,8 +113,11 @@ def read(folder, texts):
         auto = transformers.AutoModelForSequenceClassification
         model = auto.from_pretrained(folder).eval()
         answers = [answer(model, read, text) for text in texts_and_ids[:50]]
-    print(json.dumps({"ids": ids, "answers": answers}))
+    return {"ids": ids, "answers": answers}
 
 
 if __name__ == "__main__":
-    make(pathlib.Path(sys.argv[2])) if sys.argv[1] == "make" else read(*sys.argv[2:])
+    for line in sys.stdin:
+        job = json.loads(line)
+        said = read(job["read"], job["texts"]) if "read" in job else make(pathlib.Path(job["make"]))
+        print("answer:", json.dumps(said), flush=True)
