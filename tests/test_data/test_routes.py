@@ -1,4 +1,4 @@
-"""The label of a text by its nearest row, its margin, and the thresholds that make it sure."""
+"""The label of a text by its nearest rows, its margin, and the thresholds that make it sure."""
 
 import numpy as np
 import pytest
@@ -14,19 +14,32 @@ def thresholds(**values):
 
 @pytest.mark.parametrize(
     ("least_score", "threshold", "sure"),
-    [(None, 0.19, True), (0.7, 0.19, True), (0.71, 0.19, False), (None, 0.21, False)],
+    [(None, 0.39, True), (0.69, 0.39, True), (0.71, 0.39, False), (None, 0.41, False)],
 )
 def test_the_margin_is_over_other_labels_and_both_limits_count(least_score, threshold, sure):
-    scores = np.array([0.1, 0.5, 0.7, 0.6])
-    limits = thresholds(a=threshold, b=0.0)
-    route = routes.decide(scores, ["a", "b", "a", "a"], limits, least_score)
-    assert (route.label, route.score, route.row, route.sure) == ("a", 0.7, 2, sure)
-    assert route.margin == pytest.approx(0.2)
+    scores = np.array([0.1, 0.5, 0.7, 0.9])
+    rows_of = routes.rows_by_label(["a", "b", "a", "c"])
+    limits = thresholds(a=0.0, b=0.0, c=threshold)
+    route = routes.decide(scores - 0.2, rows_of, limits, least_score)
+    assert (route.label, route.row, route.sure) == ("c", 3, sure)
+    assert route.score == pytest.approx(0.7) and route.margin == pytest.approx(0.4)
+
+
+def test_the_five_nearest_rows_of_a_label_count_and_all_of_one_with_fewer():
+    scores = np.array([0.9, 0.1, 0.8, 0.3, 0.5, 0.5, 0.5, 0.5, 0.5, -1.0, 0.4])
+    rows_of = routes.rows_by_label([*"abab", *"cccccc", "a"])
+    means = dict(zip(rows_of, routes.score_labels(scores[None], rows_of)[0], strict=True))
+    assert means == pytest.approx({"a": (0.9 + 0.8 + 0.4) / 3, "b": 0.2, "c": 0.5})
+    route = routes.decide(scores, rows_of, thresholds(a=0, b=0, c=0), None)
+    assert (route.label, route.row) == ("a", 0)
+    scores[0] = -np.inf  # left out
+    assert routes.score_labels(scores[None], rows_of)[0, 0] == pytest.approx(0.6)
 
 
 def test_of_equal_scores_the_first_row_answers_and_is_not_sure():
-    route = routes.decide(np.array([0.2, 0.5, 0.5]), ["a", "b", "a"], thresholds(a=0, b=0), None)
-    assert (route.label, route.margin, route.sure) == ("b", 0.0, False)
+    rows_of = routes.rows_by_label(["a", "b", "a"])
+    route = routes.decide(np.array([0.5, 0.5, 0.5]), rows_of, thresholds(a=0, b=0), None)
+    assert (route.label, route.row, route.margin, route.sure) == ("a", 0, 0.0, False)
 
 
 def test_at_most_5_percent_of_the_sure_answers_are_wrong_of_each_label():

@@ -81,7 +81,7 @@ def test_a_search_finds_what_a_loop_finds(folder):
     assert len(index.search(vector, 99)) == 50
 
 
-def test_the_label_is_that_of_the_nearest_row_by_the_scores_of_a_search(tmp_path):
+def test_a_label_of_one_row_has_the_score_of_a_search(tmp_path):
     limits = {f"answer {i}\n": 0.0 for i in range(50)}
     figures = {"num_rows": 50, "accuracy": 1.0, "coverage": 1.0, "error": 0.0}
     routed = write(tmp_path / "routed", routes={"thresholds": limits, **figures})

@@ -100,13 +100,25 @@ def test_the_thresholds_are_those_of_rows_that_were_left_out(router):
     index = text_index.read_index(router / "index")
     routes = index.card.routes
     assert set(routes.thresholds) == {"a", "b"} and routes.num_rows == index.card.count
-    labels = [index.text(row)[1] for row in range(index.card.count)]
+    labels = np.array([index.text(row)[1] for row in range(index.card.count)])
     scores = text_index.scores_of(np.asarray(index.rows), np.asarray(index.rows))
-    np.fill_diagonal(scores, -np.inf)
-    right = [
-        labels[best] == label for best, label in zip(scores.argmax(axis=1), labels, strict=True)
-    ]
+    right, margins = [], []
+    for row in range(len(labels)):
+        others = np.arange(len(labels)) != row
+        means = {
+            label: np.sort(scores[row][others & (labels == label)])[-5:].mean() for label in "ab"
+        }
+        right.append(max(means, key=means.get) == labels[row])
+        margins.append(abs(means["a"] - means["b"]))
     assert routes.accuracy == np.mean(right) and 0 < routes.coverage < 1
+    for threshold in set(routes.thresholds.values()) - {0.0}:
+        assert np.isclose(threshold, margins).any()
+
+
+def test_the_only_row_of_a_label_is_not_left_out():
+    rows = text_index.quantize(np.random.default_rng(0).normal(size=(9, 8)))
+    routes = index_checks.fit_routes(rows, [*"aaaaaaaa", "b"])
+    assert routes.num_rows == 8 and np.isfinite(list(routes.thresholds.values())).all()
 
 
 def test_an_index_with_labels_is_evaluated_on_labelled_texts(router, export, capsys):
@@ -114,7 +126,7 @@ def test_an_index_with_labels_is_evaluated_on_labelled_texts(router, export, cap
     command = ["index", str(router / "index"), "--evaluate", str(router / "rows.csv"), *options]
     assert cli.main(command) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert shown["accuracy"] == 1.0 and shown["error"] == 0.0  # each row is its own nearest one
+    assert shown["accuracy"] > 0.9  # each row is one of its own nearest
     assert shown["num_texts"] == text_index.read_index(router / "index").card.count
     card = text_index.read_index(router / "index").card
     routed = indexing.evaluate(

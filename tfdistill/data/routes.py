@@ -1,8 +1,9 @@
 """From the nearest rows of an index to a label, and whether it is sure: margins and thresholds.
 
-The label of a text is that of its nearest row. Its margin is the score of that row minus the best
-score of a row with another label. An answer is sure if its margin is above the threshold of its
-label, and its score not below the threshold of the index.
+A label's score is the mean of its five nearest rows, or of all if it has fewer. The label of a text
+is that with the best score. Its margin is that score minus the best one of another label. An answer
+is sure if its margin is above the threshold of its label, and the score of its nearest row not
+below the threshold of the index.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tfdistill import manifest_parts
 MAX_ERROR = 0.05  # of the sure answers to rows that were left out
 MOST_LABELS = 1000  # index.json names each
 _FEWEST = 20  # answers with a label that give it a threshold of its own
+_NEAREST = 5  # rows of a label that a text is compared with
 
 
 class Routes(manifest_parts.ManifestPart):
@@ -26,7 +28,7 @@ class Routes(manifest_parts.ManifestPart):
     Attributes:
       thresholds: Label -> the margin that a sure answer exceeds.
       num_rows: Rows that were left out, one at a time.
-      accuracy: The share of them whose nearest other row has their label.
+      accuracy: The share of them that get their label.
       coverage: The share of them that get a sure answer.
       error: The share of the sure answers that is wrong; None without one.
     """
@@ -42,11 +44,11 @@ class Route(NamedTuple):
     """The label of a text.
 
     Attributes:
-      label: That of the nearest row.
-      score: The cosine with that row, -1 to 1.
-      margin: By how much the row is nearer than any row with another label.
+      label: That of the nearest rows.
+      score: The cosine with the nearest of them, -1 to 1.
+      margin: By how much its five rows are nearer, on average, than those of any other label.
       sure: Whether margin and score are above their thresholds.
-      row: The row, from 0.
+      row: The nearest row, from 0.
     """
 
     label: str
@@ -56,21 +58,47 @@ class Route(NamedTuple):
     row: int
 
 
+def rows_by_label(labels: Sequence[str]) -> dict[str, np.ndarray]:
+    """The rows of each label, in the order of their first rows."""
+    rows: dict[str, list[int]] = {}
+    for row, label in enumerate(labels):
+        rows.setdefault(label, []).append(row)
+    return {label: np.array(of_label) for label, of_label in rows.items()}
+
+
+def score_labels(scores: np.ndarray, rows_of: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The mean of the five best scores of each label: (m, n) -> (m, labels).
+
+    A score of -inf, of a row that is left out, does not count; without another one neither does
+    the label.
+    """
+    columns = []
+    for rows in rows_of.values():
+        best = -np.sort(-scores[:, rows], axis=1)[:, :_NEAREST]
+        count = np.isfinite(best).sum(axis=1)
+        total = np.where(np.isfinite(best), best, 0.0).sum(axis=1)
+        columns.append(np.where(count > 0, total / np.maximum(count, 1), -np.inf))
+    return np.stack(columns, axis=1)
+
+
 def decide(
-    scores: np.ndarray, labels: Sequence[str], routes: Routes, least_score: float | None
+    scores: np.ndarray, rows_of: Mapping[str, np.ndarray], routes: Routes, least_score: float | None
 ) -> Route:
     """Finds the label of a text by its scores.
 
     Args:
       scores: float64 (n,), with each row of an index.
-      labels: The label of each row.
+      rows_of: See `rows_by_label`.
       routes: The thresholds.
       least_score: The threshold of the index, or None.
     """
-    row = int(scores.argmax())
-    label, score = labels[row], float(scores[row])
-    others = scores[np.array([other != label for other in labels])]
-    margin = score - float(others.max())
+    means = score_labels(scores[None], rows_of)[0]
+    names = list(rows_of)
+    nearest = [int(rows[scores[rows].argmax()]) for rows in rows_of.values()]
+    best = means.max()
+    chosen = min(np.flatnonzero(means == best).tolist(), key=nearest.__getitem__)
+    label, row = names[chosen], nearest[chosen]
+    score, margin = float(scores[row]), float(best - np.delete(means, chosen).max())
     near = least_score is None or score >= least_score
     return Route(label, score, margin, near and margin > routes.thresholds[label], row)
 
@@ -85,7 +113,7 @@ def fit_routes(
     largest margin of a wrong answer.
 
     Args:
-      nearest: int (n,), the label of the nearest other row of each row.
+      nearest: int (n,), the label that the other rows give each row.
       margins: float (n,), of these answers.
       labels: int (n,), the labels that the rows have.
       names: The labels' names.

@@ -25,7 +25,7 @@ import numpy as np
 import pydantic
 
 from tfdistill import errors, files, manifest, manifest_parts, reading, safe_paths
-from tfdistill.data.routes import Route, Routes, decide
+from tfdistill.data.routes import Route, Routes, decide, rows_by_label
 
 FILE_NAME = "index.json"
 VECTORS = "vectors.int8"
@@ -204,7 +204,7 @@ class TextIndex:
         return [Match(int(row), float(scores[row]), *self.text(row)) for row in best(scores, count)]
 
     def route(self, vector: np.ndarray) -> Route:
-        """Finds the label of a text by its nearest row, and says whether it is sure.
+        """Finds the label of a text by its nearest rows, and says whether it is sure.
 
         Args:
           vector: float (model_width,), that of the text.
@@ -223,7 +223,7 @@ class TextIndex:
                 "texts without" if not self.card.answers else "answers that are no labels",
                 "`tfdistill index FILE --answer-column LABEL` makes one with labels.",
             )
-        return decide(self._scores(vector), self._labels, self.card.routes, self.card.threshold)
+        return decide(self._scores(vector), self._rows_of, self.card.routes, self.card.threshold)
 
     def _scores(self, vector: np.ndarray) -> np.ndarray:
         vector = np.asarray(vector)
@@ -235,14 +235,14 @@ class TextIndex:
         return scores_of(quantize(cut[None]), self.rows)[0]
 
     @functools.cached_property
-    def _labels(self) -> list[str]:
-        labels = [self.text(row)[1] or "" for row in range(self.card.count)]
+    def _rows_of(self) -> dict[str, np.ndarray]:
+        rows_of = rows_by_label([self.text(row)[1] or "" for row in range(self.card.count)])
         assert self.card.routes is not None
-        if unknown := set(labels) - set(self.card.routes.thresholds):
+        if unknown := rows_of.keys() - set(self.card.routes.thresholds):
             raise errors.ManifestError(
                 "routes.thresholds", f"one for {min(unknown)!r}, which rows have", "none"
             )
-        return labels
+        return rows_of
 
     def text(self, row: int) -> tuple[str, str | None]:
         """The text and the answer of a row.

@@ -83,23 +83,26 @@ def fit_routes(int8: np.ndarray, answers: list[str] | None) -> Routes | None:
       The thresholds; None where answers are no labels: without two different ones, with an empty
       one, with fewer than two rows for each on average, or with more than 1,000.
     """
-    names = sorted(set(answers or ()))
-    if not 2 <= len(names) <= min(routes.MOST_LABELS, len(int8) // 2) or "" in names:
+    rows_of = routes.rows_by_label(answers or ())
+    if not 2 <= len(rows_of) <= min(routes.MOST_LABELS, len(int8) // 2) or "" in rows_of:
         return None
-    labels = np.array([names.index(answer) for answer in answers or ()])
-    chosen = _drawn(np.random.default_rng(_SEED), len(int8))
+    labels = np.empty(len(int8), np.int64)
+    for number, rows in enumerate(rows_of.values()):
+        labels[rows] = number
+    # Without its only row nothing knows a label.
+    shared = np.flatnonzero(np.bincount(labels)[labels] > 1)
+    chosen = shared[_drawn(np.random.default_rng(_SEED), len(shared))]
     nearest, margins = [], []
     for start in range(0, len(chosen), _BLOCK):
         queries = chosen[start : start + _BLOCK]
         scores = text_index.scores_of(int8[queries], int8)
         scores[np.arange(len(queries)), queries] = -np.inf
-        rows = scores.argmax(axis=1)
-        best = scores.max(axis=1)
-        scores[labels == labels[rows][:, None]] = -np.inf
-        nearest.append(labels[rows])
-        margins.append(best - scores.max(axis=1))
+        means = routes.score_labels(scores, rows_of)
+        ordered = np.sort(means, axis=1)
+        nearest.append(means.argmax(axis=1))
+        margins.append(ordered[:, -1] - ordered[:, -2])
     return routes.fit_routes(
-        np.concatenate(nearest), np.concatenate(margins), labels[chosen], names
+        np.concatenate(nearest), np.concatenate(margins), labels[chosen], list(rows_of)
     )
 
 

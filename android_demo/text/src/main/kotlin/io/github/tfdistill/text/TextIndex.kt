@@ -94,11 +94,11 @@ public data class Match(
 /**
  * The label of a text.
  *
- * @property label that of the nearest row
- * @property score the cosine with that row, -1 to 1
- * @property margin by how much that row is nearer than any row with another label
+ * @property label that of the nearest rows
+ * @property score the cosine with the nearest of them, -1 to 1
+ * @property margin by how much its five rows are nearer, on average, than those of any other label
  * @property sure whether margin and score are above their thresholds
- * @property row its number, from 0
+ * @property row the number of the nearest row, from 0
  */
 public data class Route(
     public val label: String,
@@ -184,29 +184,35 @@ internal constructor(
     }
 
     /**
-     * The label of a text by its nearest row, and whether it is sure.
+     * The label of a text by its nearest rows, and whether it is sure.
      *
      * @param vector that the model gave for the text; its first features count
      * @throws BundleException if the rows have no labels, or as [search]
      */
     public fun route(vector: FloatArray): Route {
         val routes = card.routes ?: throw unsuitable("index", "labels", "answers or texts alone")
-        val best = DoubleArray(names.size) { Double.NEGATIVE_INFINITY }
+        val best = List(names.size) { DoubleArray(NEAREST) { Double.NEGATIVE_INFINITY } }
         val nearest = IntArray(names.size)
         forEachScore(vector) { row, score ->
-            val label = labels[row]
-            if (score > best[label]) {
-                best[label] = score
-                nearest[label] = row
+            val scores = best[labels[row]]
+            if (score > scores[0]) nearest[labels[row]] = row
+            if (score > scores.last()) {
+                var at = NEAREST - 1
+                while (at > 0 && scores[at - 1] < score) {
+                    scores[at] = scores[at - 1]
+                    at--
+                }
+                scores[at] = score
             }
         }
-        // Of equal scores the first row.
-        val chosen = names.indices.minWith(compareBy({ -best[it] }, { nearest[it] }))
-        val other = names.indices.filter { it != chosen }.maxOf { best[it] }
-        val (score, margin) = best[chosen] to best[chosen] - other
-        val threshold = routes.thresholds.getValue(names[chosen])
+        val means = best.map { scores -> scores.filter { it.isFinite() }.average() }
+        // Of equal means the first row.
+        val chosen = names.indices.minWith(compareBy({ -means[it] }, { nearest[it] }))
+        val margin = means[chosen] - names.indices.filter { it != chosen }.maxOf { means[it] }
+        val (label, score) = names[chosen] to best[chosen][0]
         val near = card.threshold?.let { score >= it } ?: true
-        return Route(names[chosen], score, margin, near && margin > threshold, nearest[chosen])
+        val sure = near && margin > routes.thresholds.getValue(label)
+        return Route(label, score, margin, sure, nearest[chosen])
     }
 
     private val answers by lazy { List(card.count) { line(it).answer.orEmpty() } }
@@ -289,6 +295,7 @@ internal constructor(
         const val CARD = "index.json"
         const val DEFAULT_COUNT = 10
         private const val LARGEST = 127.0
+        private const val NEAREST = 5 // rows of a label that a text is compared with
         private const val LINE_END = '\n'.code.toByte()
         private const val BLOCK_BYTES = 1 shl 16
     }
