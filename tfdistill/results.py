@@ -26,6 +26,10 @@ UNDERTRAINED = (
     "The teacher knew more before it was fine-tuned: train it for more steps or at another rate "
     "(teacher.finetune.min_steps, teacher.finetune.learning_rate)."
 )
+WORDS_BETTER = (
+    "Give more rows of each label, or a --teacher that is a sentence encoder for such texts; from "
+    "40 rows on, --finetune always trains the encoder."
+)
 
 
 def _finite(value: Any) -> Any:

@@ -133,6 +133,9 @@ def test_a_baseline_above_the_student_is_told_from_chance(answered, edit, wrong,
     answers.write(baseline_answers, answered / folder / answers.FILE_NAME)
     analysis_of = run_analysis.RunAnalysis(report.collect(answered))
     assert verdict.headline(analysis_of).startswith(f"TF-IDF and a linear model {said}")
+    (answered / "recipe.yaml").write_text("data: {cross_fitted: true}\n")
+    headline = verdict.headline(run_analysis.RunAnalysis(report.collect(answered)))
+    assert "against 92.5% (difference " in headline and "Give more rows of each label" in headline
     compared = table_of(page_of(answered), "paired")[-1]
     assert compared[0] == "File against TF-IDF"
     assert compared[-1] in ("within chance", "equal")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from tfdistill import analysis, config, tasks, training, weights
+from tfdistill import analysis, config, results, tasks, training, weights
 from tfdistill.data import tokenize
+from tfdistill.data.labelled_file import FEWEST_ROWS
 from tfdistill.data.task_data import TaskData, encode, to_evaluate, to_train
 from tfdistill.tasks import splitting
 
@@ -29,8 +28,9 @@ class Road(NamedTuple):
 def choose(source: str, examples: tasks.Examples) -> Road:
     """Cross-validates a head over a frozen encoder, and TF-IDF of the words.
 
-    The encoder stays frozen unless words alone answer better: then its states say little of the
-    labels, and it is fine-tuned. Nothing is trained in steps here, which would take minutes a fold.
+    The encoder stays frozen unless words alone answer better, beyond chance, and the rows can be
+    split: then its states say little of the labels, and it is fine-tuned. Nothing is trained in
+    steps here, which would take minutes a fold.
 
     Args:
       source: The Hugging Face folder or hub id of the encoder.
@@ -63,22 +63,29 @@ def choose(source: str, examples: tasks.Examples) -> Road:
         splitting.folds_of(labels),
         lambda rows, gold: analysis.fit_linear(task, rows, gold).predict,
     )
-    answers = {"frozen encoder": training.unseen_logits(loaded.model, data), "words alone": words}
-    scores = {name: _score(task, logits, encoded) for name, logits in answers.items()}
-    frozen = scores["frozen encoder"] >= scores["words alone"]
-    shown = ", ".join(f"{name} {score:.3f}" for name, score in scores.items())
-    taken = (
-        "a linear head over the frozen encoder (a fine-tuned one is not compared: it would take "
-        "minutes; --finetune always or --student NAME takes that road)"
-        if frozen
-        else "the encoder is fine-tuned, since words alone answer better than its states"
+    paired = analysis.paired_difference(
+        task, labels, words, training.unseen_logits(loaded.model, data)
     )
-    return Road(frozen, f"{task.primary_metric}, cross-validated: {shown}; taken: {taken}")
-
-
-def _score(task: tasks.TaskSpec, logits: np.ndarray, encoded: Any) -> float:
-    value = task.score(logits, encoded)[task.primary_metric]
-    return -np.inf if value is None else value
+    beaten, (low, high) = paired.difference < 0, paired.interval
+    frozen = not (beaten and paired.is_clear and len(examples) >= FEWEST_ROWS)
+    if not frozen:
+        taken = "the encoder is fine-tuned, since words alone answer better than its states"
+    elif beaten:
+        taken = (
+            "a linear head over the frozen encoder, although words alone answer better. "
+            f"{results.WORDS_BETTER}"
+        )
+    else:
+        taken = (
+            "a linear head over the frozen encoder (a fine-tuned one is not compared: it would "
+            "take minutes; --finetune always or --student NAME takes that road)"
+        )
+    note = (
+        f"{task.primary_metric}, cross-validated: frozen encoder {paired.after:.3f}, words alone "
+        f"{paired.before:.3f} (difference {paired.difference:+.3f}, 95% interval {low:+.3f} to "
+        f"{high:+.3f}); taken: {taken}"
+    )
+    return Road(frozen, note)
 
 
 def sections(source: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from tfdistill.report.document import KeyFigure
 from tfdistill.report.model_groups import ModelGroup
 from tfdistill.report.plot import charts
 from tfdistill.report.run_analysis import RunAnalysis
-from tfdistill.results import UNDERTRAINED
+from tfdistill.results import UNDERTRAINED, WORDS_BETTER
 
 
 def headline(run: RunAnalysis) -> str:
@@ -193,13 +193,16 @@ def _beaten(run: RunAnalysis) -> str:
     title += ", as large as the teacher," if best.name == "frozen_teacher" else ""
     words = f"{fmt.metric_words(run.metric)} {shown[0]} against {shown[1]}"
     words += "" if run.split != TEST else " on the development set"
+    if paired is not None and run.results.cross_fitted:
+        words += f" (difference {fmt.difference_interval(run.metric, *paired.interval)}, 95%)"
+    advice = f" {WORDS_BETTER}" if run.results.cross_fitted else ""
     if shown[0] == shown[1]:
-        return f"{title} does as well as the {subject.role}: {words}."
+        return f"{title} does as well as the {subject.role}: {words}.{advice}"
     if paired is not None and not paired.is_clear:
-        return f"{title} does as well as the {subject.role}, within chance: {words}."
+        return f"{title} does as well as the {subject.role}, within chance: {words}.{advice}"
     taught = run.teacher.mean(run.metric) if run.teacher else None
     undertrained = best.name == "frozen_teacher" and taught is not None and taught < other
-    advice = f" {UNDERTRAINED}" if undertrained else ""
+    advice = f" {UNDERTRAINED}" if undertrained else advice
     return f"{title} beats the {subject.role}: {words}.{advice}"
 
 
