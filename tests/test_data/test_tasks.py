@@ -122,6 +122,14 @@ def test_a_split_is_found_under_its_other_names(tmp_path):
     assert tasks.split_file(tmp_path, "dev_mismatched").name == "dev_mismatched.tsv"
 
 
+def test_a_split_may_be_any_table_with_the_labels_of_the_task(tmp_path):
+    folder = folder_of(tmp_path, train=["yes", "no"])
+    other = folder_of(tmp_path / "other", held_out=["no", "no"]) / "held_out.tsv"
+    assert tasks.load_examples(TASK, folder, str(other)).labels.tolist() == [0, 0]
+    with pytest.raises(errors.DataError, match=r"absent\.tsv: not there"):
+        tasks.load_examples(TASK, folder, "absent.tsv")
+
+
 def test_missing_files_are_explained(tmp_path):
     with pytest.raises(errors.DataError, match=r"nowhere: not there"):
         tasks.load_examples(TASK, tmp_path / "nowhere", "train")

@@ -259,7 +259,10 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a Hugging Face folder or id, a run, or an export folder")
     options.add_data(parser, reads_train=False, of_run="model")
     parser.add_argument(
-        "--split", default="dev", metavar="NAME", help="split to read (default: %(default)s)"
+        "--split",
+        default="dev",
+        metavar="NAME",
+        help="split to read, or a file of labelled texts in its form (default: %(default)s)",
     )
     options.add_field(parser, config.DataConfig, "dev_limit")
     options.add_json(parser)

@@ -244,9 +244,15 @@ class TaskSpec:
     def split_file(self, source: Path, split: str) -> pathlib.Path:
         """Finds the file of a split, for "folders" its folder.
 
+        Args:
+          source: A folder with splits, or a file.
+          split: Its name; of a task in tables also the path of a table.
+
         Raises:
           DataError: If there is none, or more than one.
         """
+        if self.layout == "table" and pathlib.Path(split).suffix.lower() in tables.SUFFIXES:
+            source = split
         if self.layout == "folders":
             return folders.split_folder(source, split)
         if self.layout == "conll":
