@@ -3,8 +3,17 @@
 
 Draws 8, 16 and 30 rows of each label three times, fits each model to them, and prints its accuracy
 on the test file: the head of `quickstart`, logistic regression of scikit-learn over the vectors of
-the same encoder, and TF-IDF. `--quickstart DIR` names run folders of quickstart on the same draws,
-DIR/<rows>-<draw>, whose exported file answers the test file, too; `--write DIR` writes the draws.
+the same encoder, the nearest rows as in an index, a static student, and TF-IDF. The static student
+is the mean of word vectors as model2vec makes them: the encoder's vector of each word alone, less
+of frequent words, and the head of `quickstart` over it.
+
+Coverage is the share of the test texts with a sure answer, error the share of these that is wrong:
+at the threshold of a promise of 5% that 300 further rows showed (0 without one); of the index at
+its own thresholds. "at best" is the coverage at the lowest threshold with an error of at most 5%
+on the test file itself, which no program can know.
+
+`--quickstart DIR` names run folders of quickstart on the same draws, DIR/<rows>-<draw>, whose
+exported file answers the test file, too; `--write DIR` writes the draws.
 """
 
 from __future__ import annotations
@@ -19,11 +28,17 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from tfdistill import analysis, models, weights
-from tfdistill.data import batches, tokenize
+from tfdistill.data import batches, text_index, tokenize
+from tfdistill.data.routes import decide, rows_by_label
 from tfdistill.predictor import Predictor
-from tfdistill.tasks import tables
+from tfdistill.run import index_checks
+from tfdistill.tasks import KINDS, tables
+from tfdistill.tasks.encoded import EncodedExamples
 
 _DRAWS = 3
+_MAX_ERROR = 0.05
+_PROMISING = 300  # further rows that show a promise
+_FREQUENCY = 1e-4  # of a word whose vector counts half
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,13 +63,49 @@ def draws(labels: np.ndarray, rows: int) -> Iterator[np.ndarray]:
         yield random.permutation(np.concatenate([part[:rows] for part in of_label]))
 
 
-def embed(teacher: str, texts: list[str]) -> np.ndarray:
-    """The vectors of texts, of at most 64 tokens."""
-    loaded = weights.load_embedder(teacher)
-    assert loaded.vocab_file is not None
-    tokenizer = tokenize.Tokenizer(loaded.vocab_file, lower_case=loaded.lower_case)
-    encoded = tokenizer.encode_batch(texts, None, 64)
-    return models.predict_logits(loaded.model, batches.Batches(encoded, shuffle=False))
+class Embedder:
+    """An encoder, and the static student that is made of it."""
+
+    def __init__(self, teacher: str) -> None:
+        """Opens a folder of sentence-transformers."""
+        loaded = weights.load_embedder(teacher)
+        assert loaded.vocab_file is not None
+        self._model = loaded.model
+        self._tokenizer = tokenize.Tokenizer(loaded.vocab_file, lower_case=loaded.lower_case)
+
+    def __call__(self, texts: list[str]) -> np.ndarray:
+        """The vectors of texts, of at most 64 tokens."""
+        encoded = self._tokenizer.encode_batch(texts, None, 64)
+        return models.predict_logits(self._model, batches.Batches(encoded, shuffle=False))
+
+    def static(self, texts: list[str]) -> np.ndarray:
+        """The means of the vectors that each word has alone; frequent words count less.
+
+        By Zipf's law a word's rank in the vocabulary gives its frequency f, and a / (a + f) its
+        weight.
+        """
+        encoded = self._tokenizer.encode_batch(texts, None, 64)
+        used, place = np.unique(encoded.ids, return_inverse=True)
+        ids = np.stack(
+            [
+                np.full(len(used), self._tokenizer.cls_id),
+                used,
+                np.full(len(used), self._tokenizer.sep_id),
+            ],
+            axis=1,
+        )
+        alone = EncodedExamples(
+            ids.astype(np.int32).ravel(), 3 * np.arange(len(used) + 1), np.zeros(ids.size, np.uint8)
+        )
+        table = models.predict_logits(self._model, batches.Batches(alone, shuffle=False))
+        frequency = 1 / (used + 1) / np.log(len(self._tokenizer.vocab))
+        table *= (_FREQUENCY / (_FREQUENCY + frequency))[:, None]
+        special = np.isin(used, (self._tokenizer.cls_id, self._tokenizer.sep_id))
+        table[special] = 0
+        rows = np.repeat(np.arange(len(texts)), encoded.lengths)
+        sums = np.zeros((len(texts), table.shape[1]))
+        np.add.at(sums, rows, table[place])
+        return sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
 
 
 def answer_file(run: pathlib.Path, texts: list[str]) -> list[str]:
@@ -63,8 +114,50 @@ def answer_file(run: pathlib.Path, texts: list[str]) -> list[str]:
         return [str(predictor.predict(text).label) for text in texts]
 
 
+def at_best(judged: analysis.JudgedTexts) -> float:
+    """The largest coverage with an error of at most 5%, chosen on the texts themselves."""
+    curve = analysis.error_by_coverage(judged)
+    return max(curve[curve[:, 1] <= _MAX_ERROR, 0], default=0.0)
+
+
+def scores_of(
+    logits: np.ndarray, gold: np.ndarray, promising: np.ndarray, promising_gold: np.ndarray
+) -> dict[str, float]:
+    """Accuracy, and coverage and error at the threshold that other rows promise."""
+    kind = KINDS["classification"]
+    judged = analysis.judge_rows(kind, logits, gold)
+    shown = analysis.judge_rows(kind, promising, promising_gold)
+    promise = analysis.find_promise(shown.confidence, shown.right, _MAX_ERROR)
+    sure = judged.confidence > (2.0 if promise.threshold is None else promise.threshold)
+    scores = {"accuracy": float(judged.right.mean()), "coverage": float(sure.mean())}
+    if sure.any():
+        scores["error"] = float(1 - judged.right[sure].mean())
+    return {**scores, "at best": at_best(judged)}
+
+
+def index_scores(
+    rows: np.ndarray, labels: np.ndarray, names: np.ndarray, tested: np.ndarray, gold: np.ndarray
+) -> dict[str, float]:
+    """The same of an index of the rows, at its own thresholds."""
+    int8 = text_index.quantize(rows)
+    named = [str(names[label]) for label in labels]
+    routes, rows_of = index_checks.fit_routes(int8, named), rows_by_label(named)
+    assert routes is not None
+    _, spreads = index_checks.measure(rows, int8, labels)
+    least = index_checks.threshold_of(spreads.others, len(rows))
+    scores_of_texts = text_index.scores_of(text_index.quantize(tested), int8)
+    routed = [decide(scores, rows_of, routes, least) for scores in scores_of_texts]
+    right = np.array([route.label == name for route, name in zip(routed, names[gold], strict=True)])
+    sure = np.array([route.sure for route in routed])
+    margins = np.array([route.margin for route in routed])
+    scores = {"accuracy": float(right.mean()), "coverage": float(sure.mean())}
+    if sure.any():
+        scores["error"] = float(1 - right[sure].mean())
+    return {**scores, "at best": at_best(analysis.JudgedTexts(margins, right))}
+
+
 def main() -> None:
-    """Prints a line for each number of rows."""
+    """Prints the table of each number of rows."""
     args = parser().parse_args()
     columns = [args.text_column, args.label_column]
     train, test = (
@@ -74,42 +167,66 @@ def main() -> None:
     gold = np.searchsorted(names, test[args.label_column])
     drawn = {rows: list(draws(labels, rows)) for rows in args.rows}
     used = np.unique(np.concatenate([part for parts in drawn.values() for part in parts]))
+    others = np.setdiff1d(np.arange(len(labels)), used)
+    promising = np.random.default_rng(_DRAWS).permutation(others)[:_PROMISING]
     texts, test_texts = train[args.text_column], test[args.text_column]
-    vectors = embed(args.teacher, [*(texts[row] for row in used), *test_texts])
-    tested = vectors[len(used) :]
+    every = [*(texts[row] for row in used), *(texts[row] for row in promising), *test_texts]
+    embedder = Embedder(args.teacher)
+    parts_of = [len(used), len(used) + len(promising)]
+    vectors, promised, tested = np.split(embedder(every), parts_of)
+    static, static_promised, static_tested = np.split(embedder.static(every), parts_of)
     for rows, parts in drawn.items():
-        scores: dict[str, list[float]] = {}
+        scores: dict[str, list[dict[str, float]]] = {}
         for draw, part in enumerate(parts):
-            rows_of_draw, gold_of_draw = vectors[np.searchsorted(used, part)], labels[part]
+            places, gold_of_draw = np.searchsorted(used, part), labels[part]
             chosen = [texts[row] for row in part]
             if args.write:
                 place = pathlib.Path(args.write) / f"{rows}-{draw}.csv"
                 with open(place, "w", encoding="utf-8", newline="") as file:
                     pairs = zip(chosen, names[gold_of_draw], strict=True)
                     csv.writer(file).writerows([columns, *pairs])
-            head = analysis.fit_head(rows_of_draw, gold_of_draw, len(names))
+            head = analysis.fit_head(vectors[places], gold_of_draw, len(names))
+            small = analysis.fit_head(static[places], gold_of_draw, len(names))
             words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True).fit(chosen)
+
+            def of_words(texts: list[str], words: TfidfVectorizer = words) -> np.ndarray:
+                return words.transform(texts)
+
             regression = LogisticRegression(max_iter=1000)
+            regression.fit(vectors[places], gold_of_draw)
             answers = {
-                "head of quickstart": (tested @ head.kernel + head.bias).argmax(axis=1),
-                "scikit-learn": regression.fit(rows_of_draw, gold_of_draw).predict(tested),
-                "TF-IDF": regression.fit(words.transform(chosen), gold_of_draw).predict(
-                    words.transform(test_texts)
-                ),
+                "head of quickstart": [x @ head.kernel + head.bias for x in (tested, promised)],
+                "scikit-learn": [regression.predict_log_proba(x) for x in (tested, promised)],
+                "static student": [
+                    x @ small.kernel + small.bias for x in (static_tested, static_promised)
+                ],
             }
-            for name, answered in answers.items():
-                scores.setdefault(name, []).append(float(np.mean(answered == gold)))
+            regression = LogisticRegression(max_iter=1000).fit(of_words(chosen), gold_of_draw)
+            answers["TF-IDF"] = [
+                regression.predict_log_proba(of_words(x))
+                for x in (test_texts, [texts[row] for row in promising])
+            ]
+            for name, (answered, shown) in answers.items():
+                of_name = scores_of(answered, gold, shown, labels[promising])
+                scores.setdefault(name, []).append(of_name)
+            of_index = index_scores(vectors[places], gold_of_draw, names, tested, gold)
+            scores.setdefault("index", []).append(of_index)
             unseen = np.mean(head.unseen.argmax(axis=1) == gold_of_draw)
-            scores.setdefault("cross-validated", []).append(float(unseen))
+            scores.setdefault("cross-validated", []).append({"accuracy": float(unseen)})
             if args.quickstart:
                 answered = answer_file(pathlib.Path(args.quickstart) / f"{rows}-{draw}", test_texts)
                 right = np.mean(np.array(answered) == test[args.label_column])
-                scores.setdefault("file of quickstart", []).append(float(right))
-        shown = ", ".join(
-            f"{name} {np.mean(values):.3f} ({min(values):.3f} to {max(values):.3f})"
-            for name, values in scores.items()
-        )
-        print(f"{len(names)} labels x {rows}: {shown}", flush=True)
+                scores.setdefault("file of quickstart", []).append({"accuracy": float(right)})
+        print(f"{len(names)} labels x {rows}", flush=True)
+        for name, of_draws in scores.items():
+            print(f"  {name}: {', '.join(summaries(of_draws))}", flush=True)
+
+
+def summaries(of_draws: list[dict[str, float]]) -> Iterator[str]:
+    """Yields each figure as mean (smallest to largest) over the draws that have it."""
+    for what in dict.fromkeys(name for figures in of_draws for name in figures):
+        values = [figures[what] for figures in of_draws if what in figures]
+        yield f"{what} {np.mean(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
 if __name__ == "__main__":
