@@ -127,6 +127,7 @@ def _main(argv: Sequence[str]) -> int:
     root = parser(next((argument for argument in argv if not argument.startswith("-")), None))
     args, unknown = root.parse_known_args([_TILDE.sub(_home, argument) for argument in argv])
     chosen = vars(args).pop("parser")
+    unknown = chosen.take_words(args, unknown)
     if unknown:
         chosen.refuse(unknown)
     if args.execute is None:

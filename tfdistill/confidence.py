@@ -124,7 +124,7 @@ class Confidence(ManifestPart):
         raise errors.ConfigError(
             "max_error",
             f"one of {listed or 'those that were promised'}",
-            max_error or "none",
+            "none" if max_error is None else max_error,
             "" if listed else "Export with --promise-on FILE: labelled texts that chose nothing.",
         )
 

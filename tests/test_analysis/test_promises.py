@@ -79,6 +79,12 @@ def test_the_rows_that_a_promise_is_said_to_take_show_it():
     assert analysis.find_promise(np.full(needed, 0.9), enough, 0.05).threshold == 0.0
 
 
+def test_rows_behind_a_failure_do_not_count_as_rows_that_it_takes():
+    right = np.arange(240) > 0  # the surest answer is wrong, all others are right
+    promise = analysis.find_promise(np.linspace(1, 0.5, 240), right, 0.1)
+    assert promise.threshold is None and promise.rows_needed > 240
+
+
 @pytest.mark.parametrize("shapes", [(0, 0), (3, 2)])
 def test_rows_without_answers_are_refused(shapes):
     with pytest.raises(errors.ShapeError):

@@ -112,6 +112,18 @@ REFUSED = {
     "nan among several": (["a|b", "a", "b", "a|nan"], "line 5", "'nan'"),
     "Excel's and pandas' tags": (["a", "b\U000e0041"], "line 3", "U+E0041"),
     "NumPy's list": (["['a' 'b']", "['a']"], "line 2", "a list of labels"),
+    "percent": ([f"{n}%" for n in range(40)], "line 2", "'0%'"),
+    "decimal comma and unit": (["0,5kg", "1,5kg"], "line 2", "'0,5kg'"),
+    "currency": (["$1.50", "$2.25"], "line 2", "'$1.50'"),
+    "about": ([f"~{n}" for n in range(40)], "line 2", "'~0'"),
+    "out of a hundred": ([f"{n}/100" for n in range(40)], "line 2", "'0/100'"),
+    "a question mark": (["a", "b", "?"], "line 4", "'?'"),
+    "a dash": (["a", "b", "\u2014"], "line 4", "'\u2014'"),
+    "the rule of a Markdown table": (["---", "a", "b"], "line 2", "'---'"),
+    "apostrophes around": (["'a'", "'b'"], "line 2", "quotation marks"),
+    "quotation marks around": (['"a"', '"b"'], "line 2", "quotation marks"),
+    "blanks before": ([" a", " b"], "line 2", "' a'"),
+    "blanks behind": (["a", "b ", "c"], "line 3", "'b '"),
     "probabilities": (["[0.2, 0.8]", "[0.6, 0.4]"], "line 2", "--answers"),
 }  # fmt: skip
 
@@ -167,6 +179,8 @@ def test_an_object_without_a_label_is_named_by_its_line(request, command, tmp_pa
 SAME = (["1", "1.0", "0"], ["10", "0010", "7"], ["+1", "1", "2"], ["-0", "0", "1"],
         ["1000", "1e3", "2"], ["\u22121", "-1", "2"],
         ["\uff11", "1", "2"], ["pos", "Pos", "neg"], ["pos", "pos ", "neg"],
+        ["don't", "don\u2019t", "do"], ["non-spam", "non\u2013spam", "spam"],
+        ["a", "\u0430", "b"], ["true", "1", "0"],
         ["e\u0301", "\u00e9", "tea"], ["\u2764", "\u2764\ufe0f", "tea"])  # fmt: skip
 
 
@@ -244,6 +258,8 @@ def test_names_that_are_made_of_one_another_are_asked_about(quickstart, finetune
 
 ACCEPTED = (["none", "order", "cancel"], ["None", "Anger", "Joy"], ["NA", "DE", "FR"],
             ["spam", "not spam"], ["n-1", "n-2"], ["yes", "no", "maybe"], ["0", "1"], ["00", "01"],
+            ["+", "-"], ["+", "-", "neutral"], ["1/5", "2/5", "3/5"], ["5%", "10%"],
+            ["'quoted'", "plain"], ["\u0441", "\u043d"],
             ["می‌شود", "نمی‌شود"], ["👨‍👩‍👧", "👍"], ["ja", "nein", "weiß nicht"])  # fmt: skip
 
 
@@ -277,3 +293,27 @@ def test_numbers_that_may_be_two_labels_are_asked_about(quickstart, tmp_path):
     code, told = quickstart(path)
     assert code == 2 and "decimal comma" in told and "multi_label" in told
     assert "kind: multi_label" in quickstart(path, "--kind", "multi_label")[1]
+
+
+def test_a_blank_after_each_separator_is_no_part_of_the_cells(quickstart, tmp_path):
+    rows = "".join(f'"{text}, really", "{"ab"[n % 2]}"\n' for n, text in enumerate(TEXTS))
+    (tmp_path / "x.csv").write_text("text, label\n" + rows.replace(", really", ""))
+    code, told = quickstart(tmp_path / "x.csv")
+    assert code == 0 and "labels: a 60, b 60" in told, told
+
+
+def test_rows_that_a_stray_quotation_mark_joins_are_found(quickstart, finetune, tmp_path):
+    rows = [f"{text},{'ab'[n % 2]}\n" for n, text in enumerate(TEXTS)]
+    rows[20:20] = ['"the box,a\n', *rows[20:40], 'the lamp",b\n']
+    (tmp_path / "x.csv").write_text("text,label\n" + "".join(rows))
+    for code, told in (quickstart(tmp_path / "x.csv"), finetune(tmp_path / "x.csv")):
+        assert code == 1 and "line 22" in told and "21 rows with their labels in one cell" in told
+
+
+def test_columns_that_are_not_used_are_named(quickstart, tmp_path):
+    rows = [
+        f"{text},{'ab'[n % 2]},{'train' if n % 5 else 'test'}\n" for n, text in enumerate(TEXTS)
+    ]
+    (tmp_path / "x.csv").write_text("text,label,split\n" + "".join(rows))
+    code, told = quickstart(tmp_path / "x.csv")
+    assert code == 0 and "not used: the column(s) 'split'" in told

@@ -1,5 +1,7 @@
 import json
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from tfdistill import errors
@@ -159,3 +161,17 @@ def test_a_row_with_more_cells_than_the_header_is_refused(tmp_path):
     path = write(tmp_path / "x.csv", "text,label\nfine,1,,\nwell, it works,0\n")
     with pytest.raises(errors.DataError, match=r"line 3: expected 2 cells .* quotation marks"):
         tables.read_table(path, ["text", "label"])
+
+
+def test_a_second_line_of_names_is_refused(tmp_path):
+    path = write(tmp_path / "x.csv", "text,label\na,1\ntext,label\nb,0\n")
+    with pytest.raises(errors.DataError, match="line 3: expected a row"):
+        tables.read_table(path, ["text"])
+
+
+def test_two_columns_of_one_name_in_parquet_are_refused(tmp_path):
+    columns = [pyarrow.array(["a", "b"])] * 3
+    table = pyarrow.Table.from_arrays(columns, names=["text", "label", "label"])
+    pyarrow.parquet.write_table(table, tmp_path / "x.parquet")
+    with pytest.raises(errors.DataError, match="one column 'label'"):
+        tables.read_table(tmp_path / "x.parquet", ["text", "label"])

@@ -204,6 +204,20 @@ def test_the_teacher_of_the_run_answers_beside_the_student(tmp_path, capsys):
     assert "  teacher: " in capsys.readouterr().out
 
 
+def test_a_promise_that_is_named_is_that_of_the_teacher_too(tmp_path, capsys):
+    sure = {"threshold": 0.0, "coverage": 1.0, "error": 0.0}
+    bundle("pairs", tmp_path / "export", temperature=1.0, promise={"max_error": 0.1, **sure})
+    teacher = bundle("pairs", tmp_path / "teacher" / "export", temperature=1.0, promise=sure)
+    argv = ["predict", str(tmp_path), "--against", "teacher", "--max-error", "0.1", "--json"]
+    assert cli.main([*argv, "a\tb"]) == 2  # the texts stand behind options
+    assert "expected one of 0.05, received 0.1" in capsys.readouterr().err
+    shutil.rmtree(teacher)
+    bundle("pairs", teacher, temperature=1.0, promise={"max_error": 0.1, **sure})
+    assert cli.main([*argv, "a\tb", "c\td"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["text"] for row in rows] == ["a", "c"] and rows[0]["teacher"]["sure"]
+
+
 def test_wrong_words_of_the_command_are_told(tmp_path, capsys):
     bundle("pairs", tmp_path / "export")
     for argv, code, told in (
@@ -211,6 +225,7 @@ def test_wrong_words_of_the_command_are_told(tmp_path, capsys):
         (["a\tb", "--file", "x"], 2, "no TEXT beside it"),
         (["a\tb", "--max-error", "0.05"], 2, "--promise-on FILE"),
         (["--file", str(tmp_path / "none.txt")], 1, "none.txt"),
+        (["--file", str(tmp_path / "none.csv")], 2, "the table"),
     ):
         assert cli.main(["predict", str(tmp_path), *argv]) == code
         assert told in capsys.readouterr().err

@@ -9,10 +9,11 @@ INPUTS = dict.fromkeys(("input_ids", "token_type_ids", "attention_mask"), INT32)
 OUTPUTS = {"logits": {"dtype": "float32", "shape": [1, 3]}}
 
 
-def card(**changes):
+def card(*, task=None, softmax=False, **changes):
     values = {"sequence_length": 4, "inputs": INPUTS, "outputs": OUTPUTS, **changes}
     signature = manifest.SignatureRecord.model_validate(values)
-    return manifest.Manifest.model_construct(signatures={"len4": signature})
+    about = {"task": task, "softmax": softmax}
+    return manifest.Manifest.model_construct(signatures={"len4": signature}, **about)
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +53,20 @@ def test_a_file_that_is_none_is_refused(tmp_path):
     path.write_bytes(b"nothing")
     with pytest.raises(errors.ModelFileError):
         described.check_signatures(card(), path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels"),
+    [("classification", "ab"), ("classification", "abcd"), ("regression", ""), ("token", "abc")],
+)
+def test_outputs_of_another_task_are_refused(file, kind, labels):
+    task = manifest.TaskRecord(name="t", kind=kind, labels=tuple(labels))
+    with pytest.raises(errors.ManifestError, match=rf"task {kind} of {len(labels)} labels"):
+        described.check_signatures(card(task=task), file)
+    right = manifest.TaskRecord(name="t", kind="multi_label", labels=("a", "b", "c"))
+    described.check_signatures(card(task=right), file)
+
+
+def test_logits_that_are_called_probabilities_are_refused(file):
+    with pytest.raises(errors.ManifestError, match="softmax True"):
+        described.check_signatures(card(softmax=True), file)

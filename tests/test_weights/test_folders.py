@@ -213,6 +213,7 @@ def test_an_electra_generator_is_called_one(tmp_path):
         ),
         ({"id2label": {"0": "x", "1": "x"}}, None, "'x' for several"),
         ({"label2id": {"bad": 1, "good": 0}}, None, "the numbers that id2label has"),
+        ({"num_labels": 5}, None, "num_labels: expected 2"),
     ],
 )
 def test_a_config_that_says_something_else_of_the_outputs_is_refused(

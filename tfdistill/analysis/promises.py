@@ -241,7 +241,7 @@ def find_promise(confidence: np.ndarray, right: np.ndarray, max_error: float) ->
     passed = scipy.special.bdtr(wrong, sure, max_error) <= 1 - LEVEL
     count = len(sure) if passed.all() else int(passed.argmin())
     if not count:
-        needed = _rows_needed(sure, wrong, num_rows, max_error)
+        needed = _rows_needed(sure[~passed], wrong[~passed], num_rows, max_error)
         if needed is None and num_rows < fewest:  # so few rows do not show that more are no help
             needed = fewest
         return Promise(max_error=max_error, rows=num_rows, rows_needed=needed)
@@ -263,7 +263,10 @@ def fewest_rows(max_error: float) -> int:
 def _rows_needed(
     sure: np.ndarray, wrong: np.ndarray, num_rows: int, max_error: float
 ) -> int | None:
-    """The rows that would pass at one of the ranks with the shares of wrong answers seen there."""
+    """The rows that would pass at one of the ranks with the shares of wrong answers seen there.
+
+    `sure` and `wrong` are those of ranks that fail: another one may pass behind a failure.
+    """
     usable = (sure > 0) & (wrong < max_error * sure)
     best = None
     for above, errors_above in zip(sure[usable], wrong[usable], strict=True):

@@ -130,6 +130,21 @@ class Parser(argparse.ArgumentParser):
         """Exits with 2: what is wrong, and where help is."""
         self.exit(2, f"{self.prog}: {message}\nTry `{self.prog} --help`.\n")
 
+    def take_words(self, args: argparse.Namespace, words: list[str]) -> list[str]:
+        """Adds words behind options to those before them, as in `predict RUN --json TEXT`.
+
+        argparse gives an argument of several words only the first row of them.
+
+        Returns:
+          The words that belong nowhere.
+        """
+        several = [a for a in self._actions if not a.option_strings and a.nargs in ("*", "+")]
+        if not several or any(word.startswith("-") for word in words):
+            return words
+        name = several[0].dest
+        setattr(args, name, [*(getattr(args, name) or ()), *words])
+        return []
+
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         """Exits with 2 because of arguments that this command does not have."""
         name = unknown[0].partition("=")[0]
@@ -170,7 +185,8 @@ def _keys_in(text: str) -> Iterator[str]:
     for line in text.splitlines():
         subject = line.removeprefix("  - ").partition(":")[0].partition(",")[0]
         key, _, index = subject.rpartition(".")
-        yield key if index.isdigit() else subject  # an entry of a list: the list
+        if subject:
+            yield key if index.isdigit() else subject  # an entry of a list: the list
         for part in line.split("--set ")[1:]:
             yield part.partition("=")[0].partition(":")[0]
 

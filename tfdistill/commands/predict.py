@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 100  # characters of a text
 _TEACHER = "teacher"
+_TABLES = (".csv", ".jsonl", ".parquet", ".xlsx")  # a line of .tsv may be a pair
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +53,12 @@ def _predict(args: argparse.Namespace) -> None:
     plan.existing(args.run, "RUN")
     if args.file is not None and args.text:
         raise errors.ConfigError("--file", "no TEXT beside it", args.file)
+    if args.file is not None and pathlib.Path(args.file).suffix.lower() in _TABLES:
+        raise errors.ConfigError(
+            "--file", "texts, one a line", f"the table {args.file}",
+            "`tfdistill evaluate RUN --split test` scores the rows of tables, and `tfdistill "
+            "answers` writes the answers to them.",
+        )  # fmt: skip
     from tfdistill.predictor import Predictor
 
     folder = benchmarks.export_folder(pathlib.Path(args.run))
@@ -59,7 +66,8 @@ def _predict(args: argparse.Namespace) -> None:
         predictor = stack.enter_context(Predictor(folder, max_error=args.max_error))
         teacher = None
         if args.against == _TEACHER:
-            teacher = stack.enter_context(Predictor(_teacher(pathlib.Path(args.run))))
+            file = _teacher(pathlib.Path(args.run))
+            teacher = stack.enter_context(Predictor(file, max_error=args.max_error))
         if not args.json:
             print(_promised(predictor), file=sys.stderr)
         for line in _texts(args):

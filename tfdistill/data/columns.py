@@ -181,7 +181,7 @@ def _unclear(
     also: str | None = None,
 ) -> errors.ConfigError:
     shown = ", ".join(
-        f"{name} (such as {errors.shortened(next(filter(None, table.columns[name]), ''))!r})"
+        f"{name} (such as {errors.shortened(_first_of(table.columns[name]))!r})"
         for name in candidates
     )
     received = f"{len(candidates)} that may be: {shown}" if len(candidates) > 1 else shown
@@ -203,6 +203,10 @@ def _unclear(
         received or f"the columns {', '.join(table.columns)}",
         f"{hint}.",
     )
+
+
+def _first_of(cells: Sequence[str]) -> str:
+    return next((cell for cell in cells if cell not in ("", tables.NULL)), "")
 
 
 def _holds_texts(cells: Sequence[str], least_words: float = 1.5) -> bool:

@@ -147,6 +147,8 @@ def read_labelled_file(
         f"{roles.label!r} (label)",
         f"kind: {chosen} ({judged.why})",
     ]
+    if others := [name for name in (*table.columns, *table.unusable) if name not in roles]:
+        notes.append(f"not used: the column(s) {', '.join(map(repr, others))}")
     texts, seconds = (
         None
         if name is None
@@ -163,6 +165,7 @@ def read_labelled_file(
         lines=table.lines,
         blank_lines=table.blank_lines,
     )
+    tasks.check_joined_rows(everything)
     (numbers,) = unlabelled.example_numbers(everything)  # equal texts have one
     rows = _new_rows(everything, numbers, cells, notes)
     together = few and task.traits.one_class and roles.pair is None

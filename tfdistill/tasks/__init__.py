@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from tfdistill.tasks import multi_label, questions, regression, tags, vectors  # noqa: F401  they register
 from tfdistill.tasks.builtin import task, tasks
-from tfdistill.tasks.examples import SPLITS, Examples, load_examples, parse_labels
+from tfdistill.tasks.examples import (
+    SPLITS,
+    Examples,
+    check_joined_rows,
+    load_examples,
+    parse_labels,
+)
 from tfdistill.tasks.kind import KINDS, TaskKind, kind_named, register
 from tfdistill.tasks.spec import SpanRules, TaskSpec
 from tfdistill.tasks.tables import split_file
@@ -16,6 +22,7 @@ __all__ = [
     "SpanRules",
     "TaskKind",
     "TaskSpec",
+    "check_joined_rows",
     "kind_named",
     "load_examples",
     "parse_labels",

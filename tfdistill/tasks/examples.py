@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -148,7 +149,7 @@ def load_examples(
         spec = _with_labels(spec, source, path, split)
         gold = parse_labels(spec, values, tables.Places(table, spec.label_column))
     pairs = None if spec.pair_column is None else table.columns[spec.pair_column]
-    return Examples(
+    examples = Examples(
         spec,
         table.columns[spec.text_column],
         pairs,
@@ -158,6 +159,27 @@ def load_examples(
         lines=table.lines,
         blank_lines=table.blank_lines,
     )
+    check_joined_rows(examples)
+    return examples
+
+
+def check_joined_rows(examples: Examples) -> None:
+    """Refuses a text that holds rows: a stray quotation mark joins all up to the next one.
+
+    Raises:
+      DataError: If lines of a text begin or end with a label and a separator.
+    """
+    spec = examples.spec
+    names = "|".join(map(re.escape, spec.label_values or spec.labels))
+    row = re.compile(rf'(?m)(?:[,;|\t]"?(?:{names})"?$|^"?(?:{names})"?[,;|\t]\S)')
+    for index, text in enumerate(examples.texts if names else ()):
+        if text.count("\n") > 1 and (rows := len(row.findall(text))) > 1:
+            raise errors.DataError(
+                f"text of {examples.location(index)}",
+                "a text",
+                f"{rows} rows with their labels in one cell",
+                "Double the quotation mark that begins it, or remove it.",
+            )
 
 
 def load_texts(spec: TaskSpec, path: pathlib.Path) -> Examples:

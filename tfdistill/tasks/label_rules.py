@@ -20,10 +20,23 @@ _KEEP = (
     "for --unlabelled (data.unlabelled)."
 )
 _MISSING = frozenset("nan null <na> #n/a n/a nat #value! #ref! #div/0! #name? #null! #num!".split())
+_MARKS_FOR_NONE = frozenset("- -- --- \u2013 \u2014 ? ?? ???".split())
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")  # no format characters, no blanks
 _JOINERS = "\u200c\u200d"  # part of words in Persian and Indic scripts, and of emoji
+# Marks that differ by the keyboard; small letters of Cyrillic and Greek with a Latin shape.
+_TWINS = {
+    **dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2212"), "-"),
+    **dict.fromkeys(map(ord, "\u2018\u2019\u02bc`\u00b4"), "'"),
+    **dict.fromkeys(map(ord, "\u201c\u201d\u201e"), '"'),
+    **dict(zip(map(ord, "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u03bf\u03bd"),
+               "aeopcyxijsov", strict=True)),
+}  # fmt: skip
+_TRUTHS = {"true": "1", "false": "0"}  # beside numbers
 _MULTI_HOT = re.compile(r"[01](?:\.0)?(?:[ ,;|/]+[01](?:\.0)?)+\Z|[01]{2,}\Z")
 _COMMA_NUMBER = re.compile(r"[-+]?\d+,\d+\Z")
+_MEASURE = re.compile(
+    r"(?P<before>[^\w\s+-]*)\s*[-+]?\d+(?:[.,]\d+)?\s*(?P<after>\D*|(?:/|of|out of)\s*\d+)\Z"
+)
 _GROUPED = re.compile(r"[-+]?\d{1,3}(?:[,.' _\u00a0\u202f\u2019]\d{3})+(?:[.,]\d+)?\Z")
 _NAMES_REMEDY = (
     "Write the names of the labels that hold into the cell, such as anger|joy; the place of a "
@@ -51,6 +64,7 @@ def _missing(name: str, names: Sequence[str]) -> str:
     """No label: blank, or what programs write for one. "none" in small letters is a word.
 
     "None" and "NA" are labels where the others are written like them: Anger, None; or DE, NA.
+    A dash or a question mark is one where another label has no letter and no digit either: +, -.
     """
     if name == NULL:
         return "null"
@@ -62,6 +76,8 @@ def _missing(name: str, names: Sequence[str]) -> str:
     codes = all(other.isupper() and len(other) <= 3 for other in others)
     as_others = {"None": capitals and others, "NA": codes and others}
     missing = bare.casefold() in _MISSING or (bare in as_others and not as_others[bare])
+    if bare in _MARKS_FOR_NONE:
+        missing = bool(others) and all(any(map(str.isalnum, other)) for other in others)
     return repr(name) if missing else ""
 
 
@@ -86,6 +102,17 @@ def _unprintable(name: str, names: Sequence[str]) -> str:
     return ""
 
 
+def _surrounded(name: str, names: Sequence[str]) -> str:
+    """Blanks around a name, which nobody sees; beside the bare name `same_label` tells of them."""
+    return repr(name) if name != name.strip() and name.strip() not in names else ""
+
+
+def _in_marks(name: str, names: Sequence[str]) -> str:
+    """Quotation marks around all names: those of a file that another program reads otherwise."""
+    marked = all(len(other) > 2 and other[0] == other[-1] in "\"'`" for other in names or [name])
+    return repr(name) if marked else ""
+
+
 def _character(character: str) -> str:
     usual = {"\n": "LINE FEED", "\r": "CARRIAGE RETURN", "\t": "TAB", "\0": "NULL",
              "\v": "VERTICAL TAB", "\x85": "NEXT LINE"}  # fmt: skip
@@ -107,6 +134,18 @@ RULES: tuple[LabelRule, ...] = (
         "labels of one line of text",
         "Remove the character; labels are written one a line into the files of an app.",
     ),
+    LabelRule(
+        "blanks around",
+        _surrounded,
+        "labels without blanks around them",
+        "Remove the blanks between the label and the separators.",
+    ),
+    LabelRule(
+        "quotation marks",
+        _in_marks,
+        "labels without quotation marks",
+        'Put double marks (") around cells, next to the separators, or none.',
+    ),
 )
 """The rules about the name of a label, in the order in which they are applied."""
 
@@ -114,10 +153,13 @@ RULES: tuple[LabelRule, ...] = (
 def same_label(name: str) -> str:
     """What makes labels the same to a person: no case, blanks, forms of Unicode, forms of a number.
 
-    "1", "1.0", "01", "+1" and "1e0" are one number.
+    "1", "1.0", "01", "+1", "1e0" and "true" are one number; dashes are hyphens, and letters of
+    other scripts the Latin ones of their shape.
     """
-    plain = unicodedata.normalize("NFKC", name).replace("\u2212", "-")
-    key = " ".join("".join(c for c in plain if not 0xFE00 <= ord(c) <= 0xFE0F).casefold().split())
+    plain = unicodedata.normalize("NFKC", name)
+    key = "".join(c for c in plain if not 0xFE00 <= ord(c) <= 0xFE0F).casefold().translate(_TWINS)
+    key = " ".join(key.split())
+    key = _TRUTHS.get(key, key)
     if not PLAIN_NUMBER.match(key):
         return key
     if "e" in key:
@@ -211,6 +253,20 @@ def _two_marks(cells: Sequence[str], kind: str | None) -> int | None:
     return commas[0] if commas and points and others else None
 
 
+def _measures(cells: Sequence[str], kind: str | None) -> int | None:
+    """Amounts that all have one sign or unit, such as 5%, $5 or 5/100: as names, many classes."""
+    if kind in ("classification", "multi_label"):
+        return None
+    filled = [index for index, cell in enumerate(cells) if cell.strip()]
+    distinct = {cells[index].strip() for index in filled}
+    matches = [_MEASURE.match(cell) for cell in distinct]
+    units = {(match["before"], match["after"]) if match else None for match in matches}
+    if len(units) != 1 or units & {None, ("", "")}:
+        return None
+    decimals = any(re.search(r"\d[.,]\d", cell) for cell in distinct)
+    return filled[0] if decimals or len(distinct) > _MOST_CLASSES else None
+
+
 def comma_number(cell: str) -> bool:
     """Whether a cell is a number with a decimal comma."""
     return _COMMA_NUMBER.match(cell.strip()) is not None
@@ -245,6 +301,12 @@ COLUMN_RULES: tuple[ColumnRule, ...] = (
         _thousands,
         "a number with a decimal point or a decimal comma, and no marks between thousands",
         "Write 1234, or 1.234; for classes or several labels name the --kind.",
+    ),
+    ColumnRule(
+        "numbers with a unit",
+        _measures,
+        "a number without a sign or unit",
+        "Write 5 for 5%, $5 or 5 kg; for classes add --kind classification.",
     ),
     ColumnRule(
         "two decimal marks",

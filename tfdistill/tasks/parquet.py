@@ -38,6 +38,10 @@ def _rows(path: pathlib.Path, file: pyarrow.parquet.ParquetFile) -> list[dict[st
     """The rows, in batches: a value that repeats takes no bytes in the file, but in memory."""
     groups = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
     columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    names = file.schema_arrow.names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise errors.DataError(f"{path}", f"one column {twice!r}", f"{names.count(twice)} of them")
     table_limits.check_cells(path, sum(column.num_values for column in columns))
     table_limits.check_unpacked(path, sum(column.total_uncompressed_size for column in columns))
     rows, num_bytes = [], 0

@@ -260,7 +260,8 @@ def split_rows(path: pathlib.Path, text: str, separator: str) -> Iterator[tuple[
         return
     # A carriage return that is left ends a line, too.
     lines = io.StringIO(text, newline="") if "\r" in text else _lines_of(text)
-    reader = csv.reader(lines, strict=True, delimiter=separator)
+    spaced = f"{separator} " in text.partition("\n")[0]  # as in "text, label"
+    reader = csv.reader(lines, strict=True, delimiter=separator, skipinitialspace=spaced)
     line = 1
     try:
         for cells in reader:

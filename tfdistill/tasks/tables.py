@@ -202,6 +202,13 @@ def read_table(
                 "A cell that holds the separator or a line break needs quotation marks around it; "
                 "or use JSON Lines.",
             )
+        if raw.header_line and row == raw.names and line != raw.header_line:
+            raise errors.DataError(
+                f"{path}, line {line}",
+                "a row",
+                "the names of the columns again",
+                "Files that were joined have a line of names each: remove those that follow.",
+            )
         lines.append(line)
         for column in readers:
             try:

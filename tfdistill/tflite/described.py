@@ -1,4 +1,4 @@
-"""Whether a file has the signatures that its manifest describes."""
+"""Whether a file has the signatures that its manifest describes, and outputs for its task."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import pathlib
 from typing import NoReturn
 
 from tfdistill import errors, files
-from tfdistill.manifest import Manifest
+from tfdistill.manifest import Manifest, SignatureRecord, TaskRecord
+from tfdistill.tasks.kind import kind_named
 from tfdistill.tflite import reader
+
+_PROBABILITIES = "scores"  # the output of a file that applies softmax or sigmoid
 
 
 def check_signatures(manifest: Manifest, file: files.Path) -> None:
@@ -18,7 +21,8 @@ def check_signatures(manifest: Manifest, file: files.Path) -> None:
       file: The .tflite file. It may have further signatures.
 
     Raises:
-      ManifestError: If a signature is not in the file, or has other names, types or shapes.
+      ManifestError: If a signature is not in the file, or has other names, types or shapes, or
+        other outputs than the manifest's task has.
       ModelFileError: If the file is no TFLite file, or damaged.
     """
     model = reader.read(file)
@@ -39,6 +43,24 @@ def check_signatures(manifest: Manifest, file: files.Path) -> None:
         lengths = {shape[1] for shape in shapes if len(shape) > 1}
         if lengths != {described.sequence_length}:
             _refuse(file, f"{name}, sequence_length", sorted(lengths))
+        if manifest.task is not None:
+            _check_outputs(file, name, described, manifest.task)
+        if (_PROBABILITIES in described.outputs) != manifest.softmax:
+            _refuse(file, f"{name}, softmax {manifest.softmax}", f"outputs {[*described.outputs]}")
+
+
+def _check_outputs(
+    file: files.Path, name: str, described: SignatureRecord, task: TaskRecord
+) -> None:
+    """Refuses outputs of other labels than the task's."""
+    kind = kind_named(task.kind)
+    width = kind.num_labels(task.labels)
+    if not width or kind.decodes_spans:
+        return
+    expected = (1, described.sequence_length, width) if kind.over_tokens else (1, width)
+    for record in described.outputs.values():
+        if record.shape != expected:
+            _refuse(file, f"{name}, task {task.kind} of {len(task.labels)} labels", record.shape)
 
 
 def _refuse(file: files.Path, what: str, received: object) -> NoReturn:

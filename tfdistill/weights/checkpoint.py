@@ -268,7 +268,8 @@ def read_tensors(
                 elif shapes_only:
                     tensors[key] = np.broadcast_to(np.float32(0), header.get_shape())
                 else:
-                    tensors[key] = np.asarray(file.get_tensor(key), np.float32)
+                    with np.errstate(over="ignore"):  # infinity is refused by its key
+                        tensors[key] = np.asarray(file.get_tensor(key), np.float32)
     except (safetensors.SafetensorError, OSError) as error:
         raise errors.WeightsError(
             str(path), "a whole safetensors file", f"{error}", "It is corrupt; fetch it again."

@@ -207,6 +207,11 @@ def check_size(checkpoint: Checkpoint, config: models.EncoderConfig) -> None:
 def labels_of(checkpoint: Checkpoint, num_labels: int) -> tuple[str, ...]:
     """Reads the names of a classifier's outputs, LABEL_0 ... where there are none."""
     names = checkpoint.raw_config.get("id2label") or {}
+    told = checkpoint.raw_config.get("num_labels")
+    if told not in (None, num_labels):
+        raise errors.WeightsError(
+            "config.json num_labels", f"{num_labels}, the outputs of the head", repr(told)
+        )
     if num_labels == 1:
         return ()
     if not names:
