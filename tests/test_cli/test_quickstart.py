@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import types
 
 import numpy as np
@@ -65,7 +66,7 @@ def command(folder, *more):
     """A quickstart without training of a student: the teacher is as small as one."""
     settings = [part for value in QUICK for part in ("--set", value)]
     teacher, data = str(folder / "bert"), str(folder / "my data.csv")
-    base = ["quickstart", "--teacher", teacher, "--data", data, "--out", str(folder / "out")]
+    base = ["quickstart", "--teacher", teacher, "--data", data, "--out", str(folder / "a run")]
     return [*base, *settings, *more]
 
 
@@ -83,7 +84,7 @@ def done(inputs):
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = cli.main(distilling(inputs))
     return types.SimpleNamespace(
-        folder=inputs, run=inputs / "out", code=code, shown=out.getvalue(), told=err.getvalue()
+        folder=inputs, run=inputs / "a run", code=code, shown=out.getvalue(), told=err.getvalue()
     )
 
 
@@ -144,7 +145,8 @@ def test_it_ends_with_a_verdict_answers_and_the_next_commands(done):
     assert len(rows) - counted <= 3 and counted == min(3, counted) and rows
     assert f"file: {done.run / 'export' / 'model.tflite'}" in done.shown
     for line in done.shown.splitlines()[-2:]:
-        assert line.split("tfdistill ")[1].split()[0] in ("predict", "export")
+        verb, run, *_ = shlex.split(line.split("tfdistill ")[1])
+        assert verb in ("predict", "export") and run == str(done.run)
 
 
 @pytest.mark.slow

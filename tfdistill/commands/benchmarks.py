@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import pathlib
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -285,7 +286,7 @@ def _write(results: Sequence[schema.Result], args: argparse.Namespace) -> None:
     paths = result_paths.choose(out, ids, several=_several(args), overwrite=args.overwrite)
     for result, path in zip(results, paths, strict=True):
         benchmark.write_result(result, path)
-        print(f"report: tfdistill report {path}", file=sys.stderr)
+        print(f"report: tfdistill report {shlex.quote(str(path))}", file=sys.stderr)
         if path != out and not _several(args):
             print(f"{out} was written meanwhile: this result is in {path}", file=sys.stderr)
 

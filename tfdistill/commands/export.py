@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import pathlib
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -208,7 +209,7 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     lines += [f"share of sure answers: {clause}" for clause in moved]
     lines += [f"{key}: {value}" for key, value in pruned.items()]
     lines += [f"{name}: {path}" for name, path in written.items()]
-    lines.append(f"report: {reported or f'tfdistill report {target}'}")
+    lines.append(f"report: {reported or f'tfdistill report {shlex.quote(str(target))}'}")
     result = {**manifest.model_dump(mode="json"), "also_written": written}
     if pruned:
         result["vocabulary"] = pruned

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import pathlib
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import errors, locks, work_folder
@@ -130,7 +131,8 @@ def _built(built: Built, model: str) -> list[str]:
         )
     if card.routes is not None:
         lines.append(f"labels: {_routed(card.routes)} of the rows, each left out once")
-    lines.append(f'next: tfdistill index {built.folder} --model {model} --query "..."')
+    names = " --model ".join(shlex.quote(str(path)) for path in (built.folder, model))
+    lines.append(f'next: tfdistill index {names} --query "..."')
     return lines
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import shlex
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -251,7 +252,7 @@ def train(
         )
     lines.append(f"report: {pathlib.Path(args.out) / 'report.html'}")
     if exported:
-        lines.append(f"next: tfdistill export {args.out}")
+        lines.append(f"next: tfdistill export {shlex.quote(args.out)}")
     base.show(record.model_dump(mode="json"), as_json=args.json, lines=lines)
 
 

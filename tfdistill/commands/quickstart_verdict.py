@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,9 @@ def lines_of(
 
     collected = report.collect(out)
     page = report.build(collected)
+    run, recipe, again = (
+        shlex.quote(str(path)) for path in (out, out / "recipe.yaml", f"{out}-again")
+    )
     return [
         *_models(metrics, out, "cross-validated" if collected.cross_fitted else "dev"),
         "",
@@ -33,9 +37,9 @@ def lines_of(
         "",
         f"file: {out / 'export' / 'model.tflite'}",
         f"report: {out / 'report.html'}",
-        f"again: tfdistill run {out / 'recipe.yaml'} --out {out}-again",
-        f'next: tfdistill predict {out} "a text"',
-        f"      tfdistill export {out} --android android_demo/demo/src/main/assets",
+        f"again: tfdistill run {recipe} --out {again}",
+        f'next: tfdistill predict {run} "a text"',
+        f"      tfdistill export {run} --android android_demo/demo/src/main/assets",
     ]
 
 
@@ -56,7 +60,9 @@ def _budget(
     minutes = (record.seconds or 0.0) / 60
     on_host = record.device == "host"
     if not on_host:
-        measure = f"tfdistill benchmark {out} --device adb --binary benchmark_model"
+        measure = (
+            f"tfdistill benchmark {shlex.quote(str(out))} --device adb --binary benchmark_model"
+        )
         yield f"budget: latency {record.latency_ms:g} ms on the phone, for which run {measure}"
     for name, value, limit, unit in (
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+import shlex
 
 from tfdistill import config, errors, files, models, tables, work_folder
 from tfdistill.commands import base, options, plan
@@ -46,7 +47,7 @@ def _copy(args: argparse.Namespace) -> None:
         raise errors.ConfigError("file", "a name that ends in .yaml", repr(args.file))
     work_folder.check_file(target, overwrite=args.overwrite)
     files.atomic_write_text(target, source.read_text("utf-8"))
-    print(f"{target}: edit it, then `tfdistill run {target}`")
+    print(f"{target}: edit it, then `tfdistill run {shlex.quote(str(target))}`")
 
 
 def header(text: str) -> str:

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import hashlib
 import pathlib
+import shlex
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -111,7 +112,7 @@ def _search(args: argparse.Namespace) -> int:
     lines = [result.format_text(outcome)]
     if outcome.chosen is not None:
         recipe = pathlib.Path(args.out) / outcome.chosen.recipe
-        lines.append(f"next: tfdistill recipes check {recipe}")
+        lines.append(f"next: tfdistill recipes check {shlex.quote(str(recipe))}")
     base.show(outcome.model_dump(mode="json"), as_json=args.json, lines=lines)
     return 0 if outcome.proposals else 1
 
