@@ -29,6 +29,19 @@ def test_what_is_written_is_read_back_as_the_same_task(tmp_path):
     assert again.sets["dev"].texts == data.sets["dev"].texts
 
 
+def test_line_ends_in_texts_of_json_are_line_feeds(tmp_path):
+    rows = [
+        {"text": f"{end.join(['the film', 'is long'])} {index}", "label": "ab"[index % 2]}
+        for index, end in enumerate(["\r", "\r\n", "\n", " "] * 25)
+    ]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = labelled_file.read_labelled_file(tmp_path / "x.jsonl", "own")
+    data.write(tmp_path / "data")
+    read = tasks.load_examples(data.task, tmp_path / "data", "train")
+    assert read.texts == data.sets["train"].texts
+    assert {text.partition("the film")[2][:1] for text in read.texts} == {"\n", " "}
+
+
 def test_repeated_and_empty_rows_are_left_out_and_counted(tmp_path):
     rows = [*ROWS, ("THIS is,  text 3", "no"), ("this is, text 4", "no"), (" ", "no")]
     data = labelled_file.read_labelled_file(write(tmp_path / "x.csv", rows), "mine")

@@ -163,6 +163,12 @@ def test_a_row_with_more_cells_than_the_header_is_refused(tmp_path):
         tables.read_table(path, ["text", "label"])
 
 
+def test_a_nul_in_a_text_of_json_is_refused_as_in_a_file_of_cells(tmp_path):
+    path = write(tmp_path / "x.jsonl", '{"text": "a"}\n{"text": "a\\u0000b"}\n')
+    with pytest.raises(errors.DataError, match=r"line 2, 'text'.*U\+0000"):
+        tables.read_table(path, ["text"])
+
+
 def test_a_second_line_of_names_is_refused(tmp_path):
     path = write(tmp_path / "x.csv", "text,label\na,1\ntext,label\nb,0\n")
     with pytest.raises(errors.DataError, match="line 3: expected a row"):

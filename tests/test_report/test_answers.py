@@ -99,6 +99,10 @@ def test_the_test_set_gives_the_headline_where_there_is_one(answered, edit, anal
     assert rows["Always the same answer"] == ["50.0%"]
     assert "File against one answer for all" in [row[0] for row in table_of(page, "paired")]
     assert "Answers to the 40 test examples" in "".join(page.itertext())
+    of_dev = {**logits, "student": logits_of([0, 1])}
+    answers.write(answers_of(of_dev, model_sha256="b" * 64), answered / answers.TEST_FILE)
+    (missing,) = report.collect(answered).missing
+    assert "accuracy 0.9500 of the student, not 0.9250" in missing
     other = answers_of(logits, model_sha256="e" * 64)  # of a file that the run has no more
     answers.write(other, answered / answers.TEST_FILE)
     assert verdict.headline(analysis_of()).endswith("faster on this host.")

@@ -14,10 +14,12 @@ import numpy as np
 from tfdistill import errors, files, tasks
 from tfdistill.data import columns, unlabelled
 from tfdistill.tasks import label_cells, label_kinds, splitting, tables
+from tfdistill.tasks.examples import check_joined_rows
 
 FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
 FEW_OF_A_LABEL = 32  # rows, on average: no more are cross-validated, where that is wanted
 PROMISE = "promise"
+_LINE_END = re.compile(r"\r\n?")  # of text in JSON: in cells of CSV it would end the row
 _JOINING = ("|", ";", ",", "/")  # that separate several labels in the files that are written
 
 
@@ -152,7 +154,7 @@ def read_labelled_file(
     texts, seconds = (
         None
         if name is None
-        else ["" if cell == tables.NULL else cell for cell in table.columns[name]]
+        else [_LINE_END.sub("\n", cell.strip(tables.NULL)) for cell in table.columns[name]]
         for name in (roles.text, roles.pair)
     )
     assert texts is not None
@@ -165,7 +167,7 @@ def read_labelled_file(
         lines=table.lines,
         blank_lines=table.blank_lines,
     )
-    tasks.check_joined_rows(everything)
+    check_joined_rows(everything)
     (numbers,) = unlabelled.example_numbers(everything)  # equal texts have one
     rows = _new_rows(everything, numbers, cells, notes)
     together = few and task.traits.one_class and roles.pair is None

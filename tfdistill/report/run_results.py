@@ -17,6 +17,7 @@ from tfdistill.report import collection
 from tfdistill.report.devices import NamedResult
 
 _REPORTED = (results.METRICS_FILE, "benchmark.json", manifest.FILE_NAME)
+_SAME_METRIC = 1e-3  # between a metric and that of the logarithms of a file's probabilities
 _EXPORTS = f"export*/{manifest.FILE_NAME}"  # what `tfdistill export RUN` writes
 
 
@@ -178,7 +179,7 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
             name: _without_texts(answers, texts)
             for name, answers in _answers(folder, metrics, manifests, missing).items()
         },
-        test_answers=_test_answers(folder, manifests, texts),
+        test_answers=_test_answers(folder, metrics, manifests, missing, texts),
         recipe=recipe,
         environment=environment,
         missing=tuple(missing),
@@ -290,14 +291,35 @@ def _answers(
 
 
 def _test_answers(
-    folder: pathlib.Path, manifests: dict[str, manifest.Manifest], texts: bool
+    folder: pathlib.Path,
+    metrics: results.RunMetrics | None,
+    manifests: dict[str, manifest.Manifest],
+    missing: list[str],
+    texts: bool,
 ) -> LabelledAnswers | None:
-    """The answers to the test set, unless they are of a file that the run has no more."""
+    """The answers to the test set, unless they are of a file that the run has no more.
+
+    Those of another set, or of another run, have other metrics than metrics.json records.
+    """
     path = folder / answers.TEST_FILE
     test_answers = answers.read(path) if files.is_there(path) else None
     digests = {card.model.sha256 for card in manifests.values()}
     if test_answers is None or test_answers.model_sha256 not in ("", *digests):
         return None
+    task, recorded = test_answers.task, metrics.test_metrics if metrics is not None else {}
+    task = dataclasses.replace(task, metrics=(task.primary_metric,))
+    for role, logits in test_answers.logits.items():
+        value = recorded.get(role, {}).get(task.primary_metric)
+        if value is None:
+            continue
+        received = task.compute_metrics(logits, test_answers.gold)[task.primary_metric]
+        if abs(received - value) > _SAME_METRIC:
+            missing.append(
+                f"The answers in {answers.TEST_FILE} are others than those that metrics.json "
+                f"scores: {task.primary_metric} {received:.4f} of the {role}, not {value:.4f}. "
+                "They are left out."
+            )
+            return None
     return _without_texts(test_answers, texts)
 
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from tfdistill.tasks import multi_label, questions, regression, tags, vectors  # noqa: F401  they register
 from tfdistill.tasks.builtin import task, tasks
-from tfdistill.tasks.examples import (
-    SPLITS,
-    Examples,
-    check_joined_rows,
-    load_examples,
-    parse_labels,
-)
+from tfdistill.tasks.examples import SPLITS, Examples, load_examples, parse_labels
 from tfdistill.tasks.kind import KINDS, TaskKind, kind_named, register
 from tfdistill.tasks.spec import SpanRules, TaskSpec
 from tfdistill.tasks.tables import split_file
@@ -22,7 +16,6 @@ __all__ = [
     "SpanRules",
     "TaskKind",
     "TaskSpec",
-    "check_joined_rows",
     "kind_named",
     "load_examples",
     "parse_labels",

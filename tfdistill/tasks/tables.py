@@ -258,7 +258,7 @@ class _Column:
         """Takes the value of a row.
 
         Raises:
-          DataError: If it is no text, or none where one is required.
+          DataError: If it is no text, holds a NUL, or is none where one is required.
         """
         if type(value) is str:
             cell = value
@@ -269,6 +269,10 @@ class _Column:
                 raise errors.DataError(
                     f"{self._path}, line {line}, {self.name!r}", "a string or a number", fault
                 ) from None
+        if "\0" in cell:
+            raise errors.DataError(
+                f"{self._path}, line {line}, {self.name!r}", "text", "U+0000 (NULL)", "Remove it."
+            )
         if cell == NULL and self._required and not self._lists:
             raise errors.DataError(
                 f"{self._path}, line {line}", f"a value for {self.name!r}", "none"
