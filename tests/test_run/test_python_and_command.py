@@ -222,9 +222,11 @@ def test_a_folder_goes_on_with_what_it_began_with_alone(folder):
     begin(folder, "classification")
     data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
     teacher = tfdistill.load_teacher("teacher", task=data.task)
+    student = tfdistill.build_student("pruned:layers=1,ffn=64,choose=bottom", teacher, data)
+    start = student.get_weights()
 
     def distil(where="out", data=data, **settings):
-        student = tfdistill.build_student(STUDENT, teacher, data)
+        student.set_weights(start)
         tfdistill.distill(teacher, student, data, where, epochs=1, min_steps=STEPS, **settings)
         return np.concatenate([weight.ravel() for weight in student.get_weights()])
 
