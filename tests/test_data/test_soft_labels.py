@@ -245,6 +245,15 @@ def test_what_is_written_is_read_back_to_the_bit(kind, suffix, tmp_path, rng):
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+def test_line_ends_of_texts_do_not_lose_their_answers(suffix, tmp_path):
+    texts = ["first\r\nsecond", "one\rtwo", "three\nfour"]
+    examples = tasks.Examples(TASK, texts, None, None)
+    soft_labels.write(tmp_path / f"a{suffix}", examples, np.eye(3, dtype=np.float32))
+    file = soft_labels.read(tmp_path / f"a{suffix}", TASK)
+    assert file.find(soft_labels.example_keys(examples)).tolist() == [0, 1, 2]
+
+
 def test_words_are_answered_at_their_first_pieces(toy_vocab_file):
     examples = examples_of("token")
     encoded = encode_examples(examples, tokenize.Tokenizer(toy_vocab_file), 16)

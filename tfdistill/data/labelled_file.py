@@ -19,7 +19,6 @@ from tfdistill.tasks.examples import check_joined_rows
 FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
 FEW_OF_A_LABEL = 32  # rows, on average: no more are cross-validated, where that is wanted
 PROMISE = "promise"
-_LINE_END = re.compile(r"\r\n?")  # of text in JSON: in cells of CSV it would end the row
 _JOINING = ("|", ";", ",", "/")  # that separate several labels in the files that are written
 
 
@@ -154,7 +153,7 @@ def read_labelled_file(
     texts, seconds = (
         None
         if name is None
-        else [_LINE_END.sub("\n", cell.strip(tables.NULL)) for cell in table.columns[name]]
+        else [tables.line_feeds(cell.strip(tables.NULL)) for cell in table.columns[name]]
         for name in (roles.text, roles.pair)
     )
     assert texts is not None

@@ -46,6 +46,7 @@ _SIGNATURES = {
 }
 # A cell as Excel writes it between tabs: in quotation marks, or without any.
 _EXCEL_CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^"\t\n]*))(\t|\n|\Z)')
+_LINE_END = re.compile(r"\r\n?")
 _NUMBER = re.compile(r"[-+]?[\d.,]+\Z")
 
 
@@ -144,6 +145,11 @@ def read_text(path: pathlib.Path, encoding: str = "utf-8") -> str:
 def _with_line_feeds(text: str) -> str:
     """The text with line feeds for the line breaks of Windows, or of an old Mac (all are CR)."""
     return text.replace("\r\n" if "\n" in text else "\r", "\n")
+
+
+def line_feeds(text: str) -> str:
+    """A text of JSON or Parquet with line feeds for its other line ends, as a file of cells has."""
+    return _LINE_END.sub("\n", text)
 
 
 def read_objects(path: pathlib.Path) -> list[tuple[int, dict[str, Any]]]:

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from tfdistill import errors
 from tfdistill.tasks import table_files
-from tfdistill.tasks.table_files import LIST_MARK, NULL, SUFFIXES, read_text
+from tfdistill.tasks.table_files import LIST_MARK, NULL, SUFFIXES, line_feeds, read_text
 
 __all__ = [
     "LIST_MARK",
@@ -21,6 +21,7 @@ __all__ = [
     "Places",
     "column_names",
     "header_remedy",
+    "line_feeds",
     "looks_like_data",
     "read_lines",
     "read_table",
