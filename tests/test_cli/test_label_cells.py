@@ -317,3 +317,10 @@ def test_columns_that_are_not_used_are_named(quickstart, tmp_path):
     (tmp_path / "x.csv").write_text("text,label,split\n" + "".join(rows))
     code, told = quickstart(tmp_path / "x.csv")
     assert code == 0 and "not used: the column(s) 'split'" in told
+
+
+def test_a_separator_of_several_labels_is_named_by_its_key(quickstart, tmp_path):
+    path = write_csv(tmp_path / "x.csv", ["a~b", "a", "b"])
+    named = ("--kind", "multi_label", "--set", "data.label_separator='~'")
+    code, told = quickstart(path, *named)
+    assert code == 0 and "labels: a 80, b 80" in told, told

@@ -279,3 +279,9 @@ def test_completion_knows_verbs_options_recipes_and_presets_without_tensorflow(t
         )
         assert done.returncode == 0, done.stderr
         assert word in out.read_text().replace("\x0b", " ").split(), line
+
+
+def test_answers_to_no_split_are_refused(tmp_path, capsys):
+    files = ["--data-dir", str(tmp_path), "--out", str(tmp_path / "a.csv")]
+    assert cli.main(["answers", "./m", "--task", "sst2", *files, "--split", " , "]) == 2
+    assert "--split: expected names" in capsys.readouterr().err

@@ -251,6 +251,31 @@ def test_a_budget_that_nothing_keeps_is_refused_before_the_training(
     assert fact in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("change", "code", "fact"),
+    [
+        ("data.kind=token", 2, "Use --kind in its place"),
+        ("data.dir=/nowhere", 2, "Use --data in its place"),
+        ("data.text_column=intent", 2, "Use --text-column in its place"),
+        ("data.metrics=[accuracies]", 2, "accuracies"),
+        ("data.dev_limit=1", 1, "at least 2 rows"),
+    ],
+)
+def test_changes_that_the_run_would_refuse_are_refused_before(
+    inputs, tmp_path, capsys, change, code, fact
+):
+    arguments = command(inputs, "--dry-run", "--set", change)
+    arguments[arguments.index("--out") + 1] = str(tmp_path / "out")
+    assert cli.main(arguments) == code
+    assert fact in capsys.readouterr().err
+
+
+def test_a_seed_below_zero_is_refused_as_an_option(inputs, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(command(inputs, "--seed", "-1"))
+    assert "a whole number from 0 to 4294967295" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_the_figure_on_the_test_set_is_that_of_evaluate(done, capsys):
     assert cli.main(["evaluate", str(done.run / "export"), "--split", "test", "--json"]) == 0

@@ -35,6 +35,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def _execute(args: argparse.Namespace) -> None:
     from tfdistill.data import parallel, soft_labels
 
+    splits = options.names(args.split)
+    if not (splits or args.unlabelled):
+        expected = "names such as train,dev, or --unlabelled"
+        raise errors.ConfigError("--split", expected, repr(args.split))
     soft_labels.check_writable(args.out)
     if storage.located(args.out).exists() and not args.overwrite:
         raise errors.OutputExistsError(
@@ -43,7 +47,6 @@ def _execute(args: argparse.Namespace) -> None:
     plan.model(args.model, "model", roberta=True)
     if args.pipeline is not None:
         parallel.check_pipeline(args.pipeline, args.out, args.model)
-    splits = options.names(args.split)
     settings = plan.check_data(options.data_of(args, args.model), splits, may_hide_labels=True)
     from tfdistill.run import answering
 

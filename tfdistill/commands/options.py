@@ -37,6 +37,7 @@ PLACES: dict[type[pydantic.BaseModel], str] = {
 }
 """Section -> where it is in the recipe that a command makes."""
 _FLAGS = {"dir": "--data-dir", "dev_limit": "--limit"}  # where it is not the field's name
+_LAST_SEED = 2**32 - 1  # of NumPy and of recipes
 _BITS = {"int8": "dynamic_wi8_afp32", "int4": "dynamic_wi4_afp32"}  # of weights, for any width
 _TASK_FIELDS = ("text_column", "pair_column", "label_column", "kind")
 
@@ -182,9 +183,16 @@ def add_seed(
     parser: argparse._ActionsContainer, of: str = "everything random", default: int | None = SEED
 ) -> None:
     """Adds --seed; with None for `default` a command sees whether it was given."""
-    options = {"type": int, "metavar": "N"}
+    options = {"type": _seed, "metavar": "N"}
     text = f"seed of {of} (default: {SEED})"
     add_field(parser, config.Recipe, "seeds", default, flag="--seed", help=text, **options)
+
+
+def _seed(text: str) -> int:
+    if text.isdecimal() and int(text) <= _LAST_SEED:
+        return int(text)
+    expected = f"expected a whole number from 0 to {_LAST_SEED}"
+    raise argparse.ArgumentTypeError(f"{expected}, received {text!r}")
 
 
 def add_gpus(parser: argparse._ActionsContainer) -> None:

@@ -10,9 +10,10 @@ import pathlib
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import config, errors, files, locks, results, tasks, work_folder
+from tfdistill import config, errors, files, locks, reading, results, tasks, work_folder
 from tfdistill.commands import (
     base,
     options,
@@ -22,6 +23,7 @@ from tfdistill.commands import (
     quickstart_recipe,
     quickstart_verdict,
 )
+from tfdistill.data import from_config
 
 if TYPE_CHECKING:
     from tfdistill.analysis import DataFindings
@@ -29,6 +31,13 @@ if TYPE_CHECKING:
     from tfdistill.search.fitting import FittedShape
 
 _DATA = "data"
+_SEPARATOR = "data.label_separator="
+# What the files in that folder are like, and the option that says it.
+_OF_FILES = {
+    **{"text_column": "--text-column", "pair_column": "--pair-column"},
+    **{"label_column": "--label-column", "kind": "--kind"},
+    **{"label_separator": f"--set {_SEPARATOR}", "dir": "--data", "file": "--data"},
+}
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,6 +127,7 @@ def _quickstart(args: argparse.Namespace) -> None:
     folder = work_folder.WorkFolder(out, "run")
     folder.check(resume=args.resume, overwrite=args.overwrite)
     record = quickstart_budget.earlier(out, args)
+    separator, changes = _separator_in(args.set or [])
     read = functools.partial(
         labelled_file.read_labelled_file,
         args.data,
@@ -126,6 +136,7 @@ def _quickstart(args: argparse.Namespace) -> None:
         pair=args.pair_column,
         label=args.label_column,
         kind=args.kind,
+        separator=separator,
         seed=args.seed,
         promise=True,
     )
@@ -162,8 +173,11 @@ def _quickstart(args: argparse.Namespace) -> None:
         seed=args.seed,
         class_weights=args.class_weights,
         precision=args.precision,
-        changes=args.set,
+        changes=changes,
     )
+    _check_files(proposal.recipe.data, data.section(out / _DATA))
+    if proposal.recipe.data.train_limit or proposal.recipe.data.dev_limit:
+        findings = _findings(data, proposal.recipe.data)
     _check(proposal.recipe)
     proposal, fitted = quickstart_budget.bound_size(proposal, args.size_mb), None
     if record is not None:
@@ -212,16 +226,48 @@ def _quickstart(args: argparse.Namespace) -> None:
     _say([quickstart_verdict.took(record)])
 
 
-def _findings(data: LabelledFile) -> DataFindings:
-    """What is conspicuous in the sets of a file.
+def _separator_in(changes: list[str]) -> tuple[str | None, list[str]]:
+    """What separates several labels, where --set says it, and the other changes."""
+    named = [change for change in changes if change.startswith(_SEPARATOR)]
+    what = f"--set {_SEPARATOR}"
+    values = [reading.parse_yaml(change.removeprefix(_SEPARATOR), what) for change in named]
+    if not values or not isinstance(values[-1], str):
+        return None, changes
+    return values[-1], [change for change in changes if change not in named]
+
+
+def _check_files(settings: config.DataConfig, written: Mapping[str, Any]) -> None:
+    """Refuses changes of the recipe that its files would contradict, and an unknown metric.
+
+    Raises:
+      ConfigError: If a key of `written`, the section of the files, has another value.
+    """
+    faults = [
+        errors.explain(
+            f"--set data.{key}",
+            f"{written.get(key)!r}, as in the files that quickstart writes",
+            repr(getattr(settings, key)),
+            f"Use {option} in its place.",
+        )
+        for key, option in _OF_FILES.items()
+        if getattr(settings, key) != written.get(key)
+    ]
+    if faults:
+        raise errors.ConfigError("\n".join(faults))
+    from_config.declared_task(settings)
+
+
+def _findings(data: LabelledFile, settings: config.DataConfig | None = None) -> DataFindings:
+    """What is conspicuous in the sets of a file, or in as many rows as the settings take.
 
     Raises:
       DataError: If no run can learn from them.
     """
     from tfdistill import analysis
 
-    train = data.sets["train"]
-    findings = analysis.check_data(data.task, train, data.sets.get("dev", train))
+    train = data.sets["train"].first(settings and settings.train_limit)
+    dev = data.sets["dev"].first(settings and settings.dev_limit) if "dev" in data.sets else train
+    findings = analysis.check_data(data.task, train, dev)
     findings.check()
     return findings
 
