@@ -451,6 +451,8 @@ def test_a_student_without_a_teacher_learns_as_long_at_the_same_rate():
     assert (alone.batch_size, alone.learning_rate) == (16, 3e-4)
     as_long = config.labels_alone(joint, learning_rate=None)  # by the student's width
     assert (as_long.epochs, as_long.min_steps) == (7, 50)
+    usual = config.labels_alone(config.new_stage("joint"), learning_rate=None)
+    assert usual.min_steps == config.LEAST_STEPS
 
 
 @pytest.mark.parametrize("value", [-1, float("inf"), "x", ["a"], True, {"l": None}, {"l": []}])

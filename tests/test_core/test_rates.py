@@ -1,4 +1,4 @@
-"""The default learning rates, as they were measured."""
+"""The default learning rates and steps, as they were measured."""
 
 import pytest
 
@@ -8,6 +8,13 @@ from tfdistill import config
 @pytest.mark.parametrize(("width", "rate"), [(192, 3e-4), (384, 3e-4), (768, 1.5e-4)])
 def test_a_wide_student_takes_smaller_steps(width, rate):
     assert config.joint_rate(width) == rate
+
+
+@pytest.mark.parametrize(
+    ("width", "steps"), [(96, 4000), (192, 4000), (256, 2250), (384, 1000), (768, 1000)]
+)
+def test_a_narrow_student_takes_more_steps(width, steps):
+    assert config.joint_steps(width) == steps
 
 
 @pytest.mark.parametrize(("width", "rate"), [(128, 1e-4), (512, 7.5e-5), (768, 5e-5), (1024, 5e-5)])

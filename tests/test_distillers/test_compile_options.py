@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import distillers
+from tfdistill import distillers, models
 from tfdistill.data import batches
 
 # One length, so that four steps can run as one; 16 examples, as many as 4 steps need.
@@ -40,6 +40,23 @@ def test_eager_steps_graphs_several_at_once_and_xla_give_the_same_student(tinybe
         assert history == pytest.approx(loss, rel=1e-4), options
         for ours, expected in zip(weights, eager, strict=True):
             np.testing.assert_allclose(ours, expected, rtol=1e-3, atol=2e-5, err_msg=str(options))
+
+
+def test_without_dropout_a_step_learns_as_a_student_that_has_none(teacher, data):
+    shape = toys.SHALLOW_STUDENT
+    weights = []
+    for rate, drops in ((0.3, True), (0.3, False), (0.0, True)):
+        keras.utils.set_random_seed(1)
+        config = shape.replace(dropout=rate, attention_dropout=rate)
+        student = models.build_classifier(config, toys.NUM_LABELS)
+        trainer = distillers.LogitDistiller(teacher, student)
+        trainer.compile(keras.optimizers.SGD(0.1), run_eagerly=True, dropout=drops)
+        trainer.fit(data, verbose=0)
+        weights.append(student.get_weights())
+    dropping, without, zero = weights
+    for ours, expected in zip(without, zero, strict=True):
+        np.testing.assert_array_equal(ours, expected)
+    assert any((a != b).any() for a, b in zip(dropping, zero, strict=True))
 
 
 def test_class_weights_are_sample_weights(teacher, student, data):

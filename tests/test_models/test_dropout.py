@@ -50,6 +50,16 @@ def test_rows_and_columns_do_not_repeat():
     assert alive.mean(axis=0).std() < 0.03  # sqrt(0.09 / 400) = 0.015
 
 
+def test_nothing_is_dropped_where_the_caller_says_so():
+    layer = models.Dropout(0.5)
+    with models.dropout_seed(1, drops=False):
+        assert layer(ONES, training=True) is ONES
+        with models.dropout_seed(1):
+            assert np.any(layer(ONES, training=True) == 0)
+        assert layer(ONES, training=True) is ONES
+    assert np.any(layer(ONES, training=True) == 0)
+
+
 def test_nothing_is_dropped_in_inference_or_at_rate_zero():
     layer = models.Dropout(0.5)
     with models.dropout_seed(1):

@@ -12,13 +12,13 @@ RATE, ROWS, TOKENS = 154e9, {"train": 2937, "dev": 733, "test": 733}, 15
 SECONDS = {"fine-tune the teacher": 168, "distil the student": 264}
 
 
-def recipe(**joint):
+def recipe(student="pruned:layers=3,ffn=768", **joint):
     return config.parse_recipe(
         {
             "name": "questions",
             "data": {"task": "questions", "kind": "classification", "max_length": 32},
             "teacher": {"source": "bert", "finetune": {"min_steps": 400}},
-            "student": {"preset": "pruned:layers=3,ffn=768"},
+            "student": {"preset": student},
             "stages": {"joint": {"kind": "joint", **joint}},
             "variants": {"student": {"stages": ["joint"]}},
             "export": {"also_quantize": ["dynamic_wi8_afp32"]},
@@ -39,6 +39,11 @@ def test_it_is_within_a_quarter_of_a_run():
         assert parts[name].seconds == pytest.approx(seconds, rel=0.25)
     assert sum(part.seconds for part in parts.values()) == pytest.approx(602, rel=0.25)
     assert (parts["fine-tune the teacher"].steps, parts["distil the student"].steps) == (460, 1012)
+
+
+def test_a_narrow_student_is_counted_with_its_own_fewest_steps():
+    steps = estimate(student="pruned:layers=3,ffn=384,width=192")["distil the student"].steps
+    assert steps == 44 * 92  # epochs of 92 batches, at least 4,000 steps
 
 
 def test_fewer_steps_and_a_faster_machine_take_less():

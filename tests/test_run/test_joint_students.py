@@ -11,7 +11,7 @@ import toys
 
 from tfdistill import cli, config, errors, models, results, run, training, weights
 from tfdistill.data import answers, batches, synthetic
-from tfdistill.run import baselines, initialise, inputs, records, stages
+from tfdistill.run import baselines, initialise, inputs, lessons, records, stages
 
 STEP = {"epochs": 1, "batch_size": 16}
 
@@ -135,7 +135,7 @@ def test_the_student_without_a_teacher_starts_as_the_student_and_learns_as_long(
     distilled, data_dir, tmp_path
 ):
     # At a rate of next to nothing both end where they start: cut out of the teacher.
-    still = {"kind": "joint", **STEP, "min_steps": 26, "learning_rate": 1e-9, "patience": 1}
+    still = {"kind": "joint", **STEP, "min_steps": 26, "learning_rate": 1e-9}
     values = recipe_of(data_dir, stages={"joint": still}, baselines="all").model_dump()
     source = str(distilled[0] / "teacher" / "model" / "hf")
     values["teacher"] |= {"source": source, "finetune": None}
@@ -280,12 +280,19 @@ def test_a_shape_that_no_folder_can_hold_is_refused_before_any_training(data_dir
     assert not (tmp_path / "run" / "teacher").exists()
 
 
-def test_the_rate_falls_with_the_width_beyond_what_was_measured():
-    teacher = models.preset("bert_tiny")
-    shapes = {width: teacher.replace(hidden_size=width) for width in (192, 384, 768)}
-    assert stages.joint_rate(shapes[192]) == stages.joint_rate(shapes[384]) == 3e-4
-    assert stages.joint_rate(shapes[768]) == pytest.approx(1.5e-4)
-    assert stages.joint_rate(models.StaticConfig(embedding_size=384)) == 3e-3
+@pytest.mark.parametrize(
+    ("shape", "rate", "steps"),
+    [
+        (models.preset("bert_tiny").replace(hidden_size=192), 3e-4, 4000),
+        (models.preset("bert_tiny").replace(hidden_size=768), 1.5e-4, 1000),
+        (models.StaticConfig(embedding_size=384), 3e-3, 1000),
+    ],
+)
+def test_rate_and_steps_follow_from_the_width_unless_they_are_named(shape, rate, steps):
+    usual = stages.by_width(config.new_stage("joint"), shape)
+    assert (usual.learning_rate, usual.min_steps) == (rate, steps)
+    named = config.new_stage("joint", learning_rate=1e-5, min_steps=None)
+    assert stages.by_width(named, shape) == named
 
 
 def test_a_shape_that_is_no_part_of_the_teacher_is_named_before_any_training(data_dir, tmp_path):
@@ -430,6 +437,7 @@ def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
             )
         _, train = until_fit(recipe, tmp_path / name)
         said = "tokens replaced" in capsys.readouterr().err
+        assert lessons.has_noise(recipe.stages["joint"], train) == said
         batch = [features for features, _ in train.dataset()]
         return said, [features["input_ids"].numpy() for features in batch], batch[0].keys()
 
@@ -438,7 +446,7 @@ def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
     said, noisy, _ = texts("usual")
     assert said
     rows = np.concatenate([(a != b).any(axis=1) for a, b in zip(plain, noisy, strict=True)])
-    assert 0.25 < rows.mean() < 0.55  # half of the texts, less those whose drawn rate was low
+    assert 0.4 < rows.mean() < 0.8  # three quarters of the texts, less those of a low drawn rate
     # A static student learns from stored answers, which are those of the texts as they are.
     said, stored, features = texts("static", "static")
     assert not said and "teacher_logits" in features

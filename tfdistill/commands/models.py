@@ -19,7 +19,7 @@ STAGES = (
 # MiniLM on MRPC, development F1: 0.853 after 345 steps, see docs/guides/getting-started.md.
 # What a student gets by default, a teacher gets, too.
 _JOINT = config.STAGE_SECTIONS["joint"].model_fields
-_MIN_STEPS, _PATIENCE = _JOINT["min_steps"].default, _JOINT["patience"].default
+_MIN_STEPS, _PATIENCE = config.LEAST_STEPS, _JOINT["patience"].default
 RATE = config.FineTuneConfig.model_fields["learning_rate"].default
 _LAYER_MAPS = ("uniform", "top", "bottom", "skip", "last")
 # The stage that --corpus puts in front: one pass, at the rate of a student that starts pruned.
@@ -155,7 +155,8 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_allow_weak(parser, "a teacher or a student that answers near chance")
     training = add_run(parser, rate=None, of_run="--teacher")
     description = config.FineTuneConfig.model_fields["min_steps"].description
-    shown = f"{description} (default: {_MIN_STEPS} of joint, else none)"
+    narrow = config.joint_steps(192)
+    shown = f"{description} (default: of joint {_MIN_STEPS}, {narrow} at width 192; else none)"
     options.add_field(training, config.FineTuneConfig, "min_steps", help=shown)
     options.add_field(training, config.DataConfig, "class_weights")
 

@@ -279,7 +279,8 @@ def _stage(stage: Any, data: dict[str, Any]) -> str:
     if steps is None and num_train is not None and not getattr(stage, "on_corpus", False):
         long += f" of about {-(-num_train // stage.batch_size)} steps"
     if steps is None and least is not None:
-        long += f", at least {least} steps"
+        fewest = "as many steps as its width needs" if least == "auto" else f"{least} steps"
+        long += f", at least {fewest}"
     rate = "by width" if stage.learning_rate is None else f"{stage.learning_rate:g}"
     parts = [kind, long, f"batches of {stage.batch_size}", f"learning rate {rate}"]
     return ", ".join(part for part in parts if part)

@@ -61,6 +61,7 @@ from tfdistill.config.stages import STAGE_SECTIONS, Stage, new_stage
 from tfdistill.config.training import (
     FINE_TUNING_RATE,
     GENERAL_RATE,
+    LEAST_STEPS,
     METHODS,
     MOBILEBERT_RATE,
     PRETRAINING_RATE,
@@ -73,6 +74,7 @@ from tfdistill.config.training import (
     PretrainConfig,
     TeacherPretrainConfig,
     joint_rate,
+    joint_steps,
     teacher_rate,
 )
 
@@ -81,6 +83,7 @@ __all__ = [
     "ENVIRONMENT_FILE",
     "FINE_TUNING_RATE",
     "GENERAL_RATE",
+    "LEAST_STEPS",
     "METHODS",
     "MOBILEBERT_RATE",
     "PRETRAINING_RATE",
@@ -122,6 +125,7 @@ __all__ = [
     "is_pruned",
     "is_static",
     "joint_rate",
+    "joint_steps",
     "labels_alone",
     "load_recipe",
     "missing_inputs",

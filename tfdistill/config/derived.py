@@ -9,7 +9,7 @@ from tfdistill.config.pruned import PrunedShape, is_checkpoint, is_pruned, is_st
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, ShapeConfig
 from tfdistill.config.stages import Stage, new_stage
-from tfdistill.config.training import SCALED_DOWN_RATE
+from tfdistill.config.training import LEAST_STEPS, SCALED_DOWN_RATE
 
 NAME = "no_teacher"
 _COMMON = {
@@ -34,6 +34,8 @@ def labels_alone(last: Stage, *, learning_rate: float | None, batches: int | Non
     values = last.model_dump(include=_COMMON if batches else _COMMON | _LENGTH)
     if learning_rate is not None:
         values["learning_rate"] = learning_rate
+    if values.get("min_steps") == "auto":  # of a joint stage, by the width of its student
+        values["min_steps"] = LEAST_STEPS
     if batches:
         values |= {"epochs": 1, "min_steps": batches}
     return new_stage("labels", **values)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from tfdistill.config import schema
+from tfdistill.config.training import LEAST_STEPS
 
 Temperature = Annotated[float, pydantic.Field(gt=0)]
 _PLAIN_TEXT = ("token_budget", "corpus", "max_tokens")
@@ -23,7 +24,7 @@ _CLASSIFIER = (*_TASK, "keep_best", "min_steps", "patience")
 _LAYERS = ("layer_weights", "layer_map", "projection", "reduction")
 _ANSWERS = ("objective", "temperature")
 _TRANSFER = ("transfer_epochs", "transfer_steps", "transfer_learning_rate")
-_FROM_START = {"learning_rate": None, "min_steps": 1000, "patience": 5}
+_FROM_START = {"learning_rate": None, "min_steps": LEAST_STEPS, "patience": 5}
 _BY_WIDTH = schema.Rate | None
 
 
@@ -121,8 +122,12 @@ _KINDS = (
         reads="task",
         keys=(*_CLASSIFIER, *_ANSWERS, "layer_map", "token_noise", "pair_noise"),
         losses={"logits": 1.0, "label": 0.0, "hidden": 1.0},
-        defaults={**_FROM_START, "temperature": None},
-        types={"learning_rate": _BY_WIDTH, "temperature": Temperature | None},
+        defaults={**_FROM_START, "min_steps": "auto", "temperature": None},
+        types={
+            "learning_rate": _BY_WIDTH,
+            "min_steps": schema.Steps | Literal["auto"] | None,
+            "temperature": Temperature | None,
+        },
         answers_alone=True,
         trains_classifier=True,
         from_start=True,

@@ -16,7 +16,7 @@ from tfdistill.tasks.kind import TaskKind
 LayerMap = Literal["uniform", "top", "bottom"] | tuple[int, ...]
 """Which teacher layer each student layer learns from: a rule, or the layers."""
 Objective = Literal["soft_cross_entropy", "kl_divergence", "logit_mse"]
-TOKEN_NOISE = PAIR_NOISE = 0.5
+TOKEN_NOISE, PAIR_NOISE = 0.75, 0.5
 
 
 class Stage(OptimizerConfig):
@@ -39,9 +39,11 @@ class Stage(OptimizerConfig):
       mask_rate: Share of the tokens that are masked.
       mask_smoothing: Exponent that masks frequent words less often (DistilBERT: 0.7).
       augmented: Whether it learns from the augmented training set.
-      keep_best: Whether the best epoch on the development set is kept; None: yes, but not while the
-        stage prunes: early epochs have few zeros.
-      patience: Epochs without a better one after which training stops, not before `min_steps`.
+      keep_best: Whether the best epoch on the development set is kept, not the last one; None: yes,
+        but not while the stage prunes, whose early epochs have few zeros, and not where texts have
+        noise: the last epoch is then as good on new text, and closer to the teacher.
+      patience: Epochs without a better one after which training stops, not before `min_steps`;
+        only where the best epoch is kept.
       projection: Projections of TinyBERT's states; see `distillers.TinyBertDistiller`.
       objective: The loss on the teacher's logits, of an embedding on its vectors.
       temperature: T of the teacher's answers. None, in joint: 1, or for a teacher whose answers are
@@ -55,6 +57,7 @@ class Stage(OptimizerConfig):
       losses: The class and the arguments of each loss of a combination by name.
       transfer_epochs: Epochs of each layer (pkt), or of all (jkt), of MobileBERT's transfer.
       learning_rate: None, where the student may start pruned: by its width.
+      min_steps: Batches that are reached by more epochs; "auto", in joint: by the student's width.
     """
 
     kind: str

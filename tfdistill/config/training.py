@@ -43,6 +43,8 @@ STATIC_RATE = 3e-3
 MOBILEBERT_RATE = 1.5e-3
 """MobileBERT's transfer, the paper's."""
 _JOINT, _JOINT_WIDTH = 3e-4, 384
+LEAST_STEPS = 1000
+"""The fewest steps of a student, where nobody names them; narrow ones get more."""
 _TEACHER, _TEACHER_WIDTH = 5e-5, 768
 
 
@@ -52,6 +54,14 @@ def joint_rate(width: int) -> float:
     Measured for students that are 192 to 384 wide (docs/benchmarks/pruned.md).
     """
     return _JOINT * min(1.0, _JOINT_WIDTH / width)
+
+
+def joint_steps(width: int) -> int:
+    """The fewest steps of a joint stage: ``1000 * (384 / width)^2``, at least 1,000, at most 4,000.
+
+    A narrow student's steps cost less, and it goes on learning (docs/benchmarks/small-students.md).
+    """
+    return round(LEAST_STEPS * min(4.0, max(1.0, (_JOINT_WIDTH / width) ** 2)))
 
 
 def teacher_rate(width: int) -> float:

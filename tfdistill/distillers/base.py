@@ -134,6 +134,7 @@ class Distiller(keras.Model):
         metrics: Sequence[Any] | None = None,
         gradient_accumulation: int = 1,
         lr_multipliers: updates.Multipliers | None = None,
+        dropout: bool = True,
         **options: Any,
     ) -> None:
         """Sets the optimizer, the weights of the terms, and metrics of the student's logits.
@@ -148,6 +149,7 @@ class Distiller(keras.Model):
             batches. What remains at the end of a fit is not applied.
           lr_multipliers: (pattern, multiplier) pairs that scale the learning rate of the layers
             whose name matches; the first that matches decides. 0 freezes a layer, bit for bit.
+          dropout: Whether the student's dropout layers drop anything.
           **options: `run_eagerly`, `jit_compile`, `steps_per_execution` as in Keras.
 
         Raises:
@@ -161,6 +163,7 @@ class Distiller(keras.Model):
                 "compile(loss=...)", "no loss", options["loss"], "The terms are the loss."
             )
         self._term_weights = binding.term_weights(self._default_weights, loss_weights)
+        self.drops = dropout
         self.check_terms()
         super().compile(
             optimizer=keras3.convert_optimizer(optimizer),
@@ -286,7 +289,8 @@ class Distiller(keras.Model):
         """Trains on one batch; returns the running means of the loss and of every term."""
         features, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         teacher = self._run_teacher(features)
-        with tf.GradientTape() as tape, models.dropout_seed(self._step_seed()):
+        seed = models.dropout_seed(self._step_seed(), drops=self.drops)
+        with tf.GradientTape() as tape, seed:
             batch = self._step_inputs(features, labels, sample_weight, teacher, training=True)
             loss, terms = self._loss(batch)
             # Optimizers sum gradients over replicas; the loss is a mean.

@@ -15,7 +15,7 @@ _ACTIVE = threading.local()
 
 
 @contextlib.contextmanager
-def dropout_seed(seed: Any) -> Iterator[None]:
+def dropout_seed(seed: Any, *, drops: bool = True) -> Iterator[None]:
     """Makes every `Dropout` called inside the block draw its mask from `seed` alone.
 
     A train step that passes the global step (mixed with the run's seed) gets the same masks
@@ -24,16 +24,17 @@ def dropout_seed(seed: Any) -> Iterator[None]:
 
     Args:
       seed: An integer scalar, tensor or Python number.
+      drops: Whether they drop anything.
 
     Yields:
       Nothing.
     """
-    before = getattr(_ACTIVE, "seed", None)
-    _ACTIVE.seed = tf.cast(seed, tf.int32)
+    before = getattr(_ACTIVE, "seed", None), getattr(_ACTIVE, "drops", True)
+    _ACTIVE.seed, _ACTIVE.drops = tf.cast(seed, tf.int32), drops
     try:
         yield
     finally:
-        _ACTIVE.seed = before
+        _ACTIVE.seed, _ACTIVE.drops = before
 
 
 @keras.saving.register_keras_serializable(package="tfdistill")
@@ -55,7 +56,7 @@ class Dropout(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor, training: Any = None) -> tf.Tensor:
         """Drops elements of `inputs` when `training`; same shape and dtype out."""
-        if self.rate == 0 or training is None:
+        if self.rate == 0 or training is None or not getattr(_ACTIVE, "drops", True):
             return inputs
         if tf.is_tensor(training):
             return tf.cond(tf.cast(training, tf.bool), lambda: self._drop(inputs), lambda: inputs)

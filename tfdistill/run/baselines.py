@@ -18,7 +18,7 @@ from tfdistill.run import students
 from tfdistill.run.folder import RunContext
 from tfdistill.run.initialise import new_student
 from tfdistill.run.lessons import num_batches
-from tfdistill.run.stages import build_stage, joint_rate
+from tfdistill.run.stages import build_stage, by_width
 from tfdistill.run.task_models import PRESET
 from tfdistill.tasks import splitting
 from tfdistill.training import precision
@@ -286,8 +286,10 @@ def _no_teacher(context: RunContext) -> _Baseline:
     """Trains the student that the last variant starts from on gold labels, resumable."""
     recipe, seed = context.recipe, context.recipe.seeds[0]
     names = list(recipe.variants.values())[-1].stages
-    stages = [recipe.stages[name] for name in names]
-    student = new_student(students.start_of(context, stages[0]), seed).model
+    first = recipe.stages[names[0]]
+    student = new_student(students.start_of(context, first), seed).model
+    shape = models.config_of(student)
+    stages = [by_width(recipe.stages[name], shape) for name in names]
     counts = [
         num_batches(stage, students.untaught(context, name), seed)
         for name, stage in zip(names, stages, strict=True)
@@ -295,7 +297,7 @@ def _no_teacher(context: RunContext) -> _Baseline:
     ]
     alone = config.labels_alone(
         stages[-1],
-        learning_rate=stages[-1].learning_rate or joint_rate(models.config_of(student)),
+        learning_rate=stages[-1].learning_rate,
         batches=sum(counts),
     )
     changed = recipe.model_copy(update={"stages": {**recipe.stages, _STAGE: alone}})

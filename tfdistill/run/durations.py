@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdistill import config, lengths, models
-from tfdistill.run import task_models
+from tfdistill.run import stages, task_models
 
 _WORDS = 30522  # of a student that a preset names, where no teacher says more
 _BATCH = 32  # rows of a batch of the products that are timed
@@ -124,6 +124,7 @@ def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPa
             parts.append(TimedPart("cut the student out of the teacher", cut))
         for name, stage in recipe.used_stages.items():
             per_epoch = math.ceil(train / stage.batch_size)
+            stage = stages.by_width(stage, work.student)
             steps = stage.steps or stage.num_epochs(per_epoch) * per_epoch
             asks = teacher if stage.traits.has_teacher else 0.0
             parts.append(

@@ -175,6 +175,11 @@ def _noisy(
     return noisy
 
 
+def has_noise(stage: config.Stage, train: training.TrainingBatches) -> bool:
+    """Whether no epoch of these batches repeats a text: the student then needs no dropout."""
+    return "token_noise" in stage.traits.keys and isinstance(train, streaming.MappedBatches)
+
+
 @dataclasses.dataclass(frozen=True)
 class DistilledPair:
     """What a distiller is built from; `teacher` is not None where the stage has one."""

@@ -28,7 +28,13 @@ from tfdistill.data.task_data import TaskData
 from tfdistill.distillers import checks
 from tfdistill.run import digests, initialise, soft_labels, task_models, teachers
 from tfdistill.run.folder import RunContext
-from tfdistill.run.lessons import DistilledPair, Lesson, distiller_of, stage_batches
+from tfdistill.run.lessons import (
+    DistilledPair,
+    Lesson,
+    distiller_of,
+    has_noise,
+    stage_batches,
+)
 from tfdistill.training import multi_worker, optimizers, precision
 
 _log = logging.getLogger(__name__)
@@ -47,11 +53,20 @@ def log_layer_maps(context: RunContext) -> None:
         _log.info(f"layer map {layer_map}: {losses.describe_layer_map(mapped)}")
 
 
-def joint_rate(shape: models.EncoderConfig | models.BiLstmConfig | models.StaticConfig) -> float:
-    """The learning rate of a joint stage, by the width of the student."""
-    if isinstance(shape, models.StaticConfig):
-        return config.STATIC_RATE
-    return config.joint_rate(shape.hidden_size)
+def by_width(
+    stage: config.Stage, shape: models.EncoderConfig | models.BiLstmConfig | models.StaticConfig
+) -> config.Stage:
+    """Chooses rate and fewest steps by the width of the student, where a stage leaves them open."""
+    chosen: dict[str, Any] = {}
+    if stage.learning_rate is None:
+        static = isinstance(shape, models.StaticConfig)
+        rate = config.STATIC_RATE if static else config.joint_rate(shape.hidden_size)
+        chosen["learning_rate"] = rate
+    if stage.min_steps == "auto":
+        measured = isinstance(shape, models.EncoderConfig)
+        steps = config.joint_steps(shape.hidden_size) if measured else config.LEAST_STEPS
+        chosen["min_steps"] = steps
+    return stage.model_copy(update=chosen)
 
 
 def _resolved(
@@ -60,12 +75,12 @@ def _resolved(
     student: keras.Model,
     kept_layers: tuple[int, ...] | None,
 ) -> config.Stage:
-    """Chooses rate, temperature and layers where the recipe leaves them open.
+    """Chooses rate, steps, temperature and layers where the recipe leaves them open.
 
     A pruned student is compared at the teacher layers that it was cut from (`kept_layers`).
     """
-    rate = stage.learning_rate or joint_rate(models.config_of(student))
-    chosen: dict[str, Any] = {"learning_rate": rate}
+    stage = by_width(stage, models.config_of(student))
+    chosen: dict[str, Any] = {}
     if stage.temperature is None:
         chosen["temperature"] = 1.0 if lesson.teacher is None else _sharpening(lesson)
     if kept_layers is not None and stage.layer_map == "uniform":
@@ -127,10 +142,12 @@ def distill(
 ) -> results.FitResult:
     """Trains a student in one stage, as `tfdistill distill` does: the two give equal weights.
 
-    By default a stage of kind "joint": the teacher's answers to texts of which half have tokens
-    replaced, and its hidden states; a rate by the student's width that rises in a tenth of the
-    steps and falls to 0; at least 1,000 steps; the best epoch on the development set is kept, and
-    training stops after 5 without a better one. A call that was stopped goes on where it was.
+    By default a stage of kind "joint": the teacher's answers to texts of which three quarters have
+    tokens replaced, and its hidden states; a rate by the student's width that rises in a tenth of
+    the steps and falls to 0; at least 1,000 steps, for narrow students more (`config.joint_steps`).
+    Where texts have noise, the student has no dropout, and its last epoch is kept. Elsewhere the
+    best one on the development set is kept, and training stops after 5 without a better one. A call
+    that was stopped goes on where it was.
 
     Args:
       teacher: The teacher, with the head of the task; None for a kind without one.
@@ -247,6 +264,7 @@ def build_stage(
         if weights is not None:
             distiller.weigh_classes(weights)
     train = stage_batches(stage, lesson, seed, distiller)
+    noisy = has_noise(stage, train)
     epochs = stage.num_epochs(train.steps_per_epoch)
     if stage.steps is not None:
         parts = max(1, stage.steps // stage.traits.watched_every)
@@ -259,12 +277,13 @@ def build_stage(
         optimizers.build(stage, updates),
         loss_weights=stage.loss_weights or None,
         gradient_accumulation=stage.gradient_accumulation,
+        dropout=not noisy,
     )
     fit = functools.partial(training.fit, distiller, train, epochs=epochs)
     if stage.trains_classifier:
         data = lesson.task_data
         prunes = stage.compress is not None and stage.compress.method == "prune"
-        keep = stage.keep_best is not False and not prunes
+        keep = not (prunes or noisy) if stage.keep_best is None else stage.keep_best
         fit = functools.partial(
             fit,
             evaluate=teachers.watcher(student, data),

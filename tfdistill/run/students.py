@@ -14,7 +14,7 @@ from tfdistill.run import initialise, variables
 from tfdistill.run.folder import RunContext
 from tfdistill.run.initialise import Student, new_student
 from tfdistill.run.lessons import Lesson, num_batches
-from tfdistill.run.stages import build_stage
+from tfdistill.run.stages import build_stage, by_width
 from tfdistill.training import precision
 
 RESULT = "result.json"
@@ -96,7 +96,8 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
         teacher = None
         if compressing is not None:
             teacher = _student_as_teacher(compressing, student.model)
-            steps = num_batches(stage, untaught(context, last), seed)
+            counted = by_width(stage, models.config_of(student.model))
+            steps = num_batches(counted, untaught(context, last), seed)
             trained = _compressing(compressing, student.model, steps)
         chosen = precision.resolve(stage.precision, trained, folder)
         stage = stage.model_copy(update={"precision": chosen})
