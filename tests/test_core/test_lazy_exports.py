@@ -10,7 +10,10 @@ from tfdistill import analysis, compress, processes, search
 from tfdistill.compress import rebuild
 from tfdistill.lazy_exports import lazy_exports
 
-HEAVY = ("keras", "sklearn", "tensorflow_model_optimization")
+HEAVY = (
+    *("keras", "sklearn", "tensorflow_model_optimization"),
+    *("scipy.optimize", "scipy.stats"),
+)
 
 
 def test_a_name_is_that_of_its_module():

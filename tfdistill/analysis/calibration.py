@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.optimize
 import scipy.special
 
 from tfdistill import errors
@@ -61,6 +60,8 @@ def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
 
     Reference: Guo et al. 2017, On Calibration of Modern Neural Networks.
     """
+    import scipy.optimize  # 25 MB, which few commands need
+
     negative_log_likelihood(logits, labels, 1.0)  # checks the shapes
 
     def loss(log_t: float) -> float:

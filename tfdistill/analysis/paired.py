@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-import scipy.stats
 
 from tfdistill import errors
 from tfdistill.tasks.spec import TaskSpec
@@ -99,6 +98,8 @@ def paired_difference(
     Raises:
       ShapeError: If the shapes differ.
     """
+    import scipy.stats  # 20 MB, which few commands need
+
     if before.shape != after.shape or len(before) != len(gold):
         raise errors.ShapeError("logits of two models", before.shape, after.shape)
     first, second = (_score(task, gold, logits) for logits in (before, after))

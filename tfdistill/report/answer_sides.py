@@ -6,7 +6,6 @@ import dataclasses
 import functools
 
 import numpy as np
-import scipy.stats
 
 from tfdistill import analysis
 from tfdistill.analysis import PairedDifference
@@ -72,6 +71,8 @@ class AnswerSides:
         Of accuracy the exact one of Clopper and Pearson, which has a width where all answers are
         right, too; of other metrics the percentiles of 500 resamples.
         """
+        import scipy.stats  # 20 MB, which few commands need
+
         if not self._is_accuracy:
             low, high = np.percentile(self._resampled(name), [2.5, 97.5])
             return float(low), float(high)
