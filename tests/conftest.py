@@ -1,8 +1,10 @@
 """What all tests share: settings of the environment, and where the real data lies."""
 
+import fcntl
 import gc
 import os
 import pathlib
+import subprocess
 import sys
 
 # Before the first import of TensorFlow or transformers in any test.
@@ -83,6 +85,27 @@ def toy_vocab_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("toy") / "vocab.txt"
     path.write_text("\n".join(dict.fromkeys(tokens)) + "\n", encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def tflite_files(tmp_path_factory):
+    """A folder with fast.tflite and slow.tflite: lengths 8 and 16, a vocabulary of 90.
+
+    TensorFlow writes them in a process of its own, once for all workers.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "tflite-files"
+    script = pathlib.Path(__file__).parent / "test_benchmark" / "make_models.py"
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            unfinished = folder.with_suffix(".unfinished")
+            unfinished.mkdir(exist_ok=True)
+            command = [sys.executable, str(script), str(unfinished)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr[-2000:]
+            unfinished.rename(folder)
+    return folder
 
 
 @pytest.fixture

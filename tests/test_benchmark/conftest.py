@@ -1,31 +1,17 @@
 import hashlib
 import json
-import pathlib
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from tfdistill import manifest
 
-HERE = pathlib.Path(__file__).parent
 WORDS = [
     *("turn", "the", "light", "on", "off", "please", "play", "music", "set", "an"),
     *("alarm", "for", "seven", "what", "is", "weather"),
 ]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TEXTS = ["Turn the LIGHT on, please", "play music", "set an alarm for seven", "what is the weather"]
-
-
-@pytest.fixture(scope="session")
-def tflite_files(tmp_path_factory):
-    """A folder with fast.tflite and slow.tflite: lengths 8 and 16, a vocabulary of 90."""
-    folder = tmp_path_factory.mktemp("models")
-    command = [sys.executable, str(HERE / "make_models.py"), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -85,17 +84,6 @@ def connect(adb: str, tmp_path: pathlib.Path) -> Iterator[Callable[..., Daemon]]
     yield make
     for daemon in daemons:
         daemon.close()
-
-
-@pytest.fixture(scope="session")
-def tflite_files(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A folder with fast.tflite and slow.tflite: lengths 8 and 16, a vocabulary of 90."""
-    folder = tmp_path_factory.mktemp("models")
-    script = pathlib.Path(__file__).parents[1] / "test_benchmark" / "make_models.py"
-    command = [sys.executable, str(script), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return folder
 
 
 @pytest.fixture
