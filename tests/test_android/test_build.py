@@ -249,9 +249,9 @@ def test_the_installed_libraries_stand_alone(installed, library, brought):
 
 def page_as_kotlin():
     """The Kotlin of the guides: each block a function of an app that has a context."""
-    guides = vectors.ROOT / "docs" / "guides"
-    names = ("own-app.md", "android.md", "faq.md")
-    pages = "".join((guides / name).read_text("utf-8") for name in names)
+    docs = vectors.ROOT / "docs"
+    names = ("guides/own-app.md", "guides/android.md", "guides/faq.md", "tutorials/router.md")
+    pages = "".join((docs / name).read_text("utf-8") for name in names)
     blocks = re.findall(r"^```kotlin\n(.*?)^```$", pages, re.M | re.S)
     lines = [line for block in blocks for line in block.splitlines()]
     imports = sorted({line for line in lines if line.startswith("import ")})
@@ -272,7 +272,7 @@ def test_a_foreign_program_has_the_golden_answers_and_compiles_the_guides(instal
     assert installed.is_dir()
     project = shutil.copytree(MAVEN / "consumer", tmp_path / "consumer", ignore=IGNORED)
     count, page = page_as_kotlin()
-    assert count == 5
+    assert count == 7
     (project / "src" / "main" / "kotlin" / "Page.kt").write_text(page, "utf-8")
     options = ["--batch-mode", "--offline", f"-Dmaven.repo.local={REPOSITORY}"]
     done = subprocess.run(
