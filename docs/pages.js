@@ -1,4 +1,5 @@
-// Names for screen readers where the theme has none, and wide tables that the keyboard can scroll.
+// Names for screen readers where the theme has none, wide tables that the keyboard can scroll, names
+// of options that do not break at their hyphens, and comments of commands as elements of their own.
 function nameLandmarks() {
   for (const nav of document.querySelectorAll("nav.md-nav[aria-labelledby]")) {
     const label = nav.querySelector(".md-nav__title")?.textContent.trim();
@@ -10,6 +11,25 @@ function nameLandmarks() {
   });
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
   for (const table of document.querySelectorAll(".md-typeset__scrollwrap")) table.tabIndex = 0;
+  for (const code of document.querySelectorAll("td code")) {
+    wrapParts(code, /(?<![\w-])(--?[a-z][a-z0-9-]*)/, "option");
+  }
+  for (const line of document.querySelectorAll("pre code .go")) {
+    wrapParts(line, /(?<=\S\s{2,})(#\s.*)$/, "comment");
+  }
+}
+function wrapParts(element, pattern, name) {
+  const parts = element.children.length ? [] : element.textContent.split(pattern);
+  if (parts.length < 2) return;
+  element.replaceChildren(
+    ...parts.map((part, index) => {
+      if (index % 2 === 0) return part;
+      const wrapped = document.createElement("span");
+      wrapped.className = name;
+      wrapped.textContent = part;
+      return wrapped;
+    }),
+  );
 }
 new MutationObserver(nameLandmarks).observe(document.body, { childList: true, subtree: true });
 nameLandmarks();
