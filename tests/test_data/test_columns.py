@@ -42,6 +42,7 @@ def test_json_lines_give_the_columns_that_every_row_has(tmp_path):
     [
         ("good film,yes\nbad film,no\nold film,yes\nnew film,yes\n", "'yes' occurs again below"),
         ("What is it ?,3\nWho is it ?,4\n", "looks like data"),
+        ("text,label,label\na,x,y\nb,y,x\n", "one column 'label'"),
         ("text,label\n", "at least one row"),
         ("text,label\na,b\nc\n", r"line 3: expected 2 cells \(text, label\), received 1"),
         ("text,label\na,b,c\n", "line 2: expected 2 cells .* quotation marks"),

@@ -79,7 +79,7 @@ def add_field(
     else:
         metavar = "N" if kind is int else "X" if kind is float else "TEXT"
         chosen = {"metavar": _METAVARS.get(field, metavar), "default": default}
-        chosen |= {} if kind is str else {"type": kind}
+        chosen |= {} if kind is str else {"type": _seed if field == "seed" else kind}
     if kind is not bool and default is not None:
         text = f"{text} (default: {_listed(default)})"
     name = flag or flag_of(field)

@@ -62,7 +62,10 @@ def read_columns(path: pathlib.Path) -> tables.DataTable:
 
 
 def _check_header(table: tables.DataTable) -> None:
-    """Refuses a first row that is data: it looks so, or a name is a common value below it."""
+    """Refuses a name that occurs twice, and a first row that is data.
+
+    It is data if it looks so, or if a name is a common value below it.
+    """
     names = tables.column_names(table.path)
     if table.path.suffix.lower() in (".jsonl", ".parquet"):
         return
@@ -71,15 +74,22 @@ def _check_header(table: tables.DataTable) -> None:
         for name, cells in table.columns.items()
         if sum(cell.strip() == name for cell in cells) > 1
     ]
-    if repeated or tables.looks_like_data(names):
-        shown = ", ".join(map(repr, names[:4]))
-        why = f", and {repeated[0]!r} occurs again below" if repeated else ""
-        raise errors.DataError(
-            f"{table.path}, line 1",
-            "the names of the columns",
-            f"what looks like data: {errors.shortened(shown)}{why}",
-            "Put a line with names such as text,label on top of the file.",
-        )
+    distinct = list(dict.fromkeys(filter(None, names)))
+    if not repeated and not tables.looks_like_data(distinct):
+        for name in distinct:
+            if names.count(name) > 1:
+                raise errors.DataError(
+                    f"{table.path}, line 1", f"one column {name!r}", f"{names.count(name)} of them"
+                )
+        return
+    shown = ", ".join(map(repr, names[:4]))
+    why = f", and {repeated[0]!r} occurs again below" if repeated else ""
+    raise errors.DataError(
+        f"{table.path}, line 1",
+        "the names of the columns",
+        f"what looks like data: {errors.shortened(shown)}{why}",
+        "Put a line with names such as text,label on top of the file.",
+    )
 
 
 def choose_roles(
