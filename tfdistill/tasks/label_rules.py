@@ -257,14 +257,21 @@ def _measures(cells: Sequence[str], kind: str | None) -> int | None:
     """Amounts that all have one sign or unit, such as 5%, $5 or 5/100: as names, many classes."""
     if kind in ("classification", "multi_label"):
         return None
-    filled = [index for index, cell in enumerate(cells) if cell.strip()]
-    distinct = {cells[index].strip() for index in filled}
-    matches = [_MEASURE.match(cell) for cell in distinct]
-    units = {(match["before"], match["after"]) if match else None for match in matches}
-    if len(units) != 1 or units & {None, ("", "")}:
+    first = next((index for index, cell in enumerate(cells) if cell.strip()), None)
+    unit = None if first is None else _unit(cells[first])
+    if unit in (None, ("", "")):
+        return None
+    distinct = {cell.strip() for cell in cells} - {""}
+    if any(_unit(cell) != unit for cell in distinct):
         return None
     decimals = any(re.search(r"\d[.,]\d", cell) for cell in distinct)
-    return filled[0] if decimals or len(distinct) > _MOST_CLASSES else None
+    return first if decimals or len(distinct) > _MOST_CLASSES else None
+
+
+def _unit(cell: str) -> tuple[str, str] | None:
+    """What stands before and behind the number of a cell; None without a number."""
+    match = _MEASURE.match(cell.strip())
+    return None if match is None else (match["before"], match["after"])
 
 
 def comma_number(cell: str) -> bool:
