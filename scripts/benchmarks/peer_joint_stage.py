@@ -59,7 +59,7 @@ class Stage:
             weight_decay=0.01,
             fused=True,
         )
-        self.compiled = torch.compile(self.loss, dynamic=True)
+        self.compiled = torch.compile(self.loss, dynamic=False)
 
     def loss(self, features: dict[str, torch.Tensor]) -> torch.Tensor:
         """KL of the answers, and the mean over layers of the squared error of hidden states."""
@@ -108,6 +108,7 @@ def main() -> None:
     """Serves until stdin ends; what a library prints goes to stderr."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    torch._dynamo.config.recompile_limit = 64  # a graph for each length and arithmetic
     stage = functools.cache(functools.partial(Stage, pathlib.Path(sys.argv[1])))
     for line in sys.stdin:
         question: dict[str, Any] = json.loads(line)
