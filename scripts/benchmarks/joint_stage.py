@@ -32,7 +32,7 @@ from tfdistill.losses.base import LayerLoss
 
 _HERE = pathlib.Path(__file__).parent
 PYTHON = record.ROOT / ".runtimes" / "newest" / "bin" / "python"
-ARITHMETICS = ("float32", "bfloat16")
+PRECISIONS = ("float32", "bfloat16")
 _CONTESTANTS = ("pytorch", "tfdistill")
 _TARGET = 1.25
 _RATE = 3e-4
@@ -89,7 +89,7 @@ def measure(*, quick: bool) -> record.Outcome:
         _write(pathlib.Path(folder), _distiller(teacher, student, "float32"), features)
         command = [str(PYTHON), str(_HERE / "peer_joint_stage.py"), folder]
         with peer_environments.asking("PyTorch", command) as ask:
-            for name in ARITHMETICS:
+            for name in PRECISIONS:
                 distiller = _distiller(teacher, student, name)
                 tasks[f"tfdistill {name}"] = steps.epochs(distiller, batches, _RATE)
                 tasks[f"pytorch {name}"] = functools.partial(ask, {"train": name})
@@ -151,7 +151,7 @@ def _figures(seconds: Mapping[str, float], busy: Mapping[str, float]) -> Iterato
         pytorch, ours = (min(taken[f"{who} {name}"] for name in names) for who in _CONTESTANTS)
         return pytorch / ours
 
-    for names in (ARITHMETICS, *((name,) for name in ARITHMETICS)):
+    for names in (PRECISIONS, *((name,) for name in PRECISIONS)):
         best = len(names) > 1
         yield record.Figure(
             f"joint stage, PyTorch / tfdistill, {'the best of each' if best else names[0]}",
