@@ -9,6 +9,7 @@ import toys
 import export
 import tfdistill
 from tfdistill import config, errors, models, tasks, training, weights
+from tfdistill.commands import export_targets
 from tfdistill.data import from_config, vocab
 from tfdistill.tflite import TfliteModel
 
@@ -84,6 +85,8 @@ def test_the_folder_is_the_model_and_still_a_sentence_encoder(folder, tmp_path):
     written = json.loads((saved / "config.json").read_text())
     assert written["architectures"] == ["BertModel"]
     assert "pooled states" in written["tfdistill"]["only_for_tfdistill"]
+    with pytest.raises(errors.ConfigError, match="quickstart --finetune always"):
+        export_targets._check_hf(model)  # not "the family bert", which it has
     vectors = [
         models.predict_logits(weights.load_embedder(path).model, data.dev)
         for path in (saved, folder / "sentences")
@@ -101,6 +104,23 @@ def test_the_file_answers_like_the_model_and_has_no_figure_on_rows_that_it_learn
     with TfliteModel(path) as file:
         answers = np.stack([file.predict(data.dev.encoded.row(row)) for row in range(20)])
     np.testing.assert_allclose(answers, logits, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("part", "agreement"), [("layers=2,ffn=32", 1.0), ("layers=2,ffn=24", 0.8)]
+)
+def test_a_part_of_it_answers_by_pooled_states_too(folder, part, agreement):
+    data = load(folder)
+    shape = SHAPE.replace(vocab_size=data.tokenizer.vocab_size)
+    head = models.Head("sequence", 3, pooled=True, pooling="max")
+    model = toys.randomise(models.build_model(shape, head), seed=2)
+    training.fit_frozen(model, data)
+    student = tfdistill.build_student(f"pruned:{part}", model, data)
+    assert models.read_head(student) == models.read_head(model)
+    logits = [models.predict_logits(one, data.dev) for one in (model, student)]
+    assert np.mean(logits[0].argmax(axis=1) == logits[1].argmax(axis=1)) >= agreement
+    if agreement == 1:
+        np.testing.assert_allclose(*logits, atol=1e-5)
 
 
 def test_rows_that_a_finished_model_has_learnt_have_no_labels_to_score_it(folder):

@@ -97,12 +97,16 @@ def _check_hf(model: Any) -> None:
             f"a {config.family}",
             "transformers has no class for it; a SavedModel can be written.",
         )
-    if reason := hf_config.foreign_head(config, models.read_head(model)):
+    head = models.read_head(model)
+    if reason := hf_config.foreign_head(config, head):
+        other = "a student with the family bert"
+        if head.pooled:
+            other = "a classifier over [CLS]: `tfdistill quickstart --finetune always`"
         raise errors.ConfigError(
             "--hf",
             "a model that transformers answers as here",
             f"a {config.family} ({reason})",
-            "Write a SavedModel, or train the student with the family bert.",
+            f"Write a SavedModel, or train {other}.",
         )
 
 

@@ -138,7 +138,8 @@ def pruned_weights(
         result |= {name: [kernel[:, pooled], bias[pooled]] for name in _BEFORE_CLASSIFIER}
         for name in filter(teacher.__contains__, _OVER_POOLED):
             result[name] = [teacher[name][0][pooled], teacher[name][1]]
-    for name in filter(teacher.__contains__, _OVER_TOKENS):
+    over_states = _OVER_TOKENS if before is not None else (*_OVER_TOKENS, *_OVER_POOLED)
+    for name in filter(teacher.__contains__, over_states):  # or means of states
         result[name] = list(cut.reading(name))
     if "mlm_transform" in teacher:
         kernel, bias = cut.reading("mlm_transform")

@@ -186,7 +186,7 @@ def _new_student(start: Start) -> Student:
         if settings.keep_head and isinstance(start.student_data, TaskData):
             return Student(teachers.load_classifier(source, start.student_data), Origin(source))
         return Student(_from_checkpoint(start, source, shape), Origin(source))
-    student = task_models.build_for_task(shape, start.data.task, _embedding_head(start))
+    student = task_models.build_for_task(shape, start.data.task, _head(start))
     source = resolve_start(start, shape)
     if source == "pruned":
         return _prune(start, student)
@@ -289,11 +289,16 @@ def chosen_layers(settings: config.StudentConfig) -> str | tuple[int, ...]:
     return settings.teacher_layers or short or "uniform"
 
 
-def _embedding_head(start: Start) -> models.Head | None:
-    task = start.data.task
-    if task is None or not task.traits.vectors:
+def _head(start: Start) -> models.Head | None:
+    """The head of an embedding, or of a part of a teacher with pooled states; None of others."""
+    task, settings, answers = start.data.task, start.settings, start.teachers.soft_labels
+    if task is None:
         return None
-    settings, answers = start.settings, start.teachers.soft_labels
+    if not task.traits.vectors:
+        if answers is not None or not config.is_pruned(settings.preset):
+            return None
+        head = models.read_head(start.teachers.task)
+        return head if head.pooled else None
     if answers is None:
         return task_models.embedding_head(settings, start.teachers.task)
     normalised = soft_label_values.are_normalised(answers.train)
@@ -314,7 +319,7 @@ def _from_checkpoint(start: Start, source: str, shape: models.EncoderConfig) -> 
     if task is None:
         loaded = weights.load_model(source, "none", family=shape.family)
     else:
-        head = _embedding_head(start)
+        head = _head(start) if task.traits.vectors else None
         loaded = task_models.open_for_task(
             source,
             task,

@@ -111,7 +111,7 @@ def build_for_task(
 ) -> keras.Model:
     """Builds a fresh model with the head that the task needs; an encoder without a task.
 
-    `head` is that of an embedding, see `embedding_head`.
+    `head` is another one than the task's own, see `embedding_head`.
     """
     if task is None:
         return models.build_encoder(shape)
