@@ -1,9 +1,14 @@
 """An export tells each of its long steps before it begins."""
 
+import logging
 import pathlib
 import types
 
+import pytest
+
 from export.targets import tflite
+from tfdistill import results
+from tfdistill.run import deliver
 
 
 def test_an_export_tells_what_it_converts_and_checks(monkeypatch, caplog):
@@ -40,3 +45,15 @@ def test_an_export_tells_what_it_converts_and_checks(monkeypatch, caplog):
         "cpu.tflite: converting to float16",
         "cpu.tflite: checking against the model",
     ]
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [(0.8, "falls by 0.0500"), (0.8501, "rises by 0.0001"), (0.85000001, "unchanged")],
+)
+def test_a_trial_says_how_its_metric_differs_from_the_models(file, told, caplog):
+    metrics = {"model_metrics": {"pearson": 0.85}, "file_metrics": {"pearson": file}}
+    trial = results.Trial(name="int8", verdict="good", primary_metric="pearson", **metrics)
+    with caplog.at_level(logging.INFO):
+        deliver.tell_trial(trial)
+    assert caplog.messages == [f"int8: pearson {told}, good"]

@@ -183,8 +183,16 @@ def tell_trial(trial: results.Trial) -> None:
     """Prints on stderr what `export.auto` found out about a quantization."""
     what = ", ".join([trial.name, *(f"{layer} in float32" for layer in trial.layers)])
     size = "" if trial.size_bytes is None else f" {trial.size_bytes / 1e6:.2f} MB,"
-    drop = "" if trial.metric_drop is None else f" {trial.primary_metric} -{trial.metric_drop:.4f},"
-    _log.info(f"{what}:{size}{drop} {trial.verdict}")
+    _log.info(f"{what}:{size}{_change(trial)} {trial.verdict}")
+
+
+def _change(trial: results.Trial) -> str:
+    """Says how the metric of a trial's file differs from the model's."""
+    drop = None if trial.metric_drop is None else round(trial.metric_drop, 4)
+    if drop is None:
+        return ""
+    how = "unchanged" if drop == 0 else f"{'falls' if drop > 0 else 'rises'} by {abs(drop):.4f}"
+    return f" {trial.primary_metric} {how},"
 
 
 def check_variants(settings: config.ExportConfig) -> None:
