@@ -14,7 +14,7 @@ import functools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import small_students_model as model
@@ -22,7 +22,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from small_students_batches import BATCH, ROUNDED_TO, SEEDS, Rows, pair_noise, plan, token_noise
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 LABELS = {"cola": 2, "mrpc": 2, "trec": 6}
 LAYERS, HEADS, NEURONS, WIDTH = 6, 12, 1536, 384  # of the teacher
 MAPPED = (1, 3, 5)  # the teacher layers of a student with three

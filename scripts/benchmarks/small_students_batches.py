@@ -6,12 +6,12 @@ Runs with PyTorch and NumPy. Shapes: S models, B texts of a batch, L tokens.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 SEEDS = (1, 2, 3)
 BATCH = 32
 ROUNDED_TO = 8  # tokens

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
 
 HEAD_SIZE = 32
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 Weights = Mapping[str, Tensor]
 Batch = tuple[Tensor, Tensor, Tensor]  # ids, types and mask of a batch, (N, L)
 _DECAYED = ("position", "type", "qkv", "attended", "inner", "output", "pooler", "classifier")

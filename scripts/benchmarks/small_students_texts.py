@@ -25,6 +25,7 @@ def main() -> None:
     """Encodes the sets and writes them with the weights as float16."""
     encoder, data, out = map(pathlib.Path, sys.argv[1:])
     checkpoint = weights.open_checkpoint(encoder)
+    assert checkpoint.vocab_file is not None
     tokenizer = tokenize.Tokenizer(checkpoint.vocab_file, lower_case=checkpoint.lower_case)
     arrays: dict[str, np.ndarray] = {}
     for name, length in _LENGTHS.items():
@@ -33,7 +34,7 @@ def main() -> None:
             examples = tasks.load_examples(task, folder, split)
             arrays |= _encoded(f"{name}.{split}", examples, tokenizer, length)
     arrays |= _few_questions(arrays)
-    words = np.unique(np.concatenate([v for k, v in arrays.items() if k.endswith(".ids")]))
+    words = np.concatenate([v.ravel() for k, v in arrays.items() if k.endswith(".ids")])
     words = np.unique([*words, *tokenizer.special_ids])
     for key in [key for key in arrays if key.endswith(".ids")]:
         arrays[key] = np.searchsorted(words, arrays[key])
@@ -46,7 +47,7 @@ def main() -> None:
             value = value[:_POSITIONS]
         if value.dtype.kind == "f":
             arrays[f"encoder.{key}"] = value.astype(np.float16)
-    np.savez_compressed(out, **arrays)
+    np.savez_compressed(out, **arrays)  # pyright: ignore[reportArgumentType]
 
 
 def _task(name: str, data: pathlib.Path) -> tuple[tasks.TaskSpec, pathlib.Path]:

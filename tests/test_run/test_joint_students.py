@@ -505,10 +505,10 @@ def test_noise_does_not_go_with_gold_labels(data_dir):
             stages={"joint": {"kind": "joint", "token_noise": 0.5, "loss_weights": {"label": 1.0}}},
         )
     joint = config.new_stage("joint")
-    assert joint.noisy_share == 0.5
+    assert joint.noisy_share == 0.75
     assert config.new_stage("joint", loss_weights={"label": 0.5}).noisy_share == 0
     saved = joint.model_dump()
-    assert config.new_stage(**saved).noisy_share == 0.5
+    assert config.new_stage(**saved).noisy_share == 0.75
     assert config.new_stage(**saved).noisy_pairs == 0.5
     assert config.new_stage("joint", token_noise=0).noisy_pairs == 0
     assert config.new_stage("joint", token_noise=0, pair_noise=0.2).noisy_pairs == 0.2
