@@ -407,6 +407,6 @@ def test_layer_maps_are_those_of_stages_that_are_used(capsys):
         data=types.SimpleNamespace(tokenizer=types.SimpleNamespace(vocab_size=9)),
         teachers=types.SimpleNamespace(task=teacher),
     )
-    run._say_layer_maps(context)
+    run.stages.log_layer_maps(context)
     said = capsys.readouterr().err
     assert "layer map uniform: " in said and "layer map top" not in said
