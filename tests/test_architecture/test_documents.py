@@ -1,6 +1,7 @@
 """What README and guides show exists and is understood by the command line."""
 
 import ast
+import csv
 import json
 import pathlib
 import re
@@ -78,6 +79,19 @@ def test_every_decision_has_a_number_of_its_own_and_is_listed():
 
     assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
     assert all(page.name in index and page.name in navigation for page in pages)
+
+
+def test_the_files_of_the_router_have_the_rows_that_its_page_names():
+    folder = ROOT / "docs" / "tutorials" / "router"
+    counts = {}
+    for name in ("phrases", "held-out", "more-phrases"):
+        with open(folder / f"{name}.csv", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        labels = [row["intent"] for row in rows]
+        counts[name] = {labels.count(label) for label in labels}, len(set(labels))
+        assert len({row["phrase"] for row in rows}) == len(rows)
+    assert counts == {"phrases": ({8}, 23), "held-out": ({5}, 23), "more-phrases": ({8}, 1)}
+    assert len((folder / "out-of-scope.txt").read_text("utf-8").splitlines()) == 40
 
 
 @pytest.mark.parametrize("line", [line for line in command_lines() if " run " in line])

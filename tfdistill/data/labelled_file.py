@@ -179,7 +179,11 @@ def read_labelled_file(
         )
     if len(rows) < FEWEST_ROWS and not together:
         raise errors.DataError(
-            f"data file {table.path}", f"at least {FEWEST_ROWS} different texts", len(rows)
+            f"data file {table.path}",
+            f"at least {FEWEST_ROWS} different texts",
+            len(rows),
+            "Fewer cannot be split. Of single texts with one label each, two of each label are "
+            "enough for quickstart, without --student, --finetune, --class-weights and budgets.",
         )
     gold = tasks.parse_labels(task, cells, where)
     everything = dataclasses.replace(everything, labels=gold)
