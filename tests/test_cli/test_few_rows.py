@@ -128,6 +128,18 @@ def test_it_is_exported_again_from_its_run_with_a_promise(done, inputs, tmp_path
     assert {promise.rows for promise in confidence.promises} == {24}
 
 
+def test_rows_too_few_for_a_split_get_a_file_although_words_alone_answer_better(
+    inputs, monkeypatch, capsys
+):
+    right = np.eye(3, dtype=np.float32)[np.repeat([1, 2, 0], 8)]
+    monkeypatch.setattr(few_rows.analysis, "answer_unseen", lambda *_: right)
+    monkeypatch.setattr(few_rows.training, "unseen_logits", lambda *_: np.zeros((24, 3)))
+    assert cli.main(quickstart(inputs, "--dry-run", "--out", str(inputs / "none"))) == 0
+    told = capsys.readouterr().err
+    assert "although words alone answer better. Give more rows of each label" in told
+    assert "95% interval -" in told and "24 rows of 3 labels: all of them train" in told
+
+
 @pytest.mark.parametrize(("wrong", "frozen"), [(3, True), (30, False)])
 def test_words_that_are_better_beyond_chance_have_the_encoder_fine_tuned(
     inputs, monkeypatch, capsys, tmp_path, wrong, frozen
