@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Small students of a MiniLM side by side on a GPU: one stacked model, a CUDA graph a length.
 
     small_students.py TEXTS.npz OUT.json [--tasks cola trec mrpc] [--steps 1000 5000]

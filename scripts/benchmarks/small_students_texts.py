@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Writes what `small_students.py` reads: ids of all texts in a small vocabulary, and the encoder.
 
     small_students_texts.py ENCODER DATA OUT.npz
