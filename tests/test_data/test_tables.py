@@ -169,6 +169,12 @@ def test_a_nul_in_a_text_of_json_is_refused_as_in_a_file_of_cells(tmp_path):
         tables.read_table(path, ["text"])
 
 
+def test_a_row_may_come_twice_in_a_file_without_a_line_of_names(tmp_path):
+    path = write(tmp_path / "x.tsv", "a\t1\na\t1\n")
+    table = tables.read_table(path, ["text"], header=("text", "label"))
+    assert table.columns["text"] == ["a", "a"]
+
+
 def test_a_second_line_of_names_is_refused(tmp_path):
     path = write(tmp_path / "x.csv", "text,label\na,1\ntext,label\nb,0\n")
     with pytest.raises(errors.DataError, match="line 3: expected a row"):

@@ -158,6 +158,7 @@ def read_table(
     """
     raw = table_files.read_rows(path)
     names, rows = [name.strip() for name in raw.names], iter(raw.rows)
+    heading = raw.names
     if header and raw.header_line and not set(required or ()) <= set(names):
         if len(raw.names) < len(header):
             raise errors.DataError(
@@ -166,6 +167,7 @@ def read_table(
                 f"{len(raw.names)} cells",
             )
         names, rows = list(header), itertools.chain([(raw.header_line, list(raw.names))], rows)
+        heading = names
     blank: list[int] = []
     rows = _after_blank(rows, blank)
     if rows is None:
@@ -203,7 +205,7 @@ def read_table(
                 "A cell that holds the separator or a line break needs quotation marks around it; "
                 "or use JSON Lines.",
             )
-        if raw.header_line and row == raw.names and line != raw.header_line:
+        if raw.header_line and row == heading and line != raw.header_line:
             raise errors.DataError(
                 f"{path}, line {line}",
                 "a row",
