@@ -29,8 +29,7 @@ LAYERS, HEADS, NEURONS, WIDTH = 6, 12, 1536, 384  # of the teacher
 MAPPED = (1, 3, 5)  # the teacher layers of a student with three
 SIZES = {"width": 192, "neurons": 384, "heads": 6}
 RATE, TEACHER_RATE, TEACHER_STEPS = 3e-4, 1e-4, 400
-_DROPOUT = 0.1
-USUAL = {"rate": 1.0, "dropout": _DROPOUT, "noise": 0.5, "pairs": 0.5, "hidden": 1.0}
+USUAL = {"rate": 1.0, "dropout": 0.1, "noise": 0.5, "pairs": 0.5, "hidden": 1.0}
 USUAL |= {"temperature": 1.0, "unlabelled": 0.0}
 VARIANTS: Mapping[str, Mapping[str, float]] = {
     "before": {},
@@ -133,7 +132,7 @@ class LabelTraining(Training):
         ids, types, mask = self.rows.batch(self.indices(), width)
         vectors, rows = self.stack.look_up(ids)
         words = vectors.requires_grad_()
-        rates = torch.full((self.stack.count,), _DROPOUT, device=self.device)
+        rates = torch.full((self.stack.count,), USUAL["dropout"], device=self.device)
         _, logits, _ = model.run(self.optimizer.leaves, words, types, mask, LAYERS, rates=rates)
         labels = self.rows.labels[self.indices()]
         losses = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
