@@ -157,8 +157,8 @@ def write(folder: files.Path, text: str) -> pathlib.Path | None:
     path = pathlib.Path(folder) / FILE_NAME
     if path.exists() and MARK not in path.read_text("utf-8", errors="replace"):
         return None
+    work_folder.record(folder, [path])  # first: a card that no list names would be foreign
     files.atomic_write_text(path, text)
-    work_folder.record(folder, [path])
     return path
 
 
