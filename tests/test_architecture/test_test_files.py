@@ -119,7 +119,7 @@ COVERED_BY = (
     (
         "test_cli/test_label_cells.py",
         "kinds and rules of labels are seen in what the commands tell of a file",
-        "tfdistill/tasks/label_kinds tfdistill/tasks/label_rules",
+        "tfdistill/tasks/label_kinds tfdistill/tasks/label_names tfdistill/tasks/label_rules",
     ),
     (
         "test_data/test_batches.py",

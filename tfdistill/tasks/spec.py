@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.tasks import conll, folders, label_cells, squad, tables
+from tfdistill.tasks import conll, folders, label_cells, label_names, squad, tables
 from tfdistill.tasks.kind import KINDS, TaskKind
 
 if TYPE_CHECKING:
@@ -293,29 +293,15 @@ class TaskSpec:
             for name, where in names.items():
                 label_cells.check_name(name, where)
             return set(names), path
-        traits = self.traits
-        table = tables.read_table(
+        names = label_names.of_table(
             path,
-            [self.label_column],
+            self.label_column,
+            self.kind,
             header=self.header,
             skip_short_rows=self.skip_short_rows,
-            lists=[self.label_column],
+            separator=self.label_separator,
+            stated=stated,
         )
-        values, judged = label_cells.judge(
-            table.columns[self.label_column],
-            tables.Places(table, self.label_column),
-            traits.column if stated else None,
-            self.label_separator if traits.many_classes else None,
-        )
-        if judged.kind != traits.column:
-            mark = "" if judged.separator == "," else f", data.label_separator={judged.separator!r}"
-            raise errors.ConfigError(
-                f"{path}, column {self.label_column!r}, --kind",
-                f"the kind of these labels, {judged.kind} or {self.kind}",
-                f"none, and {judged.why}",
-                f"Add --kind {judged.kind}{mark}, or --kind {self.kind} if they are meant so.",
-            )
-        names = {name for value in values for name in traits.names_in(value, self.label_separator)}
         return names, path
 
     def read_sentences(self, path: pathlib.Path) -> conll.TaggedSentences:

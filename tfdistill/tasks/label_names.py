@@ -1,0 +1,55 @@
+"""Which labels occur in a table, of tasks whose labels have names."""
+
+from __future__ import annotations
+
+import pathlib
+
+from tfdistill import errors
+from tfdistill.tasks import label_cells, tables
+from tfdistill.tasks.kind import kind_named
+
+
+def of_table(
+    path: pathlib.Path,
+    column: str,
+    kind: str,
+    *,
+    header: tuple[str, ...],
+    skip_short_rows: bool,
+    separator: str,
+    stated: bool,
+) -> set[str]:
+    """Reads the labels of a table, as it spells them.
+
+    Args:
+      path: The table.
+      column: Its column of labels.
+      kind: The kind of the task.
+      header: The columns of a file without a line of names; empty for others.
+      skip_short_rows: Whether rows with too few cells are left out.
+      separator: What stands between the labels of a cell with several.
+      stated: Whether the user named the kind; otherwise the labels must look like it.
+
+    Raises:
+      ConfigError: If the labels look like those of another kind.
+      DataError: If the table is unusable.
+    """
+    traits = kind_named(kind)
+    table = tables.read_table(
+        path, [column], header=header, skip_short_rows=skip_short_rows, lists=[column]
+    )
+    values, judged = label_cells.judge(
+        table.columns[column],
+        tables.Places(table, column),
+        traits.column if stated else None,
+        separator if traits.many_classes else None,
+    )
+    if judged.kind != traits.column:
+        mark = "" if judged.separator == "," else f", data.label_separator={judged.separator!r}"
+        raise errors.ConfigError(
+            f"{path}, column {column!r}, --kind",
+            f"the kind of these labels, {judged.kind} or {kind}",
+            f"none, and {judged.why}",
+            f"Add --kind {judged.kind}{mark}, or --kind {kind} if they are meant so.",
+        )
+    return {name for value in values for name in traits.names_in(value, separator)}
