@@ -457,6 +457,27 @@ def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
 
 
 @pytest.mark.slow
+def test_where_texts_have_noise_nothing_drops_and_the_last_epoch_is_kept(
+    distilled, data_dir, tmp_path, monkeypatch
+):
+    class Stop(Exception):
+        pass
+
+    def fit(distiller, *_, monitor, **_options):
+        fits.append((distiller.drops, monitor))
+        raise Stop
+
+    fits = []
+    monkeypatch.setattr(stages.training, "fit", fit)
+    for name, joint in (("usual", {}), ("plain", {"token_noise": 0})):
+        stage = {"kind": "joint", **STEP, **joint}
+        recipe = recipe_of(data_dir, distilled[0], stages={"joint": stage}, baselines="none")
+        with pytest.raises(Stop):
+            run.distill_variant(recipe, tmp_path / name)
+    assert fits == [(False, None), (True, "accuracy")]
+
+
+@pytest.mark.slow
 def test_the_teacher_answers_other_pairs_where_the_task_has_pairs(
     distilled, data_dir, tmp_path, until_fit, capsys
 ):
