@@ -2,18 +2,18 @@
 """Few rows of each label: a head over the frozen encoder, and what it is compared with.
 
 Draws 8, 16 and 30 rows of each label three times, fits each model to them, and prints its accuracy
-on the test file: the head of `quickstart`, logistic regression of scikit-learn over the vectors of
-the same encoder, the nearest rows as in an index, a static student, and TF-IDF. The static student
-is the mean of word vectors as model2vec makes them: the encoder's vector of each word alone, less
-of frequent words, and the head of `quickstart` over it.
+on the test file: the head of `quickstart` over the encoder fine-tuned on pairs of rows and over the
+encoder as it is, logistic regression of scikit-learn over the vectors of the latter, the nearest
+rows as in an index, a static student, and TF-IDF. The static student is the mean of word vectors as
+model2vec makes them: the encoder's vector of each word alone, less of frequent words, and the head
+of `quickstart` over it.
 
 Coverage is the share of the test texts with a sure answer, error the share of these that is wrong:
 at the threshold of a promise of 5% that 300 further rows showed (0 without one); of the index at
 its own thresholds. "at best" is the coverage at the lowest threshold with an error of at most 5%
 on the test file itself, which no program can know.
 
-`--quickstart DIR` names run folders of quickstart on the same draws, DIR/<rows>-<draw>, whose
-exported file answers the test file, too; `--write DIR` writes the draws.
+`--write DIR` keeps the draws as DIR/<rows>-<draw>/train.csv.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from __future__ import annotations
 import argparse
 import csv
 import pathlib
+import tempfile
 from collections.abc import Iterator
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from tfdistill import analysis, models, weights
+import tfdistill
+from tfdistill import analysis, config, models, training, weights
+from tfdistill.commands import quickstart_recipe
 from tfdistill.data import batches, text_index, tokenize
 from tfdistill.data.routes import decide, rows_by_label
-from tfdistill.predictor import Predictor
 from tfdistill.run import index_checks
 from tfdistill.tasks import KINDS, tables
 from tfdistill.tasks.encoded import EncodedExamples
@@ -50,8 +52,7 @@ def parser() -> argparse.ArgumentParser:
     built.add_argument("--text-column", default="text")
     built.add_argument("--label-column", default="label")
     built.add_argument("--rows", type=int, nargs="+", default=[8, 16, 30])
-    built.add_argument("--write", metavar="DIR", help="write the draws as DIR/<rows>-<draw>.csv")
-    built.add_argument("--quickstart", metavar="DIR", help="run folders of quickstart")
+    built.add_argument("--write", metavar="DIR", help="keep the draws here")
     return built
 
 
@@ -108,10 +109,30 @@ class Embedder:
         return sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
 
 
-def answer_file(run: pathlib.Path, texts: list[str]) -> list[str]:
-    """The labels that the exported file of a run gives."""
-    with Predictor(run / "export") as predictor:
-        return [str(predictor.predict(text).label) for text in texts]
+def fine_tuned(teacher: str, rows: pathlib.Path, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """What `quickstart` trains on rows: its logits of those left out, and of other texts."""
+    data = tfdistill.load_data(
+        rows.parent,
+        tokenizer=teacher,
+        task="rows",
+        text_column="text",
+        label_column="label",
+        dev_split=rows.stem,
+        cross_fitted=True,
+        max_length=64,
+    )
+    loaded = weights.load_model(
+        teacher, "sequence", num_labels=data.task.num_labels, new_head=True, pooled=True
+    )
+    recipe = quickstart_recipe.few_rows(
+        teacher, loaded.config.hidden_size, data.task.num_labels, "float32"
+    )
+    settings = config.FineTuneConfig(**recipe["teacher"]["finetune"])
+    place = rows.parent
+    training.fit_linear_head(loaded.model, data, settings, place, seed=1, description=place.name)
+    encoded = data.tokenizer.encode_batch(texts, None, 64)
+    logits = models.predict_logits(loaded.model, batches.Batches(encoded, shuffle=False))
+    return training.read_unseen(place), logits
 
 
 def at_best(judged: analysis.JudgedTexts) -> float:
@@ -171,6 +192,8 @@ def main() -> None:
     promising = np.random.default_rng(_DRAWS).permutation(others)[:_PROMISING]
     texts, test_texts = train[args.text_column], test[args.text_column]
     every = [*(texts[row] for row in used), *(texts[row] for row in promising), *test_texts]
+    folder = pathlib.Path(args.write or tempfile.mkdtemp(prefix="few-rows-"))
+    folder.mkdir(parents=True, exist_ok=True)
     embedder = Embedder(args.teacher)
     parts_of = [len(used), len(used) + len(promising)]
     vectors, promised, tested = np.split(embedder(every), parts_of)
@@ -180,11 +203,13 @@ def main() -> None:
         for draw, part in enumerate(parts):
             places, gold_of_draw = np.searchsorted(used, part), labels[part]
             chosen = [texts[row] for row in part]
-            if args.write:
-                place = pathlib.Path(args.write) / f"{rows}-{draw}.csv"
-                with open(place, "w", encoding="utf-8", newline="") as file:
-                    pairs = zip(chosen, names[gold_of_draw], strict=True)
-                    csv.writer(file).writerows([columns, *pairs])
+            place = folder / f"{rows}-{draw}" / "train.csv"
+            place.parent.mkdir(exist_ok=True)
+            with open(place, "w", encoding="utf-8", newline="") as file:
+                pairs = zip(chosen, names[gold_of_draw], strict=True)
+                csv.writer(file).writerows([("text", "label"), *pairs])
+            unseen, logits = fine_tuned(args.teacher, place, every[len(used) :])
+            promised_logits, tested_logits = np.split(logits, [len(promising)])
             head = analysis.fit_head(vectors[places], gold_of_draw, len(names))
             small = analysis.fit_head(static[places], gold_of_draw, len(names))
             words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True).fit(chosen)
@@ -195,7 +220,10 @@ def main() -> None:
             regression = LogisticRegression(max_iter=1000)
             regression.fit(vectors[places], gold_of_draw)
             answers = {
-                "head of quickstart": [x @ head.kernel + head.bias for x in (tested, promised)],
+                "fine-tuned on pairs (quickstart)": [tested_logits, promised_logits],
+                "head over the frozen encoder": [
+                    x @ head.kernel + head.bias for x in (tested, promised)
+                ],
                 "scikit-learn": [regression.predict_log_proba(x) for x in (tested, promised)],
                 "static student": [
                     x @ small.kernel + small.bias for x in (static_tested, static_promised)
@@ -211,12 +239,10 @@ def main() -> None:
                 scores.setdefault(name, []).append(of_name)
             of_index = index_scores(vectors[places], gold_of_draw, names, tested, gold)
             scores.setdefault("index", []).append(of_index)
-            unseen = np.mean(head.unseen.argmax(axis=1) == gold_of_draw)
-            scores.setdefault("cross-validated", []).append({"accuracy": float(unseen)})
-            if args.quickstart:
-                answered = answer_file(pathlib.Path(args.quickstart) / f"{rows}-{draw}", test_texts)
-                right = np.mean(np.array(answered) == test[args.label_column])
-                scores.setdefault("file of quickstart", []).append({"accuracy": float(right)})
+            for name, logits in (("fine-tuned", unseen), ("frozen", head.unseen)):
+                right = np.mean(logits.argmax(axis=1) == gold_of_draw)
+                of_name = {"accuracy": float(right)}
+                scores.setdefault(f"cross-validated, {name}", []).append(of_name)
         print(f"{len(names)} labels x {rows}", flush=True)
         for name, of_draws in scores.items():
             print(f"  {name}: {', '.join(summaries(of_draws))}", flush=True)

@@ -185,3 +185,47 @@ def test_scales_are_positive(value):
 def test_batches_of_different_sizes_are_refused():
     with pytest.raises(ShapeError, match="batch of vectors"):
         losses.similarity_kl(BATCH[0], BATCH[1][:3])
+
+
+def label_loop(vectors, labels, weights):
+    """The two means over pairs, in loops."""
+    sums = {True: [0.0, 0.0], False: [0.0, 0.0]}
+    for i in range(len(vectors)):
+        for j in range(i):
+            same = bool(labels[i] == labels[j])
+            weight = float(weights[i]) * float(weights[j])
+            sums[same][0] += weight * (same - cosine(vectors[i], vectors[j])) ** 2
+            sums[same][1] += weight
+    return sum(total / count if count else 0.0 for total, count in sums.values()) / 2
+
+
+@pytest.mark.parametrize(
+    "labels", [(0, 1, 1, 0, 2), (1, 0, 0, 1, 1), (4, 4, 4, 4, 4), (0, 1, 2, 3, 4)]
+)
+@pytest.mark.parametrize("weights", [np.ones(5, np.float32), WEIGHTS])
+def test_label_similarity_is_its_formula(labels, weights):
+    vectors, labels = normal(5, 4), np.array(labels)
+    value = losses.label_similarity(3 * vectors, labels, sample_weight=weights)
+    np.testing.assert_allclose(value, label_loop(vectors, labels, weights), rtol=1e-5)
+    order = np.array([3, 1, 4, 0, 2])
+    moved = losses.label_similarity(vectors[order], labels[order], sample_weight=weights[order])
+    np.testing.assert_allclose(moved, value, rtol=1e-5)
+
+
+def test_label_similarity_is_0_at_its_aim_and_has_finite_gradients():
+    aim = np.eye(3, dtype=np.float32)[[0, 1, 0, 2]]
+    assert float(losses.label_similarity(aim, np.array([0, 1, 0, 2]))) == pytest.approx(0, abs=1e-6)
+    vectors = tf.Variable(np.stack([normal(4), np.zeros(4, np.float32), normal(4)]))
+    with tf.GradientTape() as tape:
+        value = losses.label_similarity(vectors, np.array([0, 0, 1]))
+    gradient = tape.gradient(value, vectors).numpy()
+    assert np.isfinite(gradient).all() and not gradient[1].any() and gradient[0].any()
+    alone = losses.label_similarity(normal(1, 4), np.array([0]))
+    assert float(alone) == 0
+
+
+def test_label_similarity_needs_a_class_for_each_vector():
+    with pytest.raises(ShapeError, match="labels"):
+        losses.label_similarity(normal(5, 4), np.zeros(4, np.int32))
+    with pytest.raises(ShapeError, match="labels"):
+        losses.label_similarity(normal(5, 4), np.zeros((5, 1), np.int32))

@@ -20,7 +20,12 @@ from tfdistill.benchmark import schema
 ROOT = pathlib.Path(__file__).parents[2]
 BENCHMARKS = ROOT / "scripts" / "benchmarks"
 UNRECORDED = ("quickstart",)  # it compares with an earlier checkout
-OF_OTHERS = ("converter_routes", "export_faults", "promises", "small-students")  # not of scripts/bench
+OF_OTHERS = (
+    "converter_routes",
+    "export_faults",
+    "promises",
+    "small-students",
+)  # not of scripts/bench
 RECORDS = [
     path
     for path in sorted((ROOT / "docs" / "benchmarks").glob("*.json"))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from tfdistill.analysis.chance import chance_level, check_model, gold_labels
     from tfdistill.analysis.data_checks import DataFindings, check_data, check_words
-    from tfdistill.analysis.linear_heads import LinearHead, answer_unseen, fit_head
+    from tfdistill.analysis.linear_heads import LinearHead, answer_unseen, fit_head, fit_with
     from tfdistill.analysis.paired import PairedDifference, paired_difference, resampled_scores
     from tfdistill.analysis.promises import (
         JudgedTexts,
@@ -79,6 +79,7 @@ __all__ = [
     "fit_head",
     "fit_linear",
     "fit_temperature",
+    "fit_with",
     "gold_labels",
     "has_linear",
     "is_at_end",

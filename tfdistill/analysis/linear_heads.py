@@ -39,6 +39,28 @@ class LinearHead:
     penalty: float
     unseen: np.ndarray
 
+    def calibrated(self, labels: np.ndarray, unseen: np.ndarray | None = None) -> LinearHead:
+        """Divides the logits by the temperature that calibrates the answers to rows left out.
+
+        The only row of a class does not count: without it nothing knows the class.
+
+        Args:
+          labels: int (n,).
+          unseen: Other logits of the rows that were left out, (n, num_labels); None for its own.
+        """
+        unseen = self.unseen if unseen is None else unseen
+        shared = np.bincount(labels, minlength=unseen.shape[1])[labels] > 1
+        of_shared = unseen[shared], labels[shared]
+        temperature = fit_temperature(*of_shared)
+        if is_at_end(temperature, *of_shared):
+            temperature = 1.0
+        return LinearHead(
+            (self.kernel / temperature).astype(np.float32),
+            (self.bias / temperature).astype(np.float32),
+            self.penalty,
+            unseen / temperature,
+        )
+
 
 @threadpoolctl.threadpool_limits.wrap(limits=1)
 def fit_head(vectors: np.ndarray, labels: np.ndarray, num_labels: int) -> LinearHead:
@@ -64,23 +86,14 @@ def fit_head(vectors: np.ndarray, labels: np.ndarray, num_labels: int) -> Linear
     for repetition in range(_REPETITIONS):
         folds = folds_of(labels, seed=repetition)
         for place, penalty in enumerate(_PENALTIES):
-            logits = answer_unseen(vectors, labels, folds, _fit_with(penalty, num_labels))
+            logits = answer_unseen(vectors, labels, folds, fit_with(penalty, num_labels))
             of_shared = logits[shared], labels[shared]
             losses[place] += negative_log_likelihood(*of_shared, fit_temperature(*of_shared))
             if not repetition:
                 unseen[place] = logits
     best = int(losses.argmin())
     kernel, bias = _fit(vectors, labels, num_labels, _PENALTIES[best])
-    of_shared = unseen[best][shared], labels[shared]
-    temperature = fit_temperature(*of_shared)
-    if is_at_end(temperature, *of_shared):
-        temperature = 1.0
-    return LinearHead(
-        (kernel / temperature).astype(np.float32),
-        (bias / temperature).astype(np.float32),
-        _PENALTIES[best],
-        unseen[best] / temperature,
-    )
+    return LinearHead(kernel, bias, _PENALTIES[best], unseen[best]).calibrated(labels)
 
 
 def answer_unseen(
@@ -108,7 +121,9 @@ def answer_unseen(
     return ordered
 
 
-def _fit_with(penalty: float, num_labels: int) -> Fit:
+def fit_with(penalty: float, num_labels: int) -> Fit:
+    """The fit of `fit_head` with a penalty that is known."""
+
     def fit(vectors: np.ndarray, labels: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         kernel, bias = _fit(vectors, labels, num_labels, penalty)
         return lambda rows: rows @ kernel + bias

@@ -148,18 +148,14 @@ def _quickstart(args: argparse.Namespace) -> None:
     _say([*notes, quickstart_page.label_note(data)])
 
     from tfdistill import run, weights
-    from tfdistill.run import few_rows, teachers
+    from tfdistill.run import teachers
 
     teacher = config.model_folder(str(args.teacher or student))
     checkpoint = weights.open_checkpoint(teacher)
-    if data.cross_fitted:
-        tuned, _ = quickstart_recipe.answers_task(checkpoint, data.task)
-        road = None if tuned else few_rows.choose(teacher, data.sets["train"])
-        _say([] if road is None else [road.note])
-        if road is None or not road.frozen:
-            data = read(few=False)
-            findings = _findings(data)
-            *_, sets = data.notes
+    if data.cross_fitted and quickstart_recipe.answers_task(checkpoint, data.task)[0]:
+        data = read(few=False)
+        findings = _findings(data)
+        *_, sets = data.notes
     _say([sets])
     proposal = quickstart_recipe.make_recipe(
         name,
@@ -352,7 +348,7 @@ COMMANDS = (
         "of 2,000 different texts or more also texts on which the file promises how sure it is, "
         "writes a recipe and these files into the run folder and runs it: teacher, baselines, "
         "student, int8 file, measurement on this host, report. `tfdistill run` reproduces it. Few "
-        "rows of each label are cross-validated, not split, with a head over the frozen teacher. A "
+        "rows of each label are cross-validated, not split, and train no student. A "
         "budget of latency or size chooses the largest student within it, measured with random "
         "weights before anything is trained. Before it starts it says what it will do and how long "
         "that takes; --dry-run ends there, with -v after the recipe.",

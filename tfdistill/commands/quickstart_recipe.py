@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 384  # of the student's hidden states, at most
 _LEAST_STEPS, _STEPS_A_CLASS = 400, 20  # of the teacher's fine-tuning
+_STEPS_ON_PAIRS = 40  # of the same, of few rows
 _SHORT_SET, _LONG_SET = 200, 60_000  # rows: smaller batches below, a single epoch above
 _ROUNDED_TO = 16  # tokens
 _HELD = 0.995  # share of the texts that are not cut
@@ -28,6 +29,10 @@ _VOCAB = "data.vocab="  # the change that names another vocabulary
 _PROMISE = (
     f"no promise: {promises.fewest_rows(0.05)} or more labelled texts that trained "
     "nothing show one of 5% (`tfdistill export RUN --promise-on FILE`)"
+)
+_FEW_ROWS = (
+    "few rows: the encoder is fine-tuned on pairs of them, and a linear head is fitted over it; "
+    "where cross-validation prefers the encoder as it is, that is kept"
 )
 _CLOSEST = "weight_only_wi8_afp32"  # of the formats of a byte a weight
 
@@ -95,7 +100,6 @@ def make_recipe(
     `checkpoint` is that of the teacher, or of the student where `answers` take the teacher's place.
     """
     from tfdistill import weights
-    from tfdistill.run import few_rows
 
     shape = models_config(checkpoint)
     task, num_train = data.task, len(data.sets["train"])
@@ -147,8 +151,8 @@ def make_recipe(
         "seeds": [seed],
     }
     if data.cross_fitted:
-        values |= few_rows.sections(teacher)
-        notes = [notes[-1], f"the file holds the whole encoder of {teacher}", _PROMISE]
+        values |= few_rows(teacher, shape.hidden_size, task.num_labels, precision)
+        notes = [_FEW_ROWS, notes[-1], f"the file holds the whole encoder of {teacher}", _PROMISE]
     recipe = config.parse_recipe(values, changes or [], source="quickstart")
     if not recipe.teacher.allow_weak:
         texts.words.check()
@@ -214,6 +218,28 @@ def teacher_training(num_train: int, width: int, num_labels: int) -> dict[str, A
         "min_steps": max(_LEAST_STEPS, _STEPS_A_CLASS * num_labels),
         "batch_size": 16 if num_train < _SHORT_SET else 32,
         "learning_rate": config.teacher_rate(width),
+    }
+
+
+def few_rows(source: str, width: int, num_labels: int, precision: str) -> dict[str, Any]:
+    """The sections of a recipe whose model is a linear head over the encoder of a teacher.
+
+    The encoder is fine-tuned on pairs of rows for 40 steps: with 8 to 32 rows of each label fewer
+    were worse, and more no better. A batch has two rows of each label on average, up to 32 labels.
+    """
+    training = {
+        "method": "contrastive",
+        "epochs": 1,
+        "min_steps": _STEPS_ON_PAIRS,
+        "batch_size": min(64, max(32, 2 * num_labels)),
+        "learning_rate": config.teacher_rate(width),
+        "precision": precision,
+    }
+    return {
+        "teacher": {"source": source, "finetune": training},
+        "student": {"preset": config.TEACHER},
+        "stages": {},
+        "variants": {},
     }
 
 

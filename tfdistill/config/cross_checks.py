@@ -290,24 +290,32 @@ def _student_of_embeddings(recipe: Sections) -> Iterator[str]:
             yield errors.explain(f"{name} of an embedding", "the default", "another value")
 
 
-def _frozen_teacher(recipe: Sections) -> Iterator[str]:
-    """A frozen teacher has an encoder, and only that can be fitted without a row."""
+def _pooled_teacher(recipe: Sections) -> Iterator[str]:
+    """A linear head over pooled states has a trained encoder; only it is fitted by folds."""
     finetune = recipe.teacher.finetune
-    tuned = finetune is not None and finetune.frozen
-    if tuned and recipe.teacher.source.startswith("preset:"):
-        expected = "an encoder that is trained already"
-        yield errors.explain("teacher.finetune.frozen", expected, recipe.teacher.source)
-    if recipe.data.class_weights is not None and tuned:
-        yield errors.explain("data.class_weights", "none with frozen", recipe.data.class_weights)
+    pooled = finetune is not None and finetune.pooled
+    if finetune is not None and pooled:
+        if recipe.teacher.source.startswith("preset:"):
+            expected = f"an encoder that is trained already with method {finetune.method}"
+            yield errors.explain("teacher.source", expected, recipe.teacher.source)
+        if recipe.data.class_weights is not None:
+            expected = f"none with teacher.finetune.method {finetune.method}"
+            yield errors.explain("data.class_weights", expected, recipe.data.class_weights)
+        usual = type(finetune)()
+        for name in finetune.unread:
+            value = getattr(finetune, name)
+            if value != getattr(usual, name):
+                expected = f"the default, which method {finetune.method} does not read"
+                yield errors.explain(f"teacher.finetune.{name}", expected, value)
     if recipe.data.cross_fitted and recipe.data.dev_split != "train":
         yield errors.explain("data.dev_split", "train with cross_fitted", recipe.data.dev_split)
     if recipe.data.cross_fitted and recipe.baselines == "all":
         expected = "none or cheap with data.cross_fitted"
         yield errors.explain("baselines", expected, recipe.baselines)
-    if recipe.data.cross_fitted and not (tuned and recipe.student.is_teacher):
+    if recipe.data.cross_fitted and not (pooled and recipe.student.is_teacher):
         yield errors.explain(
             "data.cross_fitted",
-            "teacher.finetune.frozen, whose head is fitted in a moment, and student.preset teacher",
+            "teacher.finetune.method contrastive or frozen, and student.preset teacher",
             "a model that is trained",
             "Its rows have no development set: name a labelled file, or a task with one.",
         )
@@ -337,7 +345,7 @@ CHECKS: tuple[tuple[tuple[str, ...], Callable[[Sections], Iterator[str]]], ...] 
     (("data", "stages", "variants"), _only_embeddings),
     (("data", "stages", "variants"), _stages_of_embeddings),
     (("data", "teacher"), _teacher_of_embeddings),
-    (("data", "teacher", "student", "baselines"), _frozen_teacher),
+    (("data", "teacher", "student", "baselines"), _pooled_teacher),
     (("data", "student"), _student_of_embeddings),
     (("data", "teacher", "stages", "variants"), _class_weights),
 )

@@ -115,9 +115,10 @@ def scaled_down(recipe: Recipe) -> Recipe:
     what, tuned = f"recipe {recipe.name} to scale down", recipe.teacher.finetune
     if recipe.data.gives_vectors:
         raise errors.ConfigError(what, "a task with labels", "one of kind embedding")
-    if tuned is not None and tuned.frozen:
-        remedy = "It fits a head in seconds: run it as it is."
-        raise errors.ConfigError(what, "a model that is trained", "a frozen encoder", remedy)
+    if tuned is not None and tuned.pooled:
+        remedy = "It takes a minute on few rows: run it as it is."
+        expected = "teacher.finetune.method labels"
+        raise errors.ConfigError(what, expected, tuned.method, remedy)
     kinds = [stage.traits for stage in recipe.stages.values()]
     mobile = any(kind.in_parts for kind in kinds)
     masked = any(kind.predicts_words and kind.has_teacher for kind in kinds)

@@ -27,6 +27,7 @@ PathText = Annotated[str, pydantic.AfterValidator(os.path.expanduser)]
 Schedule = Literal["linear", "linear_after_warmup", "constant"]
 Clip = Literal["per_tensor", "global", "none"]
 Precision = Literal["float32", "mixed_bfloat16", "auto"]
+FineTuning = Literal["labels", "contrastive", "frozen"]
 # Peak learning rates where nobody names one. Wide models take smaller steps, in inverse proportion
 # to their width, as in Yang et al. 2022, Tensor Programs V, for Adam.
 STAGE_RATE = 5e-5
@@ -132,17 +133,34 @@ class FineTuneConfig(OptimizerConfig):
     )
     batch_size: BatchSize = described(32, "examples per step")
     token_budget: int | None = pydantic.Field(default=None, gt=0)
-    frozen: bool = described(
-        False,
-        "keep the encoder as it is and fit a linear head over its pooled states, for few rows: the "
-        "other options of the training are not read then",
+    method: FineTuning = described(
+        "labels",
+        "labels: all weights learn the labels; for few rows frozen: a linear head over the pooled "
+        "states of the encoder as it is; contrastive: over those of the encoder fine-tuned on "
+        "pairs of rows, unless the one as it is does better in cross-validation",
     )
     keep_best: bool = True
     patience: int | None = pydantic.Field(default=None, gt=0)  # evaluations, one an epoch
 
+    @property
+    def pooled(self) -> bool:
+        """Whether the result is a linear head over pooled states."""
+        return self.method != "labels"
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The fields that its method does not read."""
+        if self.method == "labels":
+            return ()
+        watched = ("token_budget", "keep_best", "patience")
+        return watched if self.method == "contrastive" else (*_OF_STEPS, *watched)
+
     def num_epochs(self, steps_per_epoch: int) -> int:
         """The epochs to train, of so many batches each."""
         return at_least(self.epochs, self.min_steps, steps_per_epoch)
+
+
+_OF_STEPS = (*OptimizerConfig.model_fields, "epochs", "min_steps", "batch_size")
 
 
 def at_least(epochs: int, min_steps: int | None, steps_per_epoch: int) -> int:

@@ -21,7 +21,7 @@ from tfdistill.losses.attention import (
 from tfdistill.losses.base import LayerLoss, Loss, ModelPair, NamedProjection
 from tfdistill.losses.batch import StepInputs
 from tfdistill.losses.described import build_losses
-from tfdistill.losses.embedded import SimilarityKL, VectorCosine, VectorMSE
+from tfdistill.losses.embedded import LabelSimilarity, SimilarityKL, VectorCosine, VectorMSE
 from tfdistill.losses.features import (
     feature_map_mse,
     feature_mean_mse,
@@ -45,7 +45,13 @@ from tfdistill.losses.layered import (
 from tfdistill.losses.logits import kl_divergence, logit_mse, soft_cross_entropy
 from tfdistill.losses.patient import patient_mse
 from tfdistill.losses.relations import relation_kl
-from tfdistill.losses.vectors import matryoshka, similarity_kl, vector_cosine, vector_mse
+from tfdistill.losses.vectors import (
+    label_similarity,
+    matryoshka,
+    similarity_kl,
+    vector_cosine,
+    vector_mse,
+)
 from tfdistill.losses.words import MaskedWords, NextSentence, mlm_loss, nsp_loss, row_weights
 
 __all__ = [
@@ -59,6 +65,7 @@ __all__ = [
     "GoldLabels",
     "HiddenStateMSE",
     "KLDivergence",
+    "LabelSimilarity",
     "LayerLoss",
     "LogitMSE",
     "Loss",
@@ -86,6 +93,7 @@ __all__ = [
     "gold_loss",
     "hidden_state_mse",
     "kl_divergence",
+    "label_similarity",
     "layer_map",
     "logit_mse",
     "matryoshka",

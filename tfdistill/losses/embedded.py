@@ -20,13 +20,18 @@ class _VectorLoss(Loss):
 
     def check(self, pair: ModelPair) -> None:
         for model, role in ((pair.teacher, "teacher"), (pair.student, "student")):
-            if isinstance(model, keras.Model) and not models.read_head(model).traits.vectors:
-                raise errors.ShapeError(
-                    role,
-                    "a sentence encoder",
-                    f"a model with the head {models.head_of(model)!r}",
-                    "models.build_embedder builds one, weights.load_embedder loads one.",
-                )
+            if isinstance(model, keras.Model):
+                _check_encodes(model, role)
+
+
+def _check_encodes(model: keras.Model, role: str) -> None:
+    if not models.read_head(model).traits.vectors:
+        raise errors.ShapeError(
+            role,
+            "a sentence encoder",
+            f"a model with the head {models.head_of(model)!r}",
+            "models.build_embedder builds one, weights.load_embedder loads one.",
+        )
 
 
 class _ProjectedVectorLoss(_VectorLoss):
@@ -131,4 +136,30 @@ class SimilarityKL(_VectorLoss):
             temperature=self.temperature,
             prefixes=self.prefixes,
             sample_weight=batch.sample_weight,
+        )
+
+
+class LabelSimilarity(Loss):
+    """Texts of one label alike, texts of different labels at right angles: `label_similarity`.
+
+    The student is a sentence encoder, the batch has class labels; there may be no teacher.
+
+    Args:
+      weight: Its weight in the sum.
+    """
+
+    tap = None
+
+    def check(self, pair: ModelPair) -> None:
+        """See `Loss.check`."""
+        _check_encodes(pair.student, "student")
+
+    def compute(self, batch: StepInputs) -> tf.Tensor:
+        """See `label_similarity`."""
+        if batch.labels is None:
+            raise errors.ShapeError(
+                "batch", "(features, labels)", "features only", "Use a labelled set."
+            )
+        return vectors.label_similarity(
+            batch.student["logits"], batch.labels, sample_weight=batch.sample_weight
         )

@@ -139,6 +139,52 @@ def similarity_kl(
     return matryoshka(divergence, student, prefixes) if len(prefixes) else divergence(student)
 
 
+def label_similarity(
+    vectors: Array, labels: Array, *, sample_weight: Array | None = None
+) -> tf.Tensor:
+    """Squared error of the cosines in a batch: 1 for two texts of one label, 0 for two of others.
+
+    With ``c_ij = cos(v_i, v_j)``, pair weights ``w_ij = w_i w_j`` and the pairs i < j of one label,
+    P, and of different ones, N: ``(mean over P of (1 - c_ij)^2 + mean over N of c_ij^2) / 2``, both
+    means weighted by w_ij. Both kinds of pairs count alike, however many there are of each; a kind
+    that does not occur counts 0.
+
+    The value depends on which texts share a batch.
+
+    Args:
+      vectors: Shape (batch, d), any float type.
+      labels: The class of each text, int (batch,).
+      sample_weight: Non-negative weights of the texts, shape (batch,); None for equal ones.
+
+    Returns:
+      Scalar float32, at least 0. A vector without length has cosine 0 and no gradient.
+
+    Raises:
+      ShapeError: There is not one class for each vector.
+
+    Reference:
+      CosineSimilarityLoss of sentence-transformers, with which Tunstall et al. (2022), SetFit,
+      train on as many pairs of one label as of two.
+    """
+    vectors, labels = reductions.as_float32(vectors), tf.convert_to_tensor(labels)
+    check_rank("vectors", vectors, _AXES)
+    check_rank("labels", labels, _AXES[:1])
+    check_same_shape("labels", vectors[:, 0], labels, {})
+    weights, _, vectors = _weighted(sample_weight, vectors, vectors)
+    directions = direction(vectors)
+    cosines = tf.matmul(directions, directions, transpose_b=True)
+    pairs = weights[:, tf.newaxis] * weights[tf.newaxis]
+    pairs = tf.linalg.set_diag(
+        pairs, tf.zeros_like(weights)
+    )  # each pair twice, no text with itself
+    same = tf.equal(labels[:, tf.newaxis], labels[tf.newaxis])
+    alike = reductions.weighted_mean(
+        tf.math.squared_difference(1.0, cosines), tf.where(same, pairs, 0.0)
+    )
+    apart = reductions.weighted_mean(tf.square(cosines), tf.where(same, 0.0, pairs))
+    return (alike + apart) / 2.0
+
+
 def matryoshka(
     objective: Callable[[tf.Tensor], tf.Tensor], vectors: Array, prefixes: Sequence[int]
 ) -> tf.Tensor:

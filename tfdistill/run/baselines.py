@@ -128,7 +128,7 @@ def _wanted(context: RunContext) -> Iterator[tuple[str, tuple[_Fit, str]]]:
     if _has_linear(context) and context.teachers.soft_labels is None:
         yield "word_vectors", (_word_vectors, "")
         tuned = context.recipe.teacher.finetune
-        frozen = tuned is not None and tuned.frozen  # the teacher is one
+        frozen = tuned is not None and tuned.method == "frozen"  # the teacher is one
         encodes = not isinstance(models.config_of(context.teachers.task), models.WordVectorConfig)
         if encodes and not frozen:
             before = _knows_general(context.recipe)
@@ -226,9 +226,8 @@ def _frozen_teacher(context: RunContext) -> _Baseline:
     train = mean_states(encoder, data.train.encoded.select(range(len(labels))))
     model = analysis.fit_linear(data.task, train, labels)
     layers = sum(weight.shape.num_elements() for weight in encoder.weights)
-    return _Baseline(
-        model.predict(mean_states(encoder, data.dev.encoded)), layers + model.num_weights
-    )
+    logits = _predict(context, model, train, lambda: mean_states(encoder, data.dev.encoded))
+    return _Baseline(logits, layers + model.num_weights)
 
 
 def _knows_general(recipe: config.Recipe) -> bool:

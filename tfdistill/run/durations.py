@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from tfdistill import config, lengths, models
 from tfdistill.run import stages, task_models
+from tfdistill.tasks import splitting
 
 _WORDS = 30522  # of a student that a preset names, where no teacher says more
 _BATCH = 32  # rows of a batch of the products that are timed
@@ -103,21 +104,15 @@ def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPa
 
     parts = []
     tuned = recipe.teacher.finetune
-    if tuned is not None and tuned.frozen:
+    if tuned is not None and tuned.method == "frozen":
         parts.append(TimedPart("fit a head over the teacher", of_flops(2 * train * teacher)))
     elif tuned is not None and work.teacher is not None:
         per_epoch = math.ceil(train / tuned.batch_size)
-        epochs = tuned.num_epochs(per_epoch)
-        parts.append(
-            trained(
-                "fine-tune the teacher",
-                work.teacher,
-                epochs * per_epoch,
-                epochs,
-                tuned.batch_size,
-                0.0,
-            )
-        )
+        epochs, name = tuned.num_epochs(per_epoch), "fine-tune the teacher"
+        if tuned.pooled:  # on all rows, and without each fold
+            epochs, name = epochs * (1 + splitting.FOLDS), f"{name} on pairs of rows"
+        steps = epochs * per_epoch
+        parts.append(trained(name, work.teacher, steps, epochs, tuned.batch_size, 0.0))
     if work.student is not None:
         if recipe.student.start in ("auto", "pruned") and work.teacher is not None:
             cut = of_flops(3 * min(_CUT_TEXTS, train) * teacher) + slower * _TRACE
@@ -138,7 +133,7 @@ def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPa
                 )
             )
     if recipe.baselines != "none":
-        untuned = tuned is not None and not tuned.frozen
+        untuned = tuned is not None and tuned.method != "frozen"
         frozen = (train + dev) * teacher if untuned else 0.0
         parts.append(TimedPart("compare with baselines", slower * 3 + of_flops(frozen)))
     delivered = work.student or work.teacher

@@ -82,7 +82,7 @@ def train_teacher(context: RunContext) -> results.ModelResult:
             train_seconds=seconds,
             folder="teacher",
             history=()
-            if tuned is None or tuned.frozen
+            if tuned is None or tuned.pooled
             else (results.HistoryFile.of(context.root, "labels", _TUNED),),
         )
 
@@ -268,7 +268,7 @@ def _word_metrics(context: RunContext, model: keras.Model, stage: str) -> dict[s
 def _evaluate(model: keras.Model, data: TaskData, folder: pathlib.Path) -> dict[str, float]:
     """Scores a model on the development set, and keeps its answers for the report."""
     if data.settings.cross_fitted:
-        logits = training.unseen_logits(model, data)
+        logits = training.read_unseen(folder / teachers.FINETUNED)
     else:
         logits = training.predict_logits(model, data.dev)
     metrics = data.task.score(logits, data.dev.encoded)

@@ -20,6 +20,7 @@ from tfdistill.training.precision import MIXED
 from tfdistill.weights import checkpoint as checkpoints
 
 PRETRAINED = "teacher/pretrained"
+FINETUNED = "finetune"
 Teacher = keras.Model | soft_labels.SoftLabels
 
 
@@ -280,11 +281,11 @@ def task_teacher(
         data,
         sizes=recipe.teacher,
         fresh_head=settings is not None,
-        pooled=settings is not None and settings.frozen,
+        pooled=settings is not None and settings.pooled,
     )
     seconds = 0.0
     if settings is not None:
-        folder = root / "teacher" / "finetune"
+        folder = root / "teacher" / FINETUNED
         seconds = finetune(model, data, settings, folder, seed=seed, description="teacher").seconds
     return model, seconds
 
@@ -341,10 +342,12 @@ def finetune(
 ) -> results.FitResult:
     """Trains a classifier on the task's gold labels, resumable; keeps the best epoch if asked.
 
-    Stops early only where the best epoch is kept. With a frozen encoder only the head is fitted.
+    Stops early only where the best epoch is kept. Of few rows a head over pooled states is fitted.
     """
-    if settings.frozen:
-        return training.fit_frozen(model, data)
+    if settings.pooled:
+        return training.fit_linear_head(
+            model, data, settings, folder, seed=seed, description=description
+        )
     train = batches.Batches(
         data.train.encoded,
         batch_size=settings.batch_size,

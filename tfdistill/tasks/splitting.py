@@ -10,7 +10,7 @@ SHARE = 0.15  # of the rows, for the development set and for the test set each
 FEWEST, MOST_SHARE = 60, 0.2  # more of a small set, so that a metric is more than noise
 MOST = 2500  # of a large one: a standard error below 0.01
 PROMISE_SHARE, FEWEST_PROMISING = 0.1, 200  # rows for promises, and no fewer
-_FOLDS = 5  # of a cross-validation
+FOLDS = 5  # of a cross-validation
 _BANDS = 5  # quantiles that numbers are stratified by
 
 
@@ -100,7 +100,7 @@ def folds_of(labels: np.ndarray, *, seed: int = 0) -> np.ndarray:
     order = np.random.default_rng(seed).permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     folds = np.empty(len(labels), np.int64)
-    folds[order] = np.arange(len(labels)) % _FOLDS
+    folds[order] = np.arange(len(labels)) % FOLDS
     return folds
 
 

@@ -6,7 +6,6 @@ from tfdistill.models import predict_logits, predictor
 from tfdistill.results import FitResult
 from tfdistill.training.evaluation import evaluate
 from tfdistill.training.fit import fit
-from tfdistill.training.frozen import fit_frozen, unseen_logits
 from tfdistill.training.initialise import (
     initialise_from_layers,
     initialise_from_teacher,
@@ -14,6 +13,7 @@ from tfdistill.training.initialise import (
     leading_directions,
     scale_words,
 )
+from tfdistill.training.linear_head import fit_linear_head, read_unseen
 from tfdistill.training.masked_lm import MaskedLmEvaluation
 from tfdistill.training.optimizers import adamw, lamb
 from tfdistill.training.pairs import align_labels, label_order, load_teacher
@@ -39,7 +39,7 @@ __all__ = [
     "cached_logits",
     "evaluate",
     "fit",
-    "fit_frozen",
+    "fit_linear_head",
     "initialise_from_layers",
     "initialise_from_mobilebert_teacher",
     "initialise_from_teacher",
@@ -52,9 +52,9 @@ __all__ = [
     "predictor",
     "pretrain",
     "published_optimizer",
+    "read_unseen",
     "run_transfer",
     "scale_words",
     "teacher_digest",
     "transfer_stages",
-    "unseen_logits",
 ]

@@ -1,17 +1,20 @@
-"""A head over pooled states of a frozen encoder: fitted, saved, loaded and exported."""
+"""A linear head over pooled states, of an encoder frozen or fine-tuned on pairs of rows."""
 
 import json
 
 import numpy as np
 import pytest
+import tf_keras as keras
 import toys
 
 import export
 import tfdistill
-from tfdistill import config, errors, models, tasks, training, weights
+from tfdistill import analysis, config, errors, models, tasks, training, weights
 from tfdistill.commands import export_targets
 from tfdistill.data import from_config, vocab
+from tfdistill.tasks import splitting
 from tfdistill.tflite import TfliteModel
+from tfdistill.training import linear_head
 
 WORDS = {"play": "music", "song": "music", "rain": "weather", "sun": "weather", "wake": "alarm"}
 SHAPE = models.EncoderConfig(
@@ -43,16 +46,17 @@ def load(folder, **settings):
     )  # fmt: skip
 
 
-def fitted(folder, source="sentences"):
+def fitted(folder, out, source="sentences", **settings):
     data = load(folder)
+    settings = config.FineTuneConfig(**{"method": "frozen", **settings})
     model = weights.load_model(
         folder / source, "sequence", num_labels=3, new_head=True, pooled=True
     ).model
-    return model, data, training.fit_frozen(model, data)
+    return model, data, training.fit_linear_head(model, data, settings, out)
 
 
-def test_only_the_head_changes_and_it_sees_the_states_that_the_folder_pools(folder):
-    model, data, result = fitted(folder)
+def test_only_the_head_changes_and_it_sees_the_states_that_the_folder_pools(folder, tmp_path):
+    model, data, result = fitted(folder, tmp_path)
     head = models.read_head(model)
     assert (head.kind, head.num_labels, head.pooled) == ("sequence", 3, True)
     assert (head.pooling, head.normalize) == ("max", True)
@@ -62,20 +66,72 @@ def test_only_the_head_changes_and_it_sees_the_states_that_the_folder_pools(fold
     logits = models.predict_logits(model, data.dev)
     np.testing.assert_allclose(logits, vectors @ kernel + bias, atol=1e-4)
     assert np.mean(logits.argmax(axis=1) == data.train_examples.labels) > 0.9
-    assert models.read_head(fitted(folder, "bert")[0]).pooling == "mean"
+    assert models.read_head(fitted(folder, tmp_path, "bert")[0]).pooling == "mean"
 
 
-def test_rows_left_out_are_answered_worse_than_rows_that_trained(folder):
-    model, data, _ = fitted(folder)
-    unseen = training.unseen_logits(model, data)
+def test_rows_left_out_are_answered_worse_than_rows_that_trained(folder, tmp_path):
+    model, data, _ = fitted(folder, tmp_path)
+    unseen = training.read_unseen(tmp_path)
     seen = models.predict_logits(model, data.dev)
     labels = data.train_examples.labels
     likelihood = [z[np.arange(len(z)), labels].mean() - z.mean() for z in (seen, unseen)]
     assert unseen.shape == seen.shape and likelihood[0] > likelihood[1]
 
 
+STEPS = {"method": "contrastive", "epochs": 1, "min_steps": 30, "learning_rate": 1e-2}
+
+
+def test_an_encoder_learns_pairs_of_rows_and_rows_left_out_were_not_seen(folder, tmp_path):
+    before, _, _ = fitted(folder, tmp_path / "frozen", "bert")
+    model, data, result = fitted(folder, tmp_path / "pairs", "bert", **STEPS)
+    assert result.steps == 30
+    labels = data.train_examples.labels
+    states = [
+        models.predict_logits(keras.Model(m.inputs, m.get_layer("classifier").input), data.dev)
+        for m in (before, model)
+    ]
+
+    def apart(vectors):
+        cosines = (v := vectors / np.linalg.norm(vectors, axis=1, keepdims=True)) @ v.T
+        same = labels[:, None] == labels
+        return cosines[same].mean() - cosines[~same].mean()
+
+    assert apart(states[1]) > apart(states[0]) + 0.3
+    # Each fold again, by a model that starts anew: what was trained before leaves no trace.
+    folds = splitting.folds_of(labels)
+    fold = folds == 0
+    again = weights.load_model(
+        folder / "bert", "sequence", num_labels=3, new_head=True, pooled=True
+    )
+    trainer = linear_head._ContrastiveTrainer(
+        again.model, data, config.FineTuneConfig(**STEPS), tmp_path, 0
+    )
+    trainer.fit(np.flatnonzero(~fold), "")
+    vectors = linear_head._PooledStates(again.model, data.train.encoded)()
+    head = analysis.fit_head(states[1], labels, 3)
+    fit = analysis.fit_with(head.penalty, 3)
+    expected = fit(vectors[~fold], labels[~fold])(vectors[fold])
+    unseen = training.read_unseen(tmp_path / "pairs")[fold]
+    ratio = expected / unseen  # one temperature
+    np.testing.assert_allclose(ratio, np.median(ratio), rtol=1e-2)
+
+
+def test_an_encoder_that_pairs_of_rows_make_worse_stays_as_it_is(folder, tmp_path, monkeypatch):
+    frozen, data, _ = fitted(folder, tmp_path / "frozen")
+    rare = data.task.labels.index("alarm")
+    answers = np.eye(3, dtype=np.float32)[rare]
+    monkeypatch.setattr(
+        linear_head.analysis,
+        "fit_with",
+        lambda *_: lambda *_: lambda rows: answers + 0 * rows[:, :1],
+    )
+    model, _, _ = fitted(folder, tmp_path / "pairs", **{**STEPS, "min_steps": 1})
+    for expected, received in zip(frozen.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(received, expected)
+
+
 def test_the_folder_is_the_model_and_still_a_sentence_encoder(folder, tmp_path):
-    model, data, _ = fitted(folder)
+    model, data, _ = fitted(folder, tmp_path / "fit")
     labels = data.task.labels
     saved = weights.save_hf(model, tmp_path / "hf", labels=labels, vocab_file=data.vocab_file)
     loaded = weights.load_model(saved, "sequence")
@@ -95,7 +151,7 @@ def test_the_folder_is_the_model_and_still_a_sentence_encoder(folder, tmp_path):
 
 
 def test_the_file_answers_like_the_model_and_has_no_figure_on_rows_that_it_learnt(folder, tmp_path):
-    model, data, _ = fitted(folder)
+    model, data, _ = fitted(folder, tmp_path / "fit")
     path = tmp_path / "out" / "model.tflite"
     card = export.to_tflite(model, path, data=data, quantize="float32", lengths=(16,))
     assert card.parity is not None and not card.parity.file_metrics
@@ -109,12 +165,12 @@ def test_the_file_answers_like_the_model_and_has_no_figure_on_rows_that_it_learn
 @pytest.mark.parametrize(
     ("part", "agreement"), [("layers=2,ffn=32", 1.0), ("layers=2,ffn=24", 0.8)]
 )
-def test_a_part_of_it_answers_by_pooled_states_too(folder, part, agreement):
+def test_a_part_of_it_answers_by_pooled_states_too(folder, tmp_path, part, agreement):
     data = load(folder)
     shape = SHAPE.replace(vocab_size=data.tokenizer.vocab_size)
     head = models.Head("sequence", 3, pooled=True, pooling="max")
     model = toys.randomise(models.build_model(shape, head), seed=2)
-    training.fit_frozen(model, data)
+    training.fit_linear_head(model, data, config.FineTuneConfig(method="frozen"), tmp_path)
     student = tfdistill.build_student(f"pruned:{part}", model, data)
     assert models.read_head(student) == models.read_head(model)
     logits = [models.predict_logits(one, data.dev) for one in (model, student)]
@@ -131,12 +187,17 @@ def test_rows_that_a_finished_model_has_learnt_have_no_labels_to_score_it(folder
         from_config.labelled(settings, "dev")
 
 
-def test_numbers_have_no_such_head(folder):
+def test_numbers_have_no_such_head(folder, tmp_path):
     data = load(folder)
     numbers = tasks.TaskSpec("n", "text", "label", kind="regression")
     model = toys.randomise(models.build_classifier(SHAPE, 1))
     with pytest.raises(errors.ConfigError, match="classes that exclude each other"):
-        training.fit_frozen(model, type(data)(**{**vars(data), "task": numbers}))
+        training.fit_linear_head(
+            model,
+            type(data)(**{**vars(data), "task": numbers}),
+            config.FineTuneConfig(method="frozen"),
+            tmp_path,
+        )
 
 
 def recipe(**changes):
@@ -144,7 +205,7 @@ def recipe(**changes):
         "name": "few",
         "data": {"task": "t", "dir": ".", "text_column": "text", "label_column": "label",
                  "cross_fitted": True, "dev_split": "train"},
-        "teacher": {"source": "./bert", "finetune": {"frozen": True}},
+        "teacher": {"source": "./bert", "finetune": {"method": "frozen"}},
         "student": "teacher",
         "stages": {},
         "variants": {},
@@ -156,7 +217,7 @@ def recipe(**changes):
 
 
 def test_no_toy_stands_for_a_frozen_encoder():
-    with pytest.raises(errors.ConfigError, match="received a frozen encoder"):
+    with pytest.raises(errors.ConfigError, match="method labels, received frozen"):
         config.scaled_down(config.parse_recipe(recipe(), source="test"))
 
 
@@ -166,7 +227,9 @@ def test_no_toy_stands_for_a_frozen_encoder():
         ("teacher__finetune", {}, "data.cross_fitted"),
         ("data__dev_split", "dev", "data.dev_split"),
         ("student", "tinybert_4l_312d", "data.cross_fitted"),
-        ("teacher__source", "preset:bert_base", "teacher.finetune.frozen"),
+        ("teacher__source", "preset:bert_base", "teacher.source"),
+        ("teacher__finetune", {"method": "frozen", "min_steps": 9}, "teacher.finetune.min_steps"),
+        ("teacher__finetune", {"method": "contrastive", "patience": 1}, "finetune.patience"),
         ("baselines", "all", "baselines"),
         ("data__class_weights", "balanced", "data.class_weights"),
     ],

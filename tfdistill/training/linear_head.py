@@ -1,0 +1,191 @@
+"""A linear head over pooled states, for few rows: the encoder as it is, or fine-tuned on pairs."""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import time
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from tfdistill import analysis, arrays, config, distillers, errors, losses, models, results
+from tfdistill.data import batches
+from tfdistill.data.task_data import TaskData, to_evaluate
+from tfdistill.models.layers import layer_of
+from tfdistill.tasks import splitting
+from tfdistill.training import callbacks, optimizers, precision
+
+_log = logging.getLogger(__name__)
+
+_UNSEEN, _LOGITS = "unseen.safetensors", "logits"
+
+
+def fit_linear_head(
+    model: keras.Model,
+    data: TaskData,
+    settings: config.FineTuneConfig,
+    folder: pathlib.Path,
+    *,
+    seed: int = 0,
+    description: str = "model",
+) -> results.FitResult:
+    """Fits a logistic regression over the pooled states of an encoder, `analysis.fit_head`.
+
+    By the method "frozen" nothing else changes. By "contrastive" the encoder is first fine-tuned
+    with `losses.LabelSimilarity` on batches of the training rows, without dropout; the vectors of
+    words stay, so that words of no row keep their place among those of the rows. Each fold of a
+    cross-validation is answered by an encoder and a head that were trained without it. These
+    answers calibrate the head, and decide: where the head over the encoder as it was has the better
+    metric, that is kept.
+
+    Args:
+      model: A classifier over pooled states (`weights.load_model`, ``pooled=True``), changed in
+        place.
+      data: Gives the training rows and the task.
+      settings: The method; of "contrastive" also the optimizer, `batch_size`, `epochs`, `min_steps`
+        and `precision`.
+      folder: Gets the logits of the rows that were left out, for `read_unseen`.
+      seed: Seed of batches and dropout.
+      description: Of the model, for progress bars and the line that says what was taken.
+
+    Returns:
+      The steps of the training on all rows, and all seconds.
+
+    Raises:
+      ConfigError: If the task is not one of classes that exclude each other.
+      NonFiniteLossError: If the loss is NaN or infinite.
+    """
+    if not data.task.traits.one_class:
+        expected = "a task of classes that exclude each other"
+        raise errors.ConfigError(f"method {settings.method}", expected, f"kind {data.task.kind}")
+    started, steps = time.monotonic(), 0
+    labels = np.asarray(data.train_examples.labels)
+    pooled = _PooledStates(model, data.train.encoded)
+    head = analysis.fit_head(pooled(), labels, data.task.num_labels)
+    if settings.method == "contrastive":
+        trainer = _ContrastiveTrainer(model, data, settings, folder, seed)
+        tuned, steps = _fit_tuned(trainer, pooled, data, description)
+        paired = analysis.paired_difference(data.task, labels, head.unseen, tuned.unseen)
+        if paired.difference >= 0:
+            head = tuned
+        else:
+            trainer.reset()
+        low, high = paired.interval
+        _log.info(
+            f"{description}: {data.task.primary_metric}, cross-validated: encoder fine-tuned on "
+            f"pairs of rows {paired.after:.3f}, as it is {paired.before:.3f} (difference "
+            f"{paired.difference:+.3f}, 95% interval {low:+.3f} to {high:+.3f}); taken: "
+            + ("the fine-tuned one" if head is tuned else "the encoder as it is")
+        )
+    layer_of(model, models.read_head(model).layer).set_weights([head.kernel, head.bias])
+    folder.mkdir(parents=True, exist_ok=True)
+    arrays.write_arrays(folder / _UNSEEN, {_LOGITS: head.unseen})
+    return results.FitResult(steps=steps, seconds=time.monotonic() - started)
+
+
+def read_unseen(folder: pathlib.Path) -> np.ndarray:
+    """The logits of each training row by a model that was fitted without it, (n, num_labels).
+
+    Raises:
+      DataError: If `fit_linear_head` has not written them to the folder, or they are damaged.
+    """
+    return arrays.read_arrays(folder / _UNSEEN, error=errors.DataError)[_LOGITS]
+
+
+def _fit_tuned(
+    trainer: _ContrastiveTrainer, pooled: _PooledStates, data: TaskData, description: str
+) -> tuple[analysis.LinearHead, int]:
+    """The head over an encoder tuned on all rows, calibrated by folds, and the steps of these."""
+    labels = np.asarray(data.train_examples.labels)
+    steps = trainer.fit(np.arange(len(labels)), f"{description}, all rows")
+    final = trainer.encoder_weights()
+    head = analysis.fit_head(pooled(), labels, data.task.num_labels)
+    unseen = np.empty((len(labels), data.task.num_labels), np.float32)
+    folds = splitting.folds_of(labels)
+    for number, fold in enumerate(np.unique(folds), 1):
+        left_out = folds == fold
+        trainer.reset()
+        trainer.fit(np.flatnonzero(~left_out), f"{description}, without fold {number}")
+        vectors = pooled()
+        fit = analysis.fit_with(head.penalty, data.task.num_labels)
+        unseen[left_out] = fit(vectors[~left_out], labels[~left_out])(vectors[left_out])
+    trainer.set_encoder(final)
+    return head.calibrated(labels, unseen), steps
+
+
+class _PooledStates:
+    """What the head of a classifier sees of the training rows, by its weights of the moment."""
+
+    def __init__(self, model: keras.Model, rows: batches.EncodedExamples):
+        layer = layer_of(model, models.read_head(model).layer)
+        self._predict = models.predictor(keras.Model(model.inputs, layer.input))
+        self._rows = to_evaluate(rows)
+
+    def __call__(self) -> np.ndarray:
+        return self._predict(self._rows)
+
+
+class _ContrastiveTrainer:
+    """Fine-tunes the encoder of a classifier, again and again from the same start; traced once."""
+
+    def __init__(
+        self,
+        model: keras.Model,
+        data: TaskData,
+        settings: config.FineTuneConfig,
+        folder: pathlib.Path,
+        seed: int,
+    ):
+        self._model, self._rows = model, data.train.encoded
+        self._settings, self._seed = settings, seed
+        head = models.read_head(model)
+        with model.distribute_strategy.scope():
+            self._encoder = models.build_embedder(
+                models.config_of(model),
+                pooling=head.pooling,
+                normalize=head.normalize,
+                dtype_policy=precision.resolve(settings.precision, model, folder),
+            )
+            models.copy_encoder(model, self._encoder)
+            layer_of(self._encoder, "word_embeddings").trainable = False
+            self._start = self._encoder.get_weights()
+            pairs = {"pairs": losses.LabelSimilarity()}
+            self._distiller = distillers.Distiller(None, self._encoder, pairs, seed=seed)
+            batches_of_all = self._batches(np.arange(len(self._rows)))
+            steps = self._epochs(batches_of_all) * batches_of_all.steps_per_epoch
+            self._distiller.compile(optimizers.build(settings, steps), dropout=False)
+
+    def fit(self, rows: np.ndarray, description: str) -> int:
+        """Trains on some of the rows; the classifier gets the encoder. Returns the steps."""
+        train = self._batches(rows)
+        epochs = self._epochs(train)
+        steps = epochs * train.steps_per_epoch
+        chain = [callbacks.StopOnNonFinite(), callbacks.ProgressBar(description, steps)]
+        self._distiller.fit(train, epochs=epochs, callbacks=chain, verbose=0)
+        models.copy_encoder(self._encoder, self._model)
+        return steps
+
+    def reset(self) -> None:
+        """Gives the encoder its weights before any training, and the optimizer its state."""
+        self.set_encoder(self._start)
+        for variable in self._distiller.optimizer.weights:  # the step and its moments, from 0
+            variable.assign(tf.zeros_like(variable))
+
+    def encoder_weights(self) -> list[np.ndarray]:
+        """The weights of the encoder."""
+        return self._encoder.get_weights()
+
+    def set_encoder(self, weights: list[np.ndarray]) -> None:
+        """Sets them, also in the classifier."""
+        self._encoder.set_weights(weights)
+        models.copy_encoder(self._encoder, self._model)
+
+    def _batches(self, rows: np.ndarray) -> batches.Batches:
+        size = min(self._settings.batch_size, len(rows))
+        chosen = self._rows.select(rows)
+        return batches.Batches(chosen, batch_size=size, seed=self._seed)
+
+    def _epochs(self, train: batches.Batches) -> int:
+        return self._settings.num_epochs(train.steps_per_epoch)
