@@ -124,10 +124,8 @@ def fine_tuned(teacher: str, rows: pathlib.Path, texts: list[str]) -> tuple[np.n
     loaded = weights.load_model(
         teacher, "sequence", num_labels=data.task.num_labels, new_head=True, pooled=True
     )
-    recipe = quickstart_recipe.few_rows(
-        teacher, loaded.config.hidden_size, data.task.num_labels, "float32"
-    )
-    settings = config.FineTuneConfig(**recipe["teacher"]["finetune"])
+    width, num_labels = loaded.config.hidden_size, data.task.num_labels
+    settings = config.FineTuneConfig(**quickstart_recipe.training_on_pairs(width, num_labels))
     place = rows.parent
     training.fit_linear_head(loaded.model, data, settings, place, seed=1, description=place.name)
     encoded = data.tokenizer.encode_batch(texts, None, 64)

@@ -152,6 +152,30 @@ def test_who_names_a_student_or_a_training_gets_it(inputs, option, capsys):
     assert "at least 40 different texts, received 24" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "method"), [("--student", "contrastive"), ("--finetune", "labels")]
+)
+def test_a_student_of_few_rows_has_a_teacher_tuned_on_pairs(
+    inputs, tmp_path, capsys, option, method
+):
+    with open(tmp_path / "few.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("text", "label"), *drawn(4, 20)])
+    (tmp_path / "bert").symlink_to(inputs / "bert")
+    value = {"--student": "tinybert_4l_312d", "--finetune": "always"}[option]
+    command = [
+        *quickstart(tmp_path, option, value),
+        "--dry-run",
+        "--json",
+        "--out",
+        str(tmp_path / "o"),
+    ]
+    assert cli.main(command) == 0
+    shown = capsys.readouterr()
+    recipe = config.parse_recipe(json.loads(shown.out)["recipe"], source="test")
+    assert recipe.teacher.finetune.method == method and not recipe.data.cross_fitted
+    assert "split: train" in shown.err
+
+
 def test_the_recipe_has_a_teacher_that_is_the_student(inputs, capsys):
     out = str(inputs / "dry")
     assert cli.main([*quickstart(inputs), "--dry-run", "--json", "--out", out]) == 0

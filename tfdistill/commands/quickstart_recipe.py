@@ -30,7 +30,7 @@ _PROMISE = (
     f"no promise: {promises.fewest_rows(0.05)} or more labelled texts that trained "
     "nothing show one of 5% (`tfdistill export RUN --promise-on FILE`)"
 )
-_FEW_ROWS = (
+_ON_PAIRS = (
     "few rows: the encoder is fine-tuned on pairs of them, and a linear head is fitted over it; "
     "where cross-validation prefers the encoder as it is, that is kept"
 )
@@ -111,11 +111,18 @@ def make_recipe(
         if finetune != "auto":
             tuned, why = finetune == "never", "as asked"
         notes = [f"teacher: {teacher}, {'used as it is' if tuned else 'fine-tuned first'}: {why}"]
+        on_pairs = data.has_few and finetune == "auto" and class_weights is None
         training = {
-            **teacher_training(num_train, shape.hidden_size, task.num_labels),
+            **(
+                training_on_pairs(shape.hidden_size, task.num_labels)
+                if on_pairs
+                else teacher_training(num_train, shape.hidden_size, task.num_labels)
+            ),
             "precision": precision,
         }
         source = {"source": teacher, "finetune": None if tuned else training}
+        if on_pairs and not tuned:
+            notes.append(_ON_PAIRS)
     if tuned:
         notes.append(
             "If it was trained on rows of this file, its figures here are better than on new text."
@@ -151,8 +158,8 @@ def make_recipe(
         "seeds": [seed],
     }
     if data.cross_fitted:
-        values |= few_rows(teacher, shape.hidden_size, task.num_labels, precision)
-        notes = [_FEW_ROWS, notes[-1], f"the file holds the whole encoder of {teacher}", _PROMISE]
+        values |= {"student": {"preset": config.TEACHER}, "stages": {}, "variants": {}}
+        notes += [f"the file holds the whole encoder of {teacher}", _PROMISE]
     recipe = config.parse_recipe(values, changes or [], source="quickstart")
     if not recipe.teacher.allow_weak:
         texts.words.check()
@@ -221,25 +228,18 @@ def teacher_training(num_train: int, width: int, num_labels: int) -> dict[str, A
     }
 
 
-def few_rows(source: str, width: int, num_labels: int, precision: str) -> dict[str, Any]:
-    """The sections of a recipe whose model is a linear head over the encoder of a teacher.
+def training_on_pairs(width: int, num_labels: int) -> dict[str, Any]:
+    """The fine-tuning of a teacher on pairs of few rows: 40 steps.
 
-    The encoder is fine-tuned on pairs of rows for 40 steps: with 8 to 32 rows of each label fewer
-    were worse, and more no better. A batch has two rows of each label on average, up to 32 labels.
+    With 8 to 32 rows of each label fewer were worse, and more no better. A batch has two rows of
+    each label on average, up to 32 labels.
     """
-    training = {
+    return {
         "method": "contrastive",
         "epochs": 1,
         "min_steps": _STEPS_ON_PAIRS,
         "batch_size": min(64, max(32, 2 * num_labels)),
         "learning_rate": config.teacher_rate(width),
-        "precision": precision,
-    }
-    return {
-        "teacher": {"source": source, "finetune": training},
-        "student": {"preset": config.TEACHER},
-        "stages": {},
-        "variants": {},
     }
 
 

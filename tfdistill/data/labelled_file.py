@@ -45,6 +45,11 @@ class LabelledFile:
         """Whether nothing was split off."""
         return "dev" not in self.sets
 
+    @property
+    def has_few(self) -> bool:
+        """Whether there are few rows of each label, of single texts with one class each."""
+        return _are_few(self.task, sum(map(len, self.sets.values())))
+
     def section(self, folder: files.Path) -> dict[str, Any]:
         """The data section of the files that `write` puts into a folder."""
         task = self.task
@@ -80,6 +85,11 @@ def name_of(path: files.Path) -> str:
     """A name for recipe and task out of that of a file."""
     name = re.sub(r"[^a-z0-9_.-]+", "_", pathlib.Path(path).stem.casefold()).strip("_.-")
     return name or "data"
+
+
+def _are_few(task: tasks.TaskSpec, num_rows: int) -> bool:
+    single = task.traits.one_class and task.pair_column is None
+    return single and 2 * task.num_labels <= num_rows <= FEW_OF_A_LABEL * task.num_labels
 
 
 def read_labelled_file(
@@ -169,8 +179,7 @@ def read_labelled_file(
     check_joined_rows(everything)
     (numbers,) = unlabelled.example_numbers(everything)  # equal texts have one
     rows = _new_rows(everything, numbers, cells, notes)
-    together = few and task.traits.one_class and roles.pair is None
-    together = together and 2 * task.num_labels <= len(rows) <= FEW_OF_A_LABEL * task.num_labels
+    together = few and _are_few(task, len(rows))
     if task.primary_metric == "macro_f1":
         weighted = "; --class-weights balanced makes rare labels count as much in training"
         notes.append(
