@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from tfdistill.analysis.chance import chance_level, check_model, gold_labels
     from tfdistill.analysis.data_checks import DataFindings, check_data, check_words
-    from tfdistill.analysis.linear_heads import LinearHead, answer_unseen, fit_head, fit_with
+    from tfdistill.analysis.linear_heads import LinearHead, answer_unseen, fit_head, fit_regression
     from tfdistill.analysis.paired import PairedDifference, paired_difference, resampled_scores
     from tfdistill.analysis.promises import (
         JudgedTexts,
@@ -78,8 +78,8 @@ __all__ = [
     "fit_confidence",
     "fit_head",
     "fit_linear",
+    "fit_regression",
     "fit_temperature",
-    "fit_with",
     "gold_labels",
     "has_linear",
     "is_at_end",

@@ -39,18 +39,16 @@ class LinearHead:
     penalty: float
     unseen: np.ndarray
 
-    def calibrated(self, labels: np.ndarray, unseen: np.ndarray | None = None) -> LinearHead:
+    def calibrated(self, labels: np.ndarray) -> LinearHead:
         """Divides the logits by the temperature that calibrates the answers to rows left out.
 
         The only row of a class does not count: without it nothing knows the class.
 
         Args:
           labels: int (n,).
-          unseen: Other logits of the rows that were left out, (n, num_labels); None for its own.
         """
-        unseen = self.unseen if unseen is None else unseen
-        shared = np.bincount(labels, minlength=unseen.shape[1])[labels] > 1
-        of_shared = unseen[shared], labels[shared]
+        shared = np.bincount(labels, minlength=self.unseen.shape[1])[labels] > 1
+        of_shared = self.unseen[shared], labels[shared]
         temperature = fit_temperature(*of_shared)
         if is_at_end(temperature, *of_shared):
             temperature = 1.0
@@ -58,7 +56,7 @@ class LinearHead:
             (self.kernel / temperature).astype(np.float32),
             (self.bias / temperature).astype(np.float32),
             self.penalty,
-            unseen / temperature,
+            self.unseen / temperature,
         )
 
 
@@ -86,13 +84,13 @@ def fit_head(vectors: np.ndarray, labels: np.ndarray, num_labels: int) -> Linear
     for repetition in range(_REPETITIONS):
         folds = folds_of(labels, seed=repetition)
         for place, penalty in enumerate(_PENALTIES):
-            logits = answer_unseen(vectors, labels, folds, fit_with(penalty, num_labels))
+            logits = answer_unseen(vectors, labels, folds, _fit_with(penalty, num_labels))
             of_shared = logits[shared], labels[shared]
             losses[place] += negative_log_likelihood(*of_shared, fit_temperature(*of_shared))
             if not repetition:
                 unseen[place] = logits
     best = int(losses.argmin())
-    kernel, bias = _fit(vectors, labels, num_labels, _PENALTIES[best])
+    kernel, bias = fit_regression(vectors, labels, num_labels, _PENALTIES[best])
     return LinearHead(kernel, bias, _PENALTIES[best], unseen[best]).calibrated(labels)
 
 
@@ -121,20 +119,22 @@ def answer_unseen(
     return ordered
 
 
-def fit_with(penalty: float, num_labels: int) -> Fit:
-    """The fit of `fit_head` with a penalty that is known."""
-
+def _fit_with(penalty: float, num_labels: int) -> Fit:
     def fit(vectors: np.ndarray, labels: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        kernel, bias = _fit(vectors, labels, num_labels, penalty)
+        kernel, bias = fit_regression(vectors, labels, num_labels, penalty)
         return lambda rows: rows @ kernel + bias
 
     return fit
 
 
-def _fit(
+def fit_regression(
     vectors: np.ndarray, labels: np.ndarray, num_labels: int, penalty: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Kernel (width, num_labels) and bias (num_labels,) for vectors as they are."""
+    """Fits the regression of `fit_head` with a penalty that is known, without a temperature.
+
+    Returns:
+      Kernel (width, num_labels) and bias (num_labels,) for vectors as they are.
+    """
     mean = vectors.mean(axis=0, dtype=np.float64)
     scale = np.sqrt(np.mean((vectors - mean) ** 2)) or 1.0
     kernel = np.zeros((vectors.shape[1], num_labels))

@@ -101,18 +101,20 @@ def _fit_tuned(
     labels = np.asarray(data.train_examples.labels)
     steps = trainer.fit(np.arange(len(labels)), f"{description}, all rows")
     final = trainer.encoder_weights()
-    head = analysis.fit_head(pooled(), labels, data.task.num_labels)
-    unseen = np.empty((len(labels), data.task.num_labels), np.float32)
+    vectors, width = pooled(), data.task.num_labels
+    penalty = analysis.fit_head(vectors, labels, width).penalty
+    kernel, bias = analysis.fit_regression(vectors, labels, width, penalty)
+    unseen = np.empty((len(labels), width), np.float32)
     folds = splitting.folds_of(labels)
     for number, fold in enumerate(np.unique(folds), 1):
         left_out = folds == fold
         trainer.reset()
         trainer.fit(np.flatnonzero(~left_out), f"{description}, without fold {number}")
         vectors = pooled()
-        fit = analysis.fit_with(head.penalty, data.task.num_labels)
-        unseen[left_out] = fit(vectors[~left_out], labels[~left_out])(vectors[left_out])
+        of_fold = analysis.fit_regression(vectors[~left_out], labels[~left_out], width, penalty)
+        unseen[left_out] = vectors[left_out] @ of_fold[0] + of_fold[1]
     trainer.set_encoder(final)
-    return head.calibrated(labels, unseen), steps
+    return analysis.LinearHead(kernel, bias, penalty, unseen).calibrated(labels), steps
 
 
 class _PooledStates:
