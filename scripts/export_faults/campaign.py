@@ -237,10 +237,11 @@ class Campaign:
         calibrated = name.startswith("static") and not self.is_aware
         failed: dict[str, list[str]] = {}
         before: tuple[bool | None, float | None] = None, None
-        verify = verifying.verify
+        verify, converts = verifying.verify, False
 
         def collect(converted: convert.Converted, shared: Any = None) -> verifying.Verified:
-            nonlocal before
+            nonlocal before, converts
+            converts = True
             with files.temporary_folder("evidence") as temporary:
                 evidence = Evidence(converted, temporary)
                 failed.update(_all_verdicts(evidence))
@@ -267,6 +268,8 @@ class Campaign:
             except errors.ExportError as error:
                 message = str(error).split("\n  - ")[-1 if "\n" not in str(error) else 1][:300]
         written = not message
+        if message and not converts:  # the quantizer does not take such a file
+            failed["conversion"] = [message]
         if written == bool(failed):
             raise AssertionError(f"{fault} in {quantization}: {failed or message}")
         return Outcome(

@@ -67,7 +67,7 @@ def test_dead_neurons_and_heads_go_without_a_trace(outputs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("narrow", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_a_word_table_of_low_rank_is_factorised_without_a_trace(narrow):
     teacher = with_dead_neurons_and_heads()
     change(teacher, "word_embeddings", _make_low_rank)
@@ -106,7 +106,7 @@ def test_a_distilbert_is_pruned_as_well():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["token", "span"])
+@pytest.mark.parametrize("kind", [pytest.param("token", marks=pytest.mark.thorough), "span"])
 def test_heads_over_tokens_are_carried_over(kind):
     def build(config, seed):
         config = config.replace(pooler=False)
@@ -188,7 +188,7 @@ def rotated(seed=7, wide=20, narrow=12):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fits", [False, True])
+@pytest.mark.parametrize("fits", [pytest.param(False, marks=pytest.mark.thorough), True])
 def test_dead_directions_go_without_a_trace_whatever_the_coordinates(fits):
     teacher = rotated()
     student, pruned = start(

@@ -184,6 +184,10 @@ FAULTS = {
     "clipped": output_fault(lambda logits: tf.clip_by_value(logits, -1.0, 1.0)),
 }
 QUICK = ("matrix scaled by 1.00005", "mask ignored", "labels permuted")
+VARIATIONS = (  # of others of the same kind
+    "matrix zeroed", "matrix transposed", "activation by tanh", "bias dropped", "clipped",
+    "bias of the classifier dropped", "LayerNorm's scale dropped", "token types ignored",
+)  # fmt: skip
 
 
 def compare(path, folder, **options):
@@ -216,7 +220,14 @@ def test_a_right_conversion_agrees_at_each_length(folders, vocab, tmp_path):
 
 @pytest.mark.parametrize(
     "fault",
-    [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in FAULTS],
+    [
+        pytest.param(
+            name,
+            marks=[pytest.mark.slow] * (name not in QUICK)
+            + [pytest.mark.thorough] * (name in VARIATIONS),
+        )
+        for name in FAULTS
+    ],
 )
 def test_a_planted_fault_is_found(fault, folders, vocab, tmp_path):
     folder, model = folders["sequence"]
