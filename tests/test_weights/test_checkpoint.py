@@ -268,6 +268,14 @@ def test_a_tensor_that_does_not_fit_is_refused_by_name(folder, change, message):
         ({"pruned_heads": {"0": 3}}, "pruned_heads: expected lists of heads"),
         ({"tfdistill": "x"}, "tfdistill: expected an object"),
         ({"hidden_act": ["gelu"]}, "hidden_act: expected text"),
+        (
+            {"quantization_config": {"quant_method": "gptq"}},
+            "none, received 'gptq'. Its weights ar",
+        ),
+        (
+            {"quantization_config": {"bits": 4}},
+            "quantization_config: expected none, received {'bits'",
+        ),
         ({"tfdistill": False}, "tfdistill: expected an object"),
     ],
 )
@@ -275,6 +283,14 @@ def test_a_config_of_another_kind_is_refused(folder, changes, message):
     edit_config(folder, **changes)
     with pytest.raises(errors.WeightsError, match=message):
         weights.load_classifier(folder)
+
+
+def test_a_feed_forward_part_in_chunks_has_the_same_result(folder):
+    """`transformers` computes it on some positions at a time, which saves memory alone."""
+    whole = weights.load_classifier(folder).model(features(CONFIG))
+    edit_config(folder, chunk_size_feed_forward=2)
+    loaded = weights.load_classifier(folder).model(features(CONFIG))
+    np.testing.assert_array_equal(loaded, whole)
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,7 @@ def read_tensors(
                         f"{path}, {key}",
                         f"one of {', '.join(_FLOATS)}",
                         f"{kind}{_quantizer(held)}",
-                        "Its weights are quantized. Take the checkpoint that they were made from.",
+                        hf_config.QUANTIZED,
                     )
                 elif shapes_only:
                     tensors[key] = np.broadcast_to(np.float32(0), header.get_shape())

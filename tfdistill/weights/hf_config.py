@@ -87,6 +87,7 @@ _TYPES: dict[str, type] = {
     "normalization_type": str,
 }
 _WORDS = {dict: "an object", list: "a list", str: "text"}
+QUANTIZED = "Its weights are quantized. Take the checkpoint that they were made from."
 _MOBILEBERT_DEFAULTS = {"hidden_act": "relu", "hidden_dropout_prob": 0.0}
 
 
@@ -96,7 +97,7 @@ def check_kind(
     what: str = "config.json model_type",
     also: Collection[str] = (),
 ) -> str:
-    """Returns the ``model_type`` of a config.json: one of ours, or of `also`."""
+    """Returns the ``model_type`` of a config.json: one of ours, or of `also`, not quantized."""
     kind = raw.get("model_type")
     if kind is None:
         raise errors.WeightsError(
@@ -114,6 +115,11 @@ def check_kind(
             "(RoBERTa, DeBERTa, ...) compute or tokenize otherwise. They teach by their answers: "
             "write those of a RoBERTa, XLM-R or CamemBERT with `tfdistill answers`, of others with "
             "scripts/answers_from_transformers.py, and give the file as teacher.answers.",
+        )
+    if quantized := raw.get("quantization_config"):
+        named = isinstance(quantized, dict) and quantized.get("quant_method")
+        raise errors.WeightsError(
+            "config.json quantization_config", "none", repr(named or quantized)[:80], QUANTIZED
         )
     return kind
 
