@@ -70,6 +70,19 @@ def test_every_recipe_is_valid_and_says_how_to_run_it():
         assert "tfdistill run" in text or "tfdistill demo" in text, name
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--roles", "args_0=input_ids"), "--roles: expected --against FOLDER or --accelerators"),
+        (("--labels", "l.txt"), "--labels: expected --against FOLDER"),
+        (("--against", "bert", "--accelerators", "gpu"), "--accelerators: expected no --against"),
+    ],
+)
+def test_inspect_refuses_an_option_that_nothing_would_read(options, message, tmp_path, capsys):
+    assert cli.main(["inspect", str(tmp_path / "a.tflite"), *options]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_a_missing_file_is_an_error_with_exit_code_1(capsys, tmp_path):
     assert cli.main(["inspect", str(tmp_path / "none.tflite")]) == 1
     told = capsys.readouterr().err

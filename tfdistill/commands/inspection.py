@@ -46,7 +46,7 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accelerators",
         metavar="NAMES",
-        help="also compile the file for gpu, intel-npu, qualcomm, ... (comma-separated; "
+        help="compile the file for gpu, intel-npu, qualcomm, ... (comma-separated; "
         "qualcomm:SM8750 names the chip) and compare the answers with the CPU's; exit code 1 if "
         "they are wrong or cannot be had",
     )
@@ -90,11 +90,18 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
 def _inspect(args: argparse.Namespace) -> int:
     plan.no_file_of_others(args.file, "file", exported=True)
     if args.against is not None:
+        if args.accelerators is not None:
+            raise errors.ConfigError("--accelerators", "no --against", args.against)
         plan.model(args.against, "--against")
         return _against(args)
     needs_against = ("text_file", "vocab", "cased", "labels")
     if unread := [name for name in needs_against if getattr(args, name) is not None]:
         raise errors.ConfigError(f"--{unread[0].replace('_', '-')}", "--against FOLDER", "none")
+    if args.roles is not None and args.accelerators is None:
+        raise errors.ConfigError(
+            "--roles", "--against FOLDER or --accelerators", "neither",
+            "Without them no input is filled.",
+        )  # fmt: skip
     if args.accelerators is not None:
         return _on_accelerators(args)
     from tfdistill.tflite import inspection
