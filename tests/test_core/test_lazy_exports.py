@@ -1,15 +1,19 @@
 """Packages that import what they offer when it is first used."""
 
 import os
+import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
 
+import tfdistill
 from tfdistill import analysis, compress, processes, search
 from tfdistill.compress import rebuild
 from tfdistill.lazy_exports import lazy_exports
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEAVY = (
     *("keras", "sklearn", "tensorflow_model_optimization"),
     *("scipy.optimize", "scipy.stats"),
@@ -44,3 +48,10 @@ def test_a_run_imports_only_what_it_uses():
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_the_packages_of_the_reference_are_reached_after_import_tfdistill():
+    pages = (ROOT / "docs" / "reference").glob("*.md")
+    named = {n for p in pages for n in re.findall(r"^::: tfdistill\.(\w+)", p.read_text(), re.M)}
+    assert named - set(dir(tfdistill)) == set()
+    assert "adb" in dir(tfdistill.benchmark) and tfdistill.benchmark.adb.measure

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from tfdistill.benchmark import adb  # noqa: F401
     from tfdistill.benchmark.host.measuring import QuickFigures, compare, measure, quick_benchmark
     from tfdistill.benchmark.result import read_result, write_result
     from tfdistill.benchmark.settings import Settings
