@@ -7,7 +7,7 @@ import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfdistill import files, tables, work_folder
+from tfdistill import files, quantities, tables, work_folder
 from tfdistill.manifest import Architecture, Manifest, TaskRecord
 from tfdistill.results import BaselineResult
 from tfdistill.tables import markdown, one_line
@@ -82,7 +82,7 @@ def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:
         "```",
     ]
     head = _head(manifest, metrics, evidence, ["tflite", "litert"], None)
-    kind = f"{manifest.model.size_bytes / 1e6:.2f} MB as `{manifest.quantization}`"
+    kind = f"{quantities.size(manifest.model.size_bytes)} as `{manifest.quantization}`"
     limits = [f"Texts are cut after {lengths[-1]} tokens."]
     if evidence.latency and not evidence.phone:
         limits.append("The latency is that of a host. It says little about a phone.")
@@ -203,7 +203,7 @@ def _head(
 def _opening(shape: Architecture, task: TaskRecord | None, kind: str) -> str:
     text = (
         f"A {shape.family} network of {shape.num_layers} layers, {shape.hidden_size} wide "
-        f"({shape.num_parameters / 1e6:.1f} million parameters), {kind}"
+        f"({quantities.count(shape.num_parameters)} parameters), {kind}"
     )
     if task is None:
         return f"{text}."
@@ -296,7 +296,7 @@ def _files(manifest: Manifest) -> Iterator[str]:
         checked = [f"{outcome.title}: {outcome.verdict}" for outcome in variant.accelerators]
         yield (
             f"| {_code(variant.model.file)} | {markdown(variant.device)} | "
-            f"{_code(variant.quantization)} | {variant.model.size_bytes / 1e6:.2f} | "
+            f"{_code(variant.quantization)} | {quantities.megabytes(variant.model.size_bytes)} | "
             f"{'' if score is None else f'{score:.4f}'} | "
             f"{markdown('; '.join(checked)) or 'CPU'} |"
         )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import tf_keras as keras
 
-from tfdistill import compress, errors, files, models
+from tfdistill import compress, errors, files, models, quantities
 from tfdistill.compress import vocabulary
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.manifest import Manifest
@@ -73,7 +73,9 @@ class SizeChoice:
     @property
     def summary(self) -> str:
         """One line: size, step, cost on development texts."""
-        parts = [f"size {self.manifest.model.size_bytes / 1e6:.2f} MB (at most {self.limit_mb:g})"]
+        parts = [
+            f"size {quantities.size(self.manifest.model.size_bytes)} (at most {self.limit_mb:g} MB)"
+        ]
         parts.append(self.step.summary + _described(self.rank, self.num_words))
         cost = f"{self.metric} of the file {self.file_metric:.4f}, of the model "
         parts.append(f"{cost}{self.model_metric:.4f}")
@@ -344,7 +346,7 @@ class _SizeSearch:
         """A line on a file that was tried."""
         trial, reached = candidate.trial, self.metric_of(candidate)
         what = candidate.step.summary + _described(candidate.rank, candidate.num_words)
-        size = "no file" if trial.size_bytes is None else f"{trial.size_bytes / 1e6:.2f} MB"
+        size = "no file" if trial.size_bytes is None else quantities.size(trial.size_bytes)
         cost = "" if math.isinf(reached) else f", {self.metric} {reached:.4f}"
         why = "" if trial.verdict == "good" else f": {trial.why}".replace("\n", " ")
         return f"{what}: {size}{cost}, {trial.verdict}{why}"
@@ -359,8 +361,8 @@ def _nothing(search: _SizeSearch, nearest: _Candidate | None, size_mb: float) ->
     """The error for a size that cannot be had."""
     received = "no file that answers like its model"
     if nearest is not None:
-        size = (nearest.trial.size_bytes or 0) / 1e6
-        received = f"{size:.2f} MB and {search.metric_of(nearest):.4f} at the nearest"
+        size = quantities.size(nearest.trial.size_bytes or 0)
+        received = f"{size} and {search.metric_of(nearest):.4f} at the nearest"
     message = errors.explain(
         "size_mb",
         f"a file of at most {size_mb:g} MB, {search.metric} of at least {search.least:.4f}",

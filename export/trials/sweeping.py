@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, files, manifest, results, tables, work_folder
+from tfdistill import errors, files, manifest, quantities, results, tables, work_folder
 from tfdistill.data.task_data import TaskData
 from tfdistill.results import SweepResults, Trial
 from tfdistill.tasks import Examples, TaskSpec
@@ -201,18 +201,18 @@ def format_rows(rows: Sequence[Trial], lengths: Sequence[int]) -> str:
     table = [titles]
     for row in rows:
         equal = row.size_bytes is not None and row.sqnr_db is None
-        cells = [_title(row), _number(row.size_bytes, 1e-6, 2), _number(row.zipped_bytes, 1e-6, 2)]
+        cells = [_title(row), *map(_megabytes, (row.size_bytes, row.zipped_bytes))]
         cells += [
-            tables.marked(_number(row.p50_ms.get(length), 1, 2), length in row.busy_lengths)
+            tables.marked(_number(row.p50_ms.get(length), 2), length in row.busy_lengths)
             for length in lengths
         ]
         cells += [
-            _number(row.file_metrics.get(primary or ""), 1, 4),
-            _number(row.metric_drop, 1, 4),
-            _number(row.argmax_agreement, 1, 4),
-            "equal" if equal else _number(row.sqnr_db, 1, 1),
+            _number(row.file_metrics.get(primary or ""), 4),
+            _number(row.metric_drop, 4),
+            _number(row.argmax_agreement, 4),
+            "equal" if equal else _number(row.sqnr_db, 1),
             "-" if row.partitions is None else str(row.partitions),
-            _number(row.peak_rss_bytes, 1e-6, 1),
+            _megabytes(row.peak_rss_bytes),
             row.verdict,
         ]
         table.append(cells)
@@ -231,8 +231,12 @@ def _title(row: Trial) -> str:
     return f"{row.name} ({', '.join(f'{p}: {q}' for p, q in row.layers.items())})"
 
 
-def _number(value: float | None, scale: float, digits: int) -> str:
-    return "-" if value is None else f"{value * scale:.{digits}f}"
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _megabytes(value: float | None) -> str:
+    return "-" if value is None else quantities.megabytes(value)
 
 
 def _fingerprint(request: ExportRequest, *, measured: bool) -> dict[str, Any]:

@@ -38,6 +38,7 @@ RANKS = {
     "manifest_parts": 0,
     "model_card": 0,
     "pareto": 0,
+    "quantities": 0,
     "results": 0,
     "resuming": 0,
     "tables": 0,

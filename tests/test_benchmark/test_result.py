@@ -334,7 +334,7 @@ def test_a_file_too_large_to_be_a_result_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "benchmark.json"
     path.write_text(" " * 1000)
     monkeypatch.setattr(result, "MAX_BYTES", 999)
-    with pytest.raises(errors.BenchmarkError, match="at most 0 MB, received 0 MB"):
+    with pytest.raises(errors.BenchmarkError, match=r"at most 999 B, received 1\.00 kB"):
         result.read_result(path)
 
 

@@ -37,7 +37,7 @@ def test_a_row_shows_median_interval_tails_and_start():
     low, high = row.p50_ci_ms
     assert lines[4] == (
         f"student      32        1  300   {row.p50_ms:.3f}  [{low:.3f}, {high:.3f}]  "
-        f"{row.p90_ms:.3f}  {row.p99_ms:.3f}  3.000  250.0       55"
+        f"{row.p90_ms:.3f}  {row.p99_ms:.3f}  3.000  250.0     55.0"
     )
 
 

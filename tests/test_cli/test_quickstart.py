@@ -15,6 +15,7 @@ from tfdistill import (
     config,
     errors,
     models,
+    quantities,
     reading,
     report,
     results,
@@ -116,9 +117,9 @@ def test_the_table_has_teacher_student_file_and_baselines(done):
     of_role = {model["role"]: model["metrics"]["accuracy"] for model in metrics["models"]}
     assert rows["teacher"][1] == f"{of_role['teacher']:.4f}"
     assert rows["student"][1] == f"{of_role['student']:.4f}"
-    size = (done.run / "export" / "model.tflite").stat().st_size / 1e6
+    size = quantities.size((done.run / "export" / "model.tflite").stat().st_size)
     text, longest = rows["file"][5], rows["file"][7]
-    assert rows["file"][3:] == [f"{size:.1f}", "MB", text, "ms", longest, "ms"]
+    assert rows["file"][3:] == [*size.split(), text, "ms", longest, "ms"]
     measured = json.loads((done.run / "benchmark.json").read_text())["text_times"]
     expected_ms = {row["model"]: row["expected_ms"] for row in measured if row["threads"] == 1}
     assert text == f"{expected_ms['student']:.3g}"
@@ -127,7 +128,7 @@ def test_the_table_has_teacher_student_file_and_baselines(done):
         (done.run / folder / "model.tflite").stat().st_size
         for folder in ("also/teacher-dynamic_wi8_afp32", "teacher/export")
     ]
-    assert sizes[0] < sizes[1] and alike[3:5] == [f"{sizes[0] / 1e6:.1f}", "MB"]
+    assert sizes[0] < sizes[1] and alike[3:5] == quantities.size(sizes[0]).split()
     assert "both dynamic\\_wi8\\_afp32" in (done.run / "report.md").read_text()
     baseline = metrics["baselines"][1]
     assert baseline["parameters"] > 100 and 0 < baseline["latency_ms"] < 1000

@@ -338,7 +338,7 @@ def test_the_result_is_json_or_lines(place, tmp_path, exported, monkeypatch, cap
         command.remove(option)
     assert cli.main([*command, "--overwrite"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(str(tmp_path / "out" / "model.tflite:")) and lines[0].endswith(" MB")
+    assert lines[0].startswith(str(tmp_path / "out" / "model.tflite:")) and lines[0].endswith("kB")
     assert f"hf: {tmp_path / 'hf'}" in lines
     (checked,) = [line for line in lines if line.startswith("checked on ")]
     assert checked.startswith(f"checked on {card.parity.num_examples} {card.parity.inputs} inputs")

@@ -1,10 +1,11 @@
+import re
 import subprocess
 import sys
 
 import pytest
 
 import export
-from tfdistill import errors
+from tfdistill import errors, quantities
 from tfdistill.tflite import inspection
 
 
@@ -29,8 +30,9 @@ def test_a_report_shows_signatures_inputs_and_operators(exported):
 def test_the_text_shows_what_the_report_holds(exported):
     report = export.inspect(exported("float16").path)
     lines = inspection.format_text(report).splitlines()
-    assert lines[0].startswith("model.tflite  0.10 MB  sha256 " + report.sha256[:16])
-    assert lines[1].startswith("constants: float16 0.0")
+    size = quantities.size(report.size_bytes)
+    assert lines[0].startswith(f"model.tflite  {size}  sha256 {report.sha256[:16]}")
+    assert re.match(r"constants: float16 \d[\d.]+ kB", lines[1])
     assert "  in  input_ids  int32[1, 8]" in lines
     assert "  out logits  float32[1, 3]" in lines
     assert lines[-1] == "  ops as in len8"

@@ -3,31 +3,9 @@ import pytest
 from tfdistill.report import format as fmt
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        (0, "0"),
-        (0.00123, "0.00123"),
-        (0.9996, "1.00"),
-        (1, "1.00"),
-        (9.994, "9.99"),
-        (9.996, "10.0"),
-        (43.56, "43.6"),
-        (99.96, "100"),
-        (1234.4, "1,234"),
-    ],
-)
-def test_three_digits_are_kept_also_across_a_rounding_up(value, written):
-    assert fmt.digits(value) == written
-
-
 def test_every_quantity_has_its_unit():
     assert fmt.milliseconds(5.194) == "5.19 ms"
     assert fmt.milliseconds(0.0412) == "0.0412 ms"  # one unit everywhere: they compare
-    assert fmt.size(14_860_000) == "14.9 MB"
-    assert fmt.size(999) == "999 B"
-    assert fmt.count(14_350_248) == "14.4 M"
-    assert fmt.flops(22.35e9) == "22.4 G"
     assert fmt.ratio(43.56) == "43.6×"
     assert fmt.interval(17.94, 18.46) == "[17.9, 18.5]"
     assert fmt.error(0.0932) == "0.093"
@@ -53,7 +31,6 @@ def test_what_is_absent_is_a_dash():
         fmt.metric("accuracy", None),
         fmt.ratio(None),
         fmt.milliseconds(None),
-        fmt.size(None),
         fmt.duration(None),
         fmt.mean_and_spread("accuracy", None, None),
     ]

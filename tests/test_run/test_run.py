@@ -282,7 +282,7 @@ def test_a_run_writes_the_smallest_file_where_none_is_as_small_as_asked(
     before = manifest.read_manifest(finished[0] / "export")
     assert card.model.size_bytes <= before.model.size_bytes  # 4 bits save nothing in a toy
     assert card.parity is not None and card.parity.num_examples == 40
-    assert "MB (at most 0.001); " in capsys.readouterr().err
+    assert "kB (at most 0.001 MB); " in capsys.readouterr().err
 
 
 @pytest.mark.slow

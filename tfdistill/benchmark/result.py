@@ -12,7 +12,7 @@ from typing import Any
 
 import pydantic
 
-from tfdistill import _version, errors, files, reading
+from tfdistill import _version, errors, files, quantities, reading
 from tfdistill.benchmark import schema, terminal
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import remarks, summaries
@@ -156,8 +156,8 @@ def read_result(path: files.Path) -> schema.Result:
         if path.stat().st_size > MAX_BYTES:
             raise errors.BenchmarkError(
                 f"{path}",
-                f"at most {MAX_BYTES / 1e6:.0f} MB",
-                f"{path.stat().st_size / 1e6:.0f} MB",
+                f"at most {quantities.size(MAX_BYTES)}",
+                quantities.size(path.stat().st_size),
                 "Measure fewer files in one result.",
             )
         content = path.read_bytes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tfdistill import quantities
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import disturbance, summaries
 from tfdistill.tables import BUSY, marked, table, without_empty
@@ -85,7 +86,7 @@ def _cases(summary: Sequence[schema.Summary]) -> list[str]:
     for row in summary:
         tails = [milliseconds(value) for value in (row.p90_ms, row.p99_ms)]
         start = [milliseconds(value) for value in (row.first_inference_ms, row.cold_start_ms)]
-        peak = "-" if row.peak_rss_bytes is None else f"{row.peak_rss_bytes / 1e6:.0f}"
+        peak = "-" if row.peak_rss_bytes is None else quantities.megabytes(row.peak_rss_bytes)
         shown = [str(row.n), milliseconds(row.p50_ms), interval(row.p50_ci_ms), *tails]
         rows.append([*shown, *start, peak, _remark(row)])
     names = [["model"], *([row.model] for row in summary)]

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import config, errors, files, locks, work_folder
+from tfdistill import config, errors, files, locks, quantities, work_folder
 from tfdistill.commands import (
     base,
     export_file,
@@ -195,7 +195,7 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     reported = _reported(pathlib.Path(args.model), target)
     lines: list[str] = []
     for file in manifest.each_file():
-        lines.append(f"{target / file.model.file}: {file.model.size_bytes / 1e6:.2f} MB")
+        lines.append(f"{target / file.model.file}: {quantities.size(file.model.size_bytes)}")
         if automatic or manifest.variants or args.size_mb is not None:
             lines.append(
                 f"quantization: {file.quantization} {file.quantized_layers or ''}".rstrip()

@@ -8,7 +8,7 @@ import pathlib
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import errors, locks, work_folder
+from tfdistill import errors, locks, quantities, work_folder
 from tfdistill.commands import base, options, plan
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _built(built: Built, model: str) -> list[str]:
     card = built.card
     lines = [
         f"{built.folder}: {card.count:,} texts, {card.width} of {card.model_width} features, "
-        f"{card.vectors.size_bytes / 1e6:.2f} MB of vectors",
+        f"{quantities.size(card.vectors.size_bytes)} of vectors",
         *built.notes,
     ]
     if card.checks is not None:

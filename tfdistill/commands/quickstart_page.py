@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdistill import models, tables
+from tfdistill import models, quantities, tables
 from tfdistill.commands.quickstart_recipe import QuickstartPlan
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ class Page:
         """The page for a terminal."""
         recipe, shape = self.proposal.recipe, self.student
         facts = [
-            f"{models.count_parameters(shape) / 1e6:.1f} million parameters in "
+            f"{quantities.count(models.count_parameters(shape))} parameters in "
             f"{shape.num_layers} layers x {shape.hidden_size}"
         ]
         if self.size_bytes is not None:
-            facts.append(f"about {self.size_bytes / 1e6:.1f} MB as {recipe.export.quantize}")
+            facts.append(f"about {quantities.size(self.size_bytes)} as {recipe.export.quantize}")
         if self.fitted is not None and self.fitted.latency_ms is not None:
             facts.append(
                 f"{self.fitted.latency_ms:.3g} ms for {recipe.data.max_length} tokens with random "

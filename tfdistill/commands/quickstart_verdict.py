@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from tfdistill import errors, manifest, results, tables
+from tfdistill import errors, manifest, quantities, results, tables
 from tfdistill.commands import terminal_output
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _files(
     cards = {
         file.name: manifest.read_manifest((out / file.manifest).parent) for file in metrics.exports
     }
-    sizes = {name: f"{card.model.size_bytes / 1e6:.1f} MB" for name, card in cards.items()}
+    sizes = {name: quantities.size(card.model.size_bytes) for name, card in cards.items()}
     measured = benchmark.read_result(out / "benchmark.json")
     threads = min(row.threads for row in measured.summary)
     latencies = {

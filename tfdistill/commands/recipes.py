@@ -6,7 +6,7 @@ import argparse
 import pathlib
 import shlex
 
-from tfdistill import config, errors, files, models, tables, work_folder
+from tfdistill import config, errors, files, models, quantities, tables, work_folder
 from tfdistill.commands import base, options, plan
 
 
@@ -70,14 +70,14 @@ def _list_presets(args: argparse.Namespace) -> None:
             "hidden_size": shape.hidden_size,
             "num_heads": shape.num_heads,
             "parameters": parameters,
-            "float32_mb": round(4 * parameters / 1e6, 1),
-            "int8_mb": round(parameters / 1e6, 1),
+            "float32_bytes": 4 * parameters,
+            "int8_bytes": parameters,
         }
     rows = [["preset", "layers", "width", "heads", "parameters", "float32 MB", "int8 MB"]]
     for name, row in presets.items():
-        sizes = [f"{row['float32_mb']:.1f}", f"{row['int8_mb']:.1f}"]
+        sizes = [quantities.megabytes(row[key]) for key in ("float32_bytes", "int8_bytes")]
         counts = [str(row[key] or "-") for key in ("num_layers", "hidden_size", "num_heads")]
-        rows.append([name, *counts, f"{row['parameters'] / 1e6:.1f} M", *sizes])
+        rows.append([name, *counts, quantities.count(row["parameters"]), *sizes])
     lines = [
         *tables.table(rows),
         "",

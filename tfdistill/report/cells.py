@@ -7,6 +7,7 @@ import dataclasses
 import io
 from collections.abc import Sequence
 
+from tfdistill import quantities
 from tfdistill.report import format as fmt
 from tfdistill.tables import csv_cell
 
@@ -88,7 +89,7 @@ def name(text: str, detail: str = "", longest: int = 60) -> Cell:
 
 def quantity(value: float | None, unit: str, detail: str = "") -> Cell:
     """A number with three digits and the unit of its column."""
-    return Cell(fmt.ABSENT if value is None else fmt.digits(value), detail, value, unit)
+    return Cell(fmt.ABSENT if value is None else quantities.digits(value), detail, value, unit)
 
 
 def milliseconds(value: float | None, interval: Sequence[float] | None = None) -> Cell:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from tfdistill import tables
+from tfdistill import quantities, tables
 from tfdistill.benchmark import schema
 from tfdistill.report import cells, devices, tradeoff
 from tfdistill.report import format as fmt
@@ -146,7 +146,7 @@ def _key_figures(value: tradeoff.TradeOff) -> list[KeyFigure]:
         words = {
             "metric": fmt.metric(value.metric, point.accuracy),
             "latency": fmt.milliseconds(point.latency_ms),
-            "size": fmt.size(point.size_bytes),
+            "size": quantities.size(point.size_bytes),
         }
         number = words.pop(shown)
         figures.append(KeyFigure(number, label, f"{point.label}: {', '.join(words.values())}"))

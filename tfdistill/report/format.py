@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-ABSENT = "–"
+from tfdistill import quantities
+
+ABSENT = quantities.ABSENT
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _TITLES = {
     "accuracy": "Accuracy",
@@ -110,58 +112,25 @@ def mean_and_spread(name: str, mean: float | None, spread: float | None) -> str:
 
 def ratio(value: float | None) -> str:
     """Writes a factor with three digits: 43.6×, 4.80×, 128×."""
-    return ABSENT if value is None else f"{digits(value)}×"
+    return ABSENT if value is None else f"{quantities.digits(value)}×"
 
 
 def interval(low: float, high: float) -> str:
     """Writes an interval: "[17.9, 18.5]"."""
-    return f"[{digits(low)}, {digits(high)}]"
-
-
-def digits(value: float, significant: int = 3) -> str:
-    """Writes a positive number with so many significant digits, never in scientific form."""
-    if value == 0:
-        return "0"
-    size = abs(value)
-    places = significant - 1
-    while size >= 10 and places > 0:
-        size /= 10
-        places -= 1
-    while 0 < size < 1 and places < 12:
-        size *= 10
-        places += 1
-    text = f"{value:,.{places}f}"
-    # 9.996 rounds up to 10.00: one digit too many.
-    counted = len(text.replace(".", "").replace(",", "").lstrip("-0"))
-    return f"{value:,.{places - 1}f}" if counted > significant and places > 0 else text
+    return f"[{quantities.digits(low)}, {quantities.digits(high)}]"
 
 
 def error(value: float) -> str:
     """Writes an error with two digits, small ones as a power of ten: 0.093, 7.1×10⁻⁶."""
     if value == 0 or value >= 1e-3:
-        return digits(value, 2)
+        return quantities.digits(value, 2)
     mantissa, exponent = f"{value:.1e}".split("e")
     return f"{mantissa}×10{str(int(exponent)).translate(_SUPERSCRIPT)}"
 
 
 def milliseconds(value: float | None) -> str:
     """Writes a latency: "5.19 ms", "0.0412 ms"; always in milliseconds, so that they compare."""
-    return ABSENT if value is None else f"{digits(value)} ms"
-
-
-def size(value: float | None) -> str:
-    """Writes a size in decimal units: "14.9 MB"."""
-    return _scaled(value, (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)), "B")
-
-
-def count(value: float | None) -> str:
-    """Writes a number of parameters: "14.4 M"."""
-    return _scaled(value, (("G", 1e9), ("M", 1e6), ("k", 1e3)), "")
-
-
-def flops(value: float | None) -> str:
-    """Writes floating-point operations: "1.25 G"."""
-    return _scaled(value, (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)), "")
+    return ABSENT if value is None else f"{quantities.digits(value)} ms"
 
 
 def duration(seconds: float | None) -> str:
@@ -200,12 +169,3 @@ def shortened(text: str, longest: int) -> str:
 def cut(text: str, longest: int = 600) -> str:
     """Shortens a foreign text, such as a command line."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
-def _scaled(value: float | None, units: tuple[tuple[str, float], ...], base: str) -> str:
-    if value is None:
-        return ABSENT
-    for unit, factor in units:
-        if abs(value) >= factor:
-            return f"{digits(value / factor)} {unit}"
-    return f"{value:,.0f} {base}".strip()

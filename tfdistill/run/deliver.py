@@ -24,6 +24,7 @@ from tfdistill import (
     errors,
     files,
     models,
+    quantities,
     results,
     weights,
 )
@@ -182,7 +183,7 @@ class ModelFiles:
 def tell_trial(trial: results.Trial) -> None:
     """Prints on stderr what `export.auto` found out about a quantization."""
     what = ", ".join([trial.name, *(f"{layer} in float32" for layer in trial.layers)])
-    size = "" if trial.size_bytes is None else f" {trial.size_bytes / 1e6:.2f} MB,"
+    size = "" if trial.size_bytes is None else f" {quantities.size(trial.size_bytes)},"
     _log.info(f"{what}:{size}{_change(trial)} {trial.verdict}")
 
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from tfdistill import config, errors, files, models
+from tfdistill import config, errors, files, models, quantities
 from tfdistill.benchmark.settings import Settings
 from tfdistill.search import costs, measuring, shapes
 from tfdistill.search.measuring import StudentBench
@@ -68,7 +68,7 @@ def largest(
         name = min(sizes, key=lambda name: sizes[name])
         raise errors.ConfigError(
             "--size-mb", "a size that a part of the teacher can have", f"{budget.size_mb:g}",
-            f"The smallest is {name}: {sizes[name] / 1e6:.1f} MB, most of it the word table.",
+            f"The smallest is {name}: {quantities.size(sizes[name])}, most of it the word table.",
         )  # fmt: skip
 
     def fitted(chosen: Candidate, latency_ms: float | None = None) -> FittedShape:

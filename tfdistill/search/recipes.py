@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
-from tfdistill import config, files
+from tfdistill import config, files, quantities
 from tfdistill.search import result
 
 
@@ -24,7 +24,7 @@ def write_recipes(
                 f"At {length} tokens on {outcome.device.name} ({outcome.kind}), "
                 f"{outcome.threads} thread(s), {outcome.quantize}:",
                 f"  {proposal.latency_ms:.2f} ms with random weights, "
-                f"{proposal.size_bytes / 1e6:.1f} MB.",
+                f"{quantities.size(proposal.size_bytes)}.",
                 _accuracy(proposal, outcome.distillation),
                 f"What it needs: tfdistill recipes check {file}",
                 f"The same path in minutes on generated data: tfdistill run {file} --scaled-down",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any, Literal
 
-from tfdistill import tables
+from tfdistill import quantities, tables
 from tfdistill.benchmark import schema
 from tfdistill.results import CandidateMetrics
 
@@ -118,9 +118,9 @@ def format_text(result: SearchResult, *, width: int | None = None) -> str:
         (
             proposal.name,
             tables.marked(f"{proposal.latency_ms:.2f}", proposal.busy),
-            f"{proposal.size_bytes / 1e6:.1f}",
-            f"{proposal.parameters / 1e6:.1f} M",
-            f"{proposal.capacity / 1e6:.1f} M",
+            quantities.megabytes(proposal.size_bytes),
+            quantities.count(proposal.parameters),
+            quantities.count(proposal.capacity),
             *([] if proposal.metric is None else [f"{proposal.metric:.4f}"]),
         )
         for proposal in result.proposals
@@ -159,8 +159,9 @@ def _trained(result: SearchResult, trained: ShortDistillation) -> list[str]:
     if figures.teacher is not None:
         length = max(result.lengths)
         latency = tables.marked(f"{whole.p50_ms[length]:.2f} ms", length in whole.busy_lengths)
-        size_mb = whole.size_bytes / 1e6
-        lines.append(f"  teacher: {figures.teacher:.4f}, {latency}, {size_mb:.1f} MB")
+        lines.append(
+            f"  teacher: {figures.teacher:.4f}, {latency}, {quantities.size(whole.size_bytes)}"
+        )
     for row in figures.baselines:
         value = row.metrics.get(figures.metric)
         if value is not None:

@@ -8,7 +8,7 @@ import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
-from tfdistill import config, errors, files, models, work_folder
+from tfdistill import config, errors, files, models, quantities, work_folder
 from tfdistill._version import __version__
 from tfdistill.benchmark.settings import Settings
 from tfdistill.search import costs, estimating, measuring, recipes, result, shapes
@@ -210,8 +210,8 @@ def _impossible(estimates: Sequence[Estimate], budget: Budget) -> str:
         "one that a student can keep",
         f"{budget.latency_ms:g} ms and {size_mb}",
         f"The fastest is {fastest.candidate.name}: {fastest.latency_ms:.3g} ms; the smallest is "
-        f"{smallest.candidate.name}: {smallest.size_bytes / 1e6:.1f} MB. Most of a small file is "
-        "the word table.",
+        f"{smallest.candidate.name}: {quantities.size(smallest.size_bytes)}. Most of a small file "
+        "is the word table.",
     )
 
 

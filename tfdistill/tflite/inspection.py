@@ -7,7 +7,7 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from tfdistill import errors, files
+from tfdistill import errors, files, quantities
 from tfdistill.tflite import reader
 from tfdistill.tflite.model import TfliteModel
 from tfdistill.tflite.reader import ModelFile, OperatorInfo, Subgraph
@@ -121,10 +121,10 @@ def format_text(report: ModelReport) -> str:
       Lines of text without a final line break.
     """
     lines = [
-        f"{report.file}  {report.size_bytes / 1e6:.2f} MB  sha256 {report.sha256[:16]}...",
+        f"{report.file}  {quantities.size(report.size_bytes)}  sha256 {report.sha256[:16]}...",
         "constants: "
         + ", ".join(
-            f"{dtype} {size / 1e6:.2f} MB"
+            f"{dtype} {quantities.size(size)}"
             for dtype, size in sorted(report.weight_bytes.items(), key=lambda item: -item[1])
         ),
     ]

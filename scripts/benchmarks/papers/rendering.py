@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from tfdistill import quantities
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Row, Table
@@ -84,9 +85,9 @@ def sizes(value: PapersTable) -> Table:
         paper_rows = published.rows_of(entry.model)
         shown = (
             cells.number(entry.parameters),
-            _listed(fmt.count(row.parameters) for row in paper_rows if row.parameters),
-            Cell(fmt.flops(entry.flops[length]), value=entry.flops[length]),
-            _listed(fmt.flops(row.flops) for row in paper_rows if row.flops),
+            _listed(quantities.count(row.parameters) for row in paper_rows if row.parameters),
+            Cell(quantities.flops(entry.flops[length]), value=entry.flops[length]),
+            _listed(quantities.flops(row.flops) for row in paper_rows if row.flops),
             *(cells.size(by_file.get((entry.model, q))) for q in value.quantizations),
         )
         rows.append(Row(Cell(title(entry.model)), shown))
@@ -140,8 +141,8 @@ def published_rows(value: PapersTable) -> Table:
             glue = _ABSENT if row.glue is None else Cell(f"{row.glue:.1f}", source.glue, row.glue)
             shown = (
                 Cell(_source(source)),
-                Cell(fmt.count(row.parameters), value=row.parameters),
-                Cell(fmt.flops(row.flops), value=row.flops),
+                Cell(quantities.count(row.parameters), value=row.parameters),
+                Cell(quantities.flops(row.flops), value=row.flops),
                 Cell(source.device),
                 _time(row, source),
                 _published_speedup(row),

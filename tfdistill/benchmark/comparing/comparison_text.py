@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfdistill import tables
+from tfdistill import quantities, tables
 from tfdistill.benchmark import schema, terminal
 from tfdistill.benchmark.comparing import changes
 
@@ -115,8 +115,8 @@ def _text_times(comparison: changes.Changes) -> list[tuple[schema.TextTime, sche
 def _size_line(pair: changes.FilePair) -> str:
     change = pair.new.size_bytes / pair.old.size_bytes - 1 if pair.old.size_bytes else 0.0
     line = (
-        f"{pair.new.name}: {pair.old.size_bytes / 1e6:.2f} MB -> "
-        f"{pair.new.size_bytes / 1e6:.2f} MB ({change:+.1%})"
+        f"{pair.new.name}: {quantities.size(pair.old.size_bytes)} -> "
+        f"{quantities.size(pair.new.size_bytes)} ({change:+.1%})"
     )
     for name in (name for name in pair.old_metrics if name in pair.new_metrics):
         line += f"; {name} {pair.old_metrics[name]:.4f} -> {pair.new_metrics[name]:.4f}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
+from tfdistill import quantities
 from tfdistill.report import format as fmt
 from tfdistill.report.document import Legend
 from tfdistill.report.plot import charts, labels, svg
@@ -27,7 +28,7 @@ def accuracy_chart(
     title: str,
 ) -> Markup:
     """Draws accuracy over latency or size, the points of the front filled and named."""
-    show = fmt.milliseconds if against == "latency" else fmt.size
+    show = fmt.milliseconds if against == "latency" else quantities.size
     xs = [_x(point, against) for point in points]
     ys = [point.accuracy for point in points]
     log = min(xs) > 0 and max(xs) / min(xs) > 4

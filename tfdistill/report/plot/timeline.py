@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from markupsafe import Markup
 
+from tfdistill import quantities
 from tfdistill.benchmark import schema
 from tfdistill.report import devices
 from tfdistill.report import format as fmt
@@ -132,7 +133,7 @@ def loss(value: float) -> str:
     """Writes a loss at a tick: at most three digits."""
     if value == 0 or abs(value) >= 1:
         return f"{value:.3g}"
-    return fmt.digits(value, 3).rstrip("0")
+    return quantities.digits(value, 3).rstrip("0")
 
 
 def _latency_frame(

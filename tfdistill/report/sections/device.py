@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
+from tfdistill import quantities
 from tfdistill.benchmark import schema
 from tfdistill.report import devices, tradeoff
 from tfdistill.report import format as fmt
@@ -140,7 +141,7 @@ def description(device: schema.Device) -> Definitions:
         ("Highest clocks", ", ".join(f"{value:,} MHz" for value in clocks)),
         ("Governor", device.governor),
         ("Instruction sets", ", ".join(device.cpu_flags)),
-        ("Memory", fmt.size(device.memory_bytes) if device.memory_bytes else None),
+        ("Memory", quantities.size(device.memory_bytes) if device.memory_bytes else None),
         ("Build", device.fingerprint),
         ("Device id", device.id),
     ]

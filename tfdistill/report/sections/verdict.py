@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from markupsafe import Markup
 
-from tfdistill import tables
+from tfdistill import quantities, tables
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import (
     FILE,
@@ -90,14 +90,14 @@ def _size(run: RunAnalysis) -> Iterator[KeyFigure]:
     card = run.manifest_of(run.subject) or run.only_manifest()
     if card is None:
         return
-    size, smaller, chart = fmt.size(card.model.size_bytes), run.smaller(), None
+    size, smaller, chart = quantities.size(card.model.size_bytes), run.smaller(), None
     label, detail = "file", card.quantization
     teacher = run.manifest_of(run.teacher)
     if smaller is not None and teacher is not None:
         label += f", {_smaller(smaller)}" + ("" if smaller >= 1 else " as the teacher’s")
         detail = _formats(run)
         sizes = teacher.model.size_bytes, card.model.size_bytes
-        chart = _bars("size-bars", label, sizes, fmt.size)
+        chart = _bars("size-bars", label, sizes, quantities.size)
     yield KeyFigure(size, label, detail, chart)
 
 
@@ -256,7 +256,8 @@ def _of_files(run: RunAnalysis) -> str:
     """Says of an export outside a run how it agrees with its model."""
     sentences = []
     for card in run.results.manifests.values():
-        text = f"{card.name} is a file of {fmt.size(card.model.size_bytes)} ({card.quantization})"
+        size = quantities.size(card.model.size_bytes)
+        text = f"{card.name} is a file of {size} ({card.quantization})"
         checked = card.parity
         if checked is not None and checked.argmax_agreement is not None:
             text += (

@@ -1,0 +1,52 @@
+"""Sizes and counts as text: three digits, always a unit. Absent values become a dash."""
+
+from __future__ import annotations
+
+ABSENT = "–"
+
+
+def size(value: float | None) -> str:
+    """Writes a size in decimal units: "14.9 MB", "23.1 kB"."""
+    return _scaled(value, (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)), "B")
+
+
+def megabytes(value: float | None) -> str:
+    """Writes a size for a column of megabytes: "14.9", "0.0231"."""
+    return ABSENT if value is None else digits(value / 1e6)
+
+
+def count(value: float | None) -> str:
+    """Writes a number of parameters: "14.4 M"."""
+    return _scaled(value, (("G", 1e9), ("M", 1e6), ("k", 1e3)), "")
+
+
+def flops(value: float | None) -> str:
+    """Writes floating-point operations: "1.25 G"."""
+    return _scaled(value, (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)), "")
+
+
+def digits(value: float, significant: int = 3) -> str:
+    """Writes a positive number with so many significant digits, never in scientific form."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    places = significant - 1
+    while size >= 10 and places > 0:
+        size /= 10
+        places -= 1
+    while 0 < size < 1 and places < 12:
+        size *= 10
+        places += 1
+    text = f"{value:,.{places}f}"
+    # 9.996 rounds up to 10.00: one digit too many.
+    counted = len(text.replace(".", "").replace(",", "").lstrip("-0"))
+    return f"{value:,.{places - 1}f}" if counted > significant and places > 0 else text
+
+
+def _scaled(value: float | None, units: tuple[tuple[str, float], ...], base: str) -> str:
+    if value is None:
+        return ABSENT
+    for unit, factor in units:
+        if abs(value) >= factor:
+            return f"{digits(value / factor)} {unit}"
+    return f"{value:,.0f} {base}".strip()
