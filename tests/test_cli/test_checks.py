@@ -101,9 +101,10 @@ TAKE_MODELS = [  # every verb that takes a model, at each place
     "benchmark MODEL",
     "inspect MODEL",
     "index {}/train.tsv --model MODEL",
+    "predict MODEL text",
 ]
-TAKE_FILES = ("evaluate", "benchmark", "inspect MODEL", "index")  # .tflite is theirs
-WITHOUT_MODEL = {"demo", "report", "compare", "doctor", "predict"}
+TAKE_FILES = ("evaluate", "benchmark", "inspect MODEL", "index", "predict")  # .tflite is theirs
+WITHOUT_MODEL = {"demo", "report", "compare", "doctor"}
 REMEDIES = {
     **dict.fromkeys((".h5", ".keras"), "save it with tfdistill.weights.save_hf"),
     **dict.fromkeys((".pt", ".bin"), "safe_serialization=True"),
@@ -118,7 +119,7 @@ FAULTS += [
 FAULTS += [
     (command.replace("MODEL", "{}/gpt2"), 1, "{}/gpt2/config.json, model_type: expected one of")
     for command in TAKE_MODELS
-    if not command.startswith(("run", "recipes", "benchmark", "inspect MODEL", "index"))
+    if not command.startswith(("run", "recipes", "benchmark", "inspect MODEL", "index", "predict"))
 ]
 
 

@@ -218,6 +218,14 @@ def test_a_promise_that_is_named_is_that_of_the_teacher_too(tmp_path, capsys):
     assert [row["text"] for row in rows] == ["a", "c"] and rows[0]["teacher"]["sure"]
 
 
+@pytest.mark.parametrize("path", [".", "texts.csv", "none", "none.tflite"])
+def test_what_is_no_export_is_refused_in_the_words_of_the_command(path, tmp_path, capsys):
+    (tmp_path / "texts.csv").write_text("text\n")
+    assert cli.main(["predict", str(tmp_path / path), "a"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("tfdistill predict: RUN: expected ") and path.strip(".") in told
+
+
 def test_wrong_words_of_the_command_are_told(tmp_path, capsys):
     bundle("pairs", tmp_path / "export")
     for argv, code, told in (

@@ -21,11 +21,11 @@ _EXPORTED = "a .tflite file, an export or a run folder"
 _MODULES = "modules.json"  # of sentence-transformers: the encoder may lie in any folder
 
 
-def existing(path: str, option: str) -> None:
-    """Refuses a path that does not exist; a name on the hub passes."""
-    if not config.is_missing(path):
-        return
+def existing(path: str, option: str, *, hub: bool = True) -> None:
+    """Refuses a path that does not exist; with `hub` a name on the hub passes."""
     wanted = pathlib.Path(path)
+    if not (config.is_missing(path) if hub else not wanted.exists()):
+        return
     there = sorted(p.name for p in wanted.parent.iterdir()) if wanted.parent.is_dir() else []
     near = errors.nearest(wanted.name, there)
     hint = near if near.startswith("Did") else "Check the path."

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import errors
+from tfdistill import errors, manifest
 from tfdistill.commands import base, benchmarks, options, plan, terminal_output
 
 if TYPE_CHECKING:
@@ -50,7 +50,15 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _predict(args: argparse.Namespace) -> None:
-    plan.existing(args.run, "RUN")
+    plan.no_file_of_others(args.run, "RUN", exported=True)
+    plan.existing(args.run, "RUN", hub=False)
+    folder = benchmarks.export_folder(pathlib.Path(args.run))
+    card = folder / manifest.FILE_NAME if folder.is_dir() else manifest.manifest_path(folder)
+    if not card.is_file():
+        raise errors.ConfigError(
+            "RUN", "a run, or an export with its model.json", f"{args.run!r}",
+            "`tfdistill export` writes one.",
+        )  # fmt: skip
     if args.file is not None and args.text:
         raise errors.ConfigError("--file", "no TEXT beside it", args.file)
     if args.file is not None and pathlib.Path(args.file).suffix.lower() in _TABLES:
@@ -61,7 +69,6 @@ def _predict(args: argparse.Namespace) -> None:
         )  # fmt: skip
     from tfdistill.predictor import Predictor
 
-    folder = benchmarks.export_folder(pathlib.Path(args.run))
     with contextlib.ExitStack() as stack:
         predictor = stack.enter_context(Predictor(folder, max_error=args.max_error))
         teacher = None
