@@ -125,7 +125,7 @@ class Confidence(ManifestPart):
             "max_error",
             f"one of {listed or 'those that were promised'}",
             "none" if max_error is None else max_error,
-            "" if listed else "Export with --promise-on FILE: labelled texts that chose nothing.",
+            "" if listed else "Export with --promise-on FILE: held-out labelled texts.",
         )
 
 

@@ -80,14 +80,14 @@ class Familiarity(ManifestPart):
 def fit_familiarity(
     trained_on: EncodedExamples, rows: EncodedExamples, tokens: Sequence[str]
 ) -> Familiarity | None:
-    """Counts training texts, and finds the threshold on texts that chose nothing.
+    """Counts training texts, and finds the threshold on held-out texts.
 
     None where there are too few of either, which it logs. `tokens` are those of the vocabulary.
     """
     if len(trained_on) < FEWEST_TEXTS or len(rows) < FEWEST_ROWS:
         _log.warning(
-            f"texts of another kind are not told: it takes {FEWEST_TEXTS:,} training texts and "
-            f"{FEWEST_ROWS} that chose nothing, and {len(trained_on):,} and {len(rows)} are here."
+            f"texts of another kind cannot be recognised: that takes {FEWEST_TEXTS:,} training "
+            f"texts and {FEWEST_ROWS} held-out ones, not {len(trained_on):,} and {len(rows)}."
         )
         return None
     before, piece, _ = _pairs_of(trained_on)

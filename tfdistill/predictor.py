@@ -83,7 +83,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         elif max_error is not None:
             raise errors.ConfigError(
                 "max_error", "a file that promises it", "one without promises",
-                "Export with --promise-on FILE: labelled texts that chose nothing.",
+                "Export with --promise-on FILE: held-out labelled texts.",
             )  # fmt: skip
         file = safe_paths.inside(folder, self.card.model.file)
         described.check_signatures(self.card, file)

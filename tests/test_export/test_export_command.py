@@ -396,7 +396,7 @@ def test_a_size_is_kept_and_its_cost_is_told_in_one_line(place, toy_vocab_file, 
     card = manifest.read_manifest(small)
     assert card.model.size_bytes <= 1e6 * limit
     told = capsys.readouterr().err
-    assert f"(at most {limit:g}); " in told and "accuracy of the file " in told
+    assert f"(at most {limit:g} MB); " in told and "accuracy of the file " in told
     # What else is written has the words of the file.
     words = (tmp_path / "hf" / "vocab.txt").read_text()
     assert words == (small / card.tokenizer.vocab.file).read_text()

@@ -152,7 +152,7 @@ def fit_confidence(
       chosen_on: The file's logits (rows, num_labels) for the labelled texts that it was chosen on,
         and these: they give the temperature, 1 where it would be at an end of its range. None
         where they have no labels: the temperature is 1.
-      promise_on: The same of labelled texts that chose nothing: they give the promises. None for
+      promise_on: The same of held-out labelled texts: they give the promises. None for
         no promise.
       model_sha256: Of the file.
       familiarity: What tells texts of another kind: they give no promise. None where nothing does.

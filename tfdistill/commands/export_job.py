@@ -30,7 +30,7 @@ class Job:
       settings: The data section, or None where no task is known.
       task: The task, or None.
       examples: Its development set, or None.
-      promise_on: The file of labelled texts that chose nothing, or None.
+      promise_on: The file of held-out labelled texts, or None.
       folder: Where a run keeps generated data.
       named_lengths: Tokens of the signatures, where they are named.
       allow_weak: Whether the recipe of its run accepts a model near chance.
@@ -113,7 +113,7 @@ class Job:
         return [*train.texts, *(train.pairs or ())]
 
     def promise_set(self) -> EncodedExamples | None:
-        """The labelled texts that chose nothing as ids; None without a file of them."""
+        """The held-out labelled texts as ids; None without a file of them."""
         from tfdistill.data import from_config
 
         if self.promise_on is None:

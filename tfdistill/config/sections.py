@@ -143,7 +143,7 @@ class DataConfig(Section):
     )
     promise_on: PathText | None = described(
         None,
-        "labelled texts that chose nothing, in a file like the task's: the exported file promises "
+        "held-out labelled texts, in a file like the task's: the exported file promises "
         "on them how many of its sure answers are wrong",
     )
     augment: AugmentConfig | None = None

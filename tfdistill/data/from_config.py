@@ -299,7 +299,7 @@ def test_examples(
 def promise_examples(
     path: str, task: tasks.TaskSpec, chosen_on: Sequence[tasks.Examples]
 ) -> tasks.Examples:
-    """Reads labelled texts that chose nothing, without those that another set has, too.
+    """Reads held-out labelled texts, without those that another set has, too.
 
     Args:
       path: A file in the form of the task's splits.
@@ -314,7 +314,7 @@ def promise_examples(
     fresh = [row for row, key in enumerate(unlabelled.example_keys(examples)) if key not in used]
     if not fresh:
         raise errors.DataError(
-            f"promise_on {path}", "texts that chose nothing", "training or development texts alone"
+            f"promise_on {path}", "held-out texts", "training or development texts alone"
         )
     if len(fresh) < len(examples):
         _log.warning(

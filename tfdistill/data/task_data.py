@@ -72,7 +72,7 @@ class TaskData(TextData):
         return encode(self.settings, self.tokenizer, examples, max_length)
 
     def promise_examples(self) -> tasks.Examples | None:
-        """The labelled texts that chose nothing; None where the section names no file of them."""
+        """The held-out labelled texts; None where the section names no file of them."""
         if self.settings.promise_on is None:
             return None
         known_texts = (self.train_examples, self.dev_examples)

@@ -73,7 +73,7 @@ def promises(run: RunAnalysis) -> Table | None:
         "Texts",
         "Texts needed",
     )
-    notes = ["Each promise holds with 90% confidence, on texts that chose nothing."]
+    notes = ["Each promise holds with 90% confidence, on held-out texts."]
     if moved := moved_coverage(records):
         notes.append(f"Share of answers against that of the first file: {'; '.join(moved)}.")
     caption = "Answers that are sure enough to be right as often as promised"
