@@ -1,11 +1,12 @@
 import json
 
+import pandas
 import pyarrow
 import pyarrow.parquet
 import pytest
 
 from tfdistill import errors
-from tfdistill.tasks import tables
+from tfdistill.tasks import table_files, tables
 
 
 def write(path, text, encoding="utf-8"):
@@ -187,3 +188,11 @@ def test_two_columns_of_one_name_in_parquet_are_refused(tmp_path):
     pyarrow.parquet.write_table(table, tmp_path / "x.parquet")
     with pytest.raises(errors.DataError, match="one column 'label'"):
         tables.read_table(tmp_path / "x.parquet", ["text", "label"])
+
+
+def test_row_numbers_that_pandas_wrote_are_no_column(tmp_path):
+    frame = pandas.DataFrame({"text": ["a", "b"], "label": ["x", "y"]}, index=[7, 3])
+    frame.to_parquet(tmp_path / "x.parquet")
+    path = tmp_path / "x.parquet"
+    assert table_files.header_of(path) == ["text", "label"]
+    assert [row for _, row in table_files.read_rows(path).rows] == frame.to_numpy().tolist()

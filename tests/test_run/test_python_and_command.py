@@ -5,6 +5,7 @@ import pathlib
 import re
 
 import numpy as np
+import pandas
 import pytest
 import toys
 
@@ -258,3 +259,33 @@ def test_a_folder_of_somebody_else_is_left_alone(folder):
         with pytest.raises(errors.OutputExistsError, match=r"history\.csv"):
             tfdistill.distill(teacher, student, data, "mine", overwrite=overwrite)
     assert [path.name for path in (folder / "mine").iterdir()] == ["history.csv"]
+
+
+class Dataset:
+    """As the one of Hugging Face's datasets, which takes no further argument here."""
+
+    def __init__(self, frame):
+        self.frame = frame
+
+    def to_parquet(self, path):
+        self.frame.to_parquet(path, index=False)
+
+
+def test_frames_are_read_as_the_file_of_their_rows(folder):
+    begin(folder, "classification")
+    frame = pandas.read_csv("my-data.csv")
+    frame.index = range(1000, 1000 + len(frame))  # the rows of a filtered frame
+    expected = tfdistill.load_data("my-data.csv", tokenizer="teacher")
+    for table in (frame, frame.sort_index(ascending=False)[::-1], Dataset(frame)):
+        data = tfdistill.load_data(table, tokenizer="teacher")
+        assert data.task.labels == expected.task.labels
+        for split in ("train", "dev"):
+            ids = getattr(data, split).encoded.ids
+            np.testing.assert_array_equal(ids, getattr(expected, split).encoded.ids)
+
+
+@pytest.mark.parametrize("table", [[{"text": "a", "label": "b"}], {"train": None}, None])
+def test_what_is_no_table_is_refused(table, folder):
+    begin(folder, "classification")
+    with pytest.raises(errors.DataError, match="path: expected a path, a pandas DataFrame"):
+        tfdistill.load_data(table, tokenizer="teacher")

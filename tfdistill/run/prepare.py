@@ -24,6 +24,7 @@ from tfdistill import (
 from tfdistill.data import from_config, labelled_file, task_data, tokenize, unlabelled, vocab
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.run import corpora, digests, soft_labels
+from tfdistill.tasks import parquet
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class Prepared:
 
 
 def load_data(
-    path: files.Path,
+    path: files.Path | parquet.Frame,
     tokenizer: str | os.PathLike[str],
     *,
     task: str | None = None,
@@ -60,8 +61,9 @@ def load_data(
     """Reads and encodes the data of a task, as `tfdistill distill` does.
 
     Args:
-      path: A folder with a file for each split, or one labelled file, whose columns and kind are
-        recognised and whose development and test sets are split off.
+      path: A folder with a file for each split; or one labelled file, a pandas DataFrame or a
+        Dataset of Hugging Face, whose columns and kind are recognised and whose development and
+        test sets are split off.
       tokenizer: The model whose tokenizer is used, in the forms of `load_teacher`, or a run folder;
         or a vocabulary file.
       task: The name of a built-in task; of your own any name, or none.
@@ -88,23 +90,24 @@ def load_data(
     if pathlib.Path(model).is_file():
         choice = model
     length = max_length or config.usual_max_length(model)
-    place = "file" if pathlib.Path(path).is_file() else "dir"
-    values = {
-        "task": task or labelled_file.name_of(path),
-        place: os.fspath(path),
-        "split_seed": seed,
-        "text_column": text_column,
-        "pair_column": pair_column,
-        "label_column": label_column,
-        "kind": kind,
-        "vocab": choice,
-        "max_length": length,
-        "doc_stride": max(length // 2, 1),
-        **settings,
-    }
-    section = config.parse_section(config.DataConfig, values, source="load_data", place="data")
-    from_config.check(section)
     with files.temporary_folder("data") as folder:
+        source = parquet.path_of(path, folder)
+        place = "file" if pathlib.Path(source).is_file() else "dir"
+        values = {
+            "task": task or labelled_file.name_of(source),
+            place: os.fspath(source),
+            "split_seed": seed,
+            "text_column": text_column,
+            "pair_column": pair_column,
+            "label_column": label_column,
+            "kind": kind,
+            "vocab": choice,
+            "max_length": length,
+            "doc_stride": max(length // 2, 1),
+            **settings,
+        }
+        section = config.parse_section(config.DataConfig, values, source="load_data", place="data")
+        from_config.check(section)
         loaded = from_config.train_and_dev(section, folder / "data")
         test = from_config.test_examples(section, folder / "data")
     vocab_file, lower_case = corpora.vocabulary_of(section, config.model_folder(model))

@@ -1,9 +1,11 @@
-"""The rows of a Parquet file, read within bounds: a value that repeats takes no bytes in it."""
+"""Rows of Parquet files, read within bounds (a value that repeats takes no bytes), and frames."""
 
 from __future__ import annotations
 
+import os
 import pathlib
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tfdistill import errors, files
 from tfdistill.tasks import table_limits
@@ -12,6 +14,48 @@ if TYPE_CHECKING:
     import pyarrow.parquet
 
 _BATCH_ROWS = 1_000
+_INDEX = re.compile(r"__index_level_\d+__")  # row numbers that pandas writes, no column of a user's
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A table in memory: a DataFrame of pandas, or a Dataset of Hugging Face's datasets."""
+
+    def to_parquet(self, path: str) -> Any:
+        """Writes the table as a Parquet file."""
+
+
+def path_of(table: files.Path | Frame, folder: pathlib.Path) -> files.Path:
+    """The path of a table: a frame is written into `folder`, a path is returned as it is.
+
+    Raises:
+      DataError: If it is neither.
+    """
+    if isinstance(table, Frame):
+        path = folder / "data.parquet"
+        table.to_parquet(str(path))
+        return path
+    if isinstance(table, str | os.PathLike):
+        return table
+    raise errors.DataError(
+        "path", "a path, a pandas DataFrame or a Dataset of Hugging Face", type(table).__name__,
+        "Of a DatasetDict take one split.",
+    )  # fmt: skip
+
+
+def read_names(path: pathlib.Path) -> list[str]:
+    """Reads the names of the columns.
+
+    Raises:
+      DataError: If the file is malformed.
+    """
+    import pyarrow.parquet
+
+    try:
+        with files.local_copy(path) as local:
+            return _columns(pyarrow.parquet.read_schema(local).names)
+    except (OSError, ValueError) as fault:
+        raise errors.DataError(f"{path}", "a Parquet file", fault) from None
 
 
 def read_parquet(path: pathlib.Path) -> list[dict[str, Any]]:
@@ -45,8 +89,12 @@ def _rows(path: pathlib.Path, file: pyarrow.parquet.ParquetFile) -> list[dict[st
     table_limits.check_cells(path, sum(column.num_values for column in columns))
     table_limits.check_unpacked(path, sum(column.total_uncompressed_size for column in columns))
     rows, num_bytes = [], 0
-    for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+    for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=_columns(names)):
         num_bytes += batch.nbytes
         table_limits.check_unpacked(path, num_bytes)
         rows += batch.to_pylist()
     return rows
+
+
+def _columns(names: list[str]) -> list[str]:
+    return [name for name in names if not _INDEX.fullmatch(name)]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from tfdistill import errors, files, reading
+from tfdistill import errors, reading
 from tfdistill.tasks import parquet, sheets, table_limits
 
 SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet", ".xlsx")
@@ -336,13 +336,7 @@ def header_of(path: pathlib.Path) -> list[str]:
     if suffix in (".jsonl", ".xlsx"):
         return [name.strip() for name in read_rows(path).names]
     if suffix == ".parquet":
-        import pyarrow.parquet
-
-        try:
-            with files.local_copy(path) as local:
-                return list(pyarrow.parquet.read_schema(local).names)
-        except (OSError, ValueError) as fault:
-            raise errors.DataError(f"{path}", "a Parquet file", fault) from None
+        return parquet.read_names(path)
     with path.open("rb") as raw:
         lines = (line for line in raw if line.strip())
         start = next(lines, b"")
