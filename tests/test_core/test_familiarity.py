@@ -82,7 +82,7 @@ def test_too_few_texts_tell_nothing_and_it_is_said(train, held, texts, caplog):
     rows = encoded(texts["train"][:train]), encoded(texts["held"][:held])
     assert fit_familiarity(*rows, TOKENS) is None
     (record,) = caplog.records
-    assert f"{train:,} and {held} are here" in record.getMessage()
+    assert f"not {train:,} and {held}." in record.getMessage()
 
 
 @pytest.mark.parametrize(
