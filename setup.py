@@ -117,5 +117,5 @@ setuptools.setup(
     },
     install_requires=INSTALL_REQUIRES,
     extras_require=EXTRAS_REQUIRE,
-    entry_points={"console_scripts": ["tfdistill = tfdistill.cli:program"]},
+    entry_points={"console_scripts": ["tfdistill = tfdistill.__main__:program"]},
 )

@@ -1,4 +1,4 @@
-"""``python -m tfdistill``: the command line."""
+"""``python -m tfdistill`` and the program ``tfdistill``: the command line."""
 
 import os
 import pathlib
@@ -9,6 +9,16 @@ _HOME = pathlib.Path(__file__).resolve().parents[1]
 if sys.path[0] == os.getcwd() and pathlib.Path.cwd() != _HOME:
     del sys.path[0]
 
-from tfdistill.cli import program  # noqa: E402
+from tfdistill import processes  # noqa: E402
 
-program()
+
+def program() -> None:
+    """Runs `cli.program`; the half second of its imports can be interrupted like the rest."""
+    processes.on_interruption(processes.leave)
+    from tfdistill import cli
+
+    cli.program()
+
+
+if __name__ == "__main__":
+    program()

@@ -14,7 +14,6 @@ import importlib.util
 import os
 import pathlib
 import re
-import signal
 import sys
 import time
 import traceback
@@ -115,8 +114,12 @@ def _open_closed_streams() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command."""
-    with terminal_output.plain_streams():
-        return _main(sys.argv[1:] if argv is None else argv)
+    try:
+        with terminal_output.plain_streams():
+            return _main(sys.argv[1:] if argv is None else argv)
+    except OSError as error:  # of --help and --version, which print before there is a command
+        print(f"tfdistill: {errors.explain_os_error(error)}", file=sys.stderr)
+        return 1
 
 
 def _main(argv: Sequence[str]) -> int:
@@ -145,9 +148,8 @@ def _main(argv: Sequence[str]) -> int:
     if args.no_lock:
         os.environ[locks.VARIABLE] = "1"  # the programs that it starts read it too
     processes.ignore_dated_python()
-    signal.signal(signal.SIGTERM, _interrupt)
     files.remove_leftovers()
-    with terminal_output.messages(verbose=args.verbose):
+    with processes.interruptible(), terminal_output.messages(verbose=args.verbose):
         return _run(args, chosen)
 
 
@@ -174,9 +176,6 @@ def _run(args: argparse.Namespace, parser_of_command: base.Parser) -> int:
             if seconds >= _LONG_SECONDS:
                 print(f"finished in {_duration(seconds)}", file=sys.stderr)
         return result if isinstance(result, int) else 0
-    except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except (Exception, KeyboardInterrupt) as error:
         if not isinstance(error, _EXPLAINED) and errors.errno_of(error) is None:
             raise
@@ -240,8 +239,16 @@ def _explained(
         error = OSError(number, os.strerror(number), getattr(args, "out", None))
     if isinstance(error, OSError):
         return errors.explain_os_error(error), 1
-    hint = " Continue with --resume." if "resume" in vars(args) else ""
-    return f"interrupted; finished steps are kept.{hint}", 130
+    return f"interrupted.{_hint_of_steps(args)}", 130
+
+
+def _hint_of_steps(args: argparse.Namespace) -> str:
+    """Says what an interrupted command leaves, if anything."""
+    if "resume" in vars(args):
+        return " Finished steps are kept. Continue with --resume."
+    if getattr(args, "output_continues", False) or getattr(args, "list", False):
+        return " Finished steps are kept. The same command continues."
+    return ""
 
 
 def _filter_native_logs() -> None:
@@ -293,8 +300,3 @@ def _duration(seconds: float) -> str:
 
 def _home(prefix: re.Match[str]) -> str:
     return prefix[1] + os.path.expanduser("~")
-
-
-def _interrupt(number: int, frame: object) -> NoReturn:
-    """Treats a polite kill like Ctrl-C, so that files and folders are cleaned up."""
-    raise KeyboardInterrupt

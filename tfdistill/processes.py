@@ -6,11 +6,17 @@ import contextlib
 import ctypes
 import os
 import signal
+import time
 import warnings
+from collections.abc import Callable, Iterator
+from typing import NoReturn
 
 _PARENT = "TFDISTILL_PARENT"
 # With it `import tensorflow` does not import Keras 3 too: a fifth of what our imports take.
 WITHOUT_KERAS_3 = {"TF_USE_LEGACY_KERAS": "1"}
+# Ctrl-C, a polite kill, and a terminal or connection that closes.
+INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SAME_S = 1.0  # `timeout` and a closing terminal send their signal twice
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
@@ -46,11 +52,51 @@ def end_with_parent() -> None:
         os._exit(1)
 
 
+def on_interruption(handler: Callable[[int, object], None]) -> None:
+    """Handles each of `INTERRUPTIONS` that is not ignored; `nohup` ignores one."""
+    for number in INTERRUPTIONS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def leave(number: int, frame: object) -> NoReturn:
+    """Ends the process with exit code 130: a handler for the time in which nothing is written."""
+    with contextlib.suppress(OSError):
+        os.write(2, b"tfdistill: interrupted\n")
+    os._exit(130)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Lets an interruption of the block raise KeyboardInterrupt, and one more end the process.
+
+    After the first, files and folders are cleaned up. What the second leaves of them the next
+    process removes.
+    """
+    before = [(number, signal.getsignal(number)) for number in INTERRUPTIONS]
+    interrupted_at = None
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal interrupted_at
+        if interrupted_at is None:
+            interrupted_at = time.monotonic()
+            raise KeyboardInterrupt
+        if time.monotonic() - interrupted_at > _SAME_S:
+            leave(number, frame)
+
+    on_interruption(handle)
+    try:
+        yield
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
 def continue_in_child(what: str, grace_s: int = 20) -> None:
     """Continues in a child; this process passes signals on, and ends with the child's exit code.
 
-    For a program that may wait in native code which holds Python's lock: it would hear neither
-    SIGINT nor SIGTERM. What has not ended `grace_s` seconds after either is killed, exit code 130.
+    For a program that may wait in native code which holds Python's lock: it would hear none of
+    `INTERRUPTIONS`. What has not ended `grace_s` seconds after one is killed, exit code 130.
     Called before threads are started.
     """
     parent = os.getpid()
@@ -68,8 +114,7 @@ def continue_in_child(what: str, grace_s: int = 20) -> None:
         os.kill(child, number)
         signal.alarm(grace_s)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, pass_on)
+    on_interruption(pass_on)
     signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if interrupted and code == -signal.SIGKILL:

@@ -40,3 +40,34 @@ def test_a_child_whose_parent_is_gone_already_ends_at_once():
     gone = {**os.environ, "TFDISTILL_PARENT": "1"}
     done = subprocess.run([sys.executable, "-c", CHILD], env=gone, capture_output=True, timeout=30)
     assert (done.returncode, done.stdout) == (1, b"")
+
+
+SLOW_TO_CLEAN_UP = (
+    "import time\nfrom tfdistill import processes\n"
+    "with processes.interruptible():\n"
+    "    try:\n        print('begun', flush=True)\n        time.sleep(60)\n"
+    "    except KeyboardInterrupt:\n"
+    "        print('interrupted', flush=True)\n        time.sleep(60)\n"
+)
+
+
+def test_a_second_interruption_ends_a_process_that_cleans_up():
+    child = subprocess.Popen(
+        [sys.executable, "-c", SLOW_TO_CLEAN_UP], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert child.stdout is not None and child.stderr is not None
+    try:
+        assert child.stdout.readline() == b"begun\n"
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == b"interrupted\n"
+        child.send_signal(signal.SIGTERM)  # at the same time: the same interruption
+        time.sleep(1.5)
+        assert child.poll() is None
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(10) == 130
+    finally:
+        child.kill()
+        child.wait()
+    assert child.stderr.read() == b"tfdistill: interrupted\n"
+    for stream in (child.stdout, child.stderr):
+        stream.close()

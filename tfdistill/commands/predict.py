@@ -83,6 +83,8 @@ def _predict(args: argparse.Namespace) -> None:
             if teacher is not None:
                 answers[_TEACHER] = teacher.predict(text, pair)
             print(_as_json(answers) if args.json else _as_line(answers), flush=True)
+            if not terminal_output.is_read():
+                return  # as the rest of an endless input would not be
 
 
 def _teacher(run: pathlib.Path) -> pathlib.Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -34,27 +35,42 @@ def plain_streams() -> Iterator[None]:
     """Lets stdout and stderr write plain text while the block runs.
 
     What their encoding cannot hold, as in the locale C, is escaped, too.
+
+    Raises:
+      OSError: If stdout cannot be written.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     out, err = PlainStream(sys.stdout, bars=False), PlainStream(sys.stderr, bars=True)
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        yield
+        try:
+            yield
+        finally:
+            out.flush()
 
 
 class PlainStream:
-    """A text stream that writes control characters as text."""
+    """A text stream that writes control characters as text, and nothing where nobody reads it.
+
+    A reader that has seen enough, as ``head`` has, ends no command: what it began is finished, and
+    the exit code is that of its result.
+
+    Attributes:
+      is_read: Whether no reader has closed it yet.
+    """
 
     def __init__(self, stream: TextIO, *, bars: bool) -> None:
         self._stream, self._bars = stream, bars
+        self.is_read = True
 
     def write(self, text: str) -> int:
         """Writes text; returns its length."""
-        if self._bars:
-            self._stream.write(_BUT_BARS.sub(_escaped_but_bars, text))
-        else:
-            self._stream.write(plain(text))
+        with self._open_or_discarded():
+            if self._bars:
+                self._stream.write(_BUT_BARS.sub(_escaped_but_bars, text))
+            else:
+                self._stream.write(plain(text))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -64,11 +80,35 @@ class PlainStream:
 
     def flush(self) -> None:
         """Passes on what the stream holds back."""
-        self._stream.flush()
+        with self._open_or_discarded():
+            self._stream.flush()
+
+    @contextlib.contextmanager
+    def _open_or_discarded(self) -> Iterator[None]:
+        """Sends what follows nowhere if the reader has closed the stream, or it cannot be written.
+
+        Otherwise Python would try again at its end, and end with an exit code of its own.
+        """
+        try:
+            yield
+        except OSError as error:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+            self.is_read = False
+            if isinstance(error, BrokenPipeError):
+                return
+            name = "messages" if self._bars else "standard output"
+            raise OSError(error.errno, error.strerror, name) from error
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is the stream's own."""
         return getattr(self._stream, name)
+
+
+def is_read() -> bool:
+    """Whether somebody may still read what the command prints."""
+    return not isinstance(sys.stdout, PlainStream) or sys.stdout.is_read
 
 
 def _escaped(match: re.Match[str]) -> str:
