@@ -79,10 +79,17 @@ def test_the_rows_that_a_promise_is_said_to_take_show_it():
     assert analysis.find_promise(np.full(needed, 0.9), enough, 0.05).threshold == 0.0
 
 
-def test_rows_behind_a_failure_do_not_count_as_rows_that_it_takes():
-    right = np.arange(240) > 0  # the surest answer is wrong, all others are right
-    promise = analysis.find_promise(np.linspace(1, 0.5, 240), right, 0.1)
-    assert promise.threshold is None and promise.rows_needed > 240
+def test_a_wrong_answer_among_the_surest_ends_the_only_sequence_but_not_the_second_one():
+    # 0.9^24 < 0.08 < 0.9^23: half of 48 rows can show a promise of 10%, half of 47 cannot.
+    few, enough = (
+        analysis.find_promise(np.linspace(1, 0.5, rows), np.arange(rows) > 0, 0.1)
+        for rows in (47, 90)
+    )
+    assert few.threshold is None and few.rows_needed > 47
+    assert enough.coverage == 1.0 and enough.error == pytest.approx(1 / 90)
+    late = np.arange(240) > 60  # too many wrong ones for either
+    promise = analysis.find_promise(np.linspace(1, 0.5, 240), late, 0.1)
+    assert promise.threshold is None
 
 
 @pytest.mark.parametrize("shapes", [(0, 0), (3, 2)])
