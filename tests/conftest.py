@@ -4,6 +4,7 @@ import fcntl
 import gc
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -27,6 +28,12 @@ WORDS = (
     *("the", "a", "it", "is", "not", "good", "bad", "film", "story", "play", "set", "an"),
     *("alarm", "for", "seven", "##s", "##ing", "##ed", "##ly", ".", ",", "?", "!", "'", "-"),
 )
+
+# Programs that tests send signals to inherit what is ignored here, as in the background of a shell.
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(number, handler)
 
 
 def pytest_collection_modifyitems(config, items):

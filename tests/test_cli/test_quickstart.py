@@ -551,6 +551,7 @@ def recipe_of(tmp_path, monkeypatch):
         task=tasks.TaskSpec("t", "text", "label", labels=("no", "yes")),
         sets={"train": "x" * 99},
         cross_fitted=False,
+        has_few=False,
         section=lambda folder: {"task": "t", "dir": str(folder)},
     )
 
