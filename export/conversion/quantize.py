@@ -14,7 +14,7 @@ import dataclasses
 import re
 from typing import Literal
 
-from tfdistill import errors
+from tfdistill import config, errors
 from tfdistill.tflite import agreement
 from tfdistill.tflite.agreement import Bounds
 
@@ -190,21 +190,22 @@ def quantizations() -> dict[str, Quantization]:
 
 
 def quantization(name: str) -> Quantization:
-    """Returns the quantization of that name.
+    """Returns the quantization of that name, or of a short one, see `config.quantization_name`.
 
     Raises:
       ConfigError: If the name is not in the grammar, or in it but not offered; with the reason
         where the combination was tried.
     """
-    if name in _BY_NAME:
-        return _BY_NAME[name]
+    if config.quantization_name(name) in _BY_NAME:
+        return _BY_NAME[config.quantization_name(name)]
+    known = (*_BY_NAME, *config.SHORT_QUANTIZATIONS)
     if name in _REFUSED:
         why, instead = _REFUSED[name]
         expected, hint = "one that works", f"Not offered: {why}. Take {instead}."
     elif _GRAMMAR.fullmatch(str(name)):
-        expected, hint = "one that this version offers", f"Choose from {', '.join(_BY_NAME)}."
+        expected, hint = "one that this version offers", f"Choose from {', '.join(known)}."
     else:
-        expected, hint = "a known name", errors.nearest(name, _BY_NAME)
+        expected, hint = "a known name", errors.nearest(name, known)
     raise errors.ConfigError("quantize", expected, repr(name), hint)
 
 

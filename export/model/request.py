@@ -57,7 +57,13 @@ class ExportRequest:
     timeout_s: float = 1800
 
     def __post_init__(self, data: TaskData | None) -> None:
-        """Takes from the data what is not named."""
+        """Spells the quantizations out, and takes from the data what is not named."""
+        object.__setattr__(self, "quantize", config.quantization_name(self.quantize))
+        for name in ("variants", "layers"):
+            chosen = getattr(self, name)
+            if chosen:
+                full = {key: config.quantization_name(value) for key, value in chosen.items()}
+                object.__setattr__(self, name, full)
         if data is None:
             return
         unnamed = {

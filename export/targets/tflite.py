@@ -78,7 +78,8 @@ def to_tflite(
       data: The data of `tfdistill.load_data`, which gives `task`, `vocab_file`, `lower_case`,
         `lengths`, `calibrate_on` (its training set), `check_on` and `texts` (its development set)
         where they are not named.
-      quantize: Name of a quantization; see `export.quantizations`.
+      quantize: Name of a quantization, see `export.quantizations`, or in short int8 or int4, as
+        wherever one is named.
       device: What runs the file: "cpu", "gpu" or "npu"; see `export.conversion.device_form`. For
         the last two `tfdistill.accelerators` holds the answers against the CPU's, where what it
         needs is installed.

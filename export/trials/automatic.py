@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import tf_keras as keras
 
-from tfdistill import errors, files, models
+from tfdistill import config, errors, files, models
 from tfdistill.data.task_data import TaskData
 from tfdistill.manifest import Manifest, read_manifest
 from tfdistill.results import Trial
@@ -308,7 +308,7 @@ def _check(max_drop: float, prefer: str, measure: Measure | None) -> None:
 
 def _order(model: keras.Model, names: Sequence[str] | None) -> list[Quantization]:
     """The quantizations from the smallest to the largest; of one size the plainest first."""
-    chosen = list(quantizing.quantizations()) if names is None else list(dict.fromkeys(names))
+    chosen = config.quantization_names(quantizing.quantizations() if names is None else names)
     if not chosen:
         raise errors.ConfigError("names", "at least one quantization", "none")
     values = [quantizing.quantization(name) for name in chosen]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, files, manifest, quantities, results, tables, work_folder
+from tfdistill import config, errors, files, manifest, quantities, results, tables, work_folder
 from tfdistill.data.task_data import TaskData
 from tfdistill.results import SweepResults, Trial
 from tfdistill.tasks import Examples, TaskSpec
@@ -129,7 +129,7 @@ def sweep(
       DataError: If the examples do not fit the model or the lengths.
       OutputExistsError: If the folder holds the sweep of another model or other arguments.
     """
-    chosen = list(dict.fromkeys(quantizing.quantizations() if names is None else names))
+    chosen = config.quantization_names(quantizing.quantizations() if names is None else names)
     if not chosen:
         raise errors.ConfigError("names", "at least one quantization", "none")
     for name in chosen:

@@ -51,6 +51,7 @@ def test_without_a_model_the_quantizations_are_listed(capsys):
     assert cli.main(["export", "--list"]) == 0
     text = capsys.readouterr().out
     assert [name for name in (*offered, *listed["refused"]) if name not in text] == []
+    assert "\nint8" in text and "\nint4" in text
 
 
 def test_a_model_is_swept_with_its_data_and_shown_as_a_table(swept, capsys):

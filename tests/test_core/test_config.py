@@ -143,7 +143,7 @@ def test_faults_are_said_in_words_of_recipes_once_each():
             "logits": {"kind": "prediction", "epochs": "many", "warmup": 1, "keep_best": 2},
         },
         variants={"full": {"stages": []}},
-        export={"lengths": [0], "quantize": "int8"},
+        export={"lengths": [0], "quantize": "int7"},
         benchmark={"threads": [-1]},
     )
     assert message.splitlines()[1:-1] == [
@@ -158,10 +158,26 @@ def test_faults_are_said_in_words_of_recipes_once_each():
         "  - export.quantize: expected "
         "'float32', 'float16', 'weight_only_wi8_afp32', 'dynamic_wi8_afp32', 'static_wi8_ai16', "
         "'static_wi8_ai8', 'static_wi8_ai8_integer_only', 'dynamic_wi4_afp32_block32', "
-        "'dynamic_wi4_afp32_block64' or 'dynamic_wi4_afp32', received 'int8'.",
+        "'dynamic_wi4_afp32_block64', 'dynamic_wi4_afp32', 'int8' or 'int4', received 'int7'.",
         "  - export.lengths.0: expected at least 2, received 0.",
     ]
     assert message.endswith("  - benchmark.threads.0: expected more than 0, received -1.")
+
+
+def test_short_names_of_quantizations_are_kept_in_full():
+    int8, int4 = "dynamic_wi8_afp32", "dynamic_wi4_afp32"
+    assignments = (
+        *("export.quantize=int4", "export.also_quantize=[int8, float16, int4]"),
+        *("export.fallback=[int8]", "export.teacher_quantize=int8"),
+    )
+    exported = config.load_recipe("demo", assignments).export
+    assert (exported.quantize, exported.teacher_quantize) == (int4, int8)
+    assert (exported.also_quantize, exported.fallback) == ((int8, "float16", int4), (int8,))
+    exported = config.load_recipe(
+        "demo", ["export.variants={gpu: int8, npu: static_wi8_ai8}"]
+    ).export
+    assert exported.variants == {"gpu": int8, "npu": "static_wi8_ai8"}
+    assert "int8" not in config.dump_recipe(config.load_recipe("demo", ["export.quantize=int8"]))
 
 
 def test_stages_and_variants_are_checked_against_each_other():

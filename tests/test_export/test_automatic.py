@@ -93,6 +93,10 @@ def test_the_smallest_is_tried_first_and_taken_when_it_is_good(chosen, attempts)
     assert attempts.tried == [("dynamic_wi4_afp32", ())]
 
 
+def test_short_names_are_chosen_in_full(chosen, attempts):
+    assert chosen(names=("float16", "int4", "dynamic_wi4_afp32")) == ("dynamic_wi4_afp32", {})
+
+
 def test_a_larger_one_is_taken_where_the_metric_falls_too_far(chosen, attempts):
     attempts.drops = {"dynamic_wi4_afp32": 0.011}
 

@@ -26,6 +26,17 @@ def test_every_quantization_is_named_in_the_grammar():
         assert quantize.quantization(name) is value
 
 
+def test_short_names_stand_for_int8_and_int4_of_any_width():
+    assert quantize.quantization("int8").name == "dynamic_wi8_afp32"
+    assert quantize.quantization("int4").name == "dynamic_wi4_afp32"
+    with pytest.raises(errors.ConfigError, match=r"Valid choices: .*, int4, int8, "):
+        quantize.quantization("q7")
+    with pytest.raises(errors.ConfigError, match=r"Choose from .*, int8, int4\."):
+        quantize.quantization("dynamic_wi8_afp32_block64")
+    with pytest.raises(errors.ConfigError, match="Did you mean 'int8'"):
+        quantize.quantization("int88")
+
+
 def test_a_name_says_what_the_value_holds():
     for name, value in export.quantizations().items():
         if value.method == "float":

@@ -54,6 +54,21 @@ def test_an_option_that_does_not_exist_is_refused_before_anything_is_read(toy, t
         export.to_tflite(toy.model, tmp_path / "m.tflite", quantise="float32")
 
 
+def test_short_names_of_quantizations_are_spelled_out(toy):
+    request = ExportRequest(
+        *(toy.model, "m.tflite"),
+        quantize="int4",
+        variants={"gpu": "int8"},
+        layers={"layer_0_*": "int8", "layer_1_*": "float32"},
+    )
+    assert (request.quantize, request.variants) == (
+        "dynamic_wi4_afp32",
+        {"gpu": "dynamic_wi8_afp32"},
+    )
+    assert request.layers == {"layer_0_*": "dynamic_wi8_afp32", "layer_1_*": "float32"}
+    assert request.replace(quantize="int8").quantize == "dynamic_wi8_afp32"
+
+
 def test_a_request_is_changed_by_a_copy(toy):
     request = ExportRequest(toy.model, "out/student.tflite", lengths=(8,))
     other = request.replace(quantize="float16", path="elsewhere/0.tflite", name="student")

@@ -197,6 +197,13 @@ def test_after_a_kill_the_finished_rows_stay_and_the_others_follow(toy, attempts
     assert [row["name"] for row in saved["rows"]] == list(names)
 
 
+def test_short_names_are_rows_of_the_full_ones(toy, attempts, tmp_path):
+    names = ("int8", "dynamic_wi8_afp32", "int4")
+    result = sweeping.sweep(toy.model, tmp_path / "s", names, lengths=(8,))
+    tried = ["dynamic_wi8_afp32", "dynamic_wi4_afp32"]
+    assert [row.name for row in result.rows] == attempts.tried == tried
+
+
 @pytest.mark.parametrize("verdict", ["failed", "impossible"])
 def test_only_what_failed_is_tried_again(toy, attempts, tmp_path, verdict):
     sweeping.sweep(toy.model, tmp_path / "s", ["float16"], lengths=(8,))

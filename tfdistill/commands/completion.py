@@ -14,7 +14,7 @@ from tfdistill.commands import base
 def _quantizations() -> list[str]:
     from export.conversion import quantize
 
-    return list(quantize.quantizations())
+    return [*quantize.quantizations(), *config.SHORT_QUANTIZATIONS]
 
 
 def _devices() -> list[str]:

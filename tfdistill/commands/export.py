@@ -114,7 +114,7 @@ def _numbers(group: Any) -> None:
 
 def _quantizations(text: str) -> str:
     """Parses the name of a quantization, with --list several."""
-    return ",".join(map(options.quantization, text.split(",")))
+    return ",".join(map(config.quantization_name, text.split(",")))
 
 
 def _devices(text: str) -> dict[str, str | None]:
@@ -123,7 +123,7 @@ def _devices(text: str) -> dict[str, str | None]:
 
     parts = [part.strip().partition(":") for part in text.split(",")]
     chosen = {
-        device: options.quantization(name) if colon else None for device, colon, name in parts
+        device: config.quantization_name(name) if colon else None for device, colon, name in parts
     }
     forms = device_form.FORMS
     if len(chosen) < len(parts) or not chosen.keys() <= forms.keys() or "" in chosen.values():
@@ -142,7 +142,7 @@ def _pattern(text: str) -> tuple[str, str]:
             f"expected a pattern of layer names and a quantization such as 'layer_0_*=float32', "
             f"received {text!r}"
         )
-    return pattern, options.quantization(name)
+    return pattern, config.quantization_name(name)
 
 
 def _execute(args: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tfdistill import errors, manifest, work_folder
+from tfdistill import config, errors, manifest, work_folder
 from tfdistill.commands import base, options, plan
 from tfdistill.confidence import moved_coverage
 
@@ -121,6 +121,8 @@ def _list(args: argparse.Namespace) -> None:
     refused = quantize.refused()
     width = max(map(len, (*offered, *refused)))
     lines = [f"{name.ljust(width)}  {summary}" for name, summary in offered.items()]
+    lines += ["", "in short:"]
+    lines += [f"{name.ljust(width)}  {full}" for name, full in config.SHORT_QUANTIZATIONS.items()]
     lines += ["", "tried, and not offered:"]
     lines += [f"{name.ljust(width)}  {why}" for name, why in refused.items()]
     result: dict[str, Any] = {"quantizations": offered, "refused": refused}

@@ -38,7 +38,6 @@ PLACES: dict[type[pydantic.BaseModel], str] = {
 """Section -> where it is in the recipe that a command makes."""
 _FLAGS = {"dir": "--data-dir", "dev_limit": "--limit"}  # where it is not the field's name
 _LAST_SEED = 2**32 - 1  # of NumPy and of recipes
-_BITS = {"int8": "dynamic_wi8_afp32", "int4": "dynamic_wi4_afp32"}  # of weights, for any width
 _TASK_FIELDS = ("text_column", "pair_column", "label_column", "kind")
 
 
@@ -332,11 +331,6 @@ def numbers(text: str) -> tuple[int, ...]:
             f"expected positive numbers such as 32,64, received {text!r}"
         )
     return values
-
-
-def quantization(text: str) -> str:
-    """Parses the name of a quantization; int8 and int4 are those for a CPU."""
-    return _BITS.get(text, text)
 
 
 def names(text: str) -> tuple[str, ...]:

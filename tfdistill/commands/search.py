@@ -63,7 +63,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         choices=None,
         metavar="NAME",
         help=text,
-        type=options.quantization,
+        type=config.quantization_name,
     )
     students.add_argument(
         "--count", type=int, default=6, metavar="N", help="how many to propose (default: 6)"

@@ -31,6 +31,12 @@ from tfdistill.config.pruned import (
     parse_static,
     short_form_faults,
 )
+from tfdistill.config.quantizations import (
+    SHORT_QUANTIZATIONS,
+    Quantize,
+    quantization_name,
+    quantization_names,
+)
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.recipe_files import (
     dump_recipe,
@@ -49,7 +55,6 @@ from tfdistill.config.sections import (
     BenchmarkConfig,
     DataConfig,
     ExportConfig,
-    Quantize,
     ShapeConfig,
     StudentConfig,
     TeacherConfig,
@@ -90,6 +95,7 @@ __all__ = [
     "QUANTIZE_AWARE",
     "RECIPE_FILE",
     "RECIPE_SHA256",
+    "SHORT_QUANTIZATIONS",
     "STAGES",
     "STAGE_RATE",
     "STAGE_SECTIONS",
@@ -135,6 +141,8 @@ __all__ = [
     "parse_recipe",
     "parse_section",
     "parse_static",
+    "quantization_name",
+    "quantization_names",
     "recipes",
     "run_folder",
     "saved_recipe",

@@ -12,23 +12,11 @@ import pydantic
 from tfdistill import errors
 from tfdistill.config import pruned
 from tfdistill.config.pruned import Choice, is_checkpoint, is_pruned, parse_pruned
+from tfdistill.config.quantizations import Quantize
 from tfdistill.config.schema import Section, Seed, Tokens, Width, described
 from tfdistill.config.training import FineTuneConfig, PathText, TeacherPretrainConfig
 from tfdistill.tasks.kind import KINDS, KindName
 
-Quantize = Literal[
-    "float32",
-    "float16",
-    "weight_only_wi8_afp32",
-    "dynamic_wi8_afp32",
-    "static_wi8_ai16",
-    "static_wi8_ai8",
-    "static_wi8_ai8_integer_only",
-    "dynamic_wi4_afp32_block32",
-    "dynamic_wi4_afp32_block64",
-    "dynamic_wi4_afp32",
-]
-"""The names of the quantizations."""
 Baselines = Literal["none", "cheap", "all"]
 BUILT_IN_DATA = "assistant"
 """The name of the synthetic data that comes with the package."""

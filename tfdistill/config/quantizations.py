@@ -1,0 +1,41 @@
+"""Names of quantizations, as recipes, Python and the command line take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+import pydantic
+
+SHORT_QUANTIZATIONS = {"int8": "dynamic_wi8_afp32", "int4": "dynamic_wi4_afp32"}
+"""Short name -> the quantization of weights of so many bits for a CPU, of any width."""
+
+
+def quantization_name(name: str) -> str:
+    """The name of a quantization in the grammar of `export`; one that is not short stays."""
+    return SHORT_QUANTIZATIONS.get(name, name)
+
+
+def quantization_names(names: Iterable[str]) -> list[str]:
+    """The full names of quantizations, each once."""
+    return list(dict.fromkeys(map(quantization_name, names)))
+
+
+Quantize = Annotated[
+    Literal[
+        "float32",
+        "float16",
+        "weight_only_wi8_afp32",
+        "dynamic_wi8_afp32",
+        "static_wi8_ai16",
+        "static_wi8_ai8",
+        "static_wi8_ai8_integer_only",
+        "dynamic_wi4_afp32_block32",
+        "dynamic_wi4_afp32_block64",
+        "dynamic_wi4_afp32",
+        "int8",
+        "int4",
+    ],
+    pydantic.AfterValidator(quantization_name),
+]
+"""A quantization of a recipe: its name or a short one, of which the full one is kept."""
