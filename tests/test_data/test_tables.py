@@ -5,7 +5,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from tfdistill import errors
+from tfdistill import errors, tasks
+from tfdistill.data import labelled_file
 from tfdistill.tasks import table_files, tables
 
 
@@ -196,3 +197,80 @@ def test_row_numbers_that_pandas_wrote_are_no_column(tmp_path):
     path = tmp_path / "x.parquet"
     assert table_files.header_of(path) == ["text", "label"]
     assert [row for _, row in table_files.read_rows(path).rows] == frame.to_numpy().tolist()
+
+
+# As `datasets` writes them: a class, and lists of one in three versions.
+MOODS = {"names": ["sad", "calm", "angry"], "_type": "ClassLabel"}
+FEATURES = {
+    "text": {"dtype": "string", "_type": "Value"},
+    "label": {"num_classes": 3, "names_file": None, "id": None, **MOODS},
+    "listed": [MOODS],
+    "sequence": {"feature": MOODS, "length": -1, "_type": "Sequence"},
+    "list": {"feature": MOODS, "_type": "List"},
+}
+
+
+def write_features(path, columns, features):
+    """Writes a Parquet file as a Dataset of Hugging Face does."""
+    described = json.dumps({"info": {"features": features}})
+    table = pyarrow.table(columns).replace_schema_metadata({"huggingface": described})
+    pyarrow.parquet.write_table(table, path)
+    return path
+
+
+def test_classes_of_hugging_face_are_read_by_their_names(tmp_path):
+    lists = [[0, 2], [], None]
+    columns = {"text": ["a", "b", "c"], "label": [2, 0, -1],
+               "listed": lists, "sequence": lists, "list": lists}  # fmt: skip
+    path = write_features(tmp_path / "x.parquet", columns, FEATURES)
+    table = tables.read_table(path, None)
+    assert table.columns["text"] == ["a", "b", "c"]
+    assert table.columns["label"] == ["angry", "sad", tables.NULL]
+    for column in ("listed", "sequence", "list"):
+        assert table.columns[column] == ["sad\x1fangry\x1f", "", tables.NULL]
+
+
+@pytest.mark.parametrize("number", [3, -2])
+def test_a_number_of_no_class_is_refused(tmp_path, number):
+    columns = {"text": ["a", "b"], "label": [0, number]}
+    path = write_features(tmp_path / "x.parquet", columns, FEATURES)
+    fault = f"line 2, 'label': expected a class from 0 to 2, or -1, received {number}"
+    with pytest.raises(errors.DataError, match=fault):
+        tables.read_table(path, ["text"])
+
+
+@pytest.mark.parametrize("features", [None, {}, {"label": {"dtype": "int64", "_type": "Value"}}])
+def test_numbers_without_names_of_classes_stay_numbers(tmp_path, features):
+    columns = {"text": ["a", "b"], "label": [1, -1]}
+    path = write_features(tmp_path / "x.parquet", columns, features)
+    assert tables.read_table(path, ["label"]).columns["label"] == ["1", "-1"]
+
+
+def test_features_that_are_no_json_are_refused(tmp_path):
+    table = pyarrow.table({"text": ["a"]}).replace_schema_metadata({"huggingface": "{"})
+    pyarrow.parquet.write_table(table, tmp_path / "x.parquet")
+    with pytest.raises(errors.DataError, match="huggingface of its schema, line 1: expected JSON"):
+        tables.read_table(tmp_path / "x.parquet", ["text"])
+
+
+def test_classes_keep_the_order_of_their_numbers(tmp_path):
+    columns = {"text": [f"text number {row}" for row in range(90)], "label": [0, 1, 2] * 30}
+    path = write_features(tmp_path / "train.parquet", columns, FEATURES)
+    in_order = ("sad", "calm", "angry")
+    spec = tasks.TaskSpec("mine", "text", "label").with_labels_of(tmp_path)
+    assert spec.labels == in_order
+    assert tasks.load_examples(spec, tmp_path, "train").labels.tolist() == columns["label"]
+    data = labelled_file.read_labelled_file(path, "mine")
+    assert data.task.labels == data.section(tmp_path)["labels"] == in_order
+    columns["label"] = [0, 2] * 45  # a class that does not occur
+    write_features(path, columns, FEATURES)
+    assert tasks.TaskSpec("mine", "text", "label").with_labels_of(path).labels == ("sad", "angry")
+
+
+def test_a_built_in_task_is_read_by_numbers_and_by_names(tmp_path):
+    columns = {"sentence": ["a", "b", "c"], "label": [1, 0, 1]}
+    features = {"label": {"names": ["negative", "positive"], "_type": "ClassLabel"}}
+    for written in (features, {}):
+        write_features(tmp_path / "train.parquet", columns, written)
+        examples = tasks.load_examples(tasks.task("sst2"), tmp_path, "train")
+        assert examples.labels.tolist() == columns["label"]

@@ -1,11 +1,14 @@
 """The Python of the README trains the student of the command line, bit for bit."""
 
 import csv
+import json
 import pathlib
 import re
 
 import numpy as np
 import pandas
+import pyarrow
+import pyarrow.parquet
 import pytest
 import toys
 
@@ -282,6 +285,38 @@ def test_frames_are_read_as_the_file_of_their_rows(folder):
         for split in ("train", "dev"):
             ids = getattr(data, split).encoded.ids
             np.testing.assert_array_equal(ids, getattr(expected, split).encoded.ids)
+
+
+class ClassDataset:
+    """As the one of Hugging Face's datasets: numbers in columns, `features` in what it writes."""
+
+    def __init__(self, columns, features):
+        self.columns, self.features = columns, features
+
+    def to_parquet(self, path):
+        metadata = {"huggingface": json.dumps({"info": {"features": self.features}})}
+        table = pyarrow.table(self.columns).replace_schema_metadata(metadata)
+        pyarrow.parquet.write_table(table, path)
+
+
+def test_class_labels_of_a_dataset_are_their_names(folder):
+    begin(folder, "classification")
+    frame = pandas.read_csv("my-data.csv")
+    names = ["positive", "negative"]  # in this order, not that of the alphabet
+    columns = {"text": list(frame["text"]), "label": [names.index(name) for name in frame["label"]]}
+    features = {
+        "text": {"dtype": "string", "_type": "Value"},
+        "label": {"names": names, "_type": "ClassLabel"},
+    }
+    data = tfdistill.load_data(ClassDataset(columns, features), tokenizer="teacher")
+    assert data.task.labels == tuple(names)
+    said = set(zip(frame["text"], frame["label"], strict=True))
+    read = data.dev_examples
+    assert (
+        len(read)
+        and {(text, names[label]) for text, label in zip(read.texts, read.labels, strict=True)}
+        <= said
+    )
 
 
 @pytest.mark.parametrize("table", [[{"text": "a", "label": "b"}], {"train": None}, None])

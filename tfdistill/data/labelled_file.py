@@ -13,7 +13,7 @@ import numpy as np
 
 from tfdistill import errors, files, tasks
 from tfdistill.data import columns, unlabelled
-from tfdistill.tasks import label_cells, label_kinds, splitting, tables
+from tfdistill.tasks import label_cells, label_kinds, label_names, splitting, tables
 from tfdistill.tasks.examples import check_joined_rows
 
 FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
@@ -53,6 +53,7 @@ class LabelledFile:
     def section(self, folder: files.Path) -> dict[str, Any]:
         """The data section of the files that `write` puts into a folder."""
         task = self.task
+        of_file = list(task.labels) != task.traits.ordered(task.labels)  # not that of its tables
         promise_on = str(pathlib.Path(folder) / f"{PROMISE}.csv") if PROMISE in self.sets else None
         return {
             "task": task.name,
@@ -64,6 +65,7 @@ class LabelledFile:
             "metrics": task.metrics,
             "label_separator": task.label_separator,
             "promise_on": promise_on,
+            **({"labels": task.labels} if of_file else {}),
             **({"cross_fitted": True, "dev_split": "train"} if self.cross_fitted else {}),
         }
 
@@ -238,7 +240,8 @@ def _with_labels(task: tasks.TaskSpec, path: pathlib.Path, cells: list[str]) -> 
     if task.traits.nameless:
         return task
     labels = {name for cell in cells for name in task.traits.names_in(cell, task.label_separator)}
-    return task.with_found_labels(labels, f"{path}, column {task.label_column!r}")
+    order = label_names.declared_order(path, task.label_column)
+    return task.with_found_labels(labels, f"{path}, column {task.label_column!r}", order)
 
 
 def _new_rows(

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pathlib
 
 from tfdistill import errors
-from tfdistill.tasks import label_cells, tables
+from tfdistill.tasks import label_cells, parquet, tables
 from tfdistill.tasks.kind import kind_named
+
+
+def declared_order(path: pathlib.Path, column: str) -> tuple[str, ...]:
+    """The labels in the order that the file states, see `parquet`; empty where it states none."""
+    return parquet.class_names(path, column) if path.suffix.lower() == ".parquet" else ()
 
 
 def of_table(

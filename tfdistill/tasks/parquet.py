@@ -1,19 +1,28 @@
-"""Rows of Parquet files, read within bounds (a value that repeats takes no bytes), and frames."""
+"""Rows of Parquet files, read within bounds (a value that repeats takes no bytes), and frames.
+
+A Dataset of Hugging Face has numbers in a column of classes (`ClassLabel`), and their names in the
+schema, under the key `huggingface`, "info", "features", COLUMN, "names". Rows have the names.
+"""
 
 from __future__ import annotations
 
 import os
 import pathlib
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from tfdistill import errors, files
+from tfdistill import errors, files, reading
 from tfdistill.tasks import table_limits
 
 if TYPE_CHECKING:
+    import pyarrow
     import pyarrow.parquet
 
 _BATCH_ROWS = 1_000
+_FEATURES = b"huggingface"  # of a schema's metadata
+_LISTS = ("Sequence", "List", "LargeList")  # the features that hold another one
+_UNLABELLED = -1  # in a column of classes: no label, as in the test sets of the hub
 _INDEX = re.compile(r"__index_level_\d+__")  # row numbers that pandas writes, no column of a user's
 
 
@@ -49,20 +58,27 @@ def read_names(path: pathlib.Path) -> list[str]:
     Raises:
       DataError: If the file is malformed.
     """
-    import pyarrow.parquet
+    return _columns(_read_schema(path).names)
 
-    try:
-        with files.local_copy(path) as local:
-            return _columns(pyarrow.parquet.read_schema(local).names)
-    except (OSError, ValueError) as fault:
-        raise errors.DataError(f"{path}", "a Parquet file", fault) from None
+
+def class_names(path: pathlib.Path, column: str) -> tuple[str, ...]:
+    """Reads the names of a column of classes, in the order of their numbers.
+
+    Returns:
+      The names; empty where the file does not say that the column is one of classes.
+
+    Raises:
+      DataError: If the file is malformed.
+    """
+    return _class_names(path, _read_schema(path)).get(column, ())
 
 
 def read_parquet(path: pathlib.Path) -> list[dict[str, Any]]:
-    """Reads the rows, each as an object by column.
+    """Reads the rows, each as an object by column, classes by their names.
 
     Raises:
-      DataError: If the file is malformed, or unpacks to more than `table_limits` allows.
+      DataError: If the file is malformed, unpacks to more than `table_limits` allows, or holds a
+        number of no class.
     """
     import pyarrow.parquet
 
@@ -93,7 +109,67 @@ def _rows(path: pathlib.Path, file: pyarrow.parquet.ParquetFile) -> list[dict[st
         num_bytes += batch.nbytes
         table_limits.check_unpacked(path, num_bytes)
         rows += batch.to_pylist()
+    for column, classes in _class_names(path, file.schema_arrow).items():
+        for number, row in enumerate(rows, start=1):
+            try:
+                row[column] = _named(row[column], classes)
+            except ValueError as fault:
+                raise errors.DataError(
+                    f"{path}, line {number}, {column!r}",
+                    f"a class from 0 to {len(classes) - 1}, or {_UNLABELLED}",
+                    fault,
+                ) from None
     return rows
+
+
+def _named(value: Any, names: tuple[str, ...]) -> Any:
+    """The name of a class, or the names in a list; None without a label."""
+    if isinstance(value, list):
+        return [_named(item, names) for item in value]
+    if type(value) is not int:
+        return value
+    if value == _UNLABELLED:
+        return None
+    if not 0 <= value < len(names):
+        raise ValueError(value)
+    return names[value]
+
+
+def _read_schema(path: pathlib.Path) -> pyarrow.Schema:
+    import pyarrow.parquet
+
+    try:
+        with files.local_copy(path) as local:
+            return pyarrow.parquet.read_schema(local)
+    except (OSError, ValueError) as fault:
+        raise errors.DataError(f"{path}", "a Parquet file", fault) from None
+
+
+def _class_names(path: pathlib.Path, schema: pyarrow.Schema) -> dict[str, tuple[str, ...]]:
+    """The names of classes by column, of the columns that hold classes or lists of them."""
+    text = (schema.metadata or {}).get(_FEATURES)
+    described: Any = None
+    if text is not None:
+        described = reading.parse_json(text, f"{path}, {_FEATURES.decode()} of its schema")
+    for key in ("info", "features"):
+        described = described.get(key) if isinstance(described, Mapping) else None
+    features = described if isinstance(described, Mapping) else {}
+    named = {column: _names_in(features.get(column)) for column in _columns(schema.names)}
+    return {column: names for column, names in named.items() if names}
+
+
+def _names_in(feature: Any) -> tuple[str, ...]:
+    """The names of the classes that a column holds by itself or in lists; empty for others."""
+    if isinstance(feature, list):  # how a list was described in earlier versions
+        return _names_in(feature[0]) if len(feature) == 1 else ()
+    if not isinstance(feature, Mapping):
+        return ()
+    if feature.get("_type") in _LISTS:
+        return _names_in(feature.get("feature"))
+    names = feature.get("names") if feature.get("_type") == "ClassLabel" else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return ()
+    return tuple(names)
 
 
 def _columns(names: list[str]) -> list[str]:

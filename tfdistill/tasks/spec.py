@@ -362,7 +362,8 @@ class TaskSpec:
           stated: Whether the user named the kind; see `labels_in`.
 
         Returns:
-          This task with labels: sorted, as numbers where all of them are numbers. Tags of words:
+          This task with labels: in the order that the file states (`label_names`), otherwise
+          sorted, as numbers where all of them are numbers. Tags of words:
           O first, then B-TYPE and I-TYPE of every type found, also where only one of them occurs.
 
         Raises:
@@ -372,14 +373,18 @@ class TaskSpec:
             return self
         labels, path = self.labels_in(source, stated=stated)
         column = "" if self.layout == "folders" else f", column {self.label_column!r}"
-        return self.with_found_labels(labels, f"{path}{column}")
+        order = label_names.declared_order(path, self.label_column)
+        return self.with_found_labels(labels, f"{path}{column}", order)
 
-    def with_found_labels(self, labels: set[str], where: str) -> TaskSpec:
+    def with_found_labels(
+        self, labels: set[str], where: str, order: Sequence[str] = ()
+    ) -> TaskSpec:
         """Fills in label names in the order of `with_labels_of`.
 
         Args:
           labels: The names.
           where: Where they were found, for messages.
+          order: The order that the file states, if it does.
 
         Raises:
           DataError: If there are fewer than two.
@@ -387,4 +392,6 @@ class TaskSpec:
         if len(labels) < 2:
             received = f"only {next(iter(labels))!r}" if labels else "none"
             raise errors.DataError(where, "at least two different labels", received)
-        return dataclasses.replace(self, labels=tuple(self.traits.ordered(labels)))
+        stated = [name for name in order if name in labels]
+        ordered = stated if len(stated) == len(labels) else self.traits.ordered(labels)
+        return dataclasses.replace(self, labels=tuple(ordered))

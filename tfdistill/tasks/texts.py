@@ -106,7 +106,10 @@ def label_indices(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -
     Raises:
       DataError: If one is not a label of the task; the message names its place.
     """
-    index = {value: number for number, value in enumerate(spec.label_values or spec.labels)}
+    spelled = spec.label_values or spec.labels
+    if not set(spelled).issuperset(values) and set(spec.labels).issuperset(values):
+        spelled = spec.labels  # as Parquet files of a Dataset name them
+    index = {value: number for number, value in enumerate(spelled)}
     indices = np.fromiter((index.get(value, -1) for value in values), np.int32, len(values))
     unknown = np.flatnonzero(indices < 0)
     if len(unknown):
