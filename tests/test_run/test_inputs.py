@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import config, errors, files, results, run, tasks, weights, work_folder
+from tfdistill import cli, config, errors, files, models, results, run, tasks, weights, work_folder
 from tfdistill.data import batches
 from tfdistill.run import folder, inputs, records
 
@@ -47,6 +47,31 @@ def test_a_teacher_never_stands_for_a_student_that_is_not_there_yet(save, tmp_pa
         (tmp_path / "stages").mkdir()
     with pytest.raises(errors.WeightsError, match=r"received none yet\. Continue it with --resume"):
         inputs.open_source(str(tmp_path))
+
+
+def test_a_bare_encoder_is_told_what_its_kind_needs(tmp_path, toy_vocab_file, capsys):
+    model = toys.randomise(models.build_encoder(toys.SHALLOW_STUDENT.replace(vocab_size=200)))
+    bare = str(weights.save_hf(model, tmp_path / "bare", vocab_file=toy_vocab_file))
+    assert cli.main(["export", bare, "--kind", "embedding", "--out", str(tmp_path / "out")]) == 1
+    told = capsys.readouterr().err
+    assert "expected a sentence-transformers folder, with modules.json and 1_Pooling" in told
+    assert not (tmp_path / "out" / "model.tflite").exists()
+    either = "expected a head of kind 'sequence', or a sentence-transformers folder"
+    with pytest.raises(errors.WeightsError, match=either):
+        inputs.open_source(bare)
+    for kind, head in (("multi_label", "sequence"), ("token", "token"), ("span", "span")):
+        with pytest.raises(
+            errors.WeightsError, match=f"expected a head of kind '{head}', received"
+        ):
+            inputs.open_source(bare, kind=kind)
+
+
+def test_the_kind_of_an_unknown_task_decides_the_head(tmp_path, toy_vocab_file):
+    shape = toys.SHALLOW_STUDENT.replace(vocab_size=200)
+    for kind, head in (("token", "token"), ("embedding", "embedding")):
+        model = toys.randomise(models.build_model(shape, models.Head(head, 3)))
+        folder = weights.save_hf(model, tmp_path / kind, vocab_file=toy_vocab_file)
+        assert models.head_of(inputs.open_source(str(folder), kind=kind).model) == head
 
 
 def test_what_distill_leaves_is_opened_as_its_student(save, tmp_path, monkeypatch):

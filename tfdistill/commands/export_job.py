@@ -154,7 +154,7 @@ def open_job(args: argparse.Namespace) -> Job:
     task = examples = None
     if settings is not None:
         task, examples = from_config.labelled(settings, "dev", folder=folder, may_hide_labels=True)
-    source = inputs.open_source(args.model, task)
+    source = inputs.open_source(args.model, task, kind=None if task else args.kind)
     if task is not None:
         source = source.in_order_of(task)
     allow_weak = recipe is not None and recipe.student.allow_weak

@@ -313,7 +313,11 @@ class ExportedSource:
 
 
 def open_source(
-    source: str, task: tasks.TaskSpec | None = None, *, roberta: bool = False
+    source: str,
+    task: tasks.TaskSpec | None = None,
+    *,
+    kind: str | None = None,
+    roberta: bool = False,
 ) -> Source:
     """Opens the model of a run folder, of a model folder or of the hub, see `open_model`.
 
@@ -323,7 +327,7 @@ def open_source(
     folder = roberta_files.folder_of(source) if roberta else None
     if folder is None:
         recipe = config.saved_recipe(path)
-        loaded = open_model(source, task)
+        loaded = open_model(source, task, kind=kind)
         return Source(
             loaded.model,
             loaded.labels,

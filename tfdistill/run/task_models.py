@@ -172,17 +172,20 @@ def open_for_task(
     )
 
 
-def open_model(source: str, task: tasks.TaskSpec | None = None) -> weights.LoadedModel:
+def open_model(
+    source: str, task: tasks.TaskSpec | None = None, *, kind: str | None = None
+) -> weights.LoadedModel:
     """Opens the model of a run folder, of a model folder or of the hub.
 
     Args:
       source: A run folder (its chosen student; the teacher of `finetune`), a folder with ``hf`` in
         it, a Hugging Face folder or a hub id.
-      task: What it answers, which decides the head; when left out a sentence encoder where the
+      task: What it answers, which decides the head.
+      kind: The kind of a task that is not known; when left out, too, a sentence encoder where the
         folder is that of one, and otherwise a classifier of whole texts.
 
     Raises:
-      WeightsError: If there is no such model.
+      WeightsError: If there is no such model, or it has another head.
     """
     path = pathlib.Path(source)
     for place in (path / "student", path):
@@ -191,12 +194,29 @@ def open_model(source: str, task: tasks.TaskSpec | None = None) -> weights.Loade
     folder = config.model_folder(source)
     if task is not None:
         loaded = open_for_task(folder, task)
-    elif weights.has_modules(folder):
+    elif kind is None and weights.has_modules(folder):
         loaded = weights.load_embedder(folder)
     else:
-        loaded = weights.load_classifier(folder)
+        loaded = _open_alone(folder, kind)
     model = with_saved_ranges(loaded.model, pathlib.Path(folder).parent)
     return dataclasses.replace(loaded, model=model)
+
+
+def _open_alone(source: str, kind: str | None) -> weights.LoadedModel:
+    """Loads a checkpoint under the head of a kind, by default of whole texts; it must be there."""
+    head = models.Head("sequence") if kind is None else models.head_for(tasks.KINDS[kind].head, 0)
+    if head.traits.vectors:
+        return weights.load_embedder(source)
+    checkpoint = weights.open_checkpoint(source)
+    if not weights.has_head(checkpoint, head.kind):
+        expected, remedy = f"a head of kind {head.kind!r}", "Fine-tune it (`tfdistill finetune`)."
+        if kind is None:
+            expected += ", or a sentence-transformers folder, with modules.json"
+            remedy += " Of a sentence encoder copy modules.json and 1_Pooling from its origin, too."
+        raise errors.WeightsError(
+            f"model {source}", expected, weights.other_head(checkpoint), remedy
+        )
+    return weights.load_model(checkpoint, head.kind, task_kind=kind)
 
 
 def open_saved(folder: pathlib.Path, task: tasks.TaskSpec, dtype: str = "float32") -> keras.Model:
