@@ -1,5 +1,6 @@
 """``python -m tfdistill`` and the program ``tfdistill``: the command line."""
 
+import atexit
 import os
 import pathlib
 import sys
@@ -14,6 +15,7 @@ from tfdistill import processes  # noqa: E402
 
 def program() -> None:
     """Runs `cli.program`; the half second of its imports can be interrupted like the rest."""
+    atexit.register(processes.end_with_the_result)  # the first one is called last
     processes.on_interruption(processes.leave)
     from tfdistill import cli
 

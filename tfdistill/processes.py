@@ -66,6 +66,15 @@ def leave(number: int, frame: object) -> NoReturn:
     os._exit(130)
 
 
+def end_with_the_result() -> None:
+    """Lets no interruption change the exit code from now on, when all is written.
+
+    The last function at exit: Python then takes its handlers away, and a signal would kill it.
+    """
+    for number in INTERRUPTIONS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
     """Lets an interruption of the block raise KeyboardInterrupt, and one more end the process.

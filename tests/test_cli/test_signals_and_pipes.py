@@ -24,6 +24,15 @@ sys.meta_path.insert(0, Finder())
 from tfdistill import __main__
 __main__.program()
 """
+SHUTTING_DOWN = """
+import builtins, os, sys
+class Last:
+    def __del__(self, kill=os.kill, process=os.getpid(), number=int(sys.argv.pop())):
+        kill(process, number)
+builtins.last = Last()
+from tfdistill import __main__
+__main__.program()
+"""
 PRINTING = ["--help"], ["export", "--help-all"], ["recipes", "ls", "--json"]
 
 
@@ -47,6 +56,14 @@ def test_the_imports_of_the_program_can_be_interrupted(number):
     done = subprocess.run(command, env=environment(), capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "tfdistill: interrupted\n"
+
+
+@pytest.mark.parametrize("number", INTERRUPTIONS)
+def test_a_signal_after_all_is_done_does_not_change_the_exit_code(number):
+    command = [sys.executable, "-c", SHUTTING_DOWN, "--version", str(int(number))]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("tfdistill ")
 
 
 def test_a_hang_up_that_nohup_ignores_stays_ignored():
