@@ -198,14 +198,14 @@ def quantization(name: str) -> Quantization:
     """
     if config.quantization_name(name) in _BY_NAME:
         return _BY_NAME[config.quantization_name(name)]
-    known = (*_BY_NAME, *config.SHORT_QUANTIZATIONS)
+    offered = (*_BY_NAME, *config.SHORT_QUANTIZATIONS)
     if name in _REFUSED:
         why, instead = _REFUSED[name]
         expected, hint = "one that works", f"Not offered: {why}. Take {instead}."
     elif _GRAMMAR.fullmatch(str(name)):
-        expected, hint = "one that this version offers", f"Choose from {', '.join(known)}."
+        expected, hint = "one that this version offers", f"Choose from {', '.join(offered)}."
     else:
-        expected, hint = "a known name", errors.nearest(name, known)
+        expected, hint = "a known name", errors.nearest(name, offered)
     raise errors.ConfigError("quantize", expected, repr(name), hint)
 
 
