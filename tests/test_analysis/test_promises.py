@@ -87,6 +87,9 @@ def test_a_wrong_answer_among_the_surest_ends_the_only_sequence_but_not_the_seco
     )
     assert few.threshold is None and few.rows_needed > 47
     assert enough.coverage == 1.0 and enough.error == pytest.approx(1 / 90)
+    # The two share the level of 0.1: P(Bin(40, 0.1) <= 1) is 0.0805.
+    shared = analysis.find_promise(np.linspace(1, 0.5, 80), np.arange(80) > 0, 0.1)
+    assert shared.threshold is None
     late = np.arange(240) > 60  # too many wrong ones for either
     promise = analysis.find_promise(np.linspace(1, 0.5, 240), late, 0.1)
     assert promise.threshold is None

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import harness
-from tfdistill import losses
+from tfdistill import distillers, losses, models
 from tfdistill.errors import ConfigError, ShapeError
 
 random = np.random.default_rng(7)
@@ -222,6 +222,25 @@ def test_label_similarity_is_0_at_its_aim_and_has_finite_gradients():
     assert np.isfinite(gradient).all() and not gradient[1].any() and gradient[0].any()
     alone = losses.label_similarity(normal(1, 4), np.array([0]))
     assert float(alone) == 0
+
+
+def test_the_loss_takes_a_sentence_encoder_and_labels():
+    shape = models.EncoderConfig(
+        num_layers=1, hidden_size=8, num_heads=2, intermediate_size=8, vocab_size=9, max_positions=4
+    )
+    losses_by_name = {"pairs": losses.LabelSimilarity()}
+    with pytest.raises(ShapeError, match="a sentence encoder"):
+        distillers.Distiller(None, models.build_classifier(shape, 2), losses_by_name).compile()
+    trainer = distillers.Distiller(None, models.build_embedder(shape), losses_by_name)
+    trainer.compile(run_eagerly=True)
+    ids = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 1]], np.int32)
+    features = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": 0 * ids}
+    labels = np.array([0, 1, 0])
+    expected = losses.label_similarity(trainer.student(features), labels)
+    logs = trainer.evaluate(features, labels, verbose=0, return_dict=True)
+    np.testing.assert_allclose(logs["pairs"], expected, rtol=1e-5)
+    with pytest.raises(ShapeError, match="labelled set"):
+        trainer.evaluate(features, verbose=0)
 
 
 def test_label_similarity_needs_a_class_for_each_vector():

@@ -91,6 +91,15 @@ def test_an_encoder_learns_pairs_of_rows_and_rows_left_out_were_not_seen(folder,
         for m in (before, model)
     ]
 
+    for one in (before, model):  # the encoder learns, the vectors of words stay
+        same = np.array_equal(
+            one.get_layer("layer_0_query").get_weights()[0],
+            before.get_layer("layer_0_query").get_weights()[0],
+        )
+        assert same is (one is before)
+    words = [m.get_layer("word_embeddings").get_weights()[0] for m in (before, model)]
+    np.testing.assert_array_equal(*words)
+
     def apart(vectors):
         cosines = (v := vectors / np.linalg.norm(vectors, axis=1, keepdims=True)) @ v.T
         same = labels[:, None] == labels
@@ -106,6 +115,7 @@ def test_an_encoder_learns_pairs_of_rows_and_rows_left_out_were_not_seen(folder,
     trainer = linear_head._ContrastiveTrainer(
         again.model, data, config.FineTuneConfig(**STEPS), tmp_path, 0
     )
+    assert not trainer._distiller.drops
     trainer.fit(np.flatnonzero(~fold), "")
     vectors = linear_head._PooledStates(again.model, data.train.encoded)()
     penalty = analysis.fit_head(states[1], labels, 3).penalty

@@ -231,8 +231,8 @@ def teacher_training(num_train: int, width: int, num_labels: int) -> dict[str, A
 def training_on_pairs(width: int, num_labels: int) -> dict[str, Any]:
     """The fine-tuning of a teacher on pairs of few rows: 40 steps.
 
-    With 8 to 32 rows of each label fewer were worse, and more no better. A batch has two rows of
-    each label on average, up to 32 labels.
+    On 23 intents of 8 rows each 100 steps were no better. A batch has two rows of each label on
+    average, up to 32 labels.
     """
     return {
         "method": "contrastive",

@@ -174,9 +174,8 @@ def label_similarity(
     directions = direction(vectors)
     cosines = tf.matmul(directions, directions, transpose_b=True)
     pairs = weights[:, tf.newaxis] * weights[tf.newaxis]
-    pairs = tf.linalg.set_diag(
-        pairs, tf.zeros_like(weights)
-    )  # each pair twice, no text with itself
+    # Each pair twice, no text with itself.
+    pairs = tf.linalg.set_diag(pairs, tf.zeros_like(weights))
     same = tf.equal(labels[:, tf.newaxis], labels[tf.newaxis])
     alike = reductions.weighted_mean(
         tf.math.squared_difference(1.0, cosines), tf.where(same, pairs, 0.0)
