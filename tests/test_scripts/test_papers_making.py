@@ -270,7 +270,7 @@ def test_overwrite_starts_anew(folder):
         ({"presets": ("bilstm_1l_150d",)}, "transformer"),
         ({"presets": ()}, "models"),
         ({"quantizations": ("static_wi8_ai8",)}, "calibration"),
-        ({"quantizations": ("int8",)}, "quantiz"),
+        ({"quantizations": ("int9",)}, "quantiz"),
         ({"settings": Settings(lengths=(1024,))}, "at most 512"),
         ({"settings": Settings()}, "lengths"),
     ],
