@@ -20,7 +20,7 @@ from test_android import vectors
 
 from tfdistill import _version, files, manifest
 from tfdistill.benchmark import adb, result, schema
-from tfdistill.benchmark.adb import device_backend, devices
+from tfdistill.benchmark.adb import device_backend
 
 DEMO = vectors.ROOT / "android_demo"
 MAVEN = DEMO / "ci" / "maven"
@@ -186,7 +186,7 @@ def test_app_and_harness_know_the_same_emulators():
     ).read_text("utf-8")
     rows = re.findall(r'"(ro\.[\w.]+)"\s+to\s+listOf\(([^)]*)\)', kotlin)
     signs = {name: tuple(re.findall(r'"(.*?)"', values)) for name, values in rows}
-    assert signs == devices.EMULATOR_SIGNS
+    assert signs == device_backend.EMULATOR_SIGNS
 
 
 def test_both_builds_take_the_same_versions():

@@ -10,15 +10,19 @@ from adb_daemon.phone import set_thermal_status
 
 from tfdistill import errors
 from tfdistill.benchmark import schema, settings
-from tfdistill.benchmark.adb import device_backend, devices
+from tfdistill.benchmark.adb import device_backend, measuring
 from tfdistill.benchmark.adb.phone import Phone
+
+
+def backend_of(phone, wanted=None):
+    return device_backend.DeviceBackend(phone, [], wanted or settings.Settings())
 
 
 def test_the_clocks_come_in_the_order_of_the_cores_and_a_core_that_is_off_has_0():
     text = "/sys/x/cpu0 300000\n/sys/x/cpu1\n/sys/x/cpu10 2000000\n/sys/x/cpu2 1500500\n"
-    assert devices.clocks_mhz(text) == (300.0, 0.0, 1500.5, 2000.0)
-    assert devices.clocks_mhz("/sys/x/cpu0\n/sys/x/cpu1\n") == ()
-    assert devices.clocks_mhz("") == ()
+    assert device_backend.clocks_mhz(text) == (300.0, 0.0, 1500.5, 2000.0)
+    assert device_backend.clocks_mhz("/sys/x/cpu0\n/sys/x/cpu1\n") == ()
+    assert device_backend.clocks_mhz("") == ()
 
 
 def test_what_a_device_does_not_tell_is_none_or_empty():
@@ -29,8 +33,8 @@ def test_what_a_device_does_not_tell_is_none_or_empty():
 @pytest.mark.slow
 def test_the_state_of_a_device_is_read_in_one_trip(connect):
     daemon = connect()
-    (phone,) = devices.choose([daemon.serial])
-    conditions = device_backend.read_conditions(phone)
+    (phone,) = measuring.choose([daemon.serial])
+    conditions = backend_of(phone).conditions()
     assert conditions.thermal_status == 0
     assert conditions.temperatures_c == {"VIRTUAL-SKIN": 32.5, "battery": 29.8}
     assert (conditions.battery_percent, conditions.battery_temperature_c) == (87.0, 29.8)
@@ -43,10 +47,10 @@ def test_the_state_of_a_device_is_read_in_one_trip(connect):
 @pytest.mark.slow
 def test_what_the_device_may_not_tell_is_left_out(connect):
     daemon = connect()
-    (phone,) = devices.choose([daemon.serial])
+    (phone,) = measuring.choose([daemon.serial])
     daemon.path("/says/dumpsys/thermalservice").unlink()
     daemon.path("/proc/loadavg").unlink()
-    conditions = device_backend.read_conditions(phone)
+    conditions = backend_of(phone).conditions()
     assert (conditions.thermal_status, conditions.temperatures_c, conditions.load_average) == (
         None,
         {},
@@ -76,11 +80,11 @@ class Cooling:
 @pytest.mark.slow
 def test_a_warm_device_is_waited_for_until_it_is_cool(connect):
     daemon = connect()
-    (phone,) = devices.choose([daemon.serial])
+    (phone,) = measuring.choose([daemon.serial])
     set_thermal_status(daemon.root, 2)
     cooling = Cooling(daemon, phone, rests=3)
     wanted = settings.Settings(cool_timeout_seconds=60)
-    conditions = device_backend.wait_until_cool(phone, wanted, clock=cooling.clock)
+    conditions = backend_of(phone, wanted).wait_until_cool(clock=cooling.clock)
     assert conditions.thermal_status == 0
     assert cooling.rests == [5.0, 5.0, 5.0]
 
@@ -88,11 +92,11 @@ def test_a_warm_device_is_waited_for_until_it_is_cool(connect):
 @pytest.mark.slow
 def test_a_device_that_stays_warm_is_not_waited_for_longer_than_was_said(connect):
     daemon = connect()
-    (phone,) = devices.choose([daemon.serial])
+    (phone,) = measuring.choose([daemon.serial])
     set_thermal_status(daemon.root, 3)
     cooling = Cooling(daemon, phone, rests=100)
     wanted = settings.Settings(cool_timeout_seconds=12)
-    conditions = device_backend.wait_until_cool(phone, wanted, clock=cooling.clock)
+    conditions = backend_of(phone, wanted).wait_until_cool(clock=cooling.clock)
     assert conditions.thermal_status == 3
     assert cooling.rests == [5.0, 5.0, 2.0]
 
@@ -107,7 +111,7 @@ def test_a_rest_ends_when_the_phone_is_stopped(tmp_path: pathlib.Path):
 @pytest.mark.slow
 def test_a_device_that_is_lost_has_no_conditions(connect):
     daemon = connect()
-    (phone,) = devices.choose([daemon.serial])
+    (phone,) = measuring.choose([daemon.serial])
     daemon.faults.lost_at = "thermalservice"
     with pytest.raises(errors.DeviceLostError):
-        device_backend.read_conditions(phone)
+        backend_of(phone).conditions()

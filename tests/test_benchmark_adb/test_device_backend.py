@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import device_backend, devices
+from tfdistill.benchmark.adb import device_backend, measuring
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +17,7 @@ def modes(daemon) -> list[str]:
 
 def test_fixed_performance_ends_with_the_measurement_also_after_ctrl_c(connect):
     daemon = connect()
-    (phone,) = devices.choose([daemon.serial])
+    (phone,) = measuring.choose([daemon.serial])
     with device_backend.fixed_performance(phone):
         assert modes(daemon) == ["true"]
     assert modes(daemon) == ["true", "false"]
@@ -30,7 +30,7 @@ def test_fixed_performance_ends_with_the_measurement_also_after_ctrl_c(connect):
 def test_a_device_without_fixed_performance_is_refused(connect):
     daemon = connect()
     daemon.path("/says/android-10").touch()
-    (phone,) = devices.choose([daemon.serial])
+    (phone,) = measuring.choose([daemon.serial])
     expected = "--fixed-performance on .*Unknown command: set-fixed.*Leave it out"
     with (
         pytest.raises(errors.BenchmarkError, match=expected),
@@ -41,7 +41,7 @@ def test_a_device_without_fixed_performance_is_refused(connect):
 
 def test_a_lost_device_is_named_with_the_command_that_ends_the_mode(connect):
     daemon = connect()
-    (phone,) = devices.choose([daemon.serial])
+    (phone,) = measuring.choose([daemon.serial])
     expected = "stays in fixed performance mode: .*set-fixed-performance-mode-enabled false"
     with (
         pytest.raises(errors.DeviceLostError, match=f"(?s){expected}"),

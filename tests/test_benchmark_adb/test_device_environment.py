@@ -7,7 +7,8 @@ import hashlib
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import devices
+from tfdistill.benchmark.adb import device_backend, measuring
+from tfdistill.benchmark.adb.device_backend import parse_environment
 
 NAMES = (
     *("properties", "cpuinfo", "meminfo", "kernel", "max_clocks", "capacities", "governor"),
@@ -30,7 +31,7 @@ def clocks(*khz: int) -> str:
 def test_properties_are_read_and_empty_ones_left_out():
     text = "[ro.product.model]: [Pixel 8]\n[ro.x]: []\n[a.b]: [with [brackets]: and more]\nno\n"
     expected = {"ro.product.model": "Pixel 8", "a.b": "with [brackets]: and more"}
-    assert devices.parse_properties(text) == expected
+    assert device_backend.parse_properties(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -49,13 +50,13 @@ def test_properties_are_read_and_empty_ones_left_out():
     ],
 )
 def test_an_emulator_is_no_phone(values, kind):
-    assert devices.parse_environment(answers(properties=properties(**values)), "x").kind == kind
+    assert parse_environment(answers(properties=properties(**values)), "x").kind == kind
 
 
 def test_a_device_is_called_by_maker_and_model_once():
     def name(maker: str, model: str) -> str:
         values = {"ro__product__manufacturer": maker, "ro__product__model": model}
-        return devices.parse_environment(answers(properties=properties(**values)), "x").device.name
+        return parse_environment(answers(properties=properties(**values)), "x").device.name
 
     assert name("Google", "Pixel 8") == "Google Pixel 8"
     assert name("samsung", "SM-A546B") == "Samsung SM-A546B"
@@ -65,7 +66,7 @@ def test_a_device_is_called_by_maker_and_model_once():
 
 def test_the_system_on_a_chip_is_named_as_well_as_the_version_of_android_allows():
     def soc(**values: str) -> str | None:
-        return devices.parse_environment(answers(properties=properties(**values)), "x").device.soc
+        return parse_environment(answers(properties=properties(**values)), "x").device.soc
 
     assert soc(ro__soc__manufacturer="QTI", ro__soc__model="SM8550") == "QTI SM8550"
     assert soc(ro__board__platform="msm8998", ro__hardware="qcom") == "msm8998"  # to Android 11
@@ -75,7 +76,7 @@ def test_the_system_on_a_chip_is_named_as_well_as_the_version_of_android_allows(
 
 def test_phones_are_told_apart_by_their_own_serial_number_and_emulators_by_adbs():
     def device_id(serial: str, **values: str) -> str | None:
-        return devices.parse_environment(answers(properties=properties(**values)), serial).device.id
+        return parse_environment(answers(properties=properties(**values)), serial).device.id
 
     phone = {"ro__serialno": "0123456789ABCD"}
     assert device_id("192.168.1.20:5555", **phone) == device_id("0123456789ABCD", **phone)
@@ -86,10 +87,8 @@ def test_phones_are_told_apart_by_their_own_serial_number_and_emulators_by_adbs(
 
 def probe_with(
     *khz: int, programs: str = "/system/bin/taskset", **more: str
-) -> devices.DeviceEnvironment:
-    return devices.parse_environment(
-        answers(max_clocks=clocks(*khz), programs=programs, **more), "x"
-    )
+) -> device_backend.DeviceEnvironment:
+    return parse_environment(answers(max_clocks=clocks(*khz), programs=programs, **more), "x")
 
 
 def test_little_cores_are_the_slowest_kind_and_big_ones_all_others():
@@ -131,8 +130,8 @@ def test_a_device_without_taskset_cannot_bind_to_cores():
 @pytest.mark.slow
 def test_a_phone_is_described_in_one_trip(connect):
     daemon = connect()
-    (phone,) = devices.choose([daemon.serial])
-    described = devices.read_environment(phone)
+    (phone,) = measuring.choose([daemon.serial])
+    described = device_backend.read_environment(phone)
     assert described.device.model_dump() == {
         "name": "Google Pixel 8",
         "id": hashlib.sha256(b"0123456789ABCD").hexdigest()[:12],
@@ -157,15 +156,15 @@ def test_a_phone_is_described_in_one_trip(connect):
 @pytest.mark.slow
 def test_a_program_that_is_missing_is_noticed(connect):
     daemon = connect()
-    (phone,) = devices.choose([daemon.serial])
+    (phone,) = measuring.choose([daemon.serial])
     daemon.path("/system/bin/taskset").unlink()
-    assert not devices.read_environment(phone).has_taskset
+    assert not device_backend.read_environment(phone).has_taskset
 
 
 @pytest.mark.slow
 def test_a_device_that_tells_nothing_is_an_error(connect):
     daemon = connect()
-    (phone,) = devices.choose([daemon.serial])
+    (phone,) = measuring.choose([daemon.serial])
     daemon.path("/says/getprop").write_text("")
     with pytest.raises(errors.BenchmarkError, match="expected its properties"):
-        devices.read_environment(phone)
+        device_backend.read_environment(phone)

@@ -9,7 +9,7 @@ import pytest
 from adb_daemon import processes
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import devices, phone
+from tfdistill.benchmark.adb import measuring, phone
 
 DEVICES = """\
 * daemon not running; starting now at tcp:5037
@@ -23,21 +23,21 @@ R58N12ABCDE            unauthorized usb:1-2 transport_id:3
 192.168.1.20:5555      device product:a54x model:SM_A546B device:a54x transport_id:5
 
 """
-PIXEL = devices.Listed("8A2X0ABCDE", "device", "Pixel_8")
-GALAXY = devices.Listed("192.168.1.20:5555", "device", "SM_A546B")
+PIXEL = measuring.Listed("8A2X0ABCDE", "device", "Pixel_8")
+GALAXY = measuring.Listed("192.168.1.20:5555", "device", "SM_A546B")
 
 
 def test_the_list_of_devices_is_read():
-    listed = devices.parse_devices(DEVICES)
+    listed = measuring.parse_devices(DEVICES)
     assert listed[0] == PIXEL
-    assert listed[1] == devices.Listed("emulator-5554", "offline", "")
-    assert listed[2] == devices.Listed("R58N12ABCDE", "unauthorized", "")
+    assert listed[1] == measuring.Listed("emulator-5554", "offline", "")
+    assert listed[2] == measuring.Listed("R58N12ABCDE", "unauthorized", "")
     assert listed[3].serial == "0123456789"
     assert listed[3].state.startswith("no permissions (user in plugdev")
     assert listed[3].state.endswith("device.html]")
     assert listed[4] == GALAXY
     assert len(listed) == 5
-    assert devices.parse_devices("List of devices attached\n\n") == []
+    assert measuring.parse_devices("List of devices attached\n\n") == []
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_list_of_devices_is_read():
 )  # fmt: skip
 def test_a_serial_may_hold_blanks(line, expected):
     text = f"List of devices attached\n{line}\n"
-    assert devices.parse_devices(text) == [devices.Listed(expected, "device", "Pixel_8")]
+    assert measuring.parse_devices(text) == [measuring.Listed(expected, "device", "Pixel_8")]
 
 
 @pytest.mark.parametrize(
@@ -67,35 +67,35 @@ def test_a_serial_may_hold_blanks(line, expected):
     ],
 )
 def test_what_adb_says_of_its_server_is_no_device(line):
-    assert devices.parse_devices(f"List of devices attached\n{line}\n") == []
+    assert measuring.parse_devices(f"List of devices attached\n{line}\n") == []
 
 
 def test_the_only_device_needs_no_choice():
-    assert devices.select([PIXEL], ()) == [PIXEL]
+    assert measuring.select([PIXEL], ()) == [PIXEL]
 
 
 def test_devices_come_in_the_order_of_the_serials_each_once():
-    chosen = devices.select([PIXEL, GALAXY], [GALAXY.serial, PIXEL.serial, GALAXY.serial])
+    chosen = measuring.select([PIXEL, GALAXY], [GALAXY.serial, PIXEL.serial, GALAXY.serial])
     assert chosen == [GALAXY, PIXEL]
-    assert devices.select([PIXEL, GALAXY], ["all"]) == [PIXEL, GALAXY]
+    assert measuring.select([PIXEL, GALAXY], ["all"]) == [PIXEL, GALAXY]
 
 
 def test_no_device_says_how_to_connect_one():
     with pytest.raises(errors.BenchmarkError, match="USB debugging switched on"):
-        devices.select([], ())
+        measuring.select([], ())
 
 
 def test_several_devices_without_a_choice_are_listed_by_serial_and_model():
     with pytest.raises(errors.BenchmarkError) as caught:
-        devices.select([PIXEL, GALAXY], ())
+        measuring.select([PIXEL, GALAXY], ())
     assert "8A2X0ABCDE (Pixel_8), 192.168.1.20:5555 (SM_A546B)" in str(caught.value)
     assert "--serial all" in str(caught.value)
 
 
 def test_every_device_that_is_not_ready_or_not_there_is_named_with_its_remedy():
-    listed = devices.parse_devices(DEVICES)
+    listed = measuring.parse_devices(DEVICES)
     with pytest.raises(errors.BenchmarkError) as caught:
-        devices.select(listed, ["all"])
+        measuring.select(listed, ["all"])
     lines = str(caught.value).splitlines()
     assert [line.split(":")[0] for line in lines] == [
         "device emulator-5554",
@@ -106,7 +106,7 @@ def test_every_device_that_is_not_ready_or_not_there_is_named_with_its_remedy():
     assert "accept the dialog" in lines[1]
     assert "plugdev" in lines[2]
     with pytest.raises(errors.BenchmarkError, match=r"expected one of .*, received 'nobody'"):
-        devices.select(listed, ["nobody", PIXEL.serial])
+        measuring.select(listed, ["nobody", PIXEL.serial])
 
 
 def test_a_device_that_only_the_environment_names_is_called_so(monkeypatch, tmp_path):
@@ -114,9 +114,9 @@ def test_a_device_that_only_the_environment_names_is_called_so(monkeypatch, tmp_
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("ANDROID_SERIAL", "gone")
     with pytest.raises(errors.BenchmarkError, match=r"^ANDROID_SERIAL: .*A1 \(Old\).*'gone'"):
-        devices.choose()
+        measuring.choose()
     with pytest.raises(errors.BenchmarkError, match=r"^--serial: "):
-        devices.choose(["gone"])
+        measuring.choose(["gone"])
 
 
 def test_a_missing_adb_says_how_to_install_it(monkeypatch, tmp_path):
@@ -145,12 +145,12 @@ def test_a_server_that_does_not_start_is_an_error_with_its_port(monkeypatch, tmp
     adb = _program(tmp_path / "adb", "echo 'cannot bind tcp:5999' >&2; exit 1")
     monkeypatch.setenv("ANDROID_ADB_SERVER_PORT", "5999")
     with pytest.raises(errors.EnvironmentFault, match=r"cannot bind(.|\n)*port 5999"):
-        devices.listed(str(adb))
+        measuring.listed(str(adb))
 
 
 def test_an_adb_that_cannot_run_is_an_error(tmp_path):
     with pytest.raises(errors.EnvironmentFault, match="expected an answer"):
-        devices.listed(str(tmp_path / "adb"))
+        measuring.listed(str(tmp_path / "adb"))
 
 
 def test_an_adb_too_old_for_exit_codes_is_an_error(monkeypatch, tmp_path):
@@ -160,7 +160,7 @@ def test_an_adb_too_old_for_exit_codes_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("ANDROID_SERIAL", raising=False)
     with pytest.raises(errors.EnvironmentFault, match="Platform-Tools 24 or newer"):
-        devices.choose()
+        measuring.choose()
 
 
 def test_endless_output_is_cut_off_and_an_error(monkeypatch, tmp_path):
@@ -188,27 +188,27 @@ def test_ctrl_c_does_not_reach_programs_by_itself():
 def test_an_unauthorized_device_says_to_accept_the_dialog(connect):
     daemon = connect(unauthorized=True)
     with pytest.raises(errors.BenchmarkError, match=r"'unauthorized'.*accept the dialog"):
-        devices.choose([daemon.serial])
+        measuring.choose([daemon.serial])
 
 
 @pytest.mark.slow
 def test_a_device_without_exit_codes_is_too_old(connect):
     daemon = connect(old=True)
     with pytest.raises(errors.BenchmarkError, match="Android 7 or newer"):
-        devices.choose([daemon.serial])
+        measuring.choose([daemon.serial])
 
 
 @pytest.mark.slow
 def test_two_devices_are_told_apart(connect, monkeypatch):
     first, second = connect("Pixel_8"), connect("SM_A546B", ro__product__model="SM-A546B")
     with pytest.raises(errors.BenchmarkError, match="--serial all") as caught:
-        devices.choose()
+        measuring.choose()
     for daemon in (first, second):
         assert f"{daemon.serial} ({daemon.model})" in str(caught.value)
     monkeypatch.setenv("ANDROID_SERIAL", second.serial)
-    (chosen,) = devices.choose()
+    (chosen,) = measuring.choose()
     assert (chosen.serial, chosen.model) == (second.serial, "SM_A546B")
-    chosen_all = devices.choose(["all"])
+    chosen_all = measuring.choose(["all"])
     assert {device.serial for device in chosen_all} == {first.serial, second.serial}
     names = {d.serial: d.shell(["getprop", "ro.product.model"]).stdout for d in chosen_all}
     assert names == {first.serial: "Pixel 8\n", second.serial: "SM-A546B\n"}

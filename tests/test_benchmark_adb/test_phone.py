@@ -14,11 +14,11 @@ import pytest
 from adb_daemon import Daemon, processes
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import devices, phone
+from tfdistill.benchmark.adb import measuring, phone
 
 
 def the_phone(daemon: Daemon) -> phone.Phone:
-    (chosen,) = devices.choose([daemon.serial])
+    (chosen,) = measuring.choose([daemon.serial])
     return chosen
 
 
@@ -183,8 +183,8 @@ def test_stop_ends_the_command_of_another_thread_and_the_folder_goes(connect):
 
 INTERRUPTED = """
 import sys
-from tfdistill.benchmark.adb import devices
-(device,) = devices.choose([sys.argv[1]])
+from tfdistill.benchmark.adb import measuring
+(device,) = measuring.choose([sys.argv[1]])
 with device.folder() as folder:
     device.shell(["sh", "-c", "echo $$ > /data/local/tmp/pid; exec sleep 1000"], timeout_s=100)
 """
@@ -213,4 +213,4 @@ def test_an_offline_device_is_not_ready(connect):
     with pytest.raises(errors.DeviceLostError):
         device.shell(["true"])
     with pytest.raises(errors.BenchmarkError):
-        devices.choose([daemon.serial])
+        measuring.choose([daemon.serial])

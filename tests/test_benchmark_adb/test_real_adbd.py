@@ -15,7 +15,10 @@ from adb_daemon.phone import install_app
 
 from tfdistill import errors
 from tfdistill.benchmark import adb, measuring
-from tfdistill.benchmark.adb import app, device_backend, devices
+from tfdistill.benchmark.adb import app
+from tfdistill.benchmark.adb import measuring as on_phones
+from tfdistill.benchmark.adb.device_backend import DeviceBackend
+from tfdistill.benchmark.settings import Settings
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +55,7 @@ def wait_until(condition):
 
 
 def test_shells_exit_codes_and_files_are_those_of_android(daemon, tmp_path):
-    (phone,) = devices.choose()
+    (phone,) = on_phones.choose()
     version = phone.shell(["sh", "-c", "echo $KSH_VERSION"]).stdout
     assert "MIRBSD KSH" in version  # as on a phone, and no shell of this machine
     done = phone.shell(["sh", "-c", "echo out; echo err >&2; exit 7"], check=False)
@@ -148,8 +151,8 @@ def test_a_cable_that_is_pulled_leaves_what_was_finished_and_names_the_rest(
 
 
 def test_the_state_of_the_device_is_read(daemon):
-    (phone,) = devices.choose()
-    conditions = device_backend.read_conditions(phone)
+    (phone,) = on_phones.choose()
+    conditions = DeviceBackend(phone, [], Settings()).conditions()
     assert (conditions.thermal_status, conditions.battery_percent) == (0, 87.0)
     assert conditions.load_average is not None
     app.check_awake(phone)

@@ -6,7 +6,7 @@ import benchmark_results
 import pytest
 
 from tfdistill.benchmark import environment, schema
-from tfdistill.benchmark.adb import devices, measuring
+from tfdistill.benchmark.adb import device_backend, measuring
 from tfdistill.benchmark.adb.phone import Phone
 from tfdistill.commands import result_paths
 
@@ -88,9 +88,9 @@ def test_devices_that_say_they_are_one_are_told_apart():
 
 
 def test_a_device_that_told_nothing_is_known_by_a_hash_and_not_by_its_serial():
-    assert devices.unknown_device(NETWORK).name == "Pixel_8"
-    unknown = devices.unknown_device(USB)
+    assert device_backend.unknown_device(NETWORK).name == "Pixel_8"
+    unknown = device_backend.unknown_device(USB)
     assert unknown.name == "unknown device"
     assert unknown.id == environment.short_hash("R5CT1234")
-    hidden = measuring.hide_serials(result_of(unknown, "lost R5CT1234"), [USB], [None])
+    hidden = measuring.hide_serials(result_of(unknown, "lost R5CT1234"), [USB], [unknown])
     assert hidden.failures[0].error == f"error: lost {unknown.id}"

@@ -1,4 +1,4 @@
-"""What the two backends on a device share: its state, and what is set there and undone afterwards.
+"""A device that is measured on: what it is, the state it is in, what is set there and undone.
 
 Everything that parses is pure, from the text alone. `HEADINGS` are the words that are looked for in
 what Android's services print for `dumpsys`, by the class of the framework whose code prints them.
@@ -7,6 +7,7 @@ what Android's services print for `dumpsys`, by the class of the framework whose
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import re
 import time
@@ -14,9 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfdistill import errors
-from tfdistill.benchmark import environment, schema
-from tfdistill.benchmark.adb import devices
-from tfdistill.benchmark.adb.phone import Phone, with_what_is_left
+from tfdistill.benchmark import cores, environment, schema
+from tfdistill.benchmark.adb.phone import Phone, undone
 from tfdistill.benchmark.backend import Environment, Findings
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject
@@ -35,13 +35,170 @@ HEADINGS = {
     "com.android.server.BatteryService": (PRESENT, LEVEL, SCALE, BATTERY_TEMPERATURE, POWERED),
 }
 POLL_S = 5.0
+_CPU = "/sys/devices/system/cpu"
+EACH_CORE = f"for f in {_CPU}/cpu[0-9]*; do echo $f $(cat $f/{{}}); done"
+_PROPERTY_QUESTIONS = {
+    "properties": "getprop",
+    "cpuinfo": "cat /proc/cpuinfo",
+    "meminfo": "cat /proc/meminfo",
+    "kernel": "uname -sr",
+    "max_clocks": EACH_CORE.format("cpufreq/cpuinfo_max_freq"),
+    "capacities": EACH_CORE.format("cpu_capacity"),
+    "governor": f"cat {_CPU}/cpu0/cpufreq/scaling_governor",
+    "programs": "command -v taskset",
+}
+_HARDWARE = ("goldfish", "ranchu", "cutf", "vsoc", "vbox86")
+# Properties of Android's emulator, Cuttlefish and Genymotion, and how their values begin;
+# DeviceInfo.kt of the app has the same list.
+EMULATOR_SIGNS = {
+    "ro.kernel.qemu": ("1",),  # to Android 11
+    "ro.boot.qemu": ("1",),  # from Android 12
+    "ro.hardware": _HARDWARE,
+    "ro.boot.hardware": _HARDWARE,
+    "ro.product.device": (*_HARDWARE, "emu64"),
+    "ro.product.name": ("sdk_", "aosp_cf_", "cf_", "vbox86"),
+    "ro.build.fingerprint": ("generic",),
+}
 _STATE_QUESTIONS = {
     "thermal": "dumpsys thermalservice",
     "battery": "dumpsys battery",
     "load": "cat /proc/loadavg",
-    "clocks": devices.EACH_CORE.format("cpufreq/scaling_cur_freq"),
+    "clocks": EACH_CORE.format("cpufreq/scaling_cur_freq"),
 }
-_FIXED_PERFORMANCE = ("cmd", "power", "set-fixed-performance-mode-enabled")
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceEnvironment:
+    """What a device is and what it can do."""
+
+    device: schema.Device  # its description in a result
+    kind: schema.Kind  # "phone" (any device of metal) or "emulator"
+    abis: tuple[str, ...]  # what programs it runs, the best first, such as "arm64-v8a"
+    # how fast each core is, by its number; only their order has a meaning. Empty where the kernel
+    # does not report it
+    speeds: dict[int, float]
+    has_taskset: bool  # whether programs can be bound to cores
+
+    def mask(self, affinity: str | None) -> str | None:
+        """Turns what was asked for into a mask for `taskset`.
+
+        Returns the mask in lower case without 0x; None where all cores may be used.
+        """
+        if affinity is None or affinity == "all":
+            return None
+        if not self.has_taskset:
+            raise errors.BenchmarkError(
+                f"affinity {affinity}",
+                "a device with `taskset`",
+                f"{self.device.name} without it",
+                "Leave it out: the system chooses the cores.",
+            )
+        number = self.device.cores_logical
+        return cores.mask_among(affinity, range(number) if number else None, self.speeds)
+
+
+def read_environment(phone: Phone) -> DeviceEnvironment:
+    """Finds out what a device is and what it can do."""
+    answers = phone.ask(_PROPERTY_QUESTIONS)
+    if not parse_properties(answers["properties"]):
+        raise errors.BenchmarkError(
+            f"`getprop` on {phone.serial}", "its properties", repr(answers["properties"][:200])
+        )
+    return parse_environment(answers, phone.serial)
+
+
+def unknown_device(phone: Phone) -> schema.Device:
+    """Describes a device that was not asked yet."""
+    device_id = environment.short_hash(phone.serial)
+    return schema.Device(name=phone.model or "unknown device", id=device_id)
+
+
+def parse_environment(answers: Mapping[str, str], serial: str) -> DeviceEnvironment:
+    """Reads what the device answered."""
+    properties = parse_properties(answers["properties"])
+    cpu = environment.parse_cpuinfo(answers["cpuinfo"])
+    clocks = clocks_mhz(answers["max_clocks"])
+    numbers = sorted({int(n) for n in re.findall(r"/cpu(\d+)\b", answers["max_clocks"])})
+    capacities = clocks_mhz(answers["capacities"])
+    speeds = clocks if not capacities or 0 in capacities else capacities
+    abis = properties.get("ro.product.cpu.abilist") or properties.get("ro.product.cpu.abi", "")
+    arm = abis.startswith("arm")
+    emulated = is_emulator(properties)
+    identity = properties.get("ro.serialno") or serial
+    if emulated:  # emulators of one release all have the same serial number
+        identity += f" {serial}"
+    device = schema.Device(
+        name=_product_name(properties),
+        id=environment.short_hash(identity),
+        fingerprint=properties.get("ro.build.fingerprint"),
+        soc=_soc(properties),
+        abi=properties.get("ro.product.cpu.abi"),
+        os=_os(properties),
+        kernel=answers["kernel"].strip() or None,
+        cores_logical=len(numbers) or None,
+        cores_physical=(len(numbers) or None) if arm else cpu["cores_physical"],
+        max_frequencies_mhz=clocks,
+        cpu_flags=tuple(cpu["flags"]),
+        governor=answers["governor"].strip() or None,
+        memory_bytes=_memory_bytes(answers["meminfo"]),
+    )
+    return DeviceEnvironment(
+        device=device,
+        kind="emulator" if emulated else "phone",
+        abis=tuple(abi for abi in abis.split(",") if abi),
+        speeds={} if 0 in speeds else dict(zip(numbers, speeds, strict=False)),
+        has_taskset="taskset" in answers["programs"],
+    )
+
+
+def clocks_mhz(text: str) -> tuple[float, ...]:
+    """Reads lines of a core's folder and a clock in kHz.
+
+    Returns the clock of each core, 0 for one that is switched off; empty where none is reported.
+    """
+    lines = re.findall(r"/cpu(\d+)(?:[ \t]+(\d+))?[ \t]*$", text, flags=re.MULTILINE)
+    clocks = {int(core): int(khz or 0) / 1000 for core, khz in lines}
+    return tuple(clocks[core] for core in sorted(clocks)) if any(clocks.values()) else ()
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Reads the output of `getprop`: "[name]: [value]" a line; empty values are left out."""
+    lines = re.findall(r"^\[([^\]\n]+)\]: \[([^\n]*)\]\s*$", text, flags=re.MULTILINE)
+    return {name: value.strip() for name, value in lines if value.strip()}
+
+
+def is_emulator(properties: Mapping[str, str]) -> bool:
+    """Returns whether a device is emulated, by `EMULATOR_SIGNS`."""
+    return any(
+        properties.get(name, "").startswith(starts) for name, starts in EMULATOR_SIGNS.items()
+    )
+
+
+def _product_name(properties: Mapping[str, str]) -> str:
+    model = properties.get("ro.product.model", "")
+    maker = properties.get("ro.product.manufacturer", "")
+    if model.lower().startswith(maker.lower()):
+        return model or "unknown device"
+    return f"{maker[:1].upper()}{maker[1:]} {model}".strip()
+
+
+def _soc(properties: Mapping[str, str]) -> str | None:
+    parts = (properties.get("ro.soc.manufacturer"), properties.get("ro.soc.model"))
+    if parts[1]:
+        return " ".join(part for part in parts if part)
+    return properties.get("ro.board.platform") or properties.get("ro.hardware")
+
+
+def _os(properties: Mapping[str, str]) -> str | None:
+    release, sdk = (properties.get(f"ro.build.version.{k}") for k in ("release", "sdk"))
+    if release is None:
+        return None
+    return f"Android {release} (API {sdk})" if sdk else f"Android {release}"
+
+
+def _memory_bytes(meminfo: str) -> int | None:
+    match = re.search(r"^MemTotal:\s+(\d+) kB", meminfo, flags=re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
 
 
 class Thermal(NamedTuple):
@@ -56,20 +213,6 @@ class Thermal(NamedTuple):
     status: int | None
     temperatures_c: dict[str, float]
     unknown: str = ""
-
-
-class Battery(NamedTuple):
-    """A battery; None for what is not reported, or where there is none.
-
-    Attributes:
-      percent: 0 to 100.
-      temperature_c: Degrees Celsius.
-      charging: Whether power is connected.
-    """
-
-    percent: float | None
-    temperature_c: float | None
-    charging: bool | None
 
 
 def read_thermal(text: str) -> Thermal:
@@ -96,8 +239,12 @@ def read_thermal(text: str) -> Thermal:
     return Thermal(status, {}, unknown)
 
 
-def read_battery(text: str) -> Battery:
-    """Reads `dumpsys battery`."""
+def read_battery(text: str) -> tuple[float | None, float | None, bool | None]:
+    """Reads `dumpsys battery`.
+
+    Returns percent, degrees Celsius, and whether power is connected; None for what is not reported,
+    or where there is no battery.
+    """
     values: dict[str, str] = {}
     for key, value in re.findall(r"^\s*([A-Za-z ]+?:)\s*(\S+)\s*$", text, flags=re.MULTILINE):
         values.setdefault(key, value)  # makers add lines of their own behind, some with these keys
@@ -113,11 +260,8 @@ def read_battery(text: str) -> Battery:
     percent = None
     if level is not None and scale and 0 <= level <= scale:
         percent = 100 * level / scale
-    return Battery(
-        percent=percent,
-        temperature_c=temperature / 10 if temperature is not None else None,
-        charging=any(powered) if powered else None,
-    )
+    temperature_c = temperature / 10 if temperature is not None else None
+    return percent, temperature_c, any(powered) if powered else None
 
 
 def wakefulness(text: str) -> str:
@@ -147,125 +291,99 @@ def _temperatures(block: str) -> dict[str, float]:
     return temperatures
 
 
-def read_conditions(phone: Phone) -> schema.Conditions:
-    """Reads the state of a device; what it does not report is None or empty."""
-    return parse_conditions(phone.ask(_STATE_QUESTIONS), environment.now())
-
-
-def wait_until_cool(
-    phone: Phone,
-    settings: Settings,
-    *,
-    clock: Callable[[], float] = time.monotonic,
-) -> schema.Conditions:
-    """Waits until a device reports that it does not throttle, or `cool_timeout_seconds` are over.
-
-    A device whose thermal status is unknown is not waited for.
-
-    Returns its state at the end: the thermal status is above 0 if it was still warm then.
-    """
-    end = clock() + settings.cool_timeout_seconds
-    while True:
-        conditions = read_conditions(phone)
-        if not conditions.thermal_status or clock() >= end:
-            return conditions
-        phone.rest(min(POLL_S, max(0.0, end - clock())))
-
-
 def parse_conditions(answers: Mapping[str, str], now: str) -> schema.Conditions:
     """Reads what the device answered."""
     thermal = read_thermal(answers["thermal"])
-    battery = read_battery(answers["battery"])
+    percent, battery_c, charging = read_battery(answers["battery"])
     load = re.match(r"\s*(\d+(?:\.\d+)?)\s", answers["load"])
     return schema.Conditions(
         time=now,
         thermal_status=thermal.status,
         temperatures_c=thermal.temperatures_c,
-        battery_percent=battery.percent,
-        battery_temperature_c=battery.temperature_c,
-        charging=battery.charging,
-        frequencies_mhz=devices.clocks_mhz(answers["clocks"]),
+        battery_percent=percent,
+        battery_temperature_c=battery_c,
+        charging=charging,
+        frequencies_mhz=clocks_mhz(answers["clocks"]),
         load_average=float(load[1]) if load else None,
-    )
-
-
-def thermal_note(phone: Phone) -> str:
-    """Says that the thermal status is unknown, if it is; otherwise returns ""."""
-    unknown = read_thermal(phone.ask({"thermal": "dumpsys thermalservice"})["thermal"]).unknown
-    return unknown and (
-        f"The thermal status is unknown ({unknown}): throttling shows only in the durations."
     )
 
 
 @contextlib.contextmanager
 def fixed_performance(phone: Phone) -> Iterator[None]:
     """Has Android hold clocks that it can sustain; afterwards, also after Ctrl-C, no longer."""
-    refused = None
-    try:
-        done = phone.shell([*_FIXED_PERFORMANCE, "true"], check=False)
+    set_mode, refused = ("cmd", "power", "set-fixed-performance-mode-enabled"), False
+
+    def end() -> str:
+        fault = "" if refused else phone.clean_up([*set_mode, "false"])
+        command = f"adb -s {phone.serial} shell {' '.join(set_mode)} false"
+        where = f"{phone.serial} stays in fixed performance mode"
+        return fault and f"{where}: {fault} To end it: {command}"
+
+    with undone(end):  # Ctrl-C may come while it is being set
+        done = phone.shell([*set_mode, "true"], check=False)
         printed = done.printed.strip()
-        if done.exit_code != 0 or printed:  # nothing where it worked
-            refused = errors.BenchmarkError(
+        refused = done.exit_code != 0 or bool(printed)  # it prints nothing where it worked
+        if refused:
+            raise errors.BenchmarkError(
                 f"--fixed-performance on {phone.serial}",
                 "a device with a fixed performance mode (Android 11 and newer, not all)",
                 repr(printed[-300:]) if printed else f"exit code {done.exit_code}",
                 "Leave it out.",
             )
-            raise refused
         yield
-    except BaseException as error:  # Ctrl-C may come while it is being set
-        if error is not refused and (left := _end_fixed_performance(phone)):
-            raise with_what_is_left(error, left) from error
-        raise
-    if left := _end_fixed_performance(phone):
-        raise errors.DeviceLostError(left)
-
-
-def _end_fixed_performance(phone: Phone) -> str:
-    fault = phone.clean_up([*_FIXED_PERFORMANCE, "false"])
-    command = f"adb -s {phone.serial} shell {' '.join(_FIXED_PERFORMANCE)} false"
-    return fault and f"{phone.serial} stays in fixed performance mode: {fault} To end it: {command}"
 
 
 class DeviceBackend:
-    """A device that is measured on; see `backend.Backend`."""
+    """What the two backends on a device share; see `backend.Backend`."""
 
     counts_last_try = False
+    kind: schema.Kind
 
     def __init__(self, phone: Phone, subjects: Sequence[Subject], settings: Settings) -> None:
         self.phone, self.where = phone, phone.serial
         self.subjects, self.settings = subjects, settings
         self.affinity: str | None = None
-        self.device: schema.Device | None = None
-        self.kind: schema.Kind = "phone"
+        self.device, self.kind = unknown_device(phone), "phone"
         self.thermal_status_known = True
 
     @contextlib.contextmanager
-    def prepared(self, findings: Findings) -> Iterator[devices.DeviceEnvironment]:
+    def prepared(self, findings: Findings) -> Iterator[DeviceEnvironment]:
         """Describes the device, and keeps it in fixed performance mode if that was asked for."""
-        described = devices.read_environment(self.phone)
+        described = read_environment(self.phone)
         self.device, self.kind = described.device, described.kind
-        if note := thermal_note(self.phone):
+        question = {"thermal": _STATE_QUESTIONS["thermal"]}
+        if unknown := read_thermal(self.phone.ask(question)["thermal"]).unknown:
             self.thermal_status_known = False
-            findings.note(note)
-        with contextlib.ExitStack() as stack:
-            if self.settings.fixed_performance:
-                stack.enter_context(fixed_performance(self.phone))
-                findings.note("The device was in Android's fixed performance mode.")
+            note = f"The thermal status is unknown ({unknown})"
+            findings.note(f"{note}: throttling shows only in the durations.")
+        if not self.settings.fixed_performance:
+            yield described
+            return
+        with fixed_performance(self.phone):
+            findings.note("The device was in Android's fixed performance mode.")
             yield described
 
     def environment_with(self, runtime: schema.Runtime) -> Environment:
         """Describes the device, as far as it is known by now, with a runtime."""
-        device = self.device or devices.unknown_device(self.phone)
-        return Environment(self.kind, device, runtime)
+        return Environment(self.kind, self.device, runtime)
 
     def conditions(self) -> schema.Conditions:
-        """Reads the state of the device."""
-        return read_conditions(self.phone)
+        """Reads the state of the device; what it does not report is None or empty."""
+        return parse_conditions(self.phone.ask(_STATE_QUESTIONS), environment.now())
 
-    def wait_until_cool(self) -> schema.Conditions:
-        """Waits until the thermal status is 0."""
-        return wait_until_cool(self.phone, self.settings)
+    def wait_until_cool(self, *, clock: Callable[[], float] = time.monotonic) -> schema.Conditions:
+        """Waits until the device reports that it does not throttle, or `cool_timeout_seconds`.
+
+        A device whose thermal status is unknown is not waited for.
+
+        Returns its state at the end: the thermal status is above 0 if it was still warm then.
+        """
+        end = clock() + self.settings.cool_timeout_seconds
+        while True:
+            conditions = self.conditions()
+            if not conditions.thermal_status or clock() >= end:
+                return conditions
+            self.rest(min(POLL_S, max(0.0, end - clock())))
 
     def rest(self, seconds: float) -> None:
         """Waits."""

@@ -1,20 +1,23 @@
-"""Measures files on Android devices, several devices at once: each in a thread of its own.
+"""Measures files on the Android devices that are meant among those that adb lists.
 
-Serial numbers stay on the terminal: a result is shared, and names its device by a hash.
+Several devices are measured at once: each in a thread of its own. Serial numbers stay on the
+terminal: a result is shared, and names its device by a hash.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 
-from tfdistill import files
-from tfdistill.benchmark import environment, measuring, schema
-from tfdistill.benchmark.adb import app_protocol, devices
+from tfdistill import errors, files
+from tfdistill.benchmark import measuring, schema
+from tfdistill.benchmark.adb import app_protocol
 from tfdistill.benchmark.adb.app import AppBackend
 from tfdistill.benchmark.adb.binary import Binary, find_tool
-from tfdistill.benchmark.adb.phone import Phone
+from tfdistill.benchmark.adb.phone import AdbRunner, Completed, Phone, find_adb
 from tfdistill.benchmark.adb.tool import read_layout
 from tfdistill.benchmark.adb.tool_backend import BenchmarkModelBackend, Metric, Plan
 from tfdistill.benchmark.backend import Findings
@@ -22,6 +25,25 @@ from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import baseline_of, open_all
 from tfdistill.tflite.golden import Example
 
+ALL = "all"
+_TIMEOUT_S = 60.0  # adb's own server starts with the first command
+_REMEDIES = {
+    "unauthorized": "Unlock it and accept the dialog that asks to allow USB debugging.",
+    "authorizing": "Unlock it and accept the dialog that asks to allow USB debugging.",
+    "offline": "Reconnect the cable, or run `adb reconnect offline`.",
+    "connecting": "Try again in a moment.",
+    "recovery": "Start Android on it.",
+    "sideload": "Start Android on it.",
+    "bootloader": "Start Android on it.",
+    "no permissions": "Let this user open USB devices (on Debian: the package "
+    "android-sdk-platform-tools-common and the group plugdev), then reconnect it.",
+}
+# What adb prints of a connection (its adb.cpp); a serial number may hold blanks.
+_STATES = (
+    "device|offline|unauthorized|authorizing|connecting|no permissions.*?|recovery|rescue|sideload"
+    "|bootloader|host|detached|unknown"
+)
+_DEVICE = re.compile(rf"(?!\* )(\S.*?)\s+({_STATES})((?:\s+[a-z_]+:\S+)*)\s*")
 _POLL_S = 1.0
 
 
@@ -79,7 +101,7 @@ def measure(
     tool.check_can_measure(settings, on_task=bool(examples), signatures=signatures)
     plan = Plan(subjects, layouts, settings, tool, tuple(examples), metric)
     baseline = baseline_of(subjects, baseline)
-    backends = [BenchmarkModelBackend(phone, plan) for phone in devices.choose(serials)]
+    backends = [BenchmarkModelBackend(phone, plan) for phone in choose(serials)]
     return measure_on_each(backends, baseline=baseline, shown=shown, progress=progress)
 
 
@@ -121,7 +143,7 @@ def measure_in_app(
     bundles = {subject.name: app_protocol.bundle_of(subject) for subject in subjects}
     baseline = baseline_of(subjects, baseline)
     backends = [
-        AppBackend(phone, package, bundles, subjects, settings) for phone in devices.choose(serials)
+        AppBackend(phone, package, bundles, subjects, settings) for phone in choose(serials)
     ]
     return measure_on_each(backends, baseline=baseline, shown=shown, progress=progress)
 
@@ -177,7 +199,7 @@ def run_at_once(phones: Sequence[Phone], work: Sequence[Callable[[], object]]) -
 def hide_serials(
     result: schema.Result,
     phones: Sequence[Phone],
-    devices: Sequence[schema.Device | None],
+    devices: Sequence[schema.Device],
     shown: MutableMapping[str, str] | None = None,
 ) -> schema.Result:
     """Replaces serial numbers by ids of devices in the texts of a result.
@@ -186,14 +208,11 @@ def hide_serials(
     failures and notes, for the serials of all devices, since one command line names them all.
     """
     ids: dict[str, str] = {}
-    known_ids: list[str] = []
-    for phone, device in zip(phones, devices, strict=True):
-        device_id = (device and device.id) or environment.short_hash(phone.serial)
+    device_ids = [device.id or "" for device in devices]
+    for number, (phone, device_id) in enumerate(zip(phones, device_ids, strict=True)):
         # Some makers give all their devices one serial number; numbers as files of results have.
-        ids[phone.serial] = (
-            f"{device_id}-{known_ids.count(device_id)}" if device_id in known_ids else device_id
-        )
-        known_ids.append(device_id)
+        same = device_ids[:number].count(device_id)
+        ids[phone.serial] = f"{device_id}-{same}" if same else device_id
     if shown is not None:
         shown.update({device_id: serial for serial, device_id in ids.items()})
     longest_first = sorted(ids, key=len, reverse=True)
@@ -203,16 +222,9 @@ def hide_serials(
     def without(text: str) -> str:
         return pattern.sub(lambda match: ids[match.group()], text)
 
-    failures = [
-        schema.Failure(what=without(row.what), error=without(row.error)) for row in result.failures
-    ]
-    return result.model_copy(
-        update={
-            "command": tuple(map(without, result.command)),
-            "failures": tuple(failures),
-            "notes": tuple(map(without, result.notes)),
-        }
-    )
+    command, notes = tuple(map(without, result.command)), tuple(map(without, result.notes))
+    hidden = result.model_copy(update={"command": command, "notes": notes})
+    return _with_failures(hidden, without)
 
 
 def show_serials(text: str, shown: Mapping[str, str]) -> str:
@@ -224,8 +236,146 @@ def show_serials(text: str, shown: Mapping[str, str]) -> str:
 
 def show_serials_in_failures(result: schema.Result, shown: Mapping[str, str]) -> schema.Result:
     """Puts the serials back into the failures of a result that is not kept."""
-    failures = [
-        schema.Failure(what=show_serials(row.what, shown), error=show_serials(row.error, shown))
-        for row in result.failures
+    return _with_failures(result, lambda text: show_serials(text, shown))
+
+
+def _with_failures(result: schema.Result, change: Callable[[str], str]) -> schema.Result:
+    changed = [
+        schema.Failure(what=change(row.what), error=change(row.error)) for row in result.failures
     ]
-    return result.model_copy(update={"failures": tuple(failures)})
+    return result.model_copy(update={"failures": tuple(changed)})
+
+
+@dataclasses.dataclass(frozen=True)
+class Listed:
+    """A line of `adb devices -l`."""
+
+    serial: str  # of the device, or its address
+    state: str  # "device" when it is ready; otherwise such as "offline" or "unauthorized"
+    model: str = ""  # such as "Pixel_8"; empty where it is unknown
+
+
+def listed(adb: str) -> list[Listed]:
+    """Returns the devices that adb knows, ready or not; starts adb's server if none runs."""
+    done = _ask(adb, ["devices", "-l"])
+    if done.exit_code != 0 or "List of devices attached" not in done.stdout:
+        port = os.environ.get("ANDROID_ADB_SERVER_PORT", "5037")
+        raise errors.EnvironmentFault(
+            f"`{adb} devices`",
+            "a list of devices",
+            repr((done.stderr or done.stdout).strip()[-1000:]),
+            f"Its server may be hung (`adb kill-server`), or another program may hold its "
+            f"port {port} (choose another with ANDROID_ADB_SERVER_PORT).",
+        )
+    return parse_devices(done.stdout)
+
+
+def parse_devices(text: str) -> list[Listed]:
+    """Reads the output of `adb devices -l`; lines without a state, such as adb's own, are none."""
+    devices = []
+    for line in text.partition("List of devices attached")[2].splitlines():
+        parts = _DEVICE.fullmatch(line)
+        if parts is None:
+            continue
+        model = re.search(r"\smodel:(\S+)", parts[3])
+        devices.append(Listed(parts[1], parts[2], model[1] if model else ""))
+    return devices
+
+
+def choose(serials: Sequence[str] = ()) -> list[Phone]:
+    """Finds the devices to measure on, and checks that they can be.
+
+    Returns the devices, in the order of `serials`, each once.
+    """
+    adb = find_adb()
+    named = serials or [serial for serial in [os.environ.get("ANDROID_SERIAL")] if serial]
+    source = "--serial" if serials else "ANDROID_SERIAL"
+    chosen = select(listed(adb), named, source=source)
+    faults = [fault for device in chosen if (fault := _shell_fault(adb, device))]
+    if faults:
+        raise errors.BenchmarkError("\n".join(faults))
+    return [Phone(adb, device.serial, device.model) for device in chosen]
+
+
+def select(
+    devices: Sequence[Listed], serials: Sequence[str], *, source: str = "--serial"
+) -> list[Listed]:
+    """Selects the devices that are meant among those that adb lists."""
+    if not devices:
+        raise errors.BenchmarkError(
+            "adb",
+            "a device",
+            "none",
+            "Connect one with USB debugging switched on (Settings > System > Developer "
+            "options), or start an emulator; `adb devices` must list it.",
+        )
+    by_serial = {device.serial: device for device in devices}
+    if not serials and len(devices) > 1:
+        raise errors.BenchmarkError(
+            "adb",
+            "one device, or a choice among several",
+            _names(devices),
+            "Choose with --serial SERIAL (once or more), or --serial all.",
+        )
+    wanted = list(by_serial) if not serials or ALL in serials else list(dict.fromkeys(serials))
+    faults = [
+        errors.explain(source, f"one of {_names(devices)}", repr(serial))
+        for serial in wanted
+        if serial not in by_serial
+    ]
+    chosen = [by_serial[serial] for serial in wanted if serial in by_serial]
+    faults += [
+        errors.explain(
+            f"device {_name(device)}",
+            "state 'device'",
+            repr(device.state),
+            next((r for state, r in _REMEDIES.items() if device.state.startswith(state)), ""),
+        )
+        for device in chosen
+        if device.state != "device"
+    ]
+    if faults:
+        raise errors.BenchmarkError("\n".join(faults))
+    return chosen
+
+
+def _shell_fault(adb: str, device: Listed) -> str:
+    done = _ask(adb, ["-s", device.serial, "features"])
+    answer = (done.stderr or done.stdout).strip()[-500:]
+    if done.exit_code != 0 and re.search(r"unknown command|usage|help", answer, re.IGNORECASE):
+        raise errors.EnvironmentFault(
+            adb,
+            "an adb that passes exit codes on (shell v2)",
+            "an older one",
+            "Install Android's SDK Platform-Tools 24 or newer.",
+        )
+    if done.exit_code != 0:
+        return errors.explain(f"device {_name(device)}", "its features", repr(answer))
+    if "shell_v2" not in re.split(r"[\s,]+", done.stdout):
+        return errors.explain(
+            f"device {_name(device)}",
+            "Android 7 or newer, whose shell passes exit codes on (shell_v2)",
+            "an older one",
+        )
+    return ""
+
+
+def _ask(adb: str, arguments: Sequence[str]) -> Completed:
+    """Asks adb what it answers at once."""
+    try:
+        return AdbRunner().run([adb, *arguments], timeout_s=_TIMEOUT_S)
+    except (OSError, TimeoutError) as error:
+        raise errors.EnvironmentFault(
+            f"`{adb} {' '.join(arguments)}`", "an answer", str(error), "Try `adb kill-server`."
+        ) from error
+
+
+def _name(device: Listed) -> str:
+    return f"{device.serial} ({device.model})" if device.model else device.serial
+
+
+def _names(devices: Sequence[Listed]) -> str:
+    return ", ".join(
+        _name(device) + ("" if device.state == "device" else f" [{device.state}]")
+        for device in devices
+    )

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
 from tfdistill import errors, files
@@ -74,7 +74,7 @@ class AdbRunner:
         self._lock = threading.Lock()
 
     def stop(self) -> None:
-        """Kills what runs; `run` raises KeyboardInterrupt from now on."""
+        """Kills what runs; `run` raises KeyboardInterrupt from now on, except to clean up."""
         with self._lock:
             self._stopped.set()
             for process in self._running:
@@ -153,8 +153,8 @@ class _Output:
         return bytes(self._content).decode("utf-8", "replace")
 
 
-class Phone:
-    """A device that adb reaches.
+class Phone(AdbRunner):
+    """A device that adb reaches; a program on it dies with the adb that waits for it.
 
     Attributes:
       serial: As `adb devices` lists it.
@@ -162,21 +162,9 @@ class Phone:
     """
 
     def __init__(self, adb: str, serial: str, model: str = ""):
+        super().__init__()
         self.serial, self.model = serial, model
         self._adb = adb
-        self._runner = AdbRunner()
-
-    def stop(self) -> None:
-        """Kills what runs, from another thread; then only cleaning up still works.
-
-        A program on the device dies with its connection. The thread that waited for it, and every
-        later call, gets KeyboardInterrupt.
-        """
-        self._runner.stop()
-
-    def rest(self, seconds: float) -> None:
-        """Waits, and ends with KeyboardInterrupt when `stop` is called meanwhile."""
-        self._runner.rest(seconds)
 
     def ask(self, questions: Mapping[str, str]) -> dict[str, str]:
         """Runs several lines of shell in one trip; what one prints on stderr is left out.
@@ -283,16 +271,15 @@ class Phone:
         Yields its path on the device.
         """
         path = f"{TEMPORARY}/tfdistill-{secrets.token_hex(6)}"
-        try:
+
+        def remove() -> str:
+            fault = self.clean_up(["rm", "-rf", path])
+            command = f"adb -s {self.serial} shell rm -rf {path}"
+            return fault and f"{path} was left on {self.serial}: {fault} To remove it: {command}"
+
+        with undone(remove):
             self.shell(["mkdir", "-m", "700", path])
             yield path
-        except BaseException as error:
-            left = self._remove(path)
-            if not left:
-                raise
-            raise with_what_is_left(error, left) from error
-        if left := self._remove(path):
-            raise errors.DeviceLostError(left)
 
     def clean_up(self, arguments: Sequence[str]) -> str:
         """Runs a program that cleans up, also after `stop`.
@@ -304,15 +291,6 @@ class Phone:
         except errors.BenchmarkError as error:
             return str(error)
         return (done.stderr.strip() or f"exit code {done.exit_code}") if done.exit_code else ""
-
-    def _remove(self, path: str) -> str:
-        fault = self.clean_up(["rm", "-rf", path])
-        if not fault:
-            return ""
-        return (
-            f"{path} was left on {self.serial}: {fault} "
-            f"To remove it: adb -s {self.serial} shell rm -rf {path}"
-        )
 
     def _shell(
         self, arguments: Sequence[str], timeout_s: float, *, cleanup: bool = False
@@ -331,7 +309,7 @@ class Phone:
     ) -> Completed:
         command = [self._adb, "-s", self.serial, *arguments]
         try:
-            return self._runner.run(command, timeout_s=timeout_s, cleanup=cleanup)
+            return self.run(command, timeout_s=timeout_s, cleanup=cleanup)
         except TimeoutError:
             raise errors.BenchmarkError(
                 what,
@@ -340,6 +318,22 @@ class Phone:
                 "A measurement gets more time with --timeout; anything else should be quick: "
                 "is the device hung?",
             ) from None
+
+
+@contextlib.contextmanager
+def undone(clean_up: Callable[[], str]) -> Iterator[None]:
+    """Cleans up at the end, whatever happens; an error names what `clean_up` returns that is left.
+
+    After Ctrl-C, too, which may come at any time.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if left := clean_up():
+            raise with_what_is_left(error, left) from error
+        raise
+    if left := clean_up():
+        raise errors.DeviceLostError(left)
 
 
 def with_what_is_left(error: BaseException, left: str) -> BaseException:
