@@ -95,7 +95,7 @@ def test_standard_error_may_stand_before_or_behind():
 
 def coverage(text, delegate, *, api=binary.INTERPRETER, **more):
     where = {"subgraph": 1, "num_nodes": 75, **more}
-    return api.coverage(parse(text), delegate, **where, what="m, 16 tokens")
+    return output.coverage(parse(text), delegate, api.taken, **where)
 
 
 def test_coverage_is_that_of_the_graph_that_ran():

@@ -23,7 +23,7 @@ def two_lengths(tmp_path):
 
 
 def options(job):
-    command = tool.command(job)
+    command = job.arguments()
     flags = [part.removeprefix("--").partition("=") for part in command if part.startswith("--")]
     assert len({name for name, _, _ in flags}) == len(flags)
     return {name: value for name, _, value in flags}
@@ -135,7 +135,7 @@ def test_the_number_of_runs_is_exact_and_their_time_bounded(two_lengths):
     ],
 )
 def test_xnnpack_is_always_spoken_of_and_comes_behind_the_delegate(two_lengths, delegate, expected):
-    command = tool.command(job_for(two_lengths, delegate=delegate))
+    command = job_for(two_lengths, delegate=delegate).arguments()
     assert [part for part in command if part.startswith("--use_")] == expected
 
 
@@ -149,12 +149,12 @@ def test_what_disturbs_a_measurement_is_only_there_when_asked_for(two_lengths):
 
 
 def test_a_mask_binds_the_tool_to_cores(two_lengths):
-    assert tool.command(job_for(two_lengths, affinity="f0"))[:3] == [
+    assert job_for(two_lengths, affinity="f0").arguments()[:3] == [
         "taskset",
         "f0",
         "./benchmark_model",
     ]
-    assert tool.command(job_for(two_lengths))[0] == "./benchmark_model"
+    assert job_for(two_lengths).arguments()[0] == "./benchmark_model"
 
 
 def test_a_feed_is_padded_by_role_in_the_order_of_the_graph(two_lengths):
@@ -194,6 +194,9 @@ class Scripts:
         program.chmod(0o755)
         (folder / "code").write_text("0")
 
+    def arguments(self, file, first, last=9):
+        return self.job.script(file, str(self.folder), first, last)
+
     def run(self, arguments):
         return subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
 
@@ -206,16 +209,16 @@ def scripts(tmp_path, two_lengths):
 
 
 def test_the_run_script_cuts_the_example_and_becomes_the_tool(scripts):
-    done = scripts.run(tool.run_arguments(scripts.job, str(scripts.folder), 2))
+    done = scripts.run(scripts.arguments(tool.RUN_FILE, 2))
     assert (done.returncode, done.stdout) == (0, "said --graph=model0.tflite\n")
     values = np.fromfile(scripts.folder / "output.bin", "<i4")
     assert values.tolist() == [21] * 8
     (scripts.folder / "code").write_text("7")
-    assert scripts.run(tool.run_arguments(scripts.job, str(scripts.folder), 2)).returncode == 7
+    assert scripts.run(scripts.arguments(tool.RUN_FILE, 2)).returncode == 7
 
 
 def test_the_answer_script_joins_the_answers_of_its_examples(scripts):
-    done = scripts.run(tool.answer_arguments(scripts.job, str(scripts.folder), 1, 4))
+    done = scripts.run(scripts.arguments(tool.ANSWER_FILE, 1, 4))
     assert (done.returncode, done.stdout) == (0, "said --graph=model0.tflite\n")
     values = np.fromfile(scripts.folder / tool.ANSWERS_FILE, "<i4").reshape(3, 8)
     assert values[:, 0].tolist() == [11, 21, 31]
@@ -223,13 +226,13 @@ def test_the_answer_script_joins_the_answers_of_its_examples(scripts):
 
 def test_the_answer_script_ends_at_the_first_failure_and_says_it(scripts):
     (scripts.folder / "code").write_text("3")
-    done = scripts.run(tool.answer_arguments(scripts.job, str(scripts.folder), 0, 4))
+    done = scripts.run(scripts.arguments(tool.ANSWER_FILE, 0, 4))
     assert (done.returncode, done.stdout) == (3, "said --graph=model0.tflite\n")
     assert not (scripts.folder / tool.ANSWERS_FILE).exists()
 
 
 def test_a_missing_example_is_not_replaced_by_an_older_one(scripts):
-    scripts.run(tool.run_arguments(scripts.job, str(scripts.folder), 0))
-    done = scripts.run(tool.run_arguments(scripts.job, str(scripts.folder), 9))
+    scripts.run(scripts.arguments(tool.RUN_FILE, 0))
+    done = scripts.run(scripts.arguments(tool.RUN_FILE, 9))
     values = (scripts.folder / "v-1.bin").read_bytes()
     assert done.returncode != 0 or values == b""  # the tool refuses a file of another size

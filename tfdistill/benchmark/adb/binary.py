@@ -10,7 +10,6 @@ range for each input of the signature, and ignores a range of one value.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import http.client
 import mmap
 import os
@@ -19,7 +18,7 @@ import struct
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tfdistill import errors, files
 from tfdistill.benchmark import schema
@@ -68,7 +67,6 @@ class ToolApi:
 
     build: str | None  # as results call it
     notes: tuple[str, ...]  # what a reader of its figures has to know
-    delegates: tuple[schema.Delegate, ...]  # that it has
     # whether it reads its inputs from files, writes its outputs, profiles operators, and runs files
     # without signatures
     reads_files: bool
@@ -76,20 +74,10 @@ class ToolApi:
     # the arguments for the inputs: tensors in the graph's order, the files of their values, and the
     # rows of the table that the ids are looked up in, if known
     inputs: Callable[[Sequence[Tensor], Sequence[str], int | None], list[str]]
-    options: Callable[[schema.Delegate], list[str]]  # the arguments for a delegate
-    # what a delegate took, from what the tool printed
-    taken: Callable[[output.Output, str], output.Taken]
-
-    def coverage(
-        self, printed: output.Output, delegate: str, *, subgraph: int, num_nodes: int, what: str
-    ) -> schema.Coverage | None:
-        """Says how much of a graph a delegate took: None without one; nothing is an error."""
-        if delegate == "none":
-            return None
-        taken = self.taken(printed, delegate)
-        return output.coverage(
-            printed, taken, delegate, subgraph=subgraph, num_nodes=num_nodes, what=what
-        )
+    # the arguments for each delegate that it has: the one asked for comes first, and XNNPACK takes
+    # what a GPU or NNAPI leaves, as in apps
+    delegates: Mapping[schema.Delegate, Sequence[str]]
+    taken: Callable[[output.Output, str], output.Taken]  # what a delegate took
 
 
 def _files(
@@ -115,21 +103,6 @@ def _ranges(
     return [f"--input_layer_value_range={':'.join(ranges)}"]
 
 
-def _delegates(delegate: schema.Delegate) -> list[str]:
-    """The delegate asked for comes first; XNNPACK takes what a GPU or NNAPI leaves, as in apps."""
-    if delegate == "none":
-        return ["--use_xnnpack=false"]
-    if delegate == "gpu":
-        return ["--use_gpu=true", "--gpu_precision_loss_allowed=true", "--use_xnnpack=true"]
-    if delegate == "nnapi":
-        return ["--use_nnapi=true", "--use_xnnpack=true"]
-    return ["--use_xnnpack=true"]
-
-
-def _gpu_alone(delegate: schema.Delegate) -> list[str]:
-    return ["--use_gpu=true"] if delegate == "gpu" else []
-
-
 _NOTE = (
     "benchmark_model gives statistics of runs, not single durations: medians and tails are over "
     "blocks of inferences, each a process of its own."
@@ -137,11 +110,15 @@ _NOTE = (
 INTERPRETER = ToolApi(
     build=None,
     notes=(_NOTE,),
-    delegates=("none", "xnnpack", "gpu", "nnapi"),
     reads_files=True,
     names_signature=False,
     inputs=_files,
-    options=_delegates,
+    delegates={
+        "none": ["--use_xnnpack=false"],
+        "xnnpack": ["--use_xnnpack=true"],
+        "gpu": ["--use_gpu=true", "--gpu_precision_loss_allowed=true", "--use_xnnpack=true"],
+        "nnapi": ["--use_nnapi=true", "--use_xnnpack=true"],
+    },
     taken=output.taken_by_applied,
 )
 COMPILED_MODEL = ToolApi(
@@ -151,11 +128,10 @@ COMPILED_MODEL = ToolApi(
         "Measured with the benchmark_model of LiteRT's CompiledModel API: its inputs are random "
         "ids of the vocabulary, and its answers were not compared, since it writes none.",
     ),
-    delegates=("xnnpack", "gpu"),
     reads_files=False,
     names_signature=True,
     inputs=_ranges,
-    options=_gpu_alone,
+    delegates={"xnnpack": [], "gpu": ["--use_gpu=true"]},
     taken=output.taken_by_replacing,
 )
 
@@ -173,9 +149,7 @@ class BenchmarkModelTool:
         self, settings: Settings, *, on_task: bool, signatures: Collection[str | None]
     ) -> None:
         """Checks that it can do what is asked for."""
-        lacking = {f"delegate {name}" for name in settings.delegates} - {
-            f"delegate {name}" for name in self.api.delegates
-        }
+        lacking = {f"delegate {d}" for d in settings.delegates if d not in self.api.delegates}
         if not self.api.reads_files:
             lacking |= {"operators"} if settings.operators else set()
             lacking |= {"examples of a task"} if on_task else set()
@@ -219,15 +193,20 @@ def find_tool(binary: Binary | None, *, cache: files.Path | None = None) -> Benc
                 f"--binary {source}", "a file", "no such file", HOW_TO_GET_IT
             )
     abi = _abi_of(path)
-    digest = files.sha256_of(path)
-    if sha256 is not None and digest != sha256:
-        raise errors.BenchmarkError(_another_file(source, sha256, digest))
-    return BenchmarkModelTool(path, digest, abi, _api_of(path))
+    return BenchmarkModelTool(path, _checked_digest(path, source, sha256), abi, _api_of(path))
 
 
 def _cache() -> pathlib.Path:
     home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(home) / "tfdistill"
+
+
+def _checked_digest(path: pathlib.Path, source: str, sha256: str | None) -> str:
+    digest = files.sha256_of(path)
+    if sha256 not in (None, digest):
+        remedy = "It is another file. It was not used."
+        raise errors.BenchmarkError(f"SHA-256 of --binary {source}", sha256, digest, remedy)
+    return digest
 
 
 def _download(url: str, sha256: str | None, cache: pathlib.Path) -> pathlib.Path:
@@ -249,19 +228,16 @@ def _download(url: str, sha256: str | None, cache: pathlib.Path) -> pathlib.Path
     cached = cache / sha256 / "benchmark_model"
     if cached.is_file() and files.sha256_of(cached) == sha256:
         return cached
-    digest = hashlib.sha256()
     try:
         with files.atomic_write(cached) as temporary:
-            with _open(url) as answer, open(temporary, "wb") as file:
-                while chunk := answer.read(_CHUNK):
-                    digest.update(chunk)
+            with _open(url) as response, open(temporary, "wb") as file:
+                while chunk := response.read(_CHUNK):
                     file.write(chunk)
                     if file.tell() > MAX_BYTES:
                         raise errors.BenchmarkError(
                             f"--binary {url}", f"<= {MAX_BYTES} bytes", "more"
                         )
-            if digest.hexdigest() != sha256:
-                raise errors.BenchmarkError(_another_file(url, sha256, digest.hexdigest()))
+            _checked_digest(temporary, url, sha256)
     except (OSError, http.client.HTTPException) as error:
         raise errors.BenchmarkError(
             f"--binary {url}",
@@ -312,9 +288,3 @@ def _api_of(path: pathlib.Path) -> ToolApi:
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         compiled = content.find(_COMPILED_FLAG) >= 0 > content.find(_INTERPRETER_FLAG)
     return COMPILED_MODEL if compiled else INTERPRETER
-
-
-def _another_file(source: str, expected: str, received: str) -> str:
-    return errors.explain(
-        f"SHA-256 of --binary {source}", expected, received, "It is another file. It was not used."
-    )

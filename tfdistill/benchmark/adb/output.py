@@ -27,7 +27,8 @@ import dataclasses
 import math
 import re
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
@@ -68,15 +69,19 @@ _INSIDE = re.compile(r"^Delegate/(.+):-?\d+$")
 _Node = tuple[str, int, float, bool]  # kind, calls, milliseconds, whether inside another one
 
 
-@dataclasses.dataclass(frozen=True)
-class Replacement:
+class Replacement(NamedTuple):
     """A part of a graph that went to a delegate; `subgraph` is None in older builds."""
 
-    delegate: str
     nodes: int
     of: int
+    delegate: str
     partitions: int
     subgraph: int | None
+
+
+# What a delegate took: parts of graphs; kernels of the graph that runs, 0 where it takes no part
+# and -1 where it runs the whole graph; partitions of that, None where a replacement says it.
+Taken = tuple[Sequence[Replacement], int, int | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +97,7 @@ class Output:
     kernels: dict[str, int]
     # the largest memory footprint that the tool saw, where it was asked to look
     peak_bytes: int | None
+    what: str  # what ran, for messages
     text: str  # all of it
 
 
@@ -135,66 +141,68 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
             median_ms=inference.get("median"),
             p95_ms=inference.get("p95"),
         ),
-        replacements=tuple(_replacement(match) for match in _REPLACED.finditer(text)),
+        replacements=tuple(
+            Replacement(int(nodes), int(of), name, int(parts), int(subgraph) if subgraph else None)
+            for nodes, of, name, parts, subgraph in _REPLACED.findall(text)
+        ),
         kernels={
             m["name"]: -1 if m["completely"] else int(m["kernels"]) for m in _APPLIED.finditer(text)
         },
         peak_bytes=round(float(peak.group(1)) * 2**20) if peak else None,
+        what=what,
         text=text,
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class Taken:
-    """What a delegate took."""
-
-    replacements: tuple[Replacement, ...]  # parts of graphs
-    # of the graph that runs; 0 where it takes no part, -1 where it runs the whole graph
-    kernels: int
-    partitions: int | None  # the same; None where a replacement says it
 
 
 def taken_by_applied(output: Output, delegate: str) -> Taken:
     """Reads what a delegate took from the lines about a delegate that was applied explicitly."""
     kernels = output.kernels.get(PROVIDERS[delegate], 0)
-    parts = tuple(r for r in output.replacements if delegate in r.delegate.lower())
-    return Taken(parts, kernels, abs(kernels))
+    parts = [r for r in output.replacements if delegate in r.delegate.lower()]
+    return parts, kernels, abs(kernels)
 
 
 def taken_by_replacing(output: Output, delegate: str) -> Taken:
     """Reads it from the replacements alone: XNNPACK is the CPU, anything else the GPU."""
-    on_cpu = tuple(r for r in output.replacements if "xnnpack" in r.delegate.lower())
+    on_cpu = [r for r in output.replacements if "xnnpack" in r.delegate.lower()]
     if delegate == "xnnpack":
-        return Taken(on_cpu, 1, None)
-    parts = tuple(r for r in output.replacements if r not in on_cpu)
-    return Taken(parts, sum(r.nodes for r in parts), None)
+        return on_cpu, 1, None
+    parts = [r for r in output.replacements if r not in on_cpu]
+    return parts, sum(r.nodes for r in parts), None
 
 
 def coverage(
-    output: Output, taken: Taken, delegate: str, *, subgraph: int, num_nodes: int, what: str
+    output: Output,
+    delegate: str,
+    taken: Callable[[Output, str], Taken],
+    *,
+    subgraph: int,
+    num_nodes: int,
 ) -> schema.Coverage | None:
     """Says how much of the graph that ran a delegate took, and refuses a silent fallback.
 
-    Returns the coverage. For builds that do not print numbers of nodes: all nodes where the
-    delegate runs the whole graph, else None.
+    Returns the coverage; None without a delegate. For builds that do not print numbers of nodes:
+    all nodes where the delegate runs the whole graph, else None.
     """
-    if not taken.kernels:
+    if delegate == "none":
+        return None
+    parts, kernels, partitions = taken(output, delegate)
+    if not kernels:
         raise errors.BenchmarkError(
-            what,
+            output.what,
             f"a graph that {PROVIDERS[delegate]} takes part in",
             "one that it takes no node of: what would be measured is another processor",
             f"{telling_lines(output.text)} Leave {delegate} out of --delegates for this file "
             "and device.",
         )
-    exact = [r for r in taken.replacements if r.subgraph == subgraph]
+    exact = [r for r in parts if r.subgraph == subgraph]
     if not exact:  # older builds name no subgraph: only a graph of as many nodes can be meant
-        alike = {r for r in taken.replacements if r.subgraph is None and r.of == num_nodes}
+        alike = {r for r in parts if r.subgraph is None and r.of == num_nodes}
         exact = list(alike) if len(alike) == 1 else []
     if exact:
         last = exact[-1]
-        partitions = last.partitions if taken.partitions is None else taken.partitions
+        partitions = last.partitions if partitions is None else partitions
         return schema.Coverage(delegated_nodes=last.nodes, nodes=last.of, partitions=partitions)
-    if taken.kernels < 0:
+    if kernels < 0:
         return schema.Coverage(delegated_nodes=num_nodes, nodes=num_nodes, partitions=1)
     return None
 
@@ -286,13 +294,6 @@ def _stats(match: re.Match[str]) -> tuple[int, dict[str, float | None]]:
 def _milliseconds(microseconds: str) -> float | None:
     value = float(microseconds) / 1000
     return value if math.isfinite(value) else None
-
-
-def _replacement(match: re.Match[str]) -> Replacement:
-    nodes, of, delegate, partitions, subgraph = match.groups()
-    return Replacement(
-        delegate, int(nodes), int(of), int(partitions), None if subgraph is None else int(subgraph)
-    )
 
 
 def parse_profile(text: str, *, what: str) -> tuple[schema.Operator, ...]:

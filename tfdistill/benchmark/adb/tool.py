@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,8 @@ OUTPUT_FILE, ANSWERS_FILE, PROFILE_FILE = "output.bin", "answers.bin", "profile.
 LOG_FILE = "log.txt"
 _CHUNK = 16  # examples that are answered in one trip to the device
 _TIDY_SECONDS = 30.0  # beyond the tool's own limit, for what it does before and after
-_CUT = """\
+# Both scripts: SCRIPT FOLDER FIRST LAST [FILE BYTES]... -- COMMAND...
+_BEGIN = """\
 cut_values() {  # example, then names of files and their sizes
   example=$1
   shift
@@ -40,29 +40,6 @@ cut_values() {  # example, then names of files and their sizes
     shift 2
   done
 }
-"""
-# run.sh FOLDER EXAMPLE [FILE BYTES]... -- COMMAND...
-# Cuts the example's values out of each FILE.all into FILE, and becomes the command, so that who
-# kills the script kills the tool.
-RUN_SCRIPT = f"""\
-{_CUT}
-cd "$1" || exit 125
-example=$2
-shift 2
-files=
-while [ "$1" != -- ]; do
-  files="$files $1 $2"
-  shift 2
-done
-shift
-cut_values "$example" $files
-exec "$@" </dev/null
-"""
-# answer.sh FOLDER FIRST LAST [FILE BYTES]... -- COMMAND...
-# The same for each example from FIRST up to LAST, joining what the command wrote; prints at the
-# end the log of the last one, and at the first that fails the log of that.
-ANSWER_SCRIPT = f"""\
-{_CUT}
 cd "$1" || exit 125
 next=$2
 last=$3
@@ -73,6 +50,18 @@ while [ "$1" != -- ]; do
   shift 2
 done
 shift
+"""
+# Cuts the first example's values out of each FILE.all into FILE, and becomes the command, so that
+# who kills the script kills the tool.
+RUN_SCRIPT = f"""\
+{_BEGIN}
+cut_values "$next" $files
+exec "$@" </dev/null
+"""
+# The same for each example from the first up to the last, joining what the command wrote; prints at
+# the end the log of the last one, and at the first that fails the log of that.
+ANSWER_SCRIPT = f"""\
+{_BEGIN}
 while [ "$next" -lt "$last" ]; do
   cut_values "$next" $files
   rm -f {OUTPUT_FILE}
@@ -216,118 +205,98 @@ class ToolCommand:
         """The longest wait for a run: its own limit, and what comes before and after."""
         return self.max_seconds + (_TIDY_SECONDS if self.max_seconds >= _TIDY_SECONDS else 0.0)
 
-
-def command(run: ToolCommand) -> list[str]:
-    """Returns the command that runs the tool in the device's folder."""
-    deployed, layout, case = run.deployed, run.deployed.layout, run.case
-    arguments = [
-        f"--graph={deployed.graph}",
-        *run.api.inputs(layout.inputs, deployed.value_files, layout.vocabulary_rows),
-        f"--num_threads={case.threads}",
-        f"--num_runs={run.runs}",
-        "--min_secs=0",
-        f"--max_secs={run.max_seconds:g}",
-        f"--warmup_runs={run.warmup}",
-        f"--warmup_min_secs={run.warmup_seconds:g}",
-        *run.api.options(case.delegate),
-    ]
-    # Without it the tool runs the first graph. Releases before 2023 do not know it.
-    if run.api.names_signature or layout.num_signatures > 1 or layout.subgraph:
-        arguments.append(f"--signature_to_run_for={layout.key}")
-    if run.dump:
-        arguments.append(f"--output_filepath={OUTPUT_FILE}")
-    if run.memory:
-        arguments.append("--report_peak_memory_footprint=true")
-    if run.profile:
-        arguments += [
-            "--enable_op_profiling=true",
-            "--op_profiling_output_mode=csv",
-            f"--op_profiling_output_file={PROFILE_FILE}",
+    def arguments(self) -> list[str]:
+        """Returns what runs the tool in the device's folder."""
+        deployed, layout, case = self.deployed, self.deployed.layout, self.case
+        arguments = [
+            f"--graph={deployed.graph}",
+            *self.api.inputs(layout.inputs, deployed.value_files, layout.vocabulary_rows),
+            f"--num_threads={case.threads}",
+            f"--num_runs={self.runs}",
+            "--min_secs=0",
+            f"--max_secs={self.max_seconds:g}",
+            f"--warmup_runs={self.warmup}",
+            f"--warmup_min_secs={self.warmup_seconds:g}",
+            *self.api.delegates[case.delegate],
         ]
-    pinned = [] if case.affinity is None else ["taskset", case.affinity]
-    return [*pinned, f"./{BINARY}", *arguments]
+        # Without it the tool runs the first graph. Releases before 2023 do not know it.
+        if self.api.names_signature or layout.num_signatures > 1 or layout.subgraph:
+            arguments.append(f"--signature_to_run_for={layout.key}")
+        if self.dump:
+            arguments.append(f"--output_filepath={OUTPUT_FILE}")
+        if self.memory:
+            arguments.append("--report_peak_memory_footprint=true")
+        if self.profile:
+            arguments += [
+                "--enable_op_profiling=true",
+                "--op_profiling_output_mode=csv",
+                f"--op_profiling_output_file={PROFILE_FILE}",
+            ]
+        pinned = [] if case.affinity is None else ["taskset", case.affinity]
+        return [*pinned, f"./{BINARY}", *arguments]
 
+    def script(self, file: str, folder: str, first: int, last: int) -> list[str]:
+        """Returns what the device's shell runs: a script, for the examples from first to last."""
+        script = ["sh", f"{folder}/{file}", folder, str(first), str(last)]
+        return [*script, *self.deployed.cuts, "--", *self.arguments()]
 
-def run_arguments(run: ToolCommand, folder: str, example: int) -> list[str]:
-    """Returns what the device's shell runs for one example of the run's."""
-    script = ["sh", f"{folder}/{RUN_FILE}", folder, str(example)]
-    return [*script, *run.deployed.cuts, "--", *command(run)]
-
-
-def answer_arguments(run: ToolCommand, folder: str, first: int, last: int) -> list[str]:
-    """Returns what the device's shell runs for the examples from first up to last."""
-    script = ["sh", f"{folder}/{ANSWER_FILE}", folder, str(first), str(last)]
-    return [*script, *run.deployed.cuts, "--", *command(run)]
+    def coverage(self, printed: output.Output) -> schema.Coverage | None:
+        """Says how much of the graph the delegate took, see `output.coverage`."""
+        layout = self.deployed.layout
+        at = {"subgraph": layout.subgraph, "num_nodes": layout.num_nodes}
+        return output.coverage(printed, self.case.delegate, self.api.taken, **at)
 
 
 class Deployment:
     """A folder of a device with the tool, its scripts, and the files that it runs."""
 
-    def __init__(
-        self, phone: Phone, folder: str, binary: BenchmarkModelTool, *, max_seconds: float
-    ) -> None:
-        self.folder, self.api = folder, binary.api
-        self._phone, self._binary, self._max_seconds = phone, binary, max_seconds
+    def __init__(self, phone: Phone, folder: str, binary: BenchmarkModelTool) -> None:
+        self._phone, self._folder = phone, folder
         self._graphs: dict[str, str] = {}
         self._sets = 0
-
-    def install(self) -> None:
-        """Pushes the tool and the scripts that run it."""
-        self._phone.push(self._binary.path, f"{self.folder}/{BINARY}")
-        self._phone.shell(["chmod", "755", f"{self.folder}/{BINARY}"])
-        self._phone.write(f"{self.folder}/{RUN_FILE}", RUN_SCRIPT.encode())
-        self._phone.write(f"{self.folder}/{ANSWER_FILE}", ANSWER_SCRIPT.encode())
+        phone.push(binary.path, f"{folder}/{BINARY}")
+        phone.shell(["chmod", "755", f"{folder}/{BINARY}"])
+        phone.write(f"{folder}/{RUN_FILE}", RUN_SCRIPT.encode())
+        phone.write(f"{folder}/{ANSWER_FILE}", ANSWER_SCRIPT.encode())
 
     def put(self, subject: Subject, layout: SignatureLayout, feeds: Sequence[Feed]) -> Deployed:
         """Pushes a model, if it is not there yet, and examples for one of its lengths."""
         if subject.name not in self._graphs:
             graph = f"model{len(self._graphs)}.tflite"
-            self._phone.push(subject.file, f"{self.folder}/{graph}")
+            self._phone.push(subject.file, f"{self._folder}/{graph}")
             self._graphs[subject.name] = graph
         values, self._sets = f"values{self._sets}", self._sets + 1
         deployed = Deployed(self._graphs[subject.name], layout, values, len(feeds))
         rows = [feed_of(layout, feed) for feed in feeds]
         for i, file in enumerate(deployed.value_files):
             content = b"".join(row[i].tobytes() for row in rows)
-            self._phone.write(f"{self.folder}/{file}.all", content)
+            self._phone.write(f"{self._folder}/{file}.all", content)
         return deployed
 
-    def command(
-        self, deployed: Deployed, case: schema.BenchmarkCase, **options: Any
-    ) -> ToolCommand:
-        """Returns what runs something deployed; `options` are fields of `ToolCommand`."""
-        return ToolCommand(self.api, deployed, case, max_seconds=self._max_seconds, **options)
+    def run(self, command: ToolCommand, example: int) -> output.Output:
+        """Runs the tool once on one of the examples, which are gone round."""
+        first = example % command.deployed.num_examples
+        return self._output(command, RUN_FILE, first, first + 1, name_of(command.case))
 
-    def run(self, run: ToolCommand, example: int) -> output.Output:
-        """Runs the tool once."""
-        return self._output(run, run_arguments(run, self.folder, example), name_of(run.case))
-
-    def answers(self, run: ToolCommand) -> list[list[np.ndarray]]:
+    def answers(self, command: ToolCommand) -> list[list[np.ndarray]]:
         """Runs the tool once for each example.
 
         Returns for each its outputs, in the layout's order, of their full shapes.
         """
-        number = run.deployed.num_examples
+        number = command.deployed.num_examples
         firsts = range(0, number, _CHUNK)
-        chunks = (self._chunk(run, first, min(first + _CHUNK, number)) for first in firsts)
+        chunks = (self._chunk(command, first, min(first + _CHUNK, number)) for first in firsts)
         return [outputs for chunk in chunks for outputs in chunk]
 
     def read_profile(self) -> str:
         """Returns the profile that the last run wrote."""
-        return self._phone.read(f"{self.folder}/{PROFILE_FILE}").decode(errors="replace")
+        return self._phone.read(f"{self._folder}/{PROFILE_FILE}").decode(errors="replace")
 
-    def _chunk(self, run: ToolCommand, first: int, last: int) -> list[list[np.ndarray]]:
-        remote, layout = f"{self.folder}/{ANSWERS_FILE}", run.deployed.layout
-        what = f"{name_of(run.case)}, answers"
+    def _chunk(self, command: ToolCommand, first: int, last: int) -> list[list[np.ndarray]]:
+        remote, layout = f"{self._folder}/{ANSWERS_FILE}", command.deployed.layout
+        what = f"{name_of(command.case)}, answers"
         self._phone.shell(["rm", "-f", remote])
-        printed = self._output(run, answer_arguments(run, self.folder, first, last), what)
-        run.api.coverage(
-            printed,
-            run.case.delegate,
-            subgraph=layout.subgraph,
-            num_nodes=layout.num_nodes,
-            what=what,
-        )
+        command.coverage(self._output(command, ANSWER_FILE, first, last, what))
         content = self._phone.read(remote)
         size = sum(tensor.num_bytes for tensor in layout.outputs)
         if len(content) != size * (last - first):
@@ -341,6 +310,9 @@ class Deployment:
             split_outputs(layout, content[at : at + size]) for at in range(0, len(content), size)
         ]
 
-    def _output(self, run: ToolCommand, arguments: Sequence[str], what: str) -> output.Output:
-        done = self._phone.shell(arguments, timeout_s=run.timeout_s, check=False)
+    def _output(
+        self, command: ToolCommand, script: str, first: int, last: int, what: str
+    ) -> output.Output:
+        arguments = command.script(script, self._folder, first, last)
+        done = self._phone.shell(arguments, timeout_s=command.timeout_s, check=False)
         return output.parse(done.printed, what=what, exit_code=done.exit_code)

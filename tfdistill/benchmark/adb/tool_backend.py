@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import statistics
 import sys
 import time
@@ -25,7 +26,14 @@ from tfdistill.benchmark.adb import output
 from tfdistill.benchmark.adb.binary import BenchmarkModelTool
 from tfdistill.benchmark.adb.device_backend import DeviceBackend
 from tfdistill.benchmark.adb.phone import Phone
-from tfdistill.benchmark.adb.tool import Deployed, Deployment, Feed, SignatureLayout, feed_of
+from tfdistill.benchmark.adb.tool import (
+    Deployed,
+    Deployment,
+    Feed,
+    SignatureLayout,
+    ToolCommand,
+    feed_of,
+)
 from tfdistill.benchmark.backend import (
     AnswerCheck,
     CaseGroup,
@@ -40,7 +48,6 @@ from tfdistill.tflite import TfliteModel, agreement
 from tfdistill.tflite.golden import Example
 from tfdistill.tflite.model import rows_of, side_of
 
-Outputs = Sequence[np.ndarray]
 Metric = Callable[[Sequence[np.ndarray]], Mapping[str, float]]
 
 NUM_FEEDS = 8  # examples that timed runs go round, and that parity is checked with
@@ -71,7 +78,6 @@ class BenchmarkModelBackend(DeviceBackend):
         super().__init__(phone, plan.subjects, plan.settings)
         self.rounds = plan.settings.rounds
         self._plan = plan
-        self._by_name = {subject.name: subject for subject in plan.subjects}
         self._deployed: dict[tuple[str, int], Deployed] = {}
         self._task_examples: dict[str, Deployed] = {}
         self._profiled: dict[tuple[object, ...], schema.Coverage | None] = {}
@@ -80,14 +86,12 @@ class BenchmarkModelBackend(DeviceBackend):
     @contextlib.contextmanager
     def opened(self, findings: Findings) -> Iterator[None]:
         """Pushes the tool, the files and their inputs to a folder that is removed at the end."""
-        findings.note(*self._plan.binary.api.notes)
+        binary = self._plan.binary
+        findings.note(*binary.api.notes)
         with self.prepared(findings) as described, self.phone.folder() as folder:
-            self._plan.binary.check_runs_on(described.abis)
+            binary.check_runs_on(described.abis)
             self.affinity = described.mask(self.settings.affinity)
-            limit = self.settings.timeout_seconds
-            binary = self._plan.binary
-            self._deployment = Deployment(self.phone, folder, binary, max_seconds=limit)
-            self._deployment.install()
+            self._deployment = Deployment(self.phone, folder, binary)
             for subject in self.subjects:
                 for length in subject.lengths(self.settings):
                     key = (subject.name, length)
@@ -122,8 +126,8 @@ class BenchmarkModelBackend(DeviceBackend):
 
     def operators(self, case: schema.BenchmarkCase) -> schema.Operators:
         """Profiles a file in a run that does not count."""
-        printed = self.run(case, runs=min(_PROFILE_RUNS, self.settings.runs), profile=True)
-        self.coverage(printed, case)
+        command = self.command(case, runs=min(_PROFILE_RUNS, self.settings.runs), profile=True)
+        command.coverage(self._deployment.run(command, 0))
         rows = output.parse_profile(self._deployment.read_profile(), what=name_of(case))
         return schema.Operators(**case.model_dump(), source="benchmark_model", operators=rows)
 
@@ -144,9 +148,7 @@ class BenchmarkModelBackend(DeviceBackend):
             )
             mean_ms, count = block.mean_ms, count + 1
 
-    def answers(
-        self,
-    ) -> Iterator[AnswerCheck]:
+    def answers(self) -> Iterator[AnswerCheck]:
         """Lists each file and delegate, on its own examples or on those of a task.
 
         A task's examples are all answered at the longest length, where nothing is cut.
@@ -154,45 +156,50 @@ class BenchmarkModelBackend(DeviceBackend):
         if not self._plan.binary.api.reads_files:
             return
         at = {"threads": self.settings.threads[0], "affinity": self.affinity}
-        on_task = bool(self._plan.examples)
         for subject in self.subjects:
             longest = max(subject.signatures)
-            lengths = [n for n in subject.lengths(self.settings) if not on_task or n < longest]
-            for length in [*lengths, *([longest] if on_task else [])]:
+            on_task = dict.fromkeys(subject.lengths(self.settings), False)
+            on_task |= {longest: True} if self._plan.examples else {}
+            for length, all_examples in on_task.items():
                 for delegate in self.settings.delegates:
                     case = schema.BenchmarkCase(
                         model=subject.name, sequence_length=length, delegate=delegate, **at
                     )
-                    if on_task and length == longest:
-                        yield case, lambda c=case: self._answer_task(c)
-                    else:
-                        yield case, lambda c=case: self._answer(c)
+                    yield case, functools.partial(self._compare, subject, case, all_examples)
 
-    def run(
-        self, case: schema.BenchmarkCase, example: int = 0, *, warmup: int = 1, **options: Any
-    ) -> output.Output:
-        """Runs the tool once."""
-        deployed = self._deployed[case.model, case.sequence_length]
-        seconds = min(_WARM_UP_SECONDS, self.settings.min_seconds) if warmup else 0.0
-        command = self._deployment.command(
-            deployed, case, warmup=warmup, warmup_seconds=seconds, **options
+    def command(
+        self,
+        case: schema.BenchmarkCase,
+        deployed: Deployed | None = None,
+        *,
+        warmup: int = 1,
+        **options: Any,
+    ) -> ToolCommand:
+        """Returns what runs a case, by default on the examples that are measured with.
+
+        `options` are further fields of `ToolCommand`.
+        """
+        return ToolCommand(
+            self._plan.binary.api,
+            deployed or self._deployed[case.model, case.sequence_length],
+            case,
+            warmup=warmup,
+            warmup_seconds=min(_WARM_UP_SECONDS, self.settings.min_seconds) if warmup else 0.0,
+            max_seconds=self.settings.timeout_seconds,
+            **options,
         )
-        return self._deployment.run(command, example % deployed.num_examples)
+
+    def run(self, case: schema.BenchmarkCase, example: int = 0, **options: Any) -> output.Output:
+        """Runs the tool once."""
+        return self._deployment.run(self.command(case, **options), example)
 
     def estimate(
         self, case: schema.BenchmarkCase, **options: Any
     ) -> tuple[output.Output, schema.Coverage | None]:
         """Runs the tool shortly: which delegate computes, and roughly how long it takes."""
-        printed = self.run(case, runs=_ESTIMATE_RUNS, **options)
-        return printed, self.coverage(printed, case) or self._profiled_coverage(case)
-
-    def coverage(
-        self, printed: output.Output, case: schema.BenchmarkCase
-    ) -> schema.Coverage | None:
-        """Reads how much of the graph the delegate took."""
-        api, layout, what = self._plan.binary.api, self.layout(case), name_of(case)
-        at = {"subgraph": layout.subgraph, "num_nodes": layout.num_nodes}
-        return api.coverage(printed, case.delegate, **at, what=what)
+        command = self.command(case, runs=_ESTIMATE_RUNS, **options)
+        printed = self._deployment.run(command, 0)
+        return printed, command.coverage(printed) or self._profiled_coverage(case)
 
     def _profiled_coverage(self, case: schema.BenchmarkCase) -> schema.Coverage | None:
         """Reads it from a profile, where the tool logs no numbers of nodes and can profile."""
@@ -216,39 +223,26 @@ class BenchmarkModelBackend(DeviceBackend):
         """Returns the layout of the entry point that a case runs."""
         return self._plan.layouts[case.model, case.sequence_length]
 
-    def _answer(self, case: schema.BenchmarkCase) -> schema.AnswerComparison:
-        """Compares the answers to the examples that are measured with."""
-        feeds = feeds_for(self._by_name[case.model], case.sequence_length, limit=NUM_FEEDS)
-        deployed = self._deployed[case.model, case.sequence_length]
-        return self._compare(case, deployed, feeds, None)
-
-    def _answer_task(self, case: schema.BenchmarkCase) -> schema.AnswerComparison:
-        """Compares the answers to a task's examples, and computes the task's metrics of both."""
-        feeds = [
-            {"input_ids": list(e.input_ids), "token_type_ids": list(e.token_type_ids)}
-            for e in self._plan.examples
-        ]
-        if case.model not in self._task_examples:
-            self._task_examples[case.model] = self._deployment.put(
-                self._by_name[case.model], self.layout(case), feeds
-            )
-        return self._compare(case, self._task_examples[case.model], feeds, self._plan.metric)
-
     def _compare(
-        self,
-        case: schema.BenchmarkCase,
-        deployed: Deployed,
-        feeds: Sequence[Feed],
-        metric: Metric | None,
+        self, subject: Subject, case: schema.BenchmarkCase, on_task: bool
     ) -> schema.AnswerComparison:
-        layout = deployed.layout
-        device = self._deployment.answers(
-            self._deployment.command(deployed, case, runs=1, dump=True)
-        )
+        """Compares the answers to the examples that are measured with, or to all of a task's."""
+        layout = self.layout(case)
+        if on_task:
+            feeds = [
+                {"input_ids": list(e.input_ids), "token_type_ids": list(e.token_type_ids)}
+                for e in self._plan.examples
+            ]
+            if subject.name not in self._task_examples:
+                self._task_examples[subject.name] = self._deployment.put(subject, layout, feeds)
+            deployed, metric = self._task_examples[subject.name], self._plan.metric
+        else:
+            feeds = feeds_for(subject, case.sequence_length, limit=NUM_FEEDS)
+            deployed, metric = None, None
+        command = self.command(case, deployed, warmup=0, runs=1, dump=True)
+        device = self._deployment.answers(command)
         # Ctrl-C, which stops the phone's commands, ends what runs here as well.
-        host = answers_of_host(
-            self._by_name[case.model], layout, feeds, before_each=lambda: self.phone.rest(0)
-        )
+        host = answers_of_host(subject, layout, feeds, before_each=lambda: self.phone.rest(0))
         tokens = [len(feed["input_ids"]) for feed in feeds]
         host_answers, device_answers = (
             [rows_of(layout, outputs, n) for outputs, n in zip(side, tokens, strict=True)]
