@@ -19,7 +19,7 @@ from tfdistill.benchmark import measuring, schema
 from tfdistill.benchmark.adb import app_protocol, device_backend
 from tfdistill.benchmark.adb.app_protocol import State
 from tfdistill.benchmark.adb.device_backend import DeviceBackend
-from tfdistill.benchmark.adb.phone import Phone, with_what_is_left
+from tfdistill.benchmark.adb.phone import Phone, undone
 from tfdistill.benchmark.backend import AnswerCheck, CaseGroup, Environment, Findings, name_of
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject
@@ -98,32 +98,27 @@ def start_once(
     check_awake(phone)
     run_id = f"tfdistill-{secrets.token_hex(6)}"
     path = f"{app_protocol.folder_of(package)}/{run_id}"
-    what = f"result of {package} on {phone.serial}"
-    with _cleaned(phone, package, path):
+    what, finished = f"result of {package} on {phone.serial}", False
+
+    def remove() -> str:
+        fault = phone.clean_up(["sh", "-c", 'rm -f "$1".*', "sh", path])
+        return fault and f"{path}.* was left on {phone.serial}: {fault}"
+
+    def end() -> str:
+        if finished:
+            return ""
+        phone.clean_up(["am", "force-stop", package])
+        return remove()
+
+    with undone(end):
         _start(phone, package, command(run_id))
         _wait(phone, package, f"{path}.state.json", patience_s, clock)
         with files.temporary_folder("result") as folder:
             local = folder / "benchmark.json"
             phone.pull(f"{path}.json", local, max_bytes=MAX_RESULT_BYTES)
             result = app_protocol.read_result(local, what)
-    return result, _remove(phone, path)  # what was measured stays all the same
-
-
-@contextlib.contextmanager
-def _cleaned(phone: Phone, package: str, path: str) -> Iterator[None]:
-    """Ends the app and removes the files of a run that did not come to a good end."""
-    try:
-        yield
-    except BaseException as error:
-        phone.clean_up(["am", "force-stop", package])
-        if left := _remove(phone, path):
-            raise with_what_is_left(error, left) from error
-        raise
-
-
-def _remove(phone: Phone, path: str) -> str:
-    fault = phone.clean_up(["sh", "-c", 'rm -f "$1".*', "sh", path])
-    return f"{path}.* was left on {phone.serial}: {fault}" if fault else ""
+        finished = True
+    return result, remove()  # what was measured stays all the same
 
 
 def _start(phone: Phone, package: str, command: Sequence[str]) -> None:

@@ -7,10 +7,11 @@ on a device farm.
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal
 
 import pydantic
 
@@ -29,7 +30,6 @@ ACCELERATORS: dict[schema.Delegate, str] = {"xnnpack": "cpu", "gpu": "gpu"}
 STATE_VERSION = 1
 MAX_STATE_BYTES = 1 << 16
 MAX_SECONDS = 3600.0  # what the app accepts
-_Row = TypeVar("_Row", bound=schema.Part)
 _PACKAGE = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+")
 _BUNDLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _OF_A_START = ("process_start_ms", "cold_start_ms")  # the runner of the test was in that process
@@ -38,7 +38,6 @@ _NOTE = (
     "and load that only the shell sees, and who else used the device; all repetitions ran in one "
     "process and no file took turns with another."
 )
-_OTHER_APP = "The app and tfdistill may be of different versions: install the app that fits."
 _COOL = "The thermal status was 0 throughout, which is also what a device without a sensor says."
 
 
@@ -166,55 +165,38 @@ def folder_of(package: str) -> str:
     return f"/sdcard/Android/data/{package}/files/benchmark"
 
 
+_read = functools.partial(
+    reading.read_model,
+    error=errors.BenchmarkError,
+    remedy="The app and tfdistill may be of different versions: install the app that fits.",
+)
+
+
 def parse_state(text: str, what: str) -> State:
     """Reads a state."""
-    expected = f"a state of format_version {STATE_VERSION}"
-    return reading.read_model(
-        text.encode(),
-        State,
-        what,
-        error=errors.BenchmarkError,
-        expected=expected,
-        remedy=_OTHER_APP,
-    )
+    return _read(text.encode(), State, what, expected=f"a state of format_version {STATE_VERSION}")
 
 
 def read_result(path: files.Path, what: str) -> schema.Result:
     """Reads a result that an app wrote, and nothing else than what the schema knows."""
     expected = f"a benchmark.json of format_version {schema.FORMAT_VERSION}"
-    result = reading.read_model(
-        pathlib.Path(path).read_bytes(),
-        schema.Result,
-        what,
-        error=errors.BenchmarkError,
-        expected=expected,
-        remedy=_OTHER_APP,
-    )
+    result = _read(pathlib.Path(path).read_bytes(), schema.Result, what, expected=expected)
     if result.backend != "app" or len(result.models) != 1:
         received = f"backend {result.backend!r} with {len(result.models)} models"
         raise errors.BenchmarkError(what, f"{expected} of an app, about one model", received)
     return result
 
 
-def without_thermal_status(ran: schema.Result) -> schema.Result:
-    """Returns a result in which every thermal status is unknown."""
-
-    def unknown(row: _Row, *fields: str) -> _Row:
-        states = {name: getattr(row, name) for name in fields}
-        return row.model_copy(
-            update={
-                name: state and state.model_copy(update={"thermal_status": None})
-                for name, state in states.items()
-            }
-        )
-
-    measurements = tuple(unknown(row, "before", "after") for row in ran.measurements)
-    sustained = tuple(
-        row.model_copy(update={"windows": tuple(unknown(w, "conditions") for w in row.windows)})
-        for row in ran.sustained
-    )
-    update = {"measurements": measurements, "sustained": sustained}
-    return unknown(ran, "before", "after").model_copy(update=update)
+def without_thermal_status(value: Any) -> Any:
+    """Returns a result, or a part of one, in which every thermal status is unknown."""
+    if isinstance(value, tuple):
+        return tuple(map(without_thermal_status, value))
+    if isinstance(value, schema.Conditions):
+        return value.model_copy(update={"thermal_status": None})
+    if isinstance(value, schema.Part):
+        parts = {name: without_thermal_status(part) for name, part in value}
+        return value.model_copy(update=parts)
+    return value
 
 
 def check_file(ran: schema.Result, subject: Subject, what: str) -> None:
