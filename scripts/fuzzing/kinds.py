@@ -38,16 +38,8 @@ class Kind:
 _RESUME = ("run", "text/toy.yaml", "--out", "run", "--resume")
 _EVALUATE = ("evaluate", "run/teacher/model/hf", "--limit", "4")
 _TRAIN = (
-    "--epochs",
-    "1",
-    "--min-steps",
-    "1",
-    "--batch-size",
-    "4",
-    "--train-limit",
-    "4",
-    "--vocab",
-    "text/vocab.txt",
+    *("--epochs", "1", "--min-steps", "1", "--batch-size", "4", "--train-limit", "4"),
+    *("--vocab", "text/vocab.txt"),
 )
 _TINY = (
     *("preset:bert_tiny", "--set", "teacher.num_layers=1", "--set", "teacher.allow_weak=true"),
@@ -58,6 +50,11 @@ _TAUGHT = (
     *(*_TRAIN, "--max-length", "24", *undamaged.OWN, "--baselines", "none"),
 )
 _BENCHMARK = ("benchmark", "exported", *undamaged.MEASURE)
+_EXPORT_RUN = ("export", "run", "--lengths", "16", "--out")
+_AFTER_STAGES = (  # what a run makes after its stages
+    *("run/results", "run/students", "run/student", "run/export"),
+    *("run/metrics.json", "run/benchmark.json"),
+)
 
 KINDS = (
     Kind(
@@ -242,20 +239,7 @@ KINDS = (
     Kind(
         "bundle",
         ("assets/bundles/*.json", "assets/bundles/*/*"),
-        (
-            (
-                "export",
-                "run",
-                "--out",
-                "new",
-                "--lengths",
-                "16",
-                "--name",
-                "b",
-                "--android",
-                "assets",
-            ),
-        ),
+        ((*_EXPORT_RUN, "new", "--name", "b", "--android", "assets"),),
         weight=1,
     ),
     Kind(
@@ -264,36 +248,20 @@ KINDS = (
         (
             (*_EVALUATE, *undamaged.OWN),
             (
-                "run",
-                "text/toy.yaml",
-                "--out",
-                "new",
-                "--dry-run",
-                "--set",
-                "teacher.source=run/teacher/model/hf",
+                *("run", "text/toy.yaml", "--out", "new", "--dry-run"),
+                *("--set", "teacher.source=run/teacher/model/hf"),
             ),
             ("export", "run/teacher/model/hf", "--out", "new", "--lengths", "16"),
         ),
         weight=3,
     ),
-    Kind(
-        "shards",
-        ("shards/*",),
-        ((*undamaged.PRETRAIN, "--out", "new"),),
-        weight=3,
-    ),
+    Kind("shards", ("shards/*",), ((*undamaged.PRETRAIN, "--out", "new"),), weight=3),
     Kind(
         "step records",
         (
-            "run/data/*.json",
-            "run/results/*.json",
-            "run/teacher/result.json",
-            "run/stages/**/result.json",
-            "run/recipe.yaml",
-            "run/environment.json",
-            "run/metrics.json",
-            "run/export/model.json",
-            "run/benchmark.json",
+            *("run/data/*.json", "run/results/*.json", "run/teacher/result.json"),
+            *("run/stages/**/result.json", "run/recipe.yaml", "run/environment.json"),
+            *("run/metrics.json", "run/export/model.json", "run/benchmark.json"),
         ),
         (_RESUME,),
         weight=3,
@@ -301,41 +269,21 @@ KINDS = (
     Kind(
         "stages",
         (
-            "run/stages/**/*.safetensors",
-            "run/stages/**/result.json",
-            "run/**/history.csv",
-            "run/teacher/model/**/*",
+            *("run/stages/**/*.safetensors", "run/stages/**/result.json"),
+            *("run/**/history.csv", "run/teacher/model/**/*"),
         ),
         (_RESUME,),
-        without=(
-            "run/results",
-            "run/students",
-            "run/student",
-            "run/export",
-            "run/metrics.json",
-            "run/benchmark.json",
-        ),
+        without=_AFTER_STAGES,
         weight=2,
     ),
     Kind(
         "checkpoints and caches",
         (
-            "run/stages/**/checkpoints/**/*",
-            "run/teacher/cache/*",
-            "run/stages/**/history.csv",
-            "run/teacher/finetune/checkpoints/**/*",
+            *("run/stages/**/checkpoints/**/*", "run/teacher/cache/*"),
+            *("run/stages/**/history.csv", "run/teacher/finetune/checkpoints/**/*"),
         ),
         (_RESUME,),
-        without=(
-            "run/results",
-            "run/students",
-            "run/student",
-            "run/export",
-            "run/metrics.json",
-            "run/benchmark.json",
-            "run/stages/**/result.json",
-            "run/teacher/result.json",
-        ),
+        without=(*_AFTER_STAGES, "run/stages/**/result.json", "run/teacher/result.json"),
         weight=2,
     ),
     Kind(
@@ -388,19 +336,8 @@ KINDS = (
         (),
         (
             ("run", "text/toy.yaml", "--out", "disk/a"),
-            ("export", "run", "--out", "disk/a", "--lengths", "16", "--hf", "disk/hf"),
-            (
-                "export",
-                "run",
-                "--out",
-                "new",
-                "--lengths",
-                "16",
-                "--hf",
-                "disk/hf",
-                "--android",
-                "disk/assets",
-            ),
+            (*_EXPORT_RUN, "disk/a", "--hf", "disk/hf"),
+            (*_EXPORT_RUN, "new", "--hf", "disk/hf", "--android", "disk/assets"),
             (*_BENCHMARK, "--out", "disk/a.json"),
             ("report", "run", "--out", "disk/page"),
             (*undamaged.PRETRAIN, "--out", "disk/a"),
