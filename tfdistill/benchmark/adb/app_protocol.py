@@ -224,22 +224,24 @@ def check_rows(
     """Checks that a result is about all that was asked for and no more."""
     (model,) = ran.models
     lengths = subject.lengths(settings)
-    expected_lengths = {"": {*lengths}, "answers of ": {*subject.signatures}}
+    model_and_delegate, threads = (model.name, delegate), settings.threads
     strange = {
-        f"{prefix}{name_of(row)}"
-        for prefix, rows in (
-            ("", (*ran.measurements, *ran.sustained)),
-            ("answers of ", ran.answers),
-        )
-        for row in rows
-        if (row.model, row.delegate) != (model.name, delegate)
-        or row.sequence_length not in expected_lengths[prefix]
-        or (row.threads not in settings.threads and not prefix)
-    } | {
+        name_of(row)
+        for row in (*ran.measurements, *ran.sustained)
+        if (row.model, row.delegate) != model_and_delegate
+        or row.sequence_length not in lengths
+        or row.threads not in threads
+    }
+    strange |= {
+        f"answers of {name_of(row)}"
+        for row in ran.answers
+        if (row.model, row.delegate) != model_and_delegate
+        or row.sequence_length not in subject.signatures
+    }
+    strange |= {
         f"{row.model} from text, {row.threads} thread(s), {row.delegate}"
         for row in ran.texts
-        if (row.model, row.delegate) != (model.name, delegate)
-        or row.threads not in settings.threads
+        if (row.model, row.delegate) != model_and_delegate or row.threads not in threads
     }
     measured = [(row.sequence_length, row.threads) for row in ran.measurements]
     cases = [(case, row.repetition) for case, row in zip(measured, ran.measurements, strict=True)]
