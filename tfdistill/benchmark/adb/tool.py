@@ -87,18 +87,10 @@ class SignatureLayout(Signature):
 
 
 def read_layout(path: files.Path, signature: Signature) -> SignatureLayout:
-    """Checks that the tool can be given the tensors of a signature.
+    """Checks that the tool can be given the tensors of a signature of a file.
 
-    Args:
-      path: A .tflite file.
-      signature: One of its signatures, with the roles of its inputs.
-
-    Returns:
-      The layout; a batch that is only known when the model runs is 1.
-
-    Raises:
-      BenchmarkError: If the tool cannot be given the tensors: a type that it does not
-        read from files, a dynamic shape, or a name with a comma.
+    It cannot where a type is none that it reads from files, a shape is dynamic, or a name has a
+    comma. A batch that is only known when the model runs is 1.
     """
     model = reader.read(path)
     graph = model.subgraphs[signature.subgraph]
