@@ -17,7 +17,7 @@ from tfdistill import files
 WORDS = ("good", "bad", "a", "film", "very", "dull", "bright", "the", "plot", "is", "was", "not")
 READY = "ready"  # a file that marks a finished folder
 _STEP = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
-_MEASURE = ("--warmup", "0", "--runs", "3", "--min-seconds", "0", "--repetitions", "1")
+MEASURE = ("--warmup", "0", "--runs", "3", "--min-seconds", "0", "--repetitions", "1")
 
 
 def make(folder: pathlib.Path, tfdistill: Callable[..., None], *, fast: bool) -> None:
@@ -51,7 +51,7 @@ def make(folder: pathlib.Path, tfdistill: Callable[..., None], *, fast: bool) ->
         *("export", "run", "--out", "exported", "--lengths", "16", "--quantize", "float32"),
         *("--android", "assets", "--overwrite"),
     )
-    tfdistill("benchmark", "exported", "run", *_MEASURE, "--out", "both.json", "--overwrite")
+    tfdistill("benchmark", "exported", "run", *MEASURE, "--out", "both.json", "--overwrite")
     tfdistill(*AUGMENT, "--out", "augmented", "--overwrite")
     (folder / READY).touch()
 
@@ -71,7 +71,6 @@ PAIRS = (
     *("--kind", "embedding", "--task", "own", "--data-dir", "pairs"),
     *("--text-column", "one", "--pair-column", "two", "--label-column", "near"),
 )
-MEASURE = _MEASURE
 
 
 def _texts(folder: pathlib.Path) -> None:
