@@ -19,7 +19,7 @@ from tfdistill import errors, files
 
 MAX_OUTPUT_BYTES = 64 << 20
 TEMPORARY = "/data/local/tmp"
-SHORT_S = 30.0  # for commands that answer at once
+SHORT_S, TRANSFER_S = 30.0, 600.0  # for commands that answer at once, and for files
 MAX_FILE_BYTES = 256 << 20
 # adb itself ends with 0 when the connection is lost: only this shows that a command has ended.
 _ENDED = "tfdistill-exit:"
@@ -183,31 +183,39 @@ class Phone(AdbRunner):
         return answers
 
     def shell(
-        self, arguments: Sequence[str], *, timeout_s: float = SHORT_S, check: bool = True
+        self,
+        arguments: Sequence[str],
+        *,
+        timeout_s: float = SHORT_S,
+        check: bool = True,
+        cleanup: bool = False,
     ) -> Completed:
         """Runs a program on the device.
 
         Returns its exit code (127 where there is no such program) and output.
         """
-        done = self._shell(arguments, timeout_s)
-        if check and done.exit_code != 0:
-            raise errors.BenchmarkError(
-                f"`{shlex.join(arguments)[:300]}` on {self.serial}",
-                "exit code 0",
-                f"{done.exit_code}: {(done.stderr or done.stdout).strip()[-1000:]}",
-            )
-        return done
+        command = shlex.join(arguments)
+        what = f"`{command[:300]}` on {self.serial}"
+        script = _SCRIPT.format(command=command)
+        done = self._run(["shell", script], what, timeout_s, cleanup=cleanup)
+        stderr, ended, code = done.stderr.rpartition(_ENDED)
+        if not ended or not code.strip().isdecimal():
+            raise _lost(what, done)
+        if check and int(code) != 0:
+            received = f"{int(code)}: {(stderr or done.stdout).strip()[-1000:]}"
+            raise errors.BenchmarkError(what, "exit code 0", received)
+        return Completed(int(code), done.stdout, stderr)
 
-    def push(self, local: files.Path, remote: str, *, timeout_s: float = 600.0) -> None:
+    def push(self, local: files.Path, remote: str) -> None:
         """Copies a file to the device, and checks that it arrived whole."""
         name = pathlib.Path(local).name
         what = f"push of {name} to {self.serial}"
         whole = str(pathlib.Path(local).absolute())  # a name may start like an option of adb's
-        done = self._run(["push", whole, remote], what, timeout_s)
+        done = self._run(["push", whole, remote], what, TRANSFER_S)
         if done.exit_code != 0:
             raise _transfer_fault(what, done)
         expected = files.sha256_of(local)
-        received = self.sha256(remote, timeout_s=timeout_s)
+        received = self.sha256(remote)
         if received != expected:
             raise errors.BenchmarkError(
                 f"{name} on {self.serial}",
@@ -216,27 +224,20 @@ class Phone(AdbRunner):
                 "It was damaged in transit: try another cable or port.",
             )
 
-    def sha256(self, remote: str, *, timeout_s: float = 600.0) -> str:
+    def sha256(self, remote: str) -> str:
         """Returns the SHA-256 of a file on the device, read back where it has no sha256sum."""
-        done = self._shell(["sha256sum", remote], timeout_s)
+        done = self.shell(["sha256sum", remote], timeout_s=TRANSFER_S, check=False)
         if match := re.match(r"\\?([0-9a-f]{64})\b", done.stdout):
             return match.group(1)
         with files.temporary_folder("copy") as folder:
             copy = folder / "copy"
-            self.pull(remote, copy, max_bytes=1 << 40, timeout_s=timeout_s)
+            self.pull(remote, copy, max_bytes=1 << 40)
             return files.sha256_of(copy)
 
-    def pull(
-        self,
-        remote: str,
-        local: files.Path,
-        *,
-        max_bytes: int = MAX_FILE_BYTES,
-        timeout_s: float = 600.0,
-    ) -> None:
+    def pull(self, remote: str, local: files.Path, *, max_bytes: int = MAX_FILE_BYTES) -> None:
         """Copies one file from the device; the local one is whole or unchanged."""
         what = f"{remote} on {self.serial}"
-        facts = self._shell(["stat", "-c", "%s %F", remote], SHORT_S)
+        facts = self.shell(["stat", "-c", "%s %F", remote], check=False)
         size, _, kind = facts.stdout.strip().partition(" ")
         if facts.exit_code != 0 or not kind.startswith("regular") or not size.isdecimal():
             printed = (facts.stdout + facts.stderr).strip()[-300:]
@@ -244,7 +245,7 @@ class Phone(AdbRunner):
         if int(size) > max_bytes:
             raise errors.BenchmarkError(what, f"at most {max_bytes} bytes", f"{size} bytes")
         with files.atomic_write(local) as temporary:
-            done = self._run(["pull", remote, str(temporary)], f"pull of {what}", timeout_s)
+            done = self._run(["pull", remote, str(temporary)], f"pull of {what}", TRANSFER_S)
             if done.exit_code != 0:
                 raise _transfer_fault(f"pull of {what}", done)
             if temporary.stat().st_size > max_bytes:
@@ -287,22 +288,10 @@ class Phone(AdbRunner):
         Returns why it failed; empty if it did not.
         """
         try:
-            done = self._shell(arguments, SHORT_S, cleanup=True)
+            done = self.shell(arguments, check=False, cleanup=True)
         except errors.BenchmarkError as error:
             return str(error)
         return (done.stderr.strip() or f"exit code {done.exit_code}") if done.exit_code else ""
-
-    def _shell(
-        self, arguments: Sequence[str], timeout_s: float, *, cleanup: bool = False
-    ) -> Completed:
-        command = shlex.join(arguments)
-        what = f"`{command[:300]}` on {self.serial}"
-        script = _SCRIPT.format(command=command)
-        done = self._run(["shell", script], what, timeout_s, cleanup=cleanup)
-        stderr, ended, code = done.stderr.rpartition(_ENDED)
-        if not ended or not code.strip().isdecimal():
-            raise _lost(what, done)
-        return Completed(int(code), done.stdout, stderr)
 
     def _run(
         self, arguments: Sequence[str], what: str, timeout_s: float, *, cleanup: bool = False
