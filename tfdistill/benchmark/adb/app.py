@@ -271,9 +271,7 @@ class AppBackend(DeviceBackend):
         for row in ran.sustained:
             yield from row.windows
 
-    def answers(
-        self,
-    ) -> Sequence[AnswerCheck]:
+    def answers(self) -> Sequence[AnswerCheck]:
         """Lists nothing: the app compares its answers itself, in its first repetition."""
         return ()
 
