@@ -33,10 +33,11 @@ def test_a_device_without_fixed_performance_is_refused(connect):
     (phone,) = measuring.choose([daemon.serial])
     expected = "--fixed-performance on .*Unknown command: set-fixed.*Leave it out"
     with (
-        pytest.raises(errors.BenchmarkError, match=expected),
+        pytest.raises(errors.BenchmarkError, match=expected) as caught,
         device_backend.fixed_performance(phone),
     ):
         raise AssertionError("measured all the same")
+    assert "stays" not in str(caught.value)  # what was never set is not undone
 
 
 def test_a_lost_device_is_named_with_the_command_that_ends_the_mode(connect):

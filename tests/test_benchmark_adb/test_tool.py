@@ -9,7 +9,7 @@ import tiny_tflite
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
-from tfdistill.benchmark.adb import binary, tool
+from tfdistill.benchmark.adb import binary, phone, tool
 from tfdistill.tflite import roles
 
 
@@ -236,3 +236,34 @@ def test_a_missing_example_is_not_replaced_by_an_older_one(scripts):
     done = scripts.run(scripts.arguments(tool.RUN_FILE, 9))
     values = (scripts.folder / "v-1.bin").read_bytes()
     assert done.returncode != 0 or values == b""  # the tool refuses a file of another size
+
+
+class Recorder:
+    """A phone that takes everything, and whose tool always prints the same."""
+
+    PRINTED = (
+        "count=1 curr=9\ncount=5 curr=9\nInference timings in us: Init: 9, First inference: 9,"
+    )
+
+    def __init__(self):
+        self.commands = []
+
+    def push(self, local, remote):
+        pass
+
+    def write(self, remote, content):
+        pass
+
+    def shell(self, arguments, **_):
+        self.commands.append(arguments)
+        return phone.Completed(0, self.PRINTED, "")
+
+
+def test_blocks_go_round_the_examples(two_lengths):
+    device, job = Recorder(), job_for(two_lengths)  # of four examples
+    program = binary.BenchmarkModelTool(two_lengths, "0" * 64, "x86_64")
+    deployment = tool.Deployment(device, "/folder", program)  # pyright: ignore
+    for example in (0, 3, 4, 9):
+        assert deployment.run(job, example).block.n == 5
+    runs = [command for command in device.commands if f"/folder/{tool.RUN_FILE}" in command]
+    assert [command[3] for command in runs] == ["0", "3", "0", "1"]
