@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tasks.encoded import Truncation, heads_of
 
 
 def encode(
@@ -28,8 +29,8 @@ def encode(
     keep_first, keep_second = _kept(
         first.row_lengths(), second.row_lengths() * has_pair, has_pair, max_length
     )
-    before = _cut(first, keep_first)
-    after = _cut(second, keep_second)
+    before = _cut(first, keep_first, tokenizer.truncation)
+    after = _cut(second, keep_second, tokenizer.truncation)
     count = tf.shape(texts, tf.int64)[0]
     sep = tf.fill([count], tokenizer.sep_id)
     one = tf.ones_like(has_pair)
@@ -69,12 +70,14 @@ def _kept(
     return tf.where(swapped, long_cut, short_cut), tf.where(swapped, short_cut, long_cut)
 
 
-def _cut(ragged: Any, lengths: tf.Tensor) -> Any:
-    """Keeps the first `lengths` values of each row."""
+def _cut(ragged: Any, lengths: tf.Tensor, truncation: Truncation) -> Any:
+    """Keeps `lengths` values of each row, at its beginning and at its end."""
     full = ragged.row_lengths()
+    head = heads_of(lengths, truncation)
     position = tf.ragged.range(full).flat_values
-    values = tf.boolean_mask(ragged.flat_values, position < tf.repeat(lengths, full))
-    return _rows(values, lengths)
+    of_head = position < tf.repeat(head, full)
+    of_tail = position >= tf.repeat(full - (lengths - head), full)
+    return _rows(tf.boolean_mask(ragged.flat_values, of_head | of_tail), lengths)
 
 
 def _rows(values: tf.Tensor, lengths: tf.Tensor) -> Any:

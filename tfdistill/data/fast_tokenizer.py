@@ -16,7 +16,13 @@ import numpy as np
 import tokenizers
 
 from tfdistill import errors, files, reading, tokenizer_json
-from tfdistill.tasks.encoded import EncodedExamples, check_max_length
+from tfdistill.tasks.encoded import (
+    EncodedExamples,
+    Truncation,
+    check_max_length,
+    heads_of,
+    truncated_lengths,
+)
 
 _MODELS = ("BPE", "Unigram")
 _SPACES = " {2,}"  # the one expression that these families use; others may take for ever
@@ -41,6 +47,13 @@ class LocatedPieces(NamedTuple):
     ends: np.ndarray
 
 
+class _Tokens(NamedTuple):
+    """Ids of a text or pair, and their types."""
+
+    ids: list[int]
+    types: list[int]
+
+
 class FastTokenizer:
     """A tokenizer of the library `tokenizers`.
 
@@ -52,15 +65,24 @@ class FastTokenizer:
       sep_id: That of [SEP].
     """
 
-    def __init__(self, tokenizer: tokenizers.Tokenizer, *, pad_id: int, num_types: int = 2):
+    def __init__(
+        self,
+        tokenizer: tokenizers.Tokenizer,
+        *,
+        pad_id: int,
+        num_types: int = 2,
+        truncation: Truncation = "end",
+    ):
         """Takes a tokenizer over.
 
         Args:
           tokenizer: The tokenizer; it may not be changed by others.
           pad_id: The id that pads a batch.
           num_types: Token types of the model; with 1 all are 0.
+          truncation: Where a text that is too long is cut.
         """
         self._tokenizer, self._last_type = tokenizer, num_types - 1
+        self._truncation: Truncation = truncation
         self._tokenizer.no_padding()
         self.pad_id = pad_id
         self.vocab_size = tokenizer.get_vocab_size()
@@ -73,7 +95,8 @@ class FastTokenizer:
         Args:
           text: A text; may be empty.
           pair: A second text; None or "" for none.
-          max_length: The most tokens to return. Of a pair the longer text is cut first.
+          max_length: The most tokens to return. Of a pair the longer text is cut first; each text
+            at its end or in its middle, see `encoded.heads_of`.
 
         Returns:
           Token ids.
@@ -82,6 +105,13 @@ class FastTokenizer:
           DataError: If a text is not a string, or `max_length` has no room for a text.
         """
         return self._encoded([text], None if pair is None else [pair], max_length)[0].ids
+
+    def encode_typed(
+        self, text: str, pair: str | None = None, max_length: int = 128
+    ) -> tuple[list[int], list[int]]:
+        """As `encode`, and the token type of each id."""
+        tokens = self._encoded([text], None if pair is None else [pair], max_length)[0]
+        return tokens.ids, tokens.types
 
     def encode_batch(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, max_length: int = 128
@@ -99,9 +129,9 @@ class FastTokenizer:
         Raises:
           DataError: As `encode`; also if the numbers of texts and pairs differ.
         """
-        encodings = self._encoded(texts, pairs, max_length)
-        ids, offsets = _joined([encoding.ids for encoding in encodings])
-        types, _ = _joined([encoding.type_ids for encoding in encodings])
+        rows = self._encoded(texts, pairs, max_length)
+        ids, offsets = _joined([row.ids for row in rows])
+        types, _ = _joined([row.types for row in rows])
         types = np.minimum(types, self._last_type).astype(np.uint8)
         return EncodedExamples(ids, offsets, types, pad_id=self.pad_id)
 
@@ -148,7 +178,7 @@ class FastTokenizer:
 
     def _encoded(
         self, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int
-    ) -> list[tokenizers.Encoding]:
+    ) -> list[_Tokens]:
         if pairs is not None and len(pairs) != len(texts):
             raise errors.DataError("pairs", f"{len(texts)} as texts", len(pairs))
         paired = pairs is not None and any(pairs)
@@ -160,8 +190,30 @@ class FastTokenizer:
         if pairs is not None:
             both = zip(texts, pairs, strict=True)
             inputs = [(text, pair) if pair else text for text, pair in both]
-        self._tokenizer.enable_truncation(max_length, strategy="longest_first")
-        return self._run(inputs, special=True)
+        if self._truncation == "end":
+            self._tokenizer.enable_truncation(max_length, strategy="longest_first")
+            return [_Tokens(row.ids, row.type_ids) for row in self._run(inputs, special=True)]
+        self._tokenizer.no_truncation()
+        return [self._cut(row, max_length) for row in self._run(inputs, special=True)]
+
+    def _cut(self, encoding: tokenizers.Encoding, max_length: int) -> _Tokens:
+        """Cuts what is too long where the tokenizer says; the library can only cut one end off."""
+        if len(encoding.ids) <= max_length:
+            return _Tokens(encoding.ids, encoding.type_ids)
+        owners = np.array([-1 if text is None else text for text in encoding.sequence_ids])
+        counts = np.array([[np.sum(owners == text)] for text in (0, 1)])
+        # As many of each as of a pair with three special tokens, however many there are.
+        room = max_length - int(np.sum(owners < 0)) + 3
+        stays = owners < 0
+        for text, kept in enumerate(truncated_lengths(*counts, np.array([True]), room)):
+            places, head = np.flatnonzero(owners == text), heads_of(kept[0], self._truncation)
+            stays[places[:head]] = True
+            stays[places[len(places) - (kept[0] - head) :]] = True
+        chosen = np.flatnonzero(stays)
+        return _Tokens(
+            [encoding.ids[place] for place in chosen],
+            [encoding.type_ids[place] for place in chosen],
+        )
 
     def _run(self, inputs: Sequence[Any], *, special: bool) -> list[tokenizers.Encoding]:
         try:
@@ -170,15 +222,19 @@ class FastTokenizer:
             raise errors.DataError("texts", "strings of Unicode characters", error) from None
 
 
-def bert_tokenizer(tokens: Sequence[str], *, lower_case: bool) -> FastTokenizer:
+def bert_tokenizer(
+    tokens: Sequence[str], *, lower_case: bool, truncation: Truncation = "end"
+) -> FastTokenizer:
     """Makes BERT's tokenizer, with the ids of `tokenize.Tokenizer`.
 
     Args:
       tokens: The vocabulary in the order of the ids, see `vocab.read_vocab`.
       lower_case: Whether text is lower-cased and stripped of accents.
+      truncation: Where a text that is too long is cut.
     """
     built = tokenizer_json.build_tokenizer(tokens, lower_case=lower_case)
-    return FastTokenizer(built, pad_id=tokens.index(tokenizer_json.SPECIAL_TOKENS[0]))
+    pad_id = tokens.index(tokenizer_json.SPECIAL_TOKENS[0])
+    return FastTokenizer(built, pad_id=pad_id, truncation=truncation)
 
 
 def _joined(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -187,13 +243,16 @@ def _joined(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(numbers), np.cumsum([0, *map(len, rows)]).astype(np.int64)
 
 
-def read_tokenizer(path: files.Path, *, pad_id: int, num_rows: int) -> FastTokenizer:
+def read_tokenizer(
+    path: files.Path, *, pad_id: int, num_rows: int, truncation: Truncation = "end"
+) -> FastTokenizer:
     """Reads the tokenizer of a checkpoint of the RoBERTa family; all token types are 0.
 
     Args:
       path: tokenizer.json; a tokenizer_config.json next to it is heeded.
       pad_id: The id that pads a batch.
       num_rows: Rows of the model's embedding.
+      truncation: Where a text that is too long is cut.
 
     Raises:
       VocabularyError: If it is damaged, of another kind, has more tokens than rows, or uses a
@@ -222,7 +281,7 @@ def read_tokenizer(path: files.Path, *, pad_id: int, num_rows: int) -> FastToken
         raise errors.VocabularyError(
             f"{path}", f"ids below {num_rows}, the rows of the embedding", last
         )
-    return FastTokenizer(tokenizer, pad_id=pad_id, num_types=1)
+    return FastTokenizer(tokenizer, pad_id=pad_id, num_types=1, truncation=truncation)
 
 
 def _part(described: dict[str, Any], name: str) -> dict[str, Any]:

@@ -30,9 +30,10 @@ from tfdistill.data.basic_tokenizer import BATCH, as_bytes, check_strings
 from tfdistill.data.fast_tokenizer import FastTokenizer, LocatedPieces, bert_tokenizer
 from tfdistill.tasks.encoded import (
     EncodedExamples,
-    Runs,
+    Truncation,
     check_max_length,
     join,
+    kept_runs,
     truncated_lengths,
 )
 
@@ -52,17 +53,24 @@ class Tokenizer:
       vocab_size: Their number.
       vocab_file: The file that they came from.
       lower_case: Whether text is lower-cased and stripped of accents.
+      truncation: Where a text that is too long is cut.
       pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
       special_ids: All five.
     """
 
-    def __init__(self, vocab_file: str | os.PathLike[str], lower_case: bool | None = None):
+    def __init__(
+        self,
+        vocab_file: str | os.PathLike[str],
+        lower_case: bool | None = None,
+        truncation: Truncation = "end",
+    ):
         """Builds the tokenizer of a vocabulary.
 
         Args:
           vocab_file: `tokenizer.json`, or `vocab.txt` with one token a line.
           lower_case: As the model was trained. None: as tokenizer.json says, and True for a
             vocab.txt, whose folder says so in tokenizer_config.json (`do_lower_case`).
+          truncation: Where a text that is too long is cut: at its end, or in its middle.
 
         Raises:
           VocabularyError: If the vocabulary is not usable, or `lower_case` is not what its
@@ -72,6 +80,7 @@ class Tokenizer:
         self.vocab = vocabularies.read_vocab(vocab_file)
         self.vocab_size = len(self.vocab)
         self.lower_case = vocabularies.lower_case_of(vocab_file, lower_case)
+        self.truncation: Truncation = truncation
         ids = {token: index for index, token in enumerate(self.vocab)}
         self.special_ids = tuple(ids[token] for token in vocabularies.SPECIAL_TOKENS)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids
@@ -104,7 +113,7 @@ class Tokenizer:
     @functools.cached_property
     def fast(self) -> FastTokenizer:
         """The same tokenizer of the library `tokenizers`."""
-        return bert_tokenizer(self.vocab, lower_case=self.lower_case)
+        return bert_tokenizer(self.vocab, lower_case=self.lower_case, truncation=self.truncation)
 
     @property
     def wordpiece_model(self) -> bytes:
@@ -133,7 +142,8 @@ class Tokenizer:
           text: A text; may be empty.
           pair: A second text; None or "" for none.
           max_length: The most tokens to return, special ones included. A pair is cut by
-            `encoded.truncated_lengths` (the longer text first).
+            `encoded.truncated_lengths` (the longer text first), each text at its end or in its
+            middle, see `encoded.heads_of`.
 
         Returns:
           Token ids.
@@ -170,8 +180,8 @@ class Tokenizer:
             others, other_counts = self.pieces(pairs)
             has_pair = np.fromiter((pair != "" for pair in pairs), bool, len(pairs))
         lengths = truncated_lengths(counts, other_counts, has_pair, max_length)
-        first = Runs(ids, np.cumsum(counts) - counts, lengths.first)
-        second = Runs(others, np.cumsum(other_counts) - other_counts, lengths.second)
+        first = kept_runs(ids, counts, lengths.first, self.truncation)
+        second = kept_runs(others, other_counts, lengths.second, self.truncation)
         return join(first, second, self.special_ids, has_pair=has_pair)
 
     def lengths(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 FEATURES: tuple[str, ...] = ("input_ids", "attention_mask", "token_type_ids")
 """The inputs of a model."""
+
+Truncation = Literal["end", "middle"]
+"""Which tokens a text that is too long loses: its last ones, or those between head and tail."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -304,7 +307,7 @@ def truncated_lengths(
       max_length: The most tokens of an example, special ones included.
 
     Returns:
-      The tokens to keep of each text: its first ones.
+      The number of tokens to keep of each text; `heads_of` says which.
     """
     first, second = first.astype(np.int64), np.where(has_pair, second, 0).astype(np.int64)
     budget = max_length - 2 - has_pair.astype(np.int64)
@@ -318,3 +321,44 @@ def truncated_lengths(
     short = np.where(fits, short, short_cut)
     long = np.where(fits, long, long_cut)
     return Lengths(np.where(swapped, long, short), np.where(swapped, short, long))
+
+
+def heads_of(kept: Any, truncation: Truncation) -> Any:
+    """How many of the tokens that are kept of a text are its first; the others are its last.
+
+    Cut in its middle, a text keeps its first half and its last, an odd token in the head. Sun et
+    al. 2019, "How to Fine-Tune BERT for Text Classification?", keep 128 first and 382 last tokens
+    of 510: a head of a quarter.
+
+    Args:
+      kept: int (n,), tokens that are kept of each text: an array, a tensor or a number.
+      truncation: Where a text is cut.
+
+    Returns:
+      int (n,).
+    """
+    return kept if truncation == "end" else kept - kept // 2
+
+
+def kept_runs(
+    ids: np.ndarray, counts: np.ndarray, lengths: np.ndarray, truncation: Truncation
+) -> Runs:
+    """Cuts texts whose tokens stand one after the other.
+
+    Args:
+      ids: int32 (tokens,), of n texts.
+      counts: int64 (n,), tokens of each.
+      lengths: int64 (n,), tokens that are kept of each.
+      truncation: Where a text is cut.
+
+    Returns:
+      The tokens that are kept.
+    """
+    starts = np.cumsum(counts) - counts
+    heads = heads_of(lengths, truncation)
+    if np.array_equal(heads, lengths):
+        return Runs(ids, starts, lengths)
+    begins = np.cumsum(lengths) - lengths
+    of_tail = spans(np.zeros_like(lengths), lengths) >= np.repeat(heads, lengths)
+    places = spans(starts, lengths) + np.where(of_tail, np.repeat(counts - lengths, lengths), 0)
+    return Runs(ids[places], begins, lengths)
