@@ -19,7 +19,8 @@ import tf_keras as keras
 
 from tfdistill import checksums, errors, files, models
 from tfdistill.data import vocab
-from tfdistill.weights import checkpoint
+from tfdistill.tasks.encoded import Truncation
+from tfdistill.weights import checkpoint, tokenizers
 from tfdistill.weights.filling import LoadReport
 from tfdistill.weights.folders import DESCRIPTION
 from tfdistill.weights.load import LoadedModel
@@ -45,6 +46,7 @@ def save_bilstm(
     labels: Sequence[str],
     vocab_file: files.Path,
     lower_case: bool,
+    truncation: Truncation = "end",
 ) -> None:
     """Writes model.safetensors, vocab.txt and classifier.json into a folder that exists.
 
@@ -54,6 +56,7 @@ def save_bilstm(
       labels: Names of the classes in the order of the logits.
       vocab_file: Its vocabulary.
       lower_case: Whether its tokenizer lower-cases.
+      truncation: Where its tokenizer cuts a text that is too long.
     """
     folder = pathlib.Path(folder)
     tensors = {
@@ -69,6 +72,7 @@ def save_bilstm(
         "format_version": _FORMAT_VERSION,
         "labels": list(labels),
         "lower_case": lower_case,
+        "truncation": truncation,
     }
     files.atomic_write_json(folder / DESCRIPTION, description)
 
@@ -97,6 +101,8 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
             f"{folder / DESCRIPTION}", "a list of labels, and lower_case", described
         )
     source = folder / checkpoint.WEIGHTS_FILE
+    what = f"{folder / DESCRIPTION}, truncation"
+    truncation = tokenizers.checked_truncation(described.get("truncation", "end"), what)
     if source.is_file():
         tensors = _from_safetensors(source)
     else:
@@ -110,8 +116,15 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
         if f"{layer}/{names[0]}" in tensors:
             model.get_layer(layer).set_weights([tensors[f"{layer}/{name}"] for name in names])
     report = LoadReport(loaded=tuple(sorted(tensors)), ignored=(), fresh=())
-    # Such a model has a configuration of its own; `models.config_of` returns either, too.
-    return LoadedModel(model, config, vocab_file, lower_case, report, tuple(labels))  # pyright: ignore[reportArgumentType]
+    return LoadedModel(
+        model,
+        config,  # pyright: ignore[reportArgumentType]  # `models.config_of` returns either, too
+        vocab_file,
+        lower_case,
+        report,
+        tuple(labels),
+        truncation=truncation,
+    )
 
 
 def _from_safetensors(path: pathlib.Path) -> dict[str, np.ndarray]:

@@ -13,6 +13,7 @@ import safetensors
 
 from tfdistill import checksums, errors, files, reading, safe_paths
 from tfdistill.data import vocab
+from tfdistill.tasks.encoded import Truncation
 from tfdistill.weights import filling, folders, hf_config, keys, tokenizers
 
 WEIGHTS_FILE = "model.safetensors"
@@ -48,6 +49,7 @@ class Checkpoint:
       lower_case: Whether its tokenizer lower-cases (default True).
       layout: What wrote the tensors: "pt" or "tf".
       max_length: The most tokens of an example that its tokenizer allows, or None.
+      truncation: Where its tokenizer cuts a text that is too long.
       shapes_only: Whether the tensors were left unread.
     """
 
@@ -59,6 +61,7 @@ class Checkpoint:
     lower_case: bool
     layout: str
     max_length: int | None = None
+    truncation: Truncation = "end"
     shapes_only: bool = False
 
     @property
@@ -97,6 +100,7 @@ def open_checkpoint(source: files.Path, *, shapes_only: bool = False) -> Checkpo
         lower_case=tokenizer.lower_case,
         layout=layout,
         max_length=tokenizer.max_length,
+        truncation=tokenizer.truncation,
         shapes_only=shapes_only,
     )
 

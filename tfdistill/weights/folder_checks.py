@@ -21,7 +21,7 @@ import tf_keras as keras
 from tfdistill import checks, errors, files, models, processes, reading, tokenizer_json
 from tfdistill.data import vocab
 from tfdistill.data.tokenize import Tokenizer
-from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples, Truncation
 from tfdistill.tflite import agreement
 from tfdistill.weights import checkpoint, factorised, filling, keys, load, tokenizers
 
@@ -65,6 +65,7 @@ class WrittenFolder:
       lower_case: Whether its tokenizer lower-cases.
       texts: Texts of the task, besides `_PROBES`.
       for_transformers: Whether `transformers` shall answer them, where PyTorch is installed.
+      truncation: Where its tokenizer cuts a text that is too long.
     """
 
     folder: pathlib.Path
@@ -74,6 +75,7 @@ class WrittenFolder:
     lower_case: bool
     texts: Sequence[str]
     for_transformers: bool = False
+    truncation: Truncation = "end"
 
     @functools.cached_property
     def head(self) -> models.Head:
@@ -102,7 +104,7 @@ class WrittenFolder:
 
     @functools.cached_property
     def encoded(self) -> EncodedExamples | None:
-        """The texts as our tokenizer splits them; None without a vocabulary."""
+        """The texts as our tokenizer splits them, cut at their end; None without a vocabulary."""
         if self.vocab_file is None:
             return None
         tokenizer = Tokenizer(self.vocab_file, self.lower_case)
@@ -226,6 +228,7 @@ def _tokens(written: WrittenFolder) -> list[str]:
     described = tokenizer_json.read_tokenizer_json(folder / tokenizer_json.FILE_NAME)
     settings = reading.read_json_object(folder / tokenizers.CONFIG_FILE)
     case = {"lower_case": written.lower_case}
+    cut = {"truncation": written.truncation}
     faults = [
         *_first_difference(
             tokenizers.VOCAB_FILE, expected, vocab.read_vocab(folder / tokenizers.VOCAB_FILE)
@@ -233,6 +236,7 @@ def _tokens(written: WrittenFolder) -> list[str]:
         *_first_difference(tokenizer_json.FILE_NAME, expected, described.tokens),
         *_differences(tokenizer_json.FILE_NAME, case, {"lower_case": described.lower_case}),
         *_differences("our loader", case, {"lower_case": written.loaded.lower_case}),
+        *_differences("our loader", cut, {"truncation": written.loaded.truncation}),
         *_differences(
             tokenizers.CONFIG_FILE,
             {

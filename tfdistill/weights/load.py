@@ -9,6 +9,7 @@ import tf_keras as keras
 
 from tfdistill import errors, files, models
 from tfdistill.models.heads import KINDS as HEAD_KINDS
+from tfdistill.tasks.encoded import Truncation
 from tfdistill.weights import factorised, filling, head_checks, hf_config, keys, sentence_modules
 from tfdistill.weights.checkpoint import (
     SENTENCE_FILES,
@@ -35,6 +36,7 @@ class LoadedModel:
       labels: Names of a classifier's classes in the order of the logits; empty for regression and
         for a head that was initialised at random.
       max_length: The most tokens of an example that its tokenizer allows, or None.
+      truncation: Where its tokenizer cuts a text that is too long.
     """
 
     model: keras.Model
@@ -44,6 +46,7 @@ class LoadedModel:
     report: LoadReport
     labels: tuple[str, ...] = ()
     max_length: int | None = None
+    truncation: Truncation = "end"
 
 
 def read_config(source: files.Path) -> models.EncoderConfig:
@@ -229,6 +232,7 @@ def _loaded(
         report,
         labels,
         checkpoint.max_length,
+        checkpoint.truncation,
     )
 
 

@@ -13,6 +13,7 @@ import tf_keras as keras
 from tfdistill import checks, errors, files, models, tokenizer_json, work_folder
 from tfdistill.data import vocab
 from tfdistill.models import embedding
+from tfdistill.tasks.encoded import Truncation
 from tfdistill.weights import (
     checkpoint,
     factorised,
@@ -35,6 +36,7 @@ def save_hf(
     labels: Sequence[str] | None = None,
     vocab_file: files.Path | None = None,
     lower_case: bool = True,
+    truncation: Truncation = "end",
     texts: Sequence[str] = (),
     for_transformers: bool = False,
     overwrite: bool = False,
@@ -59,6 +61,7 @@ def save_hf(
       labels: Names of the classes in the order of the logits.
       vocab_file: The WordPiece vocabulary to put in.
       lower_case: Whether its tokenizer lower-cases.
+      truncation: Where its tokenizer cuts a text that is too long. `transformers` has only the end.
       texts: Texts whose ids and answers are compared, besides some of our own.
       for_transformers: Whether the folder must answer in `transformers` as here. A model that it
         has no class for is refused then, and where PyTorch is installed its class answers `texts`.
@@ -84,7 +87,9 @@ def save_hf(
             "Save it with model.save(path.keras).",
         )
     head = models.read_head(model)
-    reason = hf_config.foreign_head(config, head) if for_transformers else ""
+    reason = ""
+    if for_transformers:
+        reason = hf_config.foreign_head(config, head) or tokenizers.foreign_truncation(truncation)
     if reason:
         raise errors.WeightsError(
             f"model {model.name!r} to save for transformers",
@@ -124,12 +129,19 @@ def save_hf(
         if head.traits.vectors or head.pooled:
             sentence_modules.write_modules(model, temporary)
         if vocab_file is not None:
-            _save_tokenizer(config, vocab_file, lower_case, temporary)
+            _save_tokenizer(config, vocab_file, lower_case, truncation, temporary)
         checks.require(
             f"{folder}",
             folder_checks.CHECKS,
             folder_checks.WrittenFolder(
-                temporary, model, names, vocab_file, lower_case, texts, for_transformers
+                temporary,
+                model,
+                names,
+                vocab_file,
+                lower_case,
+                texts,
+                for_transformers,
+                truncation,
             ),
         )
     return folder
@@ -146,7 +158,11 @@ def _check_labels(labels: tuple[str, ...] | None, head: models.Head) -> None:
 
 
 def _save_tokenizer(
-    config: models.EncoderConfig, vocab_file: files.Path, lower_case: bool, folder: pathlib.Path
+    config: models.EncoderConfig,
+    vocab_file: files.Path,
+    lower_case: bool,
+    truncation: Truncation,
+    folder: pathlib.Path,
 ) -> None:
     """Writes vocab.txt, tokenizer.json and its settings, which every `transformers` reads alike.
 
@@ -165,6 +181,8 @@ def _save_tokenizer(
         "model_max_length": config.max_positions,
         **tokenizers.SPECIAL_NAMES,
     }
+    if truncation != "end":
+        settings[tokenizers.TRUNCATION] = truncation
     if config.family == "distilbert":  # whose model takes no token types
         settings["model_input_names"] = ["input_ids", "attention_mask"]
     _write_json(folder / tokenizers.CONFIG_FILE, settings)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import itertools
 import pathlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from tfdistill import errors, reading, tokenizer_json
 from tfdistill.data import vocab
+from tfdistill.tasks.encoded import Truncation
 
 VOCAB_FILE = "vocab.txt"
 CONFIG_FILE = "tokenizer_config.json"
@@ -39,9 +40,12 @@ _REQUIRED: Mapping[str, Any] = {
     "padding_side": "right",
     **SPECIAL_NAMES,
 }
+# Of our own: transformers has no word for it, and earlier versions of ours refuse what they do not
+# know.
+TRUNCATION = "tfdistill_truncation"
 _READ = frozenset(
     "do_lower_case strip_accents never_split tokenizer_class model_max_length max_len".split()
-)
+) | {TRUNCATION}
 _ADDING = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens")
 _NO_EFFECT = frozenset(
     (
@@ -72,11 +76,13 @@ class TokenizerFiles(NamedTuple):
       vocab_file: vocab.txt or tokenizer.json, see `vocab.read_vocab`; None where there is neither.
       lower_case: Whether text is lower-cased and stripped of accents.
       max_length: The most tokens of an example (`model_max_length`), or None for no limit.
+      truncation: Where a text that is too long is cut.
     """
 
     vocab_file: pathlib.Path | None
     lower_case: bool
     max_length: int | None
+    truncation: Truncation
 
 
 def read_tokenizer(folder: pathlib.Path) -> TokenizerFiles:
@@ -89,8 +95,9 @@ def read_tokenizer(folder: pathlib.Path) -> TokenizerFiles:
     lower_case = check_settings(settings, what=f"{path}", described=described.is_file())
     _check_further_tokens(folder)
     limit = _max_length(settings, path)
+    truncation = checked_truncation(settings.get(TRUNCATION, "end"), f"{path}, {TRUNCATION}")
     if not described.is_file():
-        return TokenizerFiles(listed if listed.is_file() else None, lower_case, limit)
+        return TokenizerFiles(listed if listed.is_file() else None, lower_case, limit, truncation)
     tokenizer = tokenizer_json.read_tokenizer_json(described)
     if settings.get("tokenizer_class") in _GENERIC:
         lower_case = tokenizer.lower_case
@@ -104,9 +111,9 @@ def read_tokenizer(folder: pathlib.Path) -> TokenizerFiles:
             f"Write the right one into {CONFIG_FILE} as do_lower_case.",
         )
     if not listed.is_file():
-        return TokenizerFiles(described, lower_case, limit)
+        return TokenizerFiles(described, lower_case, limit, truncation)
     _check_equal(listed, described, tokenizer.tokens)
-    return TokenizerFiles(listed, lower_case, limit)
+    return TokenizerFiles(listed, lower_case, limit, truncation)
 
 
 def existing_vocab(vocab_file: pathlib.Path | None, name: object) -> pathlib.Path:
@@ -226,6 +233,28 @@ def _max_length(settings: Mapping[str, Any], path: pathlib.Path) -> int | None:
             f"{path}, model_max_length", "a number of tokens", repr(limit)[:80]
         )
     return limit
+
+
+def checked_truncation(value: Any, what: str) -> Truncation:
+    """Returns what a file says of where texts are cut.
+
+    Raises:
+      WeightsError: If it is none of `encoded.Truncation`.
+    """
+    if value not in get_args(Truncation):
+        expected = " or ".join(map(repr, get_args(Truncation)))
+        raise errors.WeightsError(what, expected, repr(value)[:80])
+    return value
+
+
+def foreign_truncation(truncation: Truncation) -> str:
+    """Says why no tokenizer of `transformers` cuts texts as ours does; "" where they do."""
+    if truncation == "end":
+        return ""
+    return (
+        "a text that is too long loses its middle, and transformers cuts one end off: only "
+        "tfdistill reads it alike"
+    )
 
 
 def _check_equal(listed: pathlib.Path, described: pathlib.Path, tokens: list[str]) -> None:
