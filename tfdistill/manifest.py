@@ -16,6 +16,7 @@ import pydantic
 from tfdistill import errors, files, reading, safe_paths
 from tfdistill.confidence import Confidence
 from tfdistill.manifest_parts import ManifestFile, ManifestPart, Sha256
+from tfdistill.tasks.encoded import Truncation
 from tfdistill.tasks.kind import KindName
 
 FILE_NAME = "model.json"
@@ -56,6 +57,7 @@ class TokenizerRecord(ManifestPart):
     vocab_size: int = pydantic.Field(gt=0)
     lower_case: bool
     max_length: int = pydantic.Field(gt=0)
+    truncation: Truncation = "end"  # where a longer text is cut, `tasks.encoded.heads_of`
 
 
 class SpanRecord(ManifestPart):

@@ -320,6 +320,9 @@ def _limits(manifest: Manifest, evidence: CardFacts, limits: Sequence[str]) -> I
         yield "- It was not compared with baselines."
     if manifest.tokenizer is not None and manifest.tokenizer.lower_case:
         yield "- Case and accents of the texts are ignored."
+    if manifest.tokenizer is not None and manifest.tokenizer.truncation != "end":
+        most = manifest.tokenizer.max_length
+        yield f"- Of a text of more than {most} tokens only the beginning and the end are read."
     yield "- Nothing is known of languages, domains and groups of people that its data lacks."
     if evidence.license is None:
         yield "- No licence is stated here: those of the teacher and of the data apply."

@@ -90,7 +90,9 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         self._file = TfliteModel(file, threads=threads)
         vocab_file = safe_paths.inside(folder, self._tokens.vocab.file)
         self._tokenizer = fast_tokenizer.bert_tokenizer(
-            vocab.read_vocab(vocab_file), lower_case=self._tokens.lower_case
+            vocab.read_vocab(vocab_file),
+            lower_case=self._tokens.lower_case,
+            truncation=self._tokens.truncation,
         )
         self._warm: set[int] = set()
 

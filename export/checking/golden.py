@@ -60,7 +60,8 @@ def texts_of(
             "texts",
             "the texts of check_on, in its order",
             "none that gives its ids",
-            "Check that vocab_file and lower_case are those that check_on was encoded with.",
+            "Check that vocab_file, lower_case and truncation are those that check_on was encoded "
+            "with.",
         )
     pairs = examples.pairs or unknown
     return Texts(

@@ -162,7 +162,10 @@ def make_plan(request: ExportRequest) -> ExportPlan:
     tokenizer = None
     if request.vocab_file is not None:
         tokenizer = open_vocabulary(
-            request.vocab_file, lower_case=request.lower_case, num_rows=config.vocab_size
+            request.vocab_file,
+            lower_case=request.lower_case,
+            num_rows=config.vocab_size,
+            truncation=request.truncation,
         )
     real = request.check_on is not None
     examples = inputs.collect(request.check_on) if real else inputs.draw(config, lengths)
@@ -193,6 +196,7 @@ def make_plan(request: ExportRequest) -> ExportPlan:
         labels=labels,
         vocab_file=request.vocab_file,
         lower_case=request.lower_case,
+        truncation=request.truncation,
     )
     metadata = tflite_metadata.wanted(request.metadata, obstacles)
     return ExportPlan(

@@ -22,6 +22,7 @@ from ai_edge_litert import schema_py_generated as schema
 from tfdistill import errors, files
 from tfdistill.data import vocab
 from tfdistill.tasks import KINDS
+from tfdistill.tasks.encoded import Truncation
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
@@ -54,6 +55,7 @@ def obstacles(
     labels: Sequence[str],
     vocab_file: files.Path | None,
     lower_case: bool,
+    truncation: Truncation,
 ) -> list[str]:
     """Lists why MediaPipe could not run a file from text.
 
@@ -66,6 +68,7 @@ def obstacles(
       labels: Names of the classes.
       vocab_file: The vocabulary, or None.
       lower_case: Whether text is lower-cased.
+      truncation: Where a text that is too long is cut.
 
     Returns:
       A line each, with the remedy where there is one; empty if nothing is in the way.
@@ -86,6 +89,8 @@ def obstacles(
         reasons.append("the vocabulary is not known: pass vocab_file")
     elif not lower_case:
         reasons.append("MediaPipe lower-cases every text, the vocabulary is a cased one")
+    if truncation != "end":
+        reasons.append("MediaPipe cuts long texts at their end, the model was trained on both ends")
     if not labels and not embeds:
         reasons.append("the classes have no names: pass task or labels")
     return reasons

@@ -14,7 +14,7 @@ from tfdistill import config, errors, files, lengths, models
 from tfdistill.data.task_data import TaskData
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import KINDS, Examples, TaskSpec
-from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples, Truncation
 
 from . import inputs
 from .heads import HEADS, OutputHead
@@ -48,6 +48,7 @@ class ExportRequest:
     task: TaskSpec | None = None
     vocab_file: files.Path | None = None
     lower_case: bool = True
+    truncation: Truncation = "end"
     labels: Sequence[str] | None = None
     bounds: Mapping[str, float] | None = None
     metadata: bool | None = None
@@ -71,6 +72,7 @@ class ExportRequest:
         }
         if "vocab_file" in unnamed:
             unnamed["lower_case"] = data.tokenizer.lower_case
+            unnamed["truncation"] = data.tokenizer.truncation
         for name, value in unnamed.items():
             object.__setattr__(self, name, value)
 
@@ -261,13 +263,16 @@ def labels_of(
     return names, task
 
 
-def open_vocabulary(vocab_file: files.Path, *, lower_case: bool, num_rows: int) -> Tokenizer:
+def open_vocabulary(
+    vocab_file: files.Path, *, lower_case: bool, num_rows: int, truncation: Truncation = "end"
+) -> Tokenizer:
     """Opens the vocabulary of a model.
 
     Args:
       vocab_file: The vocabulary.
       lower_case: Whether text is lower-cased.
       num_rows: Rows of the model's embedding.
+      truncation: Where a text that is too long is cut.
 
     Returns:
       Its tokenizer.
@@ -275,7 +280,7 @@ def open_vocabulary(vocab_file: files.Path, *, lower_case: bool, num_rows: int) 
     Raises:
       VocabularyError: If it cannot be used, or is not of the size of the embedding.
     """
-    tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
+    tokenizer = Tokenizer(vocab_file, lower_case=lower_case, truncation=truncation)
     tokenizer.check_rows(num_rows)
     size = tokenizer.vocab_size
     if num_rows - size > _MOST_PADDING:

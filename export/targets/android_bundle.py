@@ -236,7 +236,7 @@ def _contents(
             "Export with the task's texts (--task and --data-dir, or a run folder).",
         )
     vocab = source / manifest.tokenizer.vocab.file
-    tokenizer = Tokenizer(vocab, lower_case=manifest.tokenizer.lower_case)
+    tokenizer = Tokenizer(vocab, manifest.tokenizer.lower_case, manifest.tokenizer.truncation)
     vectors = token_vectors.token_vectors(tokenizer, texts, manifest.tokenizer.max_length)
     contents: dict[str, bytes | pathlib.Path] = {
         record.file: source / record.file for record in _records(manifest)

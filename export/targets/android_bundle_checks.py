@@ -40,7 +40,8 @@ class WrittenBundle:
         """The tokenizer that an app makes of the bundle alone."""
         tokenizer = self.written_manifest.tokenizer
         assert tokenizer is not None
-        return Tokenizer(self.folder / tokenizer.vocab.file, lower_case=tokenizer.lower_case)
+        vocab_file = self.folder / tokenizer.vocab.file
+        return Tokenizer(vocab_file, tokenizer.lower_case, tokenizer.truncation)
 
     @functools.cached_property
     def written_manifest(self) -> Manifest:

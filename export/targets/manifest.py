@@ -41,6 +41,8 @@ def build_manifest(verified: Verified, contents: Mapping[pathlib.Path, bytes]) -
     calibration = None
     if plan.calibration is not None:
         calibration = Calibration(num_examples=len(plan.calibration), seed=request.seed)
+    tokenizer = _tokenizer(plan, _record(paths.vocab, contents))
+    usual = tokenizer is None or tokenizer.truncation == "end"
     return Manifest(
         name=request.manifest_name,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -62,7 +64,7 @@ def build_manifest(verified: Verified, contents: Mapping[pathlib.Path, bytes]) -
             for name, length in lengths.items()
         },
         softmax=request.softmax,
-        tokenizer=_tokenizer(plan, _record(paths.vocab, contents)),
+        tokenizer=tokenizer,
         task=_task(plan),
         labels_file=_record(paths.labels, contents),
         golden_file=_record(paths.golden, contents),
@@ -87,6 +89,7 @@ def build_manifest(verified: Verified, contents: Mapping[pathlib.Path, bytes]) -
         ),
         text_lengths=_text_lengths(plan),
         parity=verified.parity,
+        requires=() if usual else ("tokenizer.truncation",),
     )
 
 
@@ -120,6 +123,8 @@ def _tokenizer(plan: ExportPlan, vocab: FileRecord | None) -> TokenizerRecord | 
         vocab=vocab,
         vocab_size=plan.tokenizer.vocab_size,
         lower_case=plan.request.lower_case,
+        # Tags and spans are read off parts of a text, which none of them cuts.
+        truncation="end" if plan.head.per_token else plan.request.truncation,
         max_length=max(plan.lengths),
     )
 

@@ -15,6 +15,7 @@ import tf_keras as keras
 from tfdistill import checks, errors, files, models, reading, work_folder
 from tfdistill import manifest as manifests
 from tfdistill.tasks import Examples, TaskSpec
+from tfdistill.tasks.encoded import Truncation
 from tfdistill.tflite import TfliteModel, editing
 
 from ..file import bundle, metadata
@@ -85,6 +86,7 @@ def to_mediapipe(
         labels=labels,
         vocab_file=vocab,
         lower_case=manifest.tokenizer is None or manifest.tokenizer.lower_case,
+        truncation="end" if manifest.tokenizer is None else manifest.tokenizer.truncation,
     )
     if obstacles or vocab is None:
         raise metadata.refusal(obstacles)
@@ -129,6 +131,7 @@ def check_mediapipe(
     labels: Sequence[str] | None,
     vocab_file: files.Path | None,
     lower_case: bool,
+    truncation: Truncation,
 ) -> None:
     """Finds out before an export whether `to_mediapipe` could go on from it.
 
@@ -138,6 +141,7 @@ def check_mediapipe(
       labels: Names of the classes; default the task's.
       vocab_file: The vocabulary, or None.
       lower_case: Whether text is lower-cased.
+      truncation: Where a text that is too long is cut.
 
     Raises:
       ConfigError: If it could not; with every reason.
@@ -151,5 +155,6 @@ def check_mediapipe(
         labels=labels or (task.labels if task is not None else ()),
         vocab_file=vocab_file,
         lower_case=lower_case,
+        truncation=truncation,
     )
     metadata.wanted(True, obstacles)

@@ -60,8 +60,9 @@ class WrittenCopy:
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of the export."""
-        assert self.manifest.tokenizer is not None
-        return Tokenizer(self.vocab_file, lower_case=self.manifest.tokenizer.lower_case)
+        record = self.manifest.tokenizer
+        assert record is not None
+        return Tokenizer(self.vocab_file, record.lower_case, record.truncation)
 
 
 def examples_of(

@@ -16,7 +16,7 @@ import tf_keras as keras
 from tfdistill import checks, errors, files, models, work_folder
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples, TaskSpec
-from tfdistill.tasks.encoded import check_max_length
+from tfdistill.tasks.encoded import Truncation, check_max_length
 
 from ..file import folders
 from ..model import graph
@@ -36,6 +36,7 @@ def to_saved_model(
     *,
     vocab_file: files.Path,
     lower_case: bool = True,
+    truncation: Truncation = "end",
     labels: Sequence[str] | None = None,
     task: TaskSpec | None = None,
     max_length: int | None = None,
@@ -63,6 +64,7 @@ def to_saved_model(
       folder: The folder to write.
       vocab_file: The vocabulary that text is tokenized with.
       lower_case: Whether text is lower-cased.
+      truncation: Where a text that is too long is cut: at its end, or in its middle.
       labels: Label names in the order of the logits; default the task's, or "0", "1", ...
       task: The task, for labels and kind.
       max_length: The most tokens of an example, special ones included; default the model's
@@ -91,7 +93,7 @@ def to_saved_model(
         raise errors.ConfigError(
             "max_length", f"at most {config.max_positions}, the model's positions", length
         )
-    tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
+    tokenizer = Tokenizer(vocab_file, lower_case=lower_case, truncation=truncation)
     tokenizer.check_rows(config.vocab_size)
     network = graph.in_float32(model)
     embeds = models.read_head(model).traits.vectors
@@ -108,6 +110,7 @@ def to_saved_model(
             network,
             pathlib.Path(vocab_file),
             lower_case,
+            truncation,
             None if embeds else names,
             independent,
             length,

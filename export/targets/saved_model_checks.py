@@ -16,6 +16,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tfdistill import checks, errors
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples
+from tfdistill.tasks.encoded import Truncation
 from tfdistill.tflite import agreement
 
 from ..checking.outputs import model_logits, softmax_of
@@ -40,6 +41,7 @@ class WrittenGraph:
       model: The model.
       vocab_file: The vocabulary that text must be tokenized with.
       lower_case: Whether text must be lower-cased.
+      truncation: Where a text that is too long must be cut.
       labels: The labels in the order of the logits, () of a regression; None of a sentence encoder.
       independent: Whether each label has a sigmoid of its own.
       max_length: The most tokens of an example.
@@ -50,6 +52,7 @@ class WrittenGraph:
     model: keras.Model
     vocab_file: pathlib.Path
     lower_case: bool
+    truncation: Truncation
     labels: tuple[str, ...] | None
     independent: bool
     max_length: int
@@ -63,7 +66,7 @@ class WrittenGraph:
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, built anew from the vocabulary."""
-        return Tokenizer(self.vocab_file, lower_case=self.lower_case)
+        return Tokenizer(self.vocab_file, self.lower_case, self.truncation)
 
     @functools.cached_property
     def texts(self) -> list[str]:

@@ -16,6 +16,7 @@ from tfdistill.data import answers, vocab
 from tfdistill.data.task_data import TaskData
 from tfdistill.manifest import Manifest, json_text
 from tfdistill.tasks import Examples, TaskSpec, probabilities
+from tfdistill.tasks.encoded import Truncation
 
 from ..checking.confidence import at_temperature
 from ..checking.evidence import FloatConversion
@@ -50,6 +51,7 @@ def to_tflite(
     task: TaskSpec | None = None,
     vocab_file: files.Path | None = None,
     lower_case: bool = True,
+    truncation: Truncation = "end",
     labels: Sequence[str] | None = None,
     bounds: Mapping[str, float] | None = None,
     metadata: bool | None = None,
@@ -108,6 +110,7 @@ def to_tflite(
       task: The task, for metrics and labels.
       vocab_file: The vocabulary that text is tokenized with.
       lower_case: Whether text is lower-cased.
+      truncation: Where a text that is too long is cut: at its end, or in its middle.
       labels: Label names in the order of the logits; default the task's.
       bounds: Bounds to change, by name (see `quantize.Bounds`), for example {"sqnr_db": 15}.
       metadata: Whether the file carries what MediaPipe needs to run it from text (see
@@ -150,6 +153,7 @@ def to_tflite(
         task=task,
         vocab_file=vocab_file,
         lower_case=lower_case,
+        truncation=truncation,
         labels=labels,
         bounds=bounds,
         metadata=metadata,

@@ -17,6 +17,7 @@ from tfdistill.data.task_data import TaskData
 from tfdistill.manifest import Manifest, read_manifest
 from tfdistill.results import Trial
 from tfdistill.tasks import Examples, TaskSpec
+from tfdistill.tasks.encoded import Truncation
 
 from ..checking.evidence import FloatConversion
 from ..checking.layer_errors import culprits, layer_errors
@@ -58,6 +59,7 @@ def auto(
     task: TaskSpec | None = None,
     vocab_file: files.Path | None = None,
     lower_case: bool = True,
+    truncation: Truncation = "end",
     labels: Sequence[str] | None = None,
     bounds: Mapping[str, float] | None = None,
     metadata: bool | None = None,
@@ -99,6 +101,7 @@ def auto(
       task: As there.
       vocab_file: As there.
       lower_case: As there.
+      truncation: As there.
       labels: As there.
       bounds: As there.
       metadata: As there.
@@ -135,6 +138,7 @@ def auto(
         task=task,
         vocab_file=vocab_file,
         lower_case=lower_case,
+        truncation=truncation,
         labels=labels,
         bounds=bounds,
         metadata=metadata,

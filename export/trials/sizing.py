@@ -217,7 +217,7 @@ class _SizeSearch:
         self._requested, self._whole = requested, whole.replace(lengths=plan.lengths)
         self._vocab_file, self._corpus, self._folder = vocab_file, corpus, folder
         self._texts = [*texts.texts, *(texts.pairs or ())]
-        tokenizer = Tokenizer(vocab_file, lower_case=whole.lower_case)
+        tokenizer = Tokenizer(vocab_file, whole.lower_case, whole.truncation)
         self._counts = vocabulary.count_pieces(corpus, tokenizer)
         self._num_words = models.config_of(whole.model).vocab_size
         self._needed = len(vocabulary.choose_tokens(self._counts, tokenizer.vocab))

@@ -17,7 +17,7 @@ from tfdistill import config, errors, files, manifest, quantities, results, tabl
 from tfdistill.data.task_data import TaskData
 from tfdistill.results import SweepResults, Trial
 from tfdistill.tasks import Examples, TaskSpec
-from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples, Truncation
 
 from ..checking.evidence import FloatConversion
 from ..conversion import quantize as quantizing
@@ -80,6 +80,7 @@ def sweep(
     task: TaskSpec | None = None,
     vocab_file: files.Path | None = None,
     lower_case: bool = True,
+    truncation: Truncation = "end",
     labels: Sequence[str] | None = None,
     bounds: Mapping[str, float] | None = None,
     metadata: bool | None = None,
@@ -115,6 +116,7 @@ def sweep(
       task: As there.
       vocab_file: As there.
       lower_case: As there.
+      truncation: As there.
       labels: As there.
       bounds: As there.
       metadata: As there.
@@ -152,6 +154,7 @@ def sweep(
         task=task,
         vocab_file=vocab_file,
         lower_case=lower_case,
+        truncation=truncation,
         labels=labels,
         bounds=bounds,
         metadata=metadata,

@@ -7,6 +7,7 @@ from ai_edge_litert import interpreter
 from tokenizers import BertWordPieceTokenizer
 
 from tfdistill.benchmark.host import worker
+from tfdistill.data import tokenize
 from tfdistill.tflite import roles
 from tfdistill.tflite.signature import Signature, SignatureRunner, Tensor
 
@@ -78,6 +79,14 @@ def test_the_tokenizer_is_bert_s(export_folder, text, lower_case):
     assert ours(text, "music for seven") == (pair.ids, pair.type_ids)
 
 
+@pytest.mark.parametrize("text", NASTY)
+def test_a_file_whose_texts_lose_their_middle_is_fed_with_those_texts(export_folder, text):
+    file = export_folder / "vocab.txt"
+    ours = worker.tokenizer(str(file), True, 9, "middle")
+    expected = tokenize.Tokenizer(file, truncation="middle").encode_batch([text], ["a b c d e"], 9)
+    assert ours(text, "a b c d e") == (expected.ids.tolist(), expected.types.tolist())
+
+
 def test_a_special_token_in_the_text_is_ordinary_text(export_folder):
     ids, _ = worker.tokenizer(str(export_folder / "vocab.txt"), True, 16)("turn [SEP] on")
     assert ids.count(3) == 1
@@ -118,7 +127,7 @@ def test_a_lead_in_does_not_move_what_the_samples_are_fed_with(monkeypatch, kind
     monkeypatch.setattr(worker, "Signature", Recorder)
     monkeypatch.setattr(worker, "tokenizer", lambda *_: lambda text, pair: ([int(text)], [0]))
     job = {"warmup": 0, "spawned_ns": 0, "threads": 1, "signature": {}, "vocab": ""}
-    job["lower_case"] = True
+    job |= {"lower_case": True, "truncation": "end"}
     job["feeds"] = [{"input_ids": [i], "token_type_ids": [0]} for i in range(3)]
     job |= {"texts": [(str(i), None) for i in range(3)], "signatures": [{}]}
     _, run = {"ids": worker.open_ids_job, "text": worker.open_text_job}[kind](job)

@@ -14,17 +14,17 @@ WORDS = ["good", "bad", "film", "was", "it", "not", "zzqx", "storyline"]
 def naive(tokenizer, text, pair, max_length, truncation):
     """The ids of one text or pair, cut token after token; and their types."""
 
-    def cut(ids, kept):
+    def cut(ids, count):
         if truncation == "end":
-            return ids[:kept]
-        first, last = (kept + 1) // 2, kept // 2
+            return ids[:count]
+        first, last = (count + 1) // 2, count // 2
         return ids[:first] + (ids[-last:] if last else [])
 
     _, _, cls_id, sep_id, _ = tokenizer.special_ids
     first = tokenizer.pieces([text])[0].tolist()
     if not pair:
-        kept = min(len(first), max_length - 2)
-        ids = first if kept == len(first) else cut(first, kept)
+        count = min(len(first), max_length - 2)
+        ids = first if count == len(first) else cut(first, count)
         return [cls_id, *ids, sep_id], [0] * (len(ids) + 2)
     second = tokenizer.pieces([pair])[0].tolist()
     sizes = [len(first), len(second)]

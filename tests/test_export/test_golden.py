@@ -38,7 +38,7 @@ def test_without_texts_or_tokenizer_there_are_none(toy, examples):
 
 def test_texts_of_another_vocabulary_are_refused(toy, examples, toy_vocab_file):
     encoded = encode_examples(examples, Tokenizer(toy.vocab_file), 16)
-    with pytest.raises(errors.DataError, match="vocab_file and lower_case"):
+    with pytest.raises(errors.DataError, match="vocab_file, lower_case and truncation"):
         golden.texts_of(encoded, examples, Tokenizer(toy_vocab_file), 16)
 
 

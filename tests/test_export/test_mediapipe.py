@@ -187,7 +187,9 @@ def test_the_export_itself_is_never_replaced(folder):
 
 
 def test_what_could_not_go_on_is_known_before_the_export(toy):
-    options = {"labels": None, "vocab_file": toy.vocab_file, "lower_case": True}
+    options = {
+        "labels": None, "vocab_file": toy.vocab_file, "lower_case": True, "truncation": "end"
+    }  # fmt: skip
     single = dataclasses.replace(toy.task, pair_column=None)
 
     mediapipe.check_mediapipe(toy.model, task=single, **options)
@@ -195,3 +197,5 @@ def test_what_could_not_go_on_is_known_before_the_export(toy):
         mediapipe.check_mediapipe(toy.model, task=toy.task, **options)
     with pytest.raises(errors.ConfigError):
         mediapipe.check_mediapipe(toy.model, task=single, **{**options, "lower_case": False})
+    with pytest.raises(errors.ConfigError, match="cuts long texts at their end"):
+        mediapipe.check_mediapipe(toy.model, task=single, **{**options, "truncation": "middle"})

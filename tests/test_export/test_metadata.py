@@ -20,6 +20,7 @@ FINE = {
     "labels": ("no", "yes"),
     "vocab_file": "vocab.txt",
     "lower_case": True,
+    "truncation": "end",
 }
 LABELS = ("no", "yes", "maybe")
 
@@ -91,6 +92,7 @@ def test_nothing_is_in_the_way_of_a_lower_case_classifier_of_one_length_with_sof
         ({"labels": ()}, "pass task or labels"),
         ({"vocab_file": None}, "pass vocab_file"),
         ({"lower_case": False}, "a cased one"),
+        ({"truncation": "middle"}, "cuts long texts at their end"),
     ],
 )
 def test_each_obstacle_is_named(change, says):

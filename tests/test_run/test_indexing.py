@@ -1,5 +1,6 @@
 """`tfdistill index`: vectors of the exported file itself, checked, and searched."""
 
+import dataclasses
 import json
 import shutil
 
@@ -66,6 +67,18 @@ def test_repetitions_what_looks_the_same_and_what_is_cut_are_named(export, quest
     )
     assert built.notes[2].startswith("cut to 24 tokens: line ")
     assert built.notes[2].endswith(f"line {last}")
+
+
+def test_a_long_text_is_cut_where_the_manifest_says(export):
+    encoder = indexing.open_encoder(str(export))
+    record = encoder.tokenizer.model_copy(update={"truncation": "middle"})
+    of_both_ends = dataclasses.replace(encoder, tokenizer=record)
+    first, last = "good " * 11, "bad " * 11  # with [CLS] and [SEP] the 24 tokens of the file
+    long = f"{first}{'film ' * 30}{last}"
+    for cut, part in ((encoder, first + "film " * 11), (of_both_ends, first + last)):
+        vector, whole = (indexing.embed(each, [text], ["x"])[0] for each, text in
+                         ((cut, long), (encoder, part)))  # fmt: skip
+        np.testing.assert_array_equal(vector, whole)
 
 
 def test_a_search_from_the_command_line_shows_the_nearest(indexed, capsys):

@@ -11,7 +11,7 @@ from tfdistill.commands import base, options, plan
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a run folder, or a Hugging Face folder or id")
-    options.add_data(parser, reads_train=False, of_run="model")
+    options.add_data(parser, reads_train=False, of_run="model", cuts=True)
     parser.add_argument(
         "--split",
         default="train,dev",

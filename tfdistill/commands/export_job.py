@@ -70,6 +70,7 @@ class Job:
             "labels": self.labels,
             "vocab_file": self.source.vocab_file,
             "lower_case": self.source.lower_case,
+            "truncation": self.source.truncation,
         }
 
     def encode(self, examples: Examples) -> EncodedExamples:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tfdistill import errors, work_folder
 from tfdistill.commands.export_job import Job
+from tfdistill.tasks.encoded import Truncation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,6 +72,7 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
             labels=job.labels,
             vocab_file=job.source.vocab_file,
             lower_case=job.source.lower_case,
+            truncation=job.source.truncation,
         )
     if args.saved_model is not None:
         from export.targets import saved_model
@@ -81,13 +83,13 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
 
         keras3.check_keras(model)
     if args.hf is not None:
-        _check_hf(model)
+        _check_hf(model, job.source.truncation)
 
 
-def _check_hf(model: Any) -> None:
-    """Refuses a model that `transformers` has no class for."""
+def _check_hf(model: Any, truncation: Truncation) -> None:
+    """Refuses a model that `transformers` has no class or no tokenizer for."""
     from tfdistill import models
-    from tfdistill.weights import hf_config
+    from tfdistill.weights import hf_config, tokenizers
 
     config = models.config_of(model)
     if not isinstance(config, models.EncoderConfig):
@@ -107,6 +109,13 @@ def _check_hf(model: Any) -> None:
             "a model that transformers answers as here",
             f"a {config.family} ({reason})",
             f"Write a SavedModel, or train {other}.",
+        )
+    if reason := tokenizers.foreign_truncation(truncation):
+        raise errors.ConfigError(
+            "--hf",
+            "a tokenizer that transformers has",
+            reason,
+            "Write a SavedModel, or train with --truncation end.",
         )
 
 
@@ -128,6 +137,7 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
     common: dict[str, Any] = {
         "vocab_file": job.source.vocab_file,
         "lower_case": job.source.lower_case,
+        "truncation": job.source.truncation,
         "labels": job.labels,
         "overwrite": args.overwrite,
     }

@@ -36,7 +36,7 @@ def add_run(
     place: str = "stages.*",
 ) -> argparse._ActionsContainer:
     """Adds what every command has that trains one model; returns the group of training."""
-    options.add_data(parser, of_run=of_run, one_file=True)
+    options.add_data(parser, of_run=of_run, one_file=True, cuts=True)
     group = parser.add_argument_group("training")
     options.add_training(group, epochs, rate, place)
     if gpus:

@@ -233,11 +233,13 @@ def add_data(
     reads_train: bool = True,
     of_run: str | None = None,
     one_file: bool = False,
+    cuts: bool = False,
 ) -> None:
     """Adds the options that name a task and its files.
 
     `of_run` is the option that may name a run, whose data section is then the default; with
-    `one_file` a labelled file may be named instead of a task.
+    `one_file` a labelled file may be named instead of a task. `cuts` is for what makes answers that
+    no model file says yet how to cut the texts of.
     """
     group = parser.add_argument_group(
         "data" + (f" (default: that of the run {of_run})" if of_run else "")
@@ -253,6 +255,8 @@ def add_data(
     recorded = "" if of_run is None else f"that of the run {of_run}, else "
     text = f"{info.description} (default: {recorded}{info.default}, or the model's positions)"
     add_field(group, config.DataConfig, "max_length", None, help=text)
+    if cuts:
+        add_field(group, config.DataConfig, "truncation")
     if reads_train:
         add_field(group, config.DataConfig, "train_limit")
 

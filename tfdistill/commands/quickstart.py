@@ -88,6 +88,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="whether the teacher is fine-tuned first (default: unless its head has the labels)",
     )
     options.add_field(group, config.DataConfig, "class_weights")
+    options.add_field(group, config.DataConfig, "truncation")
     options.add_field(group, config.FineTuneConfig, "precision")
     options.add_seed(group, "the split and the training")
     options.add_set(group, "the recipe that is written", "student.allow_weak=true")
@@ -168,6 +169,7 @@ def _quickstart(args: argparse.Namespace) -> None:
         finetune=args.finetune,
         seed=args.seed,
         class_weights=args.class_weights,
+        truncation=args.truncation,
         precision=args.precision,
         changes=changes,
     )

@@ -92,6 +92,7 @@ def make_recipe(
     finetune: str = "auto",
     seed: int = 1,
     class_weights: str | None = None,
+    truncation: str | None = None,
     precision: str = "float32",
     changes: list[str] | None = None,
 ) -> QuickstartPlan:
@@ -148,6 +149,7 @@ def make_recipe(
         "data": {
             **data.section(folder),
             "class_weights": class_weights,
+            "truncation": truncation,
             "max_length": texts.max_length,
             "doc_stride": texts.max_length // 2,
         },

@@ -15,6 +15,7 @@ from tfdistill.config.pruned import Choice, is_checkpoint, is_pruned, parse_prun
 from tfdistill.config.quantizations import Quantize
 from tfdistill.config.schema import Section, Seed, Tokens, Width, described
 from tfdistill.config.training import FineTuneConfig, PathText, TeacherPretrainConfig
+from tfdistill.tasks.encoded import Truncation
 from tfdistill.tasks.kind import KINDS, KindName
 
 Baselines = Literal["none", "cheap", "all"]
@@ -116,7 +117,12 @@ class DataConfig(Section):
     )
     max_question_length: int = pydantic.Field(default=64, gt=0)
     max_length: Tokens = described(
-        128, "longest text in tokens: longer ones are truncated, or split into windows"
+        128, "longest text in tokens: longer ones are cut, or split into windows"
+    )
+    truncation: Truncation | None = described(
+        None,
+        "where longer texts are cut: at the end, or in the middle, which keeps their beginning and "
+        "their end (default: as the model's folder says, else end)",
     )
     vocab: PathText = described(
         "teacher", "vocabulary: teacher (that of the model), a vocab.txt, or train:SIZE"
@@ -153,6 +159,12 @@ class DataConfig(Section):
                 f"expected an encoding of text that Python has, received {encoding!r}"
             ) from error
         return encoding
+
+    @pydantic.model_validator(mode="after")
+    def _cuts_texts_of_a_task(self) -> DataConfig:
+        if self.task is None and self.truncation is not None:
+            raise ValueError(errors.explain("truncation", "none without a task", self.truncation))
+        return self
 
     @pydantic.model_validator(mode="after")
     def _says_nothing_of_a_folder_beside_a_file(self) -> DataConfig:

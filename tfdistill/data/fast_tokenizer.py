@@ -20,8 +20,7 @@ from tfdistill.tasks.encoded import (
     EncodedExamples,
     Truncation,
     check_max_length,
-    heads_of,
-    truncated_lengths,
+    kept_places,
 )
 
 _MODELS = ("BPE", "Unigram")
@@ -200,19 +199,10 @@ class FastTokenizer:
         """Cuts what is too long where the tokenizer says; the library can only cut one end off."""
         if len(encoding.ids) <= max_length:
             return _Tokens(encoding.ids, encoding.type_ids)
-        owners = np.array([-1 if text is None else text for text in encoding.sequence_ids])
-        counts = np.array([[np.sum(owners == text)] for text in (0, 1)])
-        # As many of each as of a pair with three special tokens, however many there are.
-        room = max_length - int(np.sum(owners < 0)) + 3
-        stays = owners < 0
-        for text, kept in enumerate(truncated_lengths(*counts, np.array([True]), room)):
-            places, head = np.flatnonzero(owners == text), heads_of(kept[0], self._truncation)
-            stays[places[:head]] = True
-            stays[places[len(places) - (kept[0] - head) :]] = True
-        chosen = np.flatnonzero(stays)
+        places = kept_places(encoding.sequence_ids, max_length, self._truncation)
         return _Tokens(
-            [encoding.ids[place] for place in chosen],
-            [encoding.type_ids[place] for place in chosen],
+            [encoding.ids[place] for place in places],
+            [encoding.type_ids[place] for place in places],
         )
 
     def _run(self, inputs: Sequence[Any], *, special: bool) -> list[tokenizers.Encoding]:

@@ -74,7 +74,7 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
 
     Raises:
       ConfigError: If the section describes none, or asks one without classes for class weights,
-        or one without probabilities for a promise.
+        one without probabilities for a promise, or one that cuts no texts to cut their middle.
     """
     task = _declared(settings)
     if settings.class_weights is not None and not task.traits.one_class:
@@ -91,6 +91,13 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
             f"a task of kind {', '.join(kinds)}",
             task.kind,
             "Its answers have no probability: leave it out.",
+        )
+    if settings.truncation == "middle" and not task.traits.cuts_texts:
+        raise errors.ConfigError(
+            "data.truncation",
+            "end, or a task that cuts long texts",
+            f"{settings.truncation}, of a {task.kind} task",
+            "It reads a long text whole, in several parts: leave truncation out.",
         )
     return task
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from export.model import graph
-from tfdistill import errors, files, tokenizer_json, weights
+from tfdistill import errors, files, weights
 from tfdistill.benchmark import inputs as inputs_of_words
+from tfdistill.data import fast_tokenizer
 from tfdistill.data import vocab as vocabularies
 from tfdistill.models import heads
 from tfdistill.run import against_app
@@ -202,15 +203,16 @@ def _examples(
         examples[longest].append(_example(ids, random, types))
     if any(entry.input_of("attention_mask") is None for entry in signatures.values()):
         return examples, rows
-    tokenizer = tokenizer_json.build_tokenizer(vocab, lower_case=loaded.lower_case)
-    tokenizer.enable_truncation(longest)
+    tokenizer = fast_tokenizer.bert_tokenizer(
+        vocab, lower_case=loaded.lower_case, truncation=loaded.truncation
+    )
     if not texts:
         sentences = inputs_of_words.examples_of_words(list(vocab), longest, random, _TEXTS)
         texts = [*(sentence.text or "" for sentence in sentences), *_HARD]
     for text in texts:
-        encoding = tokenizer.encode(text)
-        fitting = next(length for length in signatures if len(encoding.ids) <= length)
-        example = Example(tuple(encoding.ids), tuple(encoding.type_ids), text)
+        ids, types = tokenizer.encode_typed(text, max_length=longest)
+        fitting = next(length for length in signatures if len(ids) <= length)
+        example = Example(tuple(ids), tuple(types), text)
         examples[fitting].append(example)
     return examples, rows
 

@@ -164,8 +164,7 @@ def open_texts(
         if not (source / synthetic.CORPUS_NAME).is_file():
             text = synthetic.generate_corpus(_STAND_IN_DOCUMENTS)
             files.atomic_write_text(source / synthetic.CORPUS_NAME, text)
-    vocab_file, lower_case = _vocabulary(recipe, folder, source, sentences)
-    tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
+    tokenizer = _tokenizer(recipe, folder, source, sentences)
     opened = functools.partial(
         open_corpus,
         tokenizer=tokenizer,
@@ -185,36 +184,37 @@ def open_texts(
         settings=recipe.data,
         seed=recipe.seeds[0],
         tokenizer=tokenizer,
-        vocab_file=vocab_file,
+        vocab_file=pathlib.Path(tokenizer.vocab_file),
         task=None,
     )
     return text, read
 
 
-def vocabulary_of(settings: config.DataConfig, model: str) -> tuple[pathlib.Path, bool]:
-    """The vocabulary that a data section names, of a model or a file, and its case."""
+def tokenizer_of(settings: config.DataConfig, model: str) -> tokenize.Tokenizer:
+    """The tokenizer that a data section names: that of a model, or of a vocabulary."""
+    lower_case, truncation = settings.lower_case, settings.truncation
     if settings.vocab != "teacher":
-        return pathlib.Path(settings.vocab), vocab.lower_case_of(
-            settings.vocab, settings.lower_case
-        )
+        return tokenize.Tokenizer(settings.vocab, lower_case, truncation or "end")
     checkpoint = weights.open_checkpoint(model)
-    vocab_file = weights.existing_vocab(checkpoint.vocab_file, model)
-    lower_case = settings.lower_case
-    return vocab_file, checkpoint.lower_case if lower_case is None else lower_case
+    return tokenize.Tokenizer(
+        weights.existing_vocab(checkpoint.vocab_file, model),
+        checkpoint.lower_case if lower_case is None else lower_case,
+        truncation or checkpoint.truncation,
+    )
 
 
-def _vocabulary(
+def _tokenizer(
     recipe: config.Recipe,
     folder: pathlib.Path,
     source: pathlib.Path | None,
     sentences: list[str] | None,
-) -> tuple[pathlib.Path, bool]:
-    """The vocabulary (of teacher or student, a file, or trained on the texts) and its case."""
+) -> tokenize.Tokenizer:
+    """The tokenizer: of teacher or student, a file's, or with words trained on the texts."""
     settings = recipe.data
     if not settings.vocab.startswith("train:"):
         # Answers alone have no vocabulary: the student's checkpoint has one.
         teacher = recipe.teacher
-        return vocabulary_of(
+        return tokenizer_of(
             settings, teacher.source if teacher.answers is None else recipe.student.start
         )
     path, lower_case = folder / "vocab.txt", settings.lower_case is not False
@@ -223,7 +223,7 @@ def _vocabulary(
             sentences = _corpus_lines(recipe, source)
         size = int(settings.vocab.removeprefix("train:"))
         vocab.write_vocab(vocab.train_vocab(sentences, size, lower_case=lower_case), path)
-    return path, lower_case
+    return tokenize.Tokenizer(path, lower_case, settings.truncation or "end")
 
 
 def _corpus_lines(recipe: config.Recipe, source: pathlib.Path | None) -> list[str]:

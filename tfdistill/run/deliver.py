@@ -63,6 +63,7 @@ def save_model(
                 labels=labels,
                 vocab_file=data.vocab_file,
                 lower_case=data.tokenizer.lower_case,
+                truncation=data.tokenizer.truncation,
             )
         else:
             weights.save_hf(
@@ -71,6 +72,7 @@ def save_model(
                 labels=labels or None,
                 vocab_file=data.vocab_file,
                 lower_case=data.tokenizer.lower_case,
+                truncation=data.tokenizer.truncation,
                 texts=data.dev_examples.texts if isinstance(data, TaskData) else (),
             )
         checksums.write_checksums(temporary, but=(KERAS_FILE,))
@@ -167,7 +169,8 @@ class ModelFiles:
         data, train = self._data, self._data.train_examples
 
         def requested(model: keras.Model, vocab_file: files.Path) -> ExportRequest:
-            tokenizer = Tokenizer(vocab_file, lower_case=data.tokenizer.lower_case)
+            whole = data.tokenizer
+            tokenizer = Tokenizer(vocab_file, whole.lower_case, whole.truncation)
             texts = data.read_by(tokenizer, pathlib.Path(vocab_file))
             return ExportRequest(model, path, **{**options, "data": texts})
 

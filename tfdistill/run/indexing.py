@@ -139,7 +139,7 @@ def embed(
       BenchmarkError: If LiteRT cannot run the file, or crashes.
     """
     record = encoder.tokenizer
-    tokenizer = tokenize.Tokenizer(encoder.vocab_file, lower_case=record.lower_case)
+    tokenizer = tokenize.Tokenizer(encoder.vocab_file, record.lower_case, record.truncation)
     rows = tokenizer.encode_batch(texts, None, record.max_length)
     sizes = np.diff(rows.offsets)
     if (sizes <= 2).any():

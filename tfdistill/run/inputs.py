@@ -26,6 +26,7 @@ from tfdistill import (
 from tfdistill.data import batches, fast_tokenizer, tokenize
 from tfdistill.run.task_models import open_model
 from tfdistill.tasks import probabilities
+from tfdistill.tasks.encoded import Truncation
 from tfdistill.tflite import TfliteModel, described
 from tfdistill.weights import roberta as roberta_files
 
@@ -42,6 +43,7 @@ class Source:
       limit: The most tokens of an example that its tokenizer allows, or None.
       data: The data section of its run, or None outside a run folder.
       data_folder: Where that run keeps generated data.
+      truncation: Where its tokenizer cuts a text that is too long.
     """
 
     model: keras.Model
@@ -51,6 +53,7 @@ class Source:
     limit: int | None
     data: config.DataConfig | None
     data_folder: pathlib.Path
+    truncation: Truncation = "end"
 
     @property
     def max_length(self) -> int:
@@ -62,9 +65,10 @@ class Source:
         self, examples: tasks.Examples, settings: config.DataConfig
     ) -> batches.EncodedExamples:
         """Tokenizes examples as the data section says, as far as the model has positions."""
+        reader = dataclasses.replace(self, truncation=settings.truncation or self.truncation)
         return batches.encode_examples(
             examples,
-            self.tokenizer(),
+            reader.tokenizer(),
             min(settings.max_length, self.max_length),
             doc_stride=settings.doc_stride,
             max_question_length=settings.max_question_length,
@@ -72,7 +76,7 @@ class Source:
 
     def tokenizer(self) -> Any:
         """Its tokenizer."""
-        return tokenize.Tokenizer(self.vocab_file, lower_case=self.lower_case)
+        return tokenize.Tokenizer(self.vocab_file, self.lower_case, self.truncation)
 
     def in_order_of(self, task: tasks.TaskSpec) -> Source:
         """Puts the outputs and their names into the order of a task's labels; returns the source.
@@ -113,7 +117,10 @@ class RobertaSource(Source):
         """The tokenizer of its tokenizer.json."""
         shape = models.config_of(self.model)
         return fast_tokenizer.read_tokenizer(
-            self.vocab_file, pad_id=shape.pad_token_id, num_rows=shape.vocab_size
+            self.vocab_file,
+            pad_id=shape.pad_token_id,
+            num_rows=shape.vocab_size,
+            truncation=self.truncation,
         )
 
 
@@ -163,7 +170,7 @@ class ExportedSource:
             length, windows = self.tokenizer.max_length, span
         return batches.encode_examples(
             examples,
-            tokenize.Tokenizer(self.vocab_file, lower_case=self.lower_case),
+            tokenize.Tokenizer(self.vocab_file, self.lower_case, self.tokenizer.truncation),
             length,
             doc_stride=windows.doc_stride,
             max_question_length=windows.max_question_length,
@@ -336,6 +343,7 @@ def open_source(
             loaded.max_length,
             None if recipe is None else recipe.data,
             path / "data",
+            loaded.truncation,
         )
     if task is not None and not task.traits.row_a_text:
         raise errors.WeightsError(

@@ -97,7 +97,13 @@ def _open(model: files.Path) -> inputs.ExportedSource:
 def _reading(source: inputs.ExportedSource) -> tuple[Any, ...]:
     task, vocab = source.card.task, source.tokenizer.vocab.sha256
     windows = None if task is None or task.span is None else (task.span, source.max_length)
-    return vocab, source.lower_case, windows, None if task is None else task.labels
+    return (
+        vocab,
+        source.lower_case,
+        source.tokenizer.truncation,
+        windows,
+        None if task is None else task.labels,
+    )
 
 
 def _rows(encoded: EncodedExamples, examples: tasks.Examples) -> list[LabelledExample]:

@@ -110,8 +110,8 @@ def load_data(
         from_config.check(section)
         loaded = from_config.train_and_dev(section, folder / "data")
         test = from_config.test_examples(section, folder / "data")
-    vocab_file, lower_case = corpora.vocabulary_of(section, config.model_folder(model))
-    words = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
+    words = corpora.tokenizer_of(section, config.model_folder(model))
+    vocab_file = pathlib.Path(words.vocab_file)
     text = TextData(settings=section, seed=seed, tokenizer=words, vocab_file=vocab_file, task=None)
     data = read_sets(text, *loaded, allow_weak=allow_weak)
     if test is None:
@@ -283,7 +283,8 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
                 "Answers about whole texts can be learnt all the same: use --stages logits (or "
                 "joint, prediction, labels).",
             )
-    tokenizer = tokenize.Tokenizer(checkpoint.vocab_file, lower_case=checkpoint.lower_case)
+    cut = data.tokenizer.truncation
+    tokenizer = tokenize.Tokenizer(checkpoint.vocab_file, checkpoint.lower_case, cut)
     return data.read_by(tokenizer, checkpoint.vocab_file)
 
 

@@ -323,7 +323,7 @@ def truncated_lengths(
     return Lengths(np.where(swapped, long, short), np.where(swapped, short, long))
 
 
-def heads_of(kept: Any, truncation: Truncation) -> Any:
+def heads_of(lengths: Any, truncation: Truncation) -> Any:
     """How many of the tokens that are kept of a text are its first; the others are its last.
 
     Cut in its middle, a text keeps its first half and its last, an odd token in the head. Sun et
@@ -331,13 +331,13 @@ def heads_of(kept: Any, truncation: Truncation) -> Any:
     of 510: a head of a quarter.
 
     Args:
-      kept: int (n,), tokens that are kept of each text: an array, a tensor or a number.
+      lengths: int (n,), tokens that are kept of each text: an array, a tensor or a number.
       truncation: Where a text is cut.
 
     Returns:
       int (n,).
     """
-    return kept if truncation == "end" else kept - kept // 2
+    return lengths if truncation == "end" else lengths - lengths // 2
 
 
 def kept_runs(
@@ -362,3 +362,29 @@ def kept_runs(
     of_tail = spans(np.zeros_like(lengths), lengths) >= np.repeat(heads, lengths)
     places = spans(starts, lengths) + np.where(of_tail, np.repeat(counts - lengths, lengths), 0)
     return Runs(ids[places], begins, lengths)
+
+
+def kept_places(
+    owners: Sequence[int | None], max_length: int, truncation: Truncation
+) -> np.ndarray:
+    """Cuts one text or pair that stands among special tokens, of any number.
+
+    Args:
+      owners: For each token the text that it is of, 0 or 1, or None for a special token.
+      max_length: The most tokens to keep; the special ones all stay.
+      truncation: Where a text is cut.
+
+    Returns:
+      int64 (tokens that are kept,), their places.
+    """
+    texts = np.array([-1 if owner is None else owner for owner in owners])
+    first, second = (np.array([np.sum(texts == text)]) for text in (0, 1))
+    stays = texts < 0
+    # As much of each as of a pair, which has three special tokens.
+    room = max_length - int(stays.sum()) + 3
+    lengths = truncated_lengths(first, second, np.array([True]), room)
+    for text, (length,) in enumerate(lengths):
+        places, head = np.flatnonzero(texts == text), heads_of(length, truncation)
+        stays[places[:head]] = True
+        stays[places[len(places) - (length - head) :]] = True
+    return np.flatnonzero(stays)

@@ -75,6 +75,11 @@ class TaskKind(abc.ABC):
         """Whether each text, or pair of texts, has one of the names."""
         return self.exclusive and self.row_a_text
 
+    @property
+    def cuts_texts(self) -> bool:
+        """Whether a text that is too long is cut; otherwise it becomes several rows."""
+        return not self.over_tokens
+
     def num_labels(self, labels: Sequence[str]) -> int:
         """The width of the logits; 0 where any width is right."""
         return len(labels)

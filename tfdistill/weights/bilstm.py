@@ -122,7 +122,7 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
         vocab_file,
         lower_case,
         report,
-        tuple(labels),
+        tuple(labels or ()),
         truncation=truncation,
     )
 

@@ -112,6 +112,7 @@ class HostBackend:
                 "signatures": [dataclasses.asdict(entry) for entry in subject.signatures.values()],
                 "vocab": str(subject.vocab_file),
                 "lower_case": described.tokenizer.lower_case,
+                "truncation": described.tokenizer.truncation,
                 "texts": self._texts[model],
             }
             what = f"{model}, from text, {threads} thread(s), {group.delegate}"

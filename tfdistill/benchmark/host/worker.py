@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from ai_edge_litert import interpreter as litert
@@ -20,6 +20,9 @@ from ai_edge_litert import interpreter as litert
 from tfdistill.benchmark.host.stopwatch import NS_PER_MS, Stopwatch, milliseconds
 from tfdistill.tflite import serving
 from tfdistill.tflite.signature import Signature, SignatureRunner
+
+if TYPE_CHECKING:
+    from tfdistill.tasks.encoded import Truncation
 
 
 def open_file(job: dict[str, Any]) -> Any:
@@ -86,14 +89,16 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., di
     """Opens a file with its tokenizer, to measure from the text to the answer.
 
     Args:
-      job: file, threads, delegate, signatures (shortest first), vocab, lower_case, texts, warmup.
+      job: file, threads, delegate, signatures (shortest first), vocab, lower_case, truncation,
+        texts, warmup.
 
     Returns:
       The ids of every text, and a function that takes n samples: of the tokenizer, and of
       tokenizer, padding, inference at the shortest length that fits, and arg max together.
     """
     signatures = [Signature.from_json(content) for content in job["signatures"]]
-    encode = tokenizer(job["vocab"], job["lower_case"], signatures[-1].sequence_length)
+    longest = signatures[-1].sequence_length
+    encode = tokenizer(job["vocab"], job["lower_case"], longest, job["truncation"])
     interpreter = open_file(job)
     runners = [
         (entry.sequence_length, entry.padded, SignatureRunner(interpreter, entry))
@@ -127,7 +132,7 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., di
 
 
 def tokenizer(
-    vocab_file: str, lower_case: bool, max_length: int
+    vocab_file: str, lower_case: bool, max_length: int, truncation: Truncation = "end"
 ) -> Callable[[str, str | None], tuple[list[int], list[int]]]:
     """Makes BERT's tokenizer; a special token in the text is ordinary text.
 
@@ -135,6 +140,7 @@ def tokenizer(
       vocab_file: One entry per line.
       lower_case: Whether text is lower-cased and stripped of accents.
       max_length: Longer pairs lose tokens from the longer text first.
+      truncation: Where a text that is too long is cut.
 
     Returns:
       A function from text and pair to ids and token types, without padding.
@@ -143,11 +149,18 @@ def tokenizer(
 
     tokens = reading.read_text(vocab_file).removesuffix("\n").split("\n")
     tokenizer = tokenizer_json.build_tokenizer(tokens, lower_case=lower_case)
-    tokenizer.enable_truncation(max_length, strategy="longest_first")
+    if truncation == "end":
+        tokenizer.enable_truncation(max_length, strategy="longest_first")
 
     def encode(text: str, pair: str | None = None) -> tuple[list[int], list[int]]:
         encoding = tokenizer.encode(text, pair)
-        return encoding.ids, encoding.type_ids
+        ids, types = encoding.ids, encoding.type_ids
+        if len(ids) <= max_length:
+            return ids, types
+        from tfdistill.tasks.encoded import kept_places  # which the library cannot do
+
+        places = kept_places(encoding.sequence_ids, max_length, truncation)
+        return [ids[place] for place in places], [types[place] for place in places]
 
     return encode
 
