@@ -118,6 +118,27 @@ def test_a_task_is_answered_by_the_command(checkpoint, tmp_path):
         np.testing.assert_allclose(logits, expected, atol=10 * TOLERANCE)
 
 
+def test_the_texts_of_the_command_lose_their_middle_where_it_is_asked_to(checkpoint, tmp_path):
+    _, tokenizer, model, folder = checkpoint
+    words = "it is not a good film and the story was very bad".split()
+    texts = [" ".join(words[i:] + words[:i]) for i in range(6)]
+    rows = [{"text": text, "kind": ("yes", "no", "maybe")[i % 3]} for i, text in enumerate(texts)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out, length = tmp_path / "answers.jsonl", 9
+    line = ["answers", str(folder), "--task", "kinds", "--data-dir", str(tmp_path), "--text-column"]
+    line += ["text", "--label-column", "kind", "--split", "train", "--truncation", "middle"]
+    assert cli.main([*line, "--max-length", str(length), "--out", str(out)]) == 0
+    answered = [json.loads(row) for row in out.read_text().splitlines()]
+    for row in answered:
+        ids = tokenizer(row["text"])["input_ids"]
+        assert len(ids) > length
+        ids = np.array([[*ids[:5], *ids[-4:]]])  # 4 and 3 of the text, a special token at each end
+        (expected,) = model({"input_ids": ids, "attention_mask": np.ones_like(ids)}).logits.numpy()
+        logits = [row[f"logits.{label}"] for label in ("no", "yes", "maybe")]
+        np.testing.assert_allclose(logits, expected, atol=10 * TOLERANCE)
+    assert len(answered) == 6
+
+
 @pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)
 def test_it_is_evaluated_and_asked_for_nothing_but_texts(checkpoint):
     *_, folder = checkpoint
