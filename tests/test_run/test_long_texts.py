@@ -158,6 +158,15 @@ def test_evaluate_and_the_rows_of_a_benchmark_cut_as_the_student_was_trained(run
         np.testing.assert_array_equal(encoded.ids, data.dev.encoded.ids)
     np.testing.assert_array_equal(rows.encoded.ids, expected)
     assert data.tokenizer.truncation == "middle"  # that of the model that the run holds
+    # A teacher that is not told by its folder answers as the student will read.
+    teacher = inputs.open_source(str(run.parent / "teacher"))
+    assert teacher.truncation == "end"
+    encoded = teacher.encode(data.dev_examples, settings)
+    np.testing.assert_array_equal(encoded.ids, data.dev.encoded.ids)
+    at_end = tfdistill.load_data(
+        run.parent / "my-data.csv", run, max_length=LENGTH, truncation="end"
+    )
+    assert not np.array_equal(at_end.dev.encoded.ids, data.dev.encoded.ids)
 
 
 def test_a_saved_model_from_text_answers_so(run, tmp_path):
