@@ -52,6 +52,19 @@ def test_the_places_of_pieces_are_those_of_the_tokenizer():
     assert 10 < len(whole) < len(places) - 10
 
 
+def test_the_texts_that_lose_their_middle_are_cut_as_the_tokenizer_cuts_them():
+    vocab_file = BUNDLES / "pairs-float32" / "vocab.txt"
+    lines = read_lines(vectors.RESOURCES / "cut.jsonl")
+    assert lines == vectors.cut_lines(vocab_file)
+    cut_at_end = Tokenizer(vocab_file)
+    others = [
+        line
+        for line in lines
+        if cut_at_end.encode(line["text"], line.get("pair"), line["max_length"]) != line["ids"]
+    ]
+    assert 40 < len(others) < len(lines) - 40
+
+
 def test_the_statistics_are_those_of_the_harness():
     for case in json.loads((vectors.RESOURCES / "statistics.json").read_text()):
         samples = case.pop("samples_ms")

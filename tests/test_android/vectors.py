@@ -2,10 +2,10 @@
 
 To write the files anew: `python tests/test_android/vectors.py`; with names of toys behind it, such
 as `vectors`, only those. They are the resources of text's tests in android_demo: words.jsonl,
-places.jsonl and statistics.json beside `bundles`, four toy models as `tfdistill export --android`
-puts them into an app; in one of them an index of `tfdistill index`; search.json: what that finds;
-routes.json: the labels that it gives; confidence.json: how sure `tfdistill.predictor` is of the
-golden texts.
+places.jsonl, cut.jsonl and statistics.json beside `bundles`, four toy models as
+`tfdistill export --android` puts them into an app; in one of them an index of `tfdistill index`;
+search.json: what that finds; routes.json: the labels that it gives; confidence.json: how sure
+`tfdistill.predictor` is of the golden texts.
 """
 
 from __future__ import annotations
@@ -70,6 +70,34 @@ def places_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
         located = tokenizer.locate([text])
         parts = [text[a:b] for a, b in zip(located.starts, located.ends, strict=True)]
         lines.append({"text": text, "ids": located.ids.tolist(), "parts": parts})
+    return lines
+
+
+def cut_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
+    """Texts and pairs about as long as what is kept of them, which lose their middle."""
+    from tfdistill.data.tokenize import Tokenizer
+
+    tokenizer = Tokenizer(vocab_file, truncation="middle")
+    random = np.random.default_rng(9)
+    lines: list[dict[str, Any]] = []
+    for length in (3, 4, 5, 8, 9, 16, 24):
+        texts = [sentence(random, 1, most) for most in (*[length] * 8, *[3 * length] * 8)]
+        pairs = ["", " ", *(sentence(random, 1, 2 * length) for _ in texts[2:])]
+        rows = tokenizer.encode_batch(texts, pairs, length)
+        for i, (text, pair) in enumerate(zip(texts, pairs, strict=True)):
+            lines.append(
+                {
+                    "text": text,
+                    "pair": pair,
+                    "max_length": length,
+                    "ids": rows.row(i).tolist(),
+                    "types": rows.row_types(i).tolist(),
+                }
+            )
+            alone = tokenizer.encode(text, max_length=length)
+            lines.append(
+                {"text": text, "max_length": length, "ids": alone, "types": [0] * len(alone)}
+            )
     return lines
 
 
@@ -422,6 +450,7 @@ def main(names: Sequence[str]) -> None:
     for name, content in {
         "words.jsonl": jsonl(words_lines()),
         "places.jsonl": jsonl(places_lines(vocab_file)),
+        "cut.jsonl": jsonl(cut_lines(vocab_file)),
         "statistics.json": json.dumps(statistics(), indent=1) + "\n",
         "search.json": json.dumps(searches(indexed), indent=1) + "\n",
         "routes.json": json.dumps(routes(indexed), indent=1) + "\n",

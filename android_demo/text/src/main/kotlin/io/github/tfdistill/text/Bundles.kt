@@ -31,7 +31,7 @@ internal constructor(
 
     init {
         val record = checkNotNull(manifest.tokenizer) // checked when it was read
-        tokenizer = Tokenizer(vocabulary, record.lowerCase)
+        tokenizer = Tokenizer(vocabulary, record.lowerCase, record.truncation)
         task = checkNotNull(manifest.task)
         lengths = Lengths(manifest.signatures, record.maxLength)
     }

@@ -38,6 +38,7 @@ internal data class TokenizerRecord(
     @SerialName("vocab_size") val vocabSize: Int,
     @SerialName("lower_case") val lowerCase: Boolean,
     @SerialName("max_length") val maxLength: Int,
+    val truncation: Truncation = Truncation.END,
 ) {
     companion object {
         const val WORDPIECE = "wordpiece"

@@ -45,7 +45,13 @@ internal constructor(
  * A special token that a user typed ("[SEP]") is ordinary text: it becomes "[", "sep", "]". Time
  * and memory are proportional to the length of the text.
  */
-public class Tokenizer(public val vocabulary: Vocabulary, lowerCase: Boolean) {
+public class Tokenizer
+@JvmOverloads
+constructor(
+    public val vocabulary: Vocabulary,
+    lowerCase: Boolean,
+    private val truncation: Truncation = Truncation.END,
+) {
     private val normalizer = Normalizer(lowerCase)
 
     /** Splits a text into BERT's words, normalised. */
@@ -77,7 +83,7 @@ public class Tokenizer(public val vocabulary: Vocabulary, lowerCase: Boolean) {
      *
      * @param pair a second text; null or "" for none
      * @param maxLength the most tokens, special ones included; of a pair the longer text is cut
-     *   first
+     *   first, each text where [Truncation] says
      */
     public fun encode(text: String, pair: String? = null, maxLength: Int): Encoding {
         val second = if (pair.isNullOrEmpty()) null else pieces(pair).ids
@@ -93,9 +99,9 @@ public class Tokenizer(public val vocabulary: Vocabulary, lowerCase: Boolean) {
         val ids = IntArray(left + right + special) { vocabulary.sepId }
         val types = IntArray(ids.size)
         ids[0] = vocabulary.clsId
-        first.copyInto(ids, 1, 0, left)
+        truncation.copy(first, left, ids, 1)
         if (second != null) {
-            second.copyInto(ids, left + 2, 0, right)
+            truncation.copy(second, right, ids, left + 2)
             types.fill(1, left + 2)
         }
         return Encoding(ids, types, first.size + (second?.size ?: 0) + special)

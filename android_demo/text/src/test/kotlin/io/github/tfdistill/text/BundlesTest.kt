@@ -210,6 +210,26 @@ class BundlesTest {
     }
 
     @Test
+    fun `a bundle says where its texts are cut`() {
+        val text = "good film ".repeat(20) + "bad"
+        fun lastButOne() = Bundles(copy).open(name).run { vocabulary.token(ids(text)[22]) }
+        assertEquals("film", lastButOne())
+        val required = "\"requires\": [\"tokenizer.truncation\"], \"softmax\": true"
+        copy.editManifest(name) {
+            it.replace("\"lower_case\": true", "\"lower_case\": true, \"truncation\": \"middle\"")
+                .replace("\"softmax\": true", required)
+        }
+        assertEquals("bad", lastButOne())
+        copy = Copy(temporary.newFolder())
+        copy.editManifest(name) {
+            it.replace("\"lower_case\": true", "\"lower_case\": true, \"truncation\": \"start\"")
+        }
+        fails(BundleFault.MALFORMED, "model.json")
+    }
+
+    private fun Bundle.ids(text: String) = tokenizer.encode(text, maxLength = 24).ids
+
+    @Test
     fun `what is no manifest is malformed`() {
         val edits =
             listOf<(String) -> String>(

@@ -89,6 +89,20 @@ class TokenizerTest {
     }
 
     @Test
+    fun `a text that loses its middle keeps the tokens of the Python side`() {
+        val cutter = Tokenizer(bundle.vocabulary, lowerCase = true, Truncation.MIDDLE)
+        val lines = Resources.lines("cut.jsonl")
+        for (line in lines) {
+            val pair = line["pair"]?.string()
+            val most = line.getValue("max_length").jsonPrimitive.int
+            val encoding = cutter.encode(line.getValue("text").string(), pair, most)
+            assertEquals(line.toString(), line.getValue("ids").ints(), encoding.ids.asList())
+            assertEquals(line.toString(), line.getValue("types").ints(), encoding.types.asList())
+        }
+        assertTrue(lines.size > 200)
+    }
+
+    @Test
     fun `says where each piece stands`() {
         for (line in Resources.lines("places.jsonl")) {
             val text = line.getValue("text").string()
