@@ -16,6 +16,7 @@ from tfdistill import cli, config, errors, manifest, models, weights
 from tfdistill.data import tokenize
 from tfdistill.predictor import Predictor
 from tfdistill.run import corpora, inputs, labelled
+from tfdistill.training import pretrain_run
 
 WORDS = ("good", "bad", "film", "story", "dull", "bright", "a", "the", "very", "and")
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -233,6 +234,15 @@ def test_a_task_that_reads_long_texts_in_parts_is_refused(kind, place, capsys):
 def test_truncation_without_a_task_is_refused():
     with pytest.raises(ValueError, match="none without a task"):
         data_section(task=None, truncation="middle")
+
+
+def test_a_model_that_reads_more_plain_text_keeps_it(run, tmp_path):
+    source = pretrain_run.PretrainSource(str(run / "student" / "hf"), new_head=True)
+    (tmp_path / "corpus.txt").write_text("\n".join(texts(40, 1)) + "\n")
+    options = config.PretrainConfig(steps=2, batch_size=4, held_out=0.2, evaluations=1)
+    out = tmp_path / "out"
+    pretrain_run.run_pretraining(source, [tmp_path / "corpus.txt"], out, options, max_length=16)
+    assert weights.load_masked_lm(out / "model" / "hf").truncation == "middle"
 
 
 def test_a_word_vector_student_keeps_it(tmp_path, place):

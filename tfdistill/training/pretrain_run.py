@@ -114,6 +114,7 @@ def run_pretraining(
             root / HF_FOLDER,
             vocab_file=tokenizer.vocab_file,
             lower_case=tokenizer.lower_case,
+            truncation=tokenizer.truncation,
             overwrite=True,
         )
         with files.atomic_write(root / KERAS_FILE) as temporary:
@@ -184,7 +185,7 @@ def _open_model(
             "Pass --vocab FILE.",
         )
     lower_case = loaded.lower_case if source.lower_case is None else source.lower_case
-    return loaded.model, tokenize.Tokenizer(vocab_file, lower_case=lower_case)
+    return loaded.model, tokenize.Tokenizer(vocab_file, lower_case, loaded.truncation)
 
 
 def _vocabulary_of(
