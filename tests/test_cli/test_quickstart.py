@@ -196,6 +196,11 @@ def test_a_teacher_is_small_up_to_tinybert(layers, width, small):
     assert quickstart_recipe.is_small(shape, 64) is small
 
 
+def test_the_recipe_says_where_long_texts_are_cut(inputs, capsys):
+    assert cli.main(["-v", *command(inputs, "--dry-run", "--truncation", "middle")]) == 0
+    assert "truncation: middle" in capsys.readouterr().out
+
+
 def test_a_dry_run_is_a_page_and_with_v_the_recipe(inputs, capsys, tmp_path):
     arguments = distilling(inputs, "--dry-run")
     arguments[arguments.index("--out") + 1] = str(tmp_path / "out")

@@ -18,6 +18,7 @@ from tfdistill.predictor import Predictor
 from tfdistill.run import corpora, inputs, labelled
 from tfdistill.training import pretrain_run
 
+pytestmark = pytest.mark.slow  # a run of 20 seconds
 WORDS = ("good", "bad", "film", "story", "dull", "bright", "a", "the", "very", "and")
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LENGTH = 12  # tokens; the texts have 20 to 40
