@@ -108,6 +108,8 @@ def test_latency_can_be_left_out_and_rows_written_as_json(swept, capsys):
         ("runs/demo --list --out out --calibrate 0", "--calibrate: expected at least 1"),
         ("runs/demo --list --out out --quantize float16,float23", "Did you mean 'float32'?"),
         ("runs/demo --list --out out --data-dir glue", "--data-dir: expected --task too"),
+        ("runs/demo --text-column title", "--text-column: expected --task too"),
+        ("runs/demo --max-length 64 --pair-column b", "--max-length: expected --task too"),
     ],
 )
 def test_misuse_is_told_before_the_model_is_opened(swept, capsys, options, message):

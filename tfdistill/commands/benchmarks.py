@@ -179,7 +179,6 @@ def _rows(models: Sequence[pathlib.Path], args: argparse.Namespace) -> LabelledR
 
 def _check_options(args: argparse.Namespace) -> None:
     """Refuses options that nothing would read."""
-    examples = ("data_dir", "text_column", "pair_column", "label_column", "kind", "limit")
     faults = []
     if args.app is not None:
         tool_options = {"--binary": args.binary, "--operators": args.operators, "--task": args.task}
@@ -189,13 +188,10 @@ def _check_options(args: argparse.Namespace) -> None:
         faults += [(name, "none with --adopt", "it") for name in _measuring_options(args)]
     if args.binary_sha256 is not None and args.binary is None:
         faults.append(("--binary-sha256", "--binary", "none"))
-    if args.task is None:
-        for name in examples:
-            if getattr(args, name) is not None:
-                faults.append((f"--{name.replace('_', '-')}", "--task", "none"))
     lines = [
         *measurement_options.device_faults(args),
         *(errors.explain(*fault) for fault in faults),
+        *options.without_task(args),
     ]
     if lines:
         raise errors.ConfigError("\n".join(lines))

@@ -345,8 +345,7 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
                 )
     elif args.calibrate is not None and args.calibrate < 1:
         yield errors.explain("--calibrate", "at least 1 example", args.calibrate)
-    if args.task is None and args.data_dir is not None:
-        yield errors.explain("--data-dir", "--task too", "none")
+    yield from options.without_task(args, "kind")  # of a head, too
 
 
 COMMANDS = (

@@ -110,8 +110,7 @@ def _faults(args: argparse.Namespace) -> Iterator[str]:
     for option, value in (("--threads", args.threads), ("--calibrate", args.calibrate)):
         if value is not None and value < 1:
             yield errors.explain(option, "at least 1", value)
-    if args.task is None and args.data_dir is not None:
-        yield errors.explain("--data-dir", "--task too", "none")
+    yield from options.without_task(args, "kind")  # of a head, too
 
 
 def _list(args: argparse.Namespace) -> None:

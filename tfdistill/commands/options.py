@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 import pydantic
@@ -266,6 +266,13 @@ def add_task(group: argparse._ActionsContainer, *, required: bool) -> None:
     add_field(group, config.DataConfig, "task", required=required)
     for field in ("dir", *_TASK_FIELDS):
         add_field(group, config.DataConfig, field)
+
+
+def without_task(args: argparse.Namespace, *read: str) -> Iterator[str]:
+    """Faults of options that describe data where no task is named: only the fields `read` count."""
+    for field in section_of(args, "data") if args.task is None else ():
+        if field not in read:
+            yield errors.explain(flag_of(field), "--task too", "none")
 
 
 def data_of(args: argparse.Namespace, model: str | None = None) -> dict[str, Any]:
