@@ -12,9 +12,10 @@ RATE, ROWS, TOKENS = 154e9, {"train": 2937, "dev": 733, "test": 733}, 15
 SECONDS = {"fine-tune the teacher": 168, "distil the student": 264}
 
 
-def recipe(student="pruned:layers=3,ffn=768", **joint):
+def recipe(student="pruned:layers=3,ffn=768", seeds=(1,), **joint):
     return config.parse_recipe(
         {
+            "seeds": seeds,
             "name": "questions",
             "data": {"task": "questions", "kind": "classification", "max_length": 32},
             "teacher": {"source": "bert", "finetune": {"min_steps": 400}},
@@ -53,6 +54,16 @@ def test_fewer_steps_and_a_faster_machine_take_less():
     evaluations = usual[name].seconds - saved - short[name].seconds
     assert 0 < evaluations < 0.05 * usual[name].seconds
     assert fast[name].step_seconds == pytest.approx(usual[name].step_seconds / 4)
+
+
+def test_the_students_of_all_seeds_are_counted():
+    [one], [three] = (
+        [part for name, part in estimate(seeds=seeds).items() if name.startswith("distil")]
+        for seeds in ((1,), (1, 2, 3))
+    )
+    assert three.name == "distil the student, 3 seeds" and three.steps == one.steps
+    assert three.seconds == pytest.approx(3 * one.seconds)
+    assert three.step_seconds == pytest.approx(3 * one.step_seconds)  # --max-minutes divides by it
 
 
 def test_the_rate_is_a_number_of_this_machine():

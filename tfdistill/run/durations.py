@@ -46,7 +46,10 @@ class Workload:
 
 @dataclasses.dataclass(frozen=True)
 class TimedPart:
-    """A part of a run: its name, how many steps of training it has, and its seconds."""
+    """A part of a run: its name, its seconds, and of a training its steps and the seconds of each.
+
+    Of several seeds `steps` are those of one, and the seconds of a step those of all.
+    """
 
     name: str
     seconds: float
@@ -97,12 +100,14 @@ def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPa
         epochs: float,
         batch: int,
         taught_by: float,
+        trainings: int = 1,
     ) -> TimedPart:
         step = of_flops(batch * (3 * flops[shape] + taught_by) + _UPDATE * parameters[shape])
         evaluated = of_flops(epochs * dev * flops[shape])
-        return TimedPart(name, slower * _TRACE + steps * step + evaluated, steps, step)
+        seconds = trainings * (slower * _TRACE + steps * step + evaluated)
+        return TimedPart(name, seconds, steps, trainings * step)
 
-    parts = []
+    parts, seeds = [], len(recipe.seeds)
     tuned = recipe.teacher.finetune
     if tuned is not None and tuned.method == "frozen":
         parts.append(TimedPart("fit a head over the teacher", of_flops(2 * train * teacher)))
@@ -124,12 +129,14 @@ def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPa
             asks = teacher if stage.traits.has_teacher else 0.0
             parts.append(
                 trained(
-                    "distil the student" if name == "joint" else f"train the student: {name}",
+                    ("distil the student" if name == "joint" else f"train the student: {name}")
+                    + (f", {seeds} seeds" if seeds > 1 else ""),
                     work.student,
                     steps,
                     steps / max(per_epoch, stage.traits.watched_every),
                     stage.batch_size,
                     asks,
+                    seeds,
                 )
             )
     if recipe.baselines != "none":
