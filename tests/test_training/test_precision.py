@@ -7,13 +7,14 @@ import toys
 from tfdistill import models
 from tfdistill.training import precision
 
+WIDE = toys.STUDENT.replace(hidden_size=256, num_heads=4)
 FASTER = {precision.FLOAT32: 0.012, precision.MIXED: 0.010}
 SLOWER = {precision.FLOAT32: 0.012, precision.MIXED: 0.0115}  # by less than a tenth
 
 
 @pytest.fixture
 def model():
-    return models.build_classifier(toys.STUDENT, 2)
+    return models.build_classifier(WIDE, 2)
 
 
 @pytest.fixture
@@ -29,6 +30,22 @@ def processor(monkeypatch):
     return flags
 
 
+@pytest.fixture
+def timed(monkeypatch):
+    """Sets the seconds of a step, and lists the shapes that are timed."""
+    shapes = []
+
+    def sets(seconds):
+        def step_seconds(shape):
+            shapes.append(shape)
+            return seconds
+
+        monkeypatch.setattr(precision, "step_seconds", step_seconds)
+        return shapes
+
+    return sets
+
+
 @pytest.mark.parametrize("named", [precision.FLOAT32, precision.MIXED])
 def test_a_precision_that_is_named_needs_no_decision(named, model, tmp_path):
     assert precision.resolve(named, model, tmp_path) == named
@@ -37,23 +54,40 @@ def test_a_precision_that_is_named_needs_no_decision(named, model, tmp_path):
 
 @pytest.mark.parametrize("seconds, expected", [(FASTER, precision.MIXED),
                                                (SLOWER, precision.FLOAT32)])  # fmt: skip
-def test_steps_that_are_faster_by_a_tenth_decide(seconds, expected, model, processor, tmp_path):
+def test_steps_that_are_faster_by_a_tenth_decide(
+    seconds, expected, model, processor, timed, tmp_path
+):
     processor("avx2", "amx_bf16")
-    assert precision.resolve("auto", model, tmp_path, timed=lambda shape: seconds) == expected
+    shapes = timed(seconds)
+    assert precision.resolve("auto", model, tmp_path) == expected
+    [shape] = shapes
+    assert (shape.num_layers, shape.hidden_size) == (1, WIDE.hidden_size)
 
 
-def test_without_the_instructions_nothing_is_timed(model, processor, tmp_path):
+def test_without_the_instructions_nothing_is_timed(model, processor, timed, tmp_path):
     processor("avx2", "avx512f")
-    assert precision.resolve("auto", model, tmp_path, timed=None) == precision.FLOAT32
-    assert precision.resolve("auto", model, tmp_path / "b", timed=pytest.fail) == precision.FLOAT32
+    shapes = timed(FASTER)
+    assert precision.resolve("auto", model, tmp_path) == precision.FLOAT32
+    assert not shapes
 
 
-def test_a_training_that_is_resumed_keeps_its_precision(model, processor, tmp_path):
+def test_a_narrow_model_is_not_timed(processor, timed, tmp_path):
+    processor("amx_bf16")
+    shapes = timed(FASTER)
+    narrow = models.build_classifier(toys.STUDENT, 2)
+    assert precision.resolve("auto", narrow, tmp_path) == precision.FLOAT32
+    assert precision.gain(toys.STUDENT) == 1.0
+    assert not shapes
+
+
+def test_a_training_that_is_resumed_keeps_its_precision(model, processor, timed, tmp_path):
     folder = tmp_path / "stage"
     processor("bf16")
-    first = precision.resolve("auto", model, folder, timed=lambda shape: FASTER)
+    shapes = timed(FASTER)
+    first = precision.resolve("auto", model, folder)
     processor("sse2")  # another machine
-    assert precision.resolve("auto", model, folder, timed=pytest.fail) == first == precision.MIXED
+    assert precision.resolve("auto", model, folder) == first == precision.MIXED
+    assert len(shapes) == 1
 
 
 def test_both_arithmetics_are_timed():

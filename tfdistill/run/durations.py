@@ -14,6 +14,7 @@ import tensorflow as tf
 from tfdistill import config, lengths, models
 from tfdistill.run import stages, task_models
 from tfdistill.tasks import splitting
+from tfdistill.training import precision
 
 _WORDS = 30522  # of a student that a preset names, where no teacher says more
 _BATCH = 32  # rows of a batch of the products that are timed
@@ -96,13 +97,15 @@ def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPa
     def trained(
         name: str,
         shape: models.EncoderConfig,
+        settings: config.FineTuneConfig | config.Stage,
         steps: int,
         epochs: float,
-        batch: int,
-        taught_by: float,
+        taught_by: float = 0.0,
         trainings: int = 1,
     ) -> TimedPart:
-        step = of_flops(batch * (3 * flops[shape] + taught_by) + _UPDATE * parameters[shape])
+        faster = precision.gain_of(settings.precision, shape)
+        passes = of_flops(settings.batch_size * (3 * flops[shape] + taught_by)) / faster
+        step = passes + of_flops(_UPDATE * parameters[shape])
         evaluated = of_flops(epochs * dev * flops[shape])
         seconds = trainings * (slower * _TRACE + steps * step + evaluated)
         return TimedPart(name, seconds, steps, trainings * step)
@@ -117,7 +120,7 @@ def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPa
         if tuned.pooled:  # on all rows, and without each fold
             epochs, name = epochs * (1 + splitting.FOLDS), f"{name} on pairs of rows"
         steps = epochs * per_epoch
-        parts.append(trained(name, work.teacher, steps, epochs, tuned.batch_size, 0.0))
+        parts.append(trained(name, work.teacher, tuned, steps, epochs))
     if work.student is not None:
         if recipe.student.start in ("auto", "pruned") and work.teacher is not None:
             cut = of_flops(3 * min(_CUT_TEXTS, train) * teacher) + slower * _TRACE
@@ -132,9 +135,9 @@ def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPa
                     ("distil the student" if name == "joint" else f"train the student: {name}")
                     + (f", {seeds} seeds" if seeds > 1 else ""),
                     work.student,
+                    stage,
                     steps,
                     steps / max(per_epoch, stage.traits.watched_every),
-                    stage.batch_size,
                     asks,
                     seeds,
                 )

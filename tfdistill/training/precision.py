@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import pathlib
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,24 +27,19 @@ INSTRUCTIONS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """Processor flags that say that there is arithmetic in bfloat16."""
 _STEPS = 10  # of each arithmetic, taking turns
 _LEAST_GAIN = 1.1  # of the time of a step, for which it is worth rounding
+_LEAST_WIDTH = 256  # at 192 a step was slower in bfloat16
 _BATCH, _TOKENS, _WORDS = 32, 32, 1000  # of the steps that are timed
 
-Timer = Callable[[Any], Mapping[str, float]]
 
-
-def resolve(
-    precision: str, model: keras.Model, folder: files.Path, *, timed: Timer | None = None
-) -> str:
+def resolve(precision: str, model: keras.Model, folder: files.Path) -> str:
     """Decides what "auto" means for a training; once in its folder, for all who resume it.
 
-    bfloat16 is taken where the processor has instructions for it (or there is a GPU), and ten steps
-    of one layer as wide as the model's are faster by a tenth.
+    bfloat16 is taken where a step of one layer of the model is faster with it by a tenth, `gain`.
 
     Args:
       precision: "float32" and "mixed_bfloat16" mean themselves.
       model: What is trained.
       folder: The folder of the training, in which the decision is kept.
-      timed: Shape -> seconds of a step by arithmetic; default `step_seconds`.
 
     Returns:
       "float32" or "mixed_bfloat16".
@@ -53,19 +49,34 @@ def resolve(
     path = pathlib.Path(folder) / DECISION
     if path.is_file():
         return reading.read_json_object(path)["precision"]
-    seconds: Mapping[str, float] = {}
     shape = models.config_of(model)
-    if isinstance(shape, models.EncoderConfig) and _may_be_faster():
-        seconds = (timed or step_seconds)(shape)
-    faster = bool(seconds) and seconds[FLOAT32] >= _LEAST_GAIN * seconds[MIXED]
+    faster = gain(shape) if isinstance(shape, models.EncoderConfig) else 1.0
     strategy = model.distribute_strategy
-    faster = bool(multi_worker.of_chief(strategy, {"faster": float(faster)})["faster"])
-    decision = MIXED if faster else FLOAT32
-    told = ", ".join(f"{name} {1000 * value:.1f} ms" for name, value in seconds.items())
-    _log.info(f"precision: {decision} ({f'a step: {told}' if told else 'no bfloat16 here'})")
+    faster = float(multi_worker.of_chief(strategy, {"faster": faster})["faster"])
+    decision = MIXED if faster >= _LEAST_GAIN else FLOAT32
+    _log.info(f"precision: {decision} (a step takes 1/{faster:.2f} of the time in bfloat16)")
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.atomic_write_json(path, {"precision": decision, "step_seconds": dict(seconds)})
+    files.atomic_write_json(path, {"precision": decision, "gain": faster})
     return decision
+
+
+def gain(shape: models.EncoderConfig) -> float:
+    """How many times as fast as in float32 a training step is in bfloat16, on this machine.
+
+    1.0 for narrow models, and where neither the processor has instructions for it nor a GPU is
+    there: nothing is timed then. Otherwise ten steps of one layer are timed, once in a process.
+    """
+    if shape.hidden_size < _LEAST_WIDTH or not _may_be_faster():
+        return 1.0
+    layer = shape.replace(num_layers=1, vocab_size=_WORDS, pad_token_id=0)
+    seconds = step_seconds(layer)
+    return seconds[FLOAT32] / seconds[MIXED]
+
+
+def gain_of(precision: str, shape: models.EncoderConfig) -> float:
+    """How many times as fast as in float32 the steps of a training of that precision are."""
+    faster = 1.0 if precision == FLOAT32 else gain(shape)
+    return 1.0 if precision == "auto" and faster < _LEAST_GAIN else faster
 
 
 def _may_be_faster() -> bool:
@@ -73,11 +84,11 @@ def _may_be_faster() -> bool:
     return bool(INSTRUCTIONS & {*flags}) or bool(tf.config.list_logical_devices("GPU"))
 
 
+@functools.cache
 def step_seconds(shape: models.EncoderConfig) -> dict[str, float]:
-    """The median time of a forward and a backward pass of one layer, by arithmetic."""
+    """The median time of a forward and a backward pass of a model, by arithmetic."""
     size = (_BATCH, min(_TOKENS, shape.max_positions))
-    ids = np.random.default_rng(0).integers(0, _WORDS, size).astype(np.int32)
-    shape = shape.replace(num_layers=1, vocab_size=_WORDS, pad_token_id=0)
+    ids = np.random.default_rng(0).integers(0, shape.vocab_size, size).astype(np.int32)
     steps = {policy: _step(shape, policy, ids) for policy in (FLOAT32, MIXED)}
     seconds: dict[str, list[float]] = {policy: [] for policy in steps}
     for turn in range(1 + _STEPS):
