@@ -209,7 +209,7 @@ def test_dead_directions_go_without_a_trace_whatever_the_coordinates(fits):
     assert_same_logits(teacher, student, tolerance=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_heads_of_low_rank_shrink_without_a_trace():
     """Two of four columns of each head's queries, and two rows of its output, say it all."""
     teacher = toys.classifier(CONFIG, seed=5)
@@ -293,7 +293,7 @@ def test_the_classifier_is_fitted_to_the_teachers_logits():
     assert errors_found[1] < 0.2 * errors_found[0]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_same_sample_gives_the_same_student():
     teacher = toys.classifier(CONFIG, seed=5)
     first, second = (start(teacher, toys.STUDENT, seed=seed)[0] for seed in (1, 2))

@@ -187,6 +187,7 @@ QUICK = ("matrix scaled by 1.00005", "mask ignored", "labels permuted")
 VARIATIONS = (  # of others of the same kind
     "matrix zeroed", "matrix transposed", "activation by tanh", "bias dropped", "clipped",
     "bias of the classifier dropped", "LayerNorm's scale dropped", "token types ignored",
+    "matrix scaled", "layer dropped", "one row of a table zeroed",
 )  # fmt: skip
 
 

@@ -89,7 +89,7 @@ def test_a_run_prunes_clusters_quantizes_and_exports_int8_without_calibration(fi
     assert models.config_of(plain) == models.config_of(opened)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_quantization_aware_student_falls_back_to_its_float_weights(
     recipe, finished, tmp_path, monkeypatch, capsys
 ):

@@ -131,7 +131,7 @@ def test_candidates_of_a_search_are_distilled_once_and_only_their_figures_kept(
     assert not [*(tmp_path / "kept" / "candidates").rglob("model.keras")]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_student_without_a_teacher_starts_as_the_student_and_learns_as_long(
     distilled, data_dir, tmp_path
 ):
@@ -456,7 +456,7 @@ def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
         texts("explicit", "static", token_noise=0.5)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_where_texts_have_noise_nothing_drops_and_the_last_epoch_is_kept(
     distilled, data_dir, tmp_path, monkeypatch
 ):

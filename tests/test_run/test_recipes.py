@@ -30,11 +30,9 @@ USUAL = (
     "distilbert_6l",
     "methods_sst2",
     "minilm_6l_384d, BERT-large",
-    "pd",
-    "pkd, MRPC, 3 layers, last",
     "tinybert_6l, STS-B",
 )
-SLOW = ("demo", "mobilebert_6l_128d_transfer", "compress")
+SLOW = ("demo", "compress")
 NAMES = sorted(RECIPES)
 _INCIDENTAL = {"name", "description", "preset", "source", "general", "seeds", "data", "export"}
 

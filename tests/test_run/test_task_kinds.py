@@ -145,7 +145,7 @@ def values_of(name, folder: pathlib.Path, **more):
     }
 
 
-VARIATIONS = ("imdb", "squad", "several", "regression")
+VARIATIONS = ("imdb", "ner", "squad", "several", "regression")
 
 
 @pytest.mark.slow

@@ -185,7 +185,7 @@ def test_a_finished_run_is_not_done_again_and_another_one_is_refused(run, whole)
         run(out, resume=True, config=other, seed=9)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_checkpoint_without_a_head_is_continued_with_a_new_one(run, whole, tmp_path):
     out, _ = whole
     first = weights.load_model(out / "model" / "hf", "none")
@@ -211,7 +211,7 @@ def test_a_checkpoint_without_a_head_is_continued_with_a_new_one(run, whole, tmp
 @pytest.mark.parametrize(
     ("name", "overrides", "optimizer", "learning_rate"),
     [
-        ("distilbert_6l_768d", SMALL, "adamw", 0.01),
+        pytest.param("distilbert_6l_768d", SMALL, "adamw", 0.01, marks=pytest.mark.thorough),
         pytest.param("tinybert_4l_312d", SMALL, "lamb", 0.01, marks=pytest.mark.thorough),
         pytest.param(
             *("mobilebert_6l_128d", {"num_layers": 1, "max_positions": 32}, "lamb", 0.01),

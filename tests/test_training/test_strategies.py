@@ -30,7 +30,7 @@ def trained(folder, *parts):
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("two"), "labels", "words")
+    return trained(tmp_path_factory.mktemp("two"), "labels")
 
 
 def check_alike(two, one, *, atol=1e-5):
@@ -62,10 +62,11 @@ def test_fine_tuning_on_two_devices_equals_that_on_one(measured):
     check_alike(two, one)
 
 
-@pytest.mark.slow
-def test_pre_training_on_two_devices_equals_that_on_one(measured):
+@pytest.mark.thorough
+def test_pre_training_on_two_devices_equals_that_on_one(tmp_path):
     """From the same initial weights, on shards, with masks drawn before a batch is shared out."""
-    one, two = measured["words"]["1"], measured["words"]["2"]
+    words = trained(tmp_path, "words")["words"]
+    one, two = words["1"], words["2"]
     assert (one["devices"], two["devices"]) == (["CPU:0"], ["CPU:0", "CPU:1"])
     check_alike(two, one)
     assert one["held_out"].keys() == two["held_out"].keys()

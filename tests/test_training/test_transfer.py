@@ -234,7 +234,11 @@ def moved(before, after):
 
 @pytest.mark.parametrize(
     "earlier",
-    ["freeze", "soft", pytest.param("full", marks=[pytest.mark.slow, pytest.mark.thorough])],
+    [
+        "freeze",
+        pytest.param("soft", marks=pytest.mark.thorough),
+        pytest.param("full", marks=[pytest.mark.slow, pytest.mark.thorough]),
+    ],
 )
 def test_pkt_moves_what_its_stage_says_bit_for_bit(transfer, tmp_path, earlier):
     stages = training.transfer_stages("pkt", earlier=earlier, **PKT)
@@ -332,8 +336,10 @@ def check_equals(whole, results, weights, folder):
 @pytest.mark.parametrize(
     "kills",
     [
-        (2,),  # in the middle of the first layer
-        (3,),  # after its last step, before its end is saved
+        # in the middle of the first layer
+        pytest.param((2,), marks=pytest.mark.thorough),
+        # after its last step, before its end is saved
+        pytest.param((3,), marks=pytest.mark.thorough),
         (1, 4),  # once in each stage
     ],
 )

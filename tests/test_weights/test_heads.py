@@ -225,8 +225,8 @@ def test_only_classifiers_have_label_names(models_by_head, tmp_path):
         weights.save_hf(models_by_head["span"], tmp_path / "span", labels=["start", "end"])
 
 
+@pytest.mark.thorough
 # The counts that transformers prints for the published checkpoints.
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "head", "count"),
     [
