@@ -118,6 +118,12 @@ def test_misuse_is_told_before_the_model_is_opened(swept, capsys, options, messa
     assert swept == {}
 
 
+def test_the_head_of_an_encoder_and_other_texts_for_promises_need_no_task(capsys):
+    assert cli.main(["export", "runs/none", "--promise-on", "held.csv", "--kind", "embedding"]) != 0
+    said = capsys.readouterr().err
+    assert "runs/none" in said and "--task" not in said
+
+
 def test_a_foreign_folder_is_refused_and_unchanged(swept, tmp_path, capsys):
     (tmp_path / "main.py").write_text("mine")
     for more in ([], ["--overwrite"]):

@@ -67,20 +67,20 @@ def test_the_students_of_all_seeds_are_counted():
 
 
 def test_a_training_in_bfloat16_takes_as_much_less_as_a_step_of_its_layer(monkeypatch):
-    asked = []
+    widths = []
 
     def gain(shape):
-        asked.append(shape.intermediate_size)
+        widths.append(shape.intermediate_size)
         return 2.0
 
     usual = estimate()
     monkeypatch.setattr(durations.precision, "gain", gain)
-    assert estimate() == usual and not asked
+    assert estimate() == usual and not widths
     mixed = estimate(precision="auto")
     name = "distil the student"
     update = 500 * models.count_parameters(durations.student_of(recipe(), MINILM)) / (0.83 * RATE)
     step, before = mixed[name].step_seconds, usual[name].step_seconds
-    assert step - update == pytest.approx((before - update) / 2) and asked == [768]
+    assert step - update == pytest.approx((before - update) / 2) and widths == [768]
     assert mixed["fine-tune the teacher"] == usual["fine-tune the teacher"]
     monkeypatch.setattr(durations.precision, "gain", lambda shape: 1.05)  # not worth it
     assert estimate(precision="auto") == usual

@@ -345,7 +345,7 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
                 )
     elif args.calibrate is not None and args.calibrate < 1:
         yield errors.explain("--calibrate", "at least 1 example", args.calibrate)
-    yield from options.without_task(args, "kind")  # of a head, too
+    yield from options.without_task(args, *export_list.WITHOUT_TASK)
 
 
 COMMANDS = (

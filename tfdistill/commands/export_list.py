@@ -13,6 +13,8 @@ from tfdistill import config, errors, manifest, work_folder
 from tfdistill.commands import base, options, plan
 from tfdistill.confidence import moved_coverage
 
+WITHOUT_TASK = ("kind", "promise_on")
+"""Options of the data that count without --task, too: an encoder's head, and texts like a run's."""
 _NUM_CALIBRATION = 200
 # What an export of one file reads, and a list of trials does not.
 _OF_ONE_FILE = (
@@ -110,7 +112,7 @@ def _faults(args: argparse.Namespace) -> Iterator[str]:
     for option, value in (("--threads", args.threads), ("--calibrate", args.calibrate)):
         if value is not None and value < 1:
             yield errors.explain(option, "at least 1", value)
-    yield from options.without_task(args, "kind")  # of a head, too
+    yield from options.without_task(args, *WITHOUT_TASK)
 
 
 def _list(args: argparse.Namespace) -> None:
