@@ -196,8 +196,10 @@ def test_a_teacher_is_small_up_to_tinybert(layers, width, small):
     assert quickstart_recipe.is_small(shape, 64) is small
 
 
-def test_the_recipe_says_where_long_texts_are_cut(inputs, capsys):
-    assert cli.main(["-v", *command(inputs, "--dry-run", "--truncation", "middle")]) == 0
+def test_the_recipe_says_where_long_texts_are_cut(inputs, capsys, tmp_path):
+    arguments = command(inputs, "--dry-run", "--truncation", "middle")
+    arguments[arguments.index("--out") + 1] = str(tmp_path / "out")
+    assert cli.main(["-v", *arguments]) == 0
     assert "truncation: middle" in capsys.readouterr().out
 
 
