@@ -157,7 +157,7 @@ def test_the_folder_is_the_model_and_still_a_sentence_encoder(folder, tmp_path):
     assert written["architectures"] == ["BertModel"]
     assert "pooled states" in written["tfdistill"]["only_for_tfdistill"]
     with pytest.raises(errors.ConfigError, match="quickstart --finetune always"):
-        export_targets._check_hf(model)  # not "the family bert", which it has
+        export_targets._check_hf(model, "end")  # not "the family bert", which it has
     vectors = [
         models.predict_logits(weights.load_embedder(path).model, data.dev)
         for path in (saved, folder / "sentences")
