@@ -570,6 +570,11 @@ def recipe_of(tmp_path, monkeypatch):
     return make
 
 
+def test_a_frozen_teacher_has_no_steps(recipe_of):
+    recipe = recipe_of(changes=["teacher.finetune.method=frozen"])
+    assert recipe.teacher.finetune.method == "frozen"
+
+
 def test_the_precision_is_that_of_both_trainings(recipe_of):
     recipe = recipe_of(precision="auto")
     assert recipe.teacher.finetune.precision == recipe.stages["joint"].precision == "auto"

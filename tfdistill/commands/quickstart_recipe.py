@@ -26,6 +26,7 @@ _HELD = 0.995  # share of the texts that are not cut
 _LONGEST, _MOST_POSITIONS = 256, 512  # tokens that are chosen, and that can be asked for
 _USUAL_PRESET = "tinybert_4l_312d"
 _VOCAB = "data.vocab="  # the change that names another vocabulary
+_FROZEN = "teacher.finetune.method=frozen"  # the change that leaves no steps to set
 _PROMISE = (
     f"no promise: {promises.fewest_rows(0.05)} or more labelled texts that trained "
     "nothing show one of 5% (`tfdistill export RUN --promise-on FILE`)"
@@ -112,15 +113,15 @@ def make_recipe(
         if finetune != "auto":
             tuned, why = finetune == "never", "as asked"
         notes = [f"teacher: {teacher}, {'used as it is' if tuned else 'fine-tuned first'}: {why}"]
-        on_pairs = data.has_few and finetune == "auto" and class_weights is None
-        training = {
-            **(
-                training_on_pairs(shape.hidden_size, task.num_labels)
-                if on_pairs
-                else teacher_training(num_train, shape.hidden_size, task.num_labels)
-            ),
-            "precision": precision,
-        }
+        frozen = _FROZEN in (changes or [])
+        on_pairs = data.has_few and finetune == "auto" and class_weights is None and not frozen
+        if frozen:
+            training: dict[str, Any] = {"method": "frozen"}
+        elif on_pairs:
+            training = training_on_pairs(shape.hidden_size, task.num_labels)
+        else:
+            training = teacher_training(num_train, shape.hidden_size, task.num_labels)
+        training |= {} if frozen else {"precision": precision}
         source = {"source": teacher, "finetune": None if tuned else training}
         if on_pairs and not tuned:
             notes.append(_ON_PAIRS)
