@@ -163,17 +163,16 @@ def test_training_goes_on_in_keras_3_and_its_weights_come_back(lively, tmp_path)
     )
 
 
-# One of each kind: weights, wiring, numbers, mask; the others vary them.
-USUAL_FAULTS = (
-    "layers exchanged", "matrix scaled", "bias dropped", "one number of one word", "last position",
-    "eps", "rate of dropout", "activation of a layer", "a weak mask", "positions reversed",
+VARIATIONS = (  # of others of the same kind
+    "matrix zeroed", "token types exchanged", "no mask", "GELU approximated",
+    "second token for the first",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "fault",
     [
-        pytest.param(name, marks=[] if name in USUAL_FAULTS else pytest.mark.thorough)
+        pytest.param(name, marks=pytest.mark.thorough if name in VARIATIONS else [])
         for name in planted_outputs.KERAS
     ],
 )

@@ -57,15 +57,15 @@ def test_values_that_end_where_no_input_reaches_are_refused(bert):
 def test_a_fault_of_the_file_alone_is_refused_and_the_layer_named(bert):
     outcomes = []
     for number, name in enumerate(FORMATS):
-        for fault in list(planted_files.FILE)[number::8]:
+        for fault in list(planted_files.FILE)[number::4]:
             try:
                 outcomes.append(bert.file_fault(fault, name))
             except campaign.Inapplicable:
                 continue
-    assert len(outcomes) > 4
+    assert len(outcomes) > 8
     assert [(o.fault, o.quantization) for o in outcomes if o.written] == []
     assert any(o.bounds_alone for o in outcomes)  # what fixed bounds let pass
-    assert sum("layer_" in o.message or "embedding" in o.message for o in outcomes) > 2
+    assert sum("layer_" in o.message or "embedding" in o.message for o in outcomes) > 4
 
 
 @pytest.mark.slow

@@ -30,9 +30,10 @@ USUAL = (
     "distilbert_6l",
     "methods_sst2",
     "minilm_6l_384d, BERT-large",
+    "pd",
     "tinybert_6l, STS-B",
 )
-SLOW = ("demo", "compress")
+SLOW = ("demo", "mobilebert_6l_128d_transfer", "compress")
 NAMES = sorted(RECIPES)
 _INCIDENTAL = {"name", "description", "preset", "source", "general", "seeds", "data", "export"}
 
@@ -145,6 +146,13 @@ def test_every_stage_of_a_recipe_takes_a_step(name, vocab_file, tmp_path, monkey
         students.train_stages(run, variant.stages, 1)
     for variant in recipe.variants.values():
         assert any("+".join(variant.stages) in description for description in STEPPED)
+
+
+def test_the_recipes_that_are_run_have_every_kind_of_stage():
+    def kinds(names):
+        return {stage.kind for name in names for stage in RECIPES[name].used_stages.values()}
+
+    assert kinds((*USUAL, *SLOW)) == kinds(NAMES)
 
 
 def test_no_recipe_is_missed():

@@ -49,24 +49,26 @@ def resolve(precision: str, model: keras.Model, folder: files.Path) -> str:
     path = pathlib.Path(folder) / DECISION
     if path.is_file():
         return reading.read_json_object(path)["precision"]
-    shape = models.config_of(model)
-    faster = gain(shape) if isinstance(shape, models.EncoderConfig) else 1.0
-    strategy = model.distribute_strategy
-    faster = float(multi_worker.of_chief(strategy, {"faster": faster})["faster"])
+    measured = {"gain": gain(models.config_of(model))}
+    faster = float(multi_worker.of_chief(model.distribute_strategy, measured)["gain"])
     decision = MIXED if faster >= _LEAST_GAIN else FLOAT32
-    _log.info(f"precision: {decision} (a step takes 1/{faster:.2f} of the time in bfloat16)")
+    told = "no bfloat16 for it here" if faster == 1 else f"{faster:.2f} times as fast in bfloat16"
+    _log.info(f"precision: {decision} (a step: {told})")
     path.parent.mkdir(parents=True, exist_ok=True)
     files.atomic_write_json(path, {"precision": decision, "gain": faster})
     return decision
 
 
-def gain(shape: models.EncoderConfig) -> float:
+def gain(shape: models.EncoderConfig | models.BiLstmConfig) -> float:
     """How many times as fast as in float32 a training step is in bfloat16, on this machine.
 
-    1.0 for narrow models, and where neither the processor has instructions for it nor a GPU is
-    there: nothing is timed then. Otherwise ten steps of one layer are timed, once in a process.
+    1.0 for narrow models, for those without layers of a transformer, and where neither the
+    processor has instructions for it nor a GPU is there: nothing is timed then. Otherwise ten
+    steps of one layer are timed, once in a process.
     """
-    if shape.hidden_size < _LEAST_WIDTH or not _may_be_faster():
+    if not isinstance(shape, models.EncoderConfig) or shape.hidden_size < _LEAST_WIDTH:
+        return 1.0
+    if not _may_be_faster():
         return 1.0
     layer = shape.replace(num_layers=1, vocab_size=_WORDS, pad_token_id=0)
     seconds = step_seconds(layer)

@@ -40,8 +40,7 @@ _REQUIRED: Mapping[str, Any] = {
     "padding_side": "right",
     **SPECIAL_NAMES,
 }
-# Of our own: transformers has no word for it, and earlier versions of ours refuse what they do not
-# know.
+# Of our own: transformers has no word for it.
 TRUNCATION = "tfdistill_truncation"
 _READ = frozenset(
     "do_lower_case strip_accents never_split tokenizer_class model_max_length max_len".split()
