@@ -250,6 +250,7 @@ class _Stream:
                     part = line[start : start + (1 << 16)]
                     self.write(struct.pack("<BI", kind, len(part)) + part)
                 if lost:
+                    self.acknowledged.acquire()  # what was written is not lost
                     self.daemon.lose()
 
     def sync(self) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from adb_daemon import Daemon, processes
@@ -203,6 +204,21 @@ def test_ctrl_c_ends_the_command_on_the_device_and_removes_the_folder(connect):
     assert "KeyboardInterrupt" in stderr
     assert processes.ends(pid)
     assert left_on(daemon) == ["pid"]
+
+
+def test_ctrl_c_kills_a_program_that_is_being_started(monkeypatch):
+    real, started = subprocess.Popen, []
+
+    def slow_start(*arguments, **options):
+        started.append(real(*arguments, **options))
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)  # until the main thread has heard of it
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", slow_start)
+    with pytest.raises(KeyboardInterrupt):
+        phone.AdbRunner().run(["sleep", "1000"], timeout_s=100)
+    assert started[0].poll() == -signal.SIGKILL
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent import futures
 from typing import IO
 
 from tfdistill import errors, files
@@ -90,18 +91,20 @@ class AdbRunner:
 
         Returns its exit code and output, as UTF-8 with other bytes replaced.
         """
-        process = self._start(command, cleanup)
-        outputs = [_Output(pipe, process) for pipe in (process.stdout, process.stderr) if pipe]
-        try:
-            process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            raise TimeoutError(f"no answer within {timeout_s:g} seconds") from None
-        finally:
-            process.kill()  # also on Ctrl-C; nothing where it has ended
-            process.wait()
-            with self._lock:
-                self._running.discard(process)
-            texts = [output.text() for output in outputs]
+        # Ctrl-C interrupts the main thread alone: in another, no program starts and is forgotten.
+        with futures.ThreadPoolExecutor(1) as starter:
+            starting = starter.submit(self._start, command, cleanup)
+            try:
+                starting.result()[0].wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                raise TimeoutError(f"no answer within {timeout_s:g} seconds") from None
+            finally:
+                process, outputs = starting.result()
+                process.kill()  # also on Ctrl-C; nothing where it has ended
+                process.wait()
+                with self._lock:
+                    self._running.discard(process)
+                texts = [output.text() for output in outputs]
         if self._stopped.is_set() and not cleanup:
             raise KeyboardInterrupt
         if any(output.too_long for output in outputs):
@@ -112,7 +115,9 @@ class AdbRunner:
             )
         return Completed(process.returncode, *texts)
 
-    def _start(self, command: Sequence[str], cleanup: bool) -> subprocess.Popen[bytes]:
+    def _start(
+        self, command: Sequence[str], cleanup: bool
+    ) -> tuple[subprocess.Popen[bytes], list[_Output]]:
         with self._lock:
             if self._stopped.is_set() and not cleanup:
                 raise KeyboardInterrupt
@@ -125,7 +130,9 @@ class AdbRunner:
             )
             if not cleanup:
                 self._running.add(process)
-        return process
+        return process, [
+            _Output(pipe, process) for pipe in (process.stdout, process.stderr) if pipe
+        ]
 
 
 class _Output:
