@@ -3,6 +3,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from scipy import special
 
 from tfdistill import analysis, errors, tasks
 from tfdistill.analysis import promises
@@ -79,20 +80,45 @@ def test_the_rows_that_a_promise_is_said_to_take_show_it():
     assert analysis.find_promise(np.full(needed, 0.9), enough, 0.05).threshold == 0.0
 
 
-def test_a_wrong_answer_among_the_surest_ends_the_only_sequence_but_not_the_second_one():
-    # 0.9^24 < 0.08 < 0.9^23: half of 48 rows can show a promise of 10%, half of 47 cannot.
-    few, enough = (
-        analysis.find_promise(np.linspace(1, 0.5, rows), np.arange(rows) > 0, 0.1)
-        for rows in (47, 90)
-    )
-    assert few.threshold is None and few.rows_needed > 47
-    assert enough.coverage == 1.0 and enough.error == pytest.approx(1 / 90)
-    # The two share the level of 0.1: P(Bin(40, 0.1) <= 1) is 0.0805.
-    shared = analysis.find_promise(np.linspace(1, 0.5, 80), np.arange(80) > 0, 0.1)
-    assert shared.threshold is None
-    late = np.arange(240) > 60  # too many wrong ones for either
-    promise = analysis.find_promise(np.linspace(1, 0.5, 240), late, 0.1)
-    assert promise.threshold is None
+@pytest.mark.parametrize(
+    ("wrong", "sure"),
+    [
+        ([], 400),
+        ([0], 400),  # the surest one ends nothing
+        (range(6), 400),  # the first threshold has 104 above it: P(Bin(104, 0.1) <= 6) is 0.098,
+        (range(7), None),  # of 7 it is 0.17
+        ([*range(6), 110], 400),  # the next one has 116
+        ([*range(6), 110, 111], 104),
+        (range(200, 230), 210),  # 10 of 210 are wrong, of 222 too many
+        (range(300, 400), 324),
+    ],
+)
+def test_thresholds_are_tested_from_a_quarter_of_the_rows_until_one_fails(wrong, sure):
+    right = np.ones(400, bool)
+    right[list(wrong)] = False
+    confidence = np.linspace(1, 0.5, 400)
+    promise = analysis.find_promise(confidence, right, 0.1)
+    assert (promise.coverage and round(400 * promise.coverage)) == sure
+
+
+@pytest.mark.parametrize("max_error", [0.01, 0.05, 0.1, 0.5])
+@pytest.mark.parametrize("num_rows", [1, 22, 23, 45, 100, 388, 1000, 5000])
+def test_at_each_tested_rank_one_wrong_answer_more_is_allowed(num_rows, max_error):
+    allowed = [
+        sum(special.bdtr(np.arange(sure + 1), sure, max_error) <= 0.1)
+        for sure in range(num_rows + 1)
+    ]
+    ranks = [
+        rank
+        for rank in range(math.ceil(num_rows / 4), num_rows + 1)
+        if allowed[rank] > allowed[rank - 1]
+    ]
+    tested = promises._tested_ranks(num_rows, max_error)
+    if len(ranks) <= 50:
+        assert tested.tolist() == ranks
+    else:
+        assert len(tested) == 50 and set(tested) <= set(ranks)
+        assert (tested[0], tested[-1]) == (ranks[0], ranks[-1])
 
 
 @pytest.mark.parametrize("shapes", [(0, 0), (3, 2)])

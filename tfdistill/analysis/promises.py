@@ -21,7 +21,7 @@ from tfdistill.tasks.kind import TaskKind
 
 MAX_ERRORS = (0.01, 0.02, 0.05, 0.1)  # that are promised
 LEVEL = 0.9  # of the guarantee
-_FIRST_SHARE = 0.2  # of what may fail: of the sequence of tests that starts at the surest answers
+_FIRST_SHARE = 0.25  # of the rows are above the first threshold that is tested
 _STEPS = 50  # thresholds that are tested
 _MOST_ROWS = 10**7  # that a promise may be said to take
 
@@ -205,13 +205,13 @@ def find_promise(confidence: np.ndarray, right: np.ndarray, max_error: float) ->
     90% over the drawing of the rows, at most `max_error` of the sure answers to new texts of the
     same kind are wrong.
 
-    The thresholds are the confidences at up to 50 ranks, from the fewest rows that can show the
-    promise to all of them. Each is tested in this order (fixed-sequence testing) until one fails;
-    its p-value is that of Clopper and Pearson, the binomial probability of so few wrong answers at
-    an error of `max_error`: ``P(Bin(sure, max_error) <= wrong) <= 0.1``. Where half of the rows can
-    show the promise, a second sequence starts there, which a wrong answer among the surest does not
-    end: the first has a level of 0.02 then, and the second one of 0.08. The rows may not have
-    chosen anything else: neither weights nor epoch, number format or temperature.
+    Thresholds are tested from the highest down (fixed-sequence testing) until one fails; the
+    p-value of one is that of Clopper and Pearson, the binomial probability of so few wrong answers
+    at an error of `max_error`: ``P(Bin(sure, max_error) <= wrong) <= 0.1``. They are the
+    confidences at up to 50 of the ranks at which one wrong answer more is allowed, from a quarter
+    of the rows on, and then all answers: a wrong one among the very surest, of which few rows tell
+    little, ends nothing. The rows may not have chosen anything else: neither weights nor epoch,
+    number format or temperature.
 
     Args:
       confidence: float (n,), n > 0.
@@ -225,9 +225,8 @@ def find_promise(confidence: np.ndarray, right: np.ndarray, max_error: float) ->
     Raises:
       ShapeError: If the shapes do not fit.
 
-    Reference: Angelopoulos et al. 2021, Learn then Test, arXiv 2110.01052, section 3, with the
-    levels of several starts as Bonferroni adds them up; the sequences run over ranks in place of
-    values.
+    Reference: Angelopoulos et al. 2021, Learn then Test, arXiv 2110.01052, section 3; the sequence
+    runs over ranks in place of values.
     """
     confidence, right = np.asarray(confidence, np.float64), np.asarray(right, bool)
     if confidence.ndim != 1 or not len(confidence) or right.shape != confidence.shape:
@@ -238,23 +237,18 @@ def find_promise(confidence: np.ndarray, right: np.ndarray, max_error: float) ->
     # Those strictly above the confidence of a rank are a sample of all answers above it.
     ordered = np.append(confidence[order], 0.0)  # above 0 are all
     wrong_above = np.concatenate([[0], np.cumsum(~right[order])])
-    tested, above = [], 0
-    for start, level in _sequences(num_rows, max_error):
-        ranks = np.linspace(min(start, num_rows), num_rows, _STEPS).astype(int)
-        sure = np.searchsorted(-ordered[:-1], -ordered[ranks])
-        sure = np.unique(np.append(sure[sure >= start], num_rows))  # rows above each threshold
-        passed = scipy.special.bdtr(wrong_above[sure], sure, max_error) <= level
-        count = len(sure) if passed.all() else int(passed.argmin())
-        above = max(above, int(sure[count - 1]) if count else 0)
-        tested.append(sure)
-    if not above:
-        sure = np.unique(np.concatenate(tested))
-        failed = sure[scipy.special.bdtr(wrong_above[sure], sure, max_error) > 1 - LEVEL]
+    sure = np.searchsorted(-ordered[:-1], -ordered[_tested_ranks(num_rows, max_error)])
+    sure = np.unique(np.append(sure[sure > 0], num_rows))  # rows above each threshold
+    passed = scipy.special.bdtr(wrong_above[sure], sure, max_error) <= 1 - LEVEL
+    count = len(sure) if passed.all() else int(passed.argmin())
+    if not count:
+        failed = sure[~passed]
         needed = _rows_needed(failed, wrong_above[failed], num_rows, max_error)
         fewest = fewest_rows(max_error)
         if needed is None and num_rows < fewest:  # so few rows do not show that more are no help
             needed = fewest
         return Promise(max_error=max_error, rows=num_rows, rows_needed=needed)
+    above = sure[count - 1]
     return Promise(
         max_error=max_error,
         rows=num_rows,
@@ -264,23 +258,26 @@ def find_promise(confidence: np.ndarray, right: np.ndarray, max_error: float) ->
     )
 
 
-def _sequences(num_rows: int, max_error: float) -> list[tuple[int, float]]:
-    """The rank that each sequence of tests starts at, and its share of the level."""
-    level = 1 - LEVEL
-    first, second = _FIRST_SHARE * level, (1 - _FIRST_SHARE) * level
-    if num_rows < _fewest_of_two(max_error):
-        return [(fewest_rows(max_error), level)]
-    return [(fewest_rows(max_error, first), first), (num_rows // 2, second)]
+def _tested_ranks(num_rows: int, max_error: float) -> np.ndarray:
+    """Ranks at which a threshold is tested, rising: at each, one wrong answer more is allowed."""
+    first = _allowed(math.ceil(_FIRST_SHARE * num_rows) - 1, max_error) + 1
+    last = _allowed(num_rows, max_error)
+    steps = min(_STEPS, last - first + 1)
+    if steps < 1:
+        return np.empty(0, int)
+    allowed = np.linspace(first, last, steps).astype(int)
+    return np.ceil(scipy.special.bdtrin(allowed, 1 - LEVEL, max_error)).astype(int)
 
 
-def _fewest_of_two(max_error: float) -> int:
-    """The fewest rows for a second sequence: half of them can pass its test."""
-    return 2 * fewest_rows(max_error, (1 - _FIRST_SHARE) * (1 - LEVEL))
+def _allowed(sure: int, max_error: float) -> int:
+    """The most wrong ones of some sure answers with which a promise passes; -1 for not even 0."""
+    wrong = np.arange(math.ceil(sure * max_error) + 1)
+    return int(np.sum(scipy.special.bdtr(wrong, sure, max_error) <= 1 - LEVEL)) - 1
 
 
-def fewest_rows(max_error: float, level: float = 1 - LEVEL) -> int:
+def fewest_rows(max_error: float) -> int:
     """The fewest sure answers that can show a promise: so many, and none wrong."""
-    return math.ceil(math.log(level) / math.log1p(-max_error))
+    return math.ceil(math.log(1 - LEVEL) / math.log1p(-max_error))
 
 
 def _rows_needed(
@@ -295,11 +292,10 @@ def _rows_needed(
     for above, errors_above in zip(sure[usable], wrong[usable], strict=True):
         share = errors_above / above
         count = fewest_rows(max_error)
-        while count < _MOST_ROWS:
-            _, level = _sequences(math.ceil(count * num_rows / above), max_error)[-1]
-            if scipy.special.bdtr(np.ceil(share * count), count, max_error) <= level:
-                break
+        while scipy.special.bdtr(np.ceil(share * count), count, max_error) > 1 - LEVEL:
             count = math.ceil(1.1 * count)
+            if count > _MOST_ROWS:
+                break
         rows = math.ceil(count * num_rows / above)
         best = rows if best is None else min(best, rows)
     return best if best is None or best < _MOST_ROWS else None
