@@ -57,7 +57,7 @@ class Settings:
     affinity: str | None = None
     warmup: int = 10
     runs: int = 100
-    min_seconds: float = 2.0
+    min_seconds: float = 1.0
     max_runs: int = 2000
     repetitions: int = 3
     rounds: int = 10

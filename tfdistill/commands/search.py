@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from tfdistill.search.result import ShortDistillation
     from tfdistill.search.searching import Distil
 
-# Some twenty files: shorter than a benchmark of a few.
-_USUAL = Settings(min_seconds=1.0)
+_USUAL = Settings()
 _LENGTH, _TASK = 64, "sst2"
 _QUANTIZE = config.ExportConfig.model_fields["quantize"].default
 _UPDATES = 200
