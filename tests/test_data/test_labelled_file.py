@@ -107,3 +107,21 @@ def test_texts_for_promises_are_taken_from_the_training_set_alone(tmp_path):
     assert section["promise_on"] == str(tmp_path / "promise.csv")
     assert len((tmp_path / "promise.csv").read_text().splitlines()) == 201
     assert usual.section(tmp_path)["promise_on"] is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "count", "promising"),
+    [
+        ("glad sad", 670, "test.csv"),
+        ("glad sad", 660, None),  # 99 of them are tested
+        ("0.5 1.5 2.25 3.125", 670, None),
+    ],
+)
+def test_of_few_texts_those_of_the_test_set_promise(labels, count, promising, tmp_path):
+    path, names = tmp_path / "moods.csv", labels.split()
+    rows = [f"text {i},{names[i % len(names)]}" for i in range(count)]
+    path.write_text("text,label\n" + "\n".join(rows) + "\n")
+    data = labelled_file.read_labelled_file(path, "moods", promise=True)
+    assert sorted(data.sets) == ["dev", "test", "train"]
+    expected = None if promising is None else str(tmp_path / promising)
+    assert data.section(tmp_path)["promise_on"] == expected

@@ -346,9 +346,10 @@ COMMANDS = (
     base.Command(
         name="quickstart",
         summary="from a teacher and one labelled file to a measured phone file",
-        description="Recognises text and label columns, splits development and test sets off, "
-        "of 2,000 different texts or more also texts on which the file promises how sure it is, "
-        "writes a recipe and these files into the run folder and runs it: teacher, baselines, "
+        description="Recognises text and label columns, splits off a development set, a test set "
+        "and texts on which the file promises how sure it is (of fewer than 2,000 those of the "
+        "test set), writes a recipe and these files into the run folder and runs it: teacher, "
+        "baselines, "
         "student, int8 file, measurement on this host, report. `tfdistill run` reproduces it. Few "
         "rows of each label are cross-validated, not split, and train no student. A "
         "budget of latency or size chooses the largest student within it, measured with random "

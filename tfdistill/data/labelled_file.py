@@ -33,12 +33,15 @@ class LabelledFile:
         user's file.
       cells: The cells of the label column of each set.
       notes: What was recognised and what was left out, a sentence each.
+      promising: The set that chooses nothing and gives promises: "promise", "test" where there are
+        too few rows for that one, None for no promise.
     """
 
     task: tasks.TaskSpec
     sets: Mapping[str, tasks.Examples]
     cells: Mapping[str, list[str]]
     notes: tuple[str, ...]
+    promising: str | None = None
 
     @property
     def cross_fitted(self) -> bool:
@@ -54,7 +57,8 @@ class LabelledFile:
         """The data section of the files that `write` puts into a folder."""
         task = self.task
         of_file = list(task.labels) != task.traits.ordered(task.labels)  # not that of its tables
-        promise_on = str(pathlib.Path(folder) / f"{PROMISE}.csv") if PROMISE in self.sets else None
+        promising = self.promising
+        promise_on = None if promising is None else str(pathlib.Path(folder) / f"{promising}.csv")
         return {
             "task": task.name,
             "dir": str(folder),
@@ -120,8 +124,9 @@ def read_labelled_file(
       kind: A kind with a row of logits a text; recognised when left out.
       separator: What separates several labels in a cell; recognised when left out.
       seed: Seed of the split.
-      promise: Whether texts that choose nothing are split off too, where there are enough of them
-        and the kind gives probabilities.
+      promise: Whether texts that choose nothing give promises, where the kind has probabilities:
+        split off where there are enough of them, otherwise those of a test set of at least
+        100 rows.
       few: Whether the rows stay together where they are at most `FEW_OF_A_LABEL` for a class of
         single texts.
 
@@ -212,18 +217,21 @@ def read_labelled_file(
     held_out = splitting.held_out_size(num_texts)
     train, dev, test = splitting.split(numbers.tolist(), strata, held_out, seed)
     parts: dict[str, np.ndarray] = {"train": train, "dev": dev, "test": test}
-    size = splitting.promise_size(num_texts) if promise else 0
-    if size and task.traits.gives_probabilities:
+    promising, possible = None, promise and task.traits.gives_probabilities
+    if possible and len(test) >= splitting.FEWEST_TESTED:
+        promising = "test"
+    if possible and (size := splitting.promise_size(num_texts)):
         halves = splitting.split(numbers[train].tolist(), strata[train], size // 2, seed)
         parts["train"] = train[halves[0]]
         parts[PROMISE] = train[np.sort(np.concatenate(halves[1:]))]
+        promising = PROMISE
     sets, cells_of = {}, {}
     for part, indices in parts.items():
         sets[part] = everything.select(rows[indices])
         cells_of[part] = [cells[row] for row in rows[indices]]
     shown = ", ".join(f"{part} {len(examples)}" for part, examples in sets.items())
     notes.append(f"split: {shown}; stratified, no text in two of them, seed {seed}")
-    return LabelledFile(task, sets, cells_of, tuple(notes))
+    return LabelledFile(task, sets, cells_of, tuple(notes), promising)
 
 
 def _with_one_separator(task: tasks.TaskSpec, cells: list[str]) -> tuple[tasks.TaskSpec, list[str]]:

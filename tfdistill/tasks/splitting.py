@@ -10,6 +10,7 @@ SHARE = 0.15  # of the rows, for the development set and for the test set each
 FEWEST, MOST_SHARE = 60, 0.2  # more of a small set, so that a metric is more than noise
 MOST = 2500  # of a large one: a standard error below 0.01
 PROMISE_SHARE, FEWEST_PROMISING = 0.1, 200  # rows for promises, and no fewer
+FEWEST_TESTED = 100  # of a test set that gives promises: fewer rarely show any
 FOLDS = 5  # of a cross-validation
 _BANDS = 5  # quantiles that numbers are stratified by
 
