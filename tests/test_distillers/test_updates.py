@@ -103,6 +103,35 @@ def test_in_a_graph_that_is_traced_once_the_rates_are_the_same(trainer, student,
     assert len(calls) == 3 + 1  # the optimizer's moments are no reason to trace again
 
 
+@pytest.mark.parametrize("clip", ["per_tensor", "global"])
+def test_the_rows_of_words_are_learnt_as_a_dense_gradient_would(
+    trainer, student, monkeypatch, clip
+):
+    """Of tokens that occur twice, too, and of [PAD] where it is not learnt."""
+    start = student.get_weights()
+    texts = [toys.features(lengths, seed=seed) for seed, lengths in enumerate([(5, 3), (2, 6)])]
+    table = student.get_layer("word_embeddings").weights[0]
+    learnt = []
+    for by_row in (True, False):
+        monkeypatch.setattr(training.optimizers._AdamW, "takes_rows", by_row)
+        student.set_weights(start)
+        optimizer = training.adamw(0.02, clip=clip, clip_norm=0.05)
+        distiller = trainer(optimizer)
+        distiller._learns_padding = False
+        for _ in range(2):
+            for features in texts:
+                distiller.train_step((features, LABELS[:2]))
+        learnt.append(student.get_weights())
+        if by_row:
+            reached = optimizer.get_slot(table, "reached").numpy()
+            ids = np.concatenate([features["input_ids"].numpy().ravel() for features in texts])
+            assert np.flatnonzero(reached).tolist() == sorted({*ids.tolist()})
+            assert len({*ids.tolist()}) < np.count_nonzero(ids)
+    for rows, dense in zip(*learnt, strict=True):
+        np.testing.assert_allclose(rows, dense, rtol=1e-5, atol=1e-6)
+    assert (learnt[0][0] != start[0]).any()
+
+
 def test_rate_zero_keeps_every_bit_also_from_decay(trainer, student):
     distiller = trainer(training.adamw(0.5, weight_decay=0.5), [("layer_0_*", 1.0), ("*", 0.0)])
     before = [variable.numpy() for variable in student.variables]

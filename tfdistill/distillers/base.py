@@ -297,14 +297,11 @@ class Distiller(keras.Model):
             replica_loss = loss / tf.distribute.get_strategy().num_replicas_in_sync
             scaled = self._scale(replica_loss)
         gradients = self._unscale(tape.gradient(scaled, self._updater.variables))
-        # Rows of one token that occurs often must be added up before a norm is taken of them.
-        dense = [
-            tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
-            for gradient in gradients
-        ]
+        by_row = self._updater.takes_rows(self.optimizer) and not self.jit_compile
+        gradients = [updates.summed(gradient, by_row=by_row) for gradient in gradients]
         if not self._learns_padding:
-            dense = updates.without_padding(self.student, self._updater.variables, dense)
-        self._updater.apply(self.optimizer, dense)
+            gradients = updates.without_padding(self.student, self._updater.variables, gradients)
+        self._updater.apply(self.optimizer, gradients)
         return self._update(loss, terms, batch)
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:

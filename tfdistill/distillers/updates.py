@@ -52,16 +52,37 @@ class AccumulatedGradients(tf.Module):
         ]
 
 
+def summed(gradient: Any, *, by_row: bool) -> Any:
+    """Adds up the rows of a table's gradient that are of one token: a norm is taken of the sums.
+
+    Args:
+      gradient: A dense gradient or None, which stay as they are, or rows.
+      by_row: Whether rows stay rows; otherwise the gradient becomes dense.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    if not by_row:
+        return tf.convert_to_tensor(gradient)
+    rows, places = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(rows))
+    return tf.IndexedSlices(values, rows, gradient.dense_shape)
+
+
 def without_padding(
     student: keras.Model, variables: Sequence[tf.Variable], gradients: Sequence[Any]
 ) -> list[Any]:
     """Sets the gradient of the row of [PAD] in the student's word table to 0."""
     table = student.get_layer("word_embeddings").weights[0]
-    row = [[models.config_of(student).pad_token_id]]
+    padding = models.config_of(student).pad_token_id
+
+    def masked(gradient: Any) -> Any:
+        if isinstance(gradient, tf.IndexedSlices):
+            values = tf.where(gradient.indices[:, None] == padding, 0.0, gradient.values)
+            return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+        return tf.tensor_scatter_nd_update(gradient, [[padding]], tf.zeros_like(gradient[:1]))
+
     return [
-        gradient
-        if gradient is None or variable is not table
-        else tf.tensor_scatter_nd_update(gradient, row, tf.zeros_like(gradient[:1]))
+        gradient if gradient is None or variable is not table else masked(gradient)
         for gradient, variable in zip(gradients, variables, strict=True)
     ]
 
@@ -118,12 +139,21 @@ class Updater:
             return tf.cast(updates, tf.int64)
         return tf.cast(updates, tf.int64) * self.batches + self.accumulated.pending
 
+    def takes_rows(self, optimizer: keras.optimizers.Optimizer) -> bool:
+        """Whether `apply` takes the gradient of a table as rows, for an optimizer that takes them.
+
+        Groups of batches and several replicas add gradients up, which are dense then.
+        """
+        one = self.batches == tf.distribute.get_strategy().num_replicas_in_sync == 1
+        return one and getattr(optimizer, "takes_rows", False)
+
     def apply(self, optimizer: keras.optimizers.Optimizer, gradients: Sequence[Any]) -> None:
         """Takes the gradients of a batch; to be called in replica context, inside a train step.
 
         Args:
           optimizer: Applies them, now or with those of later batches.
-          gradients: Dense, one for each of `variables`, or None where the loss does not reach.
+          gradients: One for each of `variables`, or None where the loss does not reach; dense, or
+            rows without one twice where the optimizer takes them.
         """
         reached = [index for index, gradient in enumerate(gradients) if gradient is not None]
         if self.batches == 1:
