@@ -193,6 +193,7 @@ def test_a_resumed_fit_equals_an_uninterrupted_one(
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_new_process_resumes_within_a_group(run, whole, tmp_path):
     with pytest.raises(Killed):
         run.fit(tmp_path, KillAt(7), checkpoint_seconds=0)

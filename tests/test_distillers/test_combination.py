@@ -240,6 +240,7 @@ def test_weight_zero_removes_exactly_its_term(make):
     distiller_checks.check_ablation(lambda: with_noise(make(MIX)), (FEATURES, LABELS), weights)
 
 
+@pytest.mark.thorough
 def test_one_seed_repeats_and_the_teacher_stays(make, built, student):
     noisy = built(toys.STUDENT.replace(dropout=0.3))
     before = student.get_weights()
@@ -253,6 +254,7 @@ def test_one_seed_repeats_and_the_teacher_stays(make, built, student):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_eight_examples_can_be_overfitted(make, teacher):
     features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
     labels = tf.argmax(teacher(features), axis=1)  # as if the teacher were right

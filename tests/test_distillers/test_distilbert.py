@@ -193,6 +193,7 @@ def test_one_seed_repeats_and_the_teacher_stays(make, masked_lm, student):
     distiller_checks.check_teacher_stays(again, (FEATURES,))
 
 
+@pytest.mark.thorough
 def test_eight_examples_can_be_overfitted(make):
     batches = [(masked((6, 3, 5, 4), seed=seed),) for seed in (5, 6)]
     terms = distiller_checks.first_and_last(make(), batches, epochs=80)

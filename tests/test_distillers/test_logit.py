@@ -171,6 +171,7 @@ def test_one_seed_repeats_and_the_teacher_stays(make, built, student):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_eight_examples_can_be_overfitted(make, built, teacher):
     features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
     config = toys.SHALLOW_STUDENT.replace(hidden_size=16, intermediate_size=32)

@@ -339,6 +339,7 @@ def test_a_student_without_a_next_sentence_head_has_no_such_term(pairs):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_loss_of_eight_examples_goes_down(pairs):
     random = np.random.default_rng(5)
     features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)

@@ -229,6 +229,7 @@ def test_an_option_that_a_loss_does_not_read_is_refused_by_name(description, fac
         losses.build_losses({"x": description})
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_cut_off_goes_on_with_it(teacher, built, tmp_path):
     """Two epochs in one go, and one after the other by another distiller: bit for bit."""
     config = toys.STUDENT.replace(dropout=0.1)

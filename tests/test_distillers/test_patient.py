@@ -189,6 +189,7 @@ def test_weight_zero_removes_exactly_its_term(make):
     distiller_checks.check_ablation(make, (FEATURES, LABELS), weights)
 
 
+@pytest.mark.thorough
 def test_one_seed_repeats_and_the_teacher_stays(make, built, student):
     noisy = built(STUDENT.replace(dropout=0.3))
     before = student.get_weights()
@@ -207,6 +208,7 @@ def gold(model, features, labels):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_eight_examples_can_be_overfitted(make, teacher):
     features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
     labels = tf.argmax(teacher(features), axis=1)  # as if the teacher were right

@@ -111,6 +111,7 @@ def test_a_changed_file_of_the_model_is_found_before_it_is_used(whole, tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_run_that_was_killed_goes_on_to_the_same_weights_and_history(
     run, whole, tmp_path, monkeypatch
 ):
