@@ -7,6 +7,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 
 # Before the first import of TensorFlow or transformers in any test.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -95,24 +96,38 @@ def toy_vocab_file(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def tflite_files(tmp_path_factory):
+def made_once(tmp_path_factory):
+    """Makes a folder once for all workers: its name and what fills a new one -> the folder."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def make(name, fill):
+        folder = shared / f"once-{name}"
+        with open(folder.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.exists():
+                unfinished = pathlib.Path(tempfile.mkdtemp(prefix=folder.name, dir=shared))
+                fill(unfinished)
+                unfinished.rename(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tflite_files(made_once):
     """A folder with fast.tflite and slow.tflite: lengths 8 and 16, a vocabulary of 90.
 
-    TensorFlow writes them in a process of its own, once for all workers.
+    TensorFlow writes them in a process of its own.
     """
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "tflite-files"
     script = pathlib.Path(__file__).parent / "test_benchmark" / "make_models.py"
-    with open(folder.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            unfinished = folder.with_suffix(".unfinished")
-            unfinished.mkdir(exist_ok=True)
-            command = [sys.executable, str(script), str(unfinished)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr[-2000:]
-            unfinished.rename(folder)
-    return folder
+
+    def write(folder):
+        command = [sys.executable, str(script), str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+
+    return made_once("tflite-files", write)
 
 
 @pytest.fixture

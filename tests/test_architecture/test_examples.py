@@ -35,31 +35,39 @@ def python_blocks(documents: Sequence[pathlib.Path] = DOCUMENTS) -> list[str]:
     return list(dict.fromkeys(blocks))
 
 
-@pytest.fixture
-def working_folder(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
     """What the examples name, at toy size: a teacher with a head for SST-2, the task's files."""
     from tfdistill import models, weights
 
+    place = tmp_path_factory.mktemp("named")
     random = np.random.default_rng(0)
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     fill = [f"[unused{i}]" for i in range(VOCAB_SIZE - len(special) - len(WORDS))]
-    vocab_file = tmp_path / "vocab.txt"
+    vocab_file = place / "vocab.txt"
     vocab_file.write_text("\n".join([*special, *WORDS, *fill]) + "\n", encoding="utf-8")
     config = models.preset("bert_tiny").replace(
         num_layers=4, hidden_size=24, num_heads=12, intermediate_size=768
     )
     teacher = models.build_classifier(config, 2)
     weights.save_hf(
-        teacher, tmp_path / "teacher", labels=("negative", "positive"), vocab_file=vocab_file
+        teacher, place / "teacher", labels=("negative", "positive"), vocab_file=vocab_file
     )
-    (tmp_path / "glue" / "SST-2").mkdir(parents=True)
+    (place / "glue" / "SST-2").mkdir(parents=True)
     for split, count in (("train", 32), ("dev", 16)):
         rows = [
             f"{' '.join(random.choice(WORDS, random.integers(3, 12)))}\t{random.integers(2)}"
             for _ in range(count)
         ]
         table = "\n".join(["sentence\tlabel", *rows]) + "\n"
-        (tmp_path / "glue" / "SST-2" / f"{split}.tsv").write_text(table, encoding="utf-8")
+        (place / "glue" / "SST-2" / f"{split}.tsv").write_text(table, encoding="utf-8")
+    return place
+
+
+@pytest.fixture
+def working_folder(named, tmp_path, monkeypatch):
+    """A copy of what the examples name, and a result of a benchmark."""
+    shutil.copytree(named, tmp_path, dirs_exist_ok=True)
     # Toy models answer near chance; what refuses them has tests of its own.
     monkeypatch.setattr("tfdistill.analysis.chance.MARGIN", -10.0)
     measured = benchmark_results.measurement([1.0, 1.1, 1.2])
@@ -71,9 +79,10 @@ def working_folder(tmp_path, monkeypatch):
 def exported_to_keras_3(folder):
     """A student with its file for Keras 3, and features and labels to go on with."""
     import export
-    from tfdistill import weights
+    from tfdistill import models
 
-    student = weights.load_classifier("teacher").model
+    shape = {"num_layers": 1, "hidden_size": 24, "num_heads": 2, "intermediate_size": 48}
+    student = models.build_classifier(models.preset("bert_tiny").replace(**shape), 2)
     export.to_keras(student, folder / "student.keras")
     ids = np.random.default_rng(1).integers(5, VOCAB_SIZE, (8, 6))
     features = {

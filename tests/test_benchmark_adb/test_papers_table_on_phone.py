@@ -16,6 +16,7 @@ import papers_table
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.thorough
 def test_a_toy_is_measured_on_a_phone_and_the_table_says_which(
     phone, binary, tmp_path, monkeypatch, left_on
 ):

@@ -95,6 +95,7 @@ def test_a_search_measures_proposes_and_names_no_serial(search, phone, tmp_path,
     assert left_on(daemon) == []
 
 
+@pytest.mark.thorough
 def test_a_phone_that_goes_offline_loses_a_group_and_the_search_goes_on(
     search, phone, adb, tmp_path, capsys
 ):

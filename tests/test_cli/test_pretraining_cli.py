@@ -191,6 +191,7 @@ def test_pretraining_from_text_on_the_command_line(text, vocab_file, tmp_path, c
     for setting in ("num_layers=1", "hidden_size=16", "intermediate_size=16", "max_positions=24"):
         arguments += ["--shape", setting]
     arguments += ["--max-length", "24", "--steps", "6", "--batch-size", "8", "--held-out", "0.1"]
+    arguments += ["--evaluations", "1"]
     arguments += ["--out", str(tmp_path / "out"), "--json"]
     assert cli.main(arguments) == 0
     metrics = last_json(capsys)

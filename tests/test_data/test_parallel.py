@@ -63,7 +63,8 @@ def contents(folder):
         (REPEATED, {}),
         (THREADS, {}),
         pytest.param(
-            PROCESSES, {"next_sentence": True, "shard_bytes": 600}, marks=pytest.mark.slow
+            *(PROCESSES, {"next_sentence": True, "shard_bytes": 600}),
+            marks=[pytest.mark.slow, pytest.mark.thorough],
         ),
     ],
 )

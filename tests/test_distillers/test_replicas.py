@@ -10,32 +10,46 @@ import pytest
 HERE = pathlib.Path(__file__).resolve().parent
 
 
-@pytest.mark.slow
-def test_two_replicas_take_the_step_of_one(subtests):
-    """Plain gradients, moments under either way of clipping, rates, groups of batches.
-
-    MobileBERT's losses too: the published TF2 code sums them over replicas.
-    """
+def trained(*cases):
+    """Runs cases of two_replicas.py; returns what it prints."""
     done = subprocess.run(
-        [sys.executable, HERE / "two_replicas.py"],
+        [sys.executable, HERE / "two_replicas.py", *cases],
         env={**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE.parents[1]}"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    printed = json.loads(done.stdout.splitlines()[-1])
-    results = printed["steps"]
-    assert len(results) == 7
-    for case, result in results.items():
+    results = json.loads(done.stdout.splitlines()[-1])
+    assert tuple(results) == cases
+    return results
+
+
+def check_steps(subtests, results):
+    for case, (one, two) in results.items():
         with subtests.test(case):
-            one, two = result["one"], result["two"]
             for name, values in one["logs"].items():
                 np.testing.assert_allclose(two["logs"][name], values, rtol=1e-5)
             assert len(one["values"]) == len(two["values"]) > 40
             for ours, expected in zip(two["values"], one["values"], strict=True):
                 # Three steps of float32 in another order of addition.
                 np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=5e-5)
+
+
+@pytest.mark.slow
+def test_two_replicas_take_the_step_of_one(subtests):
+    """Plain gradients of several losses; moments that are clipped, rates, groups of batches.
+
+    MobileBERT's losses too: the published TF2 code sums them over replicas.
+    """
+    results = trained("layers", "groups", "mobilebert", "dropout")
     # Replicas that dropped the same elements of the same example would be one of them.
-    one, two = printed["noisy"]
+    one, two = results.pop("dropout")
     assert np.abs(np.array(one) - two).max() > 1e-3
+    check_steps(subtests, results)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_whatever_is_learnt_and_clipped_two_replicas_take_the_step_of_one(subtests):
+    check_steps(subtests, trained("labels", "clipped", "clipped by tensor", "own"))

@@ -1,4 +1,4 @@
-"""Toy classifiers and their exports, each converted once a session."""
+"""Toy classifiers and their exports, each converted once for all workers."""
 
 from __future__ import annotations
 
@@ -120,20 +120,20 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 @pytest.fixture(scope="session")
 def exported(
-    toy: Toy, converter_process: Any, tmp_path_factory: pytest.TempPathFactory
+    toy: Toy, converter_process: Any, made_once: Callable[..., pathlib.Path]
 ) -> Callable[[str], Exported]:
     """Exports the toy in a quantization, once; float32 through the real converter process."""
-    done: dict[str, Exported] = {}
 
     def get(quantize: str) -> Exported:
-        if quantize not in done:
-            path = tmp_path_factory.mktemp(quantize) / "model.tflite"
+        def fill(folder: pathlib.Path) -> None:
             with pytest.MonkeyPatch.context() as patch:
                 if quantize == "float32" and converter_process is not None:
                     patch.setattr("export.conversion.convert.run_in_child", converter_process)
-                card = export.to_tflite(toy.model, path, **toy.arguments(quantize=quantize))
-            done[quantize] = Exported(path, card)
-        return done[quantize]
+                path = folder / "model.tflite"
+                export.to_tflite(toy.model, path, **toy.arguments(quantize=quantize))
+
+        path = made_once(f"toy-{quantize}", fill) / "model.tflite"
+        return Exported(path, manifest.read_manifest(path))
 
     return get
 

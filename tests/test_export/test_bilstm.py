@@ -22,7 +22,7 @@ BYTES = {"float32": 4, "float16": 2, "dynamic_wi8_afp32": 1}
     params=[
         "dynamic_wi8_afp32",
         pytest.param("float32", marks=pytest.mark.slow),
-        pytest.param("float16", marks=pytest.mark.slow),
+        pytest.param("float16", marks=pytest.mark.thorough),
     ],
 )
 def done(request, toy, lively, tmp_path_factory):

@@ -25,9 +25,10 @@ TIGHT = {
     "dynamic_wi4_afp32": quantize.Bounds(1.3, 0.32, 8.5, 0.85, 0.15),
     "static_wi8_ai16": quantize.Bounds(0.2, 0.03, 29.0, 0.97, 0.02),
 }
-NAMES = [
-    pytest.param(name, marks=[pytest.mark.slow] * (name == "static_wi8_ai16")) for name in TIGHT
-]
+# One with int8 activations, one with scales of blocks and one that is made floats again: the
+# others differ from these in numbers, and int8 alone is that of test_tflite.py.
+USUAL = ("weight_only_wi8_afp32", "static_wi8_ai8", "dynamic_wi4_afp32_block32")
+NAMES = [pytest.param(name, marks=[] if name in USUAL else pytest.mark.thorough) for name in TIGHT]
 MATRICES = 23_808  # elements in matrices of at least 1,024
 
 
@@ -91,8 +92,8 @@ def test_every_matrix_is_stored_in_few_bits_also_the_table_of_words(name, files_
     assert stored.get("float32", 0) <= 7000  # biases, positions and scales
 
 
-def test_a_table_of_one_scale_is_gathered_and_a_small_one_stays_in_floats(files_of):
-    model = editing.read(files_of("dynamic_wi8_afp32")[0])
+def test_a_table_of_one_scale_is_gathered_and_a_small_one_stays_in_floats(exported):
+    model = editing.read(exported("dynamic_wi8_afp32").path)
     for graph in model.subgraphs:
         names = [editing.name_of(model, operator) for operator in graph.operators]
         tables = [
@@ -138,7 +139,7 @@ def test_the_manifest_says_what_was_calibrated_on_and_which_layers_differ(files_
     assert files_of("static_wi8_ai8")[1].calibration == manifest.Calibration(
         num_examples=64, seed=5
     )
-    assert files_of("dynamic_wi4_afp32")[1].calibration is None
+    assert files_of("dynamic_wi4_afp32_block32")[1].calibration is None
     layers = {"layer_0_*": "float32", "word_embeddings": "dynamic_wi8_afp32"}
     path, card = files_of("dynamic_wi4_afp32", layers)
     assert card.quantized_layers == layers
@@ -263,7 +264,10 @@ def test_ranges_are_joined_across_signatures():
         edge_quantizer.share_ranges(Thing(subgraphs=[graph("a"), uneven]), ranges)
 
 
-INT4 = ["dynamic_wi4_afp32", "dynamic_wi4_afp32_block32"]
+INT4 = [
+    pytest.param("dynamic_wi4_afp32", marks=pytest.mark.thorough),  # a block as wide as its row
+    "dynamic_wi4_afp32_block32",
+]
 
 
 @pytest.fixture(scope="module")

@@ -61,8 +61,8 @@ def test_computing_the_last_layer_for_cls_alone_changes_nothing(name, lively):
     ("name", "quantize"),
     [
         ("shared", "dynamic_wi8_afp32"),
-        pytest.param("shared", "float32", marks=pytest.mark.slow),
-        pytest.param("ib-bert", "dynamic_wi8_afp32", marks=pytest.mark.slow),
+        pytest.param("shared", "float32", marks=pytest.mark.thorough),
+        pytest.param("ib-bert", "dynamic_wi8_afp32", marks=pytest.mark.thorough),
         pytest.param("ib-bert", "float32", marks=pytest.mark.slow),
     ],
 )

@@ -141,7 +141,10 @@ def test_labels_without_names_are_numbers(toy, lively, tmp_path):
         )
 
 
-VARIATIONS = ("padding attended to", "max_length one longer", "score of the least label")
+VARIATIONS = (  # other ids, cuts and scores are among the rest
+    *("ids", "padding attended to", "max_length one longer"),
+    *("outputs exchanged", "score of the least label"),
+)
 
 
 @pytest.mark.parametrize(

@@ -553,7 +553,10 @@ def test_tinybert_with_three_lengths_takes_15_megabytes(lively, tmp_path):
 
 
 @pytest.mark.parametrize("bounds", [None, {"metric_drop": 0.03}])
-def test_a_drop_that_is_asked_for_is_not_widened_by_chance(toy, tmp_path, monkeypatch, bounds):
+def test_a_drop_that_is_asked_for_is_not_widened_by_chance(
+    toy, replayed, tmp_path, monkeypatch, bounds
+):
+    replayed(quantize="float16")
     original, held = agreement.allowed_drop, []
 
     def allowed_drop(bound, num_examples, agreement=None):

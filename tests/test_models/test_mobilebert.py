@@ -293,6 +293,7 @@ def test_another_precision_has_the_same_answers_to_its_rounding(policy):
 
 
 @pytest.mark.slow  # 24 blocks
+@pytest.mark.thorough
 def test_the_released_mobilebert_is_built_with_its_published_size():
     model = models.build_encoder("mobilebert")
     assert model.count_params() == 24_581_888

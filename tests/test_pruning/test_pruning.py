@@ -98,6 +98,7 @@ def _make_low_rank(table):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_distilbert_is_pruned_as_well():
     config = CONFIG.replace(family="distilbert", type_vocab_size=0, pooler=False)
     teacher = with_dead_neurons_and_heads(config)

@@ -187,7 +187,8 @@ QUICK = ("matrix scaled by 1.00005", "mask ignored", "labels permuted")
 VARIATIONS = (  # of others of the same kind
     "matrix zeroed", "matrix transposed", "activation by tanh", "bias dropped", "clipped",
     "bias of the classifier dropped", "LayerNorm's scale dropped", "token types ignored",
-    "matrix scaled", "layer dropped", "one row of a table zeroed",
+    "matrix scaled", "layer dropped", "one row of a table zeroed", "matrices exchanged",
+    "activation", "heads", "positions shifted", "lines of the vocabulary exchanged",
 )  # fmt: skip
 
 

@@ -10,10 +10,11 @@ import safetensors.numpy
 import toys
 
 from tfdistill import cli, config, errors, models, results, run, training, weights
-from tfdistill.data import answers, batches, synthetic
+from tfdistill.data import answers, batches, synthetic, vocab
 from tfdistill.run import baselines, initialise, inputs, lessons, records, stages
 
 STEP = {"epochs": 1, "batch_size": 16}
+SAME = ("False", "True")  # whether the texts of a pair are
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +203,7 @@ def test_a_second_run_of_the_same_teacher_starts_from_the_same_weights(
     before = safetensors.numpy.load_file(out / "stages" / initialise.START)
     again = out.parent / "again"
     with pytest.raises(KeyboardInterrupt):
-        run.distill_variant(recipe_of(data_dir, out), again)
+        run.distill_variant(recipe_of(data_dir, out, baselines="none"), again)
     after = safetensors.numpy.load_file(again / "stages" / initialise.START)
     assert before.keys() == after.keys()
     for name, array in before.items():
@@ -214,9 +215,10 @@ def test_a_student_that_fits_no_teacher_starts_from_its_word_vectors(
 ):
     other = {"preset": "bert_tiny", "num_layers": 1, "hidden_act": "relu"}  # the teacher has GELU
     out = tmp_path / "run"
+    student = {**other, "initialise": "auto"}
     with pytest.raises(KeyboardInterrupt):
         run.distill_variant(
-            recipe_of(data_dir, distilled[0], student={**other, "initialise": "auto"}), out
+            recipe_of(data_dir, distilled[0], student=student, baselines="none"), out
         )
     assert "not pruned: " in capsys.readouterr().err
     assert not (out / "stages" / initialise.START).exists()
@@ -246,6 +248,7 @@ def test_a_student_near_chance_is_saved_and_refused(distilled, data_dir, tmp_pat
         distilled[0],
         student__initialise="random",
         stages={"joint": {"kind": "joint", **STEP, "min_steps": 1, "learning_rate": 1e-7}},
+        baselines="none",
     )
     out = tmp_path / "run"
     with pytest.raises(errors.StudentError, match=r"chance is .* --allow-weak") as caught:
@@ -320,6 +323,7 @@ def few(data_dir, distilled, tmp_path_factory):
         *("--teacher", str(distilled[0] / "teacher" / "model" / "hf"), "--allow-weak"),
         *("--task", "assistant", "--data-dir", str(folder), "--max-length", "24"),
         *("--student", "pruned:layers=1,heads=1", "--batch-size", "16", "--epochs", "1"),
+        *("--baselines", "none"),
     ]
     return folder, options
 
@@ -335,7 +339,8 @@ def test_a_joint_stage_learns_from_unlabelled_texts_and_a_labels_stage_does_not(
     folder, options = few
     out, more = tmp_path / "run", folder / "more.txt"
     command = ["distill", *options, "--stages", "joint,labels", "--unlabelled", str(more)]
-    command += ["--set", "stages.joint.min_steps=null", "--out", str(out)]
+    command += ["--set", "stages.joint.min_steps=null", "--set", "student.initialise=random"]
+    command += ["--out", str(out)]
     assert cli.main(command) == 0
     said = capsys.readouterr().err
     assert "80 texts without labels, 1 empty or repeated" in said
@@ -431,7 +436,9 @@ def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
 
     def texts(name, preset=None, **joint):
         stages_ = {"joint": {"kind": "joint", **STEP, **joint}}
-        recipe = recipe_of(data_dir, tuned, stages=stages_, baselines="none")
+        recipe = recipe_of(
+            data_dir, tuned, stages=stages_, student__initialise="random", baselines="none"
+        )
         if preset is not None:
             recipe = recipe.model_copy(
                 update={"student": recipe.student.model_copy(update={"preset": preset})}
@@ -489,15 +496,23 @@ def test_the_teacher_answers_other_pairs_where_the_task_has_pairs(
         text = "\n".join(["first\tsecond\tsame", *part, ""])
         (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
 
+    tuned, _ = distilled
+    vocab_file = tuned / "teacher" / "model" / "hf" / "vocab.txt"
+    shape = models.preset("bert_tiny").replace(
+        num_layers=2, vocab_size=len(vocab.read_vocab(vocab_file))
+    )
+    teacher = models.build_classifier(shape, 2)
+    weights.save_hf(teacher, tmp_path / "teacher", labels=SAME, vocab_file=vocab_file)
+
     def texts(name, **joint):
         columns = {"text_column": "first", "pair_column": "second", "label_column": "same"}
         recipe = recipe_of(
             folder,
             data={"task": "likeness", "dir": str(folder), "max_length": 24, **columns}
-            | {"vocab": "train:64"},
-            teacher={"source": "preset:bert_tiny", "allow_weak": True, "export": False}
-            | {"finetune": {"epochs": 1, "batch_size": 16, "min_steps": 1}},
+            | {"vocab": "teacher"},
+            teacher={"source": str(tmp_path / "teacher"), "allow_weak": True, "export": False},
             stages={"joint": {"kind": "joint", **STEP, **joint}},
+            student__initialise="random",
             baselines="none",
         )
         _, train = until_fit(recipe, tmp_path / name)
@@ -515,7 +530,7 @@ def test_the_teacher_answers_other_pairs_where_the_task_has_pairs(
     assert not said and all(map(np.array_equal, plain, other))
     with pytest.raises(errors.ConfigError, match=r"pair_noise.*without pairs"):
         joint = {"kind": "joint", **STEP, "pair_noise": 0.5}
-        single = recipe_of(data_dir, distilled[0], stages={"joint": joint}, baselines="none")
+        single = recipe_of(data_dir, tuned, stages={"joint": joint}, baselines="none")
         until_fit(single, tmp_path / "single")
 
 

@@ -4,6 +4,7 @@ import csv
 import json
 import pathlib
 import re
+import shutil
 
 import numpy as np
 import pandas
@@ -31,8 +32,22 @@ def label_of(kind: str, random: np.random.Generator) -> str:
     return str(random.choice(["negative", "positive"]))
 
 
-def begin(folder: pathlib.Path, kind: str, *, num_texts: int = 120) -> None:
-    """Writes my-data.csv and a teacher for its labels, which is as wide as the README's needs."""
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A folder of each kind of task with my-data.csv and a teacher for its labels."""
+    folders = {}
+
+    def folder_of(kind):
+        if kind not in folders:
+            folders[kind] = tmp_path_factory.mktemp(kind)
+            write(folders[kind], kind)
+        return folders[kind]
+
+    return folder_of
+
+
+def write(folder: pathlib.Path, kind: str) -> None:
+    """Writes my-data.csv and a teacher, which is as wide as the README's needs."""
     random = np.random.default_rng(0)
     (folder / "vocab.txt").write_text("\n".join([*SPECIAL, *WORDS]) + "\n")
     shape = models.preset("bert_tiny").replace(
@@ -51,7 +66,7 @@ def begin(folder: pathlib.Path, kind: str, *, num_texts: int = 120) -> None:
     with (folder / "my-data.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["text", "label"])
-        for _ in range(num_texts):
+        for _ in range(120):
             text = " ".join(random.choice(WORDS, random.integers(6, 12)))
             writer.writerow([text, label_of(kind, random)])
 
@@ -62,6 +77,12 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr("tfdistill.analysis.chance.MARGIN", -10.0)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def begin(begun, folder):
+    """Puts a teacher and my-data.csv of a kind of task into the folder."""
+    return lambda kind: shutil.copytree(begun(kind), folder, dirs_exist_ok=True)
 
 
 def run_readme(before_export: bool) -> dict:
@@ -93,8 +114,8 @@ def run_command(*more: str) -> None:
         *(pytest.param(kind, marks=pytest.mark.thorough) for kind in ("regression", "multi_label")),
     ],
 )
-def test_the_python_of_the_readme_trains_the_student_of_its_command(kind, folder):
-    begin(folder, kind)
+def test_the_python_of_the_readme_trains_the_student_of_its_command(kind, begin):
+    begin(kind)
     names = run_readme(before_export=kind != "classification")
     run_command()
     data, student = names["data"], names["student"]
@@ -113,9 +134,9 @@ def test_the_python_of_the_readme_trains_the_student_of_its_command(kind, folder
 
 
 @pytest.mark.thorough
-def test_other_settings_give_the_command_s_student_too(folder):
+def test_other_settings_give_the_command_s_student_too(begin):
     """A narrower student, whose projections start in its basis; a seed; keys of the recipe."""
-    begin(folder, "classification")
+    begin("classification")
     narrow = "pruned:layers=2,ffn=64,heads=6,width=12,choose=bottom"
     data = tfdistill.load_data("my-data.csv", tokenizer="teacher", max_length=16, seed=5)
     teacher = tfdistill.load_teacher("teacher", task=data.task)
@@ -135,8 +156,8 @@ def test_other_settings_give_the_command_s_student_too(folder):
         np.testing.assert_array_equal(ours, of_command)
 
 
-def test_the_data_of_one_file_are_split_by_the_seed(folder):
-    begin(folder, "classification")
+def test_the_data_of_one_file_are_split_by_the_seed(begin):
+    begin("classification")
     one, again, other = (
         tfdistill.load_data("my-data.csv", tokenizer="teacher", seed=seed) for seed in (1, 1, 2)
     )
@@ -148,8 +169,8 @@ def test_the_data_of_one_file_are_split_by_the_seed(folder):
         assert batches.encoded.task == one.task
 
 
-def test_all_faults_of_the_settings_are_named_before_any_work(folder):
-    begin(folder, "classification")
+def test_all_faults_of_the_settings_are_named_before_any_work(folder, begin):
+    begin("classification")
     with pytest.raises(errors.ConfigError) as caught:
         tfdistill.load_data("my-data.csv", "teacher", max_lengthh=3, dev_limit=0)
     assert "max_length" in str(caught.value) and "dev_limit" in str(caught.value)
@@ -168,11 +189,11 @@ def test_all_faults_of_the_settings_are_named_before_any_work(folder):
     assert not (folder / "out").exists()
 
 
-def test_a_teacher_near_chance_is_refused_unless_told(folder, monkeypatch):
-    begin(folder, "classification")
+def test_a_teacher_near_chance_is_refused_unless_told(monkeypatch, begin):
+    begin("classification")
     data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
     teacher = tfdistill.load_teacher("teacher", task=data.task)
-    student = tfdistill.build_student(STUDENT, teacher, data)
+    student = models.build_model(models.config_of(teacher), models.read_head(teacher))
     monkeypatch.setattr("tfdistill.analysis.chance.MARGIN", 2.0)
     monkeypatch.setattr(stages, "build_stage", None)
     with pytest.raises(errors.TeacherError):
@@ -181,8 +202,8 @@ def test_a_teacher_near_chance_is_refused_unless_told(folder, monkeypatch):
         tfdistill.distill(teacher, student, data, "out", allow_weak=True)
 
 
-def test_a_student_knows_how_it_began_until_it_is_gone(folder):
-    begin(folder, "classification")
+def test_a_student_knows_how_it_began_until_it_is_gone(begin):
+    begin("classification")
     data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
     teacher = tfdistill.load_teacher("teacher", task=data.task)
     student = tfdistill.build_student("pruned:layers=2,ffn=64,heads=6,width=12", teacher, data)
@@ -205,14 +226,14 @@ def test_a_student_knows_how_it_began_until_it_is_gone(folder):
         ({"kind": "embedding"}, "data.kind"),
     ],
 )
-def test_what_one_file_does_not_read_is_refused_by_name(settings, key, folder):
-    begin(folder, "classification")
+def test_what_one_file_does_not_read_is_refused_by_name(settings, key, begin):
+    begin("classification")
     with pytest.raises(errors.ConfigError, match=key):
         tfdistill.load_data("my-data.csv", tokenizer="teacher", **settings)
 
 
-def test_the_separator_of_several_labels_can_be_named(folder):
-    begin(folder, "multi_label")
+def test_the_separator_of_several_labels_can_be_named(folder, begin):
+    begin("multi_label")
     text = (folder / "my-data.csv").read_text().replace("|", "~")
     (folder / "my-data.csv").write_text(text)
     data = tfdistill.load_data(
@@ -222,14 +243,15 @@ def test_the_separator_of_several_labels_can_be_named(folder):
 
 
 @pytest.mark.slow
-def test_a_folder_goes_on_with_what_it_began_with_alone(folder):
-    begin(folder, "classification")
+def test_a_folder_goes_on_with_what_it_began_with_alone(folder, begin):
+    begin("classification")
     data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
     teacher = tfdistill.load_teacher("teacher", task=data.task)
     student = tfdistill.build_student("pruned:layers=1,ffn=64,choose=bottom", teacher, data)
     start = student.get_weights()
 
     def distil(where="out", data=data, **settings):
+        settings = {"kind": "logits", **settings}  # whose steps are traced the fastest
         student.set_weights(start)
         tfdistill.distill(teacher, student, data, where, epochs=1, min_steps=STEPS, **settings)
         return np.concatenate([weight.ravel() for weight in student.get_weights()])
@@ -246,16 +268,16 @@ def test_a_folder_goes_on_with_what_it_began_with_alone(folder):
             distil(**settings)
     assert not np.array_equal(distil(seed=2, overwrite=True), first)
     with pytest.raises(errors.ConfigError):
-        distil("new", kind="logits", temperature=2, token_noise=0.5)
+        distil("new", temperature=2, token_noise=0.5)
     assert not (folder / "new").exists()
-    distil("new", kind="logits", temperature=2)
+    distil("new", temperature=2)
 
 
-def test_a_folder_of_somebody_else_is_left_alone(folder):
-    begin(folder, "classification")
+def test_a_folder_of_somebody_else_is_left_alone(folder, begin):
+    begin("classification")
     data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
     teacher = tfdistill.load_teacher("teacher", task=data.task)
-    student = tfdistill.build_student(STUDENT, teacher, data)
+    student = models.build_model(models.config_of(teacher), models.read_head(teacher))
     (folder / "mine").mkdir()
     (folder / "mine" / "history.csv").write_text("epoch\n1\n")
     for overwrite in (False, True):
@@ -274,8 +296,8 @@ class Dataset:
         self.frame.to_parquet(path, index=False)
 
 
-def test_frames_are_read_as_the_file_of_their_rows(folder):
-    begin(folder, "classification")
+def test_frames_are_read_as_the_file_of_their_rows(begin):
+    begin("classification")
     frame = pandas.read_csv("my-data.csv")
     frame.index = range(1000, 1000 + len(frame))  # the rows of a filtered frame
     expected = tfdistill.load_data("my-data.csv", tokenizer="teacher")
@@ -299,8 +321,8 @@ class ClassDataset:
         pyarrow.parquet.write_table(table, path)
 
 
-def test_class_labels_of_a_dataset_are_their_names(folder):
-    begin(folder, "classification")
+def test_class_labels_of_a_dataset_are_their_names(begin):
+    begin("classification")
     frame = pandas.read_csv("my-data.csv")
     names = ["positive", "negative"]  # in this order, not that of the alphabet
     columns = {"text": list(frame["text"]), "label": [names.index(name) for name in frame["label"]]}
@@ -320,7 +342,7 @@ def test_class_labels_of_a_dataset_are_their_names(folder):
 
 
 @pytest.mark.parametrize("table", [[{"text": "a", "label": "b"}], {"train": None}, None])
-def test_what_is_no_table_is_refused(table, folder):
-    begin(folder, "classification")
+def test_what_is_no_table_is_refused(table, begin):
+    begin("classification")
     with pytest.raises(errors.DataError, match="path: expected a path, a pandas DataFrame"):
         tfdistill.load_data(table, tokenizer="teacher")

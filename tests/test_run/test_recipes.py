@@ -33,7 +33,7 @@ USUAL = (
     "pd",
     "tinybert_6l, STS-B",
 )
-SLOW = ("demo", "mobilebert_6l_128d_transfer", "compress")
+SLOW = ("mobilebert_6l_128d_transfer",)
 NAMES = sorted(RECIPES)
 _INCIDENTAL = {"name", "description", "preset", "source", "general", "seeds", "data", "export"}
 

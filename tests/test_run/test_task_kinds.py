@@ -145,16 +145,11 @@ def values_of(name, folder: pathlib.Path, **more):
     }
 
 
-VARIATIONS = ("imdb", "ner", "squad", "several", "regression")
-
-
+# Thorough: models of spans and of several labels are trained and exported below, each head learns
+# a handful of examples in test_losses/test_answers.py, and texts are learnt in other runs.
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    # Folders of texts are a classification, v2 has questions with an answer, too, models of several
-    # labels are trained and exported below, and numbers are learnt as classes are.
-    [pytest.param(n, marks=pytest.mark.thorough) if n in VARIATIONS else n for n in CASES],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", CASES)
 def test_a_task_of_each_kind_is_learnt_and_distilled(tmp_path, name):
     _, _, head, primary, chance = CASES[name]
     recipe = config.parse_recipe(values_of(name, tmp_path / "data"))
@@ -226,8 +221,9 @@ def test_several_labels_are_exported_and_measured(tmp_path):
     values["teacher"]["finetune"]["epochs"] = 2
     values["teacher"] |= {"allow_weak": True, "export": False}
     values["student"]["allow_weak"] = True
-    for stage in values["stages"].values():
-        stage["epochs"] = 1
+    values["variants"]["full"]["stages"] = ["prediction"]
+    values["stages"]["prediction"]["epochs"] = 1
+    values["baselines"] = "none"
     shutil.copy(tmp_path / "data" / "dev.jsonl", tmp_path / "data" / "test.jsonl")
     metrics = run.run_recipe(config.parse_recipe(values), tmp_path / "run")
     card = json.loads((tmp_path / "run" / "export" / "model.json").read_text())

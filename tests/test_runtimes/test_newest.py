@@ -132,7 +132,7 @@ def test_a_written_folder_has_the_same_ids_and_answers_there(
         model, tmp_path / "hf", vocab_file=toy_vocab_file, lower_case=lower_case
     )
     texts = tmp_path / "texts.json"
-    drawn = random_texts(20_000)
+    drawn = random_texts(20_000 if family == "bert" else 2_000)  # one tokenizer has them all
     # The first ones are answered as well, and a special token that is typed is one there.
     drawn[:50] = [text.replace("[", "(")[:40] for text in drawn[:50]]
     texts.write_text(json.dumps(drawn))
@@ -177,8 +177,8 @@ def test_the_product_runs_beside_the_newest_transformers(newest):
         "tests/test_weights/test_sentence_modules.py",
         "tests/test_weights/test_checkpoint.py::test_a_saved_classifier_comes_back_whole",
         "tests/test_weights/test_folder_checks.py",
-        # One whole run; what the others vary is not what transformers does.
-        "tests/test_run/test_joint_students.py::test_it_starts_close_to_its_teacher_and_ends_closer",
+        # Whole runs, from a folder to a folder; what others vary is not what transformers does.
+        "tests/test_run/test_soft_labels.py::test_a_student_of_a_file_is_that_of_the_same_numbers_in_memory_to_the_bit",
     )
     done = subprocess.run(
         [python, *arguments, *tests],

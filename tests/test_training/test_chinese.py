@@ -32,7 +32,11 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(
-    scope="module", params=["mini", pytest.param("real", marks=pytest.mark.shared_data)]
+    scope="module",
+    params=[
+        pytest.param("mini", marks=pytest.mark.thorough),
+        pytest.param("real", marks=pytest.mark.shared_data),
+    ],
 )
 def vocab_file(request, tmp_path_factory):
     if request.param == "real":

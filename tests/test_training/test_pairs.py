@@ -182,7 +182,8 @@ def lines(tmp_path_factory, toy_vocab_file):
 def _distil(lines, teacher, *, epochs=1, **options):
     student = models.build_classifier(lines.shape, 2)
     distiller = tfdistill.LogitDistiller(teacher, student)
-    distiller.compile(optimizer=tfdistill.adamw(1e-2))
+    # A graph takes long to make for three steps.
+    distiller.compile(optimizer=tfdistill.adamw(1e-2), run_eagerly=epochs == 1)
     dev = batches.Batches(lines.encoded, shuffle=False)
     data = batches.Batches(lines.encoded)
     distiller.fit(data, epochs=epochs, verbose=0, validation_data=dev, **options)
@@ -222,6 +223,6 @@ def test_data_of_another_task_or_without_one_say_nothing_of_a_teacher(lines):
     for changes in ({"task": None}, {"labels": None}, {"task": tasks.task("stsb")}):
         encoded = dataclasses.replace(lines.encoded, **changes)
         distiller = tfdistill.LogitDistiller(teacher, models.build_classifier(lines.shape, 2))
-        distiller.compile()
+        distiller.compile(run_eagerly=True)
         distiller.fit(batches.Batches(lines.encoded), verbose=0, steps_per_epoch=1,
                       validation_data=batches.Batches(encoded, shuffle=False))  # fmt: skip

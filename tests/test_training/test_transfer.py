@@ -351,7 +351,12 @@ def test_a_run_that_was_killed_equals_one_that_was_not(whole, transfer, tmp_path
 
 
 @pytest.mark.parametrize(
-    "moment", ["before_plan", "before_weights", "before_result", "before_next_stage"]
+    "moment",
+    [
+        pytest.param("before_plan", marks=pytest.mark.thorough),
+        pytest.param("before_weights", marks=pytest.mark.thorough),
+        *("before_result", "before_next_stage"),
+    ],
 )
 def test_a_run_killed_at_a_boundary_equals_one_that_was_not(
     whole, transfer, tmp_path, monkeypatch, moment

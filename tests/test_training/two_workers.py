@@ -50,10 +50,7 @@ def stop():
 def toy_fits(strategy):
     """Dropout, two batches an optimizer step, shares of one and two rows, and one of none."""
     with strategies.scope(strategy):
-        fits = toy_run.Run(2, num_examples=17, built=True)
-    # Converting the source of functions is a third of the time that tracing takes.
-    fits.distiller.train_step = tf.autograph.experimental.do_not_convert(fits.distiller.train_step)
-    return fits
+        return toy_run.Run(2, num_examples=17, built=True)
 
 
 def fitted(fits, folder, watch=None):

@@ -1,6 +1,7 @@
 """Folders as they are found: wrappers' prefixes, leftovers, other formats, contradictions."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -13,14 +14,21 @@ from tfdistill.weights import checkpoint
 FEATURES = toys.features((5, 3, 6, 4))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")  # no test changes it
 def model():
     return toys.classifier(toys.SHALLOW_STUDENT, 2, seed=3)
 
 
+@pytest.fixture(scope="module")
+def saved(model, tmp_path_factory):
+    place = tmp_path_factory.mktemp("saved") / "hf"
+    return weights.save_hf(model, place, labels=["bad", "good"])
+
+
 @pytest.fixture
-def folder(tmp_path, model):
-    return weights.save_hf(model, tmp_path / "hf", labels=["bad", "good"])
+def folder(saved, tmp_path):
+    """A copy of the saved model, to be changed."""
+    return shutil.copytree(saved, tmp_path / "hf")
 
 
 def rewrite(folder, change):
