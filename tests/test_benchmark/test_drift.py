@@ -72,7 +72,13 @@ def test_what_does_not_stay_slow_is_no_throttling(change):
     assert share_found(change, trials=100, moment=0.005, noise=0.02) <= 0.02
 
 
-@pytest.mark.parametrize("world", [{}, {"runs": 50}, {"noise": 0.2}, {"bursts": 0.1}])
+@pytest.mark.parametrize(
+    "world",
+    [
+        *({}, {"bursts": 0.1}),
+        *(pytest.param(w, marks=pytest.mark.thorough) for w in ({"runs": 50}, {"noise": 0.2})),
+    ],
+)
 def test_noise_hardly_ever_marks_a_case_of_three_repetitions(world):
     rng = np.random.default_rng(3)
     places = 150

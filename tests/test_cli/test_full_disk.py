@@ -102,6 +102,7 @@ def test_a_recipe_is_copied_whole_or_not_at_all(disk, capsys):
     assert survive(disk, capsys, ["recipes", "cp", "demo", f"{disk.folder}/demo.yaml"]) >= 1
 
 
+@pytest.mark.thorough
 def test_a_report_is_written_whole_or_not_at_all(disk, run, capsys):
     page = disk.folder / "page"
     assert survive(disk, capsys, ["report", str(run), "--out", str(page)]) >= 2

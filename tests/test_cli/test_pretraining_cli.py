@@ -186,6 +186,7 @@ def test_a_strange_override_is_misuse(capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_pretraining_from_text_on_the_command_line(text, vocab_file, tmp_path, capsys):
     arguments = ["pretrain", "bert_tiny", "--corpus", str(text), "--vocab", str(vocab_file)]
     for setting in ("num_layers=1", "hidden_size=16", "intermediate_size=16", "max_positions=24"):

@@ -151,6 +151,7 @@ def test_it_ends_with_a_verdict_answers_and_the_next_commands(done):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_teacher_as_small_as_a_student_is_exported_itself(inputs, tmp_path, capsys):
     arguments = command(inputs)
     arguments[arguments.index("--out") + 1] = str(tmp_path / "out")

@@ -99,7 +99,9 @@ def test_a_batch_is_padded_at_its_end_and_fits_its_longest(folder, tokenizer):
         assert all(array.dtype == np.int32 for array in batch.values())
 
 
-@pytest.mark.parametrize("options", [{"window": 4}, {"bucketing": False}])
+@pytest.mark.parametrize(
+    "options", [{"window": 4}, pytest.param({"bucketing": False}, marks=pytest.mark.thorough)]
+)
 def test_a_stream_goes_on_from_any_step(folder, options):
     batches = shards.ShardedBatches(folder, 6, 1, shards_at_once=2, **options)
     per_epoch = batches.steps_per_epoch

@@ -33,7 +33,9 @@ def test_labels(built):
     np.testing.assert_array_equal(np.argmax(student(FEATURES), axis=1), LABELS)
 
 
-@pytest.mark.parametrize("stage", [pytest.param("general", marks=pytest.mark.slow), "intermediate"])
+@pytest.mark.parametrize(
+    "stage", [pytest.param("general", marks=pytest.mark.thorough), "intermediate"]
+)
 def test_inner_states(built, teacher, stage):
     student = toys.randomise(built(CONFIG), seed=2)
     terms = first_and_last(distillers.TinyBertDistiller(teacher, student, stage=stage))

@@ -82,7 +82,9 @@ def test_a_distiller_works_on_copies(teacher, student, built):
     assert not shared["hidden"].projections
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize(
+    "policy", [pytest.param("float32", marks=pytest.mark.thorough), "mixed_bfloat16"]
+)
 def test_it_trains_in_other_precisions_and_with_accumulation(teacher, student, policy):
     student = models.with_policy(student, policy)
     distiller = distillers.Distiller(teacher, student, {"centred": CentredMSE()})

@@ -67,6 +67,7 @@ def test_the_layers_of_an_outlier_are_left_in_float_and_the_rest_stays_int8(
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_drop_that_no_file_can_keep_writes_nothing(collapsing, arguments, tmp_path, monkeypatch):
     monkeypatch.setattr("export.trials.automatic._MAX_ROUNDS", 0)
     path = tmp_path / "out" / "model.tflite"

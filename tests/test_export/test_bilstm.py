@@ -21,7 +21,7 @@ BYTES = {"float32": 4, "float16": 2, "dynamic_wi8_afp32": 1}
     scope="module",
     params=[
         "dynamic_wi8_afp32",
-        pytest.param("float32", marks=pytest.mark.slow),
+        pytest.param("float32", marks=pytest.mark.thorough),
         pytest.param("float16", marks=pytest.mark.thorough),
     ],
 )

@@ -187,8 +187,8 @@ def reports(toy, lively, tmp_path_factory):
     [
         ("span", "dynamic_wi8_afp32"),
         ("token", "float32"),
-        pytest.param("span", "float32", marks=pytest.mark.slow),
-        pytest.param("token", "dynamic_wi8_afp32", marks=pytest.mark.slow),
+        pytest.param("span", "float32", marks=pytest.mark.thorough),
+        pytest.param("token", "dynamic_wi8_afp32", marks=pytest.mark.thorough),
     ],
 )
 def test_the_other_heads_are_at_most_two_chains_too(head, quantize, reports):

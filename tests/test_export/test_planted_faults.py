@@ -335,6 +335,13 @@ def test_signatures_have_the_same_ranges(changed, count):
     assert len(ranges.differing(both)) == count
 
 
+@pytest.fixture(scope="module")
+def static(bert):
+    """A format with int8 activations, of which an honest file is written."""
+    assert bert.honest("static_wi8_ai8").written
+    return "static_wi8_ai8"
+
+
 @pytest.mark.parametrize(
     ("fault", "check"),
     [
@@ -348,10 +355,8 @@ def test_signatures_have_the_same_ranges(changed, count):
     ],
 )
 def test_static_files_have_the_ranges_of_the_data_and_the_type_that_was_asked_for(
-    bert, fault, check
+    bert, static, fault, check
 ):
-    static = "static_wi8_ai8"
-    assert bert.honest(static).written
     plant = bert.format_fault(static) if "format" in fault else bert.file_fault(fault, static)
     assert not plant.written
     assert check in plant.checks

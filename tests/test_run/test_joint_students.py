@@ -379,25 +379,22 @@ def test_a_corpus_puts_a_general_stage_in_front(few, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_student_is_compared_at_the_layers_that_it_was_cut_from(
-    distilled, data_dir, tmp_path, capsys
+    distilled, data_dir, tmp_path, until_fit, capsys
 ):
     recipe = recipe_of(
         data_dir,
         distilled[0],
-        student={"preset": "pruned:layers=1,choose=bottom,embedding=32", "allow_weak": True},
-        stages={"joint": {"kind": "joint", **STEP, "min_steps": 1}},
+        student={"preset": "pruned:layers=1,choose=bottom,embedding=32"},
         baselines="none",
     )
-    record = run.distill_variant(recipe, tmp_path / "run")
+    distiller, _ = until_fit(recipe, tmp_path / "run")
     layers_kept = safetensors.numpy.load_file(tmp_path / "run" / "stages" / initialise.START)[
         "layers"
     ]
     assert tuple(layers_kept) == (0,)
     assert "hidden states, student layer <- teacher layer: 0 <- 0" in capsys.readouterr().err
-    assert record.architecture["head_size"] == 64
-    assert record.baselines == ()
-    folder = tmp_path / "run" / "student" / "hf"
-    assert weights.load_classifier(folder).config.embedding_size == 32
+    shape = models.config_of(distiller.student)
+    assert (shape.head_size, shape.embedding_size) == (64, 32)
 
 
 def test_layers_are_chosen_in_one_place_alone(data_dir):
