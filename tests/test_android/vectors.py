@@ -38,8 +38,8 @@ PIECES = (*LETTERS, *("##" + letter for letter in LETTERS))
 VOCABULARY = tuple(dict.fromkeys([*SPECIAL, *WORDS, *PIECES]))
 
 
-def words_lines() -> list[dict[str, Any]]:
-    """Every edge case with its words; a few of them without lower-casing, too."""
+def words_lines(every: int = 1) -> list[dict[str, Any]]:
+    """The edge cases, or some of them, with their words; a few without lower-casing, too."""
     from export.checking.tokenizer_edge_cases import tokenizer_edge_cases
     from tfdistill.data import basic_tokenizer
 
@@ -51,7 +51,7 @@ def words_lines() -> list[dict[str, Any]]:
             "lower_case": lower_case,
             "words": " ".join(basic_tokenizer.split_texts([text], lower_case=lower_case)),
         }
-        for text, lower_case in cases
+        for text, lower_case in cases[::every]
     ]
 
 

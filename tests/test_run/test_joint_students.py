@@ -493,12 +493,11 @@ def test_the_teacher_answers_other_pairs_where_the_task_has_pairs(
         text = "\n".join(["first\tsecond\tsame", *part, ""])
         (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
 
-    tuned, _ = distilled
-    vocab_file = tuned / "teacher" / "model" / "hf" / "vocab.txt"
-    shape = models.preset("bert_tiny").replace(
-        num_layers=2, vocab_size=len(vocab.read_vocab(vocab_file))
-    )
+    tokens = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), *words, "it", "now"]
+    vocab.write_vocab(tokens, tmp_path / "vocab.txt")
+    shape = models.preset("bert_tiny").replace(vocab_size=len(tokens))
     teacher = models.build_classifier(shape, 2)
+    vocab_file = tmp_path / "vocab.txt"
     weights.save_hf(teacher, tmp_path / "teacher", labels=SAME, vocab_file=vocab_file)
 
     def texts(name, **joint):
@@ -527,7 +526,7 @@ def test_the_teacher_answers_other_pairs_where_the_task_has_pairs(
     assert not said and all(map(np.array_equal, plain, other))
     with pytest.raises(errors.ConfigError, match=r"pair_noise.*without pairs"):
         joint = {"kind": "joint", **STEP, "pair_noise": 0.5}
-        single = recipe_of(data_dir, tuned, stages={"joint": joint}, baselines="none")
+        single = recipe_of(data_dir, distilled[0], stages={"joint": joint}, baselines="none")
         until_fit(single, tmp_path / "single")
 
 
