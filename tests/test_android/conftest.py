@@ -86,6 +86,8 @@ def _real_bundles(folder: pathlib.Path) -> pathlib.Path:
     from test_android import vectors
 
     import export
+    from export.checking import tokenizer_edge_cases
+    from export.targets import token_vectors
     from tfdistill import models, tasks
     from tfdistill.data.batches import encode_examples
     from tfdistill.data.tokenize import Tokenizer
@@ -109,5 +111,9 @@ def _real_bundles(folder: pathlib.Path) -> pathlib.Path:
         task=task,
         vocab_file=vocab_file,
     )
-    export.to_android(student, folder / "assets", texts=examples)
+    # The edge cases are those of the same vocabulary, which _real_vectors holds.
+    with pytest.MonkeyPatch.context() as patch:
+        few = tokenizer_edge_cases.tokenizer_edge_cases()[::80]
+        patch.setattr(token_vectors, "tokenizer_edge_cases", lambda: few)
+        export.to_android(student, folder / "assets", texts=examples)
     return folder / "assets"

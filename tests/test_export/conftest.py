@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -136,6 +136,18 @@ def exported(
         return Exported(path, manifest.read_manifest(path))
 
     return get
+
+
+@pytest.fixture(scope="module")
+def few_edge_cases() -> Iterator[None]:
+    """A few of the edge cases: two thousand are tokenized once, in the test that is about them."""
+    from export.checking import tokenizer_edge_cases
+    from export.targets import token_vectors
+
+    few = tokenizer_edge_cases.tokenizer_edge_cases()[::80]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(token_vectors, "tokenizer_edge_cases", lambda: few)
+        yield
 
 
 @pytest.fixture(scope="session")

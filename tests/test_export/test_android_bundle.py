@@ -12,6 +12,8 @@ from export.targets import android_bundle, token_vectors
 from tfdistill import errors, files, manifest, reading
 from tfdistill.data.tokenize import Tokenizer
 
+pytestmark = pytest.mark.usefixtures("few_edge_cases")
+
 
 @pytest.fixture(scope="module")
 def source(exported):
@@ -19,17 +21,8 @@ def source(exported):
     return exported("dynamic_wi8_afp32").path.parent
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_edge_cases():
-    """A few of the edge cases: two thousand are tokenized once, in the test that is about them."""
-    few = tokenizer_edge_cases.tokenizer_edge_cases()[::80]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(token_vectors, "tokenizer_edge_cases", lambda: few)
-        yield
-
-
 @pytest.fixture(scope="module")
-def assets(source, toy, tmp_path_factory):
+def assets(source, toy, few_edge_cases, tmp_path_factory):
     target = tmp_path_factory.mktemp("assets")
     export.to_android(source, target, texts=toy.texts)
     return target

@@ -232,6 +232,7 @@ def test_arguments_are_checked_before_the_first_trial(attempts, toy, tmp_path, a
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_real_search_writes_a_file_that_its_manifest_describes_beside_another_model(
     toy, exported, tmp_path
 ):

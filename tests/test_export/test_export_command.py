@@ -51,7 +51,7 @@ def arguments(place, out, *more):
 
 
 @pytest.fixture(scope="module")
-def everything(place, tmp_path_factory):
+def everything(place, few_edge_cases, tmp_path_factory):
     """One call that writes every form of a student whose vocabulary is pruned."""
     out = tmp_path_factory.mktemp("out")
     ways = {

@@ -140,6 +140,7 @@ def test_a_stage_that_is_done_is_loaded_as_it_was_left(recipe, finished):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_run_that_is_killed_within_each_stage_ends_like_one_that_was_not(
     recipe, finished, tmp_path, monkeypatch
 ):

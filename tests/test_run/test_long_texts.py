@@ -171,6 +171,7 @@ def test_evaluate_and_the_rows_of_a_benchmark_cut_as_the_student_was_trained(run
     assert not np.array_equal(at_end.dev.encoded.ids, data.dev.encoded.ids)
 
 
+@pytest.mark.thorough
 def test_a_saved_model_from_text_answers_so(run, tmp_path):
     loaded = weights.load_classifier(run / "student" / "hf")
     folder = export.to_saved_model(

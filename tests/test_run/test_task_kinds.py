@@ -216,6 +216,7 @@ def test_models_of_tags_and_of_spans_become_files_that_are_measured_and_evaluate
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_several_labels_are_exported_and_measured(tmp_path):
     values = values_of("several", tmp_path / "data")
     values["teacher"]["finetune"]["epochs"] = 2

@@ -8,7 +8,10 @@ from tfdistill.run import prepare
 
 @pytest.mark.slow
 def test_a_recipe_without_a_task_ends_in_a_masked_language_model_and_a_report(tmp_path):
-    recipe = config.scaled_down(config.load_recipe("distilbert_6l"))
+    values = config.scaled_down(config.load_recipe("distilbert_6l")).model_dump()
+    values["teacher"]["num_layers"] = 2
+    values["student"] |= {"num_layers": 1, "teacher_layers": (0,)}
+    recipe = config.Recipe.model_validate(values)
     metrics = run.run_recipe(recipe, tmp_path / "run")
     teacher, student = metrics.models
     assert (teacher.role, student.role) == ("teacher", "student")

@@ -61,6 +61,7 @@ def test_the_lengths_are_those_of_all_training_examples(load, counted):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.shared_data
 def test_the_lengths_are_those_of_the_real_data(shared_data, counted):
     command = [
