@@ -9,10 +9,10 @@ import pytest
 from safetensors.numpy import load_file
 
 from export.checking import verify
-from tfdistill import arrays, compress, config, errors, manifest, models, run, training
+from tfdistill import arrays, compress, config, errors, manifest, models, run, training, weights
 from tfdistill.commands import compression as command
 from tfdistill.commands import export as export_command
-from tfdistill.data import batches, from_config, synthetic
+from tfdistill.data import batches, from_config, synthetic, vocab
 from tfdistill.run import inputs
 
 STEP = {"kind": "prediction", "epochs": 2, "batch_size": 16, "learning_rate": 1e-3}
@@ -27,17 +27,26 @@ def data_dir(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def recipe(data_dir):
+def teacher(tmp_path_factory):
+    """A teacher of random weights: what is tested is the path, not what it knows."""
+    folder = tmp_path_factory.mktemp("teacher")
+    words = vocab.train_vocab(synthetic.generate(300)[0], 300)
+    vocab.write_vocab(words, folder / "vocab.txt")
+    shape = models.preset("bert_tiny").replace(
+        num_layers=1, hidden_size=16, intermediate_size=32, vocab_size=len(words), max_positions=32
+    )
+    labels = synthetic.TASK.labels
+    model = models.build_classifier(shape, len(labels))
+    return weights.save_hf(model, folder / "hf", labels=labels, vocab_file=folder / "vocab.txt")
+
+
+@pytest.fixture(scope="module")
+def recipe(data_dir, teacher):
     itself = {"teacher": "student"}
     values = {
         "name": "toy",
-        "data": {"task": "assistant", "dir": str(data_dir), "max_length": 24, "vocab": "train:400"},
-        "teacher": {
-            "source": "preset:bert_tiny",
-            "finetune": {"epochs": 1, "batch_size": 16},
-            "allow_weak": True,
-            "export": False,
-        },
+        "data": {"task": "assistant", "dir": str(data_dir), "max_length": 24, "vocab": "teacher"},
+        "teacher": {"source": str(teacher), "allow_weak": True, "export": False},
         "student": {
             "preset": "bert_tiny",
             "num_layers": 1,
@@ -205,11 +214,10 @@ def test_the_command_refuses_unknown_methods_and_wrong_orders(methods):
 
 @pytest.mark.slow
 def test_the_command_compresses_a_finished_student_and_keeps_its_head(
-    finished, data_dir, tmp_path, capsys
+    teacher, data_dir, tmp_path, capsys
 ):
     from tfdistill import cli
 
-    teacher = finished / "teacher" / "model"
     usual = ["--task", "assistant", "--data-dir", str(data_dir), "--max-length", "24"]
     out = tmp_path / "out"
     options = ["--methods", "prune", "--epochs", "1", "--learning-rate", "1e-9"]

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -24,9 +25,15 @@ def model():
     return toys.randomise(models.build_model(CONFIG, DENSE), 1)
 
 
+@pytest.fixture(scope="module")
+def saved(model, tmp_path_factory):
+    return weights.save_hf(model, tmp_path_factory.mktemp("saved") / "saved")
+
+
 @pytest.fixture
-def folder(model, tmp_path):
-    return weights.save_hf(model, tmp_path / "saved")
+def folder(saved, tmp_path):
+    """A copy of the saved model, to be changed."""
+    return shutil.copytree(saved, tmp_path / "saved")
 
 
 def edit(path, **changes):
