@@ -263,6 +263,7 @@ def test_a_student_near_chance_is_saved_and_refused(distilled, data_dir, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_tuned_model_near_chance_is_kept_with_a_warning(data_dir, tmp_path, capsys):
     weak = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-8}
     out = tmp_path / "run"

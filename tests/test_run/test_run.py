@@ -271,6 +271,7 @@ def test_a_file_for_several_devices_has_no_fallback_and_no_size(values, key, val
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_run_writes_the_smallest_file_where_none_is_as_small_as_asked(
     finished, values, tmp_path, capsys
 ):
