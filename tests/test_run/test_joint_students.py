@@ -395,7 +395,7 @@ def test_a_student_is_compared_at_the_layers_that_it_was_cut_from(
     assert tuple(layers_kept) == (0,)
     assert "hidden states, student layer <- teacher layer: 0 <- 0" in capsys.readouterr().err
     shape = models.config_of(distiller.student)
-    assert (shape.head_size, shape.embedding_size) == (64, 32)
+    assert (shape.attention_width // shape.num_heads, shape.embedding_size) == (64, 32)
 
 
 def test_layers_are_chosen_in_one_place_alone(data_dir):
