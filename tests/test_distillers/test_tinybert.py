@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import distillers, errors, models
+from tfdistill import distillers, errors, models, training
 from tfdistill.losses import StepInputs
 
 LENGTHS = (5, 3, 6)
@@ -303,3 +303,14 @@ def test_the_word_vector_of_padding_is_not_learnt_under_the_published_reduction(
     if reduction == "reference":
         np.testing.assert_array_equal(table[0], before[0])
         assert np.abs(moved[1:]).max() > 1e-3
+
+
+def test_nor_is_it_where_rows_alone_are_updated(tinybert):
+    optimizer = training.adamw(0.1, weight_decay=0.0)
+    distiller = tinybert(reduction="reference", optimizer=optimizer)
+    table = distiller.student.get_layer("word_embeddings").weights[0]
+    before = table.numpy()
+    distiller.train_on_batch(FEATURES)
+    assert optimizer.get_slot(table, "reached")[0] == 1
+    np.testing.assert_array_equal(table[0], before[0])
+    assert (table.numpy() != before).any()

