@@ -126,14 +126,16 @@ def _owners(
     """Returns the layers that an operator computes.
 
     An operator with a constant matrix belongs to the layer of that matrix, whatever else was folded
-    into it.
+    into it: layers with equal biases share one, which has the names of all of them.
     """
-    parts = _parts(tfl_flatbuffer_utils.get_op_scope(operator, graph.tensors))
+    scope = tfl_flatbuffer_utils.get_op_scope(operator, graph.tensors)
+    parts = _parts(scope)
     if editing.name_of(model, operator) not in _WITH_MATRIX:
         return parts & {*layers, *matrices}
     if not parts & set(matrices) and set(operator.outputs) & set(graph.outputs):
         return {matrices[-1]}  # the answer itself is named after the signature
-    return parts & set(matrices)
+    products = _parts(";".join(name for name in scope.split(";") if name.endswith("/MatMul")))
+    return products & set(matrices) or parts & set(matrices)
 
 
 def _parts(scope: str) -> set[str]:

@@ -131,8 +131,8 @@ class Record:
 
 def run(exports: Campaign, names: Sequence[str], record: Record, *, every_format: bool) -> None:
     """Runs all faults on one network."""
-    for name in names:
-        record.attempt(exports, exports.honest, "", name)
+    honest = {name: record.attempt(exports, exports.honest, "", name) for name in names}
+    names = [name for name, outcome in honest.items() if outcome is None or outcome.written]
     for number, fault in enumerate(planted.GRAPH):
         others = names[1:]
         alone = every_format or not others
@@ -153,7 +153,9 @@ def run(exports: Campaign, names: Sequence[str], record: Record, *, every_format
 def sample(exports: Campaign, names: Sequence[str], record: Record, count: int, seed: str) -> None:
     """Runs an honest export and some faults in each number format of one network."""
     for name in names:
-        record.attempt(exports, exports.honest, "", name)
+        honest = record.attempt(exports, exports.honest, "", name)
+        if honest is not None and not honest.written:
+            continue  # no file to plant a fault in
         for faults, plant in (
             (planted.GRAPH, exports.graph_fault),
             (planted_files.FILE, exports.file_fault),

@@ -228,17 +228,32 @@ def test_a_layer_that_the_file_does_not_name_is_refused(exported):
         recipe.rules(model, base, {"layer_7_query": other}, ["layer_7_query", "classifier"])
 
 
-def test_layers_in_one_operator_must_agree(exported):
-    model = editing.read(exported("float32").path)
+def renamed(path, more):
+    """A file whose product of the keys has another name in front of its own."""
+    model = editing.read(path)
     for graph in model.subgraphs:
         for tensor in graph.tensors:
-            tensor.name = tensor.name.replace(b"layer_0_key", b"layer_0_key;layer_0_query")
+            product = b"layer_0_key/MatMul"
+            tensor.name = tensor.name.replace(product, more + b";" + product)
+    return model
+
+
+def test_layers_in_one_operator_must_agree(exported):
+    model = renamed(exported("float32").path, b"layer_0_query/MatMul")
     base, other = (quantize.quantization(n) for n in ("dynamic_wi8_afp32", "float32"))
     matrices = ["layer_0_query", "layer_0_key", "classifier"]
     with pytest.raises(errors.ExportError, match=r"in one operator.*layer_0_key: dynamic_wi8"):
         recipe.rules(model, base, {"layer_0_query": other}, matrices)
     both = dict.fromkeys(("layer_0_query", "layer_0_key"), other)
     assert recipe.rules(model, base, both, matrices)
+
+
+def test_layers_that_share_a_bias_need_not_agree(exported):
+    """Equal biases are one constant, and its operators have the names of all their layers."""
+    model = renamed(exported("float32").path, b"layer_0_query/BiasAdd")
+    base, other = (quantize.quantization(n) for n in ("dynamic_wi8_afp32", "float32"))
+    matrices = ["layer_0_query", "layer_0_key", "classifier"]
+    assert recipe.rules(model, base, {"layer_0_query": other}, matrices)
 
 
 def test_ranges_are_joined_across_signatures():
