@@ -14,6 +14,7 @@ from tfdistill.config import OptimizerConfig
 from tfdistill.config.training import Clip, Schedule
 
 NO_DECAY = ("layer_norm", "bias")
+_FEW_ROWS = 0.4  # of a table: so many at most are updated by themselves
 Rate = float | keras.optimizers.schedules.LearningRateSchedule
 
 
@@ -139,22 +140,33 @@ class _AdamW(optimization.AdamWeightDecay):
         now = apply_state[(var.device, var.dtype.base_dtype)]
         reached = self.get_slot(var, "reached")
         reached.scatter_update(tf.IndexedSlices(tf.ones_like(grad[:, 0]), indices))
-        rows = tf.cast(tf.where(reached > 0)[:, 0], indices.dtype)
-        places = tf.searchsorted(rows, indices)
-        gradient = tf.scatter_nd(places[:, None], grad, [tf.size(rows), grad.shape[1]])
-
-        def moved(slot: str, value: Any, decay: str) -> Any:
-            moment = self.get_slot(var, slot)
-            before = tf.gather(moment, rows)
-            after = before + (value - before) * now[f"one_minus_{decay}_t"]
-            moment.scatter_update(tf.IndexedSlices(after, rows))
-            return after
-
-        m = moved("m", gradient, "beta_1")
-        v = moved("v", tf.square(gradient), "beta_2")
         self._decay_weights_op(var, rate, apply_state)
-        step = now["lr"] * m / (tf.sqrt(v) + now["epsilon"])
-        return var.scatter_sub(tf.IndexedSlices(step, rows))
+        rows = tf.cast(tf.where(reached > 0)[:, 0], indices.dtype)
+
+        def by_row() -> Any:
+            places = tf.searchsorted(rows, indices)
+            gradient = tf.scatter_nd(places[:, None], grad, [tf.size(rows), grad.shape[1]])
+
+            def moved(slot: str, value: Any, decay: str) -> Any:
+                moment = self.get_slot(var, slot)
+                before = tf.gather(moment, rows)
+                after = before + (value - before) * now[f"one_minus_{decay}_t"]
+                moment.scatter_update(tf.IndexedSlices(after, rows))
+                return after
+
+            m = moved("m", gradient, "beta_1")
+            v = moved("v", tf.square(gradient), "beta_2")
+            step = now["lr"] * m / (tf.sqrt(v) + now["epsilon"])
+            var.scatter_sub(tf.IndexedSlices(step, rows))
+            return tf.size(rows)
+
+        def whole() -> Any:
+            gradient = tf.scatter_nd(indices[:, None], grad, var.shape)
+            keras.optimizers.legacy.Adam._resource_apply_dense(self, gradient, var, apply_state)
+            return tf.size(rows)
+
+        # Rows are gathered and written back: of many, the whole table takes less time.
+        return tf.cond(tf.size(rows) <= int(_FEW_ROWS * var.shape[0]), by_row, whole)
 
 
 class _BertAdam(_AdamW):
