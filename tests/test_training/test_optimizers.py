@@ -133,20 +133,22 @@ def test_without_bias_correction_steps_are_those_of_the_published_code():
             np.testing.assert_allclose(weights[name], state[name][0], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("width", [(3,), ()])  # words, or the centres of clusters
 @pytest.mark.parametrize("clip", ["none", "per_tensor", "global"])
 @pytest.mark.parametrize("bias_correction", [True, False])
-def test_a_table_s_rows_move_as_with_their_dense_gradient(bias_correction, clip):
+def test_a_table_s_rows_move_as_with_their_dense_gradient(bias_correction, clip, width):
     """A row that is reached once goes on by its moments, one that never is decays alone."""
     generator = np.random.default_rng(2)
-    start = generator.normal(size=(6, 3)).astype(np.float32)
+    start = generator.normal(size=(6, *width)).astype(np.float32)
     tables = [tf.Variable(start), tf.Variable(start)]
     options = {"weight_decay": 0.2, "bias_correction": bias_correction, "clip": clip}
     optimizers = [training.adamw(0.1, **options) for _ in tables]
     for reached in ([4, 1], [1], [5, 4, 0], [0]):
-        values = generator.normal(size=(len(reached), 3)).astype(np.float32)
+        values = generator.normal(size=(len(reached), *width)).astype(np.float32)
         dense = np.zeros_like(start)
         dense[reached] = values
-        rows = tf.IndexedSlices(tf.constant(values), tf.constant(reached), tf.constant([6, 3]))
+        shape = tf.constant(start.shape)
+        rows = tf.IndexedSlices(tf.constant(values), tf.constant(reached), shape)
         for optimizer, gradient, table in zip(
             optimizers, (rows, tf.constant(dense)), tables, strict=True
         ):

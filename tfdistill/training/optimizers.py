@@ -139,13 +139,13 @@ class _AdamW(optimization.AdamWeightDecay):
         rate, _ = self._get_lr(var.device, var.dtype.base_dtype, apply_state)
         now = apply_state[(var.device, var.dtype.base_dtype)]
         reached = self.get_slot(var, "reached")
-        reached.scatter_update(tf.IndexedSlices(tf.ones_like(grad[:, 0]), indices))
+        reached.scatter_update(tf.IndexedSlices(tf.ones_like(indices, grad.dtype), indices))
         self._decay_weights_op(var, rate, apply_state)
         rows = tf.cast(tf.where(reached > 0)[:, 0], indices.dtype)
 
         def by_row() -> Any:
             places = tf.searchsorted(rows, indices)
-            gradient = tf.scatter_nd(places[:, None], grad, [tf.size(rows), grad.shape[1]])
+            gradient = tf.scatter_nd(places[:, None], grad, [tf.size(rows), *grad.shape[1:]])
 
             def moved(slot: str, value: Any, decay: str) -> Any:
                 moment = self.get_slot(var, slot)
