@@ -54,6 +54,18 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="session", autouse=True)
+def graphs_as_they_are():
+    """Leaves TensorFlow's rewriting of graphs out, a quarter of the time until a first step.
+
+    Toys run too few steps to earn it back.
+    """
+    if "tensorflow" in sys.modules:
+        import tensorflow as tf
+
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+
+
+@pytest.fixture(scope="session", autouse=True)
 def converter_process():
     """Converts in the process of the tests: one of its own imports TensorFlow each time."""
     if "tensorflow" not in sys.modules:  # no collected test needs it

@@ -104,6 +104,8 @@ def digest(state: dict[str, np.ndarray]) -> str:
 
 
 if __name__ == "__main__":
+    # As conftest.py does: the bits are those of the same graph.
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     run = Run()
     run.fit(pathlib.Path(sys.argv[1]), checkpoint_seconds=0)
     print(digest(run.state()))
