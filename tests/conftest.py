@@ -54,14 +54,16 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def graphs_as_they_are():
+def graphs_as_they_are(request):
     """Leaves TensorFlow's rewriting of graphs out, a quarter of the time until a first step.
 
-    Toys run too few steps to earn it back.
+    Toys run too few steps to earn it back. Programs that tests start have it, as users do, and so
+    have all tests where the thorough ones run.
     """
-    if "tensorflow" in sys.modules:
+    if "tensorflow" in sys.modules and request.config.getoption("markexpr"):
         import tensorflow as tf
 
+        os.environ["TOY_RUN_AS_IT_IS"] = "1"  # for toy_run.py as a program
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 

@@ -71,6 +71,7 @@ def stored(folder):
     return {model.name for group in groups for model in group.models}
 
 
+@pytest.mark.thorough
 def test_a_search_measures_proposes_and_names_no_serial(search, phone, tmp_path, left_on, capsys):
     daemon = phone("Pixel_8")
     code, converted = search(daemon, "--json")

@@ -144,6 +144,7 @@ def test_class_weights_weigh_the_loss_of_the_gold_labels(bert, tmp_path, capsys)
     assert np.isfinite(list(losses.values())).all() and losses["plain"] != losses["weighted"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_class_weights_weigh_a_student_s_gold_labels(bert, tmp_path, capsys):
     labels = ["rare" if n % 10 == 0 else "usual" for n in range(240)]

@@ -133,6 +133,7 @@ def test_resuming_writes_damaged_and_missing_shards_again(prepare, tmp_path):
     assert contents(tmp_path / "out") == before
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_two_processes_write_the_same_files_as_one(prepare, tmp_path):
     prepare("one", next_sentence=True, shard_bytes=900)

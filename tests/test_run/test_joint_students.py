@@ -196,6 +196,7 @@ def not_trained(monkeypatch):
     monkeypatch.setattr(training, "fit", interrupt)
 
 
+@pytest.mark.thorough
 def test_a_second_run_of_the_same_teacher_starts_from_the_same_weights(
     distilled, data_dir, not_trained
 ):
@@ -378,6 +379,7 @@ def test_a_corpus_puts_a_general_stage_in_front(few, tmp_path, capsys):
     assert (out / "stages" / initialise.START).is_file()  # cut out of the task's teacher
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_student_is_compared_at_the_layers_that_it_was_cut_from(
     distilled, data_dir, tmp_path, until_fit, capsys

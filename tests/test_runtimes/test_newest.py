@@ -168,6 +168,7 @@ def test_a_joint_stage_of_pytorch_has_our_loss_and_is_timed(need_runtime, tmp_pa
     assert sum("PyTorch" in figure["name"] for figure in record["figures"]) == 3
 
 
+@pytest.mark.thorough
 def test_the_product_runs_beside_the_newest_transformers(newest):
     python, variables = newest
     arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider")

@@ -267,6 +267,7 @@ def test_pkt_moves_what_its_stage_says_bit_for_bit(transfer, tmp_path, earlier):
         assert np.isfinite(last).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_every_stage_goes_down_its_own_loss(transfer, tmp_path):
     stages = training.transfer_stages("jkt", num_layers=1, transfer_steps=16, steps=16)
