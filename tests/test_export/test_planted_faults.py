@@ -368,6 +368,7 @@ def test_static_files_have_the_ranges_of_the_data_and_the_type_that_was_asked_fo
         ("keys of two signatures exchanged", {"signatures"}),
         ("subgraphs of two signatures exchanged", {"signatures"}),
         ("scales of rows called those of columns", {"constants"}),
+        ("one range halved", {"steps handed on"}),  # that of the words that are looked up
     ],
 )
 def test_signatures_and_scales_that_are_exchanged_are_found(bert, fault, checks):
