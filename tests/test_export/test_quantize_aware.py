@@ -76,7 +76,6 @@ def written(model, path, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.thorough
 def test_a_student_that_collapses_under_int8_is_recovered_by_quantization_aware_training(
     student, tmp_path
 ):
