@@ -33,6 +33,8 @@ from . import quantize as quantizing
 from .device_form import DeviceForm
 from .quantize import SMALLEST_QUANTIZED, Bounds, Quantization
 
+_POSITIONS = "position_embeddings"  # each signature keeps some of its rows
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExportPlan:
@@ -325,8 +327,7 @@ def with_matrices(model: keras.Model) -> list[str]:
     return [
         layer.name
         for layer in model.layers
-        if layer.name not in _tables_of_positions(model)
-        and any(len(weight.shape) > 1 for weight in _weights(layer))
+        if layer.name != _POSITIONS and any(len(weight.shape) > 1 for weight in _weights(layer))
     ]
 
 
@@ -337,7 +338,7 @@ def stored_weights(
     seen: set[int] = set()
     stored = []
     for layer in model.layers:
-        if layer.name in _tables_of_positions(model):
+        if layer.name == _POSITIONS:
             continue
         for weight in _weights(layer):
             if id(weight) not in seen:
@@ -379,10 +380,6 @@ def check_blocks(weights: Sequence[StoredWeight]) -> None:
 def _weights(layer: keras.layers.Layer) -> Sequence[Any]:
     """Returns a layer's weights, without the ranges that a quantization-aware one has besides."""
     return layer.float_weights if isinstance(layer, rebuild.Rounded) else layer.weights
-
-
-def _tables_of_positions(model: keras.Model) -> set[str]:
-    return {layer.name for layer in model.layers if layer.name == "position_embeddings"}
 
 
 def _product(shape: Sequence[int]) -> int:

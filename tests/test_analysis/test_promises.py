@@ -101,8 +101,11 @@ def test_thresholds_are_tested_from_a_quarter_of_the_rows_until_one_fails(wrong,
     assert (promise.coverage and round(400 * promise.coverage)) == sure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_error", [0.01, 0.05, 0.1, 0.5])
-@pytest.mark.parametrize("num_rows", [1, 22, 23, 45, 100, 388, 1000, 5000])
+@pytest.mark.parametrize(
+    "num_rows", [1, 22, 23, 45, 100, 388, 1000, pytest.param(5000, marks=pytest.mark.thorough)]
+)
 def test_at_each_tested_rank_one_wrong_answer_more_is_allowed(num_rows, max_error):
     allowed = [
         sum(special.bdtr(np.arange(sure + 1), sure, max_error) <= 0.1)

@@ -175,6 +175,7 @@ class Tracker(types.ModuleType):
         self.artifacts.append(path.name)
 
 
+@pytest.mark.slow
 def test_the_examples_of_tracking_log_every_epoch_and_every_model(monkeypatch, tmp_path):
     from tfdistill import distillers
     from tfdistill.data import batches

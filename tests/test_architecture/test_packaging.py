@@ -136,6 +136,7 @@ def test_the_source_distribution_holds_the_packages_and_the_changelog(sources, t
     assert not any(name.startswith((".venv", "runs", "docs")) for name in held)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["wheel", "editable"])
 def test_both_packages_are_ours_from_any_folder(mode, wheel, sources, tmp_path):
     python = clean_venv(tmp_path / "venv")

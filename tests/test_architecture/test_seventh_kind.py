@@ -28,6 +28,8 @@ from tfdistill.report.sections import answers as answers_section
 from tfdistill.tasks import kind, texts
 from tfdistill.tflite import TfliteModel
 
+pytestmark = pytest.mark.slow
+
 WORDS = ("awful", "bad", "fair", "good", "great")
 NAME = "ordinal"
 

@@ -72,6 +72,7 @@ def test_what_does_not_stay_slow_is_no_throttling(change):
     assert share_found(change, trials=100, moment=0.005, noise=0.02) <= 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "world",
     [

@@ -228,6 +228,7 @@ def share_failed(slowdown, process, *, trials=50, lengths=(16, 32, 64), seed=0):
     return failed / trials
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process, at_most", [(0.01, 0.0), (0.03, 0.05), (0.1, 0.1)])
 def test_an_unchanged_file_seldom_fails_however_noisy_the_machine(process, at_most):
     # By construction at most 0.025 over all places; 50 trials have a deviation of 0.02.
@@ -281,6 +282,7 @@ def share_failed_in_turns(slowdown, process, *, places, trials, slow_places=None
     return failed / trials
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("places, process, at_most", [(12, 0.01, 0.0), (12, 0.06, 0.15)])
 def test_an_unchanged_file_seldom_fails_at_any_of_many_places(places, process, at_most):
     # At most 0.025 of builds by construction: three of 20 come once in a hundred.

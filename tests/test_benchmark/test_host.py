@@ -37,6 +37,7 @@ assert not loaded & {{"tensorflow", "keras", "tf_keras"}}, loaded
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_a_measurement_has_the_agreed_form(export_folder):
     value = host.measure(export_folder, settings=Settings(threads=(1, 2), **QUICK))
     assert (value.format_version, value.kind, value.backend) == (2, "host", "litert")

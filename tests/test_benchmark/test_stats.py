@@ -173,6 +173,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 def test_intervals_cover_the_truth_as_often_as_they_say_under_realistic_noise(world):
     rng = np.random.default_rng(10)

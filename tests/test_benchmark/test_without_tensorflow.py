@@ -42,6 +42,7 @@ def run(tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_a_file_is_run_inspected_and_measured(run, tflite_files, export_folder):
     file = tflite_files / "fast.tflite"
     program = (

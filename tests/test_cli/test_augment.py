@@ -39,6 +39,7 @@ def arguments(folder, out, *more, model="mlm"):
     ]
 
 
+@pytest.mark.slow
 def test_it_writes_a_training_set_that_the_task_reads(folder, tmp_path, capsys):
     assert cli.main(arguments(folder, tmp_path / "out", "--json")) == 0
     result = json.loads(capsys.readouterr().out)
@@ -66,6 +67,7 @@ def test_the_originals_can_be_left_out_and_examples_limited(folder, tmp_path, ca
     assert f"{len(texts)} rows, {len(texts)} of them augmented" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_earlier_run_needs_resume_or_overwrite(folder, tmp_path, capsys):
     assert cli.main(arguments(folder, tmp_path / "out")) == 0
     before = (tmp_path / "out" / "train.tsv").read_bytes()

@@ -131,6 +131,7 @@ def test_set_changes_the_recipe_that_options_make(tmp_path, capsys):
     assert "\n--epochs sets stages.joint.epochs.\n" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_doctor_reports_every_package_as_json(capsys):
     code = cli.main(["doctor", "--json"])
     result = json.loads(capsys.readouterr().out)

@@ -197,6 +197,7 @@ SEVERAL = (["a|b", "a", "b"], ["a;b", "a", "b"], ["a\nb", "a", "b"], ["a#b", "a"
            ["('a', 'b')", "('a',)", "('b',)"])  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", SEVERAL, ids=repr)
 def test_several_labels_in_a_cell_are_several_labels(quickstart, finetune, tmp_path, labels):
     path = write_csv(tmp_path / "x.csv", labels)
@@ -263,6 +264,7 @@ ACCEPTED = (["none", "order", "cancel"], ["None", "Anger", "Joy"], ["NA", "DE", 
             ["می‌شود", "نمی‌شود"], ["👨‍👩‍👧", "👍"], ["ja", "nein", "weiß nicht"])  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", ACCEPTED, ids=repr)
 def test_names_that_can_be_meant_are_classes(quickstart, finetune, tmp_path, labels):
     path = write_csv(tmp_path / "x.csv", labels)

@@ -220,6 +220,7 @@ def test_warnings_of_libraries_are_for_verbose_and_errors_for_all():
         assert done.returncode == 0 and done.stderr.splitlines() == logged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["export.py", "export/__init__.py"])
 def test_an_export_of_yours_in_the_working_directory_does_no_harm(name, tmp_path):
     script = tmp_path / name
@@ -247,6 +248,7 @@ def base_folder():
     return cli.pathlib.Path(cli.__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_completion_knows_verbs_options_recipes_and_presets_without_tensorflow(tmp_path):
     out = tmp_path / "answer"
     for line, word in (

@@ -197,6 +197,7 @@ def test_a_teacher_is_small_up_to_tinybert(layers, width, small):
     assert quickstart_recipe.is_small(shape, 64) is small
 
 
+@pytest.mark.slow
 def test_the_recipe_says_where_long_texts_are_cut(inputs, capsys, tmp_path):
     arguments = command(inputs, "--dry-run", "--truncation", "middle")
     arguments[arguments.index("--out") + 1] = str(tmp_path / "out")

@@ -58,6 +58,7 @@ def test_the_imports_of_the_program_can_be_interrupted(number):
     assert done.stderr == "tfdistill: interrupted\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", INTERRUPTIONS)
 def test_a_signal_after_all_is_done_does_not_change_the_exit_code(number):
     command = [sys.executable, "-c", SHUTTING_DOWN, "--version", str(int(number))]

@@ -98,11 +98,19 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.thorough if name == "pretrain" else [])
+        for name in COMMANDS
+    ],
+)
 def test_a_command_opens_it(name, folder, capsys):
     run(folder, *COMMANDS[name], capsys=capsys)
 
 
+@pytest.mark.slow
 def test_an_exported_file_gets_its_vocabulary(folder, toy_vocab_file, tmp_path, capsys):
     out = tmp_path / "file"
     run(

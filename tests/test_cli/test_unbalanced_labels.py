@@ -10,6 +10,8 @@ from tfdistill import cli, models, weights
 from tfdistill.data import vocab
 from tfdistill.training import callbacks
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [f"the {a} is {b} on day {n} of {m}" for n in range(10) for a in ("box", "cable", "lamp")
          for b in ("good", "bad", "late", "red") for m in ("may", "june")]  # fmt: skip
 SHAPE = models.EncoderConfig(
@@ -145,7 +147,6 @@ def test_class_weights_weigh_the_loss_of_the_gold_labels(bert, tmp_path, capsys)
 
 
 @pytest.mark.thorough
-@pytest.mark.slow
 def test_class_weights_weigh_a_student_s_gold_labels(bert, tmp_path, capsys):
     labels = ["rare" if n % 10 == 0 else "usual" for n in range(240)]
     arguments = [*split(tmp_path, labels)[:-2], "--epochs", "1", "--batch-size", "200"]

@@ -40,6 +40,7 @@ def test_what_is_pruned_is_what_is_small(toy):
     assert before[after == 0].max() <= before[after != 0].min()
 
 
+@pytest.mark.slow
 def test_the_share_follows_the_formula_and_then_stays(toy):
     student = compress.prune(
         toy, sparsity=0.5, total_steps=10, begin=0.2, end=0.6, layers=["layer_0_intermediate"]

@@ -8,6 +8,8 @@ import toys
 from tfdistill import compress, distillers, errors, models, training
 from tfdistill.compress import quantization_aware, ranges
 
+pytestmark = pytest.mark.slow
+
 BATCH = toys.features((9, 6, 4), seed=5)
 
 
@@ -131,7 +133,6 @@ def test_layers_that_no_pattern_names_stay_in_float(toy):
     assert wrapped and all(name.startswith("layer_0_") for name in wrapped)
 
 
-@pytest.mark.slow
 def test_zeros_and_clusters_stay(pruned, clustered):
     for earlier, unique in ((pruned, None), (clustered, 6)):
         aware = compress.quantize_aware(earlier.stripped)

@@ -6,6 +6,8 @@ import toys
 
 from tfdistill import compress, errors, models
 
+pytestmark = pytest.mark.slow
+
 BATCH = toys.features((9, 6, 4), seed=5)
 
 
@@ -23,7 +25,6 @@ def test_it_answers_bit_for_bit_as_the_saved_one(quantized, saved):
     assert not np.array_equal(again(BATCH).numpy(), quantized.stripped(BATCH).numpy())
 
 
-@pytest.mark.slow
 def test_clusters_and_zeros_survive_the_disk(clustered, tmp_path):
     aware = compress.quantize_aware(clustered.stripped)
     compress.observe(aware, [BATCH])

@@ -165,6 +165,7 @@ def test_counts_are_those_of_each_piece(rich_vocab):
     assert used == {"good": 2, "film": 1, "##s": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["distilbert", "mobilebert", "bilstm", "masked_lm"])
 def test_every_family_keeps_its_answers(family, rich_vocab, tmp_path):
     shape: Any = {"num_layers": 1, "num_heads": 2, "intermediate_size": 12, "vocab_size": 120}

@@ -176,6 +176,7 @@ def build_what_a_run_builds(recipe):
     "".encode(recipe.data.encoding)
 
 
+@pytest.mark.slow
 def test_what_the_check_lets_pass_can_be_built():
     rng, valid = random.Random(1), 0
     for _ in range(400):

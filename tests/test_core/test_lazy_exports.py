@@ -38,6 +38,7 @@ def test_every_public_name_can_be_had(package):
         assert getattr(package, name) is not None
 
 
+@pytest.mark.slow
 def test_a_run_imports_only_what_it_uses():
     program = (
         "import sys, tfdistill.run, tfdistill.distillers\n"

@@ -123,6 +123,7 @@ def test_shards_are_prepared_from_addresses_at_an_address(
     assert corpus.encode_corpus("s3://texts/raw/a.txt", tokenize.Tokenizer(toy_vocab_file))
 
 
+@pytest.mark.slow
 def test_a_preparation_that_was_stopped_continues_at_the_address(
     text, tokenizer, bucket, prepared, monkeypatch, uploads
 ):
@@ -171,6 +172,7 @@ def test_beam_writes_to_an_address_and_reports_a_unit_that_failed(
     assert {name: there[name] for name in there if name not in faults} == contents(prepared)
 
 
+@pytest.mark.slow
 def test_batches_of_an_address_are_those_of_the_files(bucket, prepared, monkeypatch):
     for name, content in contents(prepared).items():
         bucket.put_object(Key=f"shards/{name}", Body=content)
@@ -227,6 +229,7 @@ def test_answers_are_written_to_and_read_from_an_address(suffix, bucket, tmp_pat
         soft_labels.read(f"s3://texts/absent.{suffix}", spec)
 
 
+@pytest.mark.slow
 def test_a_student_is_distilled_from_answers_at_an_address(bucket, tmp_path, capsys):
     task, data, out = synthetic.TASK, tmp_path / "data", tmp_path / "run"
     synthetic.write_task(data, num_train=32, num_dev=16, num_test=4, num_documents=4)

@@ -126,6 +126,7 @@ def test_predictions_go_back_into_the_order_of_the_data(examples):
     assert predictions[np.argsort(order)].tolist() == list(range(203))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS)
 def test_a_resumed_stream_goes_on_with_the_same_batches(examples, options):
     batches = Batches(examples, batch_size=16, **options)
@@ -297,6 +298,7 @@ def test_examples_are_encoded_with_their_pairs_labels_and_weights(toy_vocab_file
     assert (encoded.weights.dtype, encoded.weights.tolist()) == (np.float32, [0.5, 2.0])
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_bucketing_computes_a_quarter_of_the_tokens_on_sst2(shared_data):
     folder = shared_data / "glue" / "SST-2"

@@ -139,6 +139,7 @@ def test_smoothed_masking_counts_over_the_whole_batch(tokenizer, rng):
     assert len(per_row) > 6  # rows share the number freely
 
 
+@pytest.mark.slow
 def test_smoothed_masking_draws_by_the_power_of_the_count(tokenizer):
     counts = np.full(tokenizer.vocab_size, 7)
     first, second, third = 10, 11, 12
@@ -154,6 +155,7 @@ def test_smoothed_masking_draws_by_the_power_of_the_count(tokenizer):
     np.testing.assert_allclose(times / 800, weights / weights.sum(), atol=0.05)
 
 
+@pytest.mark.slow
 def test_smoothing_of_zero_is_no_smoothing(tokenizer):
     counts = np.arange(tokenizer.vocab_size) ** 3
     batch = features(tokenizer, (12, 7))
@@ -195,6 +197,7 @@ def test_the_pieces_of_a_word_are_chosen_together(tokenizer):
     assert {1, 2} <= sizes
 
 
+@pytest.mark.slow
 def test_a_seed_gives_its_masks_again_and_another_step_gives_others(tokenizer):
     batch = features(tokenizer, LENGTHS)
     for options in ({}, {"token_counts": np.ones(tokenizer.vocab_size, int)}):
@@ -222,6 +225,7 @@ def stream(masked, **options):
     return [tf.nest.map_structure(lambda x: x.numpy(), b) for b in masked.dataset(**options)]
 
 
+@pytest.mark.slow
 def test_a_resumed_stream_has_the_batches_and_masks_of_an_uninterrupted_one(tokenizer, examples):
     def masked():
         plain = batches.Batches(examples, batch_size=5, seed=2)
@@ -245,6 +249,7 @@ def test_a_resumed_stream_has_the_batches_and_masks_of_an_uninterrupted_one(toke
         np.testing.assert_array_equal(restored, inputs["input_ids"])
 
 
+@pytest.mark.slow
 def test_every_epoch_masks_other_tokens(tokenizer, examples):
     plain = batches.Batches(examples, batch_size=12, shuffle=False)
     masked = streaming.MappedBatches(plain, masking.Masker(tokenizer, rate=0.3))

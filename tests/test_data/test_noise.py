@@ -137,6 +137,7 @@ def read_pair(tokenizer, features, row):
     return first[1:-1].tolist(), second[:-1].tolist()
 
 
+@pytest.mark.slow
 def test_pairs_become_unrelated_equal_or_exchanged_ones(tokenizer):
     sizes = [(2, 5), (4, 1), (1, 3), (7, 2), (3, 3), (1, 1), (5, 6), (6, 4)]
     width = 14  # the longest row; some of the new pairs do not fit

@@ -54,6 +54,7 @@ def in_order(folder, **options):
     return rows(plain.batches())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bucketing", [False, True])
 @pytest.mark.parametrize("shards_at_once", [1, 3, 99])
 def test_an_epoch_is_every_example_once(folder, bucketing, shards_at_once):
@@ -99,6 +100,7 @@ def test_a_batch_is_padded_at_its_end_and_fits_its_longest(folder, tokenizer):
         assert all(array.dtype == np.int32 for array in batch.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"window": 4}, pytest.param({"bucketing": False}, marks=pytest.mark.thorough)]
 )

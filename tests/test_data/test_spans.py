@@ -285,6 +285,7 @@ def test_every_window_gets_the_weight_of_its_question(tokenizer):
     assert batches.encode_examples(bare, tokenizer, 13, doc_stride=5).labels is None
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 def test_gold_places_of_a_real_file_decode_to_their_answers(shared_data):
     """Through tokens and back: exact match 100 but for one answer, which ends inside a word.

@@ -100,11 +100,13 @@ def test_nasty_texts_have_the_ids_of_the_fast_tokenizer(character_vocab_file, lo
     assert_equal_to_reference(character_vocab_file, NASTY, lower_case=lower_case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_random_texts_have_the_ids_of_the_fast_tokenizer(toy_vocab_file, lower_case):
     assert_equal_to_reference(toy_vocab_file, random_texts(4000), lower_case=lower_case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_the_graph_and_the_library_have_one_contract(toy_vocab_file, lower_case):
     tokenizer = tokenize.Tokenizer(toy_vocab_file, lower_case)
@@ -216,6 +218,7 @@ def test_special_ids_are_those_of_the_vocabulary(tmp_path):
     assert tokenizer.encode("xx y") == [3, 0, 6, 4, 2]
 
 
+@pytest.mark.slow
 def test_tokenize_runs_inside_a_tf_data_graph(toy_vocab_file):
     tokenizer = tokenize.Tokenizer(toy_vocab_file)
     texts = ["The story is not good.", "", "seven films"]
@@ -322,6 +325,7 @@ def cells(path):
     return [cell for line in lines for cell in line.split("\t") if len(cell) > 5]
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 @pytest.mark.parametrize("name", GLUE)
 def test_glue_dev_sentences_have_the_ids_of_the_fast_tokenizer(shared_data, name):
@@ -330,6 +334,7 @@ def test_glue_dev_sentences_have_the_ids_of_the_fast_tokenizer(shared_data, name
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.shared_data
 @pytest.mark.parametrize("split", ["train", "test"])
 @pytest.mark.parametrize("name", GLUE)
@@ -342,6 +347,7 @@ def test_all_glue_sentences_have_the_ids_of_the_fast_tokenizer(shared_data, name
     assert_equal_to_reference(vocab_file, cells(path))
 
 
+@pytest.mark.slow
 @pytest.mark.shared_data
 @pytest.mark.parametrize("lower_case", [True, False])
 @pytest.mark.parametrize("language", ["chinese", "uncased"])

@@ -50,6 +50,7 @@ def tokenizer(request, toy_vocab_file):
     return tokenize.Tokenizer(toy_vocab_file, truncation=request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_length", [3, 4, 5, 9, 16, 33])
 def test_bulk_single_library_and_graph_keep_the_tokens_of_a_naive_loop(tokenizer, max_length, rng):
     lengths = [0, 0, 1, max_length - 3, max_length - 2, max_length - 1, max_length, 3 * max_length]

@@ -49,6 +49,7 @@ def check_close(first, second):
         np.testing.assert_allclose(ours, expected, **ROUNDING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["label", "intermediate", "prediction"])
 def test_equal_batches_are_one_larger_batch(tinybert, trainer, stage):
     def make(accumulation):
@@ -181,6 +182,7 @@ def test_a_fit_counts_batches_and_its_schedule_optimizer_steps(run, whole):
     assert rates == pytest.approx([0.02 * 2 / 6, 0.02 * 5 / 6, 0.02 * 23 / 30], rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "kills"), [(1, (3, 4)), (3, (2, 11)), (5, (7,))])
 def test_a_resumed_fit_equals_an_uninterrupted_one(
     run, whole, tmp_path, monkeypatch, seconds, kills

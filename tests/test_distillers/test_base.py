@@ -58,6 +58,7 @@ def test_the_teacher_is_the_same_bit_for_bit_after_a_fit(tinybert, teacher, stud
     assert id(teacher.layers[-1]) not in tracked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["intermediate", "prediction"])
 def test_the_teacher_runs_without_dropout(tinybert, logs, built, teacher, stage):
     noisy = built(toys.SHALLOW_TEACHER.replace(dropout=0.5, attention_dropout=0.5))
@@ -71,6 +72,7 @@ def test_the_teacher_runs_without_dropout(tinybert, logs, built, teacher, stage)
     assert logs(distiller.test_step, FEATURES, LABELS) == expected
 
 
+@pytest.mark.slow
 def test_a_bfloat16_teacher_gives_the_same_losses_to_its_precision(tinybert, logs, teacher):
     for stage in ("intermediate", "prediction"):
         expected = logs(tinybert(stage).test_step, FEATURES, LABELS)
@@ -206,6 +208,7 @@ def test_one_loss_weight_is_honoured(tinybert, logs, student, weights):
         np.testing.assert_allclose(new - old, whole / 2, **ROUNDING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "off", "objective"),
     [
@@ -262,6 +265,7 @@ def check_equal(first, second):
         np.testing.assert_allclose(ours, expected, **ROUNDING)
 
 
+@pytest.mark.slow
 def test_an_example_of_weight_zero_does_not_matter(tinybert, student):
     """keras.distillation ignored sample weights."""
     before = student.get_weights()

@@ -36,6 +36,7 @@ def test_eight_examples_can_be_overfitted():
     np.testing.assert_array_equal(tf.argmax(answers, axis=1), LABELS)
 
 
+@pytest.mark.slow
 def test_the_logits_of_a_teacher_can_be_learnt(teacher):
     model = student()
     read = {name: FEATURES[name] for name in model.input_names}

@@ -78,6 +78,7 @@ def test_tinybert_as_a_combination(make, teacher, wide, layer_map, reduction):
     assert logged(combination, *data) == pytest.approx(logged(method, *data), rel=RELATIVE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["shared", "per_layer"])
 def test_projections_are_those_of_tinybert(make, teacher, student, kind):
     states = {"loss": "HiddenStateMSE", "projection": kind}

@@ -9,6 +9,8 @@ import toys
 from tfdistill import distillers, models
 from tfdistill.data import batches
 
+pytestmark = pytest.mark.slow
+
 # One length, so that four steps can run as one; 16 examples, as many as 4 steps need.
 LENGTHS = (5, 6, 4, 5)
 
@@ -29,7 +31,6 @@ def trained(tinybert, student, start, data, **options):
     return student.get_weights(), history.history["loss"][-1]
 
 
-@pytest.mark.slow
 def test_eager_steps_several_in_a_graph_and_xla_give_the_same_student(tinybert, student, data):
     start = student.get_weights()
     eager, loss = trained(tinybert, student, start, data, run_eagerly=True)

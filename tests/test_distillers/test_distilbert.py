@@ -181,6 +181,7 @@ def test_weight_zero_removes_exactly_its_term(make):
     distiller_checks.check_ablation(make, (FEATURES,), weights)
 
 
+@pytest.mark.slow
 def test_one_seed_repeats_and_the_teacher_stays(make, masked_lm, student):
     noisy = masked_lm(STUDENT.replace(dropout=0.3))
     before = student.get_weights()

@@ -115,6 +115,7 @@ def test_fit_with_objects_of_keras_3_equals_fit_with_those_of_tf_keras(teacher, 
         np.testing.assert_array_equal(left.numpy(), right.numpy())
 
 
+@pytest.mark.slow
 def test_callbacks_of_keras_3_stop_and_slow_a_fit(teacher, train):
     callbacks = [
         keras.callbacks.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=1e9),

@@ -178,6 +178,7 @@ def test_all_terms_are_the_formulas_and_the_loss_their_published_sum(mobilebert,
     assert accuracy == pytest.approx(hits[:4].mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [(0,), (1,), (-1,), (1, 0)])
 def test_a_layer_is_compared_with_its_own_statistics_alone(mobilebert, logs, pairs, layers):
     """The published TF1 code compares each layer with the statistics of all teacher layers."""
@@ -261,6 +262,7 @@ def test_sample_weights_weigh_the_tokens_of_their_example(mobilebert, logs):
     assert one["loss"] != pytest.approx(logs(mobilebert().test_step, MASKED)["loss"], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("off", [*TRANSFER, *WORDS])
 def test_weight_zero_removes_exactly_its_term(mobilebert, logs, off):
     whole = logs(mobilebert().test_step, MASKED)
@@ -392,6 +394,7 @@ def test_options_out_of_range_are_refused(pairs, options, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.slow
 def test_unequal_widths_depths_heads_and_words_are_refused(pairs):
     student = encoder()
     with pytest.raises(errors.ShapeError, match=r"student layers: expected 3 .* TinyBertDistiller"):

@@ -7,6 +7,8 @@ import toys
 
 from tfdistill import distillers, training
 
+pytestmark = pytest.mark.slow
+
 FEATURES = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
 LABELS = toys.labels(8, seed=5)
 CONFIG = toys.SHALLOW_STUDENT.replace(hidden_size=16, intermediate_size=32)

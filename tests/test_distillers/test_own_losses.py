@@ -62,6 +62,7 @@ def test_values_of_examples_and_tokens_are_weighed_means(teacher, student):
     assert values["loss"] == pytest.approx(values["centred"] + 0.5 * values["norms"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_it_mixes_with_the_losses_of_a_method_and_learns(teacher, student):
     mixed = {**methods.tinybert("intermediate"), "centred": CentredMSE(), **methods.labels()}
     distiller = distillers.Distiller(teacher, student, mixed)
@@ -82,6 +83,7 @@ def test_a_distiller_works_on_copies(teacher, student, built):
     assert not shared["hidden"].projections
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy", [pytest.param("float32", marks=pytest.mark.thorough), "mixed_bfloat16"]
 )
@@ -120,6 +122,7 @@ class Padded(losses.LayerLoss):
         return tf.reduce_mean(tf.norm(teacher, axis=-1) - tf.norm(student, axis=-1), axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "fact"),
     [

@@ -8,6 +8,8 @@ from export.checking.outputs import file_outputs
 from tfdistill import models
 from tfdistill.tflite import TfliteModel
 
+pytestmark = pytest.mark.slow
+
 LENGTHS = (5, 8)
 CONFIG = models.BiLstmConfig(
     embedding_size=48, hidden_size=40, dense_size=32, vocab_size=200, pair_encoding="siamese"

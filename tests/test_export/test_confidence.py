@@ -28,6 +28,8 @@ from tfdistill.run import inputs
 from tfdistill.tasks import KINDS
 from tfdistill.tflite import TfliteModel
 
+pytestmark = pytest.mark.slow
+
 KIND = KINDS["classification"]
 
 

@@ -10,6 +10,8 @@ from tfdistill import errors
 from tfdistill.tflite import TfliteModel, inspection
 from tfdistill.tflite.xnnpack import Delegation
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def convert(tmp_path_factory):
@@ -72,8 +74,9 @@ def test_a_signature_with_a_loop_is_left_out(convert):
     assert report.signatures["two"].partitions == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("quantize", ["float32", "dynamic_wi8_afp32"])
+@pytest.mark.parametrize(
+    "quantize", [pytest.param("float32", marks=pytest.mark.thorough), "dynamic_wi8_afp32"]
+)
 def test_a_classifier_is_one_chain_but_for_the_look_up_of_ids(quantize, exported):
     report = export.inspect(exported(quantize).path, open_it=True)
     for graph in report.signatures.values():

@@ -14,6 +14,8 @@ from export.model.request import ExportRequest
 from tfdistill import errors, manifest, models
 from tfdistill.tflite import TfliteModel, agreement, editing
 
+pytestmark = pytest.mark.slow
+
 OUTPUT_LAYER = (32, 64)  # the shape of a feed-forward output in the file
 # What the toy reaches, seeded: 34, 31, 21, 9.9, 11.9 and 34 dB. Rows of 32 random numbers are the
 # worst case of 4 bits (a trained student of width 192 keeps 24 to 28 dB).
@@ -113,7 +115,6 @@ def test_static_files_compute_in_integers_between_mask_and_answer(files_of):
         assert graph.operators["DEQUANTIZE"] == graph.operators["CAST"] == 1
 
 
-@pytest.mark.slow
 def test_integer_only_is_the_same_file_where_nothing_needs_floats(files_of):
     strict, usual = (files_of(f"static_wi8_ai8{end}")[0] for end in ("_integer_only", ""))
     assert export.inspect(strict).weight_bytes == export.inspect(usual).weight_bytes
@@ -206,7 +207,6 @@ def test_a_bilstm_has_no_static_quantization(toy, tmp_path):
         )
 
 
-@pytest.mark.slow
 def test_lookups_give_the_same_answers_bit_for_bit(toy, exported, tmp_path):
     model = editing.read(exported("float32").path)
     replaced = lookup.use_lookups(model, lambda table, name: table.shape[0] == 200)

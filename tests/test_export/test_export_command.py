@@ -318,6 +318,7 @@ def test_without_a_task_there_is_nothing_to_check_on(place, tmp_path, monkeypatc
     assert received["check_on"] is None and received["task"] is None
 
 
+@pytest.mark.slow
 def test_the_result_is_json_or_lines(place, tmp_path, exported, monkeypatch, capsys):
     card = exported("dynamic_wi8_afp32").card
     monkeypatch.setitem(export.__dict__, "to_tflite", lambda *_, **__: card)

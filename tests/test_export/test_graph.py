@@ -41,6 +41,7 @@ def answers(model, model_inputs, **options):
     return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", FAMILIES.values(), ids=FAMILIES)
 @pytest.mark.parametrize("num_labels", [1, 3])
 def test_computing_the_last_layer_for_cls_alone_changes_nothing(changes, num_labels, toy, lively):
@@ -182,6 +183,7 @@ def reports(toy, lively, tmp_path_factory):
     return get
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "quantize"),
     [

@@ -147,6 +147,7 @@ def outputs_of(toy, path, head):
     return said, agreement.compare(said.model, said.file, decisions=decided)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("head", "name"), CASES)
 def test_the_file_answers_like_the_model_for_every_token(head, name, done):
     toy, path, card = done(head, name)

@@ -15,6 +15,8 @@ from export.targets import keras3 as bridge
 from tfdistill import errors, models
 from tfdistill.tflite import agreement
 
+pytestmark = pytest.mark.slow
+
 SHAPE = {"num_layers": 2, "hidden_size": 32, "num_heads": 4, "intermediate_size": 48}
 BERT = models.EncoderConfig(**SHAPE, vocab_size=200, max_positions=24)
 MOBILE = models.MobileBertConfig(
@@ -56,13 +58,7 @@ def features_of(model, length=20, count=6):
     return {name: features[name] for name in model.input_names}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if name in ("regression", "span") else [])
-        for name in MODELS
-    ],
-)
+@pytest.mark.parametrize("name", MODELS)
 def test_a_keras_3_model_answers_like_the_model(name, lively):
     model = lively(MODELS[name]())
     other = bridge.translate(model)
@@ -102,7 +98,6 @@ def _values(part, key):
             yield from _values(entry, key)
 
 
-@pytest.mark.slow
 def test_a_program_with_keras_3_alone_runs_the_file(lively, tmp_path):
     model = lively(MODELS["mobilebert"]())
     path = export.to_keras(model, tmp_path / "student.keras")

@@ -96,6 +96,7 @@ def test_the_golden_examples_that_fit_are_checked_and_random_ids(folder):
     assert max(max(ids) for ids, _ in drawn) < card.architecture.vocab_size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", planted_outputs.MEDIAPIPE)
 def test_a_planted_fault_is_not_written(fault, folder, tmp_path):
     planted = planted_outputs.MEDIAPIPE[fault]
@@ -104,6 +105,7 @@ def test_a_planted_fault_is_not_written(fault, folder, tmp_path):
     assert not (tmp_path / "mediapipe.tflite").exists()
 
 
+@pytest.mark.slow
 def test_a_fault_of_the_files_packed_into_an_export_is_not_written(toy, tmp_path):
     planted = planted_outputs.MEDIAPIPE["labels exchanged"]
     arguments = toy.arguments(quantize="float32", lengths=(16,), softmax=True, metadata=True)

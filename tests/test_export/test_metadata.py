@@ -189,6 +189,7 @@ def test_no_metadata_packs_nothing_behind_the_model(exported, packed):
     assert packed(exported("float32").path) == {}
 
 
+@pytest.mark.slow
 def test_an_export_that_mediapipe_can_run_gets_metadata(toy, tmp_path):
     options = {"lengths": (8,), "softmax": True, "labels": LABELS, "vocab_file": toy.vocab_file}
     card = export.to_tflite(toy.model, tmp_path / "with.tflite", quantize="float32", **options)

@@ -12,6 +12,8 @@ from export.model import graph, inputs
 from tfdistill import models
 from tfdistill.tflite import TfliteModel
 
+pytestmark = pytest.mark.slow
+
 LENGTHS = (8, 16)
 SHARED = models.MobileBertConfig(
     num_layers=2,
@@ -63,7 +65,7 @@ def test_computing_the_last_layer_for_cls_alone_changes_nothing(name, lively):
         ("shared", "dynamic_wi8_afp32"),
         pytest.param("shared", "float32", marks=pytest.mark.thorough),
         pytest.param("ib-bert", "dynamic_wi8_afp32", marks=pytest.mark.thorough),
-        pytest.param("ib-bert", "float32", marks=pytest.mark.slow),
+        ("ib-bert", "float32"),
     ],
 )
 def test_the_file_answers_like_the_model(name, quantize, toy, lively, tmp_path):
@@ -94,7 +96,6 @@ def test_an_example_that_fills_its_signature_need_not_be_answered_alike_by_other
         assert len(inputs.comparable(toy.encoded, config, LENGTHS)) == len(full)
 
 
-@pytest.mark.slow
 def test_padding_does_not_change_the_answer_of_the_file(toy, lively, tmp_path):
     model = lively(models.build_classifier(SHARED, 3))
     export.to_tflite(model, tmp_path / "m.tflite", quantize="float32", lengths=LENGTHS)

@@ -15,6 +15,8 @@ from export.conversion.quantize import quantization
 from export.model import inputs
 from tfdistill.tflite import editing
 
+pytestmark = pytest.mark.slow
+
 FORMATS = ("dynamic_wi8_afp32", "dynamic_wi4_afp32")
 # Of each kind those that no outputs show, and one that the fixed bounds of a format let pass.
 GRAPH_FAULTS = {
@@ -53,7 +55,6 @@ def test_values_that_end_where_no_input_reaches_are_refused(bert):
     assert "activations: expected {'minimum': 0} of the model" in outcome.message
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", [0, pytest.param(1, marks=pytest.mark.thorough)], ids=["8 bits", "4 bits"]
 )
@@ -70,7 +71,6 @@ def test_a_fault_of_the_file_alone_is_refused_and_the_layer_named(bert, number):
     assert sum("layer_" in o.message or "embedding" in o.message for o in outcomes) > 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "faults",
     [
@@ -97,7 +97,6 @@ def factorised(tmp_path_factory):
     return campaign.Campaign(network, tmp_path_factory.mktemp("factorised"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [
@@ -377,7 +376,6 @@ def test_signatures_and_scales_that_are_exchanged_are_found(bert, fault, checks)
     assert set(outcome.checks) >= checks
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",  # 4 bits: test_edge_quantizer.py
     ["static_wi8_ai8", pytest.param("dynamic_wi4_afp32_block32", marks=pytest.mark.thorough)],

@@ -168,6 +168,7 @@ def run(*argv, text=""):
     return done.stdout, float(seconds), imported == "True"
 
 
+@pytest.mark.slow
 def test_the_command_answers_without_tensorflow_within_two_seconds(tmp_path):
     promise = {"threshold": 0.4, "coverage": 0.5, "error": 0.01}
     folder = bundle("pairs", tmp_path / "export", temperature=1.0, promise=promise)

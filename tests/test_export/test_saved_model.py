@@ -11,6 +11,8 @@ from tfdistill import errors, models
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import encoded
 
+pytestmark = pytest.mark.slow
+
 MAX_LENGTH = 16
 
 

@@ -16,6 +16,8 @@ from tfdistill.data.batches import encode_examples
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.results import Trial
 
+pytestmark = pytest.mark.slow
+
 NUM_WORDS, WIDTH = 200, 96
 REST = 150_000  # bytes of the pretended file besides its words
 TABLE = NUM_WORDS * WIDTH  # bytes in 8 bits

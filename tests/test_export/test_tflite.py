@@ -58,6 +58,7 @@ def replayed(exported, monkeypatch):
     return use
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUANTIZATIONS)
 def test_the_file_answers_like_the_model(name, toy, exported):
     agreed = measured(toy, exported(name).path)
@@ -265,6 +266,7 @@ def test_a_fall_of_the_metric_alone_is_refused(toy, replayed, monkeypatch, tmp_p
     assert "accuracy: expected a drop of at most 0.02742, received 1 -> 0.9667" in faults[0]
 
 
+@pytest.mark.slow
 def test_a_float32_file_that_is_not_the_reference_is_checked_itself(
     toy, exported, zeroed, tmp_path
 ):
@@ -280,6 +282,7 @@ def test_a_float32_file_that_is_not_the_reference_is_checked_itself(
         verify.verify(dataclasses.replace(converted, file=damaged), floats)
 
 
+@pytest.mark.slow
 def test_the_files_of_a_model_share_one_float32_conversion(toy, exported, tmp_path, monkeypatch):
     names = ("dynamic_wi8_afp32", "float32")
     alone = {name: exported(name).path.read_bytes() for name in names}
@@ -317,6 +320,7 @@ def test_bounds_can_be_widened_by_name(toy, replayed, zeroed, tmp_path):
     assert card.parity.bounds == loose
 
 
+@pytest.mark.slow
 def test_existing_files_are_kept_unless_told_otherwise(toy, exported, replayed, tmp_path):
     path = tmp_path / "model.tflite"
     path.write_bytes(b"old")
@@ -334,6 +338,7 @@ def test_existing_files_are_kept_unless_told_otherwise(toy, exported, replayed, 
     assert path.read_bytes() == exported("float32").path.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_second_model_in_a_folder_keeps_its_own_manifest(toy, replayed, tmp_path):
     replayed()
     first = export.to_tflite(toy.model, tmp_path / "a.tflite", **toy.arguments(quantize="float32"))
@@ -552,6 +557,7 @@ def test_tinybert_with_three_lengths_takes_15_megabytes(lively, tmp_path):
     assert graph.operators["GELU"] == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bounds", [None, {"metric_drop": 0.03}])
 def test_a_drop_that_is_asked_for_is_not_widened_by_chance(
     toy, replayed, tmp_path, monkeypatch, bounds

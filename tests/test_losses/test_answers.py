@@ -346,6 +346,7 @@ def test_a_prediction_stage_compares_the_answers_of_its_head(pair):
     assert run_step(distiller, head)["logits"] == pytest.approx(float(expected), rel=RELATIVE)
 
 
+@pytest.mark.slow
 def test_a_handful_of_examples_of_any_head_are_learnt(pair):
     head, teacher, _ = pair
     student = model_of(head, toys.SHALLOW_STUDENT.replace(hidden_size=16), 5)
@@ -420,6 +421,7 @@ def test_class_weights_change_the_label_term_alone():
     assert abs(float(plain["label"] - weighted["label"])) > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [[1.0, 2.0], [1.0, 2.0, 0.0], [1.0, 2.0, np.nan]])
 def test_unusable_class_weights_are_refused(weights):
     trainer = distillers.LabelTrainer(toys.classifier(toys.STUDENT))

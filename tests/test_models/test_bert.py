@@ -58,6 +58,7 @@ def classifier(config):
     return toys.randomise(models.build_classifier(config, 3))
 
 
+@pytest.mark.slow
 def test_the_counted_parameters_are_those_of_the_built_model(config):
     assert models.build_encoder(config).count_params() == models.count_parameters(config)
     built = models.build_classifier(config, 3)
@@ -81,6 +82,7 @@ def test_the_encoder_gives_its_outputs_by_name(config):
     }
 
 
+@pytest.mark.slow
 def test_the_configuration_is_read_back_from_the_layers(config):
     assert models.config_of(models.build_classifier(config, 3)) == config
     # A bare encoder has no dropout before a classifier that could be read.
@@ -90,6 +92,7 @@ def test_the_configuration_is_read_back_from_the_layers(config):
     assert models.num_labels_of(models.build_classifier(config, 3)) == 3
 
 
+@pytest.mark.slow
 def test_a_saved_model_answers_and_describes_itself_as_before(config, classifier, tmp_path):
     classifier.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -130,6 +133,7 @@ def test_training_the_taps_trains_the_model(config, classifier):
     }
 
 
+@pytest.mark.slow
 def test_taps_of_an_encoder_have_no_logits(config):
     taps = models.taps(models.build_encoder(config))
     assert "logits" not in taps.output
@@ -163,6 +167,7 @@ def test_every_kind_of_input_reaches_the_logits(config, classifier):
         assert np.abs(classifier(changed).numpy() - before)[0].max() > 1e-3, name
 
 
+@pytest.mark.slow
 def test_a_sequence_beyond_the_positions_is_refused(config):
     model = models.build_encoder(config)
     features = {name: np.ones((1, 21), np.int32) for name in model.input}
@@ -187,6 +192,7 @@ def test_taps_of_a_foreign_model_are_refused():
         models.taps(foreign)
 
 
+@pytest.mark.slow
 def test_weight_decay_can_tell_biases_and_layer_norms_by_name(config):
     ranks = {True: set(), False: set()}
     for variable in models.build_classifier(config, 3).trainable_variables:
@@ -195,6 +201,7 @@ def test_weight_decay_can_tell_biases_and_layer_norms_by_name(config):
     assert ranks == {True: {1}, False: {2}}
 
 
+@pytest.mark.slow
 def test_a_static_trace_has_only_matrix_products_that_can_be_fused_and_no_shape_ops(config):
     model = models.build_classifier(config, 3)
     specs = {name: tf.TensorSpec((1, 8), tf.int32, name=name) for name in model.input}
@@ -212,6 +219,7 @@ def test_a_static_trace_has_only_matrix_products_that_can_be_fused_and_no_shape_
     assert sum(op.type == "BatchMatMulV2" for op in graph.get_operations()) == 2 * config.num_layers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["bfloat16", "mixed_bfloat16", "mixed_float16"])
 def test_another_precision_has_the_same_answers_to_its_rounding(config, classifier, policy):
     features = batch(config)

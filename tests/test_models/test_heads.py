@@ -85,6 +85,7 @@ def test_a_model_says_what_it_answers(kind, model):
     assert models.num_labels_of(model) == (3 if kind == "token" else 2)
 
 
+@pytest.mark.slow
 def test_a_saved_model_answers_and_describes_itself_as_before(model, features, tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")

@@ -92,6 +92,7 @@ def test_flops_of_the_head_are_those_of_its_dense_layers():
         assert head == 2 * 16 * (inputs + 3)
 
 
+@pytest.mark.slow
 def test_a_saved_model_answers_and_describes_itself_as_before(config, classifier, view, tmp_path):
     assert models.config_of(classifier) == config
     classifier.save(tmp_path / "model.keras")

@@ -167,6 +167,7 @@ def test_every_variable_is_trained_and_none_counts_twice(config, model, features
     assert model.count_params() == models.count_parameters(config) + head
 
 
+@pytest.mark.slow
 def test_a_saved_model_answers_and_describes_itself_as_before(config, model, features, tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
@@ -178,6 +179,7 @@ def test_a_saved_model_answers_and_describes_itself_as_before(config, model, fea
     assert len(loaded.weights) == len(model.weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["bfloat16", "mixed_bfloat16"])
 def test_another_precision_has_float32_answers_near_the_first(config, model, features, policy):
     copy = models.with_policy(model, policy)

@@ -54,6 +54,7 @@ def slope(model, layer, rows, features):
     return (losses[0] - losses[1]) / (2 * step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_importance_is_the_slope_of_the_loss_along_each_activation(kind):
     teacher = teacher_of(kind)
@@ -107,6 +108,7 @@ def test_states_are_the_second_moments_over_real_tokens():
         np.testing.assert_allclose(measured.states[place], rows.T @ rows / len(rows), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_frozen_teacher_can_be_measured():
     teacher = teacher_of("sequence")
     features = toys.features(LENGTHS)

@@ -52,6 +52,7 @@ def assert_same_logits(teacher, student, tolerance=1e-4):
     np.testing.assert_allclose(logits(student), wanted, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [False, True])
 def test_dead_neurons_and_heads_go_without_a_trace(outputs):
     teacher = with_dead_neurons_and_heads()
@@ -234,6 +235,7 @@ def test_heads_of_low_rank_shrink_without_a_trace():
     assert_same_logits(teacher, student, tolerance=1e-3)  # roots of float32 moments
 
 
+@pytest.mark.slow
 def test_leaving_a_layer_out_costs_the_divergence_of_the_teacher_without_it():
     teacher = toys.classifier(CONFIG, seed=5)
     costs = pruning.leave_one_out(teacher, BATCHES, range(3))
@@ -302,6 +304,7 @@ def test_the_same_sample_gives_the_same_student():
         np.testing.assert_array_equal(first_weight, second_weight)
 
 
+@pytest.mark.slow
 def test_a_tinybert_takes_the_pooler_and_classifier_of_a_bert():
     teacher = with_dead_neurons_and_heads()
     config = CONFIG.replace(family="tinybert", intermediate_size=9)
@@ -348,6 +351,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(changes, layers, messa
         np.testing.assert_array_equal(new, old)
 
 
+@pytest.mark.slow
 def test_the_teacher_stays_as_it_was():
     teacher = toys.classifier(CONFIG, seed=5)
     before = teacher.get_weights()

@@ -222,6 +222,7 @@ def test_hostile_names_stay_text_in_page_markdown_and_csv(fake_results, tmp_path
     assert list(csv.reader(written.splitlines()))[1][0].startswith("<script>")
 
 
+@pytest.mark.slow
 def test_long_names_and_hundreds_of_results_keep_the_page_small(fake_results, tmp_path):
     fr = fake_results
     models = [
@@ -248,6 +249,7 @@ def test_long_names_and_hundreds_of_results_keep_the_page_small(fake_results, tm
     assert "more rows are in report-tables/device-1-latency.csv" in text_of(tree)
 
 
+@pytest.mark.slow
 def test_forty_devices_keep_the_page_small(fake_results):
     fr = fake_results
     models = [fr.model(f"file {i}", number=i + 1, p50_ms=1.0 + i) for i in range(8)]

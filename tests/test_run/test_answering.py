@@ -45,6 +45,7 @@ def expected(folder, texts):
     return training.predict_logits(model, batches.Batches(encoded, shuffle=False))
 
 
+@pytest.mark.slow
 def test_every_different_text_is_answered_once(folder, tmp_path, capsys):
     path = tmp_path / "a.jsonl"
     more = ("--unlabelled", str(folder / "more.txt"))

@@ -9,6 +9,8 @@ from tfdistill import config, errors, models, run, tasks, training, weights
 from tfdistill.data import batches, synthetic, tokenize, vocab
 from tfdistill.run import stages, students
 
+pytestmark = pytest.mark.slow
+
 STEP = {"epochs": 1, "batch_size": 16}
 SIZES = {
     "hidden_size": 16,
@@ -126,7 +128,6 @@ def stranger(tmp_path_factory, words):
     return save_toy(folder, "bert-small", [*words[:5], *sorted(words[5:-20], reverse=True)])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param("logits", marks=pytest.mark.thorough), "joint"])
 def test_each_side_reads_its_own_tokens(
     kind, data_dir, teacher, stranger, tmp_path, monkeypatch, capsys
@@ -163,7 +164,6 @@ def test_each_side_reads_its_own_tokens(
         assert "no hidden states, since its vocabulary is not the teacher's" in said
 
 
-@pytest.mark.slow
 def test_another_vocabulary_is_refused_where_layers_are_compared(
     data_dir, teacher, stranger, tmp_path
 ):
@@ -176,7 +176,6 @@ def test_another_vocabulary_is_refused_where_layers_are_compared(
     assert not (tmp_path / "run" / "teacher").exists()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

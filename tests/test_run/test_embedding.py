@@ -12,6 +12,8 @@ from tfdistill import cli, config, errors, models, pruning, run, tasks, weights
 from tfdistill.data import vocab
 from tfdistill.run import task_models
 
+pytestmark = pytest.mark.slow
+
 WORDS = "how when where is the train bus ticket price open weather hot cold play stop".split()
 
 

@@ -113,6 +113,7 @@ def opened(place):
     yield place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [False, True], ids=["as loaded", "in the order of the task"])
 def test_evaluation_changes_nothing_whatever_the_order_of_the_labels(toy_vocab_file, again):
     mnli = tasks.task("mnli")

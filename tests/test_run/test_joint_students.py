@@ -13,6 +13,8 @@ from tfdistill import cli, config, errors, models, results, run, training, weigh
 from tfdistill.data import answers, batches, synthetic, vocab
 from tfdistill.run import baselines, initialise, inputs, lessons, records, stages
 
+pytestmark = pytest.mark.slow
+
 STEP = {"epochs": 1, "batch_size": 16}
 SAME = ("False", "True")  # whether the texts of a pair are
 
@@ -106,7 +108,6 @@ def test_its_baselines_are_measured_once(distilled):
     assert (recorded.logits["model"].argmax(axis=1) == recorded.gold).mean() == tfidf
 
 
-@pytest.mark.slow
 def test_candidates_of_a_search_are_distilled_once_and_only_their_figures_kept(
     distilled, data_dir, tmp_path, monkeypatch
 ):
@@ -242,7 +243,7 @@ def test_a_student_without_a_teacher_cannot_be_pruned(distilled, data_dir):
         )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_student_near_chance_is_saved_and_refused(distilled, data_dir, tmp_path):
     recipe = recipe_of(
         data_dir,
@@ -263,7 +264,6 @@ def test_a_student_near_chance_is_saved_and_refused(distilled, data_dir, tmp_pat
     assert record.metrics["accuracy"] < 0.5
 
 
-@pytest.mark.slow
 @pytest.mark.thorough
 def test_a_tuned_model_near_chance_is_kept_with_a_warning(data_dir, tmp_path, capsys):
     weak = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-8}
@@ -334,7 +334,6 @@ def steps_of(folder):
     return results.read_result_file(folder / "seed-1" / "result.json", results.FitResult).steps
 
 
-@pytest.mark.slow
 def test_a_joint_stage_learns_from_unlabelled_texts_and_a_labels_stage_does_not(
     few, tmp_path, capsys
 ):
@@ -361,7 +360,6 @@ def test_a_joint_stage_learns_from_unlabelled_texts_and_a_labels_stage_does_not(
     assert not (tmp_path / "other").exists()
 
 
-@pytest.mark.slow
 def test_a_corpus_puts_a_general_stage_in_front(few, tmp_path, capsys):
     folder, options = few
     out = tmp_path / "run"
@@ -380,7 +378,6 @@ def test_a_corpus_puts_a_general_stage_in_front(few, tmp_path, capsys):
 
 
 @pytest.mark.thorough
-@pytest.mark.slow
 def test_a_student_is_compared_at_the_layers_that_it_was_cut_from(
     distilled, data_dir, tmp_path, until_fit, capsys
 ):
@@ -408,7 +405,6 @@ def test_layers_are_chosen_in_one_place_alone(data_dir):
     assert initialise.chosen_layers(recipe_of(data_dir, student=named).student) == (0,)
 
 
-@pytest.mark.slow
 def test_a_static_student_starts_from_the_teachers_words(distilled, data_dir, tmp_path, capsys):
     recipe = recipe_of(
         data_dir,
@@ -428,7 +424,6 @@ def test_a_static_student_starts_from_the_teachers_words(distilled, data_dir, tm
     )
 
 
-@pytest.mark.slow
 def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
     distilled, data_dir, tmp_path, until_fit, capsys
 ):
@@ -484,7 +479,6 @@ def test_where_texts_have_noise_nothing_drops_and_the_last_epoch_is_kept(
     assert fits == [(False, None), (True, "accuracy")]
 
 
-@pytest.mark.slow
 def test_the_teacher_answers_other_pairs_where_the_task_has_pairs(
     distilled, data_dir, tmp_path, until_fit, capsys
 ):

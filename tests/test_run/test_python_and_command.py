@@ -156,6 +156,7 @@ def test_other_settings_give_the_command_s_student_too(begin):
         np.testing.assert_array_equal(ours, of_command)
 
 
+@pytest.mark.slow
 def test_the_data_of_one_file_are_split_by_the_seed(begin):
     begin("classification")
     one, again, other = (
@@ -202,6 +203,7 @@ def test_a_teacher_near_chance_is_refused_unless_told(monkeypatch, begin):
         tfdistill.distill(teacher, student, data, "out", allow_weak=True)
 
 
+@pytest.mark.slow
 def test_a_student_knows_how_it_began_until_it_is_gone(begin):
     begin("classification")
     data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
@@ -232,6 +234,7 @@ def test_what_one_file_does_not_read_is_refused_by_name(settings, key, begin):
         tfdistill.load_data("my-data.csv", tokenizer="teacher", **settings)
 
 
+@pytest.mark.slow
 def test_the_separator_of_several_labels_can_be_named(folder, begin):
     begin("multi_label")
     text = (folder / "my-data.csv").read_text().replace("|", "~")
@@ -273,6 +276,7 @@ def test_a_folder_goes_on_with_what_it_began_with_alone(folder, begin):
     distil("new", temperature=2)
 
 
+@pytest.mark.slow
 def test_a_folder_of_somebody_else_is_left_alone(folder, begin):
     begin("classification")
     data = tfdistill.load_data("my-data.csv", tokenizer="teacher")

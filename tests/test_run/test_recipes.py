@@ -24,16 +24,14 @@ RECIPES |= {
     for title, row in zip(published_recipes.IDS, published_recipes.ROWS, strict=True)
     if row.overrides
 }
-# Run by default; the first recipe of every other structure runs as slow.
+# They have every kind of stage; the first recipe of every other structure, which combines these in
+# other ways, is thorough.
 USUAL = (
     "bilstm_sst2",
-    "distilbert_6l",
     "methods_sst2",
     "minilm_6l_384d, BERT-large",
-    "pd",
-    "tinybert_6l, STS-B",
+    "mobilebert_6l_128d_transfer",
 )
-SLOW = ("mobilebert_6l_128d_transfer",)
 NAMES = sorted(RECIPES)
 _INCIDENTAL = {"name", "description", "preset", "source", "general", "seeds", "data", "export"}
 
@@ -59,13 +57,6 @@ def structure_of(name: str) -> str:
 
 # The last of equal ones wins: the usual ones.
 STRUCTURES = {structure_of(name): name for name in sorted(NAMES, key=lambda name: name in USUAL)}
-
-
-def marks_of(name: str) -> list[pytest.MarkDecorator]:
-    """The usual recipes have every kind of stage; others combine these in other ways."""
-    if name in USUAL:
-        return []
-    return [pytest.mark.slow] if name in SLOW else [pytest.mark.slow, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +118,10 @@ def small(recipe: config.Recipe, vocab_file: pathlib.Path) -> config.Recipe:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=marks_of(name)) for name in STRUCTURES.values()],
+    [
+        pytest.param(name, marks=[] if name in USUAL else pytest.mark.thorough)
+        for name in STRUCTURES.values()
+    ],
 )
 def test_every_stage_of_a_recipe_takes_a_step(name, vocab_file, tmp_path, monkeypatch):
     recipe = small(RECIPES[name], vocab_file)
@@ -152,11 +146,11 @@ def test_the_recipes_that_are_run_have_every_kind_of_stage():
     def kinds(names):
         return {stage.kind for name in names for stage in RECIPES[name].used_stages.values()}
 
-    assert kinds((*USUAL, *SLOW)) == kinds(NAMES)
+    assert kinds(USUAL) == kinds(NAMES)
 
 
 def test_no_recipe_is_missed():
-    assert {*USUAL, *SLOW} < set(STRUCTURES.values())
+    assert {*USUAL} < set(STRUCTURES.values())
     assert len(config.recipes()) == 15
     assert len(published_recipes.ROWS) == 50
     first = {row.recipe: row.overrides for row in reversed(published_recipes.ROWS)}

@@ -49,6 +49,7 @@ def test_only_stages_that_a_variant_uses_count(used):
     assert len(messages) == used
 
 
+@pytest.mark.slow
 def test_a_folder_tells_its_heads_and_a_hub_id_nothing(tmp_path):
     shape = models.preset("bert_tiny").replace(vocab_size=32)
     weights.save_hf(models.build_encoder(shape), tmp_path / "teacher")

@@ -12,6 +12,8 @@ from tfdistill import arrays, cli, config, data, errors, models, run, tasks, wei
 from tfdistill.data import answers, soft_label_values, synthetic, vocab
 from tfdistill.run import soft_labels, students
 
+pytestmark = pytest.mark.slow
+
 STEP = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-3}
 SHAPE = models.preset("bert_tiny").replace(
     num_layers=1, hidden_size=16, num_heads=2, intermediate_size=16, max_positions=32

@@ -11,6 +11,8 @@ from tfdistill import arrays, cli, config, errors, models, run, tasks, training,
 from tfdistill.data import batches, soft_labels, tokenize, vocab
 from tfdistill.run import task_models
 
+pytestmark = pytest.mark.slow
+
 WORDS = "how when where is the train bus ticket price open weather hot cold play stop".split()
 TASK = tasks.TaskSpec("near", "a", "score", "b", kind="embedding")
 COLUMNS = {"text_column": "a", "pair_column": "b", "label_column": "score"}
@@ -108,7 +110,6 @@ def weights_of(out):
     return {**arrays[0], **arrays[1], **arrays[2]}
 
 
-@pytest.mark.slow
 def test_a_student_of_a_file_is_that_of_the_same_vectors_in_memory_to_the_bit(
     folder, by_model, tmp_path, capsys
 ):

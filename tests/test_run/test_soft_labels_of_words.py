@@ -61,6 +61,7 @@ def recipe_of(folder, teacher, **data):
     )
 
 
+@pytest.mark.slow
 def test_a_tagger_of_a_file_is_that_of_the_numbers_in_memory_to_the_bit(
     folder, tmp_path, until_fit
 ):

@@ -49,6 +49,7 @@ def prepared_run(tmp_path_factory):
     return config.Recipe.model_validate(values), prepared, root
 
 
+@pytest.mark.slow
 def test_the_augmented_set_holds_the_original_examples_and_more(prepared_run):
     recipe, prepared, root = prepared_run
     augmented = prepare.augmented(recipe, prepared, root, "").augmented

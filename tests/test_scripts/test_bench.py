@@ -243,6 +243,7 @@ def test_a_record_is_not_replaced_unless_asked_for(tmp_path):
     assert (tmp_path / "training.json").read_text() == "{}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "option"),
     [
@@ -262,10 +263,10 @@ def test_an_option_of_one_benchmark_goes_with_it_alone(arguments, option):
 @pytest.mark.parametrize(
     "kind",
     [
-        "inference",
+        "noise",
         *(
             pytest.param(k, marks=pytest.mark.thorough)
-            for k in ("training", "bucketing", "augmentation", "noise", "busy", "lengths")
+            for k in ("training", "bucketing", "augmentation", "inference", "busy", "lengths")
         ),
     ],
 )
@@ -282,6 +283,17 @@ def test_a_benchmark_runs_and_records(kind, tmp_path):
     elif kind != "lengths":  # a quick one saves nothing
         assert all(figure["value"] > 0 for figure in value["figures"])
     assert all(figure["name"] in done.stdout for figure in value["figures"])
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_tree_trains_the_same_student_as_itself(tmp_path):
+    done = bench("quickstart", "--quick", "--before", str(ROOT), "--out", str(tmp_path))
+
+    assert done.returncode == 0, done.stderr
+    value = json.loads((tmp_path / "quickstart.json").read_text())
+    told = {value["details"][f"{kind}, weights of the students"] for kind in ("rows", "pairs")}
+    assert told == {"equal"}
 
 
 @pytest.mark.slow

@@ -64,6 +64,7 @@ def test_a_traceback_and_a_signal_are_faults(files, tmp_path, broken, fault):
     assert fault in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "path", "last"),
     [

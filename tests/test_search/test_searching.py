@@ -293,6 +293,7 @@ def test_the_teacher_is_measured_like_the_students(finished):
     assert whole.p50_ms[64] == pytest.approx(truth, rel=0.05)
 
 
+@pytest.mark.slow
 def test_files_with_random_weights_take_the_lengths_and_the_quantization(tmp_path):
     from tfdistill import manifest
 

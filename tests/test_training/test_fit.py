@@ -108,6 +108,7 @@ def test_checkpoints_do_not_change_the_result(run, whole, tmp_path):
 # Kill and resume.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seconds", "kills", "redone"),
     [
@@ -145,6 +146,7 @@ def test_a_fit_killed_between_epochs_resumes(run, whole, tmp_path):
     assert counter.steps == STEPS
 
 
+@pytest.mark.slow
 def test_a_new_model_and_optimizer_resume_too(run, whole, tmp_path):
     """Not the old objects put back: the moments do not exist yet when they are restored."""
     with pytest.raises(Killed):
@@ -230,6 +232,7 @@ def test_the_best_epoch_is_kept_and_training_stops_after_patience(run, tmp_path)
     assert list(rows[0])[-2:] == ["val_score", "val_other"]
 
 
+@pytest.mark.slow
 def test_patience_counts_anew_after_a_better_epoch(run, tmp_path):
     scores = (0.5, 0.4, 0.8, 0.8, 0.6, 0.9)  # patience: an equal one is not better
     result, _ = watched(run, tmp_path, scores=scores, patience=2)
@@ -245,6 +248,7 @@ def test_of_equal_epochs_the_one_with_the_lowest_loss_is_kept(run, tmp_path):
         np.testing.assert_array_equal(ours, best)
 
 
+@pytest.mark.slow
 def test_patience_does_not_end_a_fit_before_its_least_steps(run, tmp_path):
     scores = (0.5, 0.4, 0.4, 0.3, 0.3, 0.9)
     result, _ = watched(run, tmp_path, scores=scores, patience=1, min_steps=3 * STEPS + 1)
@@ -258,6 +262,7 @@ def test_without_patience_a_later_epoch_can_still_win(run, tmp_path):
         np.testing.assert_array_equal(ours, best)
 
 
+@pytest.mark.slow
 def test_best_and_patience_survive_a_resume(run, tmp_path, monkeypatch):
     _, weights = watched(run, tmp_path / "whole", patience=1)
     rows = toy_run.history(tmp_path / "whole")
@@ -369,6 +374,7 @@ def out_of_quota(save):
     return refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [no_room, out_of_quota])
 @pytest.mark.parametrize("step", [3, 6])
 @pytest.mark.usefixtures("second_a_step")
@@ -390,6 +396,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(run, whole, tmp_path, monkeypatch
     assert counter.steps == STEPS * EPOCHS - {3: 0, 6: 3}[step]
 
 
+@pytest.mark.slow
 def test_a_full_disk_keeps_the_best_weights(run, tmp_path, monkeypatch):
     _, weights = watched(run, tmp_path / "whole", patience=1)
     save_best = checkpoints.Checkpoints.save_best

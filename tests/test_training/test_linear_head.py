@@ -16,6 +16,8 @@ from tfdistill.tasks import splitting
 from tfdistill.tflite import TfliteModel
 from tfdistill.training import linear_head
 
+pytestmark = pytest.mark.slow
+
 WORDS = {"play": "music", "song": "music", "rain": "weather", "sun": "weather", "wake": "alarm"}
 SHAPE = models.EncoderConfig(
     num_layers=2, hidden_size=32, num_heads=2, intermediate_size=32, vocab_size=60,

@@ -11,6 +11,8 @@ import tfdistill
 from tfdistill import compress, errors, models, tasks, training, weights
 from tfdistill.data import batches, tokenize
 
+pytestmark = pytest.mark.slow
+
 FEATURES = toys.features((5, 3, 6, 4))
 HUAWEI = ("contradiction", "entailment", "neutral")
 HUGGING_FACE = ("entailment", "neutral", "contradiction")

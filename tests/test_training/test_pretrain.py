@@ -21,6 +21,8 @@ from tfdistill.training import (
     pretrain_run,
 )
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "num_layers": 1,
     "hidden_size": 16,
@@ -80,7 +82,6 @@ def history(out):
         ]
 
 
-@pytest.mark.slow
 def test_the_losses_fall_and_every_figure_is_there(whole):
     out, metrics = whole
     rows = history(out)
@@ -99,7 +100,6 @@ def test_the_losses_fall_and_every_figure_is_there(whole):
     assert settings["config"]["learning_rate"] == 0.01 and settings["format_version"] == 1
 
 
-@pytest.mark.slow
 def test_a_changed_file_of_the_model_is_found_before_it_is_used(whole, tmp_path):
     folder = shutil.copytree(whole[0] / "model", tmp_path / "model") / "hf"
     weights.open_checkpoint(folder)
@@ -110,7 +110,6 @@ def test_a_changed_file_of_the_model_is_found_before_it_is_used(whole, tmp_path)
         weights.open_checkpoint(folder)
 
 
-@pytest.mark.slow
 @pytest.mark.thorough
 def test_a_run_that_was_killed_goes_on_to_the_same_weights_and_history(
     run, whole, tmp_path, monkeypatch
@@ -160,7 +159,6 @@ def masked_batch():
     return {**features, "prediction_mask": mask}
 
 
-@pytest.mark.slow
 def test_both_saved_models_answer_alike_with_both_heads(whole, masked_batch):
     out, _ = whole
     loaded = weights.load_masked_lm(out / "model" / "hf", next_sentence=True)
@@ -175,7 +173,6 @@ def test_both_saved_models_answer_alike_with_both_heads(whole, masked_batch):
     assert tokenize.Tokenizer(loaded.vocab_file).vocab_size == loaded.config.vocab_size
 
 
-@pytest.mark.slow
 def test_a_finished_run_is_not_done_again_and_another_one_is_refused(run, whole):
     out, metrics = whole
     before = (out / "model" / "hf" / "model.safetensors").stat().st_mtime_ns
@@ -208,7 +205,6 @@ def test_a_checkpoint_without_a_head_is_continued_with_a_new_one(run, whole, tmp
     assert models.head_of(head.model) == "masked_lm"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "overrides", "optimizer", "learning_rate"),
     [
@@ -323,7 +319,6 @@ def test_measuring_twice_gives_the_same_and_nothing_masked_is_an_error(toy_model
         MaskedLmEvaluation(toy_model, batches)()
 
 
-@pytest.mark.slow
 def test_what_does_not_go_together_is_refused_before_training(run, whole, text, tmp_path):
     prepared = whole[0] / "corpus"
     tokenizer = tokenize.Tokenizer(text / "vocab.txt")

@@ -53,6 +53,7 @@ def answers(teacher):
     return one_by_one(teacher, toys.encoded(9))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{"shuffle": False}, {"shuffle": True}, {"bucketing": False}, {"token_budget": 20}],

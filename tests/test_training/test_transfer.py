@@ -351,6 +351,7 @@ def test_a_run_that_was_killed_equals_one_that_was_not(whole, transfer, tmp_path
     check_equals(whole, *transfer(tmp_path, whole[0], restart=False), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "moment",
     [
@@ -444,6 +445,7 @@ def test_in_graphs_with_gathered_gradients_a_kill_changes_nothing(transfer, tmp_
 # Where the student starts.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [False, True])
 def test_a_student_starts_with_its_teacher_s_embeddings_and_heads_on_request(heads):
     teacher = toys.randomise(models.build_masked_lm(TEACHER, next_sentence=True), 1)
@@ -468,6 +470,7 @@ def test_a_student_starts_with_its_teacher_s_embeddings_and_heads_on_request(hea
     assert copied == (embeddings | answers if heads else embeddings)
 
 
+@pytest.mark.slow
 def test_a_teacher_of_other_embeddings_is_refused_and_nothing_changed():
     student = models.build_masked_lm(CONFIG)
     before = student.get_weights()

@@ -92,6 +92,7 @@ def edit_config(folder, **changes):
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_saved_classifier_comes_back_whole(name, tmp_path, vocab_file):
     config = CONFIGS[name]
@@ -109,6 +110,7 @@ def test_a_saved_classifier_comes_back_whole(name, tmp_path, vocab_file):
     assert not loaded.report.fresh
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_saved_encoder_comes_back_whole(name, tmp_path):
     config = CONFIGS[name].replace(classifier_dropout=None)
@@ -154,6 +156,7 @@ def test_pretraining_heads_and_buffers_are_ignored_by_name(folder):
     assert report.ignored == tuple(sorted(key.removeprefix("bert.") for key in extra))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["fit_dense.weight", "fit_denses.3.bias"])
 def test_projections_mark_a_tinybert_whose_head_has_a_relu(folder, key):
     edit_config(folder, tfdistill={})

@@ -47,6 +47,7 @@ def saved(request, tmp_path_factory):
     return model, weights.save_hf(model, folder)
 
 
+@pytest.mark.slow
 def test_what_was_saved_is_factorised_again_and_answers_alike(saved):
     model, folder = saved
     loaded = weights.load_classifier(folder)

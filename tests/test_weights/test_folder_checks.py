@@ -10,6 +10,8 @@ import transformers
 from tfdistill import errors, weights
 from tfdistill.weights import checkpoint, folder_checks, hf_config
 
+pytestmark = pytest.mark.slow
+
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "was", "the", "first", "?", "a"]
 CONFIG = toys.STUDENT.replace(vocab_size=len(TOKENS), max_positions=16)
 LABELS = ("bad", "good", "neither")

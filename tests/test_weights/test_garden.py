@@ -18,6 +18,8 @@ from official.nlp.modeling import models as garden_models
 from tfdistill import errors, models, weights
 from tfdistill.weights import garden_config
 
+pytestmark = pytest.mark.slow
+
 # Small enough that a network without normalizations stays at O(1).
 randomise = functools.partial(toys.randomise, scale=0.2)
 
@@ -156,7 +158,6 @@ def assert_same_bert(loaded, encoder):
     np.testing.assert_allclose(taps["pooled_output"], expected["pooled_output"], atol=TOLERANCE)
 
 
-@pytest.mark.slow
 def test_a_bert_encoder_gives_the_same_states_here(tmp_path):
     shape = {**BERT, "num_layers": 2}
     encoder = randomise(encoders.build_encoder(encoder_config("bert", shape)))

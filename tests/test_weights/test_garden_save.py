@@ -10,6 +10,8 @@ from official.nlp.modeling import layers, networks
 
 from tfdistill import errors, models, weights
 
+pytestmark = pytest.mark.slow
+
 randomise = functools.partial(toys.randomise, scale=0.2)
 
 MOBILEBERT = models.MobileBertConfig(

@@ -74,6 +74,7 @@ def saved(models_by_head, tmp_path):
     return lambda head: weights.save_hf(models_by_head[head], tmp_path / head)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["token", "span", "masked_lm", "distilbert"])
 def test_a_saved_model_comes_back_whole(head, models_by_head, saved):
     kind = head if head in ("token", "span") else "masked_lm"
@@ -85,6 +86,7 @@ def test_a_saved_model_comes_back_whole(head, models_by_head, saved):
     assert not loaded.report.ignored
 
 
+@pytest.mark.slow
 def test_every_head_is_ignored_by_name_where_the_encoder_is_wanted(models_by_head, saved):
     expected = {
         "sequence": ("classifier.bias", "classifier.weight"),
@@ -151,6 +153,7 @@ def test_next_sentences_that_the_checkpoint_lacks_are_refused(saved):
         weights.load_masked_lm(saved("distilbert"), new_head=True, next_sentence=True)
 
 
+@pytest.mark.slow
 def test_heads_over_texts_and_over_tokens_are_not_taken_for_each_other(saved, tmp_path):
     with pytest.raises(errors.WeightsError, match="a classifier of tokens, received BertForSeq"):
         weights.load_model(saved("sequence"), "token")
@@ -177,6 +180,7 @@ def test_a_missing_span_head_is_refused_with_the_remedy(saved):
         weights.load_model(saved("masked_lm"), "span")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "key", "twin"),
     [
@@ -195,6 +199,7 @@ def test_a_decoder_in_the_file_must_be_the_tied_one(head, key, twin, saved):
     assert weights.load_masked_lm(folder, new_head=True).report.fresh
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -15,6 +15,8 @@ from test_weights.references import (
 
 from tfdistill import models, weights
 
+pytestmark = pytest.mark.slow
+
 
 def mobilebert_config(**changes):
     return transformers.MobileBertConfig(
@@ -107,7 +109,6 @@ def test_a_masked_lm_answers_the_same_here_and_in_transformers(case, tmp_path):
         np.testing.assert_allclose(answers["nsp_logits"], nsp, atol=TOLERANCE)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", TOKENS)
 def test_a_token_classifier_answers_the_same_here_and_in_transformers(case, tmp_path):
     config, name = TOKENS[case]

@@ -90,6 +90,7 @@ def assert_equal_states(taps, published, features):
     return expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_checkpoint_of_transformers_gives_the_same_states_here(case, tmp_path):
     published = reference(CASES[case])
@@ -145,6 +146,7 @@ def open_in_transformers(folder):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -166,6 +168,7 @@ def test_a_folder_saved_here_gives_the_same_states_in_transformers(changes, tmp_
     np.testing.assert_allclose(taps["logits"], expected.logits, atol=TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

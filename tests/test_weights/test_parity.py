@@ -16,6 +16,8 @@ from test_weights.references import (
 
 from tfdistill import models, weights
 
+pytestmark = pytest.mark.slow
+
 CASES = {
     "electra-tanh-eps": (
         electra_config(hidden_act="gelu_new", layer_norm_eps=1e-2),

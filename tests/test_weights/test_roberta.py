@@ -95,6 +95,7 @@ def test_padded_texts_have_the_logits_of_transformers(checkpoint):
     assert opened.loaded.labels == ("no", "yes", "maybe")
 
 
+@pytest.mark.slow
 def test_a_task_is_answered_by_the_command(checkpoint, tmp_path):
     """The labels in another order than the model's, through tokenizer, batches and file."""
     _, tokenizer, model, folder = checkpoint
@@ -118,6 +119,7 @@ def test_a_task_is_answered_by_the_command(checkpoint, tmp_path):
         np.testing.assert_allclose(logits, expected, atol=10 * TOLERANCE)
 
 
+@pytest.mark.slow
 def test_the_texts_of_the_command_lose_their_middle_where_it_is_asked_to(checkpoint, tmp_path):
     _, tokenizer, model, folder = checkpoint
     words = "it is not a good film and the story was very bad".split()

@@ -234,6 +234,7 @@ def test_a_setting_that_nobody_reads_is_refused_by_name_and_file(settings, folde
         weights.load_classifier(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "expected"), [(9, 9), (int(1e30), None), (None, None)])
 @pytest.mark.parametrize("name", ["model_max_length", "max_len"])
 def test_the_tokens_that_a_tokenizer_allows_are_known(name, limit, expected, folder):
@@ -245,6 +246,7 @@ def test_the_tokens_that_a_tokenizer_allows_are_known(name, limit, expected, fol
     assert source.max_length == (expected or toys.STUDENT.max_positions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_random_texts_have_the_ids_of_a_written_folder(lower_case, toy_vocab_file, tmp_path):
     vocab_size = len(vocab.read_vocab(toy_vocab_file))
