@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tf_keras as keras
@@ -208,11 +208,10 @@ def float_noise(evidence: Evidence) -> list[str]:
     widened = plan.is_float and not _ERRORS.isdisjoint(plan.request.bounds or {})
     if plan.quantize_aware or widened:
         return []
-    for group, received in zip(evidence.groups, evidence.float_answers, strict=True):
-        where = f"len{group.length}: "
-        faults += noise_faults(
-            plan.model, group.examples, group.length, group.logits, received, where
-        )
+    groups = evidence.groups
+    moved = moved_logits(plan.model, [(group.examples, group.length) for group in groups])
+    for group, received, of_group in zip(groups, evidence.float_answers, moved, strict=True):
+        faults += noise_faults(group.logits, received, of_group, f"len{group.length}: ")
     return faults
 
 
@@ -258,13 +257,28 @@ def _faults(
     return agreement.violations(measured, bounds, where=where)
 
 
+def moved_logits(
+    model: keras.Model, groups: Sequence[tuple[EncodedExamples, int]]
+) -> list[list[np.ndarray]]:
+    """Runs the model with each weight one step of float32 off, `_DRAWS` times.
+
+    Args:
+      model: The model; its weights are changed and put back.
+      groups: Inputs, and the tokens that they are padded to.
+
+    Returns:
+      For each group the logits of each draw, (rows, num_labels).
+    """
+    moved: list[list[np.ndarray]] = [[] for _ in groups]
+    for draw in range(_DRAWS):
+        with _one_step_off(model, draw):
+            for of_group, (examples, length) in zip(moved, groups, strict=True):
+                of_group.append(outputs.model_logits(model, examples, [length]))
+    return moved
+
+
 def noise_faults(
-    model: keras.Model,
-    examples: EncodedExamples,
-    length: int,
-    logits: np.ndarray,
-    file: np.ndarray,
-    where: str,
+    logits: np.ndarray, file: np.ndarray, moved: Sequence[np.ndarray], where: str
 ) -> list[str]:
     """Lists where a float32 file is further from its model than float32's rounding takes it.
 
@@ -272,25 +286,20 @@ def noise_faults(
     ``max |e| <= 10 max |d|``, both over all rows and outputs.
 
     Args:
-      model: The model; its weights are changed and put back.
-      examples: The inputs.
-      length: Tokens that they are padded to.
       logits: (rows, num_labels), what the model answers.
       file: The same of the file.
+      moved: The same of the model with moved weights, draw by draw.
       where: Put before each line.
 
     Returns:
       At most one line.
     """
     exact = logits.astype(np.float64)
-    moved = []
-    for draw in range(_DRAWS):
-        with _one_step_off(model, draw):
-            moved.append(outputs.model_logits(model, examples, [length]) - exact)
+    noise = np.stack([of_draw - exact for of_draw in moved])
     off, scale = file - exact, float(np.sqrt(np.mean(exact**2))) or 1.0
     for name, of in (("error", _rms), ("largest error", _largest)):
         # Never less than a step of the outputs: weights of 0 do not move.
-        allowed = _TIMES * max(of(np.stack(moved)), _STEP * scale)
+        allowed = _TIMES * max(of(noise), _STEP * scale)
         if not of(off) <= allowed:
             expected = f"at most {allowed / scale:.2g} of the rms, {_TIMES:g} times float32's noise"
             return [errors.explain(f"{where}{name}", expected, f"{of(off) / scale:.2g}")]
@@ -319,5 +328,5 @@ def _one_step_off(model: keras.Model, seed: int) -> Iterator[None]:
 def _moved(weight: np.ndarray, random: np.random.Generator) -> np.ndarray:
     if weight.dtype.kind != "f":
         return weight
-    signs = random.integers(0, 2, weight.shape, np.int8) * 2.0 - 1.0
-    return (weight * (1 + _STEP * signs)).astype(weight.dtype)
+    steps = np.array([1 - _STEP, 1 + _STEP], weight.dtype)
+    return weight * steps[random.integers(0, 2, weight.shape, np.int8)]

@@ -35,7 +35,8 @@ def untrained():
 
 def faults_of(untrained, file):
     model, probes, logits = untrained
-    return reference.noise_faults(model, probes, LENGTH, logits, file, "len6: ")
+    (moved,) = reference.moved_logits(model, [(probes, LENGTH)])
+    return reference.noise_faults(logits, file, moved, "len6: ")
 
 
 def test_the_rounding_of_the_outputs_is_no_fault(untrained):
@@ -74,9 +75,26 @@ def test_large_rounding_is_allowed_where_the_network_has_it(untrained):
             model.get_layer("classifier").set_weights([times * kernel, bias])
             logits = outputs.model_logits(model, probes, [LENGTH])
             wrong = logits + 1e-5 * np.sqrt(np.mean(untrained[2] ** 2))
-            assert bool(reference.noise_faults(model, probes, LENGTH, logits, wrong, "")) is refused
+            (moved,) = reference.moved_logits(model, [(probes, LENGTH)])
+            assert bool(reference.noise_faults(logits, wrong, moved, "")) is refused
     finally:
         model.get_layer("classifier").set_weights([kernel, bias])
+
+
+def test_each_weight_moves_by_one_step_and_each_draw_is_that_of_its_number(untrained):
+    model, probes, logits = untrained
+    groups = [(probes, LENGTH), (probes.select(range(3)), LENGTH)]
+    of_all, of_three = reference.moved_logits(model, groups)
+    assert len(of_all) == len(of_three) == 2
+    for whole, part in zip(of_all, of_three, strict=True):
+        assert not np.array_equal(whole, logits)
+        np.testing.assert_allclose(part, whole[:3], rtol=1e-4, atol=1e-9)
+    assert not np.array_equal(*of_all)
+    for weight in model.get_weights():
+        moved = reference._moved(weight, np.random.default_rng(0))
+        nonzero = weight != 0
+        steps = np.abs(moved[nonzero].astype(np.float64) / weight[nonzero] - 1)
+        assert np.all((steps > 0) & (steps <= 2.0**-22)) and moved.dtype == weight.dtype
 
 
 def test_the_weights_are_put_back(untrained):
