@@ -7,14 +7,13 @@ its own. That they train the same student is a figure of its own: the weights ar
 from __future__ import annotations
 
 import csv
+import functools
 import os
 import pathlib
 import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import record
@@ -46,16 +45,13 @@ def measure(*, quick: bool, before: str) -> record.Outcome:
             *("--set", f"teacher.finetune.min_steps={steps}", "--set", "teacher.finetune.epochs=1"),
             *("--set", f"stages.joint.steps={2 * steps}"),
         ]
-        processor: dict[str, list[float]] = {}
         tasks = {}
         for kind, file in files.items():
             for name, root in roots.items():
                 out = folder / f"{kind}-{name}"
                 arguments = [*command, "--data", str(file), "--out", str(out)]
-                seconds = processor.setdefault(f"{kind}, {name}", [])
-                tasks[f"{kind}, {name}"] = _quickstart(root, arguments, seconds)
+                tasks[f"{kind}, {name}"] = functools.partial(_quickstart, root, arguments)
         samples = turns.take_turns(tasks, rounds=rounds, warmup=0)
-        samples["processor_seconds"] = processor  # of the children
         equal = {
             kind: _digest(folder / f"{kind}-before") == _digest(folder / f"{kind}-now")
             for kind in files
@@ -87,24 +83,18 @@ def measure(*, quick: bool, before: str) -> record.Outcome:
     )
 
 
-def _quickstart(
-    root: pathlib.Path, arguments: list[str], seconds: list[float]
-) -> Callable[[], Any]:
-    """What runs the command of a tree, and adds the processor time of it and its children."""
-
-    def run() -> None:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [sys.executable, "-m", "tfdistill", *arguments],
-            cwd=root,
-            env={**os.environ, "PYTHONPATH": str(root)},
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-
-    return run
+def _quickstart(root: pathlib.Path, arguments: list[str]) -> float:
+    """Runs the command of a tree; returns the processor time of it and its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-m", "tfdistill", *arguments],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def _write_teacher(shape: models.EncoderConfig, folder: pathlib.Path) -> pathlib.Path:
