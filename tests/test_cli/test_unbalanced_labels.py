@@ -129,6 +129,7 @@ def test_class_weights_are_refused_where_nothing_reads_them(bert, tmp_path, caps
     assert cli.main([*distill, *weighted, "--set", "stages.joint.loss_weights.label=1"]) == 0
 
 
+@pytest.mark.thorough
 def test_class_weights_weigh_the_loss_of_the_gold_labels(bert, tmp_path, capsys):
     labels = ["rare" if n % 10 == 0 else "usual" for n in range(240)]
     losses = {}

@@ -131,7 +131,7 @@ def done(span_toy, token_toy, tmp_path_factory):
 CASES = [
     ("span", "float32"),
     pytest.param("span", "dynamic_wi8_afp32", marks=pytest.mark.thorough),
-    ("token", "float32"),
+    pytest.param("token", "float32", marks=pytest.mark.thorough),
     ("token", "dynamic_wi8_afp32"),
 ]
 # What the toys reach, seeded: 128 and 37 dB. A factor of two is left for other kernels.

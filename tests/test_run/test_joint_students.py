@@ -108,6 +108,7 @@ def test_its_baselines_are_measured_once(distilled):
     assert (recorded.logits["model"].argmax(axis=1) == recorded.gold).mean() == tfidf
 
 
+@pytest.mark.thorough
 def test_candidates_of_a_search_are_distilled_once_and_only_their_figures_kept(
     distilled, data_dir, tmp_path, monkeypatch
 ):

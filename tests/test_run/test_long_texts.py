@@ -238,6 +238,7 @@ def test_truncation_without_a_task_is_refused():
         data_section(task=None, truncation="middle")
 
 
+@pytest.mark.thorough
 def test_a_model_that_reads_more_plain_text_keeps_it(run, tmp_path):
     source = pretrain_run.PretrainSource(str(run / "student" / "hf"), new_head=True)
     (tmp_path / "corpus.txt").write_text("\n".join(texts(40, 1)) + "\n")

@@ -31,6 +31,7 @@ USUAL = (
     "methods_sst2",
     "minilm_6l_384d, BERT-large",
     "mobilebert_6l_128d_transfer",
+    "tinybert_6l, STS-B",
 )
 NAMES = sorted(RECIPES)
 _INCIDENTAL = {"name", "description", "preset", "source", "general", "seeds", "data", "export"}

@@ -191,7 +191,7 @@ def test_litert_on_arm64_answers_like_python(arm64, exports, toy, quantize, proc
 @pytest.mark.parametrize(
     ("accelerator", "quantize", "device", "verdict"),
     [
-        ("gpu", "float32", "cpu", "partial"),
+        pytest.param(*("gpu", "float32", "cpu", "partial"), marks=pytest.mark.thorough),
         ("gpu", "dynamic_wi8_afp32", "gpu", "whole"),
         ("gpu", "weight_only_wi8_afp32", "cpu", "wrong"),
         ("intel-npu", "dynamic_wi8_afp32", "cpu", "whole"),

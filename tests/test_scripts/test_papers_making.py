@@ -98,7 +98,7 @@ def request(**changes):
     return making.TableRequest(**{**values, **changes})
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_table_that_was_stopped_goes_on_where_it_stood(folder, no_export):
     with pytest.raises(KeyboardInterrupt):
         making.make_table(folder, request(), Stopwatch(stop=3))
@@ -113,7 +113,7 @@ def test_a_table_that_was_stopped_goes_on_where_it_stood(folder, no_export):
     assert once_more.requests == []
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_reference_in_float32_takes_turns_among_the_small_files(folder, no_export):
     watch = Stopwatch()
     making.make_table(folder, request(), watch)
@@ -122,7 +122,7 @@ def test_the_reference_in_float32_takes_turns_among_the_small_files(folder, no_e
     assert small == [*(f"{preset}-dynamic_wi8_afp32" for preset in PRESETS), "bert_base-float32"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_table_holds_sizes_speedups_and_where_they_come_from(folder, no_export):
     table = making.make_table(folder, request(), Stopwatch())
     row = table.latency("mobilebert", "dynamic_wi8_afp32", 8, 2)
@@ -150,7 +150,7 @@ def test_the_table_holds_sizes_speedups_and_where_they_come_from(folder, no_expo
     assert len((folder / "table.csv").read_text().splitlines()) == 1 + len(table.latencies)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_more_threads_are_added_to_a_table(folder, no_export):
     making.make_table(folder, request(), Stopwatch())
     settings = dataclasses.replace(SETTINGS, threads=(1, 2, 4))
@@ -160,7 +160,7 @@ def test_more_threads_are_added_to_a_table(folder, no_export):
     assert table.threads == (1, 2, 4)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -176,7 +176,7 @@ def test_another_table_is_refused_and_nothing_changes(folder, changes, said):
     assert sorted(folder.rglob("*")) == before
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("content", ["", "[]", "{"])
 def test_a_damaged_request_is_another_table(folder, content):
     (folder / "request.json").write_text(content)
@@ -184,7 +184,7 @@ def test_a_damaged_request_is_another_table(folder, content):
         making.make_table(folder, request(), Stopwatch())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_measurements_taken_in_another_way_are_not_mixed_in(folder, no_export):
     making.make_table(folder, request(), Stopwatch())
     settings = dataclasses.replace(SETTINGS, runs=400)
@@ -192,7 +192,7 @@ def test_measurements_taken_in_another_way_are_not_mixed_in(folder, no_export):
         making.make_table(folder, request(settings=settings), Stopwatch())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_measurements_of_other_files_are_not_mixed_in(folder, no_export):
     making.make_table(folder, request(), Stopwatch())
     measurement = folder / "measurements" / "host" / "float32-8-1.json"
@@ -204,7 +204,7 @@ def test_measurements_of_other_files_are_not_mixed_in(folder, no_export):
         making.make_table(folder, request(), Stopwatch())
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_measurements_of_two_machines_are_not_mixed(folder, no_export):
     with pytest.raises(KeyboardInterrupt):
         making.make_table(folder, request(), Stopwatch(stop=1))
@@ -220,7 +220,7 @@ def test_folders_of_others_that_have_the_names_of_a_tables_are_never_removed(tmp
     assert (tmp_path / "files" / "letter.txt").read_text() == "dear"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_place_that_was_throttled_carries_the_mark(folder, no_export):
     class Warm(Stopwatch):
         def __call__(self, paths, settings):
@@ -235,7 +235,7 @@ def test_a_place_that_was_throttled_carries_the_mark(folder, no_export):
     assert re.search(r"\d ▲ ", text) and "▲: the device throttled" in text
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_measurement_with_a_failure_is_not_kept(folder, no_export):
     broken = Stopwatch(failures=[schema.Failure(what="bert_base", error="out of memory")])
     with pytest.raises(errors.BenchmarkError, match="bert_base: out of memory"):
@@ -252,7 +252,7 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path):
     assert (tmp_path / "letter.txt").read_text() == "dear"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_overwrite_starts_anew(folder):
     making.make_table(folder, request(), Stopwatch())
     watch = Stopwatch()

@@ -83,7 +83,7 @@ def test_a_checkpoint_of_transformers_gives_the_same_states_here(case, tmp_path)
         *(("tinybert", "gelu"), ("electra", "gelu"), ("electra", "gelu_tanh")),
     ],
 )
-@pytest.mark.parametrize("num_labels", [None, 3])
+@pytest.mark.parametrize("num_labels", [pytest.param(None, marks=pytest.mark.thorough), 3])
 def test_a_folder_saved_here_gives_the_same_states_in_transformers(ours, act, num_labels, tmp_path):
     distil = ours == "distilbert"
     config = models.EncoderConfig(
