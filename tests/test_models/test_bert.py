@@ -31,6 +31,8 @@ CONFIGS = {
     ),
     "electra": BERT.replace(family="electra", pooler=False, embedding_size=6),
 }
+# These differ from the others in a number or a name alone.
+VARIATIONS = ("bert without token types", "pruned heads", "tinybert")
 LENGTHS = (7, 4, 2)  # real tokens of each example
 
 
@@ -48,7 +50,15 @@ def batch(config, width=7, seed=0):
     return features
 
 
-@pytest.fixture(params=CONFIGS, ids=lambda name: name.replace(" ", "-"), scope="module")
+@pytest.fixture(
+    params=[
+        pytest.param(
+            name, id=name.replace(" ", "-"), marks=[pytest.mark.thorough] * (name in VARIATIONS)
+        )
+        for name in CONFIGS
+    ],
+    scope="module",
+)
 def config(request):
     return CONFIGS[request.param]
 

@@ -58,14 +58,13 @@ def test_every_tutorial_is_stored_with_its_outputs():
         assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "reached", "end"),
     [  # ten intents: chance is 0.1
-        pytest.param(*("own-csv", {"teacher:": 0.5, "student:": 0.4}, ""), marks=pytest.mark.slow),
-        pytest.param(
-            *("own-method", {"teacher:": 0.5, "student:": 0.4}, "True"), marks=pytest.mark.thorough
-        ),
-        pytest.param(*("semantic-search", {"student ": 0.4}, ""), marks=pytest.mark.thorough),
+        ("own-csv", {"teacher:": 0.5, "student:": 0.4}, ""),
+        ("own-method", {"teacher:": 0.5, "student:": 0.4}, "True"),
+        ("semantic-search", {"student ": 0.4}, ""),
     ],
 )
 def test_a_tutorial_runs_and_reaches_what_it_shows(name, reached, end, tmp_path):
