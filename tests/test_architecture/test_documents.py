@@ -157,7 +157,7 @@ def test_every_message_of_the_troubleshooting_page_is_one_of_the_product():
 
 
 def test_the_figures_of_the_page_on_costs_are_recorded_or_follow_from_records():
-    page = (ROOT / "docs" / "guides" / "cost.md").read_text("utf-8")
+    page = (ROOT / "docs" / "benchmarks" / "cost.md").read_text("utf-8")
     files = {
         name: json.loads((ROOT / "docs" / "benchmarks" / f"{name}.json").read_text())
         for name in ("training", "bucketing", "augmentation")
