@@ -361,6 +361,7 @@ def test_a_joint_stage_learns_from_unlabelled_texts_and_a_labels_stage_does_not(
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.thorough
 def test_a_corpus_puts_a_general_stage_in_front(few, tmp_path, capsys):
     folder, options = few
     out = tmp_path / "run"

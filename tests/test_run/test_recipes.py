@@ -27,9 +27,7 @@ RECIPES |= {
 # They have every kind of stage; the first recipe of every other structure, which combines these in
 # other ways, is thorough.
 USUAL = (
-    "bilstm_sst2",
     "methods_sst2",
-    "minilm_6l_384d, BERT-large",
     "mobilebert_6l_128d_transfer",
     "tinybert_6l, STS-B",
 )

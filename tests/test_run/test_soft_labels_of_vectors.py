@@ -110,6 +110,7 @@ def weights_of(out):
     return {**arrays[0], **arrays[1], **arrays[2]}
 
 
+@pytest.mark.thorough
 def test_a_student_of_a_file_is_that_of_the_same_vectors_in_memory_to_the_bit(
     folder, by_model, tmp_path, capsys
 ):
