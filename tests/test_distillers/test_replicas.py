@@ -36,7 +36,6 @@ def check_steps(subtests, results):
                 np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=5e-5)
 
 
-@pytest.mark.thorough
 @pytest.mark.slow
 def test_two_replicas_take_the_step_of_one(subtests):
     """Plain gradients of several losses; moments that are clipped, rates, groups of batches."""

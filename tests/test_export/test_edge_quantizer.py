@@ -27,9 +27,9 @@ TIGHT = {
     "dynamic_wi4_afp32": quantize.Bounds(1.3, 0.32, 8.5, 0.85, 0.15),
     "static_wi8_ai16": quantize.Bounds(0.2, 0.03, 29.0, 0.97, 0.02),
 }
-# One with int8 activations and one with scales of blocks: the others differ from these in numbers,
-# and int8 alone is that of test_tflite.py.
-USUAL = ("static_wi8_ai8", "dynamic_wi4_afp32_block32")
+# One with int8 activations, one with scales of blocks and one that is made floats again: the
+# others differ from these in numbers, and int8 alone is that of test_tflite.py.
+USUAL = ("weight_only_wi8_afp32", "static_wi8_ai8", "dynamic_wi4_afp32_block32")
 NAMES = [pytest.param(name, marks=[] if name in USUAL else pytest.mark.thorough) for name in TIGHT]
 MATRICES = 23_808  # elements in matrices of at least 1,024
 

@@ -108,7 +108,6 @@ def test_its_baselines_are_measured_once(distilled):
     assert (recorded.logits["model"].argmax(axis=1) == recorded.gold).mean() == tfidf
 
 
-@pytest.mark.thorough
 def test_candidates_of_a_search_are_distilled_once_and_only_their_figures_kept(
     distilled, data_dir, tmp_path, monkeypatch
 ):
@@ -244,7 +243,6 @@ def test_a_student_without_a_teacher_cannot_be_pruned(distilled, data_dir):
         )
 
 
-@pytest.mark.thorough
 def test_a_student_near_chance_is_saved_and_refused(distilled, data_dir, tmp_path):
     recipe = recipe_of(
         data_dir,

@@ -262,7 +262,6 @@ def test_without_patience_a_later_epoch_can_still_win(run, tmp_path):
         np.testing.assert_array_equal(ours, best)
 
 
-@pytest.mark.thorough
 @pytest.mark.slow
 def test_best_and_patience_survive_a_resume(run, tmp_path, monkeypatch):
     _, weights = watched(run, tmp_path / "whole", patience=1)

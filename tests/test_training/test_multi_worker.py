@@ -69,9 +69,10 @@ strategies.choose()
 """
 
 
-@pytest.mark.thorough
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)]
+)
 def test_a_worker_that_waits_for_others_ends_on_signals(number):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -209,7 +209,6 @@ def load():
     return _on_workers[-1]
 
 
-@pytest.mark.thorough
 def test_a_pipeline_gives_the_same_answers(teacher, small_blocks, monkeypatch, tmp_path):
     here = training.cached_logits(teacher, toys.encoded(9), tmp_path / "here")
     run = parallel.run_pipeline
