@@ -46,6 +46,7 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: item.path not in slow)
     gc.collect()
     gc.freeze()  # TensorFlow's objects, which later collections need not look at
+    gc.set_threshold(20_000, 10, 10)  # graphs are made of millions of objects, few of them garbage
     missing = [marker for marker, name in NAMED_INPUTS.items() if not os.environ.get(name)]
     without = [item for item in items if any(map(item.get_closest_marker, missing))]
     if without:

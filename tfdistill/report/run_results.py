@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import math
 import pathlib
 from typing import Any
@@ -89,7 +90,7 @@ class RunResults:
     @property
     def stage_kinds(self) -> dict[str, str]:
         """The kind of each stage of the recipe by its name."""
-        stages = reading.parse_yaml(self.recipe or "{}", "recipe").get("stages")
+        stages = self._sections.get("stages")
         stages = stages if isinstance(stages, dict) else {}
         described = {name: stage for name, stage in stages.items() if isinstance(stage, dict)}
         return {name: stage.get("kind", name) for name, stage in described.items()}
@@ -97,14 +98,19 @@ class RunResults:
     @property
     def cross_fitted(self) -> bool:
         """Whether every figure is of rows that the head had not seen, fold by fold."""
-        section = reading.parse_yaml(self.recipe or "{}", "recipe").get("data")
+        section = self._sections.get("data")
         return isinstance(section, dict) and section.get("cross_fitted") is True
 
     @property
     def recipe_quantization(self) -> str | None:
         """The format of the student's file by the recipe; None where that says none."""
-        section = reading.parse_yaml(self.recipe or "{}", "recipe").get("export")
+        section = self._sections.get("export")
         return section.get("quantize") if isinstance(section, dict) else None
+
+    @functools.cached_property
+    def _sections(self) -> dict[str, Any]:
+        """The recipe, which every chapter asks for something."""
+        return reading.parse_yaml(self.recipe or "{}", "recipe")
 
 
 def is_run(path: files.Path) -> bool:

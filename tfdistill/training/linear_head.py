@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import pathlib
 import time
@@ -164,8 +165,10 @@ class _ContrastiveTrainer:
         train = self._batches(rows)
         epochs = self._epochs(train)
         steps = epochs * train.steps_per_epoch
-        chain = [callbacks.StopOnNonFinite(), callbacks.ProgressBar(description, steps)]
-        self._distiller.fit(train, epochs=epochs, callbacks=chain, verbose=0)
+        bar = callbacks.ProgressBar(description, steps)
+        chain = [callbacks.StopOnNonFinite(), bar]
+        with contextlib.closing(bar):
+            self._distiller.fit(train, epochs=epochs, callbacks=chain, verbose=0)
         models.copy_encoder(self._encoder, self._model)
         return steps
 

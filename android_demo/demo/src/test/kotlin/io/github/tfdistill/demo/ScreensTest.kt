@@ -171,9 +171,10 @@ class ScreensTest : ScreenTest() {
     }
 
     /** Every text is whole and every view stands between the left and the right edge. */
-    private fun assertNothingIsCut() {
+    private fun assertNothingIsCut(picture: String? = null) {
         for ((name, open) in screens) {
             val screen = open()
+            picture?.let { picture(screen, "$name-$it") }
             val width = screen.window.decorView.width
             val all = views(screen)
             for (view in all) {
@@ -216,10 +217,8 @@ class ScreensTest : ScreenTest() {
 
     @Test
     @Config(qualifiers = "w760dp-h360dp-land-xhdpi")
-    fun `turned nothing is cut off, and all can be reached by scrolling`() {
-        assertNothingIsCut()
-        for ((name, open) in screens) picture(open(), "$name-land")
-    }
+    fun `turned nothing is cut off, and all can be reached by scrolling`() =
+        assertNothingIsCut(picture = "land")
 
     /** Contrast of two opaque colours by WCAG 2: 1 to 21. */
     private fun contrast(one: Int, other: Int): Float {
@@ -239,51 +238,46 @@ class ScreensTest : ScreenTest() {
         return attributes.getColor(0, 0).also { attributes.recycle() }
     }
 
-    private fun assertLegible() {
-        for ((name, open) in screens) {
-            val screen = open()
-            val ground = screen.colourOf(android.R.attr.colorBackground)
-            val button = screen.colourOf(android.R.attr.colorButtonNormal)
-            val all = views(screen).filterIsInstance<TextView>().filter { it.isEnabled }
-            for (view in all) {
-                val below = if (view is Button) over(button, ground) else ground
-                val hint = view.currentHintTextColor.takeIf { view.hint != null }
-                for (colour in listOfNotNull(view.currentTextColor, hint)) {
-                    val ratio = contrast(over(colour, below), below)
-                    assertTrue("$name, ${view.text}${view.hint}: $ratio", ratio >= 4.5f)
-                }
+    private fun assertLegible(name: String, screen: Activity) {
+        val ground = screen.colourOf(android.R.attr.colorBackground)
+        val button = screen.colourOf(android.R.attr.colorButtonNormal)
+        val all = views(screen).filterIsInstance<TextView>().filter { it.isEnabled }
+        for (view in all) {
+            val below = if (view is Button) over(button, ground) else ground
+            val hint = view.currentHintTextColor.takeIf { view.hint != null }
+            for (colour in listOfNotNull(view.currentTextColor, hint)) {
+                val ratio = contrast(over(colour, below), below)
+                assertTrue("$name, ${view.text}${view.hint}: $ratio", ratio >= 4.5f)
             }
-            val bar = screen.getColor(R.color.primary)
-            val title = views(screen.window.decorView).filterIsInstance<TextView>() - all.toSet()
-            for (view in title.filter { it.text == screen.title }) {
-                assertTrue(name, contrast(view.currentTextColor, bar) >= 4.5f)
-            }
-            assertTrue(name, contrast(screen.getColor(R.color.warning), ground) >= 4.5f)
-            // What is no text: WCAG asks for 3.
-            assertTrue(name, contrast(screen.getColor(R.color.bars), ground) >= 3f)
-            assertTrue(name, contrast(screen.getColor(R.color.accent), ground) >= 3f)
         }
+        val bar = screen.getColor(R.color.primary)
+        val title = views(screen.window.decorView).filterIsInstance<TextView>() - all.toSet()
+        for (view in title.filter { it.text == screen.title }) {
+            assertTrue(name, contrast(view.currentTextColor, bar) >= 4.5f)
+        }
+        assertTrue(name, contrast(screen.getColor(R.color.warning), ground) >= 4.5f)
+        // What is no text: WCAG asks for 3.
+        assertTrue(name, contrast(screen.getColor(R.color.bars), ground) >= 3f)
+        assertTrue(name, contrast(screen.getColor(R.color.accent), ground) >= 3f)
     }
-
-    @Test fun `all texts can be read by day`() = assertLegible()
-
-    @Test
-    @Config(qualifiers = "w360dp-h760dp-night-xhdpi")
-    fun `all texts can be read by night`() = assertLegible()
 
     @Test
     @Config(qualifiers = "w360dp-h1240dp-xhdpi")
-    fun `screens are bright by day`() {
+    fun `by day screens are bright and all texts can be read`() {
         for ((name, open) in screens) {
-            assertTrue(name, brightness(picture(open(), name)) > 0.8f)
+            val screen = open()
+            assertLegible(name, screen)
+            assertTrue(name, brightness(picture(screen, name)) > 0.8f)
         }
     }
 
     @Test
     @Config(qualifiers = "zh-rCN-w360dp-h1240dp-night-xhdpi")
-    fun `screens are dark by night`() {
+    fun `by night screens are dark and all texts can be read`() {
         for ((name, open) in screens) {
-            assertTrue(name, brightness(picture(open(), "$name-night")) < 0.1f)
+            val screen = open()
+            assertLegible(name, screen)
+            assertTrue(name, brightness(picture(screen, "$name-night")) < 0.1f)
         }
     }
 
