@@ -1,5 +1,6 @@
 """A linear head over pooled states, of an encoder frozen or fine-tuned on pairs of rows."""
 
+import gc
 import json
 
 import numpy as np
@@ -83,10 +84,19 @@ def test_rows_left_out_are_answered_worse_than_rows_that_trained(folder, tmp_pat
 STEPS = {"method": "contrastive", "epochs": 1, "min_steps": 30, "learning_rate": 1e-2}
 
 
-def test_an_encoder_learns_pairs_of_rows_and_rows_left_out_were_not_seen(folder, tmp_path):
+def test_an_encoder_learns_pairs_of_rows_and_rows_left_out_were_not_seen(folder, tmp_path, capsys):
     before, _, _ = fitted(folder, tmp_path / "frozen", "bert")
-    model, data, result = fitted(folder, tmp_path / "pairs", "bert", **STEPS)
+    capsys.readouterr()
+    gc.disable()  # which would end what was left open
+    try:
+        model, data, result = fitted(folder, tmp_path / "pairs", "bert", **STEPS)
+    finally:
+        gc.enable()
     assert result.steps == 30
+    bars = capsys.readouterr().err.rstrip().split("\n")  # each ends before the next begins
+    assert len(bars) == 6
+    for part, bar in zip(("all rows", *(f"without fold {i}" for i in range(1, 6))), bars):
+        assert bar.count("model, ") == bar.count(f"model, {part}:") and "100%" in bar
     labels = data.train_examples.labels
     states = [
         models.predict_logits(keras.Model(m.inputs, m.get_layer("classifier").input), data.dev)
