@@ -7,6 +7,7 @@ import toys
 
 from tfdistill import errors, models, pruning
 from tfdistill.pruning import sample as samples
+from tfdistill.tasks.encoded import FEATURES
 
 LENGTHS = (5, 9, 3, 7)
 BUILD = {
@@ -139,3 +140,24 @@ def test_a_sample_ends_with_the_batch_that_is_enough():
     batch = toys.features(LENGTHS)
     assert len(pruning.take_sample([(batch, None)] * 5, examples=8)) == 2
     assert len(pruning.take_sample([batch] * 5, tokens=25)) == 2
+
+
+def test_fewer_passes_hold_the_same_texts_within_the_limit(monkeypatch):
+    monkeypatch.setattr(samples, "_AT_ONCE", 24)
+    batches = [toys.features(lengths) for lengths in ((3, 2), (7,), (5, 5, 4), (3, 3), (9, 8, 9))]
+    batches[1]["teacher_logits"] = tf.zeros((1, 2))  # no model reads it
+    passes = samples.in_few_passes(batches)
+    shapes = [tuple(part["attention_mask"].shape) for part in passes]
+    assert shapes == [(4, 3), (3, 5), (1, 7), (3, 9)]  # the last is as large as it was
+    assert all(set(part) == {*FEATURES} for part in passes)
+
+    def texts(parts):
+        rows = []
+        for part in parts:
+            for name in FEATURES:
+                assert not np.any(part[name][part["attention_mask"] == 0])
+            for row, mask in zip(part["input_ids"], part["attention_mask"], strict=True):
+                rows.append(tuple(row[mask == 1].numpy()))
+        return sorted(rows)
+
+    assert texts(passes) == texts(batches)

@@ -10,12 +10,15 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors
+from tfdistill.losses.batch import padded
 from tfdistill.models.heads import KINDS as HEAD_KINDS
+from tfdistill.tasks.encoded import FEATURES
 
 Features = Mapping[str, Any]
 Sample = Sequence[Features]
 
 _PROBE_SEED = 20
+_AT_ONCE = 4096  # tokens of a pass, padding included
 
 
 def take_sample(batches: Iterable[Any], *, examples: int = 1024, tokens: int = 32768) -> Sample:
@@ -50,6 +53,34 @@ def take_sample(batches: Iterable[Any], *, examples: int = 1024, tokens: int = 3
             "Give it training texts; labels are not needed.",
         )
     return taken
+
+
+def in_few_passes(sample: Sample) -> Sample:
+    """The same texts in fewer batches, of like lengths: a pass costs something for itself.
+
+    Args:
+      sample: Batches of features.
+
+    Returns:
+      Batches of the features of tokens, of at most 4,096 tokens or as large as they were.
+    """
+    groups: list[list[Features]] = []
+    rows = 0
+    for features in sorted(sample, key=lambda features: features["attention_mask"].shape[1]):
+        count, width = features["attention_mask"].shape
+        rows += count
+        if not groups or rows * width > _AT_ONCE:
+            groups.append([])
+            rows = count
+        groups[-1].append(features)
+    return [_concatenated(group) for group in groups]
+
+
+def _concatenated(group: Sequence[Features]) -> Features:
+    width = group[-1]["attention_mask"].shape[1]
+    alike = [padded(part, width - part["attention_mask"].shape[1]) for part in group]
+    names = [name for name in FEATURES if name in alike[0]]
+    return {name: tf.concat([part[name] for part in alike], axis=0) for name in names}
 
 
 def inputs_of(model: keras.Model, features: Features) -> dict[str, tf.Tensor]:

@@ -12,7 +12,7 @@ from tfdistill import errors, models
 from tfdistill.pruning.importance import measure
 from tfdistill.pruning.layers import choose_layers
 from tfdistill.pruning.refitting import refit
-from tfdistill.pruning.sample import Sample
+from tfdistill.pruning.sample import Sample, in_few_passes
 from tfdistill.pruning.shape import check_prunable
 from tfdistill.pruning.weights import Selection, choose, pruned_weights, stream_basis
 
@@ -74,6 +74,7 @@ def initialise_by_pruning(
     """
     teacher_config, student_config = models.config_of(teacher), models.config_of(student)
     check_prunable(teacher_config, student_config)
+    sample = in_few_passes(sample)
     chosen = choose_layers(teacher, sample, student_config.num_layers, layers)
     if list(chosen) != sorted(set(chosen)):
         raise errors.ConfigError("layers of a pruned student", "each once, ascending", list(chosen))
