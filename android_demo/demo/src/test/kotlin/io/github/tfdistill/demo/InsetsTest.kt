@@ -18,10 +18,12 @@ import org.junit.runner.RunWith
 import org.robolectric.RobolectricTestRunner
 import org.robolectric.Shadows.shadowOf
 import org.robolectric.annotation.Config
+import org.robolectric.annotation.GraphicsMode
 
 /** What lies over the window: since Android 15 the app itself has to keep clear of it. */
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35], qualifiers = "w360dp-h640dp-xhdpi")
+@GraphicsMode(GraphicsMode.Mode.LEGACY) // which scrolls at once, without frames
 class InsetsTest : ScreenTest() {
     private val over = Insets.of(30, 50, 40, 600) // cut-out, status, navigation bar, keyboard
 
