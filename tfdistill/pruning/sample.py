@@ -78,8 +78,9 @@ def in_few_passes(sample: Sample) -> Sample:
 
 def _concatenated(group: Sequence[Features]) -> Features:
     width = group[-1]["attention_mask"].shape[1]
-    alike = [padded(part, width - part["attention_mask"].shape[1]) for part in group]
-    names = [name for name in FEATURES if name in alike[0]]
+    names = [name for name in FEATURES if name in group[0]]
+    tensors = [{name: tf.convert_to_tensor(part[name]) for name in names} for part in group]
+    alike = [padded(part, width - part["attention_mask"].shape[1]) for part in tensors]
     return {name: tf.concat([part[name] for part in alike], axis=0) for name in names}
 
 
