@@ -379,7 +379,7 @@ class BenchmarkConfig(Section):
     )
     warmup: int = described(10, "inferences before the first sample", ge=0, le=2**16)
     runs: int = described(100, "fewest samples of a repetition", gt=0, le=2**16)
-    min_seconds: float = described(0.5, "least measured time of a repetition", ge=0, le=3600)
+    min_seconds: float = described(1.0, "least measured time of a repetition", ge=0, le=3600)
     repetitions: int = described(3, "fresh processes for each case", gt=0, le=1000)
 
 
