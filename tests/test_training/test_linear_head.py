@@ -95,7 +95,9 @@ def test_an_encoder_learns_pairs_of_rows_and_rows_left_out_were_not_seen(folder,
     assert result.steps == 30
     bars = capsys.readouterr().err.rstrip().split("\n")  # each ends before the next begins
     assert len(bars) == 6
-    for part, bar in zip(("all rows", *(f"without fold {i}" for i in range(1, 6))), bars):
+    for part, bar in zip(
+        ("all rows", *(f"without fold {i}" for i in range(1, 6))), bars, strict=True
+    ):
         assert bar.count("model, ") == bar.count(f"model, {part}:") and "100%" in bar
     labels = data.train_examples.labels
     states = [
