@@ -58,9 +58,9 @@ def mnn(file: str, length: int) -> Callable[[Feed], np.ndarray]:
     import MNN  # pyright: ignore[reportMissingImports]
 
     names = ["input_ids", "attention_mask", "token_type_ids"]
-    module = MNN.nn.load_module_from_file(
-        file, names, ["classifier"], memory_mode=MNN.expr.MemoryMode.Low, thread_num=1
-    )
+    chosen = {"backend": "CPU", "numThread": 1, "memory": "low"}
+    manager = MNN.nn.create_runtime_manager((chosen,))
+    module = MNN.nn.load_module_from_file(file, names, ["classifier"], runtime_manager=manager)
     layout = (MNN.expr.data_format.NCHW, MNN.expr.int)
 
     def run(feed: Feed) -> np.ndarray:
