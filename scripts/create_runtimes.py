@@ -1,7 +1,7 @@
 """Sets up foreign runtimes in .runtimes (called by scripts/runtimes).
 
 Each one has a folder and a stamp that says what it was made from; the stamp is written last, so
-that an interrupted set-up starts over. Versions are locked. To renew the locks, with uv:
+that an interrupted set-up starts over. Versions are locked. To renew the locks:
 
     echo 'mediapipe==VERSION' | uv pip compile - --universal --generate-hashes (and so on)
 
@@ -29,6 +29,7 @@ SCRIPT = pathlib.Path(__file__).resolve()
 LOCKS = SCRIPT.parent / "foreign"
 VENV_LOCK = SCRIPT.parents[1] / "requirements.lock"
 RUNTIMES = SCRIPT.parents[1] / ".runtimes"
+UV = SCRIPT.parents[1] / ".venv" / "bin" / "uv"
 STAMP = "tfdistill-stamp"
 TEMPORARY = "temporary"  # what is downloaded and unpacked; /tmp may be small and in memory
 # Debian's packages for this machine, and how to see that they are there.
@@ -44,9 +45,15 @@ ADBD_PACKAGES = ("adbd", "mksh", "toybox")
 DEBIAN = "http://deb.debian.org/debian"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 LOCK_SECONDS = 600  # the longest wait for another apt-get or dpkg
-ARM64_PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux2014_aarch64")
+ARM64_PLATFORM = "aarch64-manylinux_2_28"
 
 say = functools.partial(setting_up.say, "runtimes")
+
+
+@functools.cache
+def variables(**more: str) -> dict[str, str]:
+    """Returns the variables of the commands; pip is asked once for its settings."""
+    return setting_up.for_uv(sys.executable, setting_up.environment(**more))
 
 
 def run(*command: str | pathlib.Path, cwd: pathlib.Path = LOCKS) -> None:
@@ -55,7 +62,7 @@ def run(*command: str | pathlib.Path, cwd: pathlib.Path = LOCKS) -> None:
         [str(part) for part in command],
         cwd=cwd,
         # These packages are installed once: a cache of gigabytes would never be read.
-        env=setting_up.environment(TMPDIR=str(RUNTIMES / TEMPORARY), PIP_NO_CACHE_DIR="1"),
+        env=variables(TMPDIR=str(RUNTIMES / TEMPORARY), UV_NO_CACHE="1"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -97,9 +104,9 @@ def install_packages() -> None:
 
 
 def install(python: str | pathlib.Path, lock: pathlib.Path, *options: str | pathlib.Path) -> None:
-    """Installs exactly the packages of a lock with the pip of this Python."""
-    pip = (python, "-m", "pip", "install", "--no-input", "--quiet", "--no-deps", *options)
-    run(*pip, "--only-binary=:all:", "--require-hashes", "--requirement", lock)
+    """Installs exactly the packages of a lock for this Python."""
+    options = (*options, "--quiet", "--only-binary=:all:", "--require-hashes")
+    run(*setting_up.uv_install(UV, python, *options, "--requirement", lock))
 
 
 def locked(lock: pathlib.Path) -> dict[str, str]:
@@ -154,30 +161,14 @@ def arm64(folder: pathlib.Path) -> None:
     shutil.rmtree(folder / "all")  # 40 other processors
     unpack("arm64", ARM64_PACKAGES, folder / "root")
     (python,) = (folder / "root" / "usr" / "bin").glob("python3.[0-9]*")
-    where = [f"--platform={name}" for name in ARM64_PLATFORMS]
-    where += [f"--python-version={python.name.removeprefix('python')}"]
-    lock = arm64_lock(folder, python.name)
-    install(sys.executable, lock, *where, "--target", folder / "site")
+    version = python.name.removeprefix("python")
+    where = (f"--python-platform={ARM64_PLATFORM}", f"--python-version={version}")
+    install(sys.executable, LOCKS / "arm64.lock", *where, "--target", folder / "site")
 
 
 def openvino(folder: pathlib.Path) -> None:
     """Unpacks OpenVINO; its libraries are used, Python's part needs packages that stay out."""
     install(sys.executable, LOCKS / "openvino.lock", "--target", folder)
-
-
-def arm64_lock(folder: pathlib.Path, python: str) -> pathlib.Path:
-    """Writes the lock with its markers decided for the foreign Python, which pip would not do."""
-    from packaging import requirements  # pip evaluates markers for the Python that runs it
-
-    version = python.removeprefix("python")
-    environment = {"python_version": version, "python_full_version": f"{version}.0"}
-    decided = folder / "arm64.lock"
-    with decided.open("w", encoding="utf-8") as file:
-        for head, lines in locked(LOCKS / "arm64.lock").items():
-            parsed = requirements.Requirement(head)
-            if parsed.marker is None or parsed.marker.evaluate(environment):
-                file.write(lines.replace(head, f"{parsed.name}{parsed.specifier}"))
-    return decided
 
 
 def unpack(
@@ -250,12 +241,12 @@ class Runtime(NamedTuple):
 
     make: Callable[[pathlib.Path], None]
     sources: tuple[str | pathlib.Path, ...]
-    needed_bytes: int  # at most, while the packages lie beside what they were unpacked to
+    needed_bytes: int  # at most
 
 
 RUNTIME_MAKERS = {
-    "mediapipe": Runtime(mediapipe, ("mediapipe.lock",), 800_000_000),
-    "newest": Runtime(newest, ("newest.lock", VENV_LOCK), 7_500_000_000),
+    "mediapipe": Runtime(mediapipe, ("mediapipe.lock",), 600_000_000),
+    "newest": Runtime(newest, ("newest.lock", VENV_LOCK), 5_000_000_000),
     "web": Runtime(web, ("package.json", "package-lock.json"), 100_000_000),
     "arm64": Runtime(arm64, ("arm64.lock",), 300_000_000),
     "adbd": Runtime(adbd, (), 100_000_000),

@@ -20,11 +20,12 @@ from setting_up import SetupError
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
+UV = VENV / "bin" / "uv"
 STAMP = VENV / "tfdistill-stamp"
 UNFINISHED = VENV / "tfdistill-unfinished"
 SOURCES = ("requirements-build.lock", "requirements.lock", "setup.py", "tfdistill/_version.py")
 NEEDED_MODULES = ("venv", "ensurepip")
-NEEDED_BYTES = 5 * 1000**3  # the packages take some 3.5 GB, and pip unpacks while it keeps a cache
+NEEDED_BYTES = 5 * 1000**3  # the packages take 4.1 GB; uv's cache has the same files, linked
 
 say = functools.partial(setting_up.say, "setup")
 
@@ -74,13 +75,16 @@ def check_machine() -> None:
 def install(variables: dict[str, str]) -> None:
     """Brings .venv to exactly the locked versions, and tfdistill itself as an editable install."""
     quiet = [] if sys.stderr.isatty() else ["--quiet"]
+    # pip installs uv, which installs the rest: in 20 s where pip takes 150.
     pip = [str(PYTHON), "-m", "pip", "install", "--no-input", *quiet]
-    # The lock is complete, so nothing is resolved (--no-deps), and what the few packages without a
-    # wheel are built with is locked too, so that they come out the same tomorrow.
-    exact = [*pip, "--require-hashes", "--no-deps"]
-    run([*exact, "--requirement", "requirements-build.lock"], variables)
-    run([*exact, "--no-build-isolation", "--requirement", "requirements.lock"], variables)
-    run([*pip, "--no-deps", "--no-build-isolation", "--editable", "."], variables)
+    hashes = "--require-hashes"
+    run([*pip, hashes, "--no-deps", "--requirement", "requirements-build.lock"], variables)
+    variables = setting_up.for_uv(PYTHON, variables)
+    # The lock is complete, so nothing is resolved, and what the few packages without a wheel are
+    # built with is locked too, so that they come out the same tomorrow.
+    install = setting_up.uv_install(UV, PYTHON, "--no-build-isolation", *quiet)
+    run([*install, hashes, "--requirement", "requirements.lock"], variables)
+    run([*install, "--editable", "."], variables)
 
 
 def set_up() -> None:

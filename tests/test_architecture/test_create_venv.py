@@ -5,6 +5,7 @@ import importlib.util
 import os
 import pathlib
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -24,7 +25,7 @@ def setup(tmp_path, monkeypatch):
     for name in module.SOURCES:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
-    for name in ("VENV", "PYTHON", "STAMP", "UNFINISHED"):
+    for name in ("VENV", "PYTHON", "UV", "STAMP", "UNFINISHED"):
         moved = tmp_path / getattr(module, name).relative_to(module.ROOT)
         monkeypatch.setattr(module, name, moved)
     monkeypatch.setattr(module, "ROOT", tmp_path)
@@ -39,6 +40,8 @@ def setup(tmp_path, monkeypatch):
             module.PYTHON.touch()
 
     monkeypatch.setattr(module, "run", run)
+    # There is no pip in that environment to ask.
+    monkeypatch.setattr(module.setting_up, "for_uv", lambda python, variables: variables)
     return module
 
 
@@ -161,6 +164,50 @@ def test_pip_is_not_led_out_of_the_environment(setup, monkeypatch):
     assert "/elsewhere" not in variables.values()
     assert variables["TMPDIR"] == "/temporary"
     assert variables["PIP_USER"] == "0"
+
+
+def test_uv_follows_the_settings_of_pip(foreign_settings):
+    variables = foreign_settings(
+        "[global]\n"
+        "index-url = https://mirror.example/simple\n"
+        "extra-index-url =\n    https://a.example/simple\n    https://b.example/simple\n"
+        "find-links =\n    /wheels\n    /more\n"
+        "cert = /etc/mirror.pem\n"
+        "timeout = 20\n",
+        PIP_TIMEOUT="180",
+        PIP_TRUSTED_HOST="mirror.example",
+    )
+
+    assert variables["UV_DEFAULT_INDEX"] == "https://mirror.example/simple"
+    assert variables["UV_INDEX"] == "https://a.example/simple https://b.example/simple"
+    assert variables["UV_FIND_LINKS"] == "/wheels,/more"
+    assert variables["SSL_CERT_FILE"] == "/etc/mirror.pem"
+    assert variables["UV_HTTP_TIMEOUT"] == "180"  # the variable, not the file
+    assert variables["UV_INSECURE_HOST"] == "mirror.example"
+
+
+def test_a_setting_of_uv_itself_counts_before_one_of_pip(foreign_settings):
+    variables = foreign_settings(
+        "[global]\nindex-url = https://mirror.example/simple\n",
+        UV_DEFAULT_INDEX="https://uv.example/simple",
+    )
+
+    assert variables["UV_DEFAULT_INDEX"] == "https://uv.example/simple"
+    assert "UV_INDEX" not in variables
+
+
+@pytest.fixture
+def foreign_settings(monkeypatch, tmp_path):
+    """Returns the variables for uv under a configuration file of pip's and further variables."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    import setting_up
+
+    def read(text: str, **more: str) -> dict[str, str]:
+        file = tmp_path / "pip.conf"
+        file.write_text(text)
+        return setting_up.for_uv(sys.executable, {"PIP_CONFIG_FILE": str(file), **more})
+
+    return read
 
 
 def test_too_little_disk_is_said_before_the_work(setup, monkeypatch, capsys):

@@ -102,7 +102,7 @@ def test_of_the_newest_only_what_the_environment_lacks_is_installed(foreign, tmp
 
     foreign.newest(tmp_path / "newest")
 
-    assert commands[-1][-1].read_text() == newer
+    assert pathlib.Path(commands[-1][-1]).read_text() == newer
     (added,) = site.glob("*.pth")
     assert added.read_text().strip() == str(pathlib.Path(pytest.__file__).parents[1])
 
@@ -128,24 +128,6 @@ def test_missing_packages_without_rights_are_named_with_the_command(foreign, mon
         foreign.SetupError, match=r"missing: chromium\. Run as root: apt-get .*install"
     ):
         foreign.install_packages()
-
-
-def test_the_lock_for_arm64_is_decided_for_the_foreign_python(foreign, tmp_path):
-    old, new = tmp_path / "old", tmp_path / "new"
-    old.mkdir(), new.mkdir()
-
-    lines = [
-        foreign.arm64_lock(folder, python).read_text().splitlines()
-        for folder, python in ((old, "python3.11"), (new, "python3.13"))
-    ]
-
-    names = [[line.split()[0] for line in lock if "==" in line] for lock in lines]
-    assert [len(lock) for lock in names] == [2, 2]
-    assert names[0][0] == names[1][0] == "ai-edge-litert==2.1.6"  # 2.2.0 crashes under qemu 7.2
-    assert names[0][1] != names[1][1]  # NumPy
-    for lock in lines:
-        assert all(" ; " not in line for line in lock)
-        assert sum("--hash=sha256:" in line for line in lock) > 4
 
 
 def test_every_locked_package_has_a_checksum_and_no_address():
