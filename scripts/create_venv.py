@@ -83,7 +83,9 @@ def install(variables: dict[str, str]) -> None:
     # The lock is complete, so nothing is resolved, and what the few packages without a wheel are
     # built with is locked too, so that they come out the same tomorrow.
     install = setting_up.uv_install(UV, PYTHON, "--no-build-isolation", *quiet)
-    run([*install, hashes, "--requirement", "requirements.lock"], variables)
+    # A program that may not leave bytecode behind would compile TensorFlow at each start: 10 s.
+    compiled = ["--compile-bytecode"] if variables.get("PYTHONDONTWRITEBYTECODE") else []
+    run([*install, *compiled, hashes, "--requirement", "requirements.lock"], variables)
     run([*install, "--editable", "."], variables)
 
 
