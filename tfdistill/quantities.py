@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 ABSENT = "–"
+_MOST_DIGITS = 12
 
 
 def size(value: float | None) -> str:
@@ -41,6 +42,15 @@ def digits(value: float, significant: int = 3) -> str:
     # 9.996 rounds up to 10.00: one digit too many.
     counted = len(text.replace(".", "").replace(",", "").lstrip("-0"))
     return f"{value:,.{places - 1}f}" if counted > significant and places > 0 else text
+
+
+def apart(one: float, other: float, significant: int = 3) -> tuple[str, str]:
+    """Writes two numbers with so many digits, or as many more as show that they differ."""
+    while True:
+        texts = digits(one, significant), digits(other, significant)
+        if one == other or texts[0] != texts[1] or significant == _MOST_DIGITS:
+            return texts
+        significant += 1
 
 
 def _scaled(value: float | None, units: tuple[tuple[str, float], ...], base: str) -> str:

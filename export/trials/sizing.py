@@ -359,13 +359,14 @@ def _described(rank: int | None, num_words: int) -> str:
 
 def _nothing(search: _SizeSearch, nearest: _Candidate | None, size_mb: float) -> errors.ParityError:
     """The error for a size that cannot be had."""
-    received = "no file that answers like its model"
+    least, received = f"{search.least:.4f}", "no file that answers like its model"
     if nearest is not None:
-        size = quantities.size(nearest.trial.size_bytes or 0)
-        received = f"{size} and {search.metric_of(nearest):.4f} at the nearest"
+        size, _ = quantities.apart((nearest.trial.size_bytes or 0) / 1e6, size_mb)
+        least, reached = quantities.apart(search.least, search.metric_of(nearest), 4)
+        received = f"{size} MB and {reached} at the nearest"
     message = errors.explain(
         "size_mb",
-        f"a file of at most {size_mb:g} MB, {search.metric} of at least {search.least:.4f}",
+        f"a file of at most {size_mb:g} MB, {search.metric} of at least {least}",
         f"{received}; nothing was written",
         "Allow more MB or a larger max_drop, or train a narrower student.",
     )

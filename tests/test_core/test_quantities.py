@@ -43,6 +43,21 @@ def test_what_is_absent_is_a_dash():
     assert {show(None) for show in shown} == {"–"}
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "written"),
+    [
+        (0.913, 0.9, ("0.913", "0.900")),
+        (0.90304, 0.90301, ("0.90304", "0.90301")),
+        (8_003_200 / 1e6, 8, ("8.003", "8.000")),
+        (0.5, 0.5, ("0.500", "0.500")),
+        (0.5, float("nan"), ("0.500", "nan")),
+        (1.0, 1.0 + 1e-15, ("1.00000000000", "1.00000000000")),
+    ],
+)
+def test_what_differs_looks_different(one, other, written):
+    assert quantities.apart(one, other) == written
+
+
 def test_no_other_function_writes_megabytes():
     for package in ("tfdistill", "export"):
         for file in (ROOT / package).rglob("*.py"):

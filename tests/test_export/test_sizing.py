@@ -142,7 +142,7 @@ def test_a_step_that_costs_too_much_is_passed_over(fit, attempts):
 
 def test_what_cannot_be_had_is_refused_with_the_smallest(fit, attempts, tmp_path):
     with pytest.raises(
-        errors.ParityError, match=r"size_mb: expected .* 9\d\.\d kB and 1.0000 at the nearest"
+        errors.ParityError, match=r"size_mb: expected .* 0\.09\d+ MB and 1.000 at the nearest"
     ):
         fit(20_000)
 

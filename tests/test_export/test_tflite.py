@@ -263,7 +263,7 @@ def test_a_fall_of_the_metric_alone_is_refused(toy, replayed, monkeypatch, tmp_p
         export.to_tflite(toy.model, tmp_path / "m.tflite", **arguments)
     faults = str(e.value).splitlines()[1:]
     assert len(faults) == 1  # 1.645 standard errors of four changes
-    assert "accuracy: expected a drop of at most 0.02742, received 1 -> 0.9667" in faults[0]
+    assert "accuracy: expected a drop of at most 0.02742, received 1.000 -> 0.9667" in faults[0]
 
 
 @pytest.mark.slow

@@ -107,7 +107,8 @@ def test_the_metric_may_fall_by_what_is_allowed(file, allowed, accepted):
 @pytest.mark.parametrize(
     ("examples", "changed", "allowed"),
     [
-        (872, 4, 0.01),  # the bound
+        (872, 4, 9 / 872),  # the bound, in whole examples
+        (299, 0, 3 / 299),
         (50, 0, 2 / 50),  # two examples
         (100, 9, 1.645 * 3 / 100),  # nine changes
         (277, 16, 1.645 * 4 / 277),
@@ -122,7 +123,8 @@ def test_a_drop_is_held_against_chance(examples, changed, allowed):
     assert agreement.allowed_drop(0.01, examples, measured) == pytest.approx(allowed)
     numbers = agreement.compare(model, file, decisions=(None, None))  # such as a regression
     for without in (numbers, None):
-        assert agreement.allowed_drop(0.01, examples, without) == max(0.01, 2 / examples)
+        whole = max(2, -(-examples // 100))
+        assert agreement.allowed_drop(0.01, examples, without) == whole / examples
 
 
 def test_decisions_are_compared_whole_and_counted_by_themselves():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
-from tfdistill import errors, tasks
+from tfdistill import errors, quantities, tasks
 from tfdistill.tasks.encoded import EncodedExamples
 
 # The least share of the way from chance to a perfect score. Measured: teachers that were never
@@ -116,5 +117,6 @@ def _weakness(
     bound = chance + MARGIN * (1 - chance)
     if value is not None and value >= bound:  # NaN is no better than chance
         return None
-    received = "no number" if value is None else f"{value:.3f}"
-    return f"at least {bound:.3f} (chance is {chance:.3f})", received
+    least, received = quantities.apart(bound, math.nan if value is None else value)
+    received = "no number" if value is None else received
+    return f"at least {least} (chance is {chance:.3f})", received

@@ -76,7 +76,8 @@ def _budget(
     ):
         if limit is not None:
             verdict = "within" if value <= limit else "OVER"
-            yield f"budget: {name} {value:.3g} {unit}, {verdict} {limit:g} {unit}"
+            shown, _ = quantities.apart(value, limit)
+            yield f"budget: {name} {shown} {unit}, {verdict} {limit:g} {unit}"
 
 
 def _samples(page: Report) -> Iterator[str]:

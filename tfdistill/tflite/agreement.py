@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import errors
+from tfdistill import errors, quantities
 
 _NEIGHBOURS = 10
 _MOST_NEIGHBOURS = 4096  # rows whose nearest others are looked for
@@ -301,8 +301,8 @@ def violations(agreement: Agreement, bounds: Bounds, *, where: str = "") -> list
 def allowed_drop(bound: float, num_examples: int, agreement: Agreement | None = None) -> float:
     """The most that a metric may fall: its bound, or what chance explains on so few examples.
 
-    ``max(bound, 2 / n, 1.645 sqrt(k) / m)``: a metric of n examples moves in steps of about 1 / n,
-    and where k of m decisions change, each for better or worse by chance, the share of right ones
+    ``max(ceil(bound n) / n, 2 / n, 1.645 sqrt(k) / m)``: a metric of n examples moves in steps of
+    about 1 / n, and where k of m decisions change, each for better or worse by chance, the share of right ones
     has a standard error of at most ``sqrt(k) / m`` and falls by more than that in 5% of the cases
     (McNemar, 1947, one-sided).
 
@@ -315,7 +315,8 @@ def allowed_drop(bound: float, num_examples: int, agreement: Agreement | None = 
     if agreement is not None and agreement.argmax_agreement is not None:
         changed = agreement.num_decisions * (1 - agreement.argmax_agreement)
         chance = _ONE_SIDED * math.sqrt(changed) / agreement.num_decisions
-    return max(bound, 2 / num_examples, chance)
+    examples = max(2, math.ceil(bound * num_examples - _ROUNDING))
+    return max(examples / num_examples, chance)
 
 
 def metric_violations(
@@ -334,8 +335,8 @@ def metric_violations(
     """
     if model[primary] - file[primary] <= allowed + _ROUNDING:
         return []
+    shown = quantities.apart(model[primary], file[primary], 4)
     return [
-        f"{primary}: expected a drop of at most {allowed:.4g}, "
-        f"received {model[primary]:.4g} -> {file[primary]:.4g} "
+        f"{primary}: expected a drop of at most {allowed:.4g}, received {' -> '.join(shown)} "
         "(`tfdistill export --quantize auto` looks for a format that keeps it)"
     ]
