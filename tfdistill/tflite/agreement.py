@@ -302,9 +302,9 @@ def allowed_drop(bound: float, num_examples: int, agreement: Agreement | None = 
     """The most that a metric may fall: its bound, or what chance explains on so few examples.
 
     ``max(ceil(bound n) / n, 2 / n, 1.645 sqrt(k) / m)``: a metric of n examples moves in steps of
-    about 1 / n, and where k of m decisions change, each for better or worse by chance, the share of right ones
-    has a standard error of at most ``sqrt(k) / m`` and falls by more than that in 5% of the cases
-    (McNemar, 1947, one-sided).
+    about 1 / n, and where k of m decisions change, each for better or worse by chance, the share of
+    right ones has a standard error of at most ``sqrt(k) / m`` and falls by more than that in 5% of
+    the cases (McNemar, 1947, one-sided).
 
     Args:
       bound: What is allowed of a large set.
