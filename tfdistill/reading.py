@@ -21,7 +21,7 @@ _CP1252 = frozenset(
     b"\x80\x84\x85\x8a\x8b\x8c\x8e\x91\x92\x93\x94\x95\x96\x97\x99\x9a\x9b\x9c\x9e\x9f"
 )
 MAX_DEPTH = 100  # of lists and mappings inside each other
-MAX_DIGITS = 19  # of an integer: int64
+MAX_DIGITS = 20  # of an integer: uint64
 _NO_LIMIT = str(int(1e30))  # the `model_max_length` that transformers writes where there is none
 _MAX_KEYS = 10_000
 _MAX_YAML_NODES = 1_000_000  # with aliases counted wherever they stand

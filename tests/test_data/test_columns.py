@@ -166,3 +166,91 @@ def test_a_column_for_each_label_is_explained(tmp_path):
 )
 def test_the_kind_follows_from_the_labels(labels, kind, separator):
     assert label_kinds.kind_of(labels)[:2] == (kind, separator)
+
+
+UUIDS = [f"{index:08x}-1f2e-4d3c-9b8a-{index:012x}" for index in range(60)]
+REPEATED = [f"turn the light {way}" for way in ("on", "off", "up")] * 20
+
+
+@pytest.mark.parametrize(
+    ("cells", "roles"),
+    [
+        ({"id": UUIDS, "text": REPEATED, "label": KINDS}, ("text", None, "label")),
+        (
+            {"file": [f"audio-{index}.flac" for index in range(60)], "sentence": REPEATED}
+            | {"intent": KINDS},
+            ("sentence", None, "intent"),
+        ),
+        (
+            {"url": [f"https://example.org/{index}" for index in range(60)], "a": TEXTS}
+            | {"b": KINDS},
+            ("a", None, "b"),
+        ),
+        (
+            {"created": [f"2024-03-05 10:{index:02}:00" for index in range(60)], "a": TEXTS}
+            | {"b": KINDS},
+            ("a", None, "b"),
+        ),
+        (
+            {"author": [f"Ann Example {index}" for index in range(60)], "a": TEXTS, "b": KINDS},
+            ("a", None, "b"),
+        ),
+        ({"userId": IDS, "a": TEXTS, "b": KINDS}, ("a", None, "b")),
+        # Names of several words, few rows of each.
+        ({"text": TEXTS, "label": [f"cancel order {i // 2}" for i in range(60)]},
+         ("text", None, "label")),
+        ({"text": TEXTS, "label": [f"class {i}" for i in range(60)], "lang": KINDS},
+         ("text", None, "label")),
+        ({"text": TEXTS, "label": KINDS, "label_text": KINDS}, ("text", None, "label")),
+        ({"text": TEXTS, "lang": KINDS}, ("text", None, "lang")),
+    ],
+)  # fmt: skip
+def test_a_name_counts_where_values_would_mislead(tmp_path, cells, roles):
+    assert tuple(columns.choose_roles(table_of(tmp_path, **cells))) == roles
+
+
+@pytest.mark.parametrize(
+    ("others", "asked"),
+    [
+        ({"label_id": ["0", "1", "2"] * 20, "lang": KINDS}, "label_id"),
+        ({"target_idx": ["0", "1", "2"] * 20, "split": KINDS}, "target_idx"),
+        ({"answer_yes_no": ["yes", "no"] * 30, "channel": KINDS}, "answer_yes_no"),
+        ({"id": IDS, "split": KINDS}, "split"),
+        ({"klass": KINDS, "lang": KINDS}, "klass"),
+    ],
+)
+def test_no_other_column_becomes_the_label_in_silence(tmp_path, others, asked):
+    table = table_of(tmp_path, text=TEXTS, **others)
+    with pytest.raises(errors.ConfigError, match=f"such as --label-column '{asked}'"):
+        columns.choose_roles(table)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"text": "a\0b"}, "line 60, 'text': .*NULL"),
+        ({"text": {"a": 1}}, "line 60, 'text': .*received dict"),
+        ({"label": {"v": 1}}, "line 60, 'label': .*received dict"),
+    ],
+)
+def test_an_unreadable_cell_does_not_make_another_column_the_text_or_label(tmp_path, row, told):
+    rows = [
+        {"title": f"the title of {text}", "text": text, "label": kind, "lang": kind}
+        for text, kind in zip(TEXTS, KINDS, strict=True)
+    ]
+    rows[-1] |= row
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    table = columns.read_columns(tmp_path / "x.jsonl")
+
+    with pytest.raises(errors.DataError, match=told):
+        columns.choose_roles(table)
+
+    named = columns.choose_roles(
+        table, **({"text": "title"} if "text" in row else {"text": "text", "label": "lang"})
+    )
+    assert named.text == ("title" if "text" in row else "text")
+
+
+def test_a_text_of_its_name_is_proposed_first(tmp_path):
+    with pytest.raises(errors.ConfigError, match="such as --text-column 'Text'"):
+        columns.choose_roles(table_of(tmp_path, Summary=TEXTS, Text=TEXTS[::-1], Score=KINDS))

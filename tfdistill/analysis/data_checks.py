@@ -91,6 +91,13 @@ def check_data(
         _check_numbers(dev, "development", faults)
     elif task.traits.row_a_text:
         _check_names(task, train, faults)
+    if task.traits.many_classes and train.labels is not None:
+        bare = np.flatnonzero(~train.labels.any(axis=1))
+        if 0 < len(bare) < len(train):
+            warnings.append(
+                f"{len(bare)} of {len(train)} training rows have no label "
+                f"({_located(train, bare)}): they teach that none holds. Leave out those that nobody labelled."
+            )
     if task.traits.one_class:
         _check_classes(task, train, dev, faults, warnings)
     if not task.traits.over_tokens:

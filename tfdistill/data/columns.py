@@ -28,13 +28,27 @@ _PAIR_NAMES = (
     {"query", "passage"},
 )
 _NUMBERED = re.compile(r"(?i)(.*?)[ _#]*(?:[12]|[ab])\b(.*)")
-_ID_NAME = re.compile(r"(?i)(^|[_ #\d])(id|idx|index|uid|uuid|guid|row|nr|no)$")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_a-zA-Z]+")  # of a name, also in camelCase
+# Last words of names: of columns that number the rows, of such as describe the row instead of being
+# its text, of such as are rarely its label, and of conversations, which are no texts yet.
+_ID_WORDS = frozenset("id idx index uid uuid guid row nr no".split())
+_BESIDE_TEXT = _ID_WORDS | frozenset(
+    "audio author date datetime email file filename link path phone time timestamp uri url user "
+    "username".split()
+)
+_BESIDE_LABEL = frozenset(
+    "dev fold lang language locale partition source split subset test train".split()
+)
+_CONVERSATIONS = frozenset("chat conversation conversations dialog dialogue messages turns".split())
+# One word with a digit, a slash, an extension and so on; or a date, a time, a telephone number.
+_MADE_BY_A_PROGRAM = re.compile(r"(?=\S*(?:[\d/@\\_]|\.\w))[!-~]+|[\d\s:./+()TZ-]+")
 _TAGS_REMEDY = (
     "Words with tags: columns of CoNLL, for `tfdistill finetune --kind token` and `distill`."
 )
 _MOST_NAMES = 500  # different names that a column of labels may have
 _LONG_TEXT = 12  # characters of a text without blanks
 _LEAST_VARIED = 0.3  # share of different values in a column of texts
+_MOSTLY = 0.9  # share of the cells that tell what made a column
 
 
 class Roles(NamedTuple):
@@ -98,7 +112,10 @@ def choose_roles(
     pair: str | None = None,
     label: str | None = None,
 ) -> Roles:
-    """Finds the columns of texts and labels by their values, then by their names.
+    """Finds the columns of texts and labels by their values and names.
+
+    A column that is called text or label is never passed over for another one in silence: not
+    because its values repeat, number the rows, or could not be read.
 
     Args:
       table: The table.
@@ -112,7 +129,8 @@ def choose_roles(
     Raises:
       ConfigError: If a column is not there, or it is not clear which one is meant; the message
         names the option to give.
-      DataError: If the texts are lists, such as those of words.
+      DataError: If the texts are lists, such as those of words, or a column that may be meant has a
+        cell that cannot be read.
     """
     named_columns = {"--text-column": text, "--pair-column": pair, "--label-column": label}
     for option, name in named_columns.items():
@@ -122,11 +140,9 @@ def choose_roles(
             if name in table.unusable:
                 raise errors.DataError(table.unusable[name])
             raise errors.ConfigError(option, f"one of the columns {listed}", repr(name), hint)
+    _check_unreadable(table, text, label)
     free = [name for name in table.columns if name not in named_columns.values()]
-    texts = [name for name in free if _holds_texts(table.columns[name])]
-    if not texts:  # of single words, or of a script without blanks
-        named = [name for name in free if not _ID_NAME.search(name)]
-        texts = [name for name in named if _holds_texts(table.columns[name], least_words=0)]
+    texts = _text_columns(table, free)
     lists = [name for name in table.columns if _holds_lists(table.columns[name])]
     if {text, pair} & {*lists} or (text is None and lists and not texts):
         raise errors.DataError(
@@ -138,15 +154,52 @@ def choose_roles(
         free = [name for name in free if name not in (text, pair)]
         if text is None:
             also = "--pair-column" if pair is None and texts else None
-            raise _unclear(table, "--text-column", texts or free, "texts", also)
+            likely = texts or [name for name in free if not _ends_as_label(name)]
+            likely = sorted(likely, key=lambda name: not _says_text(name))
+            raise _unclear(table, "--text-column", likely, "texts", also)
     if label is None:
         others = [name for name in free if name not in texts and not _is_id(name, table)]
         others = [name for name in others if len(set(table.columns[name])) > 1] or others
         label = _choose_label(others)
+        if label is not None and len(free) > 1 and _last_word(label) in _BESIDE_LABEL:
+            label = None
         if label is None:
-            likely = sorted(others or free, key=lambda name: not _ends_as_label(name))
+            likely = sorted(others or free, key=lambda name: _last_word(name) in _BESIDE_LABEL)
+            likely = sorted(likely, key=lambda name: not _ends_as_label(name))
             raise _unclear(table, "--label-column", likely, "labels")
     return Roles(text, pair, label)
+
+
+def _check_unreadable(table: tables.DataTable, text: str | None, label: str | None) -> None:
+    """Refuses a table whose column of texts or labels has a cell that cannot be read.
+
+    Raises:
+      DataError: With the fault of the cell, if a name says so and the column was not named.
+    """
+    for name, fault in table.unusable.items():
+        of_texts = _says_text(name) or _last_word(name) in _CONVERSATIONS
+        if (of_texts and text is None) or (_ends_as_label(name) and label is None):
+            raise errors.DataError(fault)
+
+
+def _text_columns(table: tables.DataTable, free: Sequence[str]) -> list[str]:
+    """The columns that may be texts: by their values, and if these repeat by their names."""
+    cells = table.columns
+    texts = [
+        name
+        for name in free
+        if _holds_texts(cells[name]) or (_says_text(name) and _has_words(cells[name]))
+    ]
+    if not texts:  # of single words, or of a script without blanks
+        texts = [
+            name
+            for name in free
+            if _last_word(name) not in _ID_WORDS
+            and (_holds_texts(cells[name], least_words=0) or _says_text(name))
+        ]
+    # A name decides where values leave several.
+    texts = [name for name in texts if _last_word(name) not in _BESIDE_TEXT] or texts
+    return [name for name in texts if not _ends_as_label(name)] or texts
 
 
 def _choose_texts(texts: list[str], pairs: list[str] | None) -> tuple[str | None, str | None]:
@@ -178,9 +231,24 @@ def _choose_label(others: list[str]) -> str | None:
     return named_labels[0] if len(named_labels) == 1 else None
 
 
+def _last_word(name: str) -> str:
+    """The last word of a name, in lower case: "id" of "userId" and of "user_id"."""
+    return ([*_WORD.findall(name)] or [""])[-1].casefold()
+
+
 def _ends_as_label(name: str) -> bool:
-    """Whether the last word of a name is one of labels, as in "airline_sentiment"."""
-    return re.split(r"[ _-]", name.casefold())[-1] in _LABEL_NAMES
+    """Whether a name is one of labels, or its last word, as in "airline_sentiment"."""
+    return name.casefold() in _LABEL_NAMES or _last_word(name) in _LABEL_NAMES
+
+
+def _names_labels(name: str) -> bool:
+    """Whether a word of a name is one of labels, as in "label_id"."""
+    return not {word.casefold() for word in _WORD.findall(name)}.isdisjoint(_LABEL_NAMES)
+
+
+def _says_text(name: str) -> bool:
+    """Whether a name is one of texts, as "text" and "review_text"; not "label_text"."""
+    return _last_word(name) in _TEXT_NAMES and not _names_labels(name)
 
 
 def _unclear(
@@ -205,7 +273,7 @@ def _unclear(
             ". For several labels a text, write the names of the columns that hold 1 into one "
             "column, with | between them"
         )
-    if not candidates and table.unusable:
+    if table.unusable:
         hint = f"{hint}. Left out: {next(iter(table.unusable.values()))}".rstrip(".")
     return errors.ConfigError(
         f"{table.path}",
@@ -220,15 +288,30 @@ def _first_of(cells: Sequence[str]) -> str:
 
 
 def _holds_texts(cells: Sequence[str], least_words: float = 1.5) -> bool:
-    """Whether cells are mostly different, no numbers, and of several words or of some length."""
-    filled = sum(map(bool, map(str.strip, cells)))
+    """Whether cells are mostly different, made by people, and of several words or of some length.
+
+    One long word is a text only in a script without blanks.
+    """
+    filled = [cell for cell in cells if cell.strip()]
     if not filled or _holds_lists(cells) or label_kinds.mostly_numbers(cells):
         return False
-    if len({cell for cell in cells if cell.strip()}) <= _LEAST_VARIED * filled:
+    if len(set(filled)) <= _LEAST_VARIED * len(filled) or _made_by_a_program(filled):
         return False
-    if sum(len(cell) for cell in cells if cell.strip()) > _LONG_TEXT * filled:
+    if sum(0 if cell.isascii() else len(cell) for cell in filled) > _LONG_TEXT * len(filled):
         return True
+    return _has_words(filled, least_words)
+
+
+def _has_words(cells: Sequence[str], least_words: float = 1.5) -> bool:
+    """Whether the cells that are filled have more words than so many on average."""
+    filled = sum(map(bool, map(str.strip, cells)))
     return sum(len(cell.split()) for cell in cells) > least_words * filled
+
+
+def _made_by_a_program(filled: Sequence[str]) -> bool:
+    """Whether cells are identifiers, addresses, files, dates or telephone numbers."""
+    made = sum(_MADE_BY_A_PROGRAM.fullmatch(cell.strip()) is not None for cell in filled)
+    return made >= _MOSTLY * len(filled)
 
 
 def _holds_lists(cells: Sequence[str]) -> bool:
@@ -236,11 +319,12 @@ def _holds_lists(cells: Sequence[str]) -> bool:
 
 
 def _is_id(name: str, table: tables.DataTable) -> bool:
-    """Whether a column counts or names the rows."""
+    """Whether a column counts or names the rows; one that is called label does not."""
     cells = table.columns[name]
-    if _ID_NAME.search(name):
+    if _names_labels(name):
+        return False
+    numbers = label_kinds.mostly_numbers(cells)
+    if _last_word(name) in _ID_WORDS and (numbers or _made_by_a_program(cells)):
         return True
     distinct = len(set(cells))
-    if not label_kinds.mostly_numbers(cells):
-        return distinct > _MOST_NAMES or distinct == len(cells)
-    return distinct == 1
+    return distinct == 1 if numbers else distinct > _MOST_NAMES or distinct == len(cells)

@@ -8,7 +8,14 @@ import re
 from collections.abc import Sequence
 
 from tfdistill import errors
-from tfdistill.tasks.label_kinds import LabelKind, kind_of, made_of_others, names_in, number_of
+from tfdistill.tasks.label_kinds import (
+    LabelKind,
+    kind_of,
+    made_of_others,
+    names_in,
+    number_of,
+    out_of_list,
+)
 from tfdistill.tasks.label_rules import COLUMN_RULES, RULES, comma_number
 from tfdistill.tasks.table_files import LIST_MARK
 
@@ -32,14 +39,17 @@ def judge(
       separator: What separates several labels, where the user named it.
 
     Returns:
-      The cells, lists as `LIST_MARK` separates their items and numbers with a decimal point; and
-      the kind.
+      The cells, lists as `LIST_MARK` separates their items, those of one label each as the label,
+      and numbers with a decimal point; and the kind.
 
     Raises:
       DataError: On the first cell that is refused; the message names its line.
       ConfigError: If it is the user who must say what the numbers or names are.
     """
     cells = list(cells) if kind == "classification" else unpacked(cells, where)
+    if kind != "multi_label":
+        alone = [out_of_list(cell) for cell in cells]
+        cells = cells if any(cell.endswith(LIST_MARK) for cell in alone) else alone
     lists = [index for index, cell in enumerate(cells) if cell.endswith(LIST_MARK)]
     if lists and kind in ("classification", "regression"):
         remedy = "For several labels a text add --kind multi_label."
@@ -85,9 +95,10 @@ def check_names(cells: Sequence[str], where: Sequence[str], kind: LabelKind) -> 
     for index, cell in enumerate(cells):
         for name in names_in(cell, kind.separator) if several else [cell]:
             first.setdefault(name, index)
+    names = list(first)
     for rule in RULES:
         for name, index in first.items():
-            received = rule.fault(name, list(first))
+            received = rule.fault(name, names)
             if received:
                 raise errors.DataError(where[index], rule.expected, received, rule.remedy)
 

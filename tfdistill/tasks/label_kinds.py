@@ -120,12 +120,25 @@ def made_of_others(names: Collection[str]) -> tuple[str, str] | None:
 
 
 def names_in(value: str, separator: str) -> Sequence[str]:
-    """Splits a cell with several labels; an empty one holds none."""
+    """Splits a cell with several labels; an empty one holds none.
+
+    A separator may also stand before the first label, as in "#joy #love", or after the last, as
+    forms write it: "joy;love;".
+    """
     if value.endswith(LIST_MARK):
         return value[: -len(LIST_MARK)].split(LIST_MARK)
     if value == NULL:
         return [NULL]
-    return [name.strip() for name in value.split(separator)] if value.strip() else []
+    if not value.strip():
+        return []
+    names = [name.strip() for name in value.split(separator)]
+    filled = [place for place, name in enumerate(names) if name]
+    return names[filled[0] : filled[-1] + 1] if filled else [""]
+
+
+def out_of_list(cell: str) -> str:
+    """The label in a list of one, such as annotation tools write; any other cell as it is."""
+    return cell.removesuffix(LIST_MARK) if cell.count(LIST_MARK) == 1 else cell
 
 
 def label_order(names: Collection[str]) -> Callable[[str], Any]:

@@ -47,8 +47,15 @@ def of_table(
         table.columns[column],
         tables.Places(table, column),
         traits.column if stated else None,
-        separator if traits.many_classes else None,
+        separator if traits.many_classes and separator != "," else None,
     )
+    if stated and traits.many_classes and judged.separator != separator:
+        raise errors.ConfigError(
+            f"{path}, column {column!r}, data.label_separator",
+            repr(judged.separator),
+            repr(separator),
+            f"These are {judged.why}: --set data.label_separator={judged.separator!r}.",
+        )
     if judged.kind != traits.column:
         mark = "" if judged.separator == "," else f", data.label_separator={judged.separator!r}"
         raise errors.ConfigError(

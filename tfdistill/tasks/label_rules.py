@@ -21,6 +21,7 @@ _KEEP = (
 )
 _MISSING = frozenset("nan null <na> #n/a n/a nat #value! #ref! #div/0! #name? #null! #num!".split())
 _MARKS_FOR_NONE = frozenset("- -- --- \u2013 \u2014 ? ?? ???".split())
+_SEPARATORS = frozenset(";|,")
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")  # no format characters, no blanks
 _JOINERS = "\u200c\u200d"  # part of words in Persian and Indic scripts, and of emoji
 # Marks that differ by the keyboard; small letters of Cyrillic and Greek with a Latin shape.
@@ -71,6 +72,8 @@ def _missing(name: str, names: Sequence[str]) -> str:
     bare = name.strip()
     if not bare:
         return "an empty cell"
+    if bare not in ("None", "NA", *_MARKS_FOR_NONE) and bare.casefold() not in _MISSING:
+        return ""  # of most names, which may be many
     others = [other.strip() for other in names if other.strip() not in ("", bare)]
     capitals = all(other[:1].isupper() for other in others)
     codes = all(other.isupper() and len(other) <= 3 for other in others)
@@ -113,6 +116,12 @@ def _in_marks(name: str, names: Sequence[str]) -> str:
     return repr(name) if marked else ""
 
 
+def _separated(name: str, names: Sequence[str]) -> str:
+    """A separator after all names: those of a form that takes several answers."""
+    marked = name[-1:] in _SEPARATORS and all(other.endswith(name[-1]) for other in names)
+    return repr(name) if marked else ""
+
+
 def _character(character: str) -> str:
     usual = {"\n": "LINE FEED", "\r": "CARRIAGE RETURN", "\t": "TAB", "\0": "NULL",
              "\v": "VERTICAL TAB", "\x85": "NEXT LINE"}  # fmt: skip
@@ -145,6 +154,13 @@ RULES: tuple[LabelRule, ...] = (
         _in_marks,
         "labels without quotation marks",
         'Put double marks (") around cells, next to the separators, or none.',
+    ),
+    LabelRule(
+        "separators",
+        _separated,
+        "labels without a separator behind them",
+        "Remove it; for several labels a text add --kind multi_label and name it with --set "
+        "data.label_separator=';'.",
     ),
 )
 """The rules about the name of a label, in the order in which they are applied."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import datetime
 import io
 import json
 import math
@@ -25,7 +26,11 @@ _SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
 _EXCEL_SEPARATOR = re.compile(r'"?sep=(.)"?\r?\Z')
 _SPLIT_REMEDY = "Unpack it and give the table that is in it."
 _OTHER_FORMATS = {
-    ".json": "Write an object a line, for example with `jq -c '.[]' data.json > data.jsonl`.",
+    ".json": (
+        "Where it has an object a line, rename it to .jsonl; else write it so, for example with "
+        "`jq -c '.[]' data.json > data.jsonl`."
+    ),
+    **dict.fromkeys((".ndjson", ".jsonlines", ".ldjson"), "Rename it to .jsonl."),
     ".conll": (
         "Words with tags: columns of CoNLL, for `tfdistill finetune --kind token` and `distill`."
     ),
@@ -46,6 +51,7 @@ _SIGNATURES = {
 }
 # A cell as Excel writes it between tabs: in quotation marks, or without any.
 _EXCEL_CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^"\t\n]*))(\t|\n|\Z)')
+csv.field_size_limit(2**31 - 1)  # a text may be long; the file is in memory anyway
 _LINE_END = re.compile(r"\r\n?")
 _NUMBER = re.compile(r"[-+]?[\d.,]+\Z")
 
@@ -378,6 +384,8 @@ def as_text(value: Any, *, lists: bool = False) -> str:
         return json.dumps(value)
     if lists and isinstance(value, (list, tuple)):
         return "".join(as_text(item) + LIST_MARK for item in value)
+    if isinstance(value, (datetime.date, datetime.time, datetime.timedelta)):
+        raise ValueError(f"a date, {value} (spreadsheets make one of 6-10): write the cell as text")
     if isinstance(value, (Mapping, list, tuple, bytes)):
         raise ValueError(type(value).__name__)
-    return str(value)  # dates, decimals
+    return str(value)  # decimals

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.tasks import label_cells
+from tfdistill.tasks import label_cells, label_kinds
 from tfdistill.tasks.kind import TaskKind, check_finite, register
+from tfdistill.tasks.table_files import LIST_MARK
 
 if TYPE_CHECKING:
     from tfdistill.tasks.encoded import EncodedExamples
@@ -106,6 +107,7 @@ def label_indices(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -
     Raises:
       DataError: If one is not a label of the task; the message names its place.
     """
+    values = [label_kinds.out_of_list(value) for value in values]
     spelled = spec.label_values or spec.labels
     if not set(spelled).issuperset(values) and set(spec.labels).issuperset(values):
         spelled = spec.labels  # as Parquet files of a Dataset name them
@@ -120,6 +122,11 @@ def label_indices(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -
 
 def no_label(spec: TaskSpec, index: dict[str, int], value: str, where: str) -> errors.DataError:
     """What is wrong with a name that is not among the labels; raises what `check_name` finds."""
+    if value.endswith(LIST_MARK):
+        received = f"the list {', '.join(label_kinds.names_in(value, ''))!r}"
+        raise errors.DataError(
+            where, "one label", received, "For several labels a text add --kind multi_label."
+        )
     label_cells.check_name(value, where)
     return errors.DataError(
         where,
