@@ -3,6 +3,7 @@
 import csv
 import json
 import shlex
+import shutil
 import types
 
 import numpy as np
@@ -299,6 +300,24 @@ def test_the_figure_on_the_test_set_is_that_of_evaluate(done, capsys):
     assert f"| **The student’s file** | {recorded['file']['accuracy']:.1%} (" in page
     test_answers = answers.read(done.run / answers.TEST_FILE)
     assert set(test_answers.logits) == {"teacher", "student", "file", "majority"}
+
+
+@pytest.mark.slow
+def test_a_run_is_evaluated_from_elsewhere_and_says_what_it_was_trained_on(
+    done, tmp_path, capsys, monkeypatch
+):
+    moved = tmp_path / done.run.name
+    shutil.copytree(done.run, moved)
+    recipe = moved / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace(str(done.run), done.run.name))
+    (moved / "environment.json").unlink()
+    monkeypatch.chdir("/")
+
+    rows = (done.run / "data" / "train.csv").read_text().splitlines()
+    (tmp_path / "known.csv").write_text("\n".join(rows[:31]) + "\n")
+    split = str(tmp_path / "known.csv")
+    assert cli.main(["evaluate", str(moved / "export"), "--split", split, "--json"]) == 0
+    assert "30 of 30 texts are training texts too" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ def test_a_form_with_several_answers_is_recognised():
 
 
 def test_one_answer_of_such_a_form_in_each_row_is_asked_for():
-    with pytest.raises(errors.DataError, match="received 'joy;'.*label_separator=';'"):
+    with pytest.raises(errors.DataError, match=r"received 'joy;'.*label_separator=';'"):
         judge(["joy;", "love;"] * 5)
     assert judge(["joy;", "love;"] * 5, "multi_label", ";")[1].kind == "multi_label"
     assert judge(["a;", "b"] * 5)[1].kind == "classification"  # a name
@@ -46,7 +46,7 @@ def test_lists_of_one_label_are_classes():
     assert judge(["['joy']", "['love']"])[0] == ["joy", "love"]
     assert judge([f"joy{LIST}"] * 2, "multi_label")[0] == [f"joy{LIST}"] * 2
     assert judge([f"joy{LIST}", f"joy{LIST}love{LIST}"])[1].kind == "multi_label"
-    with pytest.raises(errors.DataError, match="one label, received \"?the list"):
+    with pytest.raises(errors.DataError, match="one label, received the list"):
         judge([f"joy{LIST}", f"joy{LIST}love{LIST}"], "classification")
 
 

@@ -235,6 +235,29 @@ def test_wrong_words_of_the_command_are_told(tmp_path, capsys):
         (["a\tb", "--max-error", "0.05"], 2, "--promise-on FILE"),
         (["--file", str(tmp_path / "none.txt")], 1, "none.txt"),
         (["--file", str(tmp_path / "none.csv")], 2, "the table"),
+        (["--file", str(tmp_path / "none.json")], 2, "the table"),
+        (["--file", str(tmp_path / "none.tsv")], 1, "none.tsv"),  # lines of two texts
     ):
         assert cli.main(["predict", str(tmp_path), *argv]) == code
         assert told in capsys.readouterr().err
+
+
+def test_a_table_between_tabs_is_no_list_of_single_texts(tmp_path, capsys):
+    folder = bundle("pairs", tmp_path / "export")
+    card = json.loads((folder / "model.json").read_text())
+    card["task"]["pair"] = False
+    (folder / "model.json").write_text(json.dumps(card))
+    (tmp_path / "x.tsv").write_text("question\tkind\nWhere ?\tplace\n")
+
+    assert cli.main(["predict", str(folder), "--file", str(tmp_path / "x.tsv")]) == 2
+    assert "the table" in capsys.readouterr().err
+
+
+def test_blank_lines_are_left_out_and_counted(tmp_path, capsys):
+    folder = bundle("pairs", tmp_path / "export")
+    (tmp_path / "x.txt").write_text("a\tb\n\n  \t \nc\td\n")
+
+    assert cli.main(["predict", str(folder), "--file", str(tmp_path / "x.txt"), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert [json.loads(line)["text"] for line in shown.out.splitlines()] == ["a", "c"]
+    assert "2 blank line(s) were left out" in shown.err

@@ -96,7 +96,8 @@ def check_data(
         if 0 < len(bare) < len(train):
             warnings.append(
                 f"{len(bare)} of {len(train)} training rows have no label "
-                f"({_located(train, bare)}): they teach that none holds. Leave out those that nobody labelled."
+                f"({_located(train, bare)}): they teach that none holds. Leave out those that "
+                "nobody labelled."
             )
     if task.traits.one_class:
         _check_classes(task, train, dev, faults, warnings)

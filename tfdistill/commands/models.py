@@ -279,6 +279,9 @@ def _evaluate(args: argparse.Namespace) -> None:
     run_folder = config.run_folder(args.model)
     folder = None if run_folder is None else run_folder / "data"
     task, examples = from_config.labelled(settings, args.split, folder=folder)
+    if run_folder is not None and args.split != "dev" and not task.traits.vectors:
+        _, train = from_config.labelled(settings, "train", folder=folder)
+        from_config.warn_of_shared(examples, train, "texts")
     model = inputs.open_answerer(args.model, task)
     encoded = model.encode(examples, settings)
     rows = batches.Batches(encoded, batch_size=64, shuffle=False)

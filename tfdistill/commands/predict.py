@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 100  # characters of a text
 _TEACHER = "teacher"
-_TABLES = (".csv", ".jsonl", ".parquet", ".xlsx")  # a line of .tsv may be a pair
+_TABLES = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv", ".xlsx")
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,16 +61,17 @@ def _predict(args: argparse.Namespace) -> None:
         )  # fmt: skip
     if args.file is not None and args.text:
         raise errors.ConfigError("--file", "no TEXT beside it", args.file)
-    if args.file is not None and pathlib.Path(args.file).suffix.lower() in _TABLES:
-        raise errors.ConfigError(
-            "--file", "texts, one a line", f"the table {args.file}",
-            "`tfdistill evaluate RUN --split test` scores the rows of tables, and `tfdistill "
-            "answers` writes the answers to them.",
-        )  # fmt: skip
     from tfdistill.predictor import Predictor
 
     with contextlib.ExitStack() as stack:
         predictor = stack.enter_context(Predictor(folder, max_error=args.max_error))
+        suffix = pathlib.Path(args.file or "").suffix.lower()
+        if suffix in _TABLES and not (suffix == ".tsv" and _takes_pairs(predictor)):
+            raise errors.ConfigError(
+                "--file", "texts, one a line", f"the table {args.file}",
+                "`tfdistill evaluate RUN --split FILE` scores the rows of tables, and `tfdistill "
+                "answers` writes the answers to them.",
+            )  # fmt: skip
         teacher = None
         if args.against == _TEACHER:
             file = _teacher(pathlib.Path(args.run))
@@ -114,18 +115,29 @@ def _texts(args: argparse.Namespace) -> Iterator[str]:
         lines = sys.stdin
         if args.file is not None:
             lines = stack.enter_context(open(args.file, encoding="utf-8-sig"))
+        blank = 0
         try:
             for line in lines:
-                if text := line.rstrip("\r\n"):
-                    yield text
+                if line.strip():
+                    yield line.rstrip("\r\n")
+                else:
+                    blank += 1
         except UnicodeDecodeError as error:
-            raise errors.DataError(args.file or "standard input", "text in UTF-8", error) from error
+            remedy = "Convert it, for example with `iconv -f windows-1252 -t utf-8`."
+            source = args.file or "standard input"
+            raise errors.DataError(source, "text in UTF-8", error, remedy) from error
+        if blank:
+            print(f"{blank} blank line(s) were left out", file=sys.stderr)
+
+
+def _takes_pairs(predictor: Predictor) -> bool:
+    """Whether the task is one of two texts."""
+    return predictor.card.task is not None and predictor.card.task.pair
 
 
 def _split(line: str, predictor: Predictor) -> tuple[str, str | None]:
     """Splits a text for a task of pairs at its tab."""
-    task = predictor.card.task
-    if task is None or not task.pair:
+    if not _takes_pairs(predictor):
         return line, None
     text, tab, pair = line.partition("\t")
     if not tab:

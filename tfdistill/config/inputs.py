@@ -48,7 +48,8 @@ def run_folder(source: str | None) -> pathlib.Path | None:
 def data_of_run(source: str | None) -> DataConfig | None:
     """The data section of the run of `run_folder`; None where there is none.
 
-    Generated data has the folder that the run keeps it in. The words are those of the run's models.
+    Generated data has the folder that the run keeps it in; so has data that the run split, where
+    the run was moved or is named from elsewhere. The words are those of the run's models.
     """
     folder = run_folder(source)
     recipe = None if folder is None else saved_recipe(folder)
@@ -56,8 +57,11 @@ def data_of_run(source: str | None) -> DataConfig | None:
         return None
     changes: dict[str, Any] = {"vocab": "teacher", "augment": None}
     generated = recipe.data.dir is None and recipe.data.file is None
-    if generated and (folder / "data").is_dir():
-        changes |= {"dir": str(folder / "data"), "placeholder_data": False}
+    kept = folder / "data"
+    split = pathlib.Path(recipe.data.dir or "")
+    moved = split.parts[-2:] == kept.absolute().parts[-2:] and not split.exists()
+    if (generated or moved) and kept.is_dir():
+        changes |= {"dir": str(kept), "placeholder_data": False}
     return recipe.data.model_copy(update=changes)
 
 

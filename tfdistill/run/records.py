@@ -15,7 +15,6 @@ import tf_keras as keras
 from tfdistill import analysis, compress, errors, files, manifest, models, results, tasks, training
 from tfdistill.data import answers, batches, from_config
 from tfdistill.data.task_data import TaskData
-from tfdistill.data.unlabelled import example_numbers
 from tfdistill.run import corpora, deliver, inputs, students, teachers
 from tfdistill.run.folder import RunContext
 from tfdistill.run.soft_labels import SoftLabels
@@ -225,12 +224,7 @@ def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
         return {}
     if examples is None:
         return {}
-    trained, tested = example_numbers(context.task_data.train_examples, examples)
-    if shared := np.count_nonzero(np.isin(tested, trained)):
-        _log.warning(
-            f"{shared} of {len(examples)} test texts are training texts too: their metric "
-            "is too good by up to that share."
-        )
+    from_config.warn_of_shared(examples, context.task_data.train_examples, "test texts")
     scores: dict[str, dict[str, float | None]] = {}
     logits: dict[str, np.ndarray] = {}
     for role, folder in (("teacher", "teacher/model"), ("student", "student"), ("file", "export")):

@@ -251,7 +251,9 @@ class TaskSpec:
         Raises:
           DataError: If there is none, or more than one.
         """
-        if self.layout == "table" and pathlib.Path(split).suffix.lower() in tables.SUFFIXES:
+        suffix = pathlib.Path(split).suffix.lower()
+        is_path = suffix in tables.SUFFIXES or os.sep in split
+        if self.layout == "table" and (is_path or (suffix and pathlib.Path(split).is_file())):
             source = split
         if self.layout == "folders":
             return folders.split_folder(source, split)
