@@ -317,7 +317,14 @@ def test_a_run_is_evaluated_from_elsewhere_and_says_what_it_was_trained_on(
     (tmp_path / "known.csv").write_text("\n".join(rows[:31]) + "\n")
     split = str(tmp_path / "known.csv")
     assert cli.main(["evaluate", str(moved / "export"), "--split", split, "--json"]) == 0
-    assert "30 of 30 texts are training texts too" in capsys.readouterr().err
+    first = capsys.readouterr()
+    assert "30 of 30 texts are training texts too" in first.err
+
+    (tmp_path / "known.csv").write_text("\n".join(["a,b", *rows[1:31]]) + "\n")
+    columns = ["--text-column", "a", "--label-column", "b"]
+    command_line = ["evaluate", str(moved / "export"), "--split", split, *columns, "--json"]
+    assert cli.main(command_line) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(first.out)
 
 
 @pytest.mark.slow

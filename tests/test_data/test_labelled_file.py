@@ -125,3 +125,13 @@ def test_of_few_texts_those_of_the_test_set_promise(labels, count, promising, tm
     assert sorted(data.sets) == ["dev", "test", "train"]
     expected = None if promising is None else str(tmp_path / promising)
     assert data.section(tmp_path)["promise_on"] == expected
+
+
+@pytest.mark.parametrize("name", ["split", "is_test", "dataSplit"])
+def test_a_column_of_sets_is_said_not_to_keep_them(tmp_path, name):
+    rows = [(text, f"{label},{('train', 'test')[i % 2]}") for i, (text, label) in enumerate(ROWS)]
+    path = write(tmp_path / "x.csv", rows, f"text,label,{name}")
+
+    told = " ".join(labelled_file.read_labelled_file(path, "mine").notes)
+
+    assert f"to keep the sets of '{name}', write a file of each" in told

@@ -278,9 +278,11 @@ def _evaluate(args: argparse.Namespace) -> None:
 
     run_folder = config.run_folder(args.model)
     folder = None if run_folder is None else run_folder / "data"
-    task, examples = from_config.labelled(settings, args.split, folder=folder)
+    given = options.section_of(args, "data")
+    of_run = None if "task" in given else config.data_of_run(args.model)
+    task, examples = from_config.labelled(settings, args.split, folder=folder, of_run=of_run)
     if run_folder is not None and args.split != "dev" and not task.traits.vectors:
-        _, train = from_config.labelled(settings, "train", folder=folder)
+        _, train = from_config.labelled(of_run or settings, "train", folder=folder)
         from_config.warn_of_shared(examples, train, "texts")
     model = inputs.open_answerer(args.model, task)
     encoded = model.encode(examples, settings)

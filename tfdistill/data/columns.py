@@ -36,9 +36,8 @@ _BESIDE_TEXT = _ID_WORDS | frozenset(
     "audio author date datetime email file filename link path phone time timestamp uri url user "
     "username".split()
 )
-_BESIDE_LABEL = frozenset(
-    "dev fold lang language locale partition source split subset test train".split()
-)
+_SPLIT_WORDS = frozenset("dev fold partition split subset test train".split())
+_BESIDE_LABEL = _SPLIT_WORDS | frozenset("lang language locale source".split())
 _CONVERSATIONS = frozenset("chat conversation conversations dialog dialogue messages turns".split())
 # One word with a digit, a slash, an extension and so on; or a date, a time, a telephone number.
 _MADE_BY_A_PROGRAM = re.compile(r"(?=\S*(?:[\d/@\\_]|\.\w))[!-~]+|[\d\s:./+()TZ-]+")
@@ -234,6 +233,11 @@ def _choose_label(others: list[str]) -> str | None:
 def _last_word(name: str) -> str:
     """The last word of a name, in lower case: "id" of "userId" and of "user_id"."""
     return ([*_WORD.findall(name)] or [""])[-1].casefold()
+
+
+def is_split(name: str) -> bool:
+    """Whether a name is one of a column that says which set a row is of, as "is_test"."""
+    return _last_word(name) in _SPLIT_WORDS
 
 
 def _ends_as_label(name: str) -> bool:

@@ -357,6 +357,7 @@ def labelled(
     *,
     folder: pathlib.Path | None = None,
     may_hide_labels: bool = False,
+    of_run: config.DataConfig | None = None,
 ) -> tuple[tasks.TaskSpec, tasks.Examples]:
     """Reads a labelled split of a data section; of a cross-fitted one "dev" has no labels.
 
@@ -365,6 +366,8 @@ def labelled(
       split: "dev" or another split with labels.
       folder: Where a run has written generated data.
       may_hide_labels: Whether a table may lack its labels; the examples then have none.
+      of_run: The section of the run that the labels come from, where the split is a file whose
+        columns have other names.
 
     Returns:
       The task, with its labels, and the examples.
@@ -372,7 +375,11 @@ def labelled(
     if _is_written(settings) and settings.dir is None and folder is not None:
         settings = settings.model_copy(update={"dir": str(folder)})
     source = source_of(settings)
-    task = task_of(settings, source)
+    task = task_of(settings if of_run is None else of_run, source)
+    if of_run is not None:
+        named = declared_task(settings)
+        columns = ("text_column", "pair_column", "label_column")
+        task = dataclasses.replace(task, **{name: getattr(named, name) for name in columns})
     if split == "dev" and settings.cross_fitted:
         return _without_labels(settings, task, source, may_hide_labels=may_hide_labels)
     examples = tasks.load_examples(

@@ -167,6 +167,11 @@ def read_labelled_file(
     ]
     if others := [name for name in (*table.columns, *table.unusable) if name not in roles]:
         notes.append(f"not used: the column(s) {', '.join(map(repr, others))}")
+    if split := next(filter(columns.is_split, others), None):
+        notes.append(
+            f"all rows are split anew; to keep the sets of {split!r}, write a file of each and use "
+            "`tfdistill distill --data-dir`"
+        )
     texts, seconds = (
         None
         if name is None
