@@ -75,7 +75,8 @@ def read_tokenizer_json(path: pathlib.Path) -> TokenizerJson:
         leaves an id without a token; the message names every section that differs.
     """
     described = reading.read_json_object(path, error=errors.VocabularyError)
-    model, normalizer = (_only_part(described, name) for name in ("model", "normalizer"))
+    model = typed_model(_only_part(described, "model"))
+    normalizer = _only_part(described, "normalizer")
     faults = [
         *_differences(path, "model", model, _MODEL),
         *_differences(path, "normalizer", normalizer, _NORMALIZER),
@@ -160,6 +161,24 @@ def added_tokens_fault(what: str, tokens: Iterable[str]) -> str:
         "model with words for them, or let it teach by its answers "
         "(scripts/answers_from_transformers.py).",
     )
+
+
+def typed_model(model: dict[str, Any]) -> dict[str, Any]:
+    """The section of the model with its type, which files of the first `tokenizers` leave out.
+
+    Their readers tell it by its keys, too; the files of bert-base-uncased and roberta-base are such
+    ones.
+    """
+    if model.get("type") is not None:
+        return model
+    vocabulary = model.get("vocab")
+    if isinstance(vocabulary, list) and "unk_id" in model:
+        return {**model, "type": "Unigram"}
+    if isinstance(vocabulary, dict) and "merges" in model:
+        return {**model, "type": "BPE"}
+    if isinstance(vocabulary, dict) and "max_input_chars_per_word" in model:
+        return {**model, "type": "WordPiece"}
+    return model
 
 
 def _only_part(described: Mapping[str, Any], name: str) -> dict[str, Any]:

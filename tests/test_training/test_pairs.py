@@ -57,6 +57,14 @@ def test_case_does_not_make_another_label(model, mnli):
     np.testing.assert_allclose(model(FEATURES).numpy(), before[:, [2, 0, 1]], rtol=1e-6)
 
 
+def test_names_that_differ_by_case_alone_are_told_apart_or_refused(model):
+    task = tasks.TaskSpec("mine", "text", "label", labels=("US", "a", "us"))
+    assert training.label_order(model, ("US", "a", "us"), task) is None
+    assert training.label_order(model, ("us", "US", "a"), task) == [1, 2, 0]
+    with pytest.raises(errors.TeacherError, match="labels of the model"):
+        training.label_order(model, ("Us", "a", "us"), task)
+
+
 @pytest.mark.parametrize("labels", [HUGGING_FACE, ("LABEL_0", "LABEL_1", "LABEL_2"), (), None])
 def test_names_in_order_or_without_meaning_change_nothing(model, mnli, labels):
     before = model.get_weights()

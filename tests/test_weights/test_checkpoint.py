@@ -435,7 +435,7 @@ def test_a_checkpoint_in_several_parts_is_read_whole(folder):
         np.testing.assert_array_equal(parts.tensors[key], tensor)
 
 
-@pytest.mark.parametrize("name", ["../part.safetensors", "/x.safetensors", "part.bin", 3])
+@pytest.mark.parametrize("name", ["../part.safetensors", "/x.safetensors", "part.bin", 3, ["x"]])
 def test_a_part_outside_the_folder_or_of_another_kind_is_refused(folder, name):
     places = split(folder)
     write_index(folder, {**places, next(iter(places)): name})
@@ -488,6 +488,7 @@ def test_a_hub_id_fetches_only_the_files_that_are_read(folder, monkeypatch):
     tokenizer_files = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"]
     library = ["config.json", "config_sentence_transformers.json"]
     files = ["added_tokens.json", *library, *weight_files, *tokenizer_files, "vocab.txt"]
+    files = ["adapter_config.json", *files]
     assert requests == [("someone/some-bert", None, files)]
 
 

@@ -248,6 +248,44 @@ def test_a_cross_encoder_of_sentence_transformers_6_names_its_function_elsewhere
         weights.load_model(folder, "sequence", task_kind="classification")
 
 
+@pytest.mark.parametrize("where", ["config.json", "library"])
+def test_a_cross_encoder_of_one_output_has_a_sigmoid_unless_it_says_otherwise(tmp_path, where):
+    shape = toys.STUDENT.replace(num_layers=1)
+    folder = weights.save_hf(models.build_classifier(shape, 1), tmp_path / "hf")
+    score = {"task_kind": "regression"}
+    assert weights.load_model(folder, "sequence", **score).model
+    if where == "config.json":
+        configure(folder, sentence_transformers={"version": "4.1.0"})
+    else:
+        library = {"model_type": "CrossEncoder"}
+        (folder / "config_sentence_transformers.json").write_text(json.dumps(library))
+    with pytest.raises(errors.WeightsError, match="none, which is Sigmoid of one output"):
+        weights.load_model(folder, "sequence", **score)
+    configure(folder, sbert_ce_default_activation_function="torch.nn.modules.linear.Identity")
+    assert weights.load_model(folder, "sequence", **score).model
+
+
+def test_the_prompt_of_a_cross_encoder_is_refused(folder):
+    library = {"model_type": "CrossEncoder", "default_prompt_name": "q", "prompts": {"q": ""}}
+    path = folder / "config_sentence_transformers.json"
+    path.write_text(json.dumps(library))
+    assert weights.load_model(folder, "sequence", task_kind="classification").labels
+    path.write_text(json.dumps({**library, "prompts": {"q": "query: "}}))
+    with pytest.raises(errors.WeightsError, match="default_prompt_name: expected none"):
+        weights.load_model(folder, "sequence", task_kind="classification")
+
+
+def test_an_adapter_beside_whole_weights_is_refused(folder):
+    (folder / "adapter_config.json").write_text("{}")
+    with pytest.raises(errors.WeightsError, match="Merge it with peft"):
+        weights.open_checkpoint(folder)
+
+
+def test_architectures_that_are_no_names_are_no_crash(folder):
+    configure(folder, architectures=[1, None])
+    assert weights.load_model(folder, "sequence").labels == ("bad", "good")
+
+
 @pytest.mark.parametrize(
     "changes",
     [

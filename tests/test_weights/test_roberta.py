@@ -190,12 +190,39 @@ def damaged(folder, target, name, change):
             "no regular expressions",
         ),
         ("tokenizer.json", {"model": {"type": "BPE"}}, errors.VocabularyError, "can read"),
+        ("tokenizer_config.json", {"truncation_side": "left"}, errors.WeightsError, "'right'"),
     ],
 )
 def test_what_does_not_fit_is_refused(checkpoint, tmp_path, name, change, error, message):
     folder = damaged(checkpoint[3], tmp_path, name, lambda value: value.update(change))
     with pytest.raises(error, match=message):
         inputs.open_source(str(folder), roberta=True).tokenizer()
+
+
+@pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)
+def test_the_tokens_that_its_tokenizer_allows_are_heeded(checkpoint, tmp_path):
+    settings = ("tokenizer_config.json", lambda value: value.update(model_max_length=8))
+    source = inputs.open_source(str(damaged(checkpoint[3], tmp_path, *settings)), roberta=True)
+    assert source.max_length == 8
+
+
+@pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)
+def test_scores_that_are_no_logits_are_refused(checkpoint, tmp_path):
+    activation = {"activation_fn": "torch.nn.modules.activation.Sigmoid"}
+    settings = ("config.json", lambda value: value.update(sentence_transformers=activation))
+    folder = str(damaged(checkpoint[3], tmp_path, *settings))
+    task = tasks.TaskSpec("mine", "text", "label", labels=("no", "yes", "maybe"))
+    with pytest.raises(errors.WeightsError, match="function of its logits"):
+        inputs.open_source(folder, task, roberta=True)
+
+
+@pytest.mark.parametrize("checkpoint", ["roberta", "xlm-roberta"], indirect=True)
+def test_a_tokenizer_whose_model_has_no_type_is_read(checkpoint, tmp_path):
+    settings = ("tokenizer.json", lambda value: value["model"].pop("type"))
+    opened = inputs.open_source(str(damaged(checkpoint[3], tmp_path, *settings)), roberta=True)
+    whole = inputs.open_source(str(checkpoint[3]), roberta=True)
+    for text in TEXTS:
+        assert opened.tokenizer().encode(text) == whole.tokenizer().encode(text)
 
 
 @pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)

@@ -88,6 +88,19 @@ def test_a_pooling_that_is_named_is_read(model, folder):
     np.testing.assert_array_equal(answers(weights.load_embedder(folder).model), answers(model))
 
 
+def test_a_pooling_that_is_named_counts_before_the_older_keys(model, folder):
+    old = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
+    edit(folder / POOLING, pooling_mode="cls", **old)
+    np.testing.assert_array_equal(answers(weights.load_embedder(folder).model), answers(model))
+
+
+def test_the_first_file_of_settings_that_says_something_is_read(folder):
+    (folder / "sentence_bert_config.json").write_text("{}")
+    (folder / "sentence_distilbert_config.json").write_text('{"max_seq_length": 5}')
+    (folder / "sentence_xlnet_config.json").write_text('{"max_seq_length": 9}')
+    assert weights.load_embedder(folder).max_length == 5
+
+
 def test_the_encoder_of_the_folder_can_be_loaded_alone(folder):
     encoder = weights.load_encoder(folder)
     assert models.head_of(encoder) == "none"
@@ -105,6 +118,14 @@ SPOILT = {
     "other module": (
         lambda folder: spoil_module(folder, "sentence_transformers.models.CNN"),
         "received 'sentence_transformers.models.CNN'",
+    ),
+    "code of the folder's own": (
+        lambda folder: spoil_module(folder, "my_layers.Pooling"),
+        "received 'my_layers.Pooling'",
+    ),
+    "an activation that is no name": (
+        lambda folder: edit(folder / "2_Dense/config.json", activation_function=[1]),
+        "activation_function: expected one of",
     ),
     "two poolings": (
         lambda folder: edit(folder / POOLING, pooling_mode_mean_tokens=True),

@@ -8,7 +8,7 @@ import toys
 import transformers
 from random_texts import random_texts
 
-from tfdistill import errors, models, tasks, tokenizer_json, weights
+from tfdistill import errors, models, tasks, tokenizer_json, training, weights
 from tfdistill.data import batches, tokenize, vocab
 from tfdistill.run import inputs, teachers
 from tfdistill.weights import tokenizers
@@ -93,6 +93,47 @@ def test_either_file_alone_says_the_same(folder, name):
     assert vocab.read_vocab(alone.vocab_file) == TOKENS
     assert alone.lower_case is False
     assert alone.max_length == toys.STUDENT.max_positions
+
+
+def test_a_model_section_without_its_type_is_read_as_that_of_word_pieces(folder):
+    (folder / "vocab.txt").unlink()
+    edit_tokenizer(folder, lambda described: described["model"].pop("type"))
+    assert vocab.read_vocab(weights.load_classifier(folder).vocab_file) == TOKENS
+    edit_tokenizer(folder, lambda described: described["model"].update(merges=[]))
+    with pytest.raises(errors.VocabularyError, match="expected WordPiece, received 'BPE'"):
+        weights.load_classifier(folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "typed"),
+    [
+        ({}, True),
+        ({"tokenizer_class": "DistilBertTokenizerFast"}, False),
+        ({"tokenizer_class": "TokenizersBackend"}, False),
+        ({"model_input_names": ["input_ids", "attention_mask"]}, False),
+        (
+            {
+                "tokenizer_class": "DistilBertTokenizer",
+                "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+            },
+            True,
+        ),
+    ],
+)
+def test_a_classifier_of_pairs_must_have_seen_their_types(folder, settings, typed):
+    edit(folder / "tokenizer_config.json", **settings)
+    spec = {"task_kind": "classification", "num_labels": 2}
+    assert weights.load_model(folder, "sequence", **spec).labels  # of single texts
+    assert weights.load_model(folder, "sequence", pairs=True, new_head=True, **spec).report.fresh
+    if typed:
+        assert weights.load_model(folder, "sequence", pairs=True, **spec).labels
+        return
+    with pytest.raises(errors.WeightsError, match="token_type_ids: the second text"):
+        weights.load_model(folder, "sequence", pairs=True, **spec)
+    task = tasks.TaskSpec("mine", "a", "label", pair_column="b", labels=("LABEL_0", "LABEL_1"))
+    for load in (training.load_teacher, inputs.open_source):
+        with pytest.raises(errors.WeightsError, match="token_type_ids"):
+            load(str(folder), task)
 
 
 def test_without_settings_the_case_of_tokenizer_json_must_be_that_of_transformers(folder):

@@ -250,7 +250,8 @@ def read_tokenizer(
     """
     path = pathlib.Path(path)
     described = reading.read_json_object(path, error=errors.VocabularyError)
-    kind = _part(described, "model").get("type")
+    described["model"] = tokenizer_json.typed_model(_part(described, "model"))
+    kind = described["model"].get("type")
     if kind not in _MODELS:
         raise errors.VocabularyError(
             f"{path}, model", f"one of {', '.join(_MODELS)}", repr(kind)[:80]

@@ -355,9 +355,10 @@ def open_source(
             else "Let scripts/answers_from_transformers.py write its answers "
             f"(--kind {task.head}), and give the file to distill --answers.",
         )
-    opened = roberta_files.load_roberta(folder)
+    opened = roberta_files.load_roberta(folder, None if task is None else task.kind)
     loaded, vocab_file = opened.loaded, opened.tokenizer_file
-    return RobertaSource(loaded.model, loaded.labels, vocab_file, False, None, None, folder)
+    limit = loaded.max_length
+    return RobertaSource(loaded.model, loaded.labels, vocab_file, False, limit, None, folder)
 
 
 def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | ExportedSource:

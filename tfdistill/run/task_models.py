@@ -169,6 +169,7 @@ def open_for_task(
         new_head=new_head,
         pooled=pooled,
         task_kind=task.kind,
+        pairs=task.pair_column is not None,
     )
 
 

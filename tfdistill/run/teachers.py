@@ -207,7 +207,8 @@ def check_fit(recipe: config.Recipe, task: tasks.TaskSpec | None) -> None:
             weights.load_model(checkpoint, models.Head().kind)
             continue
         kind = models.head_for(answered.head, answered.num_labels).kind
-        loaded = weights.load_model(checkpoint, kind, task_kind=answered.kind)
+        paired = answered.pair_column is not None
+        loaded = weights.load_model(checkpoint, kind, task_kind=answered.kind, pairs=paired)
         training.label_order(loaded.model, loaded.labels, answered)
 
 

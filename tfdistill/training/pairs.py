@@ -59,6 +59,7 @@ def load_teacher(
         num_labels=head.num_labels,
         new_head=new_head,
         task_kind=None if spec is None else spec.kind,
+        pairs=spec is not None and spec.pair_column is not None,
     )
     if spec is not None:
         align_labels(loaded.model, loaded.labels, spec)
@@ -117,9 +118,12 @@ def label_order(
         )
     if task.traits.nameless or not labels or all(name.startswith("LABEL_") for name in labels):
         return None
-    model_labels = [name.casefold() for name in labels]
-    task_labels = [name.casefold() for name in task.labels]
-    if sorted(model_labels) != sorted(task_labels):
+    model_labels, task_labels = [*labels], [*task.labels]
+    if sorted(model_labels) != sorted(task_labels):  # case tells nothing, unless it is all
+        model_labels = [name.casefold() for name in labels]
+        task_labels = [name.casefold() for name in task.labels]
+    same = sorted(model_labels) == sorted(task_labels)
+    if not same or len({*model_labels}) < len(model_labels):
         raise errors.TeacherError(
             f"labels of the model, for {task.name}",
             f"the names {list(task.labels)}",

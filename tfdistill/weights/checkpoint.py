@@ -50,6 +50,7 @@ class Checkpoint:
       layout: What wrote the tensors: "pt" or "tf".
       max_length: The most tokens of an example that its tokenizer allows, or None.
       truncation: Where its tokenizer cuts a text that is too long.
+      types_pairs: Whether its tokenizer gives the second text of a pair token type 1.
       shapes_only: Whether the tensors were left unread.
     """
 
@@ -62,6 +63,7 @@ class Checkpoint:
     layout: str
     max_length: int | None = None
     truncation: Truncation = "end"
+    types_pairs: bool = True
     shapes_only: bool = False
 
     @property
@@ -89,6 +91,8 @@ def open_checkpoint(source: files.Path, *, shapes_only: bool = False) -> Checkpo
         splits text in a way that ours does not.
     """
     folder, raw_config = read_kind(checkpoint_folder(source))
+    if adapter := folders.adapter(folder):
+        raise errors.WeightsError(f"checkpoint {folder}", "whole weights", *adapter)
     tokenizer = tokenizers.read_tokenizer(folder)
     tensors, ignored, layout = read_parts(folder, shapes_only=shapes_only)
     return Checkpoint(
@@ -101,6 +105,7 @@ def open_checkpoint(source: files.Path, *, shapes_only: bool = False) -> Checkpo
         layout=layout,
         max_length=tokenizer.max_length,
         truncation=tokenizer.truncation,
+        types_pairs=tokenizer.types_pairs,
         shapes_only=shapes_only,
     )
 
@@ -152,6 +157,7 @@ def checkpoint_folder(source: files.Path, more: Sequence[str] = ()) -> pathlib.P
     import huggingface_hub
 
     wanted = [CONFIG_FILE, LIBRARY_FILE, WEIGHTS_FILE, INDEX_FILE, _PARTS, *tokenizers.FILES]
+    more = (*more, folders.ADAPTER_FILE)
     try:
         patterns = [*wanted, *more]
         return pathlib.Path(
@@ -213,10 +219,9 @@ def read_parts(
     places = read_json(index, required=True).get("weight_map")
     if not isinstance(places, dict) or not places:
         raise errors.WeightsError(f"{index}, weight_map", "a file name for each tensor", "none")
-    names = list(dict.fromkeys(places.values()))
+    names = list(dict.fromkeys(map(str, places.values())))
     for name in names:
-        plain = isinstance(name, str) and safe_paths.is_plain_name(name)
-        if not plain or not name.endswith(".safetensors"):
+        if not safe_paths.is_plain_name(name) or not name.endswith(".safetensors"):
             raise errors.WeightsError(
                 f"{index}, weight_map", "names of .safetensors files next to it", repr(name)
             )

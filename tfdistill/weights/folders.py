@@ -8,17 +8,28 @@ import pathlib
 DESCRIPTION = "classifier.json"
 """The file that describes a saved BiLSTM or static student."""
 _CLASS = "AutoModelForSequenceClassification"
+ADAPTER_FILE = "adapter_config.json"
 _LFS = b"version https://git-lfs"
+
+
+def adapter(folder: pathlib.Path) -> tuple[str, str] | None:
+    """What is wrong with a folder that holds an adapter, and what to do; None with others.
+
+    Beside whole weights, too: transformers applies it to them where peft is installed.
+    """
+    if not any(folder.glob("adapter_model.*")) and not (folder / ADAPTER_FILE).is_file():
+        return None
+    return (
+        "an adapter (LoRA or alike): changes to the weights of another model",
+        f"Merge it with peft: AutoPeftModelFor{_CLASS.removeprefix('AutoModelFor')}"
+        ".from_pretrained(folder).merge_and_unload().save_pretrained(merged).",
+    )
 
 
 def other_format(folder: pathlib.Path) -> tuple[str, str] | None:
     """Names the format of a folder without model.safetensors or config.json."""
-    if any(folder.glob("adapter_model.*")) or (folder / "adapter_config.json").is_file():
-        return (
-            "an adapter (LoRA or alike): changes to the weights of another model",
-            f"Merge it with peft: AutoPeftModelFor{_CLASS.removeprefix('AutoModelFor')}"
-            ".from_pretrained(folder).merge_and_unload().save_pretrained(merged).",
-        )
+    if found := adapter(folder):
+        return found
     for pattern, received, remedy in _FORMATS:
         if any(folder.glob(pattern)):
             return received, remedy

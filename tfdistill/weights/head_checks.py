@@ -6,7 +6,7 @@ import numpy as np
 
 from tfdistill import errors, models
 from tfdistill.models.heads import KINDS as HEAD_KINDS
-from tfdistill.weights import keys
+from tfdistill.weights import keys, tokenizers
 from tfdistill.weights.checkpoint import CONFIG_FILE, LIBRARY_FILE, Checkpoint, read_json
 
 # A new head, a pooler; smaller differences are told by the names of the tensors.
@@ -96,23 +96,57 @@ def check_problem(checkpoint: Checkpoint, task_kind: str) -> None:
             repr(told),
             "Its outputs answer another kind of task: name that kind, or fine-tune it on this one.",
         )
+    if expected is not None:
+        _check_cross_encoder(checkpoint, what)
+
+
+def _check_cross_encoder(checkpoint: Checkpoint, what: str) -> None:
+    """Refuses one of sentence-transformers whose scores are not its logits, or with a prompt."""
     block = checkpoint.raw_config.get("sentence_transformers")
     library = checkpoint.folder / LIBRARY_FILE
-    for path, key, settings in (
+    described = read_json(library, required=False)
+    places = (
         (what, "activation_fn", block if isinstance(block, dict) else {}),
         (what, "sbert_ce_default_activation_function", checkpoint.raw_config),
-        (library, "activation_fn", read_json(library, required=False)),
-    ):
-        function = settings.get(key)
-        if expected is not None and function not in (None, _IDENTITY):
+        (library, "activation_fn", described),
+    )
+    told = [(f"{path}, {key}", settings[key]) for path, key, settings in places
+            if settings.get(key) is not None]  # fmt: skip
+    is_one = isinstance(block, dict) or described.get("model_type") == "CrossEncoder"
+    outputs = checkpoint.raw_config.get("id2label")
+    if is_one and not told and isinstance(outputs, dict) and len(outputs) == 1:
+        told = [(f"{what}, activation_fn", "none, which is Sigmoid of one output")]
+    for place, function in told:
+        if function != _IDENTITY:
             raise errors.WeightsError(
-                f"{path}, {key}",
+                place,
                 f"{_IDENTITY}: scores that are logits",
                 repr(function),
                 "This cross-encoder's scores are a function of its logits, which no file of ours "
                 "computes. If its logits shall be learnt, write Identity there; for its scores "
                 "give its answers in a file (`--answers`).",
             )
+    named, prompts = described.get("default_prompt_name"), described.get("prompts")
+    if is_one and named is not None and isinstance(prompts, dict) and prompts.get(str(named)):
+        raise errors.WeightsError(
+            f"{library}, default_prompt_name",
+            "none",
+            repr(named),
+            "Put the prompt in front of your texts, and remove the setting from a copy of the "
+            "folder.",
+        )
+
+
+def check_pairs(checkpoint: Checkpoint) -> None:
+    """Refuses a classifier of pairs whose tokenizer gave both texts token type 0."""
+    if not checkpoint.types_pairs:
+        raise errors.WeightsError(
+            f"{checkpoint.folder / tokenizers.CONFIG_FILE}, model_input_names",
+            "token_type_ids: the second text of a pair gets type 1",
+            "a tokenizer without them: both texts have type 0",
+            "If the model was trained with types, add model_input_names with token_type_ids there; "
+            "otherwise give its answers in a file (`--answers`), or fine-tune it here.",
+        )
 
 
 def check_labels(checkpoint: Checkpoint) -> None:
@@ -167,9 +201,9 @@ def num_labels_of(
             )
         return num_labels
     others, expected = OTHER_CLASSIFIERS[kind]
-    told = checkpoint.raw_config.get("architectures") or ()
+    told = [str(name) for name in checkpoint.raw_config.get("architectures") or ()]
     if not told and has_tensors(checkpoint, "pre_classifier."):
-        told = ("DistilBertForSequenceClassification",)
+        told = ["DistilBertForSequenceClassification"]
     for name in told:
         if name.endswith(others):
             raise errors.WeightsError(

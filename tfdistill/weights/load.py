@@ -114,6 +114,7 @@ def load_model(
     new_head: bool = False,
     next_sentence: bool = False,
     task_kind: str | None = None,
+    pairs: bool = False,
     pooled: bool = False,
 ) -> LoadedModel:
     """Loads a model with any head.
@@ -130,6 +131,8 @@ def load_model(
         checkpoint is otherwise ignored.
       task_kind: The kind of the task that a head in the checkpoint has to answer, where it is
         known: config.json may say that it answers another.
+      pairs: Whether this task has two texts, which a head in the checkpoint has to have seen as
+        ours are: the second one with token type 1.
       pooled: Whether a new classifier of whole texts sees pooled states in the place of [CLS]:
         those of the folder where it is a sentence encoder, otherwise their mean with length 1.
 
@@ -163,6 +166,8 @@ def load_model(
             head_checks.check_tied(checkpoint)
     if has_head and task_kind is not None:
         head_checks.check_problem(checkpoint, task_kind)
+    if has_head and pairs and config.type_vocab_size > 1:
+        head_checks.check_pairs(checkpoint)
     head = models.Head(kind, HEAD_KINDS[kind].width or num_labels or 0, next_sentence)
     if pooled:
         sentences = sentence_head(checkpoint.folder) or models.Head("embedding")

@@ -12,7 +12,7 @@ import pathlib
 from typing import Any
 
 from tfdistill import errors, files
-from tfdistill.weights import checkpoint, hf_config, load
+from tfdistill.weights import checkpoint, folders, hf_config, load, tokenizers
 
 TOKENIZER_FILE = "tokenizer.json"
 _POSITIONS = "embeddings.position_embeddings.weight"
@@ -48,8 +48,8 @@ def folder_of(source: files.Path) -> pathlib.Path | None:
     return folder if raw.get("model_type") in hf_config.ROBERTA_KINDS else None
 
 
-def load_roberta(folder: pathlib.Path) -> LoadedRoberta:
-    """Loads a fine-tuned classifier (or regressor) of texts."""
+def load_roberta(folder: pathlib.Path, task_kind: str | None = None) -> LoadedRoberta:
+    """Loads a fine-tuned classifier (or regressor) of texts, see `load_model` of `task_kind`."""
     tokenizer_file = folder / TOKENIZER_FILE
     if not tokenizer_file.is_file():
         raise errors.WeightsError(
@@ -59,12 +59,22 @@ def load_roberta(folder: pathlib.Path) -> LoadedRoberta:
             "Where transformers is installed: "
             "AutoTokenizer.from_pretrained(folder).save_pretrained(folder) writes it.",
         )
-    return LoadedRoberta(load.load_model(_as_bert(folder), "sequence"), tokenizer_file)
+    return LoadedRoberta(
+        load.load_model(_as_bert(folder), "sequence", task_kind=task_kind), tokenizer_file
+    )
 
 
 def _as_bert(folder: pathlib.Path) -> checkpoint.Checkpoint:
     """Reads a checkpoint in the names and sizes of a BERT."""
     raw = checkpoint.read_json(folder / checkpoint.CONFIG_FILE, required=True)
+    if adapter := folders.adapter(folder):
+        raise errors.WeightsError(f"checkpoint {folder}", "whole weights", *adapter)
+    path = folder / tokenizers.CONFIG_FILE
+    settings = checkpoint.read_json(path, required=False)
+    if settings.get("truncation_side", "right") != "right":
+        raise errors.WeightsError(
+            f"{path}, truncation_side", "'right'", repr(settings["truncation_side"])[:80]
+        )
     tensors, ignored, layout = checkpoint.read_parts(folder)
     tensors = {
         _RENAMED.get(key, key): tensor
@@ -92,4 +102,5 @@ def _as_bert(folder: pathlib.Path) -> checkpoint.Checkpoint:
         vocab_file=None,
         lower_case=False,
         layout=layout,
+        max_length=tokenizers.max_length(settings, path),
     )

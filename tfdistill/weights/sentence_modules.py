@@ -32,8 +32,13 @@ _ACTIVATIONS = {
     "linear": "torch.nn.modules.linear.Identity",
     "tanh": "torch.nn.modules.activation.Tanh",
 }
-_TYPES = "sentence_transformers.models."
-_SETTINGS_FILE = "sentence_bert_config.json"
+_LIBRARY = "sentence_transformers"
+_TYPES = f"{_LIBRARY}.models."
+# The settings of the encoder; the library reads the first of these that says something.
+_SETTINGS_FILES = tuple(
+    f"sentence_{family}_config.json"
+    for family in "bert roberta distilbert camembert albert xlm-roberta xlnet".split()
+)
 # What the files of the modules may say: a value that is required, or None for a key that is read
 # elsewhere or changes no vector. `null` and an empty value say nothing.
 _OF_VECTORS = {
@@ -118,7 +123,9 @@ def read_modules(folder: pathlib.Path) -> SentenceModules:
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
         raise errors.WeightsError(str(path), "a list of modules", type(listed).__name__)
     for entry in listed:
-        kind, place = str(entry.get("type", "")).rpartition(".")[2], entry.get("path", "")
+        package, _, kind = str(entry.get("type", "")).rpartition(".")
+        kind = kind if package.partition(".")[0] == _LIBRARY else ""  # not code of the folder's own
+        place = entry.get("path", "")
         if not isinstance(place, str) or (place and not safe_paths.is_plain_name(place)):
             raise errors.WeightsError(f"{path}, path", "a folder next to it", repr(place))
         if kind not in _ORDER or kind in folders:
@@ -145,7 +152,9 @@ def read_modules(folder: pathlib.Path) -> SentenceModules:
     if "Normalize" in folders:
         _settings(folders["Normalize"] / checkpoint.CONFIG_FILE, "Normalize")
     _check_library(folder / checkpoint.LIBRARY_FILE, normalized=head.normalize)
-    path = folders["Transformer"] / _SETTINGS_FILE
+    paths = [folders["Transformer"] / name for name in _SETTINGS_FILES]
+    told = [path for path in paths if checkpoint.read_json(path, required=False)]
+    path = (told or paths)[0]
     settings = _settings(path, "Transformer")
     limit = settings.get("max_seq_length")
     if limit is not None and (type(limit) is not int or limit < 1):
@@ -158,7 +167,7 @@ def _pooling(folder: pathlib.Path) -> str:
     settings = _settings(folder / checkpoint.CONFIG_FILE, "Pooling", required=True)
     chosen = [key for key, value in settings.items() if key.startswith("pooling_mode_") and value]
     named = settings.get("pooling_mode")  # of later versions, which name it, or several
-    if not chosen and named:
+    if named:
         modes = named if isinstance(named, list) else [named]
         chosen = [_MODES.get(str(mode), str(mode)) for mode in modes]
     modes = {key: mode for mode, key in _MODES.items()}
@@ -177,7 +186,7 @@ def _dense(folder: pathlib.Path) -> tuple[str, dict[str, np.ndarray]]:
     settings = _settings(folder / checkpoint.CONFIG_FILE, "Dense", required=True)
     activations = {path: name for name, path in _ACTIVATIONS.items()}
     activation = settings.get("activation_function", _ACTIVATIONS["tanh"])
-    if activation not in activations:
+    if not isinstance(activation, str) or activation not in activations:
         raise errors.WeightsError(
             f"{folder / checkpoint.CONFIG_FILE}, activation_function",
             f"one of {', '.join(activations)}",
@@ -273,7 +282,7 @@ def write_modules(model: keras.Model, folder: pathlib.Path) -> None:
     ]
     _write_json(folder / MODULES_FILE, modules)
     limits = {"max_seq_length": config.max_positions, "do_lower_case": False}
-    _write_json(folder / "sentence_bert_config.json", limits)
+    _write_json(folder / _SETTINGS_FILES[0], limits)
 
 
 def _write(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:

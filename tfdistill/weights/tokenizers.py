@@ -23,6 +23,8 @@ FILES = (VOCAB_FILE, tokenizer_json.FILE_NAME, CONFIG_FILE, SPECIAL_FILE, ADDED_
 
 # BERT's tokenizer by its names; "Fast" of each is the same one.
 _CLASSES = ("Bert", "DistilBert", "MobileBert", "Electra", "ConvBert")
+# Those without token types, unless `model_input_names` has them.
+_UNTYPED = ("DistilBertTokenizer", "PreTrainedTokenizer", "TokenizersBackend")
 # Classes that split text as tokenizer.json says, whatever else the settings are.
 _GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
 SPECIAL_NAMES = {
@@ -34,6 +36,7 @@ SPECIAL_NAMES = {
 }
 _REQUIRED: Mapping[str, Any] = {
     "do_basic_tokenize": True,
+    "clean_text": True,
     "tokenize_chinese_chars": True,
     "wordpieces_prefix": "##",
     "truncation_side": "right",
@@ -43,7 +46,8 @@ _REQUIRED: Mapping[str, Any] = {
 # Of our own: transformers has no word for it.
 TRUNCATION = "tfdistill_truncation"
 _READ = frozenset(
-    "do_lower_case strip_accents never_split tokenizer_class model_max_length max_len".split()
+    "do_lower_case strip_accents never_split tokenizer_class model_max_length max_len "
+    "model_input_names".split()
 ) | {TRUNCATION}
 _ADDING = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens")
 _NO_EFFECT = frozenset(
@@ -52,7 +56,7 @@ _NO_EFFECT = frozenset(
         *("clean_up_tokenization_spaces", "name_or_path", "special_tokens_map_file"),
         *("tokenizer_file", "full_tokenizer_file", "use_fast", "backend", "is_local"),
         *("local_files_only", "trust_remote_code", "transformers_version", "processor_class"),
-        *("model_input_names", "init_inputs", "split_special_tokens", "model_type"),
+        *("init_inputs", "split_special_tokens", "model_type"),
         # What a call of `encode` once asked for: of no effect in the next one.
         *("max_length", "stride", "truncation_strategy", "padding", "pad_to_multiple_of"),
         *("pad_token_type_id", "return_tensors", "truncation"),
@@ -76,12 +80,14 @@ class TokenizerFiles(NamedTuple):
       lower_case: Whether text is lower-cased and stripped of accents.
       max_length: The most tokens of an example (`model_max_length`), or None for no limit.
       truncation: Where a text that is too long is cut.
+      types_pairs: Whether the second text of a pair has token type 1.
     """
 
     vocab_file: pathlib.Path | None
     lower_case: bool
     max_length: int | None
     truncation: Truncation
+    types_pairs: bool
 
 
 def read_tokenizer(folder: pathlib.Path) -> TokenizerFiles:
@@ -93,10 +99,12 @@ def read_tokenizer(folder: pathlib.Path) -> TokenizerFiles:
     # Of another tokenizer class, the class is the better reason than what tokenizer.json holds.
     lower_case = check_settings(settings, what=f"{path}", described=described.is_file())
     _check_further_tokens(folder)
-    limit = _max_length(settings, path)
+    limit = max_length(settings, path)
     truncation = checked_truncation(settings.get(TRUNCATION, "end"), f"{path}, {TRUNCATION}")
+    types_pairs = _types_pairs(settings)
     if not described.is_file():
-        return TokenizerFiles(listed if listed.is_file() else None, lower_case, limit, truncation)
+        found = listed if listed.is_file() else None
+        return TokenizerFiles(found, lower_case, limit, truncation, types_pairs)
     tokenizer = tokenizer_json.read_tokenizer_json(described)
     if settings.get("tokenizer_class") in _GENERIC:
         lower_case = tokenizer.lower_case
@@ -110,9 +118,9 @@ def read_tokenizer(folder: pathlib.Path) -> TokenizerFiles:
             f"Write the right one into {CONFIG_FILE} as do_lower_case.",
         )
     if not listed.is_file():
-        return TokenizerFiles(described, lower_case, limit, truncation)
+        return TokenizerFiles(described, lower_case, limit, truncation, types_pairs)
     _check_equal(listed, described, tokenizer.tokens)
-    return TokenizerFiles(listed, lower_case, limit, truncation)
+    return TokenizerFiles(listed, lower_case, limit, truncation, types_pairs)
 
 
 def existing_vocab(vocab_file: pathlib.Path | None, name: object) -> pathlib.Path:
@@ -223,7 +231,16 @@ def _check_further_tokens(folder: pathlib.Path) -> None:
         raise errors.WeightsError("\n".join(filter(None, faults)))
 
 
-def _max_length(settings: Mapping[str, Any], path: pathlib.Path) -> int | None:
+def _types_pairs(settings: Mapping[str, Any]) -> bool:
+    """Whether transformers gives token types: as the setting says, or as the class does."""
+    named = settings.get("model_input_names")
+    if isinstance(named, list):
+        return "token_type_ids" in named
+    return str(settings.get("tokenizer_class")).removesuffix("Fast") not in _UNTYPED
+
+
+def max_length(settings: Mapping[str, Any], path: pathlib.Path) -> int | None:
+    """The most tokens of an example that a tokenizer_config.json allows, or None."""
     limit = settings.get("model_max_length", settings.get("max_len"))  # its old name
     if limit is None or (isinstance(limit, int | float) and limit > _UNLIMITED):
         return None
