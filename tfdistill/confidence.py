@@ -87,6 +87,7 @@ class Confidence(ManifestPart):
         inside = " inside the file" if self.temperature_inside != 1 else ""
         value = self.temperature_inside * self.temperature
         fitted = f"temperature {value:.3g}{inside}, fitted on {self.num_examples} texts"
+        fitted = fitted if self.num_examples else "those of the model"  # calibrated already
         lines = [f"probabilities: {fitted}", *(promise.summary for promise in self.promises)]
         if self.familiarity is not None:
             score = self.familiarity.threshold

@@ -245,7 +245,7 @@ COVERED_BY = (
     (
         "test_run/test_against.py",
         "a comparison is made and shown as a whole",
-        "tfdistill/run/against_app tfdistill/run/against_result",
+        "tfdistill/run/against_app tfdistill/run/against_result tfdistill/run/against_rounding",
     ),
     (
         "test_run/test_indexing.py",

@@ -210,7 +210,7 @@ def test_a_name_counts_where_values_would_mislead(tmp_path, cells, roles):
 
 
 @pytest.mark.parametrize(
-    ("others", "asked"),
+    ("others", "column"),
     [
         ({"label_id": ["0", "1", "2"] * 20, "lang": KINDS}, "label_id"),
         ({"target_idx": ["0", "1", "2"] * 20, "split": KINDS}, "target_idx"),
@@ -219,9 +219,9 @@ def test_a_name_counts_where_values_would_mislead(tmp_path, cells, roles):
         ({"klass": KINDS, "lang": KINDS}, "klass"),
     ],
 )
-def test_no_other_column_becomes_the_label_in_silence(tmp_path, others, asked):
+def test_no_other_column_becomes_the_label_in_silence(tmp_path, others, column):
     table = table_of(tmp_path, text=TEXTS, **others)
-    with pytest.raises(errors.ConfigError, match=f"such as --label-column '{asked}'"):
+    with pytest.raises(errors.ConfigError, match=f"such as --label-column '{column}'"):
         columns.choose_roles(table)
 
 

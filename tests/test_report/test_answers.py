@@ -224,7 +224,7 @@ def test_the_sentences_that_are_lost_and_flipped_are_shown_as_text(answered):
     tree = page_of(answered)
     lost = table_of(tree, "lost")
     assert [row[0] for row in lost[1:]] == ["sentence <b>1</b>", "sentence <b>2</b>"]
-    assert lost[1][1:] == ["positive", "positive100% sure", "negative100% sure"]
+    assert lost[1][1:] == ["positive", "positiveprobability 100%", "negativeprobability 100%"]
     assert [row[0] for row in table_of(tree, "flipped")[1:]] == ["sentence <b>3</b>"]
 
 

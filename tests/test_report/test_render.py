@@ -31,6 +31,6 @@ def test_limits_and_the_headline_are_there(run_dir):
         "# tinybert\\_3l\\_192d\\_sst2\n\nThe student’s file is 2.1 points below"
     )
     assert "not of a phone" in text
-    assert "- **2.00 ms** a text on this host, 18.0× faster" in text
+    assert "- **2.00 ms** a text of 128 tokens on this host, 18.0× faster" in text
     assert "- Version: 0.1.0, 0123456789ab" in text
     assert text.endswith("\n") and not text.endswith("\n\n")

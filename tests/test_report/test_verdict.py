@@ -20,7 +20,10 @@ def test_the_figures_are_quality_size_and_latency_beside_the_teachers(analysis_o
     assert (quality.value, quality.label) == ("87.9%", "accuracy on 872 development examples")
     assert (size.value, size.label) == ("7.61 MB", "file, 12.0× smaller")
     assert size.detail == "dynamic_wi8_afp32 against float32"
-    assert (latency.value, latency.label) == ("2.00 ms", "a text on this host, 18.0× faster")
+    assert (latency.value, latency.label) == (
+        "2.00 ms",
+        "a text of 128 tokens on this host, 18.0× faster",
+    )
     assert latency.detail == "128 tokens, 1 thread; 95% interval of the ratio [17.5, 18.4]"
     assert words_of(chart_of(size.chart)) == ["Teacher’s file", "91.3 MB", "File", "7.61 MB"]
 

@@ -3,6 +3,7 @@
 The files are written by TensorFlow's converter with the names that litert-torch gives: args_0, ...
 """
 
+import contextlib
 import dataclasses
 
 import numpy as np
@@ -11,8 +12,8 @@ import tensorflow as tf
 
 from tests import toys
 from tfdistill import cli, errors, models, weights
-from tfdistill.run import against, against_result
-from tfdistill.tflite import editing, reader
+from tfdistill.run import against, against_result, against_rounding
+from tfdistill.tflite import agreement, editing, reader
 
 pytestmark = pytest.mark.slow
 
@@ -362,3 +363,30 @@ def test_a_mask_that_the_file_lacks_leaves_full_inputs(folders, tmp_path):
     compared = compare(without_input(file, b"args_1"), folder, tensor_roles=named)
     assert (compared.faults, "takes no mask" in compared.notes[-1]) == ((), True)
     assert dataclasses.asdict(compared)["outputs"][0]["role"] == "logits"
+
+
+def test_the_noise_of_rows_in_eight_bits_is_allowed(vocab, tmp_path, monkeypatch):
+    """LiteRT multiplies rows in eight bits, of which one large value leaves the others few."""
+    config = config_of(len(vocab)).replace(hidden_size=64, intermediate_size=128)
+    model = shrink_embeddings(toys.randomise(models.build_classifier(config, 3), 5))
+    for layer in model.layers:
+        if layer.name.endswith("layer_norm"):
+            gamma, beta = layer.get_weights()
+            gamma[0] *= 40
+            layer.set_weights([gamma, beta])
+    before = model.get_weights()
+    file = convert(tmp_path / "m.tflite", logits_of(model), quantize=True)
+    ids = np.random.default_rng(0).integers(5, len(vocab), (32, LENGTH))
+    features = dict(zip(INPUTS, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
+
+    def answers():
+        return {"logits": model({k: features[k] for k in model.input_names}).numpy()}
+
+    def bound():
+        return against_rounding.bounds_of_outputs(file, model, answers)["logits"].sqnr_db
+
+    with_rows = bound()
+    monkeypatch.setattr(against_rounding, "_rounded_rows", lambda _: contextlib.nullcontext())
+    assert agreement.INT8.sqnr_db < with_rows < bound() - 3
+    for old, new in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)

@@ -127,6 +127,9 @@ def _against(args: argparse.Namespace) -> int:
 
     path = next(iter(_model_files(pathlib.Path(args.file)).values()))
     roles = _roles(args)
+    for option, named in (("--vocab", args.vocab), ("--labels", args.labels)):
+        if named is not None and not pathlib.Path(named).is_file():
+            raise errors.ConfigError(option, "an existing file", repr(named))
     texts = [] if args.text_file is None else reading.read_text(args.text_file).splitlines()
     compared = against.compare_with_folder(
         path,
@@ -278,18 +281,18 @@ def _litert() -> dict[str, Any]:
         with files.temporary_folder("doctor") as folder:
             card = export.to_tflite(model, f"{folder}/model.tflite", lengths=(8,))
         state = f"a file of {card.model.size_bytes} bytes that agrees with its model"
-    except errors.TfdistillError as error:
+    except (errors.TfdistillError, ImportError) as error:
         return _check("export", False, error, "see the error")
     return _check("export", True, state, "")
 
 
 def _devices() -> dict[str, Any]:
     """Which devices training uses by default."""
-    from tfdistill.training import strategies
-
     try:
+        from tfdistill.training import strategies
+
         worker = cluster.this_worker()
-    except errors.ConfigError as error:
+    except (errors.ConfigError, ImportError) as error:
         return _check("devices", False, error, "see the error")
     # `choose` would wait for the other workers.
     names = strategies.devices_here() if worker else strategies.devices_of(strategies.choose())

@@ -278,8 +278,8 @@ def _evaluate(args: argparse.Namespace) -> None:
 
     run_folder = config.run_folder(args.model)
     folder = None if run_folder is None else run_folder / "data"
-    given = options.section_of(args, "data")
-    of_run = None if "task" in given else config.data_of_run(args.model)
+    fields = options.section_of(args, "data")
+    of_run = None if "task" in fields else config.data_of_run(args.model)
     task, examples = from_config.labelled(settings, args.split, folder=folder, of_run=of_run)
     if run_folder is not None and args.split != "dev" and not task.traits.vectors:
         _, train = from_config.labelled(of_run or settings, "train", folder=folder)

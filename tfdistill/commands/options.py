@@ -289,7 +289,8 @@ def data_of(args: argparse.Namespace, model: str | None = None) -> dict[str, Any
     elif "task" not in values:
         of_run = config.data_of_run(model)
         if of_run is None:
-            expected = "a task, one labelled file (--data), or a run as model"
+            has_file = "data.file" in args.keys.values()
+            expected = f"a task{', one labelled file (--data),' * has_file} or a run as model"
             raise errors.ConfigError("--task", expected, "none of them")
         return {**of_run.model_dump(mode="json", exclude_defaults=True), **values}
     length = values.setdefault("max_length", config.usual_max_length(model))

@@ -314,8 +314,8 @@ def _has_words(cells: Sequence[str], least_words: float = 1.5) -> bool:
 
 def _made_by_a_program(filled: Sequence[str]) -> bool:
     """Whether cells are identifiers, addresses, files, dates or telephone numbers."""
-    made = sum(_MADE_BY_A_PROGRAM.fullmatch(cell.strip()) is not None for cell in filled)
-    return made >= _MOSTLY * len(filled)
+    num_made = sum(_MADE_BY_A_PROGRAM.fullmatch(cell.strip()) is not None for cell in filled)
+    return num_made >= _MOSTLY * len(filled)
 
 
 def _holds_lists(cells: Sequence[str]) -> bool:

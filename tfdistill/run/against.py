@@ -16,9 +16,9 @@ from tfdistill.benchmark import inputs as inputs_of_words
 from tfdistill.data import fast_tokenizer
 from tfdistill.data import vocab as vocabularies
 from tfdistill.models import heads
-from tfdistill.run import against_app
+from tfdistill.run import against_app, against_rounding
 from tfdistill.run.against_result import FolderComparison, OutputParity, WorstText
-from tfdistill.tflite import agreement, reader, roles
+from tfdistill.tflite import agreement, roles
 from tfdistill.tflite.agreement import Bounds
 from tfdistill.tflite.golden import Example
 from tfdistill.tflite.model import TfliteModel
@@ -39,9 +39,6 @@ _PROBES = 4  # of each signature that fill it, and as many that do not
 _TEXTS = 16  # made of the vocabulary where none are given
 _WORST = 3  # texts that are shown
 _BATCH = 16
-_LARGE = 1024  # bytes: smaller constants stay floats in every format
-_MARGIN_FLOAT_DB = 20.0  # ten times the error: honest conversions have 0.3 to 2 times
-_MARGIN_DB = 6.0  # between the noise of rounded matrices and that of a file with integers
 _HARD = ("Crème BRÛLÉE, naïve!", "İstanbul 中文 ok", "don't  stop\tnow")
 
 
@@ -95,10 +92,12 @@ def compare_with_folder(
     vocab = vocabularies.read_vocab(weights.existing_vocab(loaded.vocab_file, folder))
     examples, num_words = _examples(signatures, vocab, loaded, texts, seed)
     pairs = _answer(path, signatures, named, loaded, examples)
-    bounds = _bounds(path)
-    rounding = _rounding_db(loaded, examples, bounds)
+    longest = max(examples)
+    bounds = against_rounding.bounds_of_outputs(
+        path, loaded.model, lambda: _model_outputs(loaded, examples[longest], longest)
+    )
     outputs = tuple(
-        _parity(output, role, [pair for _, pair in rows], _tightened(bounds, rounding.get(role)))
+        _parity(output, role, [pair for _, pair in rows], bounds[role])
         for (output, role), rows in pairs.items()
     )
     checked, faults, notes = against_app.check(
@@ -312,68 +311,6 @@ def _parity(
         decisions = (None, None)
     measured = agreement.compare(sides[0], sides[1], decisions=decisions)
     return OutputParity(output, role, measured, tuple(agreement.violations(measured, bounds)))
-
-
-def _bounds(path: pathlib.Path) -> Bounds:
-    """Returns the bounds of the format that most of the file's large constants have."""
-    model = reader.read(path)
-    dtypes = {
-        tensor.dtype
-        for graph in model.subgraphs
-        for tensor in graph.tensors
-        if model.buffer_bytes[tensor.buffer] >= _LARGE
-    }
-    if dtypes & {"int4", "int2", "uint4"}:
-        return agreement.COARSE
-    if dtypes & {"int8", "uint8", "int16"}:
-        return agreement.INT8
-    return agreement.FLOAT16 if "float16" in dtypes else agreement.FLOAT32
-
-
-def _rounding_db(
-    loaded: weights.LoadedModel, examples: Mapping[int, Sequence[Example]], bounds: Bounds
-) -> dict[str, float | None]:
-    """Measures what the rounding of the weights costs by itself: role -> ratio in dB.
-
-    Of a file with integers each large matrix gets a scale for each of its outputs, a table one for
-    each row. Of one with float32 each weight is one step of float32 up or down, which is what
-    another order of additions costs. Empty where the file holds float16.
-    """
-    if bounds == agreement.FLOAT16:
-        return {}
-    largest = {agreement.INT8: 127, agreement.COARSE: 7}.get(bounds)
-    random = np.random.default_rng(0)
-    length = max(examples)
-    exact = _model_outputs(loaded, examples[length], length)
-    trained = loaded.model.get_weights()
-    rounded = []
-    for variable, values in zip(loaded.model.weights, trained, strict=True):
-        if largest is None:
-            values = values + random.choice((-1, 1), values.shape) * np.spacing(values)
-        elif values.ndim == 2 and values.nbytes >= 4 * _LARGE:
-            axis = 1 if "embeddings" in variable.name else 0
-            scale = np.abs(values).max(axis=axis, keepdims=True) / largest
-            values = np.rint(values / np.where(scale > 0, scale, 1)) * scale
-        rounded.append(values)
-    loaded.model.set_weights(rounded)
-    try:
-        rough = _model_outputs(loaded, examples[length], length)
-    finally:
-        loaded.model.set_weights(trained)
-    return {
-        role: agreement.ratio_db(
-            float(np.square(exact[role]).sum()), float(np.square(exact[role] - rough[role]).sum())
-        )
-        for role in exact
-    }
-
-
-def _tightened(bounds: Bounds, rounding_db: float | None) -> Bounds:
-    """Allows four times the noise of integers, since activations are rounded, too."""
-    margin = _MARGIN_FLOAT_DB if bounds == agreement.FLOAT32 else _MARGIN_DB
-    if rounding_db is None or rounding_db - margin <= bounds.sqnr_db:
-        return bounds
-    return bounds.replace({"sqnr_db": rounding_db - margin})
 
 
 def _worst(pairs: Mapping[tuple[str, str], Rows], vocab: Sequence[str]) -> tuple[WorstText, ...]:

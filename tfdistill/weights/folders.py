@@ -28,8 +28,8 @@ def adapter(folder: pathlib.Path) -> tuple[str, str] | None:
 
 def other_format(folder: pathlib.Path) -> tuple[str, str] | None:
     """Names the format of a folder without model.safetensors or config.json."""
-    if found := adapter(folder):
-        return found
+    if fault := adapter(folder):
+        return fault
     for pattern, received, remedy in _FORMATS:
         if any(folder.glob(pattern)):
             return received, remedy

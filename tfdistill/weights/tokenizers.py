@@ -103,8 +103,8 @@ def read_tokenizer(folder: pathlib.Path) -> TokenizerFiles:
     truncation = checked_truncation(settings.get(TRUNCATION, "end"), f"{path}, {TRUNCATION}")
     types_pairs = _types_pairs(settings)
     if not described.is_file():
-        found = listed if listed.is_file() else None
-        return TokenizerFiles(found, lower_case, limit, truncation, types_pairs)
+        vocab_file = listed if listed.is_file() else None
+        return TokenizerFiles(vocab_file, lower_case, limit, truncation, types_pairs)
     tokenizer = tokenizer_json.read_tokenizer_json(described)
     if settings.get("tokenizer_class") in _GENERIC:
         lower_case = tokenizer.lower_case

@@ -204,10 +204,14 @@ def _sentence(
     """A text, its label, and the answer of each model with its probability."""
     shown = []
     for name in names:
-        probabilities = scipy.special.softmax(sides.logits[name][i])
+        # Of the file as an app gives them.
+        scale = sides.confidence.temperature if name == FILE and sides.confidence else 1.0
+        probabilities = scipy.special.softmax(sides.logits[name][i] / scale)
         best = int(probabilities.argmax())
         mark = ("✓ " if best == sides.gold[i] else "✗ ") if marks else ""
         label = cells.name(mark + sides.task.labels[best], longest=_LABEL)
-        shown.append(Cell(label.text, f"{100 * probabilities[best]:.0f}% sure", whole=label.whole))
+        shown.append(
+            Cell(label.text, f"probability {100 * probabilities[best]:.0f}%", whole=label.whole)
+        )
     text = sides.texts[i] if sides.texts else f"Example {i + 1}"
     return row(text, cells.name(sides.task.labels[sides.gold[i]], longest=_LABEL), *shown)

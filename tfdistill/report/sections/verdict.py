@@ -106,7 +106,7 @@ def _latency(run: RunAnalysis) -> Iterator[KeyFigure]:
     row = speed.student if speed else run.latency(run.subject, case)
     if row is None or case is None:
         return
-    label, details, chart = f"a text {run.where}", [fmt.case(*case)], None
+    label, details, chart = f"a text of {case[0]} tokens {run.where}", [fmt.case(*case)], None
     label = tables.marked(label, row.busy and speed is None)
     if speed is not None:
         label += f", {_faster(run)}"
