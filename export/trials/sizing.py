@@ -349,7 +349,10 @@ class _SizeSearch:
         size = "no file" if trial.size_bytes is None else quantities.size(trial.size_bytes)
         cost = "" if math.isinf(reached) else f", {self.metric} {reached:.4f}"
         why = "" if trial.verdict == "good" else f": {trial.why}".replace("\n", " ")
-        return f"{what}: {size}{cost}, {trial.verdict}{why}"
+        verdict = trial.verdict
+        if verdict == "good" and not self.keeps(candidate):
+            verdict = "loses too much" if self._fits(candidate) else "too large"
+        return f"{what}: {size}{cost}, {verdict}{why}"
 
 
 def _described(rank: int | None, num_words: int) -> str:

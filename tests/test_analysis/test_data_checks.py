@@ -1,4 +1,5 @@
 import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
@@ -165,3 +166,17 @@ def test_all_faults_are_reported_at_once():
     with pytest.raises(errors.DataError) as caught:
         analysis.check_data(spec, GOOD[0], examples(["dev"])).check()
     assert len(str(caught.value).splitlines()) == 2
+
+
+def test_of_rows_that_are_cross_validated_each_finding_is_told_once():
+    train = dataclasses.replace(GOOD[0], path=pathlib.Path("x.csv"), blank_lines=(3,))
+    told = analysis.check_data(TASK, train, train).warnings
+    assert sum("blank line" in warning for warning in told) == 1
+
+
+def test_rows_of_several_labels_without_any_are_counted():
+    spec = tasks.TaskSpec("t", "text", "label", kind="multi_label", labels=("a", "b"))
+    labels = np.zeros((100, 2), np.float32)
+    labels[7:, 1] = labels[3, 0] = 1
+    told = analysis.check_data(spec, examples(texts("train", 100), labels, spec), GOOD[1]).warnings
+    assert any("6 of 100 training rows have no label (6 examples, first" in line for line in told)

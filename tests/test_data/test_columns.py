@@ -254,3 +254,12 @@ def test_an_unreadable_cell_does_not_make_another_column_the_text_or_label(tmp_p
 def test_a_text_of_its_name_is_proposed_first(tmp_path):
     with pytest.raises(errors.ConfigError, match="such as --text-column 'Text'"):
         columns.choose_roles(table_of(tmp_path, Summary=TEXTS, Text=TEXTS[::-1], Score=KINDS))
+
+
+def test_an_empty_column_of_its_name_is_not_passed_over(tmp_path):
+    table = table_of(tmp_path, title=TEXTS, text=[""] * 60, label=KINDS)
+    with pytest.raises(errors.DataError, match="'text': expected texts, received no filled cell"):
+        columns.choose_roles(table)
+    assert columns.choose_roles(table, text="title").text == "title"
+    spare = table_of(tmp_path, text=TEXTS, comment=[""] * 60, label=KINDS)
+    assert columns.choose_roles(spare).text == "text"

@@ -272,7 +272,8 @@ def _check_texts(
     warnings: list[str],
 ) -> None:
     """Looks for blank and empty texts, and for texts with two labels; `texts` numbers train's."""
-    for name, part in (("training", train), ("development", dev)):
+    parts = {"training": train} | ({} if dev is train else {"development": dev})
+    for name, part in parts.items():
         if part.blank_lines and part.path is not None:
             warnings.append(
                 f"{part.path.name} has {len(part.blank_lines)} blank line(s), first line "

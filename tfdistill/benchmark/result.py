@@ -277,4 +277,6 @@ def _other(value: Any) -> str:
         return f"a JSON {type(value).__name__}"
     if "format_version" not in value:
         return "JSON without a format_version"
+    if "measurements" not in value:
+        return "JSON that is no benchmark result"
     return f"format_version {value['format_version']!r}"

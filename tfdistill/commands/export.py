@@ -201,7 +201,8 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
                 f"quantization: {file.quantization} {file.quantized_layers or ''}".rstrip()
             )
         if file.parity is not None:
-            lines += _checked(file.parity)
+            # Of limited size, the words are fewer or in two factors; the summary has the whole one.
+            lines += _checked(file.parity, "model" if args.size_mb is None else "shrunken model")
         if file.confidence is not None:
             lines += file.confidence.summary
         lines += _accelerated(file)
@@ -267,7 +268,7 @@ def _target(args: argparse.Namespace) -> pathlib.Path:
     return target
 
 
-def _checked(parity: Parity) -> list[str]:
+def _checked(parity: Parity, model: str) -> list[str]:
     """Compares the file with the model, and shows the bounds that it had to keep."""
     bounds = parity.bounds
 
@@ -291,7 +292,7 @@ def _checked(parity: Parity) -> list[str]:
         facts.append(largest + limit("max_error", "at most"))
     lines = [f"checked on {parity.num_examples} {parity.inputs} inputs: {', '.join(facts)}"]
     lines += [
-        f"{name}: file {value:.4f}, model {parity.model_metrics[name]:.4f}"
+        f"{name}: file {value:.4f}, {model} {parity.model_metrics[name]:.4f}"
         for name, value in parity.file_metrics.items()
     ]
     if parity.parity_only:
@@ -321,7 +322,8 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
         ("--prefer", args.prefer),
     ):
         if value is not None and not automatic:
-            yield errors.explain(option, "--quantize auto", f"--quantize {args.quantize}")
+            also = " or --size-mb" if option == "--max-drop" else ""
+            yield errors.explain(option, f"--quantize auto{also}", f"--quantize {args.quantize}")
     if sized and args.size_mb <= 0:
         yield errors.explain("--size-mb", "a size above 0 MB", args.size_mb)
     excluded = {

@@ -156,6 +156,15 @@ def choose_roles(
             likely = texts or [name for name in free if not _ends_as_label(name)]
             likely = sorted(likely, key=lambda name: not _says_text(name))
             raise _unclear(table, "--text-column", likely, "texts", also)
+        blank = [name for name in free if _says_text(name) and not any(table.columns[name])]
+        if blank and not _says_text(text):
+            raise errors.DataError(
+                f"{table.path}, {blank[0]!r}",
+                "texts",
+                "no filled cell",
+                "Values of formulas are there once a spreadsheet program has saved the file; for "
+                f"another column add --text-column {text!r}.",
+            )
     if label is None:
         others = [name for name in free if name not in texts and not _is_id(name, table)]
         others = [name for name in others if len(set(table.columns[name])) > 1] or others

@@ -34,7 +34,7 @@ def _of_busy(result: schema.Result) -> Iterator[str]:
     busy = [row for row in rows if row.busy]
     if not busy:
         return
-    words = [f"{len(busy)} of {len(rows)} cases {BUSY}:"]
+    words = [f"{len(busy)} of {len(rows)} figures {BUSY}:"]
     if not any(row.processor_ms for row in (*result.measurements, *result.texts)):
         words.append(
             f"more than a tenth of their inferences took over {disturbance.SPREAD} times as long "

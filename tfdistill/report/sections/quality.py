@@ -102,11 +102,12 @@ def differences(sides: AnswerSides | None) -> Table | None:
                 verdict,
             )
         )
-    metric = fmt.metric_title(name)
+    metric, has_p = fmt.metric_title(name), any(line.cells[3].value is not None for line in rows)
     columns = ("Comparison", f"{metric} with 95% interval", "Lost", "Gained", "p", "Verdict")
     notes = (
         "Lost, gained: examples that only the second, or only the first, has right. Intervals: "
-        "paired bootstrap, of accuracy also the exact one; p: exact McNemar test.",
+        "paired bootstrap"
+        + (", of accuracy also the exact one; p: exact McNemar test." if has_p else "."),
     )
     caption = f"Differences on the {len(sides.gold):,} {sides.split} examples"
     return cells.table("paired", caption, columns, rows, notes, drop_empty=True)
