@@ -108,7 +108,7 @@ REFUSED = {
     "underscores": (["1_000", "20"], "line 2", "'1_000'"),
     "blanks between thousands": (["7", "1\u00a0234"], "line 3", "thousands"),
     "two decimal marks": (["0.5", "1,5", "2,25"], "line 3", "'1,5'"),
-    "an empty name": (["a,", "b", "a,b"], "line 2", "an empty cell"),
+    "an empty name": (["a,,b", "b", "a,b", "a"], "line 2", "an empty cell"),
     "nan among several": (["a|b", "a", "b", "a|nan"], "line 5", "'nan'"),
     "Excel's and pandas' tags": (["a", "b\U000e0041"], "line 3", "U+E0041"),
     "NumPy's list": (["['a' 'b']", "['a']"], "line 2", "a list of labels"),

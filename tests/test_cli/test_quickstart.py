@@ -306,7 +306,7 @@ def test_the_figure_on_the_test_set_is_that_of_evaluate(done, capsys):
 def test_a_run_is_evaluated_from_elsewhere_and_says_what_it_was_trained_on(
     done, tmp_path, capsys, monkeypatch
 ):
-    moved = tmp_path / done.run.name
+    moved = tmp_path / "renamed"
     shutil.copytree(done.run, moved)
     recipe = moved / "recipe.yaml"
     recipe.write_text(recipe.read_text().replace(str(done.run), done.run.name))
@@ -314,17 +314,19 @@ def test_a_run_is_evaluated_from_elsewhere_and_says_what_it_was_trained_on(
     monkeypatch.chdir("/")
 
     rows = (done.run / "data" / "train.csv").read_text().splitlines()
-    (tmp_path / "known.csv").write_text("\n".join(rows[:31]) + "\n")
+    (tmp_path / "known.csv").write_text("\n".join([rows[0], *rows[-30:]]) + "\n")
     split = str(tmp_path / "known.csv")
     assert cli.main(["evaluate", str(moved / "export"), "--split", split, "--json"]) == 0
     first = capsys.readouterr()
     assert "30 of 30 texts are training texts too" in first.err
 
-    (tmp_path / "known.csv").write_text("\n".join(["a,b", *rows[1:31]]) + "\n")
-    columns = ["--text-column", "a", "--label-column", "b"]
+    (tmp_path / "known.csv").write_text("\n".join(["a,b", *rows[-30:]]) + "\n")
+    columns = ["--text-column", "a", "--label-column", "b", "--limit", "30"]
     command_line = ["evaluate", str(moved / "export"), "--split", split, *columns, "--json"]
     assert cli.main(command_line) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(first.out)
+    second = capsys.readouterr()
+    assert json.loads(second.out) == json.loads(first.out)
+    assert "30 of 30 texts" in second.err  # a limit is one of the rows that are scored
 
 
 @pytest.mark.slow

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import pathlib
 import shlex
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-from tfdistill import config, results, tasks
+from tfdistill import config, errors, results, tasks
 from tfdistill.commands import base, baseline_lines, options, plan
 
 STAGES = (
@@ -282,8 +283,10 @@ def _evaluate(args: argparse.Namespace) -> None:
     of_run = None if "task" in fields else config.data_of_run(args.model)
     task, examples = from_config.labelled(settings, args.split, folder=folder, of_run=of_run)
     if run_folder is not None and args.split != "dev" and not task.traits.vectors:
-        _, train = from_config.labelled(of_run or settings, "train", folder=folder)
-        from_config.warn_of_shared(examples, train, "texts")
+        of_all = (of_run or settings).model_copy(update={"dev_limit": None})
+        with contextlib.suppress(errors.DataError):  # it may not be here
+            _, train = from_config.labelled(of_all, "train", folder=folder)
+            from_config.warn_of_shared(examples, train, "texts")
     model = inputs.open_answerer(args.model, task)
     encoded = model.encode(examples, settings)
     rows = batches.Batches(encoded, batch_size=64, shuffle=False)

@@ -59,7 +59,7 @@ def data_of_run(source: str | None) -> DataConfig | None:
     generated = recipe.data.dir is None and recipe.data.file is None
     data_folder = folder / "data"
     split = pathlib.Path(recipe.data.dir or "")
-    moved = split.parts[-2:] == data_folder.absolute().parts[-2:] and not split.exists()
+    moved = split.name == data_folder.name and not split.exists()
     if (generated or moved) and data_folder.is_dir():
         changes |= {"dir": str(data_folder), "placeholder_data": False}
     return recipe.data.model_copy(update=changes)

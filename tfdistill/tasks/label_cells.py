@@ -47,9 +47,9 @@ def judge(
       ConfigError: If it is the user who must say what the numbers or names are.
     """
     cells = list(cells) if kind == "classification" else unpacked(cells, where)
-    if kind != "multi_label":
-        alone = [out_of_list(cell) for cell in cells]
-        cells = cells if any(cell.endswith(LIST_MARK) for cell in alone) else alone
+    filled = [cell for cell in cells if cell.strip()]
+    if kind != "multi_label" and all(out_of_list(cell) != cell for cell in filled):
+        cells = [out_of_list(cell) for cell in cells]
     lists = [index for index, cell in enumerate(cells) if cell.endswith(LIST_MARK)]
     if lists and kind in ("classification", "regression"):
         remedy = "For several labels a text add --kind multi_label."
