@@ -352,3 +352,12 @@ def test_splits_are_read_in_every_form_by_commands(tmp_path, capsys, form):
     )
     shown = "".join(capsys.readouterr())
     assert "train 80, dev 40" in shown
+
+
+def test_a_text_may_be_longer_than_the_limit_of_csv(tmp_path):
+    usual = csv.field_size_limit()
+    long = "word " * 30_000
+    (tmp_path / "x.csv").write_text(f"text,label\n{long},a\nshort,b\n")
+    table = tables.read_table(tmp_path / "x.csv", ["text", "label"])
+    assert table.columns["text"] == [long, "short"]
+    assert csv.field_size_limit() == usual

@@ -15,7 +15,7 @@ def deep(levels, open_="[", close="]"):
         (deep(50_000), "levels of nesting"),
         (deep(102), "levels of nesting"),
         ('{"a": ' + "1" * 4301 + "}", "an integer of 4301 digits"),
-        ('{"a": -' + "1" * 20 + "}", "an integer of 21 digits"),
+        ('{"a": -' + "1" * 21 + "}", "an integer of 22 digits"),
         ('{"a": "\\ud800"}', "half of a surrogate pair"),
         (b'{"a": "\xe9"}', "can't decode byte 0xe9"),
         ("{", "a fault: "),
@@ -56,13 +56,13 @@ def test_an_object_is_asked_for_where_one_is_needed(tmp_path):
     ("content", "reason"),
     [
         (deep(50_000), "nesting"),
-        ("a: " + "1" * 4301, "an integer of more than 19 digits"),
+        ("a: " + "1" * 4301, "an integer of more than 20 digits"),
         ("&a [*a]", "nesting"),
         ("a: !!bool maybe", "the tag 'tag:yaml.org,2002:bool'"),
         ("a: !!timestamp x", "the tag"),
         ("a: !!map [1]", "the tag"),
         ('a: !!int ""', "the tag"),
-        ("a: 0x" + "f" * 60, "an integer of more than 19 digits"),
+        ("a: 0x" + "f" * 60, "an integer of more than 20 digits"),
         ('a: "\\ud800"', "half of a surrogate pair"),
         (
             "l0: &l0 {k: 1}\n"

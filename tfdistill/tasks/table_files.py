@@ -51,7 +51,7 @@ _SIGNATURES = {
 }
 # A cell as Excel writes it between tabs: in quotation marks, or without any.
 _EXCEL_CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^"\t\n]*))(\t|\n|\Z)')
-csv.field_size_limit(2**31 - 1)  # a text may be long; the file is in memory anyway
+_LONGEST_CELL = 2**31 - 1  # a text may be long; the file is in memory anyway
 _LINE_END = re.compile(r"\r\n?")
 _NUMBER = re.compile(r"[-+]?[\d.,]+\Z")
 
@@ -274,7 +274,7 @@ def split_rows(path: pathlib.Path, text: str, separator: str) -> Iterator[tuple[
     lines = io.StringIO(text, newline="") if "\r" in text else _lines_of(text)
     spaced = f"{separator} " in text.partition("\n")[0]  # as in "text, label"
     reader = csv.reader(lines, strict=True, delimiter=separator, skipinitialspace=spaced)
-    line = 1
+    line, usual = 1, csv.field_size_limit(_LONGEST_CELL)
     try:
         for cells in reader:
             yield line, cells if any(map(str.strip, cells)) else []
@@ -285,6 +285,8 @@ def split_rows(path: pathlib.Path, text: str, separator: str) -> Iterator[tuple[
             f"{_SEPARATORS[separator]}-separated cells (RFC 4180)",
             f"a fault: {error}",
         ) from None
+    finally:
+        csv.field_size_limit(usual)  # other readers of the process
 
 
 def _excel_rows(path: pathlib.Path, text: str) -> list[tuple[int, list[str]]] | None:
