@@ -181,7 +181,7 @@ def only_step(monkeypatch):
 
 
 def test_words_that_the_development_texts_need_are_not_left_out(fit, only_step, tmp_path):
-    with pytest.raises(errors.ParityError, match=r"\(7 words, rank 32\): .*, loses too much"):
+    with pytest.raises(errors.ParityError, match=r"\(7 words, rank 32\): .*, too large"):
         fit(10_000, corpus=["w1 w2"], max_drop=0.1)
 
     assert not (tmp_path / "out" / "model.tflite").exists()

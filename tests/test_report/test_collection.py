@@ -90,8 +90,12 @@ def test_a_folder_with_nothing_to_report_is_an_error_that_names_it(tmp_path):
     ("content", "said"),
     [
         ('{"format_version": 2, "kind": "host", "mod', "bad.json"),
-        ('{"format_version": 1}', "format_version 2, received format_version 1. Measure again"),
-        ('{"format_version": 7}', "format_version 7"),
+        (
+            '{"format_version": 1, "measurements": []}',
+            "format_version 2, received format_version 1. Measure again",
+        ),
+        ('{"format_version": 7, "measurements": []}', "format_version 7"),
+        ('{"format_version": 1, "rows": []}', "received JSON that is no benchmark result"),
         ('{"format_version": 2}', "Field required"),
         ("[]", "bad.json"),
         ("", "bad.json"),
