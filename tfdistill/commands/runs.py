@@ -109,8 +109,8 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="a run folder (of run, finetune, distill, compress), an export folder, a result of "
-        "`tfdistill benchmark --out`, a folder of `tfdistill export --list`, or a folder that "
+        help="a run folder (of run, finetune, distill, compress), an export folder alone, a result "
+        "of `tfdistill benchmark --out`, a folder of `tfdistill export --list`, or a folder that "
         "holds such things",
     )
     parser.add_argument(
