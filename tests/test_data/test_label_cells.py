@@ -46,6 +46,7 @@ def test_lists_of_one_label_are_classes():
     assert judge(["['joy']", "['love']"])[0] == ["joy", "love"]
     assert judge([f"joy{LIST}"] * 2, "multi_label")[0] == [f"joy{LIST}"] * 2
     assert judge([f"joy{LIST}", f"joy{LIST}love{LIST}"])[1].kind == "multi_label"
+    assert judge([f"joy{LIST}", "", f"love{LIST}"])[1].kind == "multi_label"  # [] is none of them
     with pytest.raises(errors.DataError, match="a list of labels"):
         judge([f"joy{LIST}", "love"])
     with pytest.raises(errors.DataError, match="one label, received the list"):

@@ -297,7 +297,8 @@ def _unclear(
 
 
 def _first_of(cells: Sequence[str]) -> str:
-    return next((cell for cell in cells if cell not in ("", tables.NULL)), "")
+    first = next((cell for cell in cells if cell not in ("", tables.NULL)), "")
+    return first.rstrip(tables.LIST_MARK).replace(tables.LIST_MARK, ", ")
 
 
 def _holds_texts(cells: Sequence[str], least_words: float = 1.5) -> bool:

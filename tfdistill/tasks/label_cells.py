@@ -17,7 +17,7 @@ from tfdistill.tasks.label_kinds import (
     out_of_list,
 )
 from tfdistill.tasks.label_rules import COLUMN_RULES, RULES, comma_number
-from tfdistill.tasks.table_files import LIST_MARK
+from tfdistill.tasks.table_files import LIST_MARK, NULL
 
 _BRACKETS = ("[]", "()", "{}")
 _QUOTED_PAIR = re.compile(r"""['"]\s+['"]""")
@@ -47,8 +47,8 @@ def judge(
       ConfigError: If it is the user who must say what the numbers or names are.
     """
     cells = list(cells) if kind == "classification" else unpacked(cells, where)
-    filled = [cell for cell in cells if cell.strip()]
-    if kind != "multi_label" and all(out_of_list(cell) != cell for cell in filled):
+    there = [cell for cell in cells if cell != NULL]  # an empty one is a list of none
+    if kind != "multi_label" and all(out_of_list(cell) != cell for cell in there):
         cells = [out_of_list(cell) for cell in cells]
     lists = [index for index, cell in enumerate(cells) if cell.endswith(LIST_MARK)]
     if lists and kind in ("classification", "regression"):
