@@ -309,7 +309,9 @@ def test_a_run_is_evaluated_from_elsewhere_and_says_what_it_was_trained_on(
     moved = tmp_path / "renamed"
     shutil.copytree(done.run, moved)
     recipe = moved / "recipe.yaml"
-    recipe.write_text(recipe.read_text().replace(str(done.run), done.run.name))
+    text = recipe.read_text().replace(str(done.run), done.run.name)
+    assert "dev_limit: null" in text
+    recipe.write_text(text.replace("dev_limit: null", "dev_limit: 30"))  # of what is scored
     (moved / "environment.json").unlink()
     monkeypatch.chdir("/")
 
@@ -321,12 +323,12 @@ def test_a_run_is_evaluated_from_elsewhere_and_says_what_it_was_trained_on(
     assert "30 of 30 texts are training texts too" in first.err
 
     (tmp_path / "known.csv").write_text("\n".join(["a,b", *rows[-30:]]) + "\n")
-    columns = ["--text-column", "a", "--label-column", "b", "--limit", "30"]
+    columns = ["--text-column", "a", "--label-column", "b"]
     command_line = ["evaluate", str(moved / "export"), "--split", split, *columns, "--json"]
     assert cli.main(command_line) == 0
     second = capsys.readouterr()
     assert json.loads(second.out) == json.loads(first.out)
-    assert "30 of 30 texts" in second.err  # a limit is one of the rows that are scored
+    assert "30 of 30 texts" in second.err
 
 
 @pytest.mark.slow

@@ -252,6 +252,8 @@ def test_an_unreadable_cell_does_not_make_another_column_the_text_or_label(tmp_p
 
 
 def test_a_text_of_its_name_is_proposed_first(tmp_path):
+    with pytest.raises(errors.ConfigError, match="such as --text-column 'text'"):
+        columns.choose_roles(table_of(tmp_path, title=TEXTS, text=REPEATED, label=KINDS))
     with pytest.raises(errors.ConfigError, match="such as --text-column 'Text'"):
         columns.choose_roles(table_of(tmp_path, Summary=TEXTS, Text=TEXTS[::-1], Score=KINDS))
 
