@@ -274,7 +274,7 @@ def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 def _evaluate(args: argparse.Namespace) -> None:
     plan.model(args.model, "model", exported=True, roberta=True)
     settings = plan.check_data(options.data_of(args, args.model), [args.split])
-    from tfdistill.data import batches, from_config
+    from tfdistill.data import batches, from_config, unlabelled
     from tfdistill.run import inputs
 
     run_folder = config.run_folder(args.model)
@@ -286,7 +286,7 @@ def _evaluate(args: argparse.Namespace) -> None:
         of_all = (of_run or settings).model_copy(update={"dev_limit": None})
         with contextlib.suppress(errors.DataError):  # it may not be here
             _, train = from_config.labelled(of_all, "train", folder=folder)
-            from_config.warn_of_shared(examples, train, "texts")
+            unlabelled.warn_of_shared(examples, train, "texts")
     model = inputs.open_answerer(args.model, task)
     encoded = model.encode(examples, settings)
     rows = batches.Batches(encoded, batch_size=64, shuffle=False)

@@ -8,8 +8,6 @@ import logging
 import pathlib
 from collections.abc import Sequence
 
-import numpy as np
-
 from tfdistill import config, errors, files, tasks
 from tfdistill.data import labelled_file, placeholder_data, synthetic, unlabelled
 from tfdistill.tasks import tables
@@ -331,16 +329,6 @@ def promise_examples(
             "development texts too, and are left out of the promise."
         )
     return examples.select(fresh)
-
-
-def warn_of_shared(examples: tasks.Examples, train: tasks.Examples, what: str) -> None:
-    """Warns of texts that the training set has, too."""
-    trained, scored = unlabelled.example_numbers(train, examples)
-    if shared := np.count_nonzero(np.isin(scored, trained)):
-        _log.warning(
-            f"{shared} of {len(examples)} {what} are training texts too: their metric is too good "
-            "by up to that share."
-        )
 
 
 def _synthetic(folder: pathlib.Path) -> pathlib.Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import pathlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
@@ -11,6 +12,8 @@ import numpy as np
 from tfdistill import errors
 from tfdistill.tasks import Examples, TaskSpec, splitting, tables
 from tfdistill.tasks.examples import load_texts
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,3 +154,13 @@ def _keys(examples: Examples) -> Iterator[Hashable]:
 def normal_text(text: str) -> str:
     """The text without differences of case and blanks."""
     return " ".join(text.casefold().split())
+
+
+def warn_of_shared(examples: Examples, train: Examples, what: str) -> None:
+    """Warns of texts that the training set has, too."""
+    trained, scored = example_numbers(train, examples)
+    if shared := np.count_nonzero(np.isin(scored, trained)):
+        _log.warning(
+            f"{shared} of {len(examples)} {what} are training texts too: their metric is too good "
+            "by up to that share."
+        )

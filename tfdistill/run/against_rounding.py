@@ -15,7 +15,7 @@ from tfdistill.tflite.agreement import Bounds
 
 _LARGE = 1024  # bytes: smaller constants stay floats in every format
 _MARGIN_FLOAT_DB = 20.0  # ten times the error: honest conversions have 0.3 to 2 times
-_MARGIN_DB = 9.0  # eight times the noise: the file rounds elsewhere, too; honest ones have up to 3
+_MARGIN_DB = 9.0  # eight times the noise: files round elsewhere, too; honest ones had up to 6.9
 _STEPS = 255  # of the eight bits of a row that a matrix is multiplied with
 _INTEGERS = ("int8", "uint8", "int16")
 

@@ -13,7 +13,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import analysis, compress, errors, files, manifest, models, results, tasks, training
-from tfdistill.data import answers, batches, from_config
+from tfdistill.data import answers, batches, from_config, unlabelled
 from tfdistill.data.task_data import TaskData
 from tfdistill.run import corpora, deliver, inputs, students, teachers
 from tfdistill.run.folder import RunContext
@@ -224,7 +224,7 @@ def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
         return {}
     if examples is None:
         return {}
-    from_config.warn_of_shared(examples, context.task_data.train_examples, "test texts")
+    unlabelled.warn_of_shared(examples, context.task_data.train_examples, "test texts")
     scores: dict[str, dict[str, float | None]] = {}
     logits: dict[str, np.ndarray] = {}
     for role, folder in (("teacher", "teacher/model"), ("student", "student"), ("file", "export")):
