@@ -79,6 +79,7 @@ class Daemon:
         with contextlib.suppress(OSError):  # closed
             while True:
                 connected, _ = self._listener.accept()
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._sockets.append(connected)
                 threading.Thread(target=_Connection(self, connected).serve, daemon=True).start()
 
