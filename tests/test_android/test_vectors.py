@@ -40,7 +40,7 @@ def test_the_character_classes_of_kotlin_are_those_of_python():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.thorough), 4])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.thorough), 16])
 def test_the_words_of_the_edge_cases_are_those_of_the_tokenizer(every):
     lines = read_lines(vectors.RESOURCES / "words.jsonl")
     assert lines[::every] == vectors.words_lines(every)

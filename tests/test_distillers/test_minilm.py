@@ -185,7 +185,7 @@ def test_one_seed_repeats_and_the_teacher_stays(make, built, student):
     distiller_checks.check_teacher_stays(again, (FEATURES,))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_eight_examples_can_be_overfitted(make, built):
     features = toys.features((5, 3, 6, 4, 6, 2, 5, 4), seed=5)
     student = toys.randomise(built(toys.STUDENT.replace(hidden_size=16, num_heads=4)), seed=2)

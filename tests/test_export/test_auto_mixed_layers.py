@@ -47,7 +47,7 @@ def arguments(collapsing, toy):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_layers_of_an_outlier_are_left_in_float_and_the_rest_stays_int8(
     collapsing, arguments, tmp_path
 ):

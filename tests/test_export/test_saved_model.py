@@ -146,6 +146,7 @@ def test_labels_without_names_are_numbers(toy, lively, tmp_path):
 VARIATIONS = (  # other ids, cuts and scores are among the rest
     *("ids", "padding attended to", "max_length one longer"),
     *("outputs exchanged", "score of the least label"),
+    *("max_length one shorter", "lines of the vocabulary exchanged"),
 )
 
 

@@ -346,7 +346,7 @@ def test_a_prediction_stage_compares_the_answers_of_its_head(pair):
     assert run_step(distiller, head)["logits"] == pytest.approx(float(expected), rel=RELATIVE)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_handful_of_examples_of_any_head_are_learnt(pair):
     head, teacher, _ = pair
     student = model_of(head, toys.SHALLOW_STUDENT.replace(hidden_size=16), 5)

@@ -220,7 +220,7 @@ def test_the_word_table_learns_at_both_of_its_ends(plain_student):
     assert moved.all()  # the decoder's softmax reaches every row
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_eight_examples_are_overfitted(plain_student):
     features = masked_features((9, 4, 7, 6, 8, 5, 9, 6), seed=2)
     trainer = distillers.MaskedLmTrainer(toys.randomise(plain_student, seed=3))

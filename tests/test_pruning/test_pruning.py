@@ -84,7 +84,7 @@ def test_a_word_table_of_low_rank_is_factorised_without_a_trace(narrow):
         assert_same_logits(teacher, student)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_factorised_teacher_is_cut_as_the_product_of_its_factors():
     teacher = toys.classifier(CONFIG.replace(embedding_size=5), seed=5)
     student, _ = start(teacher, CONFIG)  # in one piece again
@@ -266,7 +266,7 @@ def state_error(student, teacher, pruned):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_each_fit_brings_a_smaller_student_nearer_to_its_teacher():
     teacher = toys.classifier(CONFIG.replace(hidden_size=24, head_size=4), seed=5)
     config = CONFIG.replace(num_layers=2, hidden_size=12, intermediate_size=8)

@@ -243,6 +243,7 @@ def test_a_student_without_a_teacher_cannot_be_pruned(distilled, data_dir):
         )
 
 
+@pytest.mark.thorough
 def test_a_student_near_chance_is_saved_and_refused(distilled, data_dir, tmp_path):
     recipe = recipe_of(
         data_dir,
@@ -424,6 +425,7 @@ def test_a_static_student_starts_from_the_teachers_words(distilled, data_dir, tm
     )
 
 
+@pytest.mark.thorough
 def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
     distilled, data_dir, tmp_path, until_fit, capsys
 ):
@@ -479,6 +481,7 @@ def test_where_texts_have_noise_nothing_drops_and_the_last_epoch_is_kept(
     assert fits == [(False, None), (True, "accuracy")]
 
 
+@pytest.mark.thorough
 def test_the_teacher_answers_other_pairs_where_the_task_has_pairs(
     distilled, data_dir, tmp_path, until_fit, capsys
 ):

@@ -226,7 +226,7 @@ def test_the_weights_of_another_stage_are_found_before_they_are_used(finished, v
         run.run_recipe(recipe, out, resume=True)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_format_that_differs_too_far_falls_back_to_one_that_does_not(
     finished, values, tmp_path, monkeypatch, capsys
 ):

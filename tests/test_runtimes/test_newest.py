@@ -102,7 +102,7 @@ def families():
     """Yields each family with one case, and with the other for those who have the time."""
     for number, family in enumerate(("bert", "distilbert", "mobilebert", "electra", "embedding")):
         for lower_case in (True, False):
-            other = lower_case == bool(number % 2) or family in ("distilbert", "electra")
+            other = lower_case == bool(number % 2) or family in ("distilbert", "electra", "mobilebert")
             marks = [pytest.mark.thorough] if other else []
             yield pytest.param(family, lower_case, marks=marks)
 

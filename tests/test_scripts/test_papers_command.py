@@ -111,7 +111,7 @@ def test_a_folder_is_needed(capsys):
     assert "--out" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_toys_are_exported_and_measured_on_this_host_and_a_second_call_only_reads(
     tmp_path, capsys, monkeypatch
 ):

@@ -143,6 +143,7 @@ def test_an_encoder_learns_pairs_of_rows_and_rows_left_out_were_not_seen(folder,
     np.testing.assert_allclose(received, whole / temperature, rtol=2e-2, atol=1e-3)
 
 
+@pytest.mark.thorough
 def test_an_encoder_that_pairs_of_rows_make_worse_stays_as_it_is(folder, tmp_path, monkeypatch):
     frozen, data, _ = fitted(folder, tmp_path / "frozen")
     rare = data.task.labels.index("alarm")

@@ -341,7 +341,8 @@ def check_equals(whole, results, weights, folder):
         pytest.param((2,), marks=pytest.mark.thorough),
         # after its last step, before its end is saved
         pytest.param((3,), marks=pytest.mark.thorough),
-        (1, 4),  # once in each stage
+        # once in each stage
+        pytest.param((1, 4), marks=pytest.mark.thorough),
     ],
 )
 def test_a_run_that_was_killed_equals_one_that_was_not(whole, transfer, tmp_path, kills):
