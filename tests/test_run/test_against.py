@@ -190,7 +190,8 @@ VARIATIONS = (  # of others of the same kind
     "matrix zeroed", "matrix transposed", "activation by tanh", "bias dropped", "clipped",
     "bias of the classifier dropped", "LayerNorm's scale dropped", "token types ignored",
     "matrix scaled", "layer dropped", "one row of a table zeroed", "matrices exchanged",
-    "activation", "heads", "positions shifted", "epsilon", "softmax inside", "lines of the vocabulary exchanged",
+    "activation", "heads", "positions shifted", "epsilon", "softmax inside",
+    "lines of the vocabulary exchanged",
 )  # fmt: skip
 
 

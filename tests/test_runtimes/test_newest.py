@@ -100,9 +100,10 @@ def test_added_tokens_of_today_are_refused_by_name(folders):
 
 def families():
     """Yields each family with one case, and with the other for those who have the time."""
+    varied = ("distilbert", "mobilebert", "electra")
     for number, family in enumerate(("bert", "distilbert", "mobilebert", "electra", "embedding")):
         for lower_case in (True, False):
-            other = lower_case == bool(number % 2) or family in ("distilbert", "electra", "mobilebert")
+            other = lower_case == bool(number % 2) or family in varied
             marks = [pytest.mark.thorough] if other else []
             yield pytest.param(family, lower_case, marks=marks)
 
