@@ -197,9 +197,9 @@ def _check_options(args: argparse.Namespace) -> None:
         raise errors.ConfigError("\n".join(lines))
     for model in args.models:
         plan.no_file_of_others(model, "MODEL", exported=True)
-        plan.existing(model, "MODEL")
+        plan.existing(model, "MODEL", hub=False)
     for path in args.adopt or ():
-        plan.existing(path, "--adopt")
+        plan.existing(path, "--adopt", hub=False)
     if args.task is not None:
         plan.check_data(options.section_of(args, "data"), ["dev"])
 

@@ -156,7 +156,7 @@ def _execute(args: argparse.Namespace) -> None:
         faults.append(errors.explain("model", "a run or a model folder", "none"))
     if faults or args.model is None:
         raise errors.ConfigError("\n".join(faults))
-    plan.model(args.model, "model")
+    plan.model(args.model, "model", hub=False)
     if args.task is not None:
         plan.check_data(options.data_of(args, model=args.model), ["dev"], may_hide_labels=True)
     target = _target(args)

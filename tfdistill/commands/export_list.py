@@ -67,7 +67,7 @@ def execute(args: argparse.Namespace) -> None:
         quantize.quantization(name)
     folder = work_folder.WorkFolder(pathlib.Path(args.out), "sweep")
     folder.check(resume=not args.overwrite, overwrite=args.overwrite)
-    plan.model(args.model, "model")
+    plan.model(args.model, "model", hub=False)
     if args.task is not None:
         plan.check_data(options.data_of(args, model=args.model), ["train", "dev"])
     import export

@@ -89,6 +89,7 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _inspect(args: argparse.Namespace) -> int:
     plan.no_file_of_others(args.file, "file", exported=True)
+    plan.existing(args.file, "file", hub=False)
     if args.against is not None:
         if args.accelerators is not None:
             raise errors.ConfigError("--accelerators", "no --against", args.against)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import pathlib
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
@@ -291,7 +292,9 @@ def data_of(args: argparse.Namespace, model: str | None = None) -> dict[str, Any
         if of_run is None:
             has_file = "data.file" in args.keys.values()
             expected = f"a task{', one labelled file (--data),' * has_file} or a run as model"
-            raise errors.ConfigError("--task", expected, "none of them")
+            absent = model is not None and not pathlib.Path(model).exists()
+            here = f", and nothing here is called {model!r}" * absent
+            raise errors.ConfigError("--task", expected, f"none of them{here}")
         return {**of_run.model_dump(mode="json", exclude_defaults=True), **values}
     length = values.setdefault("max_length", config.usual_max_length(model))
     values.setdefault("doc_stride", max(length // 2, 1))

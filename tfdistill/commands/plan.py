@@ -47,16 +47,18 @@ def no_file_of_others(path: str, option: str, *, exported: bool = False) -> None
     raise errors.ConfigError(option, place, f"{path!r}: {received}", remedy)
 
 
-def model(path: str, option: str, *, exported: bool = False, roberta: bool = False) -> None:
+def model(
+    path: str, option: str, *, exported: bool = False, roberta: bool = False, hub: bool = True
+) -> None:
     """Refuses what no model can be loaded from; reads no weights.
 
-    A preset and a name on the hub pass. `exported`, `roberta`: the command takes exports, and
-    models of RoBERTa's family, too.
+    A preset and, with `hub`, a name on the hub pass. `exported`, `roberta`: the command takes
+    exports, and models of RoBERTa's family, too.
     """
     if path.startswith(_PRESET):
         return
     no_file_of_others(path, option, exported=exported)
-    existing(path, option)
+    existing(path, option, hub=hub)
     folder = pathlib.Path(path)
     if not folder.is_dir():
         if folder.exists() and not exported:

@@ -7,7 +7,7 @@ import math
 import pathlib
 
 from tfdistill import errors
-from tfdistill.commands import base, options
+from tfdistill.commands import base, options, plan
 
 
 def percent(text: str) -> float:
@@ -91,6 +91,7 @@ def _compare(args: argparse.Namespace) -> int:
     if faults:
         raise errors.ConfigError("\n".join(faults))
     for path in filter(None, (args.old, args.new)):
+        plan.existing(path, "result", hub=False)
         _refuse_models(pathlib.Path(path))
     old = result.read_result(args.old)
     if args.new is None:
