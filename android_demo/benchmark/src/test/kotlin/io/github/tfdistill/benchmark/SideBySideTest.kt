@@ -42,7 +42,7 @@ class SideBySideTest {
 
     @Test
     fun `each side gives its own answer, and the median of its times without the first`() {
-        val predictions = both().predict("a film", null, turns = 5)
+        val predictions = both().predict("a film", "", turns = 5)
         val best = predictions.map { (it.outcome as Outcome.Labels).labels.first().label }
         assertEquals(listOf("no", "maybe"), best)
         assertEquals(listOf(2.0, 7.0), predictions.map { it.inferenceMs })
@@ -50,7 +50,7 @@ class SideBySideTest {
 
     @Test
     fun `they take turns`() {
-        both().predict("a film", null, turns = 2)
+        both().predict("a film", "", turns = 2)
         assertEquals(List(3) { listOf("left", "right") }.flatten(), turns)
     }
 
@@ -58,7 +58,7 @@ class SideBySideTest {
     fun `an answer that is no longer wanted is not computed`() {
         var calls = 0
         assertThrows(CancellationException::class.java) {
-            both { ++calls > 3 }.predict("a film", null)
+            both { ++calls > 3 }.predict("a film", "")
         }
         assertEquals(3, turns.size)
     }

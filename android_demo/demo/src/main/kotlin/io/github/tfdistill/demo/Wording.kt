@@ -59,10 +59,14 @@ fun Resources.message(state: TextState<*>): String? =
 fun Resources.probability(label: Scored): String =
     getString(R.string.probability, label.label, 100 * label.probability)
 
-/** The outcome: of labels the most probable one. */
+/** The outcome: of labels those that apply, with their probabilities. */
 fun Resources.headline(outcome: Outcome): String =
     when (outcome) {
-        is Outcome.Labels -> probability(outcome.labels.first())
+        is Outcome.Labels ->
+            outcome.labels
+                .take(outcome.chosen.size)
+                .joinToString("\n", transform = ::probability)
+                .ifEmpty { getString(R.string.no_label) }
         is Outcome.Vector -> getString(R.string.vector, outcome.values.size)
         is Outcome.Value -> "%.4f".format(outcome.value)
         is Outcome.Tags ->
@@ -123,7 +127,8 @@ fun Resources.comparison(answers: List<Compared>): List<List<String>> {
     val headline =
         row(R.string.answer) {
             when (val outcome = it.prediction.outcome) {
-                is Outcome.Labels -> outcome.labels.first().label
+                is Outcome.Labels ->
+                    outcome.chosen.joinToString().ifEmpty { getString(R.string.no_label) }
                 else -> headline(outcome)
             }
         }

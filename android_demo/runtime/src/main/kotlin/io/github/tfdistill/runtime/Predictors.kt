@@ -3,8 +3,9 @@ package io.github.tfdistill.runtime
 import android.content.res.AssetManager
 import io.github.tfdistill.text.FileSource
 import io.github.tfdistill.text.Predictor
+import java.io.FileNotFoundException
 import java.io.InputStream
-import java.nio.MappedByteBuffer
+import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
 
 /**
@@ -26,15 +27,24 @@ public fun Predictor.Companion.open(
 public class AssetSource(private val assets: AssetManager) : FileSource {
     override fun open(path: String): InputStream = assets.open(path, AssetManager.ACCESS_STREAMING)
 
-    /** Maps a file that lies uncompressed in the package: nothing is copied. */
-    override fun map(path: String): MappedByteBuffer =
-        assets.openFd(path).use { file ->
-            file.createInputStream().use { stream ->
+    /**
+     * Maps a file that lies uncompressed in the package: nothing is copied. Another one is read.
+     */
+    override fun map(path: String): ByteBuffer {
+        val file =
+            try {
+                assets.openFd(path)
+            } catch (_: FileNotFoundException) { // it is compressed, or not there
+                return super.map(path)
+            }
+        return file.use {
+            it.createInputStream().use { stream ->
                 stream.channel.map(
                     FileChannel.MapMode.READ_ONLY,
-                    file.startOffset,
-                    file.declaredLength,
+                    it.startOffset,
+                    it.declaredLength,
                 )
             }
         }
+    }
 }

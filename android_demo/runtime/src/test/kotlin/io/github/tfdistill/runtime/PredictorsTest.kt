@@ -26,5 +26,6 @@ class PredictorsTest {
         assertEquals(BundleFault.MISSING, error.fault)
         assertTrue(error.message, "tfdistill export --android" in error.message.orEmpty())
         assertThrows(FileNotFoundException::class.java) { AssetSource(assets).open("none") }
+        assertThrows(FileNotFoundException::class.java) { AssetSource(assets).map("none") }
     }
 }

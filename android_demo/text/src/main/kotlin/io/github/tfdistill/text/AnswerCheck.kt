@@ -143,15 +143,24 @@ public class AnswerCheck(
         return pairs.count(::sameLabels).toDouble() / pairs.size
     }
 
-    private fun sameLabels(pair: Both) = best(pair.host) == best(pair.here)
+    private fun sameLabels(pair: Both) =
+        decided(pair.example, pair.host) == decided(pair.example, pair.here)
 
     /**
-     * Where the largest outputs are: of a text, of each token, of starts and ends, of no vector.
+     * What the outputs decide: the largest of a text, of each word's first piece, of starts and
+     * ends; of several labels those that apply; of a vector nothing.
      */
-    private fun best(outputs: List<Float>): List<Int> {
+    private fun decided(example: GoldenExample, outputs: List<Float>): List<Int> {
+        if (bundle.task.kind == TaskKind.MULTI_LABEL) {
+            val least = if (bundle.manifest.softmax) 0.5f else 0f
+            return outputs.indices.filter { outputs[it] > least }
+        }
         val groups =
             when (bundle.task.kind) {
-                TaskKind.TOKEN -> outputs.chunked(bundle.task.labels.size)
+                TaskKind.TOKEN ->
+                    outputs.chunked(bundle.task.labels.size).filterIndexed { at, _ ->
+                        isFirstPiece(example.inputIds[at])
+                    }
                 TaskKind.SPAN ->
                     listOf(0, 1).map { column ->
                         outputs.filterIndexed { at, _ -> at % 2 == column }
@@ -160,5 +169,13 @@ public class AnswerCheck(
                 else -> listOf(outputs)
             }
         return groups.map { Answers.argmax(it.toFloatArray()) }
+    }
+
+    /** Whether a token can begin a word: what follows in a word has no tag, nor has [SEP]. */
+    private fun isFirstPiece(id: Int): Boolean {
+        val vocabulary = bundle.vocabulary
+        return id != vocabulary.clsId &&
+            id != vocabulary.sepId &&
+            !vocabulary.token(id).startsWith("##")
     }
 }

@@ -55,10 +55,18 @@ internal constructor(
      * Opens the model file, and checks that the runtime sees the signatures of the manifest in it.
      *
      * @param source that the bundle was read from
-     * @throws BundleException if a signature is missing or has other tensors
+     * @throws BundleException if it cannot be read, the runtime cannot run it, or a signature is
+     *   missing or has other tensors
      */
     public fun openModel(source: FileSource, runners: RunnerFactory): ModelRunner {
-        val runner = runners.open(source.map(modelPath))
+        val content = reading(modelPath, Bundles.EXPORT_REMEDY) { source.map(modelPath) }
+        val runner =
+            try {
+                runners.open(content)
+            } catch (error: RuntimeException) { // of runtimes, which have no other for this
+                val message = explain(modelPath, "a model that this runtime runs", error.message)
+                throw BundleException(BundleFault.UNSUITABLE, message, error)
+            }
         try {
             checkModel(runner.signatures)
             return runner
@@ -84,6 +92,20 @@ internal constructor(
     public fun checkModel(signatures: Map<String, SignatureTensors>): Unit =
         ManifestChecks.check(manifest, signatures)
 }
+
+/** Reads a file; what fails is a fault of the bundle. */
+private fun <T> reading(path: String, remedy: String, read: () -> T): T =
+    try {
+        read()
+    } catch (error: FileNotFoundException) {
+        throw BundleException(
+            BundleFault.MISSING,
+            explain(path, "a file", "none", remedy),
+            error,
+        )
+    } catch (error: IOException) {
+        throw BundleException(BundleFault.MALFORMED, explain(path, "a file", "$error"), error)
+    }
 
 /** The bundles that `tfdistill export --android` put into a folder of assets. */
 public class Bundles(private val source: FileSource) {
@@ -251,26 +273,13 @@ public class Bundles(private val source: FileSource) {
         use: (InputStream) -> T,
     ): T = reading(path, remedy) { source.open(path).use(use) }
 
-    private fun <T> reading(path: String, remedy: String, read: () -> T): T =
-        try {
-            read()
-        } catch (error: FileNotFoundException) {
-            throw BundleException(
-                BundleFault.MISSING,
-                explain(path, "a file", "none", remedy),
-                error,
-            )
-        } catch (error: IOException) {
-            throw BundleException(BundleFault.MALFORMED, explain(path, "a file", "$error"), error)
-        }
-
     private fun unsuitable(what: String, expected: String, received: Any?) =
         BundleException(BundleFault.UNSUITABLE, explain(what, expected, received))
 
     internal companion object {
         const val FOLDER = "bundles"
         const val INDEX = "index.json"
-        private const val EXPORT_REMEDY = "`tfdistill export --android` makes it."
+        const val EXPORT_REMEDY = "`tfdistill export --android` makes it."
         private const val INDEX_REMEDY = "`tfdistill index` makes it."
         private const val SHA256 = "SHA-256"
 

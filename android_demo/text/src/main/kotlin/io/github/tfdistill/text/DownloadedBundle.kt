@@ -4,6 +4,7 @@ import java.io.File
 import java.io.FileNotFoundException
 import java.io.FileOutputStream
 import java.io.IOException
+import java.security.MessageDigest
 import java.time.OffsetDateTime
 import java.time.format.DateTimeParseException
 
@@ -35,14 +36,31 @@ public class DownloadedBundle(
     /**
      * Opens the version in use. Where its files were damaged since, the version before is used.
      *
+     * @param maxError see [Predictor]
      * @return null if no version was downloaded yet
      * @throws BundleException if all versions are damaged
+     * @throws IllegalArgumentException if the file does not promise such an error
      */
-    public fun open(): Predictor? {
+    public fun open(maxError: Double? = null): Predictor? = used {
+        Predictor.open(it, name, runners, maxError)
+    }
+
+    /**
+     * Opens the index of texts of the version in use, as [open] does the model.
+     *
+     * @return null if no version was downloaded yet
+     * @throws BundleException if all versions are damaged, or have no index
+     */
+    public fun openIndex(): TextIndex? = used {
+        val bundles = Bundles(it)
+        bundles.openIndex(bundles.open(name))
+    }
+
+    private fun <T : Any> used(open: (FileSource) -> T): T? {
         var fault: BundleException? = null
         for (version in versions()) {
             try {
-                return Predictor.open(source(version), name, runners)
+                return open(source(version))
             } catch (error: BundleException) {
                 fault = fault ?: error
             }
@@ -65,9 +83,10 @@ public class DownloadedBundle(
         remove(download)
         try {
             val entry = copyIndex(server)
-            val version = entry.manifest.sha256
-            val before = versions().firstNotNullOfOrNull(::whole)
-            if (version == before?.entry?.manifest?.sha256) return false
+            val version = versionOf(server, entry)
+            val latest = versions().firstOrNull { whole(it) != null }
+            if (version == latest) return false
+            val before = latest?.let(::whole)
             if (!retry && trial.isFile && trial.readText() == version) {
                 val received = "$version, during whose check the app ended"
                 val remedy = "Publish another version, or call update with retry = true."
@@ -102,6 +121,22 @@ public class DownloadedBundle(
         return entry
     }
 
+    /** Downloads what the index of texts says of itself, if there is one; names both together. */
+    private fun versionOf(server: FileSource, entry: IndexEntry): String {
+        val path = searchCard(entry)
+        try {
+            copy(server, path, MOST_INDEX_BYTES)
+        } catch (_: FileNotFoundException) {
+            return entry.manifest.sha256 // not a bundle for searching
+        }
+        val digest = MessageDigest.getInstance("SHA-256")
+        digest.update(entry.manifest.sha256.toByteArray())
+        return Bundles.hex(digest.digest(File(download, path).readBytes()))
+    }
+
+    private fun searchCard(entry: IndexEntry) =
+        "${Bundles.FOLDER}/${entry.folder}/${TextIndex.FOLDER}/${TextIndex.CARD}"
+
     /** Downloads all files of the bundle, and checks that they are the ones of its manifest. */
     private fun copyFiles(server: FileSource, entry: IndexEntry): Bundle {
         val folder = "${Bundles.FOLDER}/${entry.folder}"
@@ -114,17 +149,10 @@ public class DownloadedBundle(
                 variants.flatMap { listOf(it.goldenFile, it.model) }
         for (record in records.filterNotNull().distinctBy { it.file }) copy(server, folder, record)
         val bundle = bundles.open(name)
-        val search = "$folder/${TextIndex.FOLDER}"
-        val hasTexts =
-            try {
-                copy(server, "$search/${TextIndex.CARD}", MOST_INDEX_BYTES)
-                true
-            } catch (_: FileNotFoundException) {
-                false // not a bundle for searching
-            }
-        if (hasTexts) {
-            val card = bundles.indexCard(bundle)
-            for (record in listOf(card.vectors, card.texts)) copy(server, search, record)
+        if (File(download, searchCard(entry)).isFile) {
+            val texts = bundles.indexCard(bundle)
+            val search = "$folder/${TextIndex.FOLDER}"
+            for (record in listOf(texts.vectors, texts.texts)) copy(server, search, record)
             bundles.openIndex(bundle)
         }
         return bundle

@@ -8,6 +8,7 @@ import java.io.RandomAccessFile
 import java.net.HttpURLConnection
 import java.net.URL
 import java.nio.ByteBuffer
+import java.nio.ByteOrder
 import java.nio.channels.FileChannel
 
 /** Where files are read from: the assets of an app, or a folder. */
@@ -21,11 +22,17 @@ public fun interface FileSource {
     public fun open(path: String): InputStream
 
     /**
-     * The content of a file: mapped where that is possible, otherwise read whole.
+     * The content of a file as a direct buffer, which is what runtimes take: mapped where that is
+     * possible, otherwise read whole.
      *
      * @throws FileNotFoundException if there is none
      */
-    public fun map(path: String): ByteBuffer = ByteBuffer.wrap(open(path).use { it.readBytes() })
+    public fun map(path: String): ByteBuffer {
+        val content = open(path).use { it.readBytes() }
+        val buffer = ByteBuffer.allocateDirect(content.size).order(ByteOrder.nativeOrder())
+        buffer.put(content).rewind()
+        return buffer
+    }
 }
 
 /** The files of a folder, in which bundles lie as `tfdistill export --android` writes them. */
@@ -53,7 +60,8 @@ public class UrlSource(address: String) : FileSource {
     /**
      * Opens a file.
      *
-     * @throws FileNotFoundException if the server has none
+     * @throws FileNotFoundException if the server has none, or says 403, as some do of what is not
+     *   there
      * @throws IOException if the server cannot be reached or refuses
      */
     override fun open(path: String): InputStream {
@@ -61,7 +69,7 @@ public class UrlSource(address: String) : FileSource {
         connection.connectTimeout = TIMEOUT_MS
         connection.readTimeout = TIMEOUT_MS
         val status = (connection as? HttpURLConnection)?.responseCode ?: HttpURLConnection.HTTP_OK
-        if (status == HttpURLConnection.HTTP_NOT_FOUND) throw FileNotFoundException("$base$path")
+        if (status in ABSENT) throw FileNotFoundException("$base$path: HTTP $status")
         if (status != HttpURLConnection.HTTP_OK) {
             throw IOException(explain("answer for $base$path", "HTTP 200", status))
         }
@@ -70,5 +78,11 @@ public class UrlSource(address: String) : FileSource {
 
     private companion object {
         const val TIMEOUT_MS = 30_000
+        val ABSENT =
+            setOf(
+                HttpURLConnection.HTTP_NOT_FOUND,
+                HttpURLConnection.HTTP_GONE,
+                HttpURLConnection.HTTP_FORBIDDEN,
+            )
     }
 }

@@ -4,8 +4,18 @@ import java.util.concurrent.CancellationException
 
 /** What a model says about a text. */
 public sealed interface Outcome {
-    /** Labels with their probabilities, the most probable first. */
-    public data class Labels(val labels: List<Scored>) : Outcome
+    /**
+     * Labels with their probabilities, the most probable first.
+     *
+     * @property several whether any number of them can apply, each by itself
+     */
+    public data class Labels(val labels: List<Scored>, val several: Boolean = false) : Outcome {
+        /** The labels that apply: the most probable one; of several all above 0.5, if any. */
+        val chosen: List<String>
+            get() =
+                if (several) labels.filter { it.probability > 0.5 }.map { it.label }
+                else listOf(labels.first().label)
+    }
 
     /** A number. */
     public data class Value(val value: Double) : Outcome
@@ -23,11 +33,11 @@ public sealed interface Outcome {
 /**
  * An outcome, and how it came about.
  *
- * @property tokens what the model read, special tokens included; of a question its first window
+ * @property tokens what the model read, special tokens included; of several windows the first
  * @property wholeLength the tokens that there would be if nothing had been cut
  * @property sequenceLength of the signature, padding included
- * @property inferences one, but of a question one for each window
- * @property probability of all labels or tags together, calibrated where the export could fit it;
+ * @property inferences one, but of a question and of words to tag one for each window
+ * @property probability of all labels, also those that do not apply, or of all tags together, calibrated where the export could fit it;
  *   null for other outcomes
  * @property sure whether the file promises that at most a share of such answers is wrong; never of
  *   a text of another kind than it was trained on; null where it promises nothing
@@ -43,9 +53,13 @@ public data class Prediction(
     val probability: Double? = null,
     val sure: Boolean? = null,
 ) {
-    /** The most probable label of the text; null for other outcomes. */
+    /** The class of the text; null for other outcomes. */
     val label: String?
-        get() = (outcome as? Outcome.Labels)?.labels?.first()?.label
+        get() = (outcome as? Outcome.Labels)?.takeUnless { it.several }?.chosen?.single()
+
+    /** The labels of the text: one class, or any number where several can apply. */
+    val labels: List<String>
+        get() = (outcome as? Outcome.Labels)?.chosen.orEmpty()
 }
 
 /**
@@ -71,12 +85,19 @@ public class Predictor(
      * Answers a text.
      *
      * @param text the text, or the question
-     * @param second the second text of a pair, or what the question is about; null or "" for none
+     * @param second the second text of a pair, or what the question is about; otherwise null or ""
+     * @throws IllegalArgumentException if a second text is missing or not wanted, or a text of words
+     *   to tag has none
      * @throws BundleException if the model answers with what is no number
      * @throws CancellationException if it is told to stop
      */
     public fun predict(text: String, second: String? = null): Prediction {
         val task = bundle.task
+        if (task.kind != TaskKind.SPAN) {
+            require(if (task.pair) second != null else second.isNullOrEmpty()) {
+                explain("text", if (task.pair) "a second text" else "one text", second)
+            }
+        }
         return when (task.kind) {
             TaskKind.SPAN -> answer(text, second.orEmpty())
             TaskKind.TOKEN -> tag(text)
@@ -92,8 +113,11 @@ public class Predictor(
                 }
             TaskKind.CLASSIFICATION,
             TaskKind.MULTI_LABEL -> {
+                val several = task.kind == TaskKind.MULTI_LABEL
                 val prediction =
-                    whole(text, second) { Outcome.Labels(Answers.labels(it, bundle.manifest)) }
+                    whole(text, second) {
+                        Outcome.Labels(Answers.labels(it, bundle.manifest), several)
+                    }
                 val labels = (prediction.outcome as Outcome.Labels).labels
                 judged(prediction, Answers.confidence(labels, task.kind))
             }
@@ -159,15 +183,24 @@ public class Predictor(
 
     private fun tag(text: String): Prediction {
         val begin = nanoTime()
-        val input = TaggedInput.of(tokenizer, text, lengths.maxLength)
+        val words = TaggedInput.words(text)
+        require(words.isNotEmpty()) { explain("text", "at least one word", text) }
+        val windows = TaggedInput.windows(tokenizer, words, lengths.maxLength)
         val tokenized = nanoTime()
-        val outputs = run(input.encoding).values.single()
+        val outputs = windows.map { run(it.encoding).values.single() }
         val done = nanoTime()
-        val tags = Answers.tags(outputs, input.firstPieces, bundle.task.labels)
-        val result = Outcome.Tags(input.words, tags)
+        val answered = windows.zip(outputs)
+        val tags =
+            answered.flatMap { (window, values) ->
+                Answers.tags(values, window.firstPieces, bundle.task.labels)
+            }
+        val encodings = windows.map { it.encoding }
         val prediction =
-            prediction(result, listOf(input.encoding), tokenized - begin, done - tokenized)
-        val probability = Answers.confidence(outputs, input.firstPieces, bundle.manifest)
+            prediction(Outcome.Tags(words, tags), encodings, tokenized - begin, done - tokenized)
+        val probability =
+            answered.fold(1.0) { product, (window, values) ->
+                product * Answers.confidence(values, window.firstPieces, bundle.manifest)
+            }
         return judged(prediction, probability)
     }
 

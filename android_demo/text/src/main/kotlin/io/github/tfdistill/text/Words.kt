@@ -1,43 +1,54 @@
 package io.github.tfdistill.text
 
-/** A sentence of words, each of which gets a tag: as many words as fit. */
-internal class TaggedInput(
-    val encoding: Encoding,
-    val words: List<String>,
-    val firstPieces: IntArray,
-) {
+/** Words one after another, each of which gets a tag, as a row that the model reads. */
+internal class TaggedInput(val encoding: Encoding, val firstPieces: IntArray) {
     companion object {
-        private val SPACES = Regex("\\s+")
+        private const val NEXT_LINE = '\u0085' // white space for Python, not for Kotlin
 
-        /** Splits at white space and encodes as [of] does. */
-        fun of(tokenizer: Tokenizer, text: String, maxLength: Int): TaggedInput =
-            of(tokenizer, text.trim().split(SPACES).filter { it.isNotEmpty() }, maxLength)
+        /** The words between white space. */
+        fun words(text: String): List<String> {
+            val blanked = text.map { if (it.isWhitespace() || it == NEXT_LINE) ' ' else it }
+            return blanked.joinToString("").split(' ').filter { it.isNotEmpty() }
+        }
 
         /**
          * Encodes words one by one; a word without a piece becomes [UNK], so that every word is
          * answered for.
          *
-         * Words that do not fit whole are left out; only a first word that is longer by itself is
-         * cut.
+         * Words that do not fit into a row go on in the next; only a single word that is longer by
+         * itself is cut.
          */
-        fun of(tokenizer: Tokenizer, words: List<String>, maxLength: Int): TaggedInput {
+        fun windows(
+            tokenizer: Tokenizer,
+            words: List<String>,
+            maxLength: Int,
+        ): List<TaggedInput> {
             val unknown = intArrayOf(tokenizer.vocabulary.unknownId)
             val room = maxLength - 2
-            val ids = Growing()
-            val first = Growing()
+            val windows = ArrayList<TaggedInput>()
+            var ids = Growing()
+            var first = Growing()
             var whole = 2
-            var full = false
+
+            fun end() {
+                val row = tokenizer.join(ids.toArray(), null, maxLength)
+                windows += TaggedInput(Encoding(row.ids, row.types, whole), first.toArray())
+            }
+
             for (word in words) {
                 val pieces = tokenizer.pieces(word).ids.let { if (it.isEmpty()) unknown else it }
-                whole += pieces.size
-                full = full || ids.size + minOf(pieces.size, room) > room
-                if (full) continue
+                if (ids.size + minOf(pieces.size, room) > room) {
+                    end()
+                    ids = Growing()
+                    first = Growing()
+                    whole = 2
+                }
                 first.add(ids.size + 1)
+                whole += pieces.size
                 for (id in pieces.take(room)) ids.add(id)
             }
-            val cut = tokenizer.join(ids.toArray(), null, maxLength)
-            val encoding = Encoding(cut.ids, cut.types, whole)
-            return TaggedInput(encoding, words.take(first.size), first.toArray())
+            end()
+            return windows
         }
     }
 }

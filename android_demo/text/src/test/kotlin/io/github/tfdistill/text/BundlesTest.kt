@@ -1,6 +1,8 @@
 package io.github.tfdistill.text
 
 import java.io.File
+import java.io.FileNotFoundException
+import java.nio.ByteOrder
 import kotlinx.serialization.json.Json
 import kotlinx.serialization.json.jsonObject
 import org.junit.Assert.assertEquals
@@ -30,6 +32,31 @@ class BundlesTest {
         val error = assertThrows(BundleException::class.java) { Bundles(copy).open(bundle) }
         assertEquals(error.message, fault, error.fault)
         for (word in words) assertTrue("$word in ${error.message}", word in error.message.orEmpty())
+    }
+
+    @Test
+    fun `a model that the runtime does not run is a fault of the bundle`() {
+        val bundle = Bundles(copy).open(name)
+        for (thrown in listOf(IllegalArgumentException("no op of version 9"), IllegalStateException("no op of version 9"))) {
+            val error =
+                assertThrows(BundleException::class.java) {
+                    bundle.openModel(copy) { throw thrown }
+                }
+            assertEquals(BundleFault.UNSUITABLE, error.fault)
+            assertTrue(error.message, "no op of version 9" in error.message.orEmpty())
+        }
+        val error =
+            assertThrows(BundleException::class.java) {
+                bundle.openModel({ throw FileNotFoundException(it) }) { error("not opened") }
+            }
+        assertEquals(BundleFault.MISSING, error.fault)
+    }
+
+    @Test
+    fun `a source of one's own gives buffers that runtimes take`() {
+        val buffer = FileSource { byteArrayOf(1, 2, 3).inputStream() }.map("a")
+        assertTrue(buffer.isDirect && buffer.order() == ByteOrder.nativeOrder())
+        assertEquals(listOf<Byte>(1, 2, 3), List(buffer.remaining()) { buffer.get() })
     }
 
     /** Adds a variant with a copy of the model, "model" and other bytes behind it. */

@@ -1,5 +1,6 @@
 package io.github.tfdistill.text
 
+import io.github.tfdistill.text.TaskKind.CLASSIFICATION
 import kotlinx.serialization.json.JsonObject
 import kotlinx.serialization.json.contentOrNull
 import kotlinx.serialization.json.double
@@ -43,7 +44,9 @@ class ConfidenceTest {
                 assertEquals(text, probability, checkNotNull(prediction.probability), 1e-6)
                 assertEquals(text, answer.getValue("sure").flag(), prediction.sure)
                 val labels = answer.getValue("labels").jsonArray.map { it.string() }
-                assertEquals(text, labels.toSet(), labelsOf(prediction, bundle.task.kind).toSet())
+                val one = labels.singleOrNull().takeIf { bundle.task.kind == CLASSIFICATION }
+                assertEquals(text, one, prediction.label)
+                assertEquals(text, labels.toSet(), labelsOf(prediction).toSet())
             }
         }
     }
@@ -70,15 +73,29 @@ class ConfidenceTest {
         assertTrue(true in covered && false in covered)
     }
 
-    private fun labelsOf(prediction: Prediction, kind: TaskKind): List<String> =
-        when (val outcome = prediction.outcome) {
-            is Outcome.Tags -> outcome.tags
-            is Outcome.Labels ->
-                if (kind == TaskKind.MULTI_LABEL)
-                    outcome.labels.filter { it.probability > 0.5 }.map { it.label }
-                else listOf(checkNotNull(prediction.label))
-            else -> error("$outcome")
+    private fun labelsOf(prediction: Prediction): List<String> =
+        (prediction.outcome as? Outcome.Tags)?.tags ?: prediction.labels
+
+    @Test
+    fun `a text without the second one, or with one too many, is refused`() {
+        val bundle = opened(cases.first())
+        val alone = bundle.manifest.copy(task = bundle.task.copy(pair = false))
+        val single = Bundle(bundle.name, bundle.entry, alone, bundle.vocabulary)
+        val tags = opened(cases[2])
+        for ((model, second) in listOf(bundle to null, single to "a film", tags to "a film")) {
+            val predictor = Predictor(model, Replay(model, Resources))
+            val error =
+                assertThrows(IllegalArgumentException::class.java) {
+                    predictor.predict("a story", second)
+                }
+            assertTrue(error.message, "second text" in "${error.message}" || "one text" in "${error.message}")
         }
+        for (text in listOf("", " \u00a0 ")) {
+            assertThrows(IllegalArgumentException::class.java) {
+                Predictor(tags, Replay(tags, Resources)).predict(text)
+            }
+        }
+    }
 
     @Test
     fun `the promise that is wanted decides, and one that no threshold keeps makes nothing sure`() {
@@ -86,7 +103,7 @@ class ConfidenceTest {
         val text = cases.first().getValue("answers").jsonArray.first().jsonObject
         val replay = Replay(bundle, Resources)
         val none = Predictor(bundle, replay, maxError = 0.1)
-        assertEquals(false, none.predict(text.getValue("text").string()).sure)
+        assertEquals(false, none.predict(text.getValue("text").string(), "").sure)
         val error =
             assertThrows(IllegalArgumentException::class.java) {
                 Predictor(bundle, replay, maxError = 0.02)
@@ -99,7 +116,7 @@ class ConfidenceTest {
         val bundle = opened(cases.first()) { it.copy(promises = emptyList()) }
         val text = cases.first().getValue("answers").jsonArray.first().jsonObject
         val prediction =
-            Predictor(bundle, Replay(bundle, Resources)).predict(text.getValue("text").string())
+            Predictor(bundle, Replay(bundle, Resources)).predict(text.getValue("text").string(), "")
         assertNull(prediction.sure)
         assertTrue(checkNotNull(prediction.probability) in 0.0..1.0)
     }

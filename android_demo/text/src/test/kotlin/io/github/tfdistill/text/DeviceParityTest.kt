@@ -92,6 +92,41 @@ class DeviceParityTest {
     }
 
     @Test
+    fun `of several labels those that apply count, and not which is the largest`() {
+        val task = pairs.task.copy(kind = TaskKind.MULTI_LABEL)
+        val card = pairs.manifest.copy(task = task, softmax = false, confidence = null)
+        val bundle = Bundle(pairs.name, pairs.entry, card, pairs.vocabulary)
+        val golden = GoldenExamples.read(bundle, Resources)
+        fun changed(change: (Float) -> Float) =
+            AnswerCheck(bundle, golden).parity(Replay(bundle, Resources, change)).changed
+        assertEquals(emptyList<String>(), changed { 1 - it }) // all apply, another is the largest
+        assertEquals(golden.examples.size, changed { if (it > 0.4f) it else it - 1 }.toSet().size)
+    }
+
+    @Test
+    fun `tags count where a word begins`() {
+        val bundle = Resources.bundles.open("tags-float32")
+        val golden = GoldenExamples.read(bundle, Resources)
+        val wide = bundle.task.labels.size
+        fun changed(turned: (String) -> Boolean): List<String> {
+            val replay = Replay(bundle, Resources)
+            val runner =
+                object : ModelRunner by replay {
+                    override fun run(signature: String, inputs: Map<String, IntArray>) =
+                        replay.run(signature, inputs).mapValues { (_, values) ->
+                            val tokens = inputs.getValue("input_ids").map(bundle.vocabulary::token)
+                            FloatArray(values.size) {
+                                if (turned(tokens[it / wide])) -values[it] else values[it]
+                            }
+                        }
+                }
+            return AnswerCheck(bundle, golden).parity(runner).changed
+        }
+        assertEquals(emptyList<String>(), changed { it.startsWith("##") || it.startsWith("[") })
+        assertTrue(changed { it == "good" }.isNotEmpty())
+    }
+
+    @Test
     fun `a length without examples of its own runs the shorter ones, padded`() {
         val told = ArrayList<Pair<Int, Int>>()
         val short = golden(1..16)

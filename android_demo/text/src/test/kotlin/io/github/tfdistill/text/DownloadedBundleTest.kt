@@ -238,6 +238,16 @@ class DownloadedBundleTest {
         val bundles = Bundles(FolderSource(File(folder, "$near/$version")))
         assertEquals(listOf(near), bundles.searchable())
         assertEquals(60, bundles.openIndex(bundles.open(near)).card.count)
+        assertEquals(60, checkNotNull(downloaded.openIndex()).card.count)
+        assertFalse(downloaded.update(server))
+
+        val card = "bundles/$near/search/index.json"
+        server.put(card, server.open(card).readBytes() + '\n'.code.toByte()) // texts of another day
+        assertTrue(downloaded.update(server))
+        assertFalse(downloaded.update(server))
+        assertNull(DownloadedBundle(temporary.newFolder(), near, replay).openIndex())
+        val error = assertThrows(BundleException::class.java) { downloads().openIndex() }
+        assertEquals(BundleFault.MISSING, error.fault)
     }
 
     @Test
@@ -246,7 +256,7 @@ class DownloadedBundleTest {
         var status = 200
         http.createContext("/app/") { exchange ->
             val content = runCatching { server.open(exchange.requestURI.path.drop(5)).readBytes() }
-            val code = if (content.isSuccess) status else 404
+            val code = if (content.isSuccess) status else 403 // as storage without listing says
             exchange.sendResponseHeaders(code, 0)
             exchange.responseBody.use { it.write(content.getOrDefault(ByteArray(0))) }
         }

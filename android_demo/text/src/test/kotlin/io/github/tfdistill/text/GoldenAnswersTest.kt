@@ -1,6 +1,7 @@
 package io.github.tfdistill.text
 
 import java.io.File
+import kotlin.math.ln
 import kotlinx.serialization.json.JsonNull
 import kotlinx.serialization.json.JsonObject
 import kotlinx.serialization.json.buildJsonObject
@@ -146,7 +147,7 @@ class GoldenAnswersTest {
         for (sentence in sentences) {
             val example = examples[sentence.getValue("example").jsonPrimitive.int]
             val words = sentence.getValue("words").jsonArray.map { it.string() }
-            val input = TaggedInput.of(bundle.tokenizer, words, 24)
+            val input = TaggedInput.windows(bundle.tokenizer, words, 24).single()
             assertEquals(example.getValue("input_ids").ints(), input.encoding.ids.asList())
             assertEquals(sentence.getValue("first_pieces").ints(), input.firstPieces.asList())
             val outputs = example.getValue("outputs").jsonArray.flatMap { it.floats().asList() }
@@ -158,18 +159,50 @@ class GoldenAnswersTest {
     }
 
     @Test
-    fun `words that do not fit are left out whole`() {
+    fun `words that do not fit go on in the next row, and a word is cut only by itself`() {
         val tokenizer = Resources.bundles.open("tags-float32").tokenizer
-        val input = TaggedInput.of(tokenizer, " good  films\tgood a ", 6) // film ##s
-        assertEquals(listOf("good", "films", "good"), input.words)
-        assertEquals(listOf(1, 2, 4), input.firstPieces.asList())
-        assertEquals(7, input.encoding.wholeLength)
-        val shorter = TaggedInput.of(tokenizer, "good films good a", 4)
-        assertEquals(listOf("good"), shorter.words)
-        val long = TaggedInput.of(tokenizer, "zzzzzzzz good", 6)
-        assertEquals(listOf("zzzzzzzz"), long.words)
-        assertEquals(6, long.encoding.size)
-        assertEquals(2, TaggedInput.of(tokenizer, "  ", 6).encoding.size)
+        fun firstPieces(text: String, maxLength: Int) =
+            TaggedInput.windows(tokenizer, TaggedInput.words(text), maxLength).map {
+                it.firstPieces.asList()
+            }
+        assertEquals(listOf(listOf(1, 2, 4), listOf(1)), firstPieces("good films good a", 6)) // ##s
+        assertEquals(listOf(listOf(1), listOf(1), listOf(1, 2)), firstPieces("good films good a", 4))
+        assertEquals(listOf(listOf(1), listOf(1)), firstPieces("zzzzzzzz good", 6))
+        val cut = TaggedInput.windows(tokenizer, listOf("zzzzzzzz"), 6).single().encoding
+        assertEquals(listOf(6, 10), listOf(cut.size, cut.wholeLength))
+    }
+
+    @Test
+    fun `words lie between what Python takes for white space`() {
+        val spaces = "\t\n\u000b\u000c\r\u001c\u001d\u001e\u001f \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000"
+        val text = spaces.toList().joinToString("") { "Anna$it" } + spaces
+        assertEquals(List(spaces.length) { "Anna" }, TaggedInput.words(text))
+        assertEquals(listOf("a\u200bb\ufeffc"), TaggedInput.words("a\u200bb\ufeffc"))
+        assertEquals(emptyList<String>(), TaggedInput.words(spaces))
+    }
+
+    @Test
+    fun `a long text gets a tag for each word, as probable as all of them together`() {
+        val bundle = Resources.bundles.open("tags-float32")
+        val wide = bundle.task.labels.size
+        val runner =
+            object : ModelRunner {
+                override val signatures = bundle.signatures
+
+                override fun run(signature: String, inputs: Map<String, IntArray>) =
+                    mapOf("logits" to FloatArray(inputs.getValue("input_ids").size * wide) { (it % wide).toFloat() })
+
+                override fun close() = Unit
+            }
+        val most = bundle.lengths.maxLength
+        val words = List(3 * most) { if (it % 3 == 0) "films" else "good" }
+        val prediction = Predictor(bundle, runner).predict(words.joinToString(" "))
+        val outcome = prediction.outcome as Outcome.Tags
+        assertEquals(words, outcome.words)
+        assertEquals(List(words.size) { bundle.task.labels.last() }, outcome.tags)
+        assertEquals(5, prediction.inferences)
+        val one = Answers.softmax(FloatArray(wide) { it.toFloat() }).max()
+        assertEquals(words.size * ln(one), ln(checkNotNull(prediction.probability)), 1e-9)
     }
 
     @Test
