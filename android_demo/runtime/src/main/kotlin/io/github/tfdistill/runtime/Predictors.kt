@@ -39,11 +39,7 @@ public class AssetSource(private val assets: AssetManager) : FileSource {
             }
         return file.use {
             it.createInputStream().use { stream ->
-                stream.channel.map(
-                    FileChannel.MapMode.READ_ONLY,
-                    it.startOffset,
-                    it.declaredLength,
-                )
+                stream.channel.map(FileChannel.MapMode.READ_ONLY, it.startOffset, it.declaredLength)
             }
         }
     }

@@ -98,11 +98,7 @@ private fun <T> reading(path: String, remedy: String, read: () -> T): T =
     try {
         read()
     } catch (error: FileNotFoundException) {
-        throw BundleException(
-            BundleFault.MISSING,
-            explain(path, "a file", "none", remedy),
-            error,
-        )
+        throw BundleException(BundleFault.MISSING, explain(path, "a file", "none", remedy), error)
     } catch (error: IOException) {
         throw BundleException(BundleFault.MALFORMED, explain(path, "a file", "$error"), error)
     }

@@ -75,7 +75,10 @@ public class GoldenExamples internal constructor(internal val examples: List<Gol
                 val message = explain("golden.json of ${bundle.name}", "examples", "none")
                 throw BundleException(BundleFault.UNSUITABLE, message)
             }
-            return GoldenExamples(examples)
+            val paired = bundle.task.pair // an empty second text was not recorded
+            return GoldenExamples(
+                if (paired) examples.map { it.copy(pair = it.pair.orEmpty()) } else examples
+            )
         }
 
         private fun cut(values: List<Int>, length: Int): IntArray {

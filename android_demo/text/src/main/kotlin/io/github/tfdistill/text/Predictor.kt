@@ -37,8 +37,8 @@ public sealed interface Outcome {
  * @property wholeLength the tokens that there would be if nothing had been cut
  * @property sequenceLength of the signature, padding included
  * @property inferences one, but of a question and of words to tag one for each window
- * @property probability of all labels, also those that do not apply, or of all tags together, calibrated where the export could fit it;
- *   null for other outcomes
+ * @property probability of all labels, also those that do not apply, or of all tags together,
+ *   calibrated where the export could fit it; null for other outcomes
  * @property sure whether the file promises that at most a share of such answers is wrong; never of
  *   a text of another kind than it was trained on; null where it promises nothing
  */
@@ -86,8 +86,8 @@ public class Predictor(
      *
      * @param text the text, or the question
      * @param second the second text of a pair, or what the question is about; otherwise null or ""
-     * @throws IllegalArgumentException if a second text is missing or not wanted, or a text of words
-     *   to tag has none
+     * @throws IllegalArgumentException if a second text is missing or not wanted, or a text of
+     *   words to tag has none
      * @throws BundleException if the model answers with what is no number
      * @throws CancellationException if it is told to stop
      */

@@ -18,11 +18,7 @@ internal class TaggedInput(val encoding: Encoding, val firstPieces: IntArray) {
          * Words that do not fit into a row go on in the next; only a single word that is longer by
          * itself is cut.
          */
-        fun windows(
-            tokenizer: Tokenizer,
-            words: List<String>,
-            maxLength: Int,
-        ): List<TaggedInput> {
+        fun windows(tokenizer: Tokenizer, words: List<String>, maxLength: Int): List<TaggedInput> {
             val unknown = intArrayOf(tokenizer.vocabulary.unknownId)
             val room = maxLength - 2
             val windows = ArrayList<TaggedInput>()

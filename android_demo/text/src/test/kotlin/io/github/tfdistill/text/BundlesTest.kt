@@ -37,7 +37,11 @@ class BundlesTest {
     @Test
     fun `a model that the runtime does not run is a fault of the bundle`() {
         val bundle = Bundles(copy).open(name)
-        for (thrown in listOf(IllegalArgumentException("no op of version 9"), IllegalStateException("no op of version 9"))) {
+        for (thrown in
+            listOf(
+                IllegalArgumentException("no op of version 9"),
+                IllegalStateException("no op of version 9"),
+            )) {
             val error =
                 assertThrows(BundleException::class.java) {
                     bundle.openModel(copy) { throw thrown }

@@ -88,7 +88,10 @@ class ConfidenceTest {
                 assertThrows(IllegalArgumentException::class.java) {
                     predictor.predict("a story", second)
                 }
-            assertTrue(error.message, "second text" in "${error.message}" || "one text" in "${error.message}")
+            assertTrue(
+                error.message,
+                "second text" in "${error.message}" || "one text" in "${error.message}",
+            )
         }
         for (text in listOf("", " \u00a0 ")) {
             assertThrows(IllegalArgumentException::class.java) {

@@ -89,8 +89,9 @@ class GoldenAnswersTest {
             val predictor = Predictor(bundle, Replay(bundle, source))
             for (example in goldenExamples(bundle, source).filter { it["text"] !is JsonNull }) {
                 val text = example.getValue("text").string()
+                val pair = example["pair"]?.jsonPrimitive?.contentOrNull
                 val prediction =
-                    predictor.predict(text, example["pair"]?.jsonPrimitive?.contentOrNull)
+                    predictor.predict(text, if (bundle.task.pair) pair.orEmpty() else null)
                 val ids = example.getValue("input_ids").ints()
                 assertEquals(ids.map(bundle.vocabulary::token), prediction.tokens)
                 val labels = (prediction.outcome as Outcome.Labels).labels
@@ -166,7 +167,10 @@ class GoldenAnswersTest {
                 it.firstPieces.asList()
             }
         assertEquals(listOf(listOf(1, 2, 4), listOf(1)), firstPieces("good films good a", 6)) // ##s
-        assertEquals(listOf(listOf(1), listOf(1), listOf(1, 2)), firstPieces("good films good a", 4))
+        assertEquals(
+            listOf(listOf(1), listOf(1), listOf(1, 2)),
+            firstPieces("good films good a", 4),
+        )
         assertEquals(listOf(listOf(1), listOf(1)), firstPieces("zzzzzzzz good", 6))
         val cut = TaggedInput.windows(tokenizer, listOf("zzzzzzzz"), 6).single().encoding
         assertEquals(listOf(6, 10), listOf(cut.size, cut.wholeLength))
@@ -174,7 +178,8 @@ class GoldenAnswersTest {
 
     @Test
     fun `words lie between what Python takes for white space`() {
-        val spaces = "\t\n\u000b\u000c\r\u001c\u001d\u001e\u001f \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000"
+        val spaces =
+            "\t\n\u000b\u000c\r\u001c\u001d\u001e\u001f \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000"
         val text = spaces.toList().joinToString("") { "Anna$it" } + spaces
         assertEquals(List(spaces.length) { "Anna" }, TaggedInput.words(text))
         assertEquals(listOf("a\u200bb\ufeffc"), TaggedInput.words("a\u200bb\ufeffc"))
@@ -190,7 +195,12 @@ class GoldenAnswersTest {
                 override val signatures = bundle.signatures
 
                 override fun run(signature: String, inputs: Map<String, IntArray>) =
-                    mapOf("logits" to FloatArray(inputs.getValue("input_ids").size * wide) { (it % wide).toFloat() })
+                    mapOf(
+                        "logits" to
+                            FloatArray(inputs.getValue("input_ids").size * wide) {
+                                (it % wide).toFloat()
+                            }
+                    )
 
                 override fun close() = Unit
             }
