@@ -52,6 +52,16 @@ class ManyLabelsTest {
     }
 
     @Test
+    fun `of several labels those that apply are the answer`() {
+        val all = listOf(Scored("fast", 0.9), Scored("loud", 0.51), Scored("calm", 0.5))
+        fun said(labels: List<Scored>) =
+            application.resources.headline(Outcome.Labels(labels, several = true))
+        assertEquals("fast: 90.0 %\nloud: 51.0 %", said(all))
+        assertEquals("No label applies.", said(all.drop(2)))
+        assertEquals("fast: 90.0 %", application.resources.headline(Outcome.Labels(all)))
+    }
+
+    @Test
     fun `a table that is cut says so`() {
         val bundle = Bundles(Toys).open("pairs-float32")
         fun names(count: Int): List<String> {
