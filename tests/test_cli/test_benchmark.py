@@ -15,6 +15,15 @@ from tfdistill.benchmark.settings import Settings
 from tfdistill.commands import result_paths
 
 
+@pytest.fixture(autouse=True)
+def files(tmp_path_factory, monkeypatch):
+    """The files that the command lines name; the backends that would open them are replaced."""
+    folder = tmp_path_factory.mktemp("files")
+    for name in ("a.tflite", "b.tflite"):
+        (folder / name).touch()
+    monkeypatch.chdir(folder)
+
+
 def a_result(name="student", *, device=fake.HOST, failures=()):
     rows = fake.repetitions(2.0, model=name)
     return result.assemble(

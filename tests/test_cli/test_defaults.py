@@ -49,8 +49,9 @@ def measured(monkeypatch):
     return calls
 
 
-def test_a_benchmark_without_options_has_the_defaults_of_the_library(measured):
-    cli.main(["benchmark", "a.tflite"])
+def test_a_benchmark_without_options_has_the_defaults_of_the_library(measured, tmp_path):
+    (tmp_path / "a.tflite").touch()
+    cli.main(["benchmark", str(tmp_path / "a.tflite")])
     assert measured == [Settings()]
 
 

@@ -11,10 +11,11 @@ from export.trials.sweeping import Sweep
 from tfdistill import cli
 from tfdistill.commands import export_job
 from tfdistill.results import Trial
+from tfdistill.weights import folders
 
 
 @pytest.fixture
-def swept(monkeypatch):
+def swept(monkeypatch, tmp_path_factory):
     """Stands in for the model and the sweep; returns what the sweep was asked for."""
     calls = {}
     data = {
@@ -36,6 +37,10 @@ def swept(monkeypatch):
         report(row)
         return Sweep(pathlib.Path(folder), (8, 16), (row,))
 
+    run = tmp_path_factory.mktemp("work") / "runs" / "demo"
+    run.mkdir(parents=True)
+    (run / folders.DESCRIPTION).touch()
+    monkeypatch.chdir(run.parents[1])
     monkeypatch.setattr(export_job, "open_job", lambda args: job)
     monkeypatch.setattr(export, "sweep", sweep, raising=False)
     return calls

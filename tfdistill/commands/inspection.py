@@ -89,7 +89,6 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _inspect(args: argparse.Namespace) -> int:
     plan.no_file_of_others(args.file, "file", exported=True)
-    plan.existing(args.file, "file", hub=False)
     if args.against is not None:
         if args.accelerators is not None:
             raise errors.ConfigError("--accelerators", "no --against", args.against)
@@ -221,6 +220,7 @@ def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:
     from tfdistill import manifest
     from tfdistill.tflite import described
 
+    plan.existing(str(path), "file", hub=False)
     if not path.is_dir():
         return {"": path}
     folder = path if (path / manifest.FILE_NAME).is_file() else path / "export"

@@ -91,8 +91,8 @@ def _compare(args: argparse.Namespace) -> int:
     if faults:
         raise errors.ConfigError("\n".join(faults))
     for path in filter(None, (args.old, args.new)):
-        plan.existing(path, "result", hub=False)
         _refuse_models(pathlib.Path(path))
+        plan.existing(path, "result", hub=False)
     old = result.read_result(args.old)
     if args.new is None:
         changed = changes.within(old)
