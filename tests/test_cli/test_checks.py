@@ -54,8 +54,6 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("export none", 2, "model: expected an existing path"),
     ("export org/none", 2, "model: expected an existing path"),
     ("benchmark none", 2, "MODEL: expected an existing path"),
-    ("inspect none.tflite", 2, "file: expected an existing path"),
-    ("compare none.json", 2, "result: expected an existing path"),
     ("benchmark {} --task sst2 --data-dir none", 2, "--data-dir sets data.dir."),
     ("export ./none --list --out o", 2, "model: expected an existing path"),
     ("report none", 2, "none: no such file or folder"),

@@ -220,7 +220,6 @@ def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:
     from tfdistill import manifest
     from tfdistill.tflite import described
 
-    plan.existing(str(path), "file", hub=False)
     if not path.is_dir():
         return {"": path}
     folder = path if (path / manifest.FILE_NAME).is_file() else path / "export"

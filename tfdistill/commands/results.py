@@ -7,7 +7,7 @@ import math
 import pathlib
 
 from tfdistill import errors
-from tfdistill.commands import base, options, plan
+from tfdistill.commands import base, options
 
 
 def percent(text: str) -> float:
@@ -92,7 +92,6 @@ def _compare(args: argparse.Namespace) -> int:
         raise errors.ConfigError("\n".join(faults))
     for path in filter(None, (args.old, args.new)):
         _refuse_models(pathlib.Path(path))
-        plan.existing(path, "result", hub=False)
     old = result.read_result(args.old)
     if args.new is None:
         changed = changes.within(old)
