@@ -273,7 +273,6 @@ def test_a_folder_goes_on_with_what_it_began_with_alone(folder, begin):
     with pytest.raises(errors.ConfigError):
         distil("new", temperature=2, token_noise=0.5)
     assert not (folder / "new").exists()
-    distil("new", temperature=2)
 
 
 @pytest.mark.slow

@@ -75,7 +75,7 @@ def test_the_lengths_are_those_of_the_real_data(shared_data, counted):
     assert json.loads(done.stdout) == counted
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.shared_data
 def test_the_lengths_of_development_texts_are_those_of_the_real_data(shared_data):
     vocab = shared_data / "vocab/bert-base-uncased-vocab.txt"
@@ -259,16 +259,10 @@ def test_an_option_of_one_benchmark_goes_with_it_alone(arguments, option):
     assert f"{option} " in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "kind",
-    [
-        "noise",
-        *(
-            pytest.param(k, marks=pytest.mark.thorough)
-            for k in ("training", "bucketing", "augmentation", "inference", "busy", "lengths")
-        ),
-    ],
+    ["noise", "training", "bucketing", "augmentation", "inference", "busy", "lengths"],
 )
 def test_a_benchmark_runs_and_records(kind, tmp_path):
     done = bench(kind, "--quick", "--out", str(tmp_path))
