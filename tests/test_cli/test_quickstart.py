@@ -313,7 +313,23 @@ def test_a_run_is_evaluated_from_elsewhere_and_says_what_it_was_trained_on(
     assert "dev_limit: null" in text
     recipe.write_text(text.replace("dev_limit: null", "dev_limit: 30"))  # of what is scored
     (moved / "environment.json").unlink()
-    monkeypatch.chdir("/")
+    other = tmp_path / done.run.name / "data"  # what the recipe names is another project's here
+    other.mkdir(parents=True)
+    for file in (done.run / "data").glob("*.csv"):
+        lines = file.read_text().splitlines()
+        cells = [line.rpartition(",") for line in lines[1:]]
+        turned = [f"{cell[0]},{cells[at - 1][2]}" for at, cell in enumerate(cells)]
+        (other / file.name).write_text("\n".join([lines[0], *turned]) + "\n")
+    monkeypatch.chdir(tmp_path)
+    ours = config.data_of_run(str(moved))
+    assert (ours.dir, ours.promise_on) in (
+        (str(moved / "data"), None),
+        (str(moved / "data"), str(moved / "data" / "promise.csv")),
+    )
+    assert cli.main(["evaluate", str(moved / "export"), "--json"]) == 0
+    own = json.loads(capsys.readouterr().out)
+    assert cli.main(["evaluate", str(done.run / "export"), "--limit", "30", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == own
 
     rows = (done.run / "data" / "train.csv").read_text().splitlines()
     (tmp_path / "known.csv").write_text("\n".join([rows[0], *rows[-30:]]) + "\n")

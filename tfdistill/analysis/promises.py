@@ -23,7 +23,7 @@ MAX_ERRORS = (0.01, 0.02, 0.05, 0.1)  # that are promised
 LEVEL = 0.9  # of the guarantee
 _FIRST_SHARE = 0.25  # of the rows are above the first threshold that is tested
 _STEPS = 50  # thresholds that are tested
-_MOST_ROWS = 10**7  # that a promise may be said to take
+_MOST_ROWS = 10**6  # that a promise may be said to take
 
 
 _log = logging.getLogger(__name__)
@@ -242,11 +242,7 @@ def find_promise(confidence: np.ndarray, right: np.ndarray, max_error: float) ->
     passed = scipy.special.bdtr(wrong_above[sure], sure, max_error) <= 1 - LEVEL
     count = len(sure) if passed.all() else int(passed.argmin())
     if not count:
-        failed = sure[~passed]
-        needed = _rows_needed(failed, wrong_above[failed], num_rows, max_error)
-        fewest = fewest_rows(max_error)
-        if needed is None and num_rows < fewest:  # so few rows do not show that more are no help
-            needed = fewest
+        needed = _rows_needed(ordered, wrong_above, max_error)
         return Promise(max_error=max_error, rows=num_rows, rows_needed=needed)
     above = sure[count - 1]
     return Promise(
@@ -280,22 +276,29 @@ def fewest_rows(max_error: float) -> int:
     return math.ceil(math.log(1 - LEVEL) / math.log1p(-max_error))
 
 
-def _rows_needed(
-    sure: np.ndarray, wrong: np.ndarray, num_rows: int, max_error: float
-) -> int | None:
-    """The rows that would pass at one of the ranks with the shares of wrong answers seen there.
+def _rows_needed(ordered: np.ndarray, wrong_above: np.ndarray, max_error: float) -> int | None:
+    """The rows with which the first threshold would pass, if more rows were as these are.
 
-    `sure` and `wrong` are those of ranks that fail: another one may pass behind a failure.
+    With more rows the first threshold lies nearer to the surest quarter of them.
+
+    Args:
+      ordered: float (n + 1,), the confidences from the highest down, and 0.
+      wrong_above: int (n + 1,), the wrong answers among so many of the surest.
+      max_error: A share of the sure answers.
     """
-    usable = (sure > 0) & (wrong < max_error * sure)
-    best = None
-    for above, errors_above in zip(sure[usable], wrong[usable], strict=True):
-        share = errors_above / above
-        count = fewest_rows(max_error)
-        while scipy.special.bdtr(np.ceil(share * count), count, max_error) > 1 - LEVEL:
-            count = math.ceil(1.1 * count)
-            if count > _MOST_ROWS:
-                break
-        rows = math.ceil(count * num_rows / above)
-        best = rows if best is None else min(best, rows)
-    return best if best is None or best < _MOST_ROWS else None
+    num_rows = len(ordered) - 1
+
+    def passes(rows: int) -> bool:
+        ranks = (_tested_ranks(rows, max_error) * (num_rows / rows)).astype(int)
+        above = np.searchsorted(-ordered[:-1], -ordered[ranks])
+        first = int(above[above > 0][0]) if above.any() else num_rows
+        sure, wrong = first * rows // num_rows, math.ceil(wrong_above[first] * rows / num_rows)
+        return scipy.special.bdtr(wrong, sure, max_error) <= 1 - LEVEL
+
+    if not passes(_MOST_ROWS):
+        few = num_rows < fewest_rows(MAX_ERRORS[-1])  # which do not show that more are no help
+        return fewest_rows(max_error) if few else None
+    rows = max(num_rows, fewest_rows(max_error))
+    while not passes(rows):
+        rows = math.ceil(1.2 * rows)
+    return rows

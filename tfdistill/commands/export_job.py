@@ -142,7 +142,7 @@ def open_job(args: argparse.Namespace) -> Job:
     from tfdistill.run import inputs
 
     recipe = config.saved_recipe(args.model)
-    settings = None if recipe is None else recipe.data
+    settings = config.data_of_run(args.model)
     if args.task is not None:
         settings = config.parse_section(
             config.DataConfig,

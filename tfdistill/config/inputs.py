@@ -48,8 +48,8 @@ def run_folder(source: str | None) -> pathlib.Path | None:
 def data_of_run(source: str | None) -> DataConfig | None:
     """The data section of the run of `run_folder`; None where there is none.
 
-    Generated data has the folder that the run keeps it in; so has data that the run split, where
-    the run was moved or is named from elsewhere. The words are those of the run's models.
+    Generated data has the folder that the run keeps it in; so has data that the run split, from
+    wherever the run is named, moved or not. The words are those of the run's models.
     """
     folder = run_folder(source)
     recipe = None if folder is None else saved_recipe(folder)
@@ -59,9 +59,12 @@ def data_of_run(source: str | None) -> DataConfig | None:
     generated = recipe.data.dir is None and recipe.data.file is None
     data_folder = folder / "data"
     split = pathlib.Path(recipe.data.dir or "")
-    moved = split.name == data_folder.name and not split.exists()
-    if (generated or moved) and data_folder.is_dir():
+    own = split.name == data_folder.name and (data_folder / "train.csv").is_file()
+    if own or (generated and data_folder.is_dir()):
         changes |= {"dir": str(data_folder), "placeholder_data": False}
+    held_out = pathlib.Path(recipe.data.promise_on or "")
+    if own and held_out.parent == split:
+        changes["promise_on"] = str(data_folder / held_out.name)
     return recipe.data.model_copy(update=changes)
 
 
