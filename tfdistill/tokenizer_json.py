@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import tokenizers
 
 FILE_NAME = "tokenizer.json"
+CONFIG_FILE = "tokenizer_config.json"  # settings beside it
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SUFFIX_INDICATOR = "##"
 # A section -> the one type it may have, and its keys: a value that is required, or None for a key
@@ -59,6 +60,12 @@ class TokenizerJson(NamedTuple):
 
     tokens: list[str]
     lower_case: bool
+
+
+def said_lower_case(settings: Mapping[str, Any]) -> Any:
+    """What the settings of `CONFIG_FILE` say of lower-casing; True where they say nothing."""
+    said = settings.get("do_lower_case")
+    return True if said is None else said
 
 
 def read_tokenizer_json(path: pathlib.Path) -> TokenizerJson:

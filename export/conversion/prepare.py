@@ -197,7 +197,7 @@ def make_plan(request: ExportRequest) -> ExportPlan:
         softmax=softmax,
         labels=labels,
         vocab_file=request.vocab_file,
-        lower_case=request.lower_case,
+        lower_case=tokenizer is None or tokenizer.lower_case,
         truncation=request.truncation,
     )
     metadata = tflite_metadata.wanted(request.metadata, obstacles)

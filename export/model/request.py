@@ -11,6 +11,7 @@ from typing import Any
 import tf_keras as keras
 
 from tfdistill import config, errors, files, lengths, models
+from tfdistill.data import vocab
 from tfdistill.data.task_data import TaskData
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import KINDS, Examples, TaskSpec
@@ -47,7 +48,7 @@ class ExportRequest:
     texts: Examples | None = None
     task: TaskSpec | None = None
     vocab_file: files.Path | None = None
-    lower_case: bool = True
+    lower_case: bool | None = None
     truncation: Truncation = "end"
     labels: Sequence[str] | None = None
     bounds: Mapping[str, float] | None = None
@@ -65,14 +66,15 @@ class ExportRequest:
             if chosen:
                 full = {key: config.quantization_name(value) for key, value in chosen.items()}
                 object.__setattr__(self, name, full)
-        if data is None:
-            return
-        unnamed = {
-            name: value for name, value in self._of_data(data) if getattr(self, name) is None
-        }
-        if "vocab_file" in unnamed:
+        unnamed: dict[str, Any] = {}
+        if data is not None:
+            offered = self._of_data(data)
+            unnamed = {name: value for name, value in offered if getattr(self, name) is None}
+        if data is not None and "vocab_file" in unnamed:
             unnamed["lower_case"] = data.tokenizer.lower_case
             unnamed["truncation"] = data.tokenizer.truncation
+        elif self.vocab_file is not None:  # of its folder: a copy elsewhere has lost it
+            unnamed["lower_case"] = vocab.lower_case_of(self.vocab_file, self.lower_case)
         for name, value in unnamed.items():
             object.__setattr__(self, name, value)
 
@@ -264,13 +266,17 @@ def labels_of(
 
 
 def open_vocabulary(
-    vocab_file: files.Path, *, lower_case: bool, num_rows: int, truncation: Truncation = "end"
+    vocab_file: files.Path,
+    *,
+    lower_case: bool | None,
+    num_rows: int,
+    truncation: Truncation = "end",
 ) -> Tokenizer:
     """Opens the vocabulary of a model.
 
     Args:
       vocab_file: The vocabulary.
-      lower_case: Whether text is lower-cased.
+      lower_case: Whether text is lower-cased; None: as its folder says.
       num_rows: Rows of the model's embedding.
       truncation: Where a text that is too long is cut.
 

@@ -122,7 +122,7 @@ def _tokenizer(plan: ExportPlan, vocab: FileRecord | None) -> TokenizerRecord | 
     return TokenizerRecord(
         vocab=vocab,
         vocab_size=plan.tokenizer.vocab_size,
-        lower_case=plan.request.lower_case,
+        lower_case=plan.tokenizer.lower_case,
         # Tags and spans are read off parts of a text, which none of them cuts.
         truncation="end" if plan.head.per_token else plan.request.truncation,
         max_length=max(plan.lengths),

@@ -35,7 +35,7 @@ def to_saved_model(
     folder: files.Path,
     *,
     vocab_file: files.Path,
-    lower_case: bool = True,
+    lower_case: bool | None = None,
     truncation: Truncation = "end",
     labels: Sequence[str] | None = None,
     task: TaskSpec | None = None,
@@ -63,7 +63,8 @@ def to_saved_model(
       model: A classifier, regression or sentence encoder of `tfdistill.models`.
       folder: The folder to write.
       vocab_file: The vocabulary that text is tokenized with.
-      lower_case: Whether text is lower-cased.
+      lower_case: Whether text is lower-cased; None: as the folder of the vocabulary says
+        (`do_lower_case` of tokenizer_config.json), else yes.
       truncation: Where a text that is too long is cut: at its end, or in its middle.
       labels: Label names in the order of the logits; default the task's, or "0", "1", ...
       task: The task, for labels and kind.
@@ -109,7 +110,7 @@ def to_saved_model(
             temporary,
             network,
             pathlib.Path(vocab_file),
-            lower_case,
+            tokenizer.lower_case,
             truncation,
             None if embeds else names,
             independent,

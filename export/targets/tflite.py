@@ -50,7 +50,7 @@ def to_tflite(
     texts: Examples | None = None,
     task: TaskSpec | None = None,
     vocab_file: files.Path | None = None,
-    lower_case: bool = True,
+    lower_case: bool | None = None,
     truncation: Truncation = "end",
     labels: Sequence[str] | None = None,
     bounds: Mapping[str, float] | None = None,
@@ -109,7 +109,8 @@ def to_tflite(
       texts: The texts of `check_on` in its order, for golden.json; they need `vocab_file`.
       task: The task, for metrics and labels.
       vocab_file: The vocabulary that text is tokenized with.
-      lower_case: Whether text is lower-cased.
+      lower_case: Whether text is lower-cased; None: as the folder of the vocabulary says
+        (`do_lower_case` of tokenizer_config.json), else yes.
       truncation: Where a text that is too long is cut: at its end, or in its middle.
       labels: Label names in the order of the logits; default the task's.
       bounds: Bounds to change, by name (see `quantize.Bounds`), for example {"sqnr_db": 15}.

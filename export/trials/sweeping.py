@@ -79,7 +79,7 @@ def sweep(
     texts: Examples | None = None,
     task: TaskSpec | None = None,
     vocab_file: files.Path | None = None,
-    lower_case: bool = True,
+    lower_case: bool | None = None,
     truncation: Truncation = "end",
     labels: Sequence[str] | None = None,
     bounds: Mapping[str, float] | None = None,

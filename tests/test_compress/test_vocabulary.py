@@ -1,6 +1,7 @@
 """Vocabulary pruning: fewer rows, the same answers to every text of kept pieces."""
 
 import dataclasses
+import shutil
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,12 @@ def test_a_corpus_may_be_a_file(pruned, tmp_path, model, rich_vocab):
     file.write_text("\n".join(CORPUS), encoding="utf-8-sig")
 
     assert compress.prune_vocabulary(model, rich_vocab, file).tokens == pruned[1].tokens
+
+
+def test_a_cased_vocabulary_stays_one_where_nobody_says_so(model, rich_vocab, tmp_path):
+    path = shutil.copy(rich_vocab, tmp_path / "vocab.txt")
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert compress.prune_vocabulary(model, path, CORPUS).lower_case is False
 
 
 def test_counts_are_those_of_each_piece(rich_vocab):

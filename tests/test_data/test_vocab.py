@@ -1,6 +1,8 @@
+import json
+
 import pytest
 
-from tfdistill import errors
+from tfdistill import errors, tokenizer_json
 from tfdistill.data import basic_tokenizer, tokenize, vocab
 
 SPECIAL = list(vocab.SPECIAL_TOKENS)
@@ -128,3 +130,40 @@ def test_a_vocabulary_of_nothing_or_without_room_is_refused():
 def test_the_real_vocabularies_are_read_whole(shared_data, name, size):
     tokens = vocab.read_vocab(shared_data / "vocab" / f"bert-base-{name}-vocab.txt")
     assert len(tokens) == size
+
+
+@pytest.mark.parametrize(
+    ("beside", "lower_case"),
+    [
+        ({}, True),
+        ({"tokenizer_config.json": {"do_lower_case": False}}, False),
+        ({"tokenizer_config.json": {"do_lower_case": True}}, True),
+        ({"tokenizer_config.json": {"do_lower_case": None}}, True),
+    ],
+)
+def test_the_folder_of_a_vocabulary_says_whether_text_is_lower_cased(beside, lower_case, tmp_path):
+    path = tmp_path / "vocab.txt"
+    vocab.write_vocab(SPECIAL, path)
+    for name, settings in beside.items():
+        (tmp_path / name).write_text(json.dumps(settings))
+    assert vocab.lower_case_of(path) is lower_case
+    assert tokenize.Tokenizer(path).lower_case is lower_case
+    for said in (True, False):
+        assert vocab.lower_case_of(path, said) is said
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_so_does_a_tokenizer_json_beside_it(lower_case, tmp_path):
+    path, tokens = tmp_path / "vocab.txt", SPECIAL
+    vocab.write_vocab(tokens, path)
+    built = tokenizer_json.build_tokenizer(tokens, lower_case=lower_case)
+    built.save(str(tmp_path / tokenizer_json.FILE_NAME))
+    assert vocab.lower_case_of(path) is lower_case
+
+
+def test_a_malformed_word_of_the_folder_is_refused(tmp_path):
+    path = tmp_path / "vocab.txt"
+    vocab.write_vocab(SPECIAL, path)
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": "yes"}')
+    with pytest.raises(errors.VocabularyError, match="do_lower_case: expected true or false"):
+        vocab.lower_case_of(path)

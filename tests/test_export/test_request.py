@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import inspect
+import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import toys
 
 import export
 from export.model.request import ExportRequest, fitting_lengths
+from export.targets import saved_model
 from tfdistill import errors, models
 from tfdistill.commands import export as export_command
 from tfdistill.tasks.encoded import EncodedExamples
@@ -122,3 +124,22 @@ def test_a_label_that_would_not_be_one_line_of_labels_txt_is_refused(toy, tmp_pa
     with pytest.raises(errors.ConfigError, match="names of one line each"):
         export.to_tflite(toy.model, tmp_path / "m.tflite", lengths=(8,), labels=labels)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_folder_of_the_vocabulary_says_whether_text_is_lower_cased(
+    toy, toy_vocab_file, tmp_path, monkeypatch
+):
+    path = shutil.copy(toy_vocab_file, tmp_path / "vocab.txt")
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    request = ExportRequest(toy.model, "m.tflite", vocab_file=path)
+    # The same words, fewer of them, where nothing says so.
+    assert request.lower_case is request.replace(vocab_file=toy_vocab_file).lower_case is False
+    assert ExportRequest(toy.model, "m.tflite", vocab_file=path, lower_case=True).lower_case is True
+    assert ExportRequest(toy.model, "m.tflite", vocab_file=toy_vocab_file).lower_case is True
+    saved = []
+    monkeypatch.setattr(saved_model, "_save", lambda *arguments: saved.append(arguments[2]))
+    monkeypatch.setattr(
+        saved_model.checks, "require", lambda *arguments: saved.append(arguments[2])
+    )
+    export.to_saved_model(toy.model, tmp_path / "saved", vocab_file=path, labels=toy.task.labels)
+    assert [tokenizer.lower_case for tokenizer in saved] == [False, False]

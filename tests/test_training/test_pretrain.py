@@ -11,7 +11,16 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import config, errors, files, locks, models, reading, weights
+from tfdistill import (
+    config,
+    errors,
+    files,
+    locks,
+    models,
+    reading,
+    tokenizer_json,
+    weights,
+)
 from tfdistill.data import masking, shard_files, shards, streaming, synthetic, tokenize, vocab
 from tfdistill.training import (
     MaskedLmEvaluation,
@@ -348,6 +357,15 @@ def test_what_does_not_go_together_is_refused_before_training(run, whole, text, 
     with pytest.raises(errors.ConfigError, match="tfdistill data vocab"):
         pretrain_run.run_pretraining(source, [text / "corpus.txt"], tmp_path / "g", CONFIG)
     assert not list(tmp_path.rglob("checkpoints"))
+
+
+def test_a_cased_vocabulary_of_a_preset_stays_one(text, tmp_path):
+    tokens = vocab.read_vocab(text / "vocab.txt")
+    path = tmp_path / tokenizer_json.FILE_NAME
+    tokenizer_json.build_tokenizer(tokens, lower_case=False).save(str(path))
+    source = pretrain_run.PretrainSource("bert_tiny", vocab_file=str(path), overrides=SMALL)
+    _, tokenizer = pretrain_run._open_model(source, None, CONFIG, tmp_path)
+    assert tokenizer.lower_case is False
 
 
 def test_a_damaged_shard_is_found_before_the_first_step(run, text, tmp_path):

@@ -87,6 +87,14 @@ def edit_tokenizer(folder, change):
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt"])
+def test_a_cased_model_stays_one_where_nobody_says_so(name, folder, tmp_path):
+    loaded = weights.load_classifier(folder)
+    (folder / ("tokenizer.json" if name == "vocab.txt" else "vocab.txt")).unlink()
+    again = weights.save_hf(loaded.model, tmp_path / "again", vocab_file=folder / name)
+    assert weights.load_classifier(again).lower_case is False
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt"])
 def test_either_file_alone_says_the_same(folder, name):
     (folder / name).unlink()
     alone = weights.load_classifier(folder)

@@ -117,7 +117,7 @@ def prune_vocabulary(
     *,
     min_count: int = 1,
     num_tokens: int | None = None,
-    lower_case: bool = True,
+    lower_case: bool | None = None,
 ) -> PrunedVocabulary:
     """Makes a model that keeps only the tokens that a corpus needs, or more.
 
@@ -133,7 +133,8 @@ def prune_vocabulary(
         second sentences included, or more of its language.
       min_count: The least occurrences of a piece.
       num_tokens: Tokens to keep in all, where the corpus needs fewer; None: what it needs.
-      lower_case: Whether the tokenizer lower-cases.
+      lower_case: Whether the tokenizer lower-cases; None: as the folder of the vocabulary says
+        (`do_lower_case` of tokenizer_config.json), else yes.
 
     Returns:
       The new model and its vocabulary.
@@ -166,7 +167,7 @@ def prune_vocabulary(
         tokens=tuple(tokenizer.vocab[index] for index in old_ids),
         old_ids=old_ids,
         num_before=config.vocab_size,
-        lower_case=lower_case,
+        lower_case=tokenizer.lower_case,
         vocab_file=str(vocab_file),
     )
 

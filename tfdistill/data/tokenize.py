@@ -68,8 +68,8 @@ class Tokenizer:
 
         Args:
           vocab_file: `tokenizer.json`, or `vocab.txt` with one token a line.
-          lower_case: As the model was trained. None: as tokenizer.json says, and True for a
-            vocab.txt, whose folder says so in tokenizer_config.json (`do_lower_case`).
+          lower_case: As the model was trained. None: as the vocabulary or its folder says, see
+            `vocab.lower_case_of`.
           truncation: Where a text that is too long is cut: at its end, or in its middle.
 
         Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
+import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -52,24 +53,43 @@ def read_vocab(path: Path) -> list[str]:
 
 
 def lower_case_of(path: Path, lower_case: bool | None = None) -> bool:
-    """Whether the text of a vocabulary is lower-cased: as its tokenizer.json says, otherwise True.
+    """Whether the text of a vocabulary is lower-cased.
+
+    A tokenizer.json says it. Of a vocab.txt the caller does, or else the files beside it: a
+    tokenizer.json, then `do_lower_case` of tokenizer_config.json. Without all of them it is True.
 
     Args:
       path: A vocab.txt or a tokenizer.json.
       lower_case: What a caller says; None for nothing.
 
     Raises:
-      VocabularyError: If a caller and tokenizer.json contradict each other.
+      VocabularyError: If a caller and tokenizer.json contradict each other, or a file beside a
+        vocab.txt is malformed.
     """
     file = storage.located(path)
     if file.suffix != ".json":
-        return lower_case is not False
+        return _lower_case_beside(file) if lower_case is None else lower_case
     described = tokenizer_json.read_tokenizer_json(file).lower_case
     if lower_case not in (None, described):
         raise errors.VocabularyError(
             f"{file}, normalizer.lowercase", f"{lower_case}, as lower_case", described
         )
     return described
+
+
+def _lower_case_beside(file: pathlib.Path) -> bool:
+    """What the folder of a vocab.txt says of lower-casing, as `weights.tokenizers` reads it."""
+    described = file.with_name(tokenizer_json.FILE_NAME)
+    if described.is_file():
+        return tokenizer_json.read_tokenizer_json(described).lower_case
+    path = file.with_name(tokenizer_json.CONFIG_FILE)
+    if not path.is_file():
+        return True
+    settings = reading.read_json_object(path, error=errors.VocabularyError)
+    said = tokenizer_json.said_lower_case(settings)
+    if not isinstance(said, bool):
+        raise errors.VocabularyError(f"{path}, do_lower_case", "true or false", repr(said)[:80])
+    return said
 
 
 def check_vocab(tokens: Sequence[str], name: str = "vocabulary") -> None:

@@ -190,7 +190,7 @@ def _open_model(
 
 def _vocabulary_of(
     source: PretrainSource, prepared: pathlib.Path | None, root: pathlib.Path
-) -> tuple[files.Path, bool]:
+) -> tuple[files.Path, bool | None]:
     lower_case = source.lower_case
     vocab_file: files.Path | None = source.vocab_file
     if prepared is not None:
@@ -205,7 +205,7 @@ def _vocabulary_of(
             "none",
             "Pass --vocab FILE; `tfdistill data vocab` makes one from text.",
         )
-    return vocab_file, True if lower_case is None else lower_case
+    return vocab_file, lower_case
 
 
 def _local_vocabulary(prepared: Any, root: pathlib.Path) -> pathlib.Path:

@@ -35,7 +35,7 @@ def save_hf(
     *,
     labels: Sequence[str] | None = None,
     vocab_file: files.Path | None = None,
-    lower_case: bool = True,
+    lower_case: bool | None = None,
     truncation: Truncation = "end",
     texts: Sequence[str] = (),
     for_transformers: bool = False,
@@ -60,7 +60,8 @@ def save_hf(
       folder: Where to write.
       labels: Names of the classes in the order of the logits.
       vocab_file: The WordPiece vocabulary to put in.
-      lower_case: Whether its tokenizer lower-cases.
+      lower_case: Whether its tokenizer lower-cases; None: as the folder of the vocabulary says
+        (`do_lower_case` of tokenizer_config.json), else yes.
       truncation: Where its tokenizer cuts a text that is too long. `transformers` has only the end.
       texts: Texts whose ids and answers are compared, besides some of our own.
       for_transformers: Whether the folder must answer in `transformers` as here. A model that it
@@ -101,6 +102,7 @@ def save_hf(
     _check_labels(names, head)
     if vocab_file is not None:
         checkpoint.check_vocab_size(vocab_file, config.vocab_size)
+    lower_case = vocab_file is None or vocab.lower_case_of(vocab_file, lower_case)
     written = hf_config.format_config(config, head, names or None)
     bare = head.bare
     named = {

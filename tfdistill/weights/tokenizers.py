@@ -17,7 +17,7 @@ from tfdistill.data import vocab
 from tfdistill.tasks.encoded import Truncation
 
 VOCAB_FILE = "vocab.txt"
-CONFIG_FILE = "tokenizer_config.json"
+CONFIG_FILE = tokenizer_json.CONFIG_FILE
 SPECIAL_FILE, ADDED_FILE = "special_tokens_map.json", "added_tokens.json"
 FILES = (VOCAB_FILE, tokenizer_json.FILE_NAME, CONFIG_FILE, SPECIAL_FILE, ADDED_FILE)
 
@@ -147,8 +147,7 @@ def check_settings(
     settings: Mapping[str, Any], *, what: str = CONFIG_FILE, described: bool = False
 ) -> bool:
     """Checks that text is split as our tokenizer splits it."""
-    lower_case = settings.get("do_lower_case")
-    lower_case = True if lower_case is None else lower_case
+    lower_case = tokenizer_json.said_lower_case(settings)
     faults = []
     if not isinstance(lower_case, bool):
         faults.append(errors.explain(f"{what}, do_lower_case", "true or false", repr(lower_case)))
