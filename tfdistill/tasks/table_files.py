@@ -65,12 +65,14 @@ class Rows(NamedTuple):
         line has none.
       header_line: The line of `names`; 0 for objects, whose names have no line.
       separator: What separates cells; "" for objects and sheets.
+      unusable: Further columns, and why they are not there.
     """
 
     names: list[str]
     rows: Iterable[tuple[int, list[Any]]]
     header_line: int = 0
     separator: str = ""
+    unusable: Mapping[str, str] = {}
 
 
 def check_format(path: pathlib.Path) -> None:
@@ -190,9 +192,9 @@ def _of_objects(path: pathlib.Path) -> Rows:
     table_limits.check_sparsity(
         path, len(names) * len(objects), sum(len(row) for _, row in objects)
     )
-    return Rows(
-        names, [(line, [row.get(name) for name in names] if row else []) for line, row in objects]
-    )
+    rows = [(line, [row.get(name) for name in names] if row else []) for line, row in objects]
+    left_out = parquet.unwritten(path) if path.suffix.lower() == ".parquet" else {}
+    return Rows(names, rows, unusable=left_out)
 
 
 def _read_cells(path: pathlib.Path, text: str) -> Rows:

@@ -188,7 +188,7 @@ def read_table(
     whole = [(names.index(name), column.append) for name, column in cells.items()]
     last = max([names.index(name) for name in (*chosen, *as_they_are)], default=-1)
     readers, lines, skipped = list(columns.values()), [], 0
-    unusable: dict[str, str] = {}
+    unusable = dict(raw.unusable)
     for line, row in rows:
         if not row:
             blank.append(line)
