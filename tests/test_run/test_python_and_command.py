@@ -14,8 +14,8 @@ import pytest
 import toys
 
 import tfdistill
-from tfdistill import cli, errors, models, training, weights
-from tfdistill.run import initialise, stages
+from tfdistill import cli, config, errors, models, training, weights
+from tfdistill.run import initialise, prepare, stages
 
 README = pathlib.Path(__file__).parents[2] / "README.md"
 WORDS = ("good", "bad", "film", "story", "dull", "bright", "a", "the", "very", "and")
@@ -349,3 +349,71 @@ def test_what_is_no_table_is_refused(table, begin):
     begin("classification")
     with pytest.raises(errors.DataError, match="path: expected a path, a pandas DataFrame"):
         tfdistill.load_data(table, tokenizer="teacher")
+
+
+def test_what_distill_does_not_carry_out_is_refused_by_name(folder, begin, monkeypatch):
+    begin("classification")
+    data = tfdistill.load_data("my-data.csv", tokenizer="teacher", class_weights="balanced")
+    teacher = tfdistill.load_teacher("teacher", task=data.task)
+    student = models.build_model(models.config_of(teacher), models.read_head(teacher))
+    idle = {"compress": {"method": "prune"}, "augmented": True, "max_length": 127}
+    with pytest.raises(errors.ConfigError) as caught:
+        tfdistill.distill(teacher, student, data, "out", **idle)
+    keys = [line.partition(":")[0] for line in str(caught.value).splitlines()]
+    assert keys == [*idle, "data.class_weights"]
+    assert not (folder / "out").exists()
+    monkeypatch.setattr(stages, "build_stage", None)
+    for settings in (
+        {"kind": "labels", "max_length": 128},
+        {"loss_weights": {"label": 0.5}, "max_length": 200},
+    ):
+        with pytest.raises(TypeError):  # it is taken, and gets as far as the stage
+            tfdistill.distill(teacher, student, data, "out", overwrite=True, **settings)
+
+
+def test_texts_without_labels_are_learnt_as_on_the_command_line(folder, begin):
+    begin("classification")
+    usual = tfdistill.load_data("my-data.csv", tokenizer="teacher")
+    learnt, held_out = usual.train_examples.texts[0], usual.dev_examples.texts[0]
+    more = ["a very good story", "the dull film and the bright story"]
+    (folder / "more.txt").write_text("\n".join([*more, learnt.upper(), more[0]]) + "\n")
+    data = tfdistill.load_data("my-data.csv", tokenizer="teacher", unlabelled=["more.txt"])
+    assert list(data.unlabelled_examples.texts) == more
+    assert len(data.texts()) == len(data.texts(labelled=True)) + 2 == len(usual.texts()) + 2
+    recipe = config.parse_recipe(
+        {
+            "name": "toy",
+            "data": {**data.settings.model_dump(), "file": "my-data.csv"},
+            "teacher": "teacher",
+            "student": "bert_tiny",
+            "stages": {"joint": {"kind": "joint"}},
+            "variants": {"student": {"stages": ["joint"]}},
+        }
+    )
+    of_run = prepare.prepare(recipe, folder / "run").data
+    np.testing.assert_array_equal(of_run.texts().ids, data.texts().ids)
+    (folder / "more.txt").write_text(held_out + "\n")
+    with pytest.raises(errors.DataError, match="no text of the development set"):
+        tfdistill.load_data("my-data.csv", tokenizer="teacher", unlabelled=["more.txt"])
+
+
+def test_what_only_a_recipe_makes_of_data_is_refused_by_name(begin):
+    begin("classification")
+    with pytest.raises(errors.ConfigError, match=r"data\.augment: .* augment, placeholder_data"):
+        tfdistill.load_data("my-data.csv", "teacher", augment={}, placeholder_data=True)
+
+
+def test_a_cased_vocabulary_is_read_as_its_folder_says(folder, begin):
+    begin("classification")
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    data = tfdistill.load_data("my-data.csv", tokenizer="vocab.txt")
+    assert data.tokenizer.lower_case is False
+
+
+def test_a_column_that_nobody_reads_may_hold_anything(begin):
+    begin("classification")
+    frame = pandas.read_csv("my-data.csv")
+    expected = tfdistill.load_data(frame, tokenizer="teacher")
+    frame["source_id"] = [7] + ["a7"] * (len(frame) - 1)
+    data = tfdistill.load_data(frame, tokenizer="teacher")
+    np.testing.assert_array_equal(data.train.encoded.ids, expected.train.encoded.ids)

@@ -104,9 +104,8 @@ def _lengths_of_stages(recipe: Sections) -> Iterator[str]:
         longest = recipe.data.max_length
         if stage.on_corpus:
             longest = stage.max_length or longest
-        elif not stage.bucketing and stage.max_length is not None and stage.max_length < longest:
-            expected = f"at least data.max_length ({longest}) without bucketing"
-            yield errors.explain(f"stages.{name}.max_length", expected, stage.max_length)
+        else:
+            yield from stage.length_faults(longest, f"stages.{name}.max_length")
         if stage.token_budget is not None and stage.token_budget < longest:
             expected = f"at least the longest text ({longest} tokens)"
             yield errors.explain(f"stages.{name}.token_budget", expected, stage.token_budget)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic
@@ -153,6 +153,17 @@ class Stage(OptimizerConfig):
     def own_teacher(self) -> bool:
         """Whether the student as it enters the stage is the teacher."""
         return self.compress is not None and self.compress.teacher == "student"
+
+    def length_faults(self, longest: int, what: str) -> Iterator[str]:
+        """Finds a `max_length` that cuts nothing: a task's texts are cut as its section says.
+
+        Args:
+          longest: The `max_length` of the data section.
+          what: What to call that of the stage.
+        """
+        if not self.on_corpus and self.max_length is not None and self.max_length < longest:
+            expected = f"at least data.max_length ({longest})"
+            yield errors.explain(what, expected, self.max_length, "Shorten data.max_length.")
 
     def num_epochs(self, steps_per_epoch: int) -> int:
         """The epochs to train, of so many batches each."""

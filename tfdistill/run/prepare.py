@@ -28,6 +28,8 @@ from tfdistill.tasks import parquet
 
 _log = logging.getLogger(__name__)
 
+_OF_RECIPES = ("augment", "placeholder_data")  # keys of a data section that `load_data` lacks
+
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
@@ -75,7 +77,8 @@ def load_data(
         else 128, or the positions of the model where they are fewer.
       seed: Seed of the order of the training set, and of the split of one file.
       allow_weak: Whether words that the tokenizer does not know may be many.
-      **settings: Further keys of the section `data` of a recipe.
+      **settings: Further keys of the section `data` of a recipe, such as ``unlabelled``; not
+        `augment` and `placeholder_data`, which only a run makes.
 
     Returns:
       The task and its sets: `train`, `dev` and `test` are batches.
@@ -91,11 +94,11 @@ def load_data(
         choice = model
     length = max_length or config.usual_max_length(model)
     with files.temporary_folder("data") as folder:
-        source = parquet.path_of(path, folder)
-        place = "file" if pathlib.Path(source).is_file() else "dir"
+        table = parquet.path_of(path, folder)
+        place = "file" if pathlib.Path(table).is_file() else "dir"
         values = {
-            "task": task or labelled_file.name_of(source),
-            place: os.fspath(source),
+            "task": task or labelled_file.name_of(table),
+            place: os.fspath(table),
             "split_seed": seed,
             "text_column": text_column,
             "pair_column": pair_column,
@@ -107,13 +110,21 @@ def load_data(
             **settings,
         }
         section = config.parse_section(config.DataConfig, values, source="load_data", place="data")
+        if unread := [name for name in _OF_RECIPES if getattr(section, name)]:
+            remedy = "Leave it out, or run a recipe: `tfdistill run`."
+            raise errors.ConfigError(
+                f"data.{unread[0]}", "none in load_data", ", ".join(unread), remedy
+            )
         from_config.check(section)
-        loaded = from_config.train_and_dev(section, folder / "data")
+        spec, train, dev = from_config.train_and_dev(section, folder / "data")
         test = from_config.test_examples(section, folder / "data")
+        source = from_config.source_of(section, folder / "data")
+        further = _unlabelled(section, spec, source, train)
     words = corpora.tokenizer_of(section, config.model_folder(model))
     vocab_file = pathlib.Path(words.vocab_file)
     text = TextData(settings=section, seed=seed, tokenizer=words, vocab_file=vocab_file, task=None)
-    data = read_sets(text, *loaded, allow_weak=allow_weak)
+    data = read_sets(text, spec, train, dev, allow_weak=allow_weak)
+    data = _with_unlabelled(data, further)
     if test is None:
         return data
     return dataclasses.replace(data, test=task_data.to_evaluate(data.encode(test)))
@@ -153,7 +164,9 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
         allow_weak=recipe.teacher.allow_weak,
         refuse=not (folder / "teacher").is_dir(),  # not on --resume what was trained on
     )
-    further, teacher = _unlabelled(recipe, task, source, train), None
+    further, teacher = _unlabelled(settings, task, source, train), None
+    if settings.unlabelled:
+        say_use(recipe.used_stages, task, len(train))
     parts: dict[str, str] = {}
     if recipe.teacher.answers is not None:
         pieces = {"training": data.train.encoded, "development": data.dev.encoded}
@@ -172,10 +185,7 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
     digests.check_same(generated / digests.EXAMPLES, parts, "the examples")
     files.atomic_write_json(generated / digests.EXAMPLES, parts)
     files.atomic_write_json(generated / digests.INPUTS, inputs)
-    if further is not None:
-        encoded = data.encode(further)
-        data = dataclasses.replace(data, unlabelled=encoded, unlabelled_examples=further)
-    return Prepared(data, plain, teacher)
+    return Prepared(_with_unlabelled(data, further), plain, teacher)
 
 
 def read_sets(
@@ -289,40 +299,50 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
 
 
 def _unlabelled(
-    recipe: config.Recipe,
+    settings: config.DataConfig,
     task: tasks.TaskSpec,
     source: pathlib.Path,
     train: tasks.Examples,
 ) -> tasks.Examples | None:
-    """Reads `data.unlabelled`, and says what it is used for; None where there is nothing new.
+    """Reads `data.unlabelled`; None where there is nothing new.
 
     No unlabelled text may be of the development or the test set.
     """
-    if not recipe.data.unlabelled:
+    if not settings.unlabelled:
         return None
     held_out = {"development": tasks.load_examples(task, source, "dev", labelled=False)}
     if source.is_dir() and task.dev_split != "test" and _has_test_set(task, source):
         held_out["test"] = tasks.load_examples(task, source, "test", labelled=False)
-    read = unlabelled.read_unlabelled(task, recipe.data.unlabelled)
+    read = unlabelled.read_unlabelled(task, settings.unlabelled)
     new = unlabelled.select_new(read, train, held_out)
+    left_out = f", {new.dropped} empty or repeated ones left out" if new.dropped else ""
+    _log.info(f"data: {len(new.examples)} texts without labels{left_out}")
+    return new.examples if len(new.examples) else None
+
+
+def _with_unlabelled(data: TaskData, further: tasks.Examples | None) -> TaskData:
+    if further is None:
+        return data
+    encoded = data.encode(further)
+    return dataclasses.replace(data, unlabelled=encoded, unlabelled_examples=further)
+
+
+def say_use(named: Mapping[str, config.Stage], task: tasks.TaskSpec, num_labelled: int) -> None:
+    """Says which stages learn from the texts without labels."""
     stages = {
         name: stage.needs_labels(task.traits)
-        for name, stage in recipe.used_stages.items()
+        for name, stage in named.items()
         if not stage.on_corpus
     }
     used = [name for name, needs in stages.items() if not needs]
     unused = [name for name, needs in stages.items() if needs]
-    left_out = f", {new.dropped} empty or repeated ones left out" if new.dropped else ""
-    lines = [f"data: {len(new.examples)} texts without labels{left_out}"]
     if used:
-        lines.append(f"data: the teacher answers them in the stages {', '.join(used)}")
+        _log.info(f"data: the teacher answers them in the stages {', '.join(used)}")
     if unused:
-        lines.append(
+        _log.info(
             f"data: the stages {', '.join(unused)} need gold labels and learn from the "
-            f"{len(train)} labelled texts alone"
+            f"{num_labelled} labelled texts alone"
         )
-    _log.info("\n".join(lines))
-    return new.examples if len(new.examples) else None
 
 
 def _has_test_set(task: tasks.TaskSpec, source: pathlib.Path) -> bool:

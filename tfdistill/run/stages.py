@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import logging
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tf_keras as keras
@@ -26,7 +26,7 @@ from tfdistill import (
 from tfdistill.data import streaming
 from tfdistill.data.task_data import TaskData
 from tfdistill.distillers import checks
-from tfdistill.run import digests, initialise, soft_labels, task_models, teachers
+from tfdistill.run import digests, initialise, prepare, soft_labels, task_models, teachers
 from tfdistill.run.folder import RunContext
 from tfdistill.run.lessons import (
     DistilledPair,
@@ -164,7 +164,8 @@ def distill(
       allow_weak: Whether a teacher is accepted that answers near chance.
       overwrite: Whether an earlier call's files in `folder` are removed first.
       **settings: Further keys of a stage in a recipe, such as ``min_steps``, ``patience``,
-        ``keep_best``, ``token_noise``, ``temperature``, ``warmup`` and ``schedule``.
+        ``keep_best``, ``token_noise``, ``temperature``, ``warmup`` and ``schedule``; not
+        `compress`, which only a run carries out.
 
     Returns:
       The steps, the seconds, and the best value on the development set.
@@ -191,6 +192,10 @@ def distill(
     if not stage.trains_classifier:
         remedy = "Run a recipe: `tfdistill run`."
         raise errors.ConfigError("kind", "a stage that trains the answers of a task", kind, remedy)
+    if faults := list(_without_effect(stage, data)):
+        raise errors.ConfigError("\n".join(faults))
+    if data.unlabelled is not None:
+        prepare.say_use({kind: stage}, data.task, len(data.train_examples))
     if not allow_weak:
         checks.check_teacher(teacher, data.dev)
     origin = initialise.origin_of(student)
@@ -225,6 +230,24 @@ def distill(
                 initialise.start_projections(job.projections, trained, origin, lambda: teacher)
             files.atomic_write_json(root / SETTINGS, begins)
             return job.run(root, "student")
+
+
+def _without_effect(stage: config.Stage, data: TaskData) -> Iterator[str]:
+    """What a recipe carries out, or data cannot give: a sentence for each of the settings."""
+    if stage.compress is not None:
+        remedy = "Compress in a stage of a recipe: `tfdistill run`."
+        yield errors.explain("compress", "none in distill", stage.compress.method, remedy)
+    if stage.augmented and data.augmented is None:
+        remedy = "A recipe makes them: `tfdistill run`."
+        yield errors.explain("augmented", "data with augmented texts", "none", remedy)
+    yield from stage.length_faults(data.settings.max_length, "max_length")
+    if data.class_weights is not None and not stage.needs_labels(data.task.traits):
+        yield errors.explain(
+            "data.class_weights",
+            "a stage that learns from gold labels",
+            f"one of kind {stage.kind}, which learns the teacher's answers alone",
+            "Leave class_weights out of load_data, or give loss_weights={'label': 1.0}.",
+        )
 
 
 def build_stage(
