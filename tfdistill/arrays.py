@@ -33,7 +33,7 @@ def write_arrays(
         name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()
     }
     header = {**(metadata or {}), _MADE_FROM: made_from}
-    header[_SHA256] = _checksum(whole, header)
+    header[_SHA256] = digest_of(whole, header)
     with files.atomic_write(path) as temporary:
         safetensors.numpy.save_file(whole, temporary, metadata=header)
 
@@ -86,14 +86,15 @@ def read_with_metadata(
         reason = getattr(fault, "strerror", None) or str(fault)
         raise error(f"{path}", "a whole safetensors file", reason, remedy) from None
     checksum = header.pop(_SHA256, None)
-    if has_checksum and checksum != _checksum(arrays, header):
+    if has_checksum and checksum != digest_of(arrays, header):
         raise error(f"{path}", "the arrays that were written", "another checksum", remedy)
     if made_from is not None and header.get(_MADE_FROM) != made_from:
         raise error(f"{path}", f"arrays made from {made_from}", header.get(_MADE_FROM), remedy)
     return arrays, header
 
 
-def _checksum(arrays: Mapping[str, np.ndarray], header: Mapping[str, str]) -> str:
+def digest_of(arrays: Mapping[str, np.ndarray], header: Mapping[str, str]) -> str:
+    """The SHA-256 of arrays, their names, types and shapes, and of the entries of a header."""
     digest = hashlib.sha256(repr(sorted(header.items())).encode())
     for name, array in sorted(arrays.items()):
         digest.update(repr((name, array.dtype.str, array.shape)).encode())

@@ -1,6 +1,7 @@
 """The Python of the README trains the student of the command line, bit for bit."""
 
 import csv
+import dataclasses
 import json
 import pathlib
 import re
@@ -401,6 +402,43 @@ def test_what_only_a_recipe_makes_of_data_is_refused_by_name(begin):
     begin("classification")
     with pytest.raises(errors.ConfigError, match=r"data\.augment: .* augment, placeholder_data"):
         tfdistill.load_data("my-data.csv", "teacher", augment={}, placeholder_data=True)
+
+
+def test_a_folder_knows_what_else_its_model_followed_from(folder, begin, monkeypatch):
+    begin("classification")
+    trained = []
+
+    def build(*arguments):
+        return stages.StageJob(lambda *_: trained.append(arguments))
+
+    monkeypatch.setattr(stages, "build_stage", build)
+    cut = {"tokenizer": "teacher", "max_length": 6}
+    data = tfdistill.load_data("my-data.csv", **cut)
+    teacher = tfdistill.load_teacher("teacher", task=data.task)
+
+    def distil(data=data, seed=1):
+        student = tfdistill.build_student(
+            "bert_tiny", teacher, data, initialise="random", seed=seed
+        )
+        tfdistill.distill(teacher, student, data, "out", kind="labels", allow_weak=True)
+
+    distil()
+    distil()
+    (folder / "more.txt").write_text("a very good story\n")
+    for more, key in (
+        ({"class_weights": "balanced"}, "class_weights"),
+        ({"metrics": ("macro_f1", "accuracy")}, "metrics"),
+        ({"unlabelled": ("more.txt",)}, "tokens"),
+    ):
+        with pytest.raises(errors.ConfigError, match=rf"others: {key}"):
+            distil(tfdistill.load_data("my-data.csv", **cut, **more))
+    other = tfdistill.load_data("my-data.csv", **cut, truncation="middle")
+    for part in ("train", "dev"):
+        with pytest.raises(errors.ConfigError, match="others: tokens"):
+            distil(dataclasses.replace(data, **{part: getattr(other, part)}))
+    with pytest.raises(errors.ConfigError, match="others: start"):
+        distil(seed=2)
+    assert len(trained) == 2
 
 
 def test_a_cased_vocabulary_is_read_as_its_folder_says(folder, begin):

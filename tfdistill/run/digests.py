@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfdistill import checksums, config, resuming, storage, tasks, weights
+from tfdistill import arrays, checksums, config, resuming, storage, tasks, weights
 from tfdistill.run import task_models
+from tfdistill.tasks.encoded import EncodedExamples
 
 # Below the folder "data" of a run.
 EXAMPLES, INPUTS = "sha256.json", "inputs.json"
@@ -51,6 +52,18 @@ def of_examples(examples: tasks.Examples | None) -> str:
         digest.update(b"]")
     digest.update(b"]")
     return digest.hexdigest()
+
+
+def of_encoded(**sets: EncodedExamples | None) -> str:
+    """The SHA-256 of what models read of sets by name, and learn from; a set may be absent."""
+    parts = {
+        f"{name} {part}": getattr(encoded, part)
+        for name, encoded in sets.items()
+        if encoded is not None
+        for part in ("ids", "offsets", "types", "labels", "weights")
+    }
+    present = {name: array for name, array in parts.items() if array is not None}
+    return arrays.digest_of(present, {})
 
 
 def of_inputs(recipe: config.Recipe) -> dict[str, str]:

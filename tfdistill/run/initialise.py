@@ -40,11 +40,13 @@ class Origin:
       basis: Of a pruned student that is narrower than its teacher: the teacher's directions that it
         keeps, (teacher width, width).
       layers: Of a pruned student the teacher layers that it keeps.
+      seed: Of its random weights; None where nobody says.
     """
 
     start: str
     basis: np.ndarray | None = None
     layers: tuple[int, ...] | None = None
+    seed: int | None = None
 
 
 _ORIGINS: weakref.WeakKeyDictionary[keras.Model, Origin] = weakref.WeakKeyDictionary()
@@ -164,6 +166,7 @@ def new_student(start: Start, seed: int) -> Student:
     """
     keras.utils.set_random_seed(seed)
     student = _new_student(start)
+    student.origin = dataclasses.replace(student.origin, seed=seed)
     _ORIGINS[student.model] = student.origin
     return student
 

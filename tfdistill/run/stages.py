@@ -204,10 +204,19 @@ def distill(
         "seed": seed,
         "teacher": "" if teacher is None else training.teacher_digest(teacher).hexdigest(),
         "student": repr(models.config_of(student)),
-        "start": repr((origin.start, origin.layers)),
+        "start": repr((origin.start, origin.layers, origin.seed)),
         "max_length": data.settings.max_length,
+        "metrics": data.task.metrics,
+        "primary_metric": data.task.primary_metric,
+        "class_weights": None if data.class_weights is None else data.class_weights.tolist(),
         "train": digests.of_examples(data.train_examples),
         "dev": digests.of_examples(data.dev_examples),
+        "tokens": digests.of_encoded(
+            train=data.train.encoded,
+            dev=data.dev.encoded,
+            unlabelled=data.unlabelled,
+            augmented=data.augmented,
+        ),
     }
     strategy = student.distribute_strategy
     with (
