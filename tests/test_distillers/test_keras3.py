@@ -31,6 +31,19 @@ def test_a_converted_optimizer_takes_the_same_steps(name):
     assert not np.allclose(right.numpy(), value)
 
 
+@pytest.mark.parametrize(("names", "bias"), [(["bias", "layer_norm"], 1.0), ([], 0.95)])
+def test_names_stay_excluded_from_weight_decay(names, bias):
+    keras3_optimizer = keras.optimizers.AdamW(0.1, weight_decay=0.5)
+    keras3_optimizer.exclude_from_weight_decay(var_names=names)
+    ours = keras3.convert_optimizer(keras3_optimizer)
+    variables = [
+        tf.Variable([1.0], name=name) for name in ("dense/kernel", "dense/bias", "layer_norm/gamma")
+    ]
+    ours.apply_gradients([(tf.zeros([1]), variable) for variable in variables])
+    values = [variable.numpy()[0] for variable in variables]
+    assert values == pytest.approx([0.95, bias, bias])
+
+
 def test_metrics_are_made_again_and_count_alike():
     keras3_metric = keras.metrics.TopKCategoricalAccuracy(k=2, name="top2")
     (ours,) = keras3.convert_metrics([keras3_metric])
@@ -39,6 +52,12 @@ def test_metrics_are_made_again_and_count_alike():
     truth = np.float32([[0, 0, 1], [0, 0, 1], [0, 1, 0]])
     assert float(ours(truth, answers)) == pytest.approx(float(keras3_metric(truth, answers)))
     assert ours.name == "top2"
+
+
+def with_excluded_variables():
+    optimizer = keras.optimizers.AdamW()
+    optimizer.exclude_from_weight_decay(var_list=[keras.Variable([1.0])])
+    return optimizer
 
 
 class OwnMetric(keras.metrics.Mean):
@@ -53,6 +72,11 @@ class OwnMetric(keras.metrics.Mean):
             keras3.convert_optimizer,
             lambda: keras.optimizers.Adam(gradient_accumulation_steps=2),
             "gradient_accumulation_steps.*compile",
+        ),
+        (
+            keras3.convert_optimizer,
+            with_excluded_variables,
+            "by their names, received a list of variables.*var_names",
         ),
         (lambda m: keras3.convert_metrics([m]), OwnMetric, "OwnMetric .*of your own.*tf_keras"),
         (

@@ -43,10 +43,12 @@ def convert_optimizer(value: Any) -> Any:
       value: An optimizer of Keras 3; all else is returned as it is.
 
     Returns:
-      The tf_keras optimizer, with its learning rate or schedule.
+      The tf_keras optimizer, with its learning rate or schedule, and the names that it excludes
+      from weight decay.
 
     Raises:
-      ConfigError: If tf_keras has no such class, or an option is set that it has not.
+      ConfigError: If tf_keras has no such class, an option is set that it has not, or variables are
+        excluded from weight decay other than by their names.
     """
     if not is_keras3(value):
         return value
@@ -63,7 +65,19 @@ def convert_optimizer(value: Any) -> Any:
     if isinstance(rate, dict):  # a schedule
         schedules = keras.optimizers.schedules
         settings["learning_rate"] = _made(schedules, "schedule", rate["class_name"], rate["config"])
-    return _made(keras.optimizers, "optimizer", type(value).__name__, settings, value)
+    made = _made(keras.optimizers, "optimizer", type(value).__name__, settings, value)
+    # No part of the configuration.
+    if getattr(value, "_exclude_from_weight_decay", None):
+        raise errors.ConfigError(
+            f"optimizer {type(value).__name__} of Keras 3",
+            "variables that are excluded from weight decay by their names",
+            "a list of variables",
+            "Call exclude_from_weight_decay(var_names=[...]), or take an optimizer of tf_keras.",
+        )
+    excluded = getattr(value, "_exclude_from_weight_decay_pattern", None)
+    if excluded is not None:
+        made.exclude_from_weight_decay(var_names=[excluded.pattern])
+    return made
 
 
 def convert_metrics(values: Sequence[Any] | None) -> list[Any] | None:
