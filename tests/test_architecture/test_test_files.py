@@ -187,7 +187,8 @@ COVERED_BY = (
     (
         "test_distillers",
         "parts that every distiller shares",
-        "tfdistill/distillers/binding tfdistill/distillers/judging tfdistill/distillers/teacher "
+        "tfdistill/distillers/binding tfdistill/distillers/judging tfdistill/distillers/step "
+        "tfdistill/distillers/teacher "
         "tfdistill/distillers/trainers "
         "tfdistill/losses/embedded tfdistill/losses/layered "
         "tfdistill/losses/methods",

@@ -142,6 +142,62 @@ def test_a_loss_that_makes_no_sense_is_refused_before_the_first_step(teacher, st
         np.testing.assert_array_equal(old, new)
 
 
+class LabelledTokens(losses.Loss):
+    """Means over the tokens that have a label, as the labels alone say."""
+
+    tap = None
+
+    def compute(self, batch):
+        counts = tf.cast(tf.not_equal(batch.labels, -100), tf.float32)  # (batch, tokens)
+        rows = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            tf.maximum(batch.labels, 0), batch.student["logits"]
+        )
+        return tf.reduce_sum(rows * counts) / tf.reduce_sum(counts)
+
+
+class Ends(losses.Loss):
+    """The logits at the first and the last token of an answer."""
+
+    tap = None
+
+    def compute(self, batch):
+        rows = tf.transpose(batch.student["logits"], [0, 2, 1])  # (batch, 2, tokens)
+        ends = tf.gather(rows, batch.labels, axis=2, batch_dims=2)
+        return tf.reduce_mean(tf.square(ends))
+
+
+class Summed(losses.Loss):
+    """Sums over all tokens, padding included."""
+
+    def call(self, teacher, student):
+        return tf.reduce_sum(tf.square(student), axis=[1, 2])
+
+
+TAGS = [[1, -100, 2, -100, -100, -100], [0, 1, -100, -100, -100, -100], [2] * 6, [-100, 0] * 3]
+SPANS = [[1, 3], [0, 2], [5, 5], [2, 3]]
+OF_TOKENS = [
+    (lambda config: models.build_token_classifier(config, 3), TAGS, LabelledTokens()),
+    (models.build_span_classifier, SPANS, Ends()),
+]
+
+
+@pytest.mark.parametrize(("build", "labels", "mine"), OF_TOKENS, ids=["tags", "spans"])
+def test_losses_of_tokens_are_judged_with_answers_that_came_along(build, labels, mine):
+    teacher = toys.randomise(build(toys.SHALLOW_TEACHER), seed=1)
+    features = {**FEATURES, "teacher_logits": teacher(FEATURES)}
+    data = tf.data.Dataset.from_tensors((features, tf.constant(labels)))
+    student = toys.randomise(build(toys.SHALLOW_STUDENT), seed=2)
+    distiller = distillers.Distiller(teacher, student, {"mine": mine, "centred": CentredMSE()})
+    distiller.compile("sgd", run_eagerly=True)
+    before = [array.copy() for array in student.get_weights()]
+    distiller.fit(data, verbose=0)
+    assert any((a != b).any() for a, b in zip(before, student.get_weights(), strict=True))
+    distiller = distillers.Distiller(teacher, student, {"mine": mine, "sum": Summed()})
+    distiller.compile("sgd", run_eagerly=True)
+    with pytest.raises(errors.ConfigError, match=r"'sum'.*however far the batch is padded"):
+        distiller.fit(data, verbose=0)
+
+
 def test_layers_cannot_be_compared_with_answers_alone(student):
     def answer(features):
         return tf.zeros((4, 3))

@@ -17,8 +17,8 @@ import tf_keras as keras
 from tfdistill import errors, models
 from tfdistill.data.streaming import TrainingBatches
 from tfdistill.distillers import binding, checks, judging, keras3, updates
+from tfdistill.distillers.step import step_inputs
 from tfdistill.distillers.teacher import FrozenTeacher, LogitsFunction, inputs_of
-from tfdistill.losses import batch as batches
 from tfdistill.losses import described, heads, reduction
 from tfdistill.losses.base import Loss, ModelPair, StepMetric
 from tfdistill.losses.batch import StepInputs
@@ -254,20 +254,21 @@ class Distiller(keras.Model):
         A teacher that answers `validation_data` near chance is refused before the first step,
         where these are labelled Batches of its task (TeacherError; `allow_weak` lets it pass).
         """
+        dev = options.get("validation_data")
         if not (allow_weak or self._teacher_is_judged):
-            dev = options.get("validation_data")
             self._teacher_is_judged = checks.check_teacher(self.teacher, dev)
         if isinstance(x, TrainingBatches):
             start = options.get("initial_epoch", 0) * x.steps_per_epoch
             options.setdefault("steps_per_epoch", x.steps_per_epoch)
             x = x.dataset(epochs=epochs, start_step=start)
-        if isinstance(options.get("validation_data"), TrainingBatches):
-            options["validation_data"] = options["validation_data"].dataset()
+        if isinstance(dev, TrainingBatches):
+            options["validation_data"] = dev.dataset()
         if self._unjudged:
             weights = options.get("sample_weight")
             first = judging.first_batch(x, y, weights, batch_size, self.distribute_strategy)
             if first is not None:
-                self._judge_losses(first)
+                judging.check_losses(self._unjudged, first, self.student, self._inferred)
+                self._unjudged = {}
         callbacks = keras3.convert_callbacks(callbacks)
         return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **options)
 
@@ -287,16 +288,17 @@ class Distiller(keras.Model):
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Trains on one batch; returns the running means of the loss and of every term."""
-        features, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        teacher = self._run_teacher(features)
+        data = keras.utils.unpack_x_y_sample_weight(data)
+        teacher = self._run_teacher(data[0])
         seed = models.dropout_seed(self._step_seed(), drops=self.drops)
         with tf.GradientTape() as tape, seed:
-            batch = self._step_inputs(features, labels, sample_weight, teacher, training=True)
+            batch = step_inputs(self._student_taps(), data, teacher, training=True)
             loss, terms = self._loss(batch)
             # Optimizers sum gradients over replicas; the loss is a mean.
             replica_loss = loss / tf.distribute.get_strategy().num_replicas_in_sync
-            scaled = self._scale(replica_loss)
-        gradients = self._unscale(tape.gradient(scaled, self._updater.variables))
+            scaled = updates.scaled(self.optimizer, replica_loss)
+        gradients = tape.gradient(scaled, self._updater.variables)
+        gradients = updates.unscaled(self.optimizer, gradients)
         by_row = self._updater.takes_rows(self.optimizer) and not self.jit_compile
         gradients = [updates.summed(gradient, by_row=by_row) for gradient in gradients]
         if not self._learns_padding:
@@ -306,9 +308,7 @@ class Distiller(keras.Model):
 
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """The same terms with the student in inference mode, without an update."""
-        features, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        teacher = self._run_teacher(features)
-        batch = self._step_inputs(features, labels, sample_weight, teacher, training=False)
+        batch = self._inferred(keras.utils.unpack_x_y_sample_weight(data))
         loss, terms = self._loss(batch)
         return self._update(loss, terms, batch)
 
@@ -323,36 +323,8 @@ class Distiller(keras.Model):
     def _run_teacher(self, features: Mapping[str, tf.Tensor]) -> Mapping[str, Any]:
         return self._teacher().outputs(features, only_logits=self.needs_only_logits())
 
-    def _judge_losses(self, data: Any) -> None:
-        """Checks losses of the user's own on one batch, as it is and padded further."""
-        values = []
-        for columns in (0, judging.MORE_PADDING):
-            features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
-            features = batches.padded(features, columns)
-            teacher = self._run_teacher(features)
-            batch = self._step_inputs(features, labels, weights, teacher, training=False)
-            values.append({name: loss.compute(batch) for name, loss in self._unjudged.items()})
-        for name, loss in self._unjudged.items():
-            judging.check_value(loss, name, values[0][name], values[1][name])
-        self._unjudged = {}
-
-    def _step_inputs(
-        self,
-        features: Mapping[str, tf.Tensor],
-        labels: tf.Tensor | None,
-        sample_weight: tf.Tensor | None,
-        teacher: Mapping[str, Any],
-        *,
-        training: bool,
-    ) -> StepInputs:
-        taps = self._student_taps()
-        student = taps(inputs_of(taps, features), training=training)
-        mask = tf.cast(features["attention_mask"], tf.float32)  # (batch, tokens)
-        if sample_weight is None:
-            weight = tf.ones_like(mask[:, 0])
-        else:
-            weight = tf.cast(sample_weight, tf.float32)
-        return StepInputs(teacher, student, labels, mask * weight[:, None], weight, features)
+    def _inferred(self, data: tuple[Any, Any, Any]) -> StepInputs:
+        return step_inputs(self._student_taps(), data, self._run_teacher(data[0]), training=False)
 
     def _loss(self, batch: StepInputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         terms = self.compute_terms(batch)
@@ -382,13 +354,3 @@ class Distiller(keras.Model):
             self.compiled_metrics.update_state(*heads.metric_inputs(batch, head))
             results.update({m.name: m.result() for m in self.compiled_metrics.metrics})
         return results
-
-    def _scale(self, loss: tf.Tensor) -> tf.Tensor:
-        if isinstance(self.optimizer, keras.mixed_precision.LossScaleOptimizer):
-            return self.optimizer.get_scaled_loss(loss)
-        return loss
-
-    def _unscale(self, gradients: list[Any]) -> list[Any]:
-        if isinstance(self.optimizer, keras.mixed_precision.LossScaleOptimizer):
-            return self.optimizer.get_unscaled_gradients(gradients)
-        return gradients

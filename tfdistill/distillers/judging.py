@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 
-from tfdistill import errors
+from tfdistill import errors, models
+from tfdistill.distillers.teacher import TEACHER_LOGITS
+from tfdistill.losses import batch, heads
 from tfdistill.losses.base import Loss
 
-MORE_PADDING = 3  # columns
+_MORE_PADDING = 3  # columns
 _ROWS = 32  # Keras's own batch size
 
 
@@ -36,13 +40,45 @@ def first_batch(
     )
 
 
-def check_value(loss: Loss, name: str, value: Any, padded: Any) -> None:
-    """Refuses a loss of the user's that is not finite, or that more padding moves.
+def check_losses(
+    losses: Mapping[str, Loss],
+    data: Any,
+    student: keras.Model,
+    step: Callable[[tuple[Any, Any, Any]], batch.StepInputs],
+) -> None:
+    """Checks losses of the user's own on one batch, as it is and padded further.
+
+    Args:
+      losses: Name -> loss.
+      data: The batch.
+      student: The student.
+      step: Features, labels and weights -> what the losses see of them.
 
     Raises:
-      ConfigError: If it is not finite, no scalar, or `padded`, its value for the same batch with
-        more padding, differs from `value`.
+      ConfigError: If a value is not finite, or more padding moves it.
+      ShapeError: If it is no scalar.
     """
+    values = []
+    for columns in (0, _MORE_PADDING):
+        inputs = step(_padded(data, columns, student))
+        values.append({name: loss.compute(inputs) for name, loss in losses.items()})
+    for name, loss in losses.items():
+        _check_value(loss, name, values[0][name], values[1][name])
+
+
+def _padded(data: Any, columns: int, student: keras.Model) -> tuple[Any, Any, Any]:
+    """Features, labels and weights of a batch, with so many more columns of padding."""
+    features, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
+    head = models.read_head(student)
+    answers = (TEACHER_LOGITS,) if head.over_tokens else ()
+    features = batch.padded(features, columns, also=answers)
+    if labels is not None and heads.labels_tokens(head.kind):
+        labels = batch.padded_labels(labels, columns)
+    return features, labels, weights
+
+
+def _check_value(loss: Loss, name: str, value: Any, padded: Any) -> None:
+    """Refuses a loss whose value is no finite scalar or another for the same batch, padded."""
     numbers = [tf.convert_to_tensor(number) for number in (value, padded)]
     if any(number.shape.rank != 0 for number in numbers):
         raise errors.ShapeError(f"loss {name!r} ({loss.kind})", "a scalar", numbers[0].shape)

@@ -52,6 +52,20 @@ class AccumulatedGradients(tf.Module):
         ]
 
 
+def scaled(optimizer: keras.optimizers.Optimizer, loss: tf.Tensor) -> tf.Tensor:
+    """The loss as gradients are taken of it, larger where the optimizer scales it."""
+    if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
+        return optimizer.get_scaled_loss(loss)
+    return loss
+
+
+def unscaled(optimizer: keras.optimizers.Optimizer, gradients: list[Any]) -> list[Any]:
+    """The gradients of the loss, of those of the `scaled` one."""
+    if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
+        return optimizer.get_unscaled_gradients(gradients)
+    return gradients
+
+
 def summed(gradient: Any, *, by_row: bool) -> Any:
     """Adds up the rows of a table's gradient that are of one token: a norm is taken of the sums.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -56,11 +56,24 @@ def span_logits(logits: tf.Tensor, attention_mask: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.cast(attention_mask, tf.bool)[:, None, :], rows, _PADDING_LOGIT)
 
 
-def padded(features: Mapping[str, tf.Tensor], columns: int) -> dict[str, tf.Tensor]:
-    """The features with so many more columns of padding, in those that have an axis of tokens."""
+def padded(
+    features: Mapping[str, tf.Tensor], columns: int, *, also: Collection[str] = ()
+) -> dict[str, tf.Tensor]:
+    """The features with so many more columns of padding, in those that have an axis of tokens.
+
+    Args:
+      features: The features of a batch.
+      columns: How many columns.
+      also: Names of features of tokens, other than those of every text.
+    """
     return {
         name: tf.pad(values, [[0, 0], [0, columns]] + [[0, 0]] * (values.shape.rank - 2))
-        if name in _OF_TOKENS
+        if name in _OF_TOKENS or name in also
         else values
         for name, values in features.items()
     }
+
+
+def padded_labels(labels: tf.Tensor, columns: int) -> tf.Tensor:
+    """The labels of tokens, (B, L), with so many more columns that have none."""
+    return tf.pad(labels, [[0, 0], [0, columns]], constant_values=UNLABELLED)

@@ -50,6 +50,11 @@ class AnswerHead(abc.ABC):
     label_axes: ClassVar[tuple[str, ...]] = ()
     weighs_classes: ClassVar[bool] = False
 
+    @property
+    def labels_tokens(self) -> bool:
+        """Whether labels belong to tokens, of which some have none."""
+        return "tokens" in self.label_axes
+
     def answers_number(self, width: int | None) -> bool:
         """Whether so many outputs are a number, which has no distribution."""
         del width
@@ -244,6 +249,11 @@ _HEADS: dict[str, AnswerHead] = {
 }
 HEADS: Mapping[str, AnswerHead] = _HEADS
 """Name -> head."""
+
+
+def labels_tokens(head: str) -> bool:
+    """Whether labels of a model's head belong to tokens, of which some have none."""
+    return head in HEADS and HEADS[head].labels_tokens
 
 
 def register(head: AnswerHead) -> None:
