@@ -1,5 +1,6 @@
 """The step of every distiller: who runs, how often, in which mode, and what counts how much."""
 
+import keras as keras3
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -304,13 +305,32 @@ def test_metrics_over_batches_of_different_size_are_means_over_examples(student,
     assert {k: float(v) for k, v in result.items()} == pytest.approx(whole, rel=1e-5)
 
 
-def test_weighted_metrics_see_the_sample_weights(student, logs):
+@pytest.mark.parametrize("library", [keras, keras3])
+def test_weighted_metrics_see_the_sample_weights(student, logs, library):
     trainer = distillers.LabelTrainer(student)
-    trainer.compile("sgd", weighted_metrics=[keras.metrics.SparseCategoricalAccuracy("acc")])
+    metrics = [library.metrics.SparseCategoricalAccuracy(name) for name in ("all", "acc")]
+    trainer.compile("sgd", metrics=metrics[:1], weighted_metrics=metrics[1:])
     answers = np.argmax(student(FEATURES), axis=1).astype(np.int32)
     labels = tf.constant(np.append(answers[:1], (answers[1:] + 1) % 3))  # the first is right
     weights = tf.constant([6.0, 1.0, 1.0, 0.0])
-    assert logs(trainer.test_step, FEATURES, labels, weights)["acc"] == pytest.approx(0.75)
+    values = logs(trainer.test_step, FEATURES, labels, weights)
+    assert (values["all"], values["acc"]) == pytest.approx((0.25, 0.75))
+
+
+def test_metrics_of_tokens_count_those_with_a_label(logs):
+    student = toys.randomise(models.build_token_classifier(toys.SHALLOW_STUDENT, 3), seed=2)
+    answers = student(FEATURES).numpy().argmax(axis=-1).astype(np.int32)
+    labels = np.full(answers.shape, -100, np.int32)
+    labels[:, 0] = answers[:, 0]
+    labels[:, 1] = (answers[:, 1] + 1) % 3
+    trainer = distillers.LabelTrainer(student)
+    trainer.compile("sgd", metrics=["accuracy"], weighted_metrics=["accuracy"], run_eagerly=True)
+    weights = tf.constant([1.0, 0.0, 3.0, 1.0])
+    values = logs(trainer.test_step, FEATURES, tf.constant(labels))
+    assert (values["accuracy"], values["weighted_accuracy"]) == pytest.approx((0.5, 0.5))
+    labels[2, 1] = answers[2, 1]
+    values = logs(trainer.test_step, FEATURES, tf.constant(labels), weights)
+    assert values["accuracy"] == pytest.approx((1 + 2 * 3 + 1) / (2 * 5))
 
 
 # Logits.

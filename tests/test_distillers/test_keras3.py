@@ -97,6 +97,7 @@ def test_objects_of_tf_keras_stay_as_they_are():
     assert keras3.convert_optimizer("adam") == "adam"
     assert keras3.convert_metrics([metric, "accuracy"]) == [metric, "accuracy"]
     assert keras3.convert_metrics(None) is None
+    assert keras3.convert_metrics(metric) == [metric]
 
 
 @pytest.fixture(scope="module")

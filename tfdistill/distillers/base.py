@@ -132,6 +132,7 @@ class Distiller(keras.Model):
         *,
         loss_weights: Mapping[str, float] | float | None = None,
         metrics: Sequence[Any] | None = None,
+        weighted_metrics: Sequence[Any] | None = None,
         gradient_accumulation: int = 1,
         lr_multipliers: updates.Multipliers | None = None,
         dropout: bool = True,
@@ -143,7 +144,9 @@ class Distiller(keras.Model):
           optimizer: A tf_keras optimizer; one of Keras 3 is made again from its configuration.
           loss_weights: Term -> weight; a term that is left out keeps its own, which is 1 unless the
             method has another, and 0 switches a term off. A single number scales every term.
-          metrics: Keras metrics of (labels, logits); those of Keras 3 are made again likewise.
+          metrics: Keras metrics of (labels, logits); those of Keras 3 are made again likewise. Of a
+            head over tokens they are weighted, since tokens without a label weigh 0.
+          weighted_metrics: The same, which also take the sample weights.
           gradient_accumulation: Batches of one optimizer step, which takes the plain mean of their
             gradients (see `updates.Updater`). A schedule counts optimizer steps, all else counts
             batches. What remains at the end of a fit is not applied.
@@ -165,9 +168,13 @@ class Distiller(keras.Model):
         self._term_weights = binding.term_weights(self._default_weights, loss_weights)
         self.drops = dropout
         self.check_terms()
+        metrics, weighted_metrics = map(keras3.convert_metrics, (metrics, weighted_metrics))
+        if heads.labels_tokens(models.head_of(self.student)):
+            metrics, weighted_metrics = None, [*(metrics or ()), *(weighted_metrics or ())]
         super().compile(
             optimizer=keras3.convert_optimizer(optimizer),
-            metrics=keras3.convert_metrics(metrics),
+            metrics=metrics,
+            weighted_metrics=weighted_metrics,
             **options,
         )
         with self.distribute_strategy.scope():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -80,8 +80,8 @@ def convert_optimizer(value: Any) -> Any:
     return made
 
 
-def convert_metrics(values: Sequence[Any] | None) -> list[Any] | None:
-    """Makes tf_keras metrics of those of Keras 3; all others stay as they are.
+def convert_metrics(values: Any) -> list[Any] | None:
+    """Makes tf_keras metrics of those of Keras 3, one or a list; all others stay as they are.
 
     Raises:
       ConfigError: If tf_keras has no such class.
@@ -92,19 +92,19 @@ def convert_metrics(values: Sequence[Any] | None) -> list[Any] | None:
         _made(keras.metrics, "metric", type(value).__name__, value.get_config(), value)
         if is_keras3(value)
         else value
-        for value in values
+        for value in tf.nest.flatten(values)
     ]
 
 
 def convert_callbacks(values: Any) -> Any:
-    """Wraps callbacks of Keras 3, so that a tf_keras model calls their hooks.
+    """Wraps callbacks of Keras 3, one or a list, so that a tf_keras model calls their hooks.
 
     Raises:
       ConfigError: If one saves or writes what only a Keras 3 model has.
     """
     if values is None or isinstance(values, keras.callbacks.CallbackList):
         return values
-    return [_Forwarded(value) if is_keras3(value) else value for value in values]
+    return [_Forwarded(one) if is_keras3(one) else one for one in tf.nest.flatten(values)]
 
 
 class _Forwarded(keras.callbacks.Callback):
