@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras
 import toys
 
-from tfdistill import distillers, errors
+from tfdistill import distillers, errors, training
 from tfdistill.data import batches
 from tfdistill.distillers import keras3
 
@@ -224,6 +224,36 @@ def test_token_types_are_zero_where_a_batch_has_none():
     assert distiller_checks.logged(distiller.test_step, without) == expected
     with_types = distiller_checks.logged(distiller.test_step, features)
     assert with_types["loss"] != expected["loss"]
+
+
+@pytest.mark.parametrize("library", [keras, tf_keras])
+def test_one_callback_needs_no_list(teacher, train, library):
+    seen = []
+    callback = library.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(epoch))
+    distiller = distillers.LogitDistiller(teacher, toys.classifier(toys.STUDENT, seed=2))
+    distiller.compile(run_eagerly=True)
+    distiller.fit(train, callbacks=callback, verbose=0)
+    assert seen == [0]
+
+
+def test_evaluate_takes_batches_and_callbacks_of_keras_3(teacher, train):
+    seen = []
+    callback = keras.callbacks.LambdaCallback()
+    callback.on_test_batch_end = lambda batch, logs: seen.append(batch)
+    distiller = distillers.LogitDistiller(teacher, toys.classifier(toys.STUDENT, seed=2))
+    distiller.compile(run_eagerly=True, metrics=["accuracy"])
+    values = distiller.evaluate(train, callbacks=[callback], verbose=0, return_dict=True)
+    assert seen == [0, 1, 2]
+    assert values == distiller.evaluate(train.dataset(), verbose=0, return_dict=True)
+    logits = training.predict_logits(distiller.student, train)
+    right = np.mean(logits.argmax(axis=-1) == train.encoded.labels)
+    assert values["accuracy"] == pytest.approx(right)
+
+
+def test_predict_refuses_batches_whose_order_is_another(teacher, train):
+    distiller = distillers.LogitDistiller(teacher, toys.classifier(toys.STUDENT, seed=2))
+    with pytest.raises(errors.ConfigError, match=r"training\.predict_logits"):
+        distiller.predict(train)
 
 
 def test_a_distiller_can_be_summarised_before_fit():

@@ -279,6 +279,19 @@ class Distiller(keras.Model):
         callbacks = keras3.convert_callbacks(callbacks)
         return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **options)
 
+    def evaluate(self, x: Any = None, *args: Any, **options: Any) -> Any:
+        """`keras.Model.evaluate`, which takes what `fit` does; Batches are read once."""
+        if isinstance(x, TrainingBatches):
+            x = x.dataset()
+        if "callbacks" in options:
+            options["callbacks"] = keras3.convert_callbacks(options["callbacks"])
+        return super().evaluate(x, *args, **options)
+
+    def predict(self, x: Any, *args: Any, **options: Any) -> Any:
+        """`keras.Model.predict`; of Batches, which have an order of their own, a ConfigError."""
+        checks.check_no_batches(x)
+        return super().predict(x, *args, **options)
+
     def save(self, *args: Any, **options: Any) -> None:
         """Refuses: what a distiller trains is its student.
 

@@ -1,4 +1,4 @@
-"""Checks of the teacher that a distiller learns from."""
+"""Checks of the teacher that a distiller learns from, and of the examples."""
 
 from __future__ import annotations
 
@@ -6,8 +6,25 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import analysis, models
+from tfdistill import analysis, errors, models
 from tfdistill.data.batches import Batches
+from tfdistill.data.streaming import TrainingBatches
+
+
+def check_no_batches(data: Any) -> None:
+    """Refuses batches where answers are wanted in the order of the examples.
+
+    Raises:
+      ConfigError: If `data` is of that kind.
+    """
+    if isinstance(data, TrainingBatches):
+        raise errors.ConfigError(
+            "predict(x)",
+            "features by name, or a data set of them",
+            f"{type(data).__name__}, which has the examples in an order of its own",
+            "Call tfdistill.training.predict_logits(distiller.student, batches): its rows are in "
+            "the order of the examples.",
+        )
 
 
 def check_teacher(teacher: Any, dev: Any) -> bool:
