@@ -67,7 +67,8 @@ def to_saved_model(
         (`do_lower_case` of tokenizer_config.json), else yes.
       truncation: Where a text that is too long is cut: at its end, or in its middle.
       labels: Label names in the order of the logits; default the task's, or "0", "1", ...
-      task: The task, for labels and kind.
+      task: The task, for labels and kind. Without it the labels exclude each other, softmax, so
+        a model that gives several labels a text needs it: its logits do not say so.
       max_length: The most tokens of an example, special ones included; default the model's
         positions. Longer texts are cut as in training.
       check_on: Real texts to check on, next to those of our own; the first 256 are used.

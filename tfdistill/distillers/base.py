@@ -224,6 +224,14 @@ class Distiller(keras.Model):
         active = {name: self.losses_by_name[name] for name in self.active_terms}
         binding.check(active, self._pair())
 
+    def check_task(self, data: Any) -> None:
+        """Refuses Batches of a task whose answers the losses with a weight read otherwise.
+
+        Raises:
+          ConfigError: If a loss has another head than the task.
+        """
+        checks.check_heads({name: self.losses_by_name[name] for name in self.active_terms}, data)
+
     def needs_only_logits(self) -> bool:
         """Whether the teacher's logits are all that the losses with a weight take from it."""
         taps = {self.losses_by_name[name].tap for name in self.active_terms}
@@ -256,12 +264,15 @@ class Distiller(keras.Model):
         """`keras.Model.fit`, which also takes `data.batches.Batches` and callbacks of Keras 3.
 
         Batches give all their epochs, each in an order of its own; `epochs` is given here only.
+        ConfigError if a loss has another head than their task.
         Losses of your own are first computed on one batch, as it is and padded further: ConfigError
         or ShapeError if they make no sense. Generators are left alone, since that would use it up.
         A teacher that answers `validation_data` near chance is refused before the first step,
         where these are labelled Batches of its task (TeacherError; `allow_weak` lets it pass).
         """
         dev = options.get("validation_data")
+        for data in (x, dev):
+            self.check_task(data)
         if not (allow_weak or self._teacher_is_judged):
             self._teacher_is_judged = checks.check_teacher(self.teacher, dev)
         if isinstance(x, TrainingBatches):
@@ -281,6 +292,7 @@ class Distiller(keras.Model):
 
     def evaluate(self, x: Any = None, *args: Any, **options: Any) -> Any:
         """`keras.Model.evaluate`, which takes what `fit` does; Batches are read once."""
+        self.check_task(x)
         if isinstance(x, TrainingBatches):
             x = x.dataset()
         if "callbacks" in options:

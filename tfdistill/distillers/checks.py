@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import tf_keras as keras
@@ -9,6 +10,22 @@ import tf_keras as keras
 from tfdistill import analysis, errors, models
 from tfdistill.data.batches import Batches
 from tfdistill.data.streaming import TrainingBatches
+from tfdistill.losses import labels
+from tfdistill.losses.base import Loss
+
+
+def check_heads(losses: Mapping[str, Loss], data: Any) -> None:
+    """Refuses losses with another head than the task of the examples.
+
+    Args:
+      losses: Name -> loss, bound to its models.
+      data: The examples; only Batches that name their task say something.
+
+    Raises:
+      ConfigError: If there is one.
+    """
+    if isinstance(data, Batches) and data.encoded.task is not None:
+        labels.check_heads(losses, data.encoded.task.head)
 
 
 def check_no_batches(data: Any) -> None:

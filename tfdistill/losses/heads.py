@@ -113,6 +113,18 @@ class SequenceAnswers(AnswerHead):
     name = model_head = "sequence"
     weighs_classes = True
 
+    def check_labels(self, labels: tf.Tensor) -> None:
+        """See `AnswerHead.check_labels`: one label an example, (batch,) or (batch, 1)."""
+        if labels.shape.rank is not None and any(
+            size not in (1, None) for size in labels.shape[1:]
+        ):
+            raise errors.ShapeError(
+                "labels of a sequence head",
+                "one class or number an example, shape (batch,)",
+                f"shape {labels.shape}",
+                'For several labels an example pass head="multi_label" to the method or the loss.',
+            )
+
     def answers_number(self, width: int | None) -> bool:
         """One output is a number."""
         return width == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -11,7 +12,7 @@ import tf_keras as keras
 from tfdistill import errors, models
 from tfdistill.losses import checks
 from tfdistill.losses import reduction as reductions
-from tfdistill.losses.answers import answers_number, resolve_head
+from tfdistill.losses.answers import LogitLoss, LogitMSE, answers_number, resolve_head
 from tfdistill.losses.base import Loss, ModelPair
 from tfdistill.losses.batch import StepInputs
 from tfdistill.losses.heads import HEADS
@@ -121,3 +122,35 @@ class GoldLabels(Loss):
         """See `gold_loss`."""
         assert self.head is not None
         return gold_loss(batch, self.head, self.class_weights)
+
+
+def name_heads(losses: Mapping[str, Loss], head: str) -> None:
+    """Gives the losses on answers that name no head that of a task."""
+    for loss in losses.values():
+        if isinstance(loss, (LogitLoss, GoldLabels)) and loss.head is None and head in HEADS:
+            loss.head = head
+
+
+def check_heads(losses: Mapping[str, Loss], head: str) -> None:
+    """Refuses losses that read the answers of a model otherwise than its task does.
+
+    Args:
+      losses: Name -> loss, bound to its models.
+      head: `TaskSpec.head`.
+
+    Raises:
+      ConfigError: If there is one. Squared differences of logits are the same for every head.
+    """
+    for name, loss in losses.items():
+        if not isinstance(loss, (LogitLoss, GoldLabels)) or isinstance(loss, LogitMSE):
+            continue
+        ours, wanted = (HEADS.get(kind or "") for kind in (loss.head, head))
+        if ours is None or wanted is None or ours.model_head != wanted.model_head:
+            continue
+        if ours is not wanted:
+            raise errors.ConfigError(
+                f"head of loss {name!r} ({loss.kind})",
+                f"{head!r}, the head of the task of the examples",
+                repr(loss.head),
+                f'Pass head="{head}" to the method, the distiller or the loss.',
+            )

@@ -14,7 +14,7 @@ from tfdistill import config, distillers, errors, losses, models, tasks, trainin
 from tfdistill.data import batches, noise, streaming
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.distillers.teacher import TEACHER_LOGITS
-from tfdistill.losses import methods, words
+from tfdistill.losses import labels, methods, words
 from tfdistill.run import corpora, soft_labels
 
 _log = logging.getLogger(__name__)
@@ -300,6 +300,13 @@ def _masked_words(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
     return methods.masked_words(next_sentence=words.has_nsp_head(pair.student))
 
 
+def _combination(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
+    built = losses.build_losses(stage.losses)
+    if pair.head is not None:
+        labels.name_heads(built, pair.head)
+    return built
+
+
 LOSSES: Mapping[str, Callable[[Any, DistilledPair], methods.Losses]] = {
     "general": _layers,
     "intermediate": _layers,
@@ -310,7 +317,7 @@ LOSSES: Mapping[str, Callable[[Any, DistilledPair], methods.Losses]] = {
     "embedding": _embedding,
     "patient": _patient,
     "relations": _relations,
-    "combination": lambda stage, pair: losses.build_losses(stage.losses),
+    "combination": _combination,
     "mlm": _masked_words,
     "distilbert": lambda stage, pair: methods.distilbert(temperature=stage.temperature),
 }

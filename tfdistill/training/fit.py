@@ -56,14 +56,15 @@ def fit(
       The result; the distiller holds the final, or with `monitor` the best, weights.
 
     Raises:
-      ConfigError: If `monitor` is not among the metrics, or the distiller was trained before and
-        `folder` does not know about it.
+      ConfigError: If `monitor` is not among the metrics, the distiller was trained before and
+        `folder` does not know about it, or its losses have another head than the task of `train`.
       NonFiniteLossError: If a loss or a weight is NaN or infinite.
       WeightsError: If a checkpoint cannot be written, or the one found belongs to another model.
       EnvironmentFault: If another worker goes away.
     """
     if monitor is not None and evaluate is None:
         raise errors.ConfigError("monitor", "evaluate=..., which computes it", f"{monitor!r} alone")
+    distiller.check_task(train)
     strategy = distiller.distribute_strategy
     with multi_worker.working_folder(folder, strategy) as root:
         progress = checkpoints.Progress()
