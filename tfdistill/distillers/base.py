@@ -6,6 +6,7 @@ losses of `tfdistill.losses`: those of a method (`tfdistill.methods`), and your 
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ import tf_keras as keras
 from tfdistill import errors, models
 from tfdistill.data.streaming import TrainingBatches
 from tfdistill.distillers import binding, checks, judging, keras3, updates
+from tfdistill.distillers.epochs import EpochCount
 from tfdistill.distillers.step import step_inputs
 from tfdistill.distillers.teacher import FrozenTeacher, LogitsFunction, inputs_of
 from tfdistill.losses import described, heads, reduction
@@ -171,6 +173,7 @@ class Distiller(keras.Model):
         metrics, weighted_metrics = map(keras3.convert_metrics, (metrics, weighted_metrics))
         if heads.labels_tokens(models.head_of(self.student)):
             metrics, weighted_metrics = None, [*(metrics or ()), *(weighted_metrics or ())]
+        self._epochs = EpochCount()
         super().compile(
             optimizer=keras3.convert_optimizer(optimizer),
             metrics=metrics,
@@ -263,8 +266,10 @@ class Distiller(keras.Model):
     ) -> keras.callbacks.History:
         """`keras.Model.fit`, which also takes `data.batches.Batches` and callbacks of Keras 3.
 
-        Batches give all their epochs, each in an order of its own; `epochs` is given here only.
-        ConfigError if a loss has another head than their task.
+        Batches give all their epochs, each in an order of its own; `epochs` is given here only. A
+        later fit on the same Batches goes on with the first epoch that was not begun since
+        `compile`, unless it names `initial_epoch` (a `StepRange` starts again). ConfigError if a
+        loss has another head than their task.
         Losses of your own are first computed on one batch, as it is and padded further: ConfigError
         or ShapeError if they make no sense. Generators are left alone, since that would use it up.
         A teacher that answers `validation_data` near chance is refused before the first step,
@@ -275,10 +280,14 @@ class Distiller(keras.Model):
             self.check_task(data)
         if not (allow_weak or self._teacher_is_judged):
             self._teacher_is_judged = checks.check_teacher(self.teacher, dev)
+        counting = contextlib.nullcontext()
         if isinstance(x, TrainingBatches):
-            start = options.get("initial_epoch", 0) * x.steps_per_epoch
+            self._assert_compile_was_called()
+            begun = 0 if "initial_epoch" in options else self._epochs.of(x)
+            epoch = begun + options.get("initial_epoch", 0)
+            counting = self._epochs.counting(x, epoch, lambda: self.batches_trained)
             options.setdefault("steps_per_epoch", x.steps_per_epoch)
-            x = x.dataset(epochs=epochs, start_step=start)
+            x = x.dataset(epochs=begun + epochs, start_step=epoch * x.steps_per_epoch)
         if isinstance(dev, TrainingBatches):
             options["validation_data"] = dev.dataset()
         if self._unjudged:
@@ -288,7 +297,8 @@ class Distiller(keras.Model):
                 judging.check_losses(self._unjudged, first, self.student, self._inferred)
                 self._unjudged = {}
         callbacks = keras3.convert_callbacks(callbacks)
-        return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **options)
+        with counting:
+            return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **options)
 
     def evaluate(self, x: Any = None, *args: Any, **options: Any) -> Any:
         """`keras.Model.evaluate`, which takes what `fit` does; Batches are read once."""
