@@ -37,7 +37,10 @@ def inside(folder: Path, name: str) -> pathlib.Path:
     except (ValueError, RuntimeError, OSError):  # a null character, a ring of links
         path, held = root, False
     if pathlib.PurePath(name).is_absolute() or not held:
-        raise errors.ManifestError("file name", f"a path inside {root.name}/", repr(name))
+        inside, received, remedy = f"a path inside {root.name}/", repr(name), ""
+        if is_plain_name(str(name)) and (root / name).is_symlink():
+            received, remedy = f"{name!r}, a link that leads out", "Copy the files: cp -rL."
+        raise errors.ManifestError("file name", inside, received, remedy)
     return path
 
 

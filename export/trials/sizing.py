@@ -20,6 +20,7 @@ from tfdistill.tflite import agreement
 from ..checking.evidence import FloatConversion
 from ..checking.outputs import model_logits
 from ..conversion import prepare
+from ..conversion import quantize as quantizing
 from ..file import bundle
 from ..model import heads
 from ..model.request import ExportRequest
@@ -130,6 +131,8 @@ def fit_size(
     """
     if not size_mb > 0:
         raise errors.ConfigError("size_mb", "a size above 0 MB", size_mb)
+    if not 0 <= max_drop <= 1:
+        raise errors.ConfigError("max_drop", "a drop from 0 to 1", max_drop)
     if compress.is_quantize_aware(model):
         received = "a quantization-aware one, whose ranges are for one format and one table"
         raise errors.ConfigError("model of size_mb", "float weights", received, _STRIPPED)
@@ -213,6 +216,7 @@ class _SizeSearch:
         self.metric = task.primary_metric
         self.reached = float(task.score(logits, plan.examples)[self.metric])
         self.candidates: list[_Candidate] = []
+        self._max_drop = max_drop
         self._allowed = agreement.allowed_drop(max_drop, heads.num_scored(plan.examples), None)
         self._requested, self._whole = requested, whole.replace(lengths=plan.lengths)
         self._vocab_file, self._corpus, self._folder = vocab_file, corpus, folder
@@ -318,6 +322,8 @@ class _SizeSearch:
             coverage = pruned.coverage(self._texts)
             floats = FloatConversion(folder / "float32.tflite")
         quantize, layers = size_steps.formats(whole, step, rank)
+        wider = self._max_drop > quantizing.quantization(quantize).bounds.metric_drop
+        allowed = {"metric_drop": self._max_drop} if wider else {}
         request = whole if model is whole.model else self._requested(model, vocab_file).collected()
         trial = attempt(
             request.replace(
@@ -327,6 +333,7 @@ class _SizeSearch:
                 layers=layers,
                 lengths=whole.chosen_lengths,
                 allow_weak=True,
+                bounds={**allowed, **(whole.bounds or {})},
             ),
             floats=floats,
         )

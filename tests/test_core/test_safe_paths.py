@@ -19,8 +19,11 @@ def test_a_name_that_leads_out_is_refused(tmp_path, name):
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path / "out")
     (folder / "file").symlink_to(tmp_path / "secret")
-    with pytest.raises(errors.ManifestError, match="a path inside folder/"):
+    with pytest.raises(errors.ManifestError, match="a path inside folder/") as refused:
         safe_paths.inside(folder, name)
+    assert ("a link that leads out. Copy the files" in str(refused.value)) == (
+        name in ("link", "file")
+    )
 
 
 def test_an_absolute_path_into_the_folder_is_refused_too(tmp_path):

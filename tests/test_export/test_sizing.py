@@ -1,6 +1,7 @@
 """fit_size: the least lossy file of at most a size, or the nearest, or none."""
 
 import dataclasses
+import math
 import shutil
 
 import numpy as np
@@ -68,6 +69,7 @@ class Attempts:
     def __init__(self, source):
         self.source = source
         self.tried = []
+        self.allowed = set()
         self.drops = {}
         self.refused = set()
 
@@ -77,6 +79,7 @@ class Attempts:
         shape = models.config_of(request.model)
         width = shape.embedding_size or WIDTH
         self.tried.append((request.quantize, table, shape.embedding_size, shape.vocab_size))
+        self.allowed.add((request.bounds or {}).get("metric_drop"))
         if table in self.refused:
             return Trial(name=request.quantize, verdict="beyond bounds", why="far off")
         for source in self.source.parent.iterdir():
@@ -228,6 +231,19 @@ def test_all_in_4_bits_keeps_all_words_where_they_fit(fit, attempts):
 
     assert attempts.tried[-1] == (INT4, INT4, 32, NUM_WORDS)
     assert choice.keeps
+
+
+@pytest.mark.parametrize(("max_drop", "allowed"), [(0.01, None), (0.1, 0.1)])
+def test_a_drop_that_is_asked_for_is_allowed_each_file(max_drop, allowed, fit, attempts):
+    fit(REST + TABLE + 1, max_drop=max_drop)
+    assert attempts.allowed == {allowed}
+
+
+@pytest.mark.parametrize("max_drop", [math.nan, -0.01, 5])
+def test_a_drop_that_is_none_is_refused(max_drop, fit, attempts):
+    with pytest.raises(errors.ConfigError, match="max_drop: expected a drop from 0 to 1"):
+        fit(REST + TABLE + 1, max_drop=max_drop)
+    assert not attempts.tried
 
 
 def test_a_size_of_nothing_and_texts_without_a_task_are_errors(wide, requested):

@@ -318,6 +318,7 @@ def test_what_the_app_puts_around_a_file_is_compared(folders, vocab, tmp_path, c
     compared = compare(file, folder, **right)
     assert (compared.faults, len(compared.checked), compared.notes) == ((), 2, ())
     assert "lower-casing" in compare(file, folder, **right, lower_case=False).faults[0]
+    assert "lower-casing" in compare(file, folder, lower_case=False).faults[0]
     words = list(vocab)
     exchange(as_array := np.array(words, dtype=object), 0, words.index("good"), words.index("bad"))
     other.write_text("\n".join(as_array) + "\n")

@@ -324,8 +324,10 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
         if value is not None and not automatic:
             also = " or --size-mb" if option == "--max-drop" else ""
             yield errors.explain(option, f"--quantize auto{also}", f"--quantize {args.quantize}")
-    if sized and args.size_mb <= 0:
+    if sized and not args.size_mb > 0:
         yield errors.explain("--size-mb", "a size above 0 MB", args.size_mb)
+    if args.max_drop is not None and not 0 <= args.max_drop <= 1:
+        yield errors.explain("--max-drop", "a drop from 0 to 1", args.max_drop)
     excluded = {
         "--quantize auto": automatic,
         "--layers": bool(layers),

@@ -393,7 +393,7 @@ def _without_labels(
       DataError: If their labels are needed.
     """
     if not may_hide_labels:
-        remedy = "Name rows of your own with --data-dir and --split."
+        remedy = "Name labelled texts of your own: --split FILE."
         received = "the training rows: the run was cross-validated"
         raise errors.DataError("development set", "rows that trained nothing", received, remedy)
     examples = tasks.load_examples(task, source, "train", labelled=True)

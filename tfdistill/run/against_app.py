@@ -22,14 +22,17 @@ def check(
     Returns lines about what is right, what is wrong, and what is not known.
     """
     right, wrong, unknown = [], [], []
+    case = loaded.lower_case if lower_case is None else lower_case
+    case_fault = None
+    if case != loaded.lower_case:
+        case_fault = errors.explain("lower-casing", loaded.lower_case, case)
     if vocab_file is None:
         unknown.append("the app's vocabulary was not compared: name it with --vocab")
+        if case_fault is not None:
+            wrong += [case_fault, *_token_fault(vocab, vocab, loaded.lower_case, case, texts)]
     else:
         other = vocabularies.read_vocab(vocab_file)
-        fault = _vocabulary_fault(vocab, other)
-        case = loaded.lower_case if lower_case is None else lower_case
-        if fault is None and case != loaded.lower_case:
-            fault = errors.explain("lower-casing", loaded.lower_case, case)
+        fault = _vocabulary_fault(vocab, other) or case_fault
         if fault is None:
             right.append(f"vocabulary, {len(vocab)} entries, and lower-casing")
         else:
