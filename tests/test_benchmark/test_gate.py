@@ -134,12 +134,50 @@ def test_accuracy_that_is_not_known_fails():
     assert "task's metric is not in both results" in reason
 
 
+@pytest.mark.parametrize(
+    "part, other, told",
+    [
+        ("task", {"name": "trec"}, "task toy and trec"),
+        ("task", {"labels": ("no", "yes")}, "labels () and (no, yes)"),
+        ("parity", {"num_examples": 99}, "100 and 99 examples"),
+    ],
+)
+def test_accuracy_on_other_data_fails(part, other, told):
+    before, after = (benchmark_results.model_file(accuracy=0.9) for _ in range(2))
+    assert after.manifest is not None
+    changed = getattr(after.manifest, part).model_copy(update=other)
+    card = after.manifest.model_copy(update={part: changed})
+    results = [
+        benchmark_results.assembled(benchmark_results.repetitions(2.0, seed=seed), models=[model])
+        for seed, model in enumerate([before, after.model_copy(update={"manifest": card})])
+    ]
+    comparison = changes.between(*results)
+    (reason,) = gate.judge(comparison, gate.Limits(less_accurate=1.0)).reasons
+    assert "accuracy of other data" in reason and told in reason
+    assert f"student: metrics of other data ({told})." in comparison.notes
+    assert gate.judge(comparison, gate.Limits(larger=0.0)).passed
+
+
+@pytest.mark.parametrize("limits", [{"larger": 0.0}, {"less_accurate": 0.0}])
+def test_a_file_that_the_new_result_lacks_is_a_warning_for_every_limit(limits):
+    models = [benchmark_results.model_file(name, accuracy=0.9) for name in ("student", "teacher")]
+    rows = benchmark_results.repetitions(2.0)
+    both = [*rows, *benchmark_results.repetitions(4.0, model="teacher")]
+    comparison = changes.between(
+        benchmark_results.assembled(both, models=models),
+        benchmark_results.assembled(rows, models=models[:1]),
+    )
+    ruling = gate.judge(comparison, gate.Limits(**limits))
+    assert ruling.passed
+    assert ruling.warnings == ("teacher: the new result lacks this file.",)
+
+
 def test_accuracy_on_the_device_counts_before_that_of_the_export():
     answers = schema.AnswerComparison(
         model="student",
         sequence_length=32,
         threads=1,
-        num_examples=50,
+        num_examples=100,
         max_abs_error=0.1,
         sqnr_db=20.0,
         argmax_agreement=0.7,

@@ -15,6 +15,7 @@ from tfdistill import errors
 from tfdistill.benchmark import schema, terminal
 from tfdistill.benchmark.comparing import matching
 from tfdistill.benchmark.statistics import disturbance, stats, summaries
+from tfdistill.tasks import KINDS
 
 _VERDICTS = {True: "faster", False: "slower", None: "no difference that these runs can tell"}
 
@@ -70,13 +71,24 @@ class Change:
 
 @dataclasses.dataclass(frozen=True)
 class FilePair:
-    """An old file and the new one that replaces it."""
+    """An old file and the new one that replaces it.
+
+    Attributes:
+      old: The old file.
+      new: The new one.
+      old_metrics: Of its task.
+      new_metrics: Of its task.
+      primary_metric: Of the new one's task.
+      other_data: How task, labels or number of examples differ, so that metrics of the one say
+        nothing of the other; empty if they do not.
+    """
 
     old: schema.MeasuredFile
     new: schema.MeasuredFile
     old_metrics: dict[str, float]
     new_metrics: dict[str, float]
     primary_metric: str | None
+    other_data: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,22 +284,52 @@ def _file_pairs(
         FilePair(
             files[0][before],
             files[1][after],
-            _metrics(old, files[0][before]),
-            _metrics(new, files[1][after]),
+            _metrics(old, files[0][before])[0],
+            _metrics(new, files[1][after])[0],
             _primary_metric(files[1][after]),
+            "; ".join(_other_data((old, files[0][before]), (new, files[1][after]))),
         )
         for before, after in pairs.items()
     )
 
 
-def _metrics(result: schema.Result, model: schema.MeasuredFile) -> dict[str, float]:
-    """Of the task: from the device's answers where they were scored, else those of the export."""
+def _metrics(
+    result: schema.Result, model: schema.MeasuredFile
+) -> tuple[dict[str, float], int | None]:
+    """Of the task: from the device's answers where they were scored, else those of the export.
+
+    Returns:
+      The metrics, and the number of examples.
+    """
     for row in result.answers:
         if row.model == model.name and row.metrics:
-            return dict(row.metrics)
+            return dict(row.metrics), row.num_examples
     if model.manifest is None or model.manifest.parity is None:
-        return {}
-    return dict(model.manifest.parity.file_metrics)
+        return {}, None
+    parity, task = model.manifest.parity, model.manifest.task
+    if task is not None and not KINDS[task.kind].cuts_texts:
+        return dict(parity.file_metrics), None  # as many rows as the file's lengths need
+    return dict(parity.file_metrics), parity.num_examples
+
+
+def _other_data(*sides: tuple[schema.Result, schema.MeasuredFile]) -> Iterator[str]:
+    """Names what differs between the data of two files' metrics, where both have some."""
+    before, after = (_metrics(*side) for side in sides)
+    tasks = [model.manifest and model.manifest.task for _, model in sides]
+    if not before[0] or not after[0]:
+        return
+    if tasks[0] is not None and tasks[1] is not None:
+        for name in ("name", "labels"):
+            values = [getattr(task, name) for task in tasks]
+            if values[0] != values[1]:
+                old, new = (errors.shortened(_in_words(value), 60) for value in values)
+                yield f"{'task' if name == 'name' else name} {old} and {new}"
+    if before[1] is not None and after[1] is not None and before[1] != after[1]:
+        yield f"{before[1]} and {after[1]} examples"
+
+
+def _in_words(value: str | tuple[str, ...]) -> str:
+    return value if isinstance(value, str) else f"({', '.join(value)})"
 
 
 def _primary_metric(model: schema.MeasuredFile) -> str | None:
@@ -306,6 +348,10 @@ def _notes(
     same = [name for name, other in pairs.items() if before[name] == after[other]]
     if same:
         yield f"The same file in both results: {', '.join(same)}."
+    files = _file_pairs(old, new, pairs)
+    for other in dict.fromkeys(pair.other_data for pair in files if pair.other_data):
+        names = ", ".join(pair.new.name for pair in files if pair.other_data == other)
+        yield f"{names}: metrics of other data ({other})."
     yield from (f"{which}: {note}" for which, r in (("old", old), ("new", new)) for note in r.notes)
     if any(row.speedup_ci is None for row in rows):
         yield "Without 2 or more repetitions in either result no interval is known: measure again."

@@ -67,10 +67,11 @@ class Ruling:
 def judge(comparison: changes.Changes, limits: Limits) -> Ruling:
     """Holds a change against limits. Pure.
 
-    A case that only the old file was measured at is a warning. A limit of latency also fails a
-    change of which a part was not measured (the new result lists failures), that has cases without
-    an interval (one repetition), and one measured on a device that throttled, unless that is
-    allowed.
+    A file that the new result lacks is a warning, and for a limit of latency each case that only
+    the old file was measured at. Metrics of other data fail a limit of accuracy. A limit of latency
+    also fails a change of which a part was not measured (the new result lists failures), that has
+    cases without an interval (one repetition), and one measured on a device that throttled, unless
+    that is allowed.
 
     Args:
       comparison: The change.
@@ -91,6 +92,8 @@ def judge(comparison: changes.Changes, limits: Limits) -> Ruling:
         reasons += _too_large(comparison, limits.larger)
     if limits.less_accurate is not None:
         reasons += _less_accurate(comparison, limits.less_accurate)
+    if limits and limits.slower is None:
+        warnings += _not_replaced(comparison)
     return Ruling(tuple(reasons), tuple(warnings))
 
 
@@ -119,6 +122,13 @@ def _not_measured(comparison: changes.Changes, limits: Limits) -> Iterator[str]:
 def _not_compared(comparison: changes.Changes) -> Iterator[str]:
     for case in comparison.only_old:
         yield f"{terminal.describe(case)}: the new file was not measured there."
+
+
+def _not_replaced(comparison: changes.Changes) -> Iterator[str]:
+    paired = {pair.old.name for pair in comparison.pairs}
+    for name in dict.fromkeys(case.model for case in comparison.only_old):
+        if name not in paired:
+            yield f"{name}: the new result lacks this file."
 
 
 def _too_slow(comparison: changes.Changes, limit: float) -> Iterator[str]:
@@ -167,6 +177,11 @@ def _less_accurate(comparison: changes.Changes, limit: float) -> Iterator[str]:
             yield (
                 f"{pair.new.name}: the task's metric is not in both results; export "
                 "with labelled examples, or benchmark with --task."
+            )
+        elif pair.other_data:
+            yield (
+                f"{pair.new.name}: {name} of other data cannot be compared ({pair.other_data}). "
+                "Score both files on the same examples."
             )
         elif before - after - limit > _ROUNDING:
             yield (
