@@ -164,6 +164,22 @@ def test_what_is_there_is_refused_before_the_long_work(place, tmp_path, monkeypa
         assert (tmp_path / mark).read_text() == "there"
 
 
+@pytest.mark.parametrize(
+    ("file", "fault"),
+    [
+        ("my model.tflite", "a file of letters, digits"),
+        ("out/model.tflite", "--mediapipe: expected another file"),
+    ],
+)
+def test_a_copy_that_cannot_be_written_is_refused_before_the_long_work(
+    place, tmp_path, monkeypatch, capsys, file, fault
+):
+    monkeypatch.setattr("tfdistill.commands.export_job.open_job", lambda *_: pytest.fail("opened"))
+    command = arguments(place, tmp_path / "out", "--mediapipe", str(tmp_path / file))
+    assert cli.main(command) == 2
+    assert fault in capsys.readouterr().err
+
+
 def test_a_run_that_has_a_file_gets_the_next_one_beside_it(place, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tfdistill.commands.export_job.open_job", lambda *_: pytest.fail("opened"))
     (tmp_path / "export").mkdir()
@@ -173,6 +189,9 @@ def test_a_run_that_has_a_file_gets_the_next_one_beside_it(place, tmp_path, monk
     assert export_command._target(options) == tmp_path / "export-float16"
     options = cli.parser().parse_args([*command, "--overwrite"])
     assert export_command._target(options) == tmp_path / "export"
+    for size in ("4", "3.25"):  # which chooses its format itself
+        options = cli.parser().parse_args(["export", str(tmp_path), "--size-mb", size])
+        assert export_command._target(options) == tmp_path / f"export-{size}mb"
     with work_folder.WorkFolder(tmp_path / "export-float16", "export").open():
         (tmp_path / "export-float16" / "model.tflite").write_text("there")
     assert cli.main(command) == 2

@@ -35,7 +35,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_output(
         parser,
         what="folder to write (default: MODEL/export, or next to an earlier one "
-        "MODEL/export-QUANTIZATION)",
+        "MODEL/export-QUANTIZATION, with --size-mb MODEL/export-MBmb)",
         required=False,
         overwrite="replace earlier results",
     )
@@ -179,9 +179,10 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     from export.targets import android_bundle
 
     name = args.name or pathlib.Path(args.model).resolve().name
-    automatic = args.quantize == export_file.AUTO  # then the name of the bundle is not known yet
+    automatic = args.quantize == export_file.AUTO
+    unknown = automatic or args.size_mb is not None  # then the name of the bundle is, too
     device, quantize = next(iter(export_file.formats(args).items()))
-    bundle = None if automatic else android_bundle.bundle_name(name, quantize, device)
+    bundle = None if unknown else android_bundle.bundle_name(name, quantize, device)
     export_targets.check_paths(args, bundle)
     job = export_job.open_job(args)
     with files.temporary_folder("vocabulary") as temporary:
@@ -196,7 +197,7 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     lines: list[str] = []
     for file in manifest.each_file():
         lines.append(f"{target / file.model.file}: {quantities.size(file.model.size_bytes)}")
-        if automatic or manifest.variants or args.size_mb is not None:
+        if unknown or manifest.variants:
             lines.append(
                 f"quantization: {file.quantization} {file.quantized_layers or ''}".rstrip()
             )
@@ -260,10 +261,14 @@ def _target(args: argparse.Namespace) -> pathlib.Path:
     """Chooses the folder of the file, and refuses one that holds a file already."""
     usual = pathlib.Path(args.model) / "export"
     beside = usual.exists() and not args.overwrite
-    target = usual.with_name(f"export-{args.quantize}") if beside else usual
+    suffix = args.quantize if args.size_mb is None else f"{args.size_mb:g}mb"
+    target = usual.with_name(f"export-{suffix}") if beside else usual
     if args.out is not None:
         target = pathlib.Path(args.out)
-    fresh = not (target / "model.tflite").exists()
+    exported = target / "model.tflite"
+    if args.mediapipe is not None and pathlib.Path(args.mediapipe).resolve() == exported.resolve():
+        raise errors.ConfigError("--mediapipe", "another file", "the exported file itself")
+    fresh = not exported.exists()
     work_folder.WorkFolder(target, "export").check(resume=fresh, overwrite=args.overwrite)
     return target
 

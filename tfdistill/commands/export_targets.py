@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
     """Refuses to replace a file or folder, before the long work."""
+    from export.file import bundle as bundles
     from export.file import folders
     from export.targets import android_bundle
 
@@ -46,6 +47,7 @@ def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
         folders.check_file_free(args.keras, suffix=".keras", overwrite=args.overwrite)
     if args.mediapipe is not None:
         folders.check_file_free(args.mediapipe, suffix=".tflite", overwrite=args.overwrite)
+        bundles.paths_of(args.mediapipe)  # which has a rule for names
     if args.android is not None:
         work_folder.check_writable(pathlib.Path(args.android) / android_bundle.FOLDER, args.android)
     if args.android is not None and bundle is not None:
