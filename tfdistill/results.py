@@ -338,6 +338,7 @@ class SweepResults(ResultPart):
 
     format_version: Literal[1]
     lengths: tuple[int, ...] = ()
+    threads: int | None = None
     request: dict[str, Any] = {}
     rows: tuple[Trial, ...] = ()
 

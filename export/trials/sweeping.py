@@ -40,22 +40,27 @@ class Sweep:
       folder: Where the good files are: folder/<quantization>/model.tflite and what belongs to it.
       lengths: Their sequence lengths.
       rows: A trial for each quantization, in the order in which they were asked for.
+      threads: Of the measurement; None where it is not known or nothing was measured.
     """
 
     folder: pathlib.Path
     lengths: tuple[int, ...]
     rows: tuple[Trial, ...]
+    threads: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
         results_of_rows = SweepResults(
-            format_version=results.FORMAT_VERSION, lengths=self.lengths, rows=self.rows
+            format_version=results.FORMAT_VERSION,
+            lengths=self.lengths,
+            threads=self.threads,
+            rows=self.rows,
         )
         return results_of_rows.model_dump(mode="json", exclude={"request"})
 
     def format_text(self) -> str:
         """Returns a table for a terminal; below it, why rows are not good."""
-        return format_rows(self.rows, self.lengths)
+        return format_rows(self.rows, self.lengths, threads=self.threads)
 
 
 def sweep(
@@ -64,6 +69,7 @@ def sweep(
     names: Sequence[str] | None = None,
     *,
     measure: Measure | None = None,
+    threads: int | None = None,
     report: Report | None = None,
     overwrite: bool = False,
     data: TaskData | None = None,
@@ -99,6 +105,7 @@ def sweep(
       names: Quantizations; default all of `quantizations()`.
       measure: Measures a file: returns "p50_ms" by length, "busy_lengths" and "peak_rss_bytes", as
         `tfdistill.benchmark.quick_benchmark` does. None leaves these figures out.
+      threads: How many `measure` uses, where that is known: of other threads is another sweep.
       report: Called with each trial as soon as it is finished; not with those of an earlier call.
       overwrite: Whether to start anew where there is a sweep of something else, or this one.
       data: As for `to_tflite`, as all that follow; `check_on` with labels and `task` give the
@@ -161,7 +168,8 @@ def sweep(
         allow_weak=allow_weak,
         timeout_s=timeout_s,
     ).collected()
-    fingerprint = _fingerprint(request, measured=measure is not None)
+    threads = None if measure is None else threads
+    fingerprint = _fingerprint(request, measured=measure is not None, threads=threads)
     with work_folder.WorkFolder(folder, KIND).open(resume=not overwrite, overwrite=overwrite):
         done = _finished(folder, fingerprint)
         _save(folder, fingerprint, done)
@@ -185,21 +193,26 @@ def sweep(
     rows = tuple(done[name] for name in chosen)
     if all(row.verdict == "impossible" for row in rows):
         raise errors.ConfigError(rows[0].why)
-    return Sweep(folder, tuple(sorted(request.chosen_lengths)), rows)
+    return Sweep(folder, tuple(sorted(request.chosen_lengths)), rows, threads)
 
 
-def format_rows(rows: Sequence[Trial], lengths: Sequence[int]) -> str:
+def format_rows(
+    rows: Sequence[Trial], lengths: Sequence[int], *, threads: int | None = None
+) -> str:
     """Writes trials as a table with the reasons of those that are not good below it.
 
     Args:
       rows: The trials.
       lengths: The lengths whose latency gets a column, where any row has one.
+      threads: Of the latencies; more than one stand in the titles.
 
     Returns:
       Lines of text without a final line break.
     """
     primary = next((row.primary_metric for row in rows if row.file_metrics), None)
-    titles = ["quantization", "MB", "zip MB", *(f"p50 ms @{length}" for length in lengths)]
+    several = f", {threads} threads" if threads is not None and threads > 1 else ""
+    titles = ["quantization", "MB", "zip MB"]
+    titles += [f"p50 ms @{length}{several}" for length in lengths]
     titles += [primary or "", "drop", "agree", "SQNR dB", "parts", "RSS MB", "verdict"]
     table = [titles]
     for row in rows:
@@ -242,7 +255,7 @@ def _megabytes(value: float | None) -> str:
     return "-" if value is None else quantities.megabytes(value)
 
 
-def _fingerprint(request: ExportRequest, *, measured: bool) -> dict[str, Any]:
+def _fingerprint(request: ExportRequest, *, measured: bool, threads: int | None) -> dict[str, Any]:
     """What a sweep was asked for, comparable: rows of two equal requests are the same."""
     digest = hashlib.sha256()
     for weight in request.model.weights:
@@ -254,6 +267,7 @@ def _fingerprint(request: ExportRequest, *, measured: bool) -> dict[str, Any]:
         "weights": digest.hexdigest(),
         "lengths": sorted(request.chosen_lengths),
         "measured": measured,
+        "threads": threads,
         "arguments": json.loads(json.dumps(plain)),
     }
 
@@ -310,6 +324,7 @@ def _save(folder: pathlib.Path, request: dict[str, Any], done: Mapping[str, Tria
     content = SweepResults(
         format_version=results.FORMAT_VERSION,
         lengths=tuple(request["lengths"]),
+        threads=request["threads"],
         request=request,
         rows=tuple(done.values()),
     )

@@ -61,15 +61,16 @@ def test_without_a_model_the_quantizations_are_listed(capsys):
 
 def test_a_model_is_swept_with_its_data_and_shown_as_a_table(swept, capsys):
     command = "export runs/demo --list --out out --quantize float16,float32 --calibrate 50 --seed 3"
-    assert cli.main(command.split()) == 0
+    assert cli.main([*command.split(), "--threads", "2"]) == 0
     captured = capsys.readouterr()
 
     assert captured.out.splitlines()[0].startswith("quantization")
     assert captured.out.splitlines()[2].split()[:2] == ["float16", "1.50"]
     assert captured.err.startswith("float16: good\n")
     measure = swept.pop("measure")
-    assert measure.keywords == {"threads": 1}
+    assert measure.keywords == {"threads": 2}
     assert swept == {
+        "threads": 2,
         "allow_weak": True,
         "model": "model",
         "folder": "out",

@@ -166,6 +166,28 @@ def test_a_busy_machine_stands_beside_the_latency_that_it_disturbed():
     assert line.split() == ["float32", "1.50", "(busy", "machine)", "2.50", "good"]
 
 
+def test_threads_of_a_latency_stand_in_its_column():
+    row = Trial(name="float32", verdict="good", p50_ms={8: 1.5})
+    for threads, title in (
+        (None, "p50 ms @8  "),
+        (1, "p50 ms @8  "),
+        (2, "p50 ms @8, 2 threads  "),
+    ):
+        assert title in sweeping.format_rows([row], (8,), threads=threads)
+
+
+def test_figures_of_other_threads_are_not_taken(toy, attempts, tmp_path):
+    def sweep(threads, measured=measure):
+        return sweeping.sweep(
+            toy.model, tmp_path / "s", ["float32"], measure=measured, threads=threads, lengths=(8,)
+        )
+
+    assert sweep(2).as_dict()["threads"] == 2
+    with pytest.raises(errors.OutputExistsError, match=r"another one.*overwrite"):
+        sweep(1)
+    assert sweep(2).threads == 2 and attempts.tried == ["float32"]
+
+
 @pytest.mark.slow
 def test_the_same_call_takes_finished_rows_as_they_are(swept, copied, toy, request_of, attempts):
     again = sweeping.sweep(toy.model, copied, NAMES, **request_of)

@@ -75,12 +75,14 @@ def execute(args: argparse.Namespace) -> None:
     from tfdistill.commands import export_job
 
     job = export_job.open_job(args)
-    measure = functools.partial(benchmark.quick_benchmark, threads=args.threads or 1)
+    threads = args.threads or 1
+    measure = functools.partial(benchmark.quick_benchmark, threads=threads)
     swept = export.sweep(
         job.source.model,
         str(args.out),
         names,
         measure=None if args.measure is False else measure,
+        threads=threads,
         report=lambda trial: print(f"{trial.name}: {trial.verdict}", file=sys.stderr),
         overwrite=args.overwrite,
         softmax=args.softmax,
