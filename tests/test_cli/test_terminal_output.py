@@ -30,6 +30,23 @@ def test_results_and_errors_hold_no_control_characters(as_json, capsys):
     assert not as_json or json.loads(out) == {"name": EVIL}  # the same value, still JSON
 
 
+def test_numbers_that_json_lacks_are_null(capsys):
+    value = {"a": [float("nan"), (1.5, float("-inf"))], 8: {"b": float("inf")}, "c": [True, None]}
+    base.show(value, as_json=True, lines=[])
+    shown = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert shown == {"a": [None, [1.5, None]], "8": {"b": None}, "c": [True, None]}
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
+def test_json_is_json_in_any_encoding(encoding, monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
+    with terminal_output.plain_streams():
+        base.show({"name": f"é 😀 \udc80 {EVIL}"}, as_json=True, lines=[])
+    assert json.loads(written.getvalue().decode()) == {"name": f"é 😀 \udc80 {EVIL}"}
+    assert ("é" in written.getvalue().decode()) == (encoding == "utf-8")
+
+
 def test_a_progress_bar_may_return_and_move_up_and_no_more():
     target = io.StringIO()
     stream = terminal_output.PlainStream(target, bars=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import dataclasses
 import fnmatch
 import json
+import math
 import sys
 import textwrap
 import types
@@ -222,8 +224,22 @@ def add_commands(
 
 def show(result: Any, *, as_json: bool, lines: Sequence[str]) -> None:
     """Writes a result to stdout: JSON, or lines for a person."""
-    if as_json:
-        json.dump(result, sys.stdout, indent=2, ensure_ascii=False)
-        print()
-    else:
-        print("\n".join(lines))
+    print(json_text(result, indent=2) if as_json else "\n".join(lines))
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """Writes a value as the JSON that every parser reads, whatever the encoding of stdout.
+
+    JSON has no infinity and no NaN: both are null.
+    """
+    encoding = getattr(sys.stdout, "encoding", None)
+    escaped = encoding is not None and codecs.lookup(encoding).name != "utf-8"
+    return json.dumps(_finite(value), indent=indent, ensure_ascii=escaped, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import json
 import pathlib
 import sys
 from collections.abc import Iterator
@@ -157,7 +156,7 @@ def _as_json(answers: dict[str, Prediction]) -> str:
         fields = dataclasses.asdict(answer)
         chosen = {key: fields[key] for key in names}
         values |= {name: chosen} if name else chosen
-    return json.dumps(values, ensure_ascii=False)
+    return base.json_text(values)
 
 
 def _as_line(answers: dict[str, Prediction]) -> str:
