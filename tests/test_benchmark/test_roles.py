@@ -111,6 +111,14 @@ def test_inputs_of_one_name_are_told_apart_by_their_position(tflite_files, tmp_p
         np.testing.assert_array_equal(answer, expected)
 
 
+@pytest.mark.parametrize("name", ["nosuch", "0", "input_ids"])
+def test_the_role_of_an_output_that_the_file_lacks_is_refused(name, tflite_files):
+    file = tflite_files / "fast.tflite"
+    assert roles.read_signatures(file, roles={"logits": "logits"}) == roles.read_signatures(file)
+    with pytest.raises(errors.BenchmarkError, match=f"--roles of logits, received {name}=logits"):
+        roles.read_signatures(file, roles={name: "logits"})
+
+
 @pytest.mark.parametrize("shape", [(1, 8, 8), (1, 16), (8,), (2, 8)])
 def test_an_input_of_another_shape_than_the_ids_is_refused(shape, tmp_path):
     key, inputs, outputs = tiny_tflite.bert(8)

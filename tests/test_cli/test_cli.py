@@ -76,6 +76,12 @@ def test_every_recipe_is_valid_and_says_how_to_run_it():
         (("--roles", "args_0=input_ids"), "--roles: expected --against FOLDER or --accelerators"),
         (("--labels", "l.txt"), "--labels: expected --against FOLDER"),
         (("--against", "bert", "--accelerators", "gpu"), "--accelerators: expected no --against"),
+        (("--static", "--libraries", "foo"), "--libraries: expected --accelerators"),
+        (("--timeout", "5"), "--timeout: expected --accelerators"),
+        (("--against", "bert", "--timeout", "5"), "--timeout: expected --accelerators"),
+        (("--accelerators", "gpu", "--timeout", "-5"), "--timeout: expected more than 0 seconds"),
+        (("--accelerators", "gpu", "--static"), "--static: expected no --accelerators"),
+        (("--against", "bert", "--static"), "--static: expected no --against"),
     ],
 )
 def test_inspect_refuses_an_option_that_nothing_would_read(options, message, tmp_path, capsys):

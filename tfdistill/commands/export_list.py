@@ -21,6 +21,7 @@ _OF_ONE_FILE = (
     *("name", "metadata", "vocab_prune", "size_mb", "max_drop", "prefer", "layers", "license"),
     *("language", "allow_weak", "android", "mediapipe", "saved_model", "keras", "hf"),
 )
+_UNSET: dict[str, Any] = {"layers": [], "allow_weak": False}  # of the others None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +104,7 @@ def execute(args: argparse.Namespace) -> None:
 
 def _faults(args: argparse.Namespace) -> Iterator[str]:
     for name in _OF_ONE_FILE:
-        if getattr(args, name) not in (None, False, []):
+        if getattr(args, name) != _UNSET.get(name):
             yield errors.explain(options.flag_of(name), "no --list beside it", "--list")
     if list(args.devices) != ["cpu"] or any(args.devices.values()):
         yield errors.explain("--for", "no --list beside it", "--list")

@@ -33,6 +33,7 @@ _MODULES = {
     "tf-models-official": "official.nlp.optimization",
     "ai-edge-litert": "ai_edge_litert.interpreter",
 }
+_TIMEOUT_S = 300.0
 _LEAST_FREE_BYTES = 2_000_000_000
 
 
@@ -81,7 +82,6 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         metavar="SECONDS",
         type=float,
-        default=300.0,
         help="the most that a compiler or an accelerator may take (default 300)",
     )
     options.add_json(parser)
@@ -89,9 +89,17 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _inspect(args: argparse.Namespace) -> int:
     plan.no_file_of_others(args.file, "file", exported=True)
+    if args.against is not None and args.accelerators is not None:
+        raise errors.ConfigError("--accelerators", "no --against", args.against)
+    for option, value in (("--libraries", args.libraries or None), ("--timeout", args.timeout)):
+        if value is not None and args.accelerators is None:
+            raise errors.ConfigError(option, "--accelerators NAMES", "none")
+    if args.timeout is not None and not args.timeout > 0:
+        raise errors.ConfigError("--timeout", "more than 0 seconds", args.timeout)
+    for option, value in (("--against", args.against), ("--accelerators", args.accelerators)):
+        if value is not None and args.static:
+            raise errors.ConfigError("--static", f"no {option}", value, "It runs the file.")
     if args.against is not None:
-        if args.accelerators is not None:
-            raise errors.ConfigError("--accelerators", "no --against", args.against)
         plan.model(args.against, "--against")
         return _against(args)
     needs_against = ("text_file", "vocab", "cased", "labels")
@@ -181,7 +189,7 @@ def _on_accelerators(args: argparse.Namespace) -> int:
             [accelerator],
             golden=() if golden is None else read_golden(golden),
             libraries=libraries,
-            timeout_s=args.timeout,
+            timeout_s=_TIMEOUT_S if args.timeout is None else args.timeout,
             input_roles=_roles(args),
         )
         shown.append({**dataclasses.asdict(reports[-1]), "file": path.name})

@@ -28,7 +28,7 @@ def read_signatures(
     Args:
       path: The file.
       roles: Roles of inputs whose names do not tell them: name, or position from 0, -> one of
-        `ROLES`.
+        `ROLES`; and of outputs: name -> one of `OUTPUT_ROLES`.
 
     Returns:
       Signature by sequence length, shortest first, with the roles of its inputs. Where two have the
@@ -37,7 +37,7 @@ def read_signatures(
     Raises:
       ModelFileError: If the file is missing, empty, no TFLite file or damaged.
       BenchmarkError: If its inputs cannot be told apart by name, or one is not (1, length); a batch
-        that is only known when the model runs counts as 1.
+        that is only known when the model runs counts as 1. If it lacks a tensor that is named.
     """
     return by_length(reader.read(path), f"model file {path}", roles)
 
@@ -49,6 +49,12 @@ def by_length(
     if not model.subgraphs:
         raise errors.ModelFileError(what, "a graph", "none", "Export it again.")
     signatures = [with_roles(model, entry, what, roles) for entry in model.runnable]
+    outputs = dict.fromkeys(tensor.name for entry in signatures for tensor in entry.outputs)
+    for name, role in (roles or {}).items():
+        if role in OUTPUT_ROLES and name not in outputs:
+            raise errors.BenchmarkError(
+                f"outputs of {what}", f"--roles of {', '.join(outputs)}", f"{name}={role}"
+            )
     chosen: dict[int, Signature] = {}
     for entry in sorted(signatures, key=lambda entry: entry.sequence_length):
         length = entry.sequence_length
