@@ -125,9 +125,12 @@ class Parity(ManifestPart):
     Of vectors `argmax_agreement` is the share of texts whose nearest other text is the same,
     `min_cosine` the smallest cosine between the vectors of one text, and `neighbour_agreement` the
     share of the ten nearest texts of each that both have; of other files the last two are None.
+    `num_scored` counts what the metrics are taken over: texts, questions or pairs, however many
+    rows `num_examples` counts; None without metrics.
     """
 
     num_examples: int
+    num_scored: int | None = None
     inputs: Literal["real", "random"] = "real"  # random: token ids drawn for want of examples
     output_rms: float | None = None  # of the model: what the error bounds are relative to
     max_abs_error: float

@@ -228,15 +228,21 @@ def _figures(
         values = (values.get(metric) for values in columns.values())
         cells = ["" if value is None else f"{value:.4f}" for value in values]
         yield f"| {markdown(metric)} | {' | '.join(cells)} |"
-    examples = manifest.parity.num_examples if manifest.parity else 0
+    parity, task = manifest.parity, manifest.task
+    traits = None if task is None else KINDS[task.kind]
+    examples = parity.num_scored if parity else 0
+    if parity and examples is None and (traits is None or traits.row_a_text):
+        examples = parity.num_examples  # of an older manifest
     error = ""
-    if "accuracy" in metrics and examples:
+    if "accuracy" in metrics and examples and (traits is None or traits.one_class):
         value = metrics["accuracy"]
         error = (
             f" One standard error of the accuracy: {math.sqrt(value * (1 - value) / examples):.4f}."
         )
     yield ""
-    yield f"On {examples} development examples.{error}" + (
+    number = "the" if examples is None else examples
+    what = "pairs" if traits is not None and traits.vectors else "examples"
+    yield f"On {number} development {what}.{error}" + (
         " The columns after the teacher are baselines." if evidence.baselines else ""
     )
     yield ""

@@ -105,8 +105,10 @@ def record(evidence: Evidence) -> Parity:
     near: Mapping[str, float] = {}
     if plan.head.vectors:
         near = agreement.compare_vectors(evidence.expected_outputs, evidence.outputs)
+    scored = heads.num_scored(plan.examples) // (2 if plan.head.vectors else 1)  # pairs of vectors
     return Parity(
         num_examples=len(plan.examples),
+        num_scored=scored if file_metrics else None,
         inputs="real" if plan.real_examples else "random",
         output_rms=measured.output_rms,
         max_abs_error=measured.max_abs_error,

@@ -113,6 +113,24 @@ def test_the_figures_stand_beside_teacher_and_baselines_with_their_error():
     assert "SQNR 41.2 dB, the same answer for 99.0%" in text
 
 
+@pytest.mark.parametrize(
+    ("kind", "scored", "told"),
+    [
+        ("classification", None, "On 100 development examples. One standard error of the accuracy"),
+        ("token", 12, "On 12 development examples."),
+        ("token", None, "On the development examples."),
+        ("embedding", 50, "On 50 development pairs."),
+    ],
+)
+def test_figures_are_of_what_was_scored_and_have_an_error_for_one_class_only(kind, scored, told):
+    card = described(kind=kind, metrics={"accuracy": 0.91})
+    assert card.parity is not None
+    parity = card.parity.model_copy(update={"num_scored": scored})
+    text = model_card.of_file(card.model_copy(update={"parity": parity}))
+    assert told in text
+    assert ("standard error" in text) == (kind == "classification")
+
+
 def test_a_latency_comes_with_its_circumstances_and_a_host_is_no_phone():
     row = model_card.MeasuredLatency(16, 1, 0.5, 0.45, 0.6)
     facts = model_card.CardFacts(latency=[row], measured_on="host, no phone: a processor")

@@ -83,6 +83,7 @@ def test_the_manifest_says_how_near_the_vectors_are(exported):
     assert 0.75 < record["neighbour_agreement"] <= 1
     assert record["model_metrics"]["spearman"] == pytest.approx(1, abs=1e-6)
     assert record["file_metrics"]["spearman"] > 0.97
+    assert 2 * record["num_scored"] == record["num_examples"]  # pairs of texts
     assert manifest.read_manifest(path) == card
 
 

@@ -157,6 +157,7 @@ def test_the_file_answers_like_the_model_for_every_token(head, name, done):
     assert card.parity.sqnr_db == pytest.approx(received.sqnr_db, rel=1e-6)
     assert card.parity.argmax_agreement == received.argmax_agreement
     assert card.parity.num_examples == len(toy.encoded)
+    assert card.parity.num_scored == len(set(toy.encoded.sources.tolist())) < len(toy.encoded)
     expected = {"span": len(toy.encoded), "token": int((toy.encoded.labels >= 0).sum())}
     assert received.num_decisions == expected[head]
 

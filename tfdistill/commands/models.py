@@ -293,7 +293,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     outputs = model.outputs(rows, task)
     metrics = model.score(outputs, rows.encoded, task)
     lines = [f"{name}: {value:.4f}" for name, value in metrics.items()]
-    result: dict[str, Any] = {**metrics, "num_examples": len(encoded)}
+    result: dict[str, Any] = {**metrics, "num_examples": examples.num_scored}
     if isinstance(model, inputs.ExportedSource):
         if calibration := model.calibration(outputs, rows.encoded, task):
             result["calibration"] = calibration

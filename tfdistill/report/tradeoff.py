@@ -169,7 +169,8 @@ def _of_task(
         if on_device and answer is not None:
             accuracy, number = answer
         else:
-            accuracy, number = parity.file_metrics[metric], parity.num_examples
+            accuracy = parity.file_metrics[metric]
+            number = parity.num_scored or parity.num_examples
         examples.add(number)
         points.append(
             Point(

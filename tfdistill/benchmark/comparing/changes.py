@@ -307,9 +307,10 @@ def _metrics(
     if model.manifest is None or model.manifest.parity is None:
         return {}, None
     parity, task = model.manifest.parity, model.manifest.task
-    if task is not None and not KINDS[task.kind].cuts_texts:
-        return dict(parity.file_metrics), None  # as many rows as the file's lengths need
-    return dict(parity.file_metrics), parity.num_examples
+    number = parity.num_scored
+    if number is None and (task is None or KINDS[task.kind].row_a_text):
+        number = parity.num_examples  # of an older manifest
+    return dict(parity.file_metrics), number
 
 
 def _other_data(*sides: tuple[schema.Result, schema.MeasuredFile]) -> Iterator[str]:
