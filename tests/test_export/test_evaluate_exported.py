@@ -1,6 +1,8 @@
 """An exported file under `evaluate`, and an export of a set without labels."""
 
 import dataclasses
+import json
+import pathlib
 import shutil
 
 import numpy as np
@@ -12,6 +14,9 @@ from tfdistill.confidence import Confidence
 from tfdistill.data.batches import Batches
 from tfdistill.run import inputs
 from tfdistill.tasks import SpanRules, TaskSpec
+
+ROOT = pathlib.Path(__file__).parents[2]
+TAGS = ROOT / "android_demo/text/src/test/resources/bundles/tags-float32"
 
 
 def batches(encoded):
@@ -129,3 +134,13 @@ def test_a_set_without_labels_is_checked_for_parity_alone_and_the_command_says_s
 
     assert cli.main(["evaluate", str(folder / "out"), *data]) == 2
     assert "label_column: expected one of the columns text, pair" in capsys.readouterr().err
+
+
+def test_sentences_are_counted_however_many_rows_a_file_needs_for_one(tmp_path, capsys):
+    words = ["mary B-PER", "story O", "it O"]
+    sentences = ["\n".join(words * 15), "\n".join(words)]
+    for name in ("train.txt", "dev.txt"):
+        (tmp_path / name).write_text("\n\n".join(sentences) + "\n")
+    command = ["evaluate", str(TAGS), "--task", "tagged", "--kind", "token"]
+    assert cli.main([*command, "--data-dir", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["num_examples"] == 2  # the file takes 24 tokens
