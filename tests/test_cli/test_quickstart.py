@@ -327,9 +327,9 @@ def test_a_run_is_evaluated_from_elsewhere_and_says_what_it_was_trained_on(
         (str(moved / "data"), str(moved / "data" / "promise.csv")),
     )
     assert cli.main(["evaluate", str(moved / "export"), "--json"]) == 0
-    own = json.loads(capsys.readouterr().out)
+    metrics = json.loads(capsys.readouterr().out)
     assert cli.main(["evaluate", str(done.run / "export"), "--limit", "30", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == own
+    assert json.loads(capsys.readouterr().out) == metrics
 
     rows = (done.run / "data" / "train.csv").read_text().splitlines()
     (tmp_path / "known.csv").write_text("\n".join([rows[0], *rows[-30:]]) + "\n")

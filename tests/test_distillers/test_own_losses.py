@@ -181,18 +181,18 @@ OF_TOKENS = [
 ]
 
 
-@pytest.mark.parametrize(("build", "labels", "mine"), OF_TOKENS, ids=["tags", "spans"])
-def test_losses_of_tokens_are_judged_with_answers_that_came_along(build, labels, mine):
+@pytest.mark.parametrize(("build", "labels", "loss"), OF_TOKENS, ids=["tags", "spans"])
+def test_losses_of_tokens_are_judged_with_answers_that_came_along(build, labels, loss):
     teacher = toys.randomise(build(toys.SHALLOW_TEACHER), seed=1)
     features = {**FEATURES, "teacher_logits": teacher(FEATURES)}
     data = tf.data.Dataset.from_tensors((features, tf.constant(labels)))
     student = toys.randomise(build(toys.SHALLOW_STUDENT), seed=2)
-    distiller = distillers.Distiller(teacher, student, {"mine": mine, "centred": CentredMSE()})
+    distiller = distillers.Distiller(teacher, student, {"one": loss, "centred": CentredMSE()})
     distiller.compile("sgd", run_eagerly=True)
     before = [array.copy() for array in student.get_weights()]
     distiller.fit(data, verbose=0)
     assert any((a != b).any() for a, b in zip(before, student.get_weights(), strict=True))
-    distiller = distillers.Distiller(teacher, student, {"mine": mine, "sum": Summed()})
+    distiller = distillers.Distiller(teacher, student, {"one": loss, "sum": Summed()})
     distiller.compile("sgd", run_eagerly=True)
     with pytest.raises(errors.ConfigError, match=r"'sum'.*however far the batch is padded"):
         distiller.fit(data, verbose=0)

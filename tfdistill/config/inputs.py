@@ -59,11 +59,11 @@ def data_of_run(source: str | None) -> DataConfig | None:
     generated = recipe.data.dir is None and recipe.data.file is None
     data_folder = folder / "data"
     split = pathlib.Path(recipe.data.dir or "")
-    own = split.name == data_folder.name and (data_folder / "train.csv").is_file()
-    if own or (generated and data_folder.is_dir()):
+    was_split = split.name == data_folder.name and (data_folder / "train.csv").is_file()
+    if was_split or (generated and data_folder.is_dir()):
         changes |= {"dir": str(data_folder), "placeholder_data": False}
     held_out = pathlib.Path(recipe.data.promise_on or "")
-    if own and held_out.parent == split:
+    if was_split and held_out.parent == split:
         changes["promise_on"] = str(data_folder / held_out.name)
     return recipe.data.model_copy(update=changes)
 

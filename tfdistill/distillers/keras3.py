@@ -65,7 +65,7 @@ def convert_optimizer(value: Any) -> Any:
     if isinstance(rate, dict):  # a schedule
         schedules = keras.optimizers.schedules
         settings["learning_rate"] = _made(schedules, "schedule", rate["class_name"], rate["config"])
-    made = _made(keras.optimizers, "optimizer", type(value).__name__, settings, value)
+    optimizer = _made(keras.optimizers, "optimizer", type(value).__name__, settings, value)
     # No part of the configuration.
     if getattr(value, "_exclude_from_weight_decay", None):
         raise errors.ConfigError(
@@ -76,8 +76,8 @@ def convert_optimizer(value: Any) -> Any:
         )
     excluded = getattr(value, "_exclude_from_weight_decay_pattern", None)
     if excluded is not None:
-        made.exclude_from_weight_decay(var_names=[excluded.pattern])
-    return made
+        optimizer.exclude_from_weight_decay(var_names=[excluded.pattern])
+    return optimizer
 
 
 def convert_metrics(values: Any) -> list[Any] | None:
