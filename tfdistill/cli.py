@@ -165,10 +165,8 @@ def _run(args: argparse.Namespace, parser_of_command: base.Parser) -> int:
             writes = "gpus" not in args or cluster.keeps_files()
             if writes and not getattr(args, "dry_run", False):
                 _check_output(args)
-                for option in _OUTPUTS:
-                    path = getattr(args, option, None)
-                    if isinstance(path, str) and not storage.is_address(path):
-                        stack.enter_context(locks.output_lock(path))
+                for path in _local_outputs(args):
+                    stack.enter_context(locks.output_lock(path))
             began = time.monotonic()
             result: Any = args.execute(args)
             sys.stdout.flush()
@@ -196,6 +194,20 @@ def _check_output(args: argparse.Namespace) -> None:
         return
     resume = getattr(args, "resume", False) or (args.output_continues and not args.overwrite)
     work_folder.WorkFolder(out, kind).check(resume=resume, overwrite=args.overwrite)
+
+
+def _local_outputs(args: argparse.Namespace) -> list[str]:
+    """The paths here that a command writes, each another one."""
+    options = {}
+    for option in _OUTPUTS:
+        path = getattr(args, option, None)
+        if not isinstance(path, str) or storage.is_address(path):
+            continue
+        other = options.setdefault(os.path.realpath(path), option)
+        if other != option:
+            names = [f"--{name.replace('_', '-')}" for name in (option, other)]
+            raise errors.ConfigError(names[0], f"another path than {names[1]}", repr(path))
+    return [getattr(args, option) for option in options.values()]
 
 
 def _check_addresses(args: argparse.Namespace) -> None:

@@ -51,6 +51,7 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("evaluate ./none --task sst2 --data-dir {}", 2, "model: expected an existing path"),
     ("evaluate bert --task sst2 --data-dir {} --split tset", 1, "tset"),
     ("evaluate none", 2, "received none of them, and nothing here is called 'none'"),
+    ("export none --out o --hf ./o", 2, "--hf: expected another path than --out"),
     ("export none", 2, "model: expected an existing path"),
     ("export org/none", 2, "model: expected an existing path"),
     ("benchmark none", 2, "MODEL: expected an existing path"),

@@ -52,9 +52,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="labelled texts, a table as for an index: print which share of them gets a sure "
         "label, and how many of these are wrong",
     )
-    group.add_argument(
-        "--top", type=int, default=_TOP, metavar="N", help="how many (default: %(default)s)"
-    )
+    group.add_argument("--top", type=int, metavar="N", help=f"how many (default: {_TOP})")
     options.add_json(parser)
 
 
@@ -74,6 +72,8 @@ def _execute(args: argparse.Namespace) -> None:
 
 
 def _build(args: argparse.Namespace) -> None:
+    if args.top is not None:
+        raise errors.ConfigError("--top", "--query too", "none")
     from export.targets import android_bundle
     from tfdistill.data import index_rows
 
@@ -143,7 +143,7 @@ def _routed(figures: Routes | Evaluation) -> str:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    _check_alone(args, "--evaluate", "query", "dim", "out")
+    _check_alone(args, "--evaluate", "query", "top", "dim", "out")
     plan.existing(args.evaluate, "--evaluate")
     from tfdistill.data import index_rows
     from tfdistill.run import indexing
@@ -163,13 +163,12 @@ def _check_alone(args: argparse.Namespace, option: str, *refused: str) -> None:
 
 def _search(args: argparse.Namespace) -> None:
     _check_alone(args, "--query", "text_column", "answer_column", "dim", "out")
-    if args.top < 1:
-        raise errors.ConfigError("--top", "at least 1", args.top)
+    count = _TOP if args.top is None else args.top
+    if count < 1:
+        raise errors.ConfigError("--top", "at least 1", count)
     from tfdistill.run import indexing
 
-    card, matches, routed = indexing.search(
-        args.source, args.query, source=args.model, count=args.top
-    )
+    card, matches, routed = indexing.search(args.source, args.query, source=args.model, count=count)
     answered = card.threshold is None or matches[0].score >= card.threshold
     lines = [] if answered else [f"No answer: nothing scores {card.threshold:.2f}. The nearest:"]
     if routed is not None:

@@ -138,12 +138,17 @@ def _against(args: argparse.Namespace) -> int:
     for option, named in (("--vocab", args.vocab), ("--labels", args.labels)):
         if named is not None and not pathlib.Path(named).is_file():
             raise errors.ConfigError(option, "an existing file", repr(named))
-    texts = [] if args.text_file is None else reading.read_text(args.text_file).splitlines()
+    texts: list[str] = []
+    if args.text_file is not None:
+        lines = reading.read_text(args.text_file).splitlines()
+        texts = [text for text in lines if text.strip()]
+        if not texts:
+            raise errors.DataError(f"{args.text_file}", "a text a line", "no text")
     compared = against.compare_with_folder(
         path,
         args.against,
         tensor_roles=roles,
-        texts=[text for text in texts if text.strip()],
+        texts=texts,
         vocab_file=args.vocab,
         lower_case=None if args.cased is None else not args.cased,
         labels_file=args.labels,

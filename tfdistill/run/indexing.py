@@ -355,6 +355,12 @@ def evaluate(folder: str, rows: index_rows.IndexRows, *, source: str | None = No
     if thresholds and (unknown := sorted(set(rows.answers) - set(thresholds))):
         expected = f"one of {', '.join(sorted(thresholds)[:8])}"
         raise errors.DataError("label to evaluate", expected, repr(unknown[0]))
+    indexed = {index.text(row)[0] for row in range(index.card.count)}
+    if shared := sum(text in indexed for text in rows.texts):
+        _log.warning(
+            f"{shared} of {len(rows.texts)} texts are in the index too: its figures are too good "
+            "by up to that share."
+        )
     vectors, _ = embed(encoder, rows.texts, [f"line {line}" for line in rows.lines])
     routed = [index.route(vector) for vector in vectors]
     sure = np.array([route.sure for route in routed])
