@@ -547,3 +547,22 @@ def test_texts_have_by_default_as_many_tokens_as_the_model_has_positions(
     assert config.usual_max_length(str(tmp_path / "hf")) == length
     assert config.usual_max_length(str(tmp_path)) == length
     assert config.usual_max_length("org/name") == config.usual_max_length(None) == 128
+
+
+@pytest.mark.parametrize("split_by_run", [True, False])
+def test_a_run_reads_what_it_split_from_its_own_folder(split_by_run, tmp_path, monkeypatch):
+    named = tmp_path / "runs" / "data"  # of another project, where the run is named from elsewhere
+    run = tmp_path / "moved"
+    for folder in (named, run / "data"):
+        folder.mkdir(parents=True)
+        for file in ("train.csv", "dev.csv", "promise.csv")[0 if split_by_run else 1 :]:
+            (folder / file).write_text("text,label\n")
+    recipe = config.load_recipe("demo")
+    places = {"dir": "runs/data", "promise_on": "runs/data/promise.csv"}
+    section = recipe.data.model_copy(update=places)
+    text = recipe_files.dump_recipe(recipe.model_copy(update={"data": section}))
+    (run / "recipe.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    data = config.data_of_run(str(run))
+    inside = {"dir": str(run / "data"), "promise_on": str(run / "data" / "promise.csv")}
+    assert {name: getattr(data, name) for name in places} == (inside if split_by_run else places)
