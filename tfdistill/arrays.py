@@ -75,6 +75,7 @@ def read_with_metadata(
 
     A file that other programs write, too, has no checksum of its own (`has_checksum` False).
     """
+    files.check_readable(path)
     try:
         with (
             files.local_copy(path) as local,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import functools
 import hashlib
@@ -38,6 +39,16 @@ def is_there(path: Path) -> bool:
         kind = "a folder" if os.path.isdir(path) else "a link that leads to no file"
         raise errors.DataError(f"{path}", "a file", kind, "Restore the file, or remove this.")
     return False
+
+
+def check_readable(path: Path) -> None:
+    """Raises PermissionError for a file that may not be read: safetensors calls such a one absent.
+
+    Raises:
+      PermissionError: If there is a file, and this process may not read it.
+    """
+    if os.path.isfile(path) and not os.access(path, os.R_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
 
 
 def check_local(path: Path) -> pathlib.Path:

@@ -3,6 +3,7 @@ import pytest
 import safetensors.numpy
 
 from tfdistill import arrays, errors
+from tfdistill.data import answers
 
 VALUES = {
     "a": np.arange(6, dtype=np.float32).reshape(2, 3).T,
@@ -59,3 +60,13 @@ def test_a_changed_entry_of_the_header_is_noticed(path):
     path.write_bytes(path.read_bytes().replace(b'"k":"v"', b'"k":"w"'))
     with pytest.raises(errors.WeightsError, match="another checksum"):
         arrays.read_arrays(path)
+
+
+@pytest.mark.parametrize("read", [arrays.read_arrays, answers.read])
+def test_a_file_that_may_not_be_read_is_not_called_absent_or_damaged(tmp_path, monkeypatch, read):
+    path = tmp_path / "a.safetensors"
+    arrays.write_arrays(path, {"x": np.zeros(2, np.float32)})
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(PermissionError) as refused:
+        read(path)
+    assert errors.explain_os_error(refused.value).startswith(f"{path}: permission denied. Change")

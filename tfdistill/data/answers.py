@@ -105,6 +105,7 @@ def read(path: files.Path) -> LabelledAnswers:
     Raises:
       DataError: If the file is missing, damaged or of another format.
     """
+    files.check_readable(path)
     try:
         with safetensors.safe_open(pathlib.Path(path), framework="numpy") as file:
             metadata = dict(file.metadata() or {})
