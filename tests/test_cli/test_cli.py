@@ -1,12 +1,15 @@
 """The command line: exit codes, stdout and stderr, help, errors that say what to do."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 from tfdistill import cli, config, errors, work_folder
+from tfdistill.commands import inspection
 from tfdistill.commands import recipes as recipe_commands
 
 COMMANDS = [command.name for command in cli.commands()]
@@ -81,6 +84,10 @@ def test_every_recipe_is_valid_and_says_how_to_run_it():
         (("--against", "bert", "--timeout", "5"), "--timeout: expected --accelerators"),
         (("--accelerators", "gpu", "--timeout", "-5"), "--timeout: expected more than 0 seconds"),
         (("--accelerators", "gpu", "--static"), "--static: expected no --accelerators"),
+        (
+            ("--accelerators", "gpu", "--libraries", "intel=/"),
+            "--libraries intel-npu: expected --accelerators intel-npu, received gpu",
+        ),
         (("--against", "bert", "--static"), "--static: expected no --against"),
     ],
 )
@@ -128,6 +135,12 @@ def test_check_names_what_does_not_fit_and_what_a_recipe_still_needs(capsys):
     assert any(line.startswith("  - data.dir: ") for line in shown)
 
 
+def test_check_says_which_file_it_read_and_what_its_runs_are_called(tmp_path, capsys):
+    (tmp_path / "mine.yaml").write_text("extends: demo\n")
+    assert cli.main(["recipes", "check", f"{tmp_path}/mine.yaml"]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/mine.yaml: valid, named demo\n"
+
+
 def test_set_changes_the_recipe_that_options_make(tmp_path, capsys):
     command = ["distill", "--teacher", "preset:bert_tiny", "--student", "bert_tiny"]
     command += ["--task", "assistant", "--out", str(tmp_path / "out")]
@@ -149,6 +162,18 @@ def test_doctor_reports_every_package_as_json(capsys):
         check for check in result["checks"] if check["name"] == "export" and not check["ok"]
     ] == []
     assert (code == 0) is result["ok"]
+
+
+def test_doctor_goes_on_where_nothing_temporary_can_be_written(monkeypatch, capsys):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/x")
+
+    monkeypatch.setattr(inspection.files, "temporary_folder", full)
+    assert cli.main(["doctor", "--json"]) == 1
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    states = {check["name"]: check["found"] for check in checks}
+    assert states["export"].startswith("/tmp/x: no space left on device.")
+    assert {"devices", "disk"} <= states.keys()
 
 
 @pytest.mark.parametrize(

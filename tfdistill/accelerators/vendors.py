@@ -150,6 +150,7 @@ def parse_libraries(options: list[str]) -> dict[str, pathlib.Path]:
     folders = {}
     for text in options:
         name, _, folder = text.partition("=")
+        name = _SHORT.get(name, name)
         if name not in VENDORS or not folder:
             raise errors.ConfigError(
                 "libraries", "NAME=DIR, NAME one of " + ", ".join(VENDORS), repr(text)

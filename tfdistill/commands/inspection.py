@@ -182,6 +182,8 @@ def _on_accelerators(args: argparse.Namespace) -> int:
 
     chosen = vendors.parse(args.accelerators)
     libraries = vendors.parse_libraries(args.libraries)
+    for name in sorted(libraries.keys() - {name for name, _ in chosen}):
+        raise errors.ConfigError(f"--libraries {name}", f"--accelerators {name}", args.accelerators)
     files_of = _model_files(pathlib.Path(args.file))
     first = next(iter(files_of.values()))
     reports, shown = [], []
@@ -296,6 +298,8 @@ def _litert() -> dict[str, Any]:
         state = f"a file of {card.model.size_bytes} bytes that agrees with its model"
     except (errors.TfdistillError, ImportError) as error:
         return _check("export", False, error, "see the error")
+    except OSError as error:  # the folder of temporary files is full, or cannot be written
+        return _check("export", False, errors.explain_os_error(error), "see the error, or TMPDIR")
     return _check("export", True, state, "")
 
 

@@ -29,7 +29,8 @@ def _show(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> None:
     recipe = config.load_recipe(args.recipe, args.set)
     plan.check_fit(recipe)
-    print(f"{recipe.name}: valid")
+    named = "" if recipe.name == args.recipe else f", named {recipe.name}"
+    print(f"{args.recipe}: valid{named}")
     missing = config.missing_inputs(recipe)
     if missing:
         print("\n  - ".join(["To run, it still needs:", *missing]))
