@@ -118,6 +118,21 @@ def test_three_right_and_three_wrong_answers_come_first(answered):
 
 
 @pytest.mark.parametrize(
+    ("wrong", "listed"),
+    [
+        ([], "0 of 40 answers of the file are wrong. Shown: 2 right"),
+        ([1], "1 of 40 answers of the file are wrong. Shown: 2 right, then the 1 surest wrong"),
+        (range(40), "40 of 40 answers of the file are wrong. Shown: the 3 surest wrong"),
+    ],
+)
+def test_the_caption_counts_the_answers_that_it_shows(wrong, listed):
+    shown = answers_of({"model": logits_of(wrong), "file": logits_of(wrong)})
+    sides = answer_sides.sides(None, None, shown)
+    (section,) = answers_section.section(sides)
+    assert section.parts[0].tables[0].caption == listed
+
+
+@pytest.mark.parametrize(
     ("wrong", "accuracy", "said"),
     [
         ([0], 0.975, "does as well as the student, within chance: accuracy 97.5% against 92.5%."),

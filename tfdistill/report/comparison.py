@@ -105,7 +105,7 @@ def _headline(
     collection: Collection,
     choices: Sequence[tradeoff.TradeOff],
 ) -> str:
-    parts = []
+    parts, files = [], 0
     if measured:
         files = len({file.model.sha256 for device in measured for file in device.files})
         kinds: list[schema.Kind] = [device.kind for device in measured]
@@ -124,7 +124,8 @@ def _headline(
     text = f"{text[:1].upper()}{text[1:]}."
     if len(choices) == 1 and len(choices[0].points) > 1:
         on, whole = len(choices[0].front), len(choices[0].points)
-        text += f" {on} of {whole} {'is' if on == 1 else 'are'} on the Pareto front of "
+        what = " measurements" if 0 < files < whole else ""
+        text += f" {on} of {whole}{what} {'is' if on == 1 else 'are'} on the Pareto front of "
         text += f"{fmt.metric_words(choices[0].metric)}, latency and size."
     return text
 

@@ -50,7 +50,10 @@ def _samples(sides: AnswerSides) -> Table:
     names = [name for name in dict.fromkeys((sides.subject, TEACHER)) if name in sides.logits]
     rows = [_sentence(sides, i, names, marks=True) for i in chosen]
     counted = f"{len(wrong):,} of {len(sides.gold):,} answers of the {sides.subject} are wrong"
-    caption = f"{counted}. Three right answers, then the three surest wrong ones"
+    numbers = [min(len(some), _FEW_SENTENCES) for some in (right, wrong)]
+    shown = [f"{numbers[0]} right", f"the {numbers[1]} surest wrong"]
+    listed = ", then ".join(text for text, number in zip(shown, numbers, strict=True) if number)
+    caption = f"{counted}. Shown: {listed}"
     return Table("samples", caption, ("Text", "Label", *map(str.capitalize, names)), tuple(rows))
 
 
