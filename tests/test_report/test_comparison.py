@@ -171,6 +171,9 @@ def test_faster_is_said_only_of_files_that_took_turns_and_only_where_the_interva
     together = fr.result(models, comparisons=True)
     _, _, tree = pages(one=together)
     assert "no clear difference" in table_of(tree, "device-1-latency")[2][-2]
+    together["comparisons"][0].update(speedup=4.0, speedup_ci=[3.9, 4.1], faster=None)
+    _, _, tree = pages(one=together)
+    assert "one repetition cannot tell a difference" in table_of(tree, "device-1-latency")[2][-2]
     apart = {"one": fr.result(models[:1]), "two": fr.result(models[1:])}
     _, _, tree = pages(**apart)
     assert not any("Speed-up" in row for row in table_of(tree, "device-1-latency"))
@@ -305,6 +308,11 @@ def test_a_sweep_is_a_section_that_claims_little(pages):
     assert quiet[0] == "dynamic_wi8_afp32"
     assert ["busy machine" in " ".join(cells) for cells in (busy, quiet)] == [True, False]
     assert [figure.value for figure in value.figures] == ["90.0%", "2.00 ms", "14.0 MB"]
+
+
+def test_a_file_that_two_results_measured_is_one_file_and_two_measurements(pages, many):
+    value, _, _ = pages(host=many["host"], again=many["host"])
+    assert value.headline.startswith("3 files were measured on a host. 4 of 6 measurements are on")
 
 
 def test_an_empty_sweep_makes_a_page(pages):

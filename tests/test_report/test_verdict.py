@@ -33,6 +33,7 @@ def test_the_figures_are_quality_size_and_latency_beside_the_teachers(analysis_o
     [
         (True, [1.2, 1.4], "1.30× faster"),
         (None, [0.9, 1.5], "about as fast, as far as this run can tell, on this host"),
+        (None, [3.9, 4.1], "4.00× as fast by medians alone on this host"),  # one repetition
         (False, [0.4, 0.6], "slower on this host"),
     ],
 )

@@ -120,7 +120,7 @@ def _comparisons(result: schema.Result) -> Iterator[str]:
         case = row.case
         verdict = words[row.faster]
         if row.faster is None and case in single:
-            verdict = "one repetition cannot tell a difference"
+            verdict = disturbance.SINGLE
         files = f"{row.candidate} against {row.baseline} at {describe(case, model=False)}"
         if row.speedup_ci is None:
             yield f"{files}: {disturbance.WITHHELD}"

@@ -284,6 +284,9 @@ class RunAnalysis:
                 or _comparison(self._computed, teacher, student)
                 or (teacher.p50_ms / student.p50_ms, None, None)
             )
+            ratio, interval, faster = compared
+            if faster is None and interval is not None and not interval[0] <= 1 <= interval[1]:
+                compared = (ratio, None, None)  # of one repetition: it tells nothing
             if not busy or compared[1] is not None:  # without an interval no ratio can be told
                 speeds.append(Speed(length, threads, teacher, student, *compared, busy=busy))
         return speeds

@@ -214,7 +214,7 @@ def within(result: schema.Result) -> Changes:
                 faster=row.faster,
                 throttled=old.throttled or new.throttled,
                 busy=row.busy,
-                reason="one repetition cannot tell a difference" if single else withheld,
+                reason=disturbance.SINGLE if single else withheld,
             )
         )
     if not rows:
@@ -272,7 +272,7 @@ def _change(
         faster=None if interval is None else stats.is_faster(interval),
         throttled=throttled,
         busy=any(disturbance.is_busy(rows) for rows in (old, new)),
-        reason=reason if enough else "one repetition cannot tell a difference",
+        reason=reason if enough else disturbance.SINGLE,
     )
 
 

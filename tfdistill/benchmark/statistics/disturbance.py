@@ -24,6 +24,7 @@ from tfdistill.benchmark.statistics.stats import Interval
 BUSY_SHARE = 0.1  # of the samples: fewer hardly move a median
 RATIO_ERROR = 1.15  # by which caches shared with another program change a ratio of processor times
 WITHHELD = "busy machine: no speed-up can be told"
+SINGLE = "one repetition cannot tell a difference"
 
 _LOST_SHARE = 0.05  # of the time of a sample, off the processor
 _MS_A_PREEMPTION = 20.0  # of several threads: other programs take turns of 3 to 10 ms

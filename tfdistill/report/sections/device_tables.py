@@ -6,6 +6,7 @@ import dataclasses
 
 from tfdistill import tables
 from tfdistill.benchmark import schema
+from tfdistill.benchmark.statistics import disturbance
 from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Row, Table, row
@@ -303,8 +304,11 @@ def _speedup(comparison: schema.Comparison) -> Cell:
     if comparison.speedup_ci is None:
         return Cell(fmt.ABSENT, tables.BUSY)
     cell = cells.ratio(comparison.speedup, comparison.speedup_ci)
-    unclear = " no clear difference" if comparison.faster is None else ""
-    return dataclasses.replace(cell, detail=f"{cell.detail}{unclear}")
+    if comparison.faster is not None:
+        return cell
+    equal = comparison.speedup_ci[0] <= 1 <= comparison.speedup_ci[1]
+    why = "no clear difference" if equal else disturbance.SINGLE
+    return dataclasses.replace(cell, detail=f"{cell.detail} {why}")
 
 
 def _state(state: schema.Conditions | None) -> tuple[Cell, Cell, Cell]:
