@@ -80,6 +80,13 @@ def test_runs_on_synthetic_data_and_runs_without_a_measurement_are_known(run_dir
     assert (collection.results, collection.unmeasured) == ((), ("run",))
 
 
+def test_an_export_that_nobody_measured_is_named_as_one(save, run_dir):
+    save("phone.json", kind="phone")
+    collection = report.gather([run_dir.parent / "phone.json", run_dir / "export"])
+    assert [named.label for named in collection.results] == ["phone"]
+    assert collection.unmeasured == ("export",)
+
+
 def test_a_folder_with_nothing_to_report_is_an_error_that_names_it(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(errors.DataError, match=r"empty.*tfdistill benchmark"):

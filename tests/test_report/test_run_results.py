@@ -199,3 +199,42 @@ def test_results_of_other_devices_beside_a_runs_own_have_sections_of_their_own(
     assert "410[" in abroad[1][3] and not any("410[" in " ".join(row) for row in host)
     assert "Phone: Example Phone 8" in page_reading.text_of(tree)
     assert "Phone: Example Phone 8" in report.render_markdown(report.build(results))
+
+
+@pytest.fixture
+def export_dir(run_dir, edit, tmp_path):
+    """The run's export alone, of a task whose metric is another one, with its measurement."""
+    folder = tmp_path / "phone-file"
+    shutil.copytree(run_dir / "export", folder)
+    shutil.copy(run_dir / "benchmark.json", folder)
+
+    def rename(card):
+        card["task"] |= {"primary_metric": "f1"}
+        card["parity"] |= {"file_metrics": {"accuracy": 0.9, "f1": 0.5}}
+
+    edit(folder / "model.json", rename)
+    return folder
+
+
+def test_an_export_alone_is_judged_by_its_own_metric_and_misses_nothing_of_a_run(export_dir):
+    value = report.build(report.collect(export_dir))
+    assert value.missing == ()
+    assert "student is a file of 7.61 MB (dynamic_wi8_afp32). It answers 99.8%" in value.headline
+    assert value.headline.endswith(" Measured on this host: teacher, student.")
+    quality, _, latency = value.figures
+    assert (quality.value, quality.label.split(" on ")[0]) == ("50.0%", "F1")
+    assert (latency.value, latency.label) == ("2.00 ms", "a text of 128 tokens on this host")
+
+
+def test_a_measurement_of_another_file_than_the_export_is_no_latency_of_it(export_dir, edit):
+    edit(export_dir / "model.json", lambda card: card["model"].update(sha256="d" * 64))
+    value = report.build(report.collect(export_dir))
+    assert len(value.figures) == 2
+    assert any("measured another exported file" in sentence for sentence in value.limits)
+
+
+def test_a_file_that_has_changed_since_its_export_is_named(run_dir):
+    (run_dir / "export" / "model.tflite").write_bytes(b"another")
+    assert report.collect(run_dir).missing == (
+        "The student file has changed since its export; figures are of the exported one.",
+    )

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from tfdistill import config, errors, files, reading, results
+from tfdistill import config, errors, files, manifest, reading, results
 from tfdistill.benchmark import result as benchmark_result
 from tfdistill.report.devices import NamedResult
 from tfdistill.results import METRICS_FILE, SWEEP_FILE
@@ -33,7 +33,7 @@ class Collection:
       results: The benchmark results, each with a name of its own.
       sweeps: The sweeps.
       synthetic: Names of the results whose models were trained on synthetic data.
-      unmeasured: Names of runs without a measurement.
+      unmeasured: Names of runs and exports without a measurement.
     """
 
     results: tuple[NamedResult, ...] = ()
@@ -46,8 +46,8 @@ def gather(paths: Sequence[files.Path]) -> Collection:
     """Reads the results that a comparison shows.
 
     Args:
-      paths: Run folders, benchmark results, folders of `tfdistill export --list`, or folders that
-        hold such things. A path that occurs twice counts once.
+      paths: Run folders, export folders, benchmark results, folders of `tfdistill export --list`,
+        or folders that hold such things. A path that occurs twice counts once.
 
     Returns:
       The results.
@@ -59,6 +59,8 @@ def gather(paths: Sequence[files.Path]) -> Collection:
     result_files: list[pathlib.Path] = []
     for path in map(pathlib.Path, paths):
         here = _below(path, 0) if path.is_dir() else [path]
+        if not here and files.is_there(path / manifest.FILE_NAME):
+            here = [path / manifest.FILE_NAME]  # an export that nobody measured
         if not here:
             raise errors.DataError(_nothing_in(path))
         result_files += here
@@ -66,7 +68,7 @@ def gather(paths: Sequence[files.Path]) -> Collection:
     labels = dict(zip(unique, _labels(unique), strict=True))
     measured, sweeps, synthetic, unmeasured = [], [], [], []
     for path, label in labels.items():
-        if path.name == METRICS_FILE:
+        if path.name in (METRICS_FILE, manifest.FILE_NAME):
             unmeasured.append(label)
         elif path.name == SWEEP_FILE:
             sweeps.append(NamedSweep(label, results.read_result_file(path, results.SweepResults)))
@@ -145,6 +147,6 @@ def _labels(paths: Sequence[pathlib.Path]) -> list[str]:
 def _parts(path: pathlib.Path) -> tuple[str, ...]:
     """The folders and the name of a path; a name that every run uses is left out."""
     whole = path.resolve()
-    if whole.name in (_BENCHMARK, SWEEP_FILE, METRICS_FILE):
+    if whole.name in (_BENCHMARK, SWEEP_FILE, METRICS_FILE, manifest.FILE_NAME):
         return whole.parent.parts[1:]
     return (*whole.parent.parts[1:], whole.stem)

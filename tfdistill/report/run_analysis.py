@@ -43,8 +43,10 @@ class RunAnalysis:
     def __init__(self, results: RunResults) -> None:
         self.results = results
         metrics = results.metrics
-        self.metric = metrics.task.primary_metric if metrics else "accuracy"
         self.groups = model_groups(results)
+        card = self.only_manifest()
+        task = metrics.task if metrics else card and card.task
+        self.metric = (task and task.primary_metric) or "accuracy"
         self.teacher = next((g for g in self.groups if g.role == "teacher"), None)
         students = [group for group in self.groups if group.role == "student"]
         chosen = [group for group in students if group.chosen] or students[-1:]
@@ -229,16 +231,17 @@ class RunAnalysis:
         return None if self.groups else next(iter(self.results.manifests.values()), None)
 
     def measured_name(self, export: ExportedFile | None) -> str | None:
-        """Returns the name of an exported file in the benchmark.
+        """Returns the name of an exported file in the benchmark; None is that outside a run.
 
         The checksum decides; the name only where the manifest is missing.
         """
-        benchmark = self.results.benchmark
-        if export is None or benchmark is None:
-            return None
-        card = self.results.manifests.get(export.name)
-        for file in benchmark.models:
-            if file.sha256 == card.model.sha256 if card else file.name == export.name:
+        card = self.results.manifests.get(export.name) if export else self.only_manifest()
+        for file in self.results.benchmark.models if self.results.benchmark else ():
+            if card is not None:
+                same = file.sha256 == card.model.sha256
+            else:
+                same = export is not None and file.name == export.name
+            if same:
                 return file.name
         return None
 
@@ -246,6 +249,8 @@ class RunAnalysis:
         """Returns the exports that the benchmark measured with another checksum."""
         benchmark = self.results.benchmark
         names = {file.name for file in benchmark.models} if benchmark else set()
+        if names and self.only_manifest() and not self.measured_name(None):
+            return ["exported"]
         return [e.name for e in self._exports if e.name in names and not self.measured_name(e)]
 
     @functools.cached_property

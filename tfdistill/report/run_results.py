@@ -158,6 +158,15 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
         manifests = _manifests(folder, metrics, missing)
     elif files.is_there(folder / manifest.FILE_NAME):
         manifests = {"file": manifest.read_manifest(folder, verify=False)}
+    folders = dict.fromkeys(manifests, folder)
+    if metrics is not None:
+        folders = {e.name: safe_paths.inside(folder, e.manifest).parent for e in metrics.exports}
+    for name, card in manifests.items():
+        file = safe_paths.inside(folders[name], card.model.file)
+        if files.is_there(file) and files.sha256_of(file) != card.model.sha256:
+            missing.append(
+                f"The {name} file has changed since its export; figures are of the exported one."
+            )
     if metrics is None and not manifests:
         missing.append("metrics.json is missing: nothing is known of how the models were trained.")
     if benchmark is None and manifests:
@@ -170,9 +179,9 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
     environment = _json(folder / config.ENVIRONMENT_FILE)
     if recipe is not None:
         _check_recipe(recipe, folder)
-    elif metrics is not None or benchmark is not None:
+    elif metrics is not None or not manifests:  # an export has none
         missing.append("recipe.yaml is missing: the settings of the run are not recorded.")
-    if environment is None and (metrics is not None or benchmark is not None):
+    if environment is None and (metrics is not None or not manifests):
         missing.append("environment.json is missing: versions and commit are not recorded.")
     return RunResults(
         name=name,
@@ -183,7 +192,7 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
         histories=() if metrics is None else _histories(folder, metrics, missing),
         answers={
             name: _without_texts(answers, texts)
-            for name, answers in _answers(folder, metrics, manifests, missing).items()
+            for name, answers in _answers(folder, metrics, manifests, folders, missing).items()
         },
         test_answers=_test_answers(folder, metrics, manifests, missing, texts),
         recipe=recipe,
@@ -269,15 +278,14 @@ def _answers(
     folder: pathlib.Path,
     metrics: results.RunMetrics | None,
     manifests: dict[str, manifest.Manifest],
+    folders: dict[str, pathlib.Path],
     missing: list[str],
 ) -> dict[str, LabelledAnswers]:
     """The answers of teacher, chosen student, baselines and files, as far as they were kept."""
     chosen: list[str | None] = []
-    exports = dict.fromkeys(manifests, folder)
     if metrics is not None:
         chosen = [m.folder for m in metrics.models if m.role == "teacher"] + [metrics.chosen]
         chosen += [baseline.folder for baseline in metrics.baselines]
-        exports = {e.name: safe_paths.inside(folder, e.manifest).parent for e in metrics.exports}
     by_place = {}
     paths = {n: safe_paths.inside(folder, n) / answers.FILE_NAME for n in filter(None, chosen)}
     for name, path in paths.items():
@@ -286,7 +294,7 @@ def _answers(
     for name in sorted(paths.keys() - by_place.keys()) if by_place else ():
         missing.append(f"{name}/{answers.FILE_NAME} is missing: its answers are not shown.")
     for name, card in manifests.items():
-        path = exports[name] / answers.FILE_NAME
+        path = folders[name] / answers.FILE_NAME
         if files.is_there(path):
             file_answers = answers.read(path)
             if file_answers.model_sha256 == card.model.sha256:

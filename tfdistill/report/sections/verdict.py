@@ -31,7 +31,8 @@ def headline(run: RunAnalysis) -> str:
     metrics, benchmark = run.results.metrics, run.results.benchmark
     if metrics is None or run.subject is None:
         names = ", ".join(model.name for model in benchmark.models) if benchmark else ""
-        return f"Measured {run.where}: {names}." if names else _of_files(run)
+        sentences = (_of_files(run), f"Measured {run.where}: {names}." if names else "")
+        return " ".join(filter(None, sentences)) or "No student yet."
     sentences = (_beaten(run), _no_better(run), _judgement(run), _gains(run))
     return " ".join(filter(None, sentences))
 
@@ -265,7 +266,7 @@ def _of_files(run: RunAnalysis) -> str:
                 f"{checked.num_examples:,} examples like its model"
             )
         sentences.append(f"{text}.")
-    return " ".join(sentences) or "No student yet."
+    return " ".join(sentences)
 
 
 def _shape(group: ModelGroup) -> str:
