@@ -24,17 +24,20 @@ def stored_bytes(config, length):
 class Phone:
     """A device whose latency is `true_latency`, with noise, for `convert` and `measure`.
 
-    What a file holds is its candidate: the candidate's shape is remembered by path.
+    What a file holds is its candidate: the candidate's shape is remembered by path, for all phones.
     """
+
+    shapes = {}
 
     def __init__(
         self, *, noise=0.0, seed=0, device_id="0123456789ab", fails_at=None, slow=(), busy=False
     ):
         self.noise, self.rng = noise, np.random.default_rng(seed)
         self.device_id, self.fails_at, self.slow, self.busy = device_id, fails_at, slow, busy
-        self.shapes, self.measured, self.calls = {}, [], 0
+        self.converted, self.measured, self.calls = [], [], 0
 
     def convert(self, candidate, path):
+        self.converted.append(candidate.name)
         self.shapes[path] = candidate
         with open(path, "wb") as file:
             file.truncate(stored_bytes(candidate.config, 64))

@@ -149,6 +149,22 @@ def test_a_search_that_was_stopped_measures_nothing_twice(tmp_path):
     assert {m.name for m in outcome.measurements} == before | set(again.measured)
 
 
+def test_a_search_that_was_stopped_while_it_exported_keeps_the_files(tmp_path):
+    class Stopped(Phone):
+        def convert(self, candidate, path):
+            if len(self.converted) == 3:
+                raise KeyboardInterrupt
+            super().convert(candidate, path)
+
+    stopped, again = Stopped(), Phone()
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, stopped)
+    outcome = run(tmp_path, again)
+    assert len(stopped.converted) == 3 and not {*stopped.converted} & {*again.converted}
+    assert {*stopped.converted} < {m.name for m in outcome.measurements}
+    assert {path.suffix for path in (tmp_path / "measurements").iterdir()} == {".json"}
+
+
 def test_other_options_share_no_measurement(tmp_path):
     first = Phone(fails_at=2)
     with pytest.raises(KeyboardInterrupt):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -28,8 +29,9 @@ _KEPT = "Finished measurements are kept: the same command continues from there."
 class StudentBench:
     """Measures groups of files that take turns; each group is a benchmark result in a folder.
 
-    A group that is in the folder is read and not measured again. `measured` has all files of all
-    groups by the names of their candidates, `results` the groups.
+    A group that is in the folder is read and not measured again; its files are there until it is
+    measured. `measured` has all files of all groups by the names of their candidates, `results` the
+    groups.
     """
 
     folder: pathlib.Path
@@ -44,11 +46,16 @@ class StudentBench:
     def measure(self, candidates: Sequence[Candidate], role: Role) -> None:
         """Adds a group of files to `measured`."""
         path = self.folder / f"{role}s-{self._key(candidates)}.json"
+        exported = {c.name: path.with_suffix("") / f"{c.name}.tflite" for c in candidates}
         if path.is_file():
             group = result.read_result(path)
         else:
-            group = self._measured(candidates, role)
+            group = self._measured(candidates, role, exported)
             result.write_result(group, path)
+        for file in exported.values():
+            file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # no such folder, or it holds something else
+            path.with_suffix("").rmdir()
         self.results.append(group)
         self._check_one_device()
         for file in group.models:
@@ -69,19 +76,22 @@ class StudentBench:
         text = json.dumps([shapes, form], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
-    def _measured(self, candidates: Sequence[Candidate], role: Role) -> schema.Result:
-        with files.temporary_folder("search") as folder:
-            paths = {c.name: folder / f"{c.name}.tflite" for c in candidates}
-            hidden = None if self.progress else True
-            for candidate in tqdm.tqdm(candidates, desc=f"{role}s", unit="file", disable=hidden):
-                self.converter(candidate, paths[candidate.name])
-            try:
-                measured = self.measurer(paths, self.settings)
-                _check_complete(measured, [*paths], self.settings.lengths or ())
-            except errors.BenchmarkError as error:
-                if not self.results:
-                    raise
-                raise type(error)(f"{error}\n{_KEPT}") from error
+    def _measured(
+        self, candidates: Sequence[Candidate], role: Role, paths: Mapping[str, pathlib.Path]
+    ) -> schema.Result:
+        hidden = None if self.progress else True
+        for candidate in tqdm.tqdm(candidates, desc=f"{role}s", unit="file", disable=hidden):
+            path = paths[candidate.name]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.is_file():  # else a search that was stopped wrote it
+                self.converter(candidate, path)
+        try:
+            measured = self.measurer(paths, self.settings)
+            _check_complete(measured, [*paths], self.settings.lengths or ())
+        except errors.BenchmarkError as error:
+            if not self.results:
+                raise
+            raise type(error)(f"{error}\n{_KEPT}") from error
         return measured
 
     def _check_one_device(self) -> None:
@@ -126,7 +136,8 @@ def converter(quantize: str, lengths: tuple[int, ...], head: str) -> Convert:
         with files.temporary_folder("random") as folder:
             exported = folder / path.name
             export.to_tflite(model, exported, quantize=quantize, lengths=lengths, bounds=loose)
-            path.write_bytes(exported.read_bytes())
+            with files.atomic_write(path) as temporary:
+                temporary.write_bytes(exported.read_bytes())
         keras.backend.clear_session()
 
     return convert
