@@ -233,8 +233,8 @@ def test_a_measurement_of_another_file_than_the_export_is_no_latency_of_it(expor
     assert any("measured another exported file" in sentence for sentence in value.limits)
 
 
-def test_a_file_that_has_changed_since_its_export_is_named(run_dir):
-    (run_dir / "export" / "model.tflite").write_bytes(b"another")
-    assert report.collect(run_dir).missing == (
-        "The student file has changed since its export; figures are of the exported one.",
-    )
+def test_a_file_that_has_changed_since_its_export_is_named(run_dir, export_dir):
+    for folder, name in ((run_dir / "export", "student"), (export_dir, "exported")):
+        (folder / "model.tflite").write_bytes(b"another")
+        (sentence,) = report.collect(folder.parent if name == "student" else folder).missing
+        assert sentence.startswith(f"The {name} file has changed since its export; figures are of")

@@ -123,7 +123,7 @@ class RunAnalysis:
         if self.student is not None:
             folders[1] = next((m.folder for m in self.student.models if m.folder in by_place), None)
         export = self.export_of(self.subject)
-        name = "file" if export is None and not self.groups else export and export.name
+        name = "exported" if export is None and not self.groups else export and export.name
         best = self.best_baseline
         return answer_sides.sides(
             *(by_place.get(key or "") for key in (*folders, f"file {name}")),

@@ -157,7 +157,7 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
     if metrics is not None:
         manifests = _manifests(folder, metrics, missing)
     elif files.is_there(folder / manifest.FILE_NAME):
-        manifests = {"file": manifest.read_manifest(folder, verify=False)}
+        manifests = {"exported": manifest.read_manifest(folder, verify=False)}
     folders = dict.fromkeys(manifests, folder)
     if metrics is not None:
         folders = {e.name: safe_paths.inside(folder, e.manifest).parent for e in metrics.exports}
