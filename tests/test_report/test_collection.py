@@ -87,6 +87,12 @@ def test_an_export_that_nobody_measured_is_named_as_one(save, run_dir):
     assert collection.unmeasured == ("export",)
 
 
+def test_a_model_is_told_from_a_result(tmp_path):
+    (tmp_path / "a.tflite").write_bytes(b"\x1c\0\0\0TFL3")
+    with pytest.raises(errors.DataError, match=r"a\.tflite: .* received a model\. Name the folder"):
+        report.gather([tmp_path / "a.tflite"])
+
+
 def test_a_folder_with_nothing_to_report_is_an_error_that_names_it(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(errors.DataError, match=r"empty.*tfdistill benchmark"):

@@ -59,6 +59,7 @@ def gather(paths: Sequence[files.Path]) -> Collection:
     result_files: list[pathlib.Path] = []
     for path in map(pathlib.Path, paths):
         here = _below(path, 0) if path.is_dir() else [path]
+        here = [file for file in here if file.suffix != ".tflite"]
         if not here and files.is_there(path / manifest.FILE_NAME):
             here = [path / manifest.FILE_NAME]  # an export that nobody measured
         if not here:
@@ -82,6 +83,8 @@ def gather(paths: Sequence[files.Path]) -> Collection:
 def _nothing_in(path: pathlib.Path) -> str:
     received = "neither benchmark.json nor sweep.json nor metrics.json in it"
     remedy = "`tfdistill benchmark MODEL --out FILE.json` makes a result."
+    if path.is_file():
+        received, remedy = "a model", f"Name the folder of its export. {remedy}"
     if (path / config.RECIPE_FILE).is_file():
         received, remedy = "a run without results", "Continue it with --resume."
     return errors.explain(
