@@ -290,8 +290,15 @@ def _naming(target: pathlib.Path) -> Iterator[None]:
 def atomic_write_text(path: Path, text: str) -> None:
     """Writes UTF-8 text so that the file is either whole or unchanged."""
     with atomic_write(path) as temporary:
-        # In the locale C a path of the system holds bytes beyond ASCII as half surrogates.
-        temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
+        temporary.write_text(_in_utf8(text), encoding="utf-8")
+
+
+def _in_utf8(text: str) -> str:
+    """Text that may hold paths, whose undecoded bytes Python keeps as half surrogates.
+
+    Bytes beyond ASCII are such in the locale C; those that are no UTF-8 become U+FFFD.
+    """
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def checksum_of(value: Mapping[str, Any]) -> str:
@@ -317,6 +324,7 @@ def json_text(value: Mapping[str, Any]) -> str:
       The text, of which `tfdistill` refuses another content, unless the line of the checksum is
       deleted.
     """
+    value = json.loads(_in_utf8(json.dumps(value, ensure_ascii=False)))  # as it will be read
     whole = {**value, CHECKSUM: checksum_of(value)}
     return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

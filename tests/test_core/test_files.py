@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tfdistill import errors, files, locks
+from tfdistill import errors, files, locks, reading
 
 
 def only(folder, *names):
@@ -455,3 +455,11 @@ def test_nothing_is_written_to_an_address(write, address, tmp_path, monkeypatch)
     assert not list(tmp_path.iterdir())
     with files.atomic_write("a:b") as temporary:  # a name, and no address
         temporary.write_text("x")
+
+
+def test_json_with_a_path_of_any_bytes_is_read_as_it_was_written(tmp_path):
+    ascii_path = "größe".encode().decode("ascii", "surrogateescape")  # as the locale C reads it
+    command = ["tfdistill", ascii_path, os.fsdecode(b"bad\xff")]
+    files.atomic_write_json(tmp_path / "a.json", {"command": command})
+    read = reading.read_json_object(tmp_path / "a.json")  # which compares the checksum
+    assert read["command"] == ["tfdistill", "größe", "bad\ufffd"]

@@ -1,5 +1,6 @@
 import csv
 import json
+import os
 
 import page_reading
 import pytest
@@ -223,6 +224,16 @@ def test_hostile_names_stay_text_in_page_markdown_and_csv(fake_results, tmp_path
     assert "<script" not in markdown.read_text(encoding="utf-8")
     written = (tmp_path / "out" / "report-tables" / "device-1-failures.csv").read_text("utf-8")
     assert list(csv.reader(written.splitlines()))[1][0].startswith("<script>")
+
+
+def test_a_folder_whose_name_is_no_utf8_is_reported(fake_results, tmp_path):
+    for folder in ("a", os.fsdecode(b"bad\xff")):
+        (tmp_path / folder).mkdir()
+        result = fake_results.result([fake_results.model("m")])
+        (tmp_path / folder / "benchmark.json").write_text(json.dumps(result))
+    page, text = report.write_comparison([tmp_path], tmp_path / "out")
+    for file in (page, text, tmp_path / "out" / "report-tables" / "device-1-latency.csv"):
+        assert "m (bad\ufffd)" in file.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

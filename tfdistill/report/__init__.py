@@ -119,7 +119,7 @@ def write_pages(report: Report, folder: pathlib.Path) -> tuple[pathlib.Path, pat
     with contextlib.nullcontext() if marker_file.read_marker(folder) else work.open():
         with files.atomic_folder(tables) as temporary:  # `check_output`: all in it is ours
             for name, text in contents.items():
-                (temporary / name).write_text(text, encoding="utf-8")
+                files.atomic_write_text(temporary / name, text)
         names = [tables, *(tables / name for name in contents)]
         work_folder.record(folder, [*names, *(folder / name for name in pages)])
         for name, text in pages.items():
