@@ -1,5 +1,6 @@
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -8,11 +9,11 @@ import numpy as np
 import pytest
 
 from tfdistill import errors, files
-from tfdistill.benchmark import host
+from tfdistill.benchmark import host, result
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import disturbance, remarks
 from tfdistill.benchmark.subjects import open_all
-from tfdistill.tflite import child
+from tfdistill.tflite import TfliteModel, child, inspection
 
 QUICK = {"runs": 20, "min_seconds": 0.0, "repetitions": 2, "rounds": 5, "warmup": 2}
 
@@ -120,6 +121,19 @@ def test_a_file_compared_with_itself_gets_another_name(tflite_files):
     value = host.compare([path, path, path], settings=Settings(lengths=(8,), **QUICK))
     names = [model.name for model in value.models]
     assert names == ["fast", "fast (2)", "fast (3)"]
+
+
+def test_a_path_that_is_no_utf8_is_measured_inspected_and_read_back(tmp_path, tflite_files):
+    folder = tmp_path / os.fsdecode(b"bad\xff")
+    folder.mkdir()
+    path = pathlib.Path(shutil.copy(tflite_files / "fast.tflite", folder / "fast.tflite"))
+    settings = Settings(lengths=(8,), operators=True, **QUICK)
+    value = host.compare([path], settings=settings)
+    assert value.failures == () and value.operators and value.summary
+    result.write_result(value, tmp_path / "a.json")
+    assert result.read_result(tmp_path / "a.json").models[0].file.endswith("fast.tflite")
+    assert inspection.inspect(path).fault is None
+    assert TfliteModel(path).predict([2, 5, 3]).size
 
 
 def test_files_of_one_name_are_named_by_the_folders_that_tell_them_apart(tmp_path, tflite_files):

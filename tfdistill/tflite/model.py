@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -253,7 +254,7 @@ class _Here:
         self._path = path
         self._runners: dict[str | None, SignatureRunner] = {}
         try:
-            self._interpreter = litert.Interpreter(str(path), num_threads=threads)
+            self._interpreter = litert.Interpreter(os.fsencode(path), num_threads=threads)
         except (ValueError, RuntimeError, OSError) as error:
             raise _unusable(path, error) from error
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import os
 from collections.abc import Iterator
 
 from ai_edge_litert import interpreter as litert
@@ -62,7 +63,8 @@ def delegations(file: str) -> dict[str | None, Delegation]:
       ModelFileError: If it is no TFLite file.
       ValueError: If LiteRT cannot open it; of other faults RuntimeError.
     """
-    litert.Interpreter(file, num_threads=1)  # refuses what is no model before it is read as one
+    # Refuses what is no model before it is read as one.
+    litert.Interpreter(os.fsencode(file), num_threads=1)
     model = reader.read(file)
     subgraphs: dict[str | None, int] = {entry.key: entry.subgraph for entry in model.signatures}
     if not subgraphs and len(model.subgraphs) == 1:
@@ -116,7 +118,7 @@ def interpreter(file: str, signature: str | None) -> Iterator[litert.Interpreter
     """
     subgraphs = {entry.key: entry.subgraph for entry in reader.read(file).signatures}
     if signature is None or not subgraphs.get(signature):
-        yield litert.Interpreter(file, num_threads=1)
+        yield litert.Interpreter(os.fsencode(file), num_threads=1)
         return
     with files.temporary_folder("signature") as folder:
         model = editing.read(file)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
+import os
 import pathlib
 import re
 from collections.abc import Iterator, Mapping
@@ -60,7 +61,7 @@ class ProfiledModel:
             raise RuntimeError(f"this build of ai_edge_litert has no {_LIBRARIES[0]}")
         self._library = ctypes.CDLL(str(library))
         self._environment = self._make("CreateEnvironment", 0, None)
-        model = self._make("CreateModelFromFile", self._environment, file.encode())
+        model = self._make("CreateModelFromFile", self._environment, os.fsencode(file))
         self._compiled = self._compile(model, threads, delegate)
         self._profiler = self._make("CompiledModelGetProfiler", self._compiled)
         self._index, handle = self._find(model, signature)

@@ -9,6 +9,7 @@ memory.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ def open_file(job: dict[str, Any]) -> Any:
     types = litert.OpResolverType
     resolvers = {"xnnpack": types.AUTO, "none": types.BUILTIN_WITHOUT_DEFAULT_DELEGATES}
     return litert.Interpreter(
-        job["file"],
+        os.fsencode(job["file"]),
         num_threads=job["threads"],
         experimental_op_resolver_type=resolvers[job["delegate"]],
     )
