@@ -295,6 +295,18 @@ def test_weight_two_is_the_example_twice(tinybert, student):
         check_equal(weighted, copies)
 
 
+def test_sample_weights_may_be_a_column_but_no_table(student, logs):
+    """Broadcast over the losses of the examples, a column would make a sum of their mean."""
+    trainer = _compiled(distillers.LabelTrainer(student))
+    weights = tf.constant([1.0, 2.0, 0.0, 1.0])
+    expected = logs(trainer.test_step, FEATURES, LABELS, weights)
+    assert logs(trainer.test_step, FEATURES, LABELS, weights[:, None]) == expected
+    of_tokens = weights[:, None] * tf.ones(FEATURES["input_ids"].shape)
+    for wrong in (of_tokens, tf.constant(2.0)):
+        with pytest.raises(errors.ShapeError, match="one number an example"):
+            trainer.test_step((FEATURES, LABELS, wrong))
+
+
 def test_metrics_over_batches_of_different_size_are_means_over_examples(student, logs):
     trainer = _compiled(distillers.LabelTrainer(student))
     weights = tf.constant([1.0, 0.0, 3.0, 1.0])

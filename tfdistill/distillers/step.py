@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
+from tfdistill import errors
 from tfdistill.distillers.teacher import inputs_of
 from tfdistill.losses.batch import StepInputs
 
@@ -22,6 +23,9 @@ def step_inputs(
       data: Features, labels and sample weights; None where a batch has none of the last two.
       teacher: What the teacher says.
       training: Whether the student learns.
+
+    Raises:
+      ShapeError: If there is not one sample weight for each example.
     """
     features, labels, sample_weight = data
     student = taps(inputs_of(taps, features), training=training)
@@ -29,5 +33,18 @@ def step_inputs(
     if sample_weight is None:
         weight = tf.ones_like(mask[:, 0])
     else:
-        weight = tf.cast(sample_weight, tf.float32)
+        weight = _example_weights(tf.cast(sample_weight, tf.float32), tf.shape(mask)[:1])
     return StepInputs(teacher, student, labels, mask * weight[:, None], weight, features)
+
+
+def _example_weights(weights: tf.Tensor, batch: tf.Tensor) -> tf.Tensor:
+    """Sample weights, (batch,) or (batch, 1), as (batch,): nothing may be broadcast over them."""
+    rank = weights.shape.rank
+    if rank == 0 or (rank and any(size not in (1, None) for size in weights.shape[1:])):
+        raise errors.ShapeError(
+            "sample weights",
+            "one number an example, shape (batch,)",
+            f"shape {weights.shape}",
+            "A token that is not to count has the label -100, padding the attention mask 0.",
+        )
+    return tf.reshape(weights, batch)
