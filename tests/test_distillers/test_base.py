@@ -453,6 +453,16 @@ def test_compile_refuses(teacher, student, options, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_an_optimizer_that_averages_weights_is_refused(tinybert, scaled):
+    """Keras would ask it for the averages of the pooler, which no loss reaches."""
+    optimizer = keras.optimizers.Adam(use_ema=True)
+    if scaled:
+        optimizer = keras.mixed_precision.LossScaleOptimizer(optimizer)
+    with pytest.raises(errors.ConfigError, match="expected use_ema=False"):
+        tinybert(optimizer=optimizer)
+
+
 def test_a_missing_input_is_named(student, logs):
     trainer = _compiled(distillers.LabelTrainer(student))
     some = {name: rows for name, rows in FEATURES.items() if name != "input_ids"}

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import distillers, models
+from tfdistill import distillers, errors, models
 from tfdistill.data import batches
 
 pytestmark = pytest.mark.slow
@@ -77,6 +77,23 @@ def test_class_weights_are_sample_weights(teacher, student, data):
     for ours, expected in zip(by_class, by_sample, strict=True):
         np.testing.assert_array_equal(ours, expected)
     assert any((a != b).any() for a, b in zip(by_class, plain, strict=True))
+
+
+@pytest.mark.parametrize("head", ["token", "span", "multi_label", "number"])
+def test_class_weights_are_refused_where_a_text_has_not_one_class(student, head):
+    """Keras takes the place of the largest label of a row for its class."""
+    students = {
+        "token": lambda: models.build_token_classifier(toys.SHALLOW_STUDENT, 3),
+        "span": lambda: models.build_span_classifier(toys.SHALLOW_STUDENT),
+        "multi_label": lambda: student,
+        "number": lambda: models.build_classifier(toys.SHALLOW_STUDENT, 1),
+    }
+    head_of_loss = head if head == "multi_label" else None
+    trainer = distillers.LabelTrainer(students[head](), head=head_of_loss)
+    trainer.compile("sgd")
+    features, labels = toys.features(LENGTHS), np.ones((4, 6), np.int32)
+    with pytest.raises(errors.ConfigError, match="class weights: expected a classifier with one"):
+        trainer.fit(features, labels, class_weight={0: 1.0, 1: 2.0}, verbose=0)
 
 
 def test_batches_take_class_weights(teacher, student):

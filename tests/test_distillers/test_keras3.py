@@ -64,6 +64,13 @@ class OwnMetric(keras.metrics.Mean):
     pass
 
 
+class ExponentialDecay(keras.optimizers.schedules.ExponentialDecay):
+    """One of the user's own, under the name of another."""
+
+    def __call__(self, step):
+        return 7.0
+
+
 @pytest.mark.parametrize(
     ("convert", "value", "message"),
     [
@@ -77,6 +84,11 @@ class OwnMetric(keras.metrics.Mean):
             keras3.convert_optimizer,
             with_excluded_variables,
             "by their names, received a list of variables.*var_names",
+        ),
+        (
+            keras3.convert_optimizer,
+            lambda: keras.optimizers.SGD(ExponentialDecay(0.1, 10, 0.9)),
+            "schedule ExponentialDecay of Keras 3.*a class of your own",
         ),
         (lambda m: keras3.convert_metrics([m]), OwnMetric, "OwnMetric .*of your own.*tf_keras"),
         (

@@ -159,8 +159,8 @@ class Distiller(keras.Model):
 
         Raises:
           ConfigError: If a term is unknown, a weight is negative, no term is left, a `loss` is
-            passed (the terms are the loss), or `gradient_accumulation` or `lr_multipliers` make no
-            sense.
+            passed (the terms are the loss), the optimizer has `use_ema`, or
+            `gradient_accumulation` or `lr_multipliers` make no sense.
           ShapeError: If an active term cannot be computed for this teacher and student.
         """
         if options.get("loss") is not None:
@@ -180,6 +180,7 @@ class Distiller(keras.Model):
             weighted_metrics=weighted_metrics,
             **options,
         )
+        checks.check_optimizer(self.optimizer)
         with self.distribute_strategy.scope():
             self._updater = updates.Updater(
                 self, batches=gradient_accumulation, lr_multipliers=lr_multipliers
@@ -278,6 +279,7 @@ class Distiller(keras.Model):
         dev = options.get("validation_data")
         for data in (x, dev):
             self.check_task(data)
+        checks.check_class_weights(self.losses_by_name, self.student, options.get("class_weight"))
         if not (allow_weak or self._teacher_is_judged):
             self._teacher_is_judged = checks.check_teacher(self.teacher, dev)
         counting = contextlib.nullcontext()

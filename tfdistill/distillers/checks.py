@@ -28,6 +28,45 @@ def check_heads(losses: Mapping[str, Loss], data: Any) -> None:
         labels.check_heads(losses, data.encoded.task.head)
 
 
+def check_class_weights(losses: Mapping[str, Loss], student: keras.Model, weights: Any) -> None:
+    """Refuses Keras's `class_weight` where the labels are not one class an example.
+
+    Keras reads any table of labels as one-hot: tags of tokens would weigh their whole text by the
+    place of the largest.
+
+    Args:
+      losses: Name -> loss, bound to its models.
+      student: The student.
+      weights: Class -> weight, or None.
+
+    Raises:
+      ConfigError: If there are weights and the head of a loss, or the student's, has other labels.
+    """
+    if weights is not None:
+        read = (labels.LogitLoss, labels.GoldLabels)
+        heads = {loss.head for loss in losses.values() if isinstance(loss, read)}
+        heads.add(models.head_of(student))
+        labels.check_class_weights(student, heads & labels.HEADS.keys())
+
+
+def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
+    """Refuses an optimizer that puts averages into the weights at the end of a fit.
+
+    It averages what the loss of a step reaches, before rates by layer, and Keras asks it for all
+    that can be trained; a fit that is resumed would go on from the averages.
+
+    Raises:
+      ConfigError: If `use_ema` is set.
+    """
+    if getattr(optimizer, "use_ema", False):
+        raise errors.ConfigError(
+            "optimizer",
+            "use_ema=False",
+            "use_ema=True",
+            "Average the weights in a callback: on_train_batch_end, and set them after the fit.",
+        )
+
+
 def check_no_batches(data: Any) -> None:
     """Refuses batches where answers are wanted in the order of the examples.
 

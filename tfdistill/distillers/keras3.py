@@ -64,7 +64,10 @@ def convert_optimizer(value: Any) -> Any:
     rate = settings.get("learning_rate")
     if isinstance(rate, dict):  # a schedule
         schedules = keras.optimizers.schedules
-        settings["learning_rate"] = _made(schedules, "schedule", rate["class_name"], rate["config"])
+        schedule = value._learning_rate
+        settings["learning_rate"] = _made(
+            schedules, "schedule", type(schedule).__name__, rate["config"], schedule
+        )
     optimizer = _made(keras.optimizers, "optimizer", type(value).__name__, settings, value)
     # No part of the configuration.
     if getattr(value, "_exclude_from_weight_decay", None):

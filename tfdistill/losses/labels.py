@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -109,10 +109,8 @@ class GoldLabels(Loss):
           ConfigError: If the student is no classifier of sequences with one label a text.
           ShapeError: If there is not one finite weight above 0 for each of its labels.
         """
-        head, width = models.head_of(student), models.num_labels_of(student)
-        weighs = self.head is not None and HEADS[self.head].weighs_classes
-        if not weighs or answers_number(student, self.head):
-            raise errors.ConfigError("class weights", "a classifier with one label a text", head)
+        check_class_weights(student, (self.head,))
+        width = models.num_labels_of(student)
         weights = np.asarray(class_weights, np.float32)
         if weights.shape != (width,) or not (np.isfinite(weights) & (weights > 0)).all():
             raise errors.ShapeError("class weights", f"{width} numbers above 0", weights.tolist())
@@ -122,6 +120,23 @@ class GoldLabels(Loss):
         """See `gold_loss`."""
         assert self.head is not None
         return gold_loss(batch, self.head, self.class_weights)
+
+
+def check_class_weights(student: keras.Model, heads: Iterable[str | None]) -> None:
+    """Refuses weights of classes where a text has none, or several.
+
+    Args:
+      student: The student.
+      heads: The heads that read its answers.
+
+    Raises:
+      ConfigError: If one of them is not that of a classifier of sequences.
+    """
+    for head in heads:
+        weighs = head is not None and HEADS[head].weighs_classes
+        if not weighs or answers_number(student, head):
+            expected = "a classifier with one label a text"
+            raise errors.ConfigError("class weights", expected, head or models.head_of(student))
 
 
 def name_heads(losses: Mapping[str, Loss], head: str) -> None:
