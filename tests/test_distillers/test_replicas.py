@@ -38,8 +38,8 @@ def check_steps(subtests, results):
 
 @pytest.mark.slow
 def test_two_replicas_take_the_step_of_one(subtests):
-    """Plain gradients of several losses; moments that are clipped, rates, groups of batches."""
-    results = trained("layers", "groups", "dropout")
+    """Plain gradients, also of pairs of texts; clipped moments, rates, groups of batches."""
+    results = trained("layers", "similarities", "groups", "dropout")
     # Replicas that dropped the same elements of the same example would be one of them.
     one, two = results.pop("dropout")
     assert np.abs(np.array(one) - two).max() > 1e-3

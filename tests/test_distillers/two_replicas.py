@@ -18,7 +18,7 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import distillers, losses, training
+from tfdistill import distillers, losses, models, training
 
 LENGTHS = (5, 3, 3, 5)
 STEPS = 3
@@ -51,6 +51,16 @@ def trained(method, optimizer, strategy, **compiling):
         if method == "own":
             teacher = toys.classifier(toys.SHALLOW_TEACHER, seed=1)
             distiller = distillers.Distiller(teacher, student, {"centred": CentredMSE()})
+        elif method == "similarities":
+            encoders = [
+                models.build_embedder(c) for c in (toys.SHALLOW_TEACHER, toys.SHALLOW_STUDENT)
+            ]
+            teacher, student = (toys.randomise(m, seed) for seed, m in enumerate(encoders))
+            in_batch = {
+                "of_teacher": losses.SimilarityKL(temperature=1.0),
+                "of_labels": losses.LabelSimilarity(),
+            }
+            distiller = distillers.Distiller(teacher, student, in_batch)
         elif method == "label":
             distiller = distillers.LabelTrainer(student)
         elif method == "mobilebert":
@@ -99,6 +109,7 @@ CASES = {
     "groups": ("label", "lamb", GROUPS),
     "mobilebert": ("mobilebert", "small", {}),
     "own": ("own", "sgd", {}),
+    "similarities": ("similarities", "sgd", {}),
 }
 
 

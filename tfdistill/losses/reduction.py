@@ -75,6 +75,18 @@ def replica_mean(count: tf.Tensor) -> tf.Tensor:
     return replica.all_reduce(tf.distribute.ReduceOp.MEAN, tf.stop_gradient(count))
 
 
+def whole_batch(rows: tf.Tensor) -> tf.Tensor:
+    """The rows of all replicas in sync, in their order; elsewhere `rows`.
+
+    A value that every replica computes of all rows is the mean over the replicas, too, and their
+    gradients add up to that of one device: each sends those of the others back to them.
+    """
+    replica = tf.distribute.get_replica_context()
+    if replica is None or replica.num_replicas_in_sync == 1:
+        return rows
+    return replica.all_gather(rows, axis=0)
+
+
 def divided(total: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
     """Divides a sum by what it is a sum of: ``total / count``, 0 where the count is 0."""
     return tf.math.divide_no_nan(total, replica_mean(count))

@@ -100,7 +100,8 @@ def similarity_kl(
     nobody's neighbour. With `prefixes`, which the vectors shall be of use cut to (Matryoshka), it
     is the sum over prefixes k of the same with ``q`` from the first k features of the student.
 
-    The value depends on which texts share a batch. The widths of teacher and student may differ.
+    The value depends on which texts share a batch, whose parts on several devices are one. The
+    widths of teacher and student may differ.
 
     Args:
       teacher: The teacher's vectors, shape (batch, d), any float type. They receive no gradient.
@@ -127,7 +128,9 @@ def similarity_kl(
     check_rank("teacher vectors", teacher, _AXES)
     check_rank("student vectors", student, _AXES)
     check_same_shape("batch of vectors", teacher[:, :0], student[:, :0], {})
-    weights, teacher, student = _weighted(sample_weight, teacher, student)
+    weights, teacher, student = map(
+        reductions.whole_batch, _weighted(sample_weight, teacher, student)
+    )
     log_targets = _log_neighbours(teacher, weights, temperature)
     targets = tf.exp(log_targets)
 
@@ -149,7 +152,7 @@ def label_similarity(
     means weighted by w_ij. Both kinds of pairs count alike, however many there are of each; a kind
     that does not occur counts 0.
 
-    The value depends on which texts share a batch.
+    The value depends on which texts share a batch, whose parts on several devices are one.
 
     Args:
       vectors: Shape (batch, d), any float type.
@@ -171,6 +174,7 @@ def label_similarity(
     check_rank("labels", labels, _AXES[:1])
     check_same_shape("labels", vectors[:, 0], labels, {})
     weights, _, vectors = _weighted(sample_weight, vectors, vectors)
+    weights, labels, vectors = map(reductions.whole_batch, (weights, labels, vectors))
     directions = direction(vectors)
     cosines = tf.matmul(directions, directions, transpose_b=True)
     pairs = weights[:, tf.newaxis] * weights[tf.newaxis]
