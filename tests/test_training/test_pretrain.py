@@ -12,6 +12,7 @@ import tf_keras as keras
 import toys
 
 from tfdistill import (
+    checksums,
     config,
     errors,
     files,
@@ -190,6 +191,24 @@ def test_a_finished_run_is_not_done_again_and_another_one_is_refused(run, whole)
     other = CONFIG.model_copy(update={"smoothing": 0.7})
     with pytest.raises(errors.ConfigError, match=r"others: config\.smoothing .*, config\.seed"):
         run(out, resume=True, config=other, seed=9)
+
+
+def test_shards_that_were_prepared_again_of_other_text_are_refused(run, whole, text, tmp_path):
+    shutil.copytree(whole[0] / "corpus", tmp_path / "shards")
+    shutil.copytree(whole[0], tmp_path / "out")
+    options = {"corpus": [tmp_path / "shards"], "resume": True}
+    with pytest.raises(errors.ConfigError, match=r"--resume: .* others: corpus .*, shards"):
+        run(tmp_path / "out", **options)  # began with text
+    settings = tmp_path / "out" / "pretraining.json"
+    began = reading.read_json_object(settings)
+    began["corpus"] = ["shards"]
+    began["shards"] = checksums.digest_of(tmp_path / "shards", (".json", ".txt"))
+    settings.write_text(json.dumps(began))
+    run(tmp_path / "out", **options)
+    manifest = tmp_path / "shards" / "corpus.json"
+    manifest.write_text(manifest.read_text() + " ")
+    with pytest.raises(errors.ConfigError, match=r"--resume: .* others: shards"):
+        run(tmp_path / "out", **options)
 
 
 @pytest.mark.thorough

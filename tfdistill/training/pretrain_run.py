@@ -68,10 +68,13 @@ def run_pretraining(
     """Does all of a pre-training: corpus, model, training, evaluation, saving."""
     strategy = strategies.choose(devices)
     strategies.check_batch_sizes({"batch_size": config.batch_size}, strategy)
+    prepared = _prepared(corpus)
     identity = {
         "format_version": 1,
         "source": dataclasses.asdict(source),
         "corpus": [pathlib.Path(path).name for path in corpus],
+        # The manifest of shards has their SHA-256; text is compared where it is prepared.
+        "shards": "" if prepared is None else checksums.digest_of(prepared, (".json", ".txt")),
         "max_length": max_length,
         "on_invalid": on_invalid,
         "config": {**config.model_dump(), "seed": seed},
@@ -89,7 +92,6 @@ def run_pretraining(
         finished = results.read_finished(root / METRICS, results.PretrainingResult)
         if finished is not None:
             return finished.model_dump(mode="json")
-        prepared = _prepared(corpus)
         keras.utils.set_random_seed(seed)
         with strategies.scope(strategy):
             model, tokenizer = _open_model(source, prepared, config, root)
