@@ -233,6 +233,16 @@ def test_the_best_epoch_is_kept_and_training_stops_after_patience(run, tmp_path)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0, None])
+def test_a_callback_of_the_user_s_own_stops_a_fit_for_good(run, tmp_path, seconds):
+    stop = keras.callbacks.EarlyStopping("val_score", patience=1, mode="max")
+    result, _ = watched(run, tmp_path, stop, checkpoint_seconds=seconds)
+    assert result.steps == 3 * STEPS  # the third epoch is worse than the second
+    count = CountSteps()
+    again, _ = watched(run, tmp_path, count)
+    assert (again.steps, count.steps) == (3 * STEPS, 0)
+
+
 def test_patience_counts_anew_after_a_better_epoch(run, tmp_path):
     scores = (0.5, 0.4, 0.8, 0.8, 0.6, 0.9)  # patience: an equal one is not better
     result, _ = watched(run, tmp_path, scores=scores, patience=2)

@@ -167,8 +167,11 @@ class SaveProgress(keras.callbacks.Callback):
         self._save_in_time(self.model.batches_trained)
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Saves the last step."""
-        if self._saved_step != self.model.batches_trained:
+        """Saves the last step, and that a callback of the user's own has ended the fit there."""
+        stops = self.model.stop_training and not bool(self._progress.stopped.numpy())
+        if stops:
+            self._progress.stopped.assign(True)
+        if stops or self._saved_step != self.model.batches_trained:
             self._save(self.model.batches_trained)
 
     def _save_in_time(self, step: int) -> None:

@@ -50,7 +50,8 @@ def fit(
       checkpoint_seconds: Seconds of training between checkpoints, the most that a killed process
         loses; None: 30, or 20 times what the last one took to write. The end is always saved.
       description: Shown in front of the progress bar.
-      extra_callbacks: Keras callbacks of your own, called last.
+      extra_callbacks: Keras callbacks of your own, called last. One that stops the training ends it
+        for later calls, too.
 
     Returns:
       The result; the distiller holds the final, or with `monitor` the best, weights.
