@@ -43,6 +43,9 @@ CONFIGS = {
         hidden_act="gelu_tanh",
         classifier_dropout=None,
     ),
+    "of pytorch": ONE_BLOCK.replace(
+        normalization="layer_norm", layer_norm_eps=1e-3, embeddings_layer_norm_eps=1e-2
+    ),
     "bare": ONE_BLOCK.replace(trigram=False, embedding_size=16, pooler=True, hidden_act="gelu"),
 }
 LENGTHS = (7, 4, 2)  # real tokens of each example
@@ -132,7 +135,10 @@ def forward(model, config, features):
     def norm(x, name):
         if config.normalization == "layer_norm":
             x = x - x.mean(-1, keepdims=True)
-            x = x / np.sqrt((x**2).mean(-1, keepdims=True) + config.layer_norm_eps)
+            fixed = f"_ffn_{config.num_feed_forward - 1}_" in name or name.startswith("embeddings_")
+            fixed_eps = config.embeddings_layer_norm_eps or config.layer_norm_eps
+            epsilon = fixed_eps if fixed else config.layer_norm_eps
+            x = x / np.sqrt((x**2).mean(-1, keepdims=True) + epsilon)
         return x * weights[f"{name}/gamma"] + weights[f"{name}/beta"]
 
     def act(x):

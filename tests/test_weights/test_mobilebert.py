@@ -186,6 +186,22 @@ def test_a_saved_folder_comes_back_whole(changes, tmp_path):
     np.testing.assert_array_equal(loaded.model(features), model(features))
 
 
+def test_the_norms_that_pytorch_gives_an_epsilon_of_its_own_have_it_here(tmp_path):
+    # MobileBertEmbeddings and MobileBertOutput take nn.LayerNorm's default, in all versions.
+    weights.save_hf(ours(normalization="layer_norm", layer_norm_eps=1e-2), tmp_path / "hf")
+    path = tmp_path / "hf" / "config.json"
+    written = json.loads(path.read_text())
+    del written["tfdistill"]["embeddings_layer_norm_eps"]
+    path.write_text(json.dumps(written))
+
+    model = weights.load_classifier(tmp_path / "hf").model
+
+    norms = [layer for layer in model.layers if layer.name.endswith("_layer_norm")]
+    fixed = {layer.name for layer in norms if layer.epsilon == 1e-5}
+    assert fixed == {"embeddings_layer_norm", "layer_0_ffn_1_layer_norm"}
+    assert {layer.epsilon for layer in norms if layer.name not in fixed} == {1e-2}
+
+
 def test_transformers_refuses_an_ib_bert_instead_of_building_another_network(tmp_path):
     weights.save_hf(ours(shared_key_query=False), tmp_path / "hf")
     with pytest.raises(ValueError, match=r"query|key|shape"):

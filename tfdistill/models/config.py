@@ -150,8 +150,9 @@ class MobileBertConfig(EncoderConfig):
         block, as in MobileBERT-TINY; then nothing is left to share.
       normalization: "no_norm" (gamma x + beta, no statistics) or "layer_norm".
       trigram: Whether a token is embedded together with both its neighbours.
-      embeddings_layer_norm_eps: That of the embeddings' LayerNorm, which `transformers` fixes at
-        1e-5; None takes `layer_norm_eps`.
+      embeddings_layer_norm_eps: That of the LayerNorms behind the embeddings and behind the last
+        feed-forward network of a block, which `transformers` fixes at 1e-5; None takes
+        `layer_norm_eps`.
 
     Raises:
       ConfigError: If a value is out of range; the message lists every fault.

@@ -78,7 +78,9 @@ def block(hidden: Any, mask: Any, config: MobileBertConfig, make: LayerFactory, 
     attended = make.add(f"{prefix}_attention_add")([attended, narrow])
     states = _norm(f"{prefix}_attention_layer_norm", config, make)(attended)
     for index in range(config.num_feed_forward):
-        states = _feed_forward(states, config, make, f"{prefix}_ffn_{index}")
+        is_last = index == config.num_feed_forward - 1
+        epsilon = config.embeddings_layer_norm_eps if is_last else None
+        states = _feed_forward(states, config, make, f"{prefix}_ffn_{index}", epsilon)
     output = make.dense(config.hidden_size, f"{prefix}_output")(states)  # (B L, d)
     output = make.dropout(config.dropout, f"{prefix}_output_dropout")(output)
     output = make.add(f"{prefix}_output_add")([output, hidden])
@@ -154,13 +156,15 @@ def _dense_and_norm(
     return _norm(f"{name}_layer_norm", config, make)(make.dense(width, name)(states))
 
 
-def _feed_forward(states: Any, config: MobileBertConfig, make: LayerFactory, prefix: str) -> Any:
+def _feed_forward(
+    states: Any, config: MobileBertConfig, make: LayerFactory, prefix: str, epsilon: float | None
+) -> Any:
     """Maps (B L, b) to (B L, b), with residual and norm."""
     inner = make.dense(config.intermediate_size, f"{prefix}_intermediate")(states)
     inner = make.activation(config.hidden_act, f"{prefix}_intermediate_activation")(inner)
     output = make.dense(config.bottleneck_size, f"{prefix}_output")(inner)
     output = make.add(f"{prefix}_add")([output, states])
-    return _norm(f"{prefix}_layer_norm", config, make)(output)
+    return _norm(f"{prefix}_layer_norm", config, make, epsilon)(output)
 
 
 def _count(pattern: str, names: set[str]) -> int:

@@ -42,7 +42,7 @@ ROBERTA_KINDS = ("roberta", "xlm-roberta", "camembert")  # answer texts, see `we
 _CLASSES = {"distilbert": "DistilBert", "electra": "Electra", "mobilebert": "MobileBert"}
 _ELECTRA_WIDTH = 128  # of embeddings, where config.json does not say
 _DISTILBERT_EPS = 1e-12  # fixed in transformers, not in its config
-_MOBILEBERT_EMBEDDINGS_EPS = 1e-5  # likewise, in PyTorch, of the LayerNorm of its embeddings
+_MOBILEBERT_EPS = 1e-5  # likewise, in PyTorch, behind its embeddings and its `MobileBertOutput`
 
 # Field of ours -> key of config.json. The first are required; what a file leaves out of the others
 # has the value that `transformers` gives it, which is our default too but for MobileBERT.
@@ -206,7 +206,7 @@ def _bert(
     # With bottleneck attention the shared bottleneck is in the file and not used.
     if sizes.get("normalization") == "layer_norm":
         epsilon = sizes.get("layer_norm_eps", 1e-12)
-        fixed = epsilon if layout == "tf" else _MOBILEBERT_EMBEDDINGS_EPS
+        fixed = epsilon if layout == "tf" else _MOBILEBERT_EPS
         eps = block.get("embeddings_layer_norm_eps", fixed)
         same = eps == epsilon
         sizes["embeddings_layer_norm_eps"] = None if same else eps
