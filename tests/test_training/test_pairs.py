@@ -73,6 +73,14 @@ def test_names_in_order_or_without_meaning_change_nothing(model, mnli, labels):
         np.testing.assert_array_equal(new, old)
 
 
+def test_names_without_meaning_tell_the_order_where_they_are_the_labels_or_shuffled(model):
+    labels = ("LABEL_0", "LABEL_1", "LABEL_2")
+    task = tasks.TaskSpec("mine", "text", "label", labels=labels[::-1])
+    assert training.label_order(model, labels, task) == [2, 1, 0]
+    with pytest.raises(errors.TeacherError, match="labels of the model"):
+        training.label_order(model, labels[::-1], tasks.task("mnli"))
+
+
 def test_outputs_of_other_heads_are_put_into_order_too():
     tags = models.build_token_classifier(toys.SHALLOW_STUDENT, 3)
     toys.randomise(tags, 5)

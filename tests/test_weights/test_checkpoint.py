@@ -267,7 +267,7 @@ def test_a_tensor_that_does_not_fit_is_refused_by_name(folder, change, message):
         ({"is_decoder": True}, "is_decoder: expected false"),
         ({"hidden_act": "swish"}, "activation: expected one of .* received 'swish'"),
         ({"tfdistill": {"format_version": 9}}, "format_version: expected 1, received 9"),
-        ({"id2label": {"0": "a", "2": "b"}}, "id2label: expected a name for 0 to 1"),
+        ({"id2label": {"0": "a", "2": "b"}}, "id2label or label2id: expected a name for 0 to 1"),
         ({"architectures": ["BertForTokenClassification"]}, "whole sentences, received BertForTok"),
         ({"model_type": ["bert"]}, r"model_type: expected one of .* received \['bert'\]"),
         ({"num_hidden_layers": 10**9}, "num_hidden_layers: expected at most 512 layers"),

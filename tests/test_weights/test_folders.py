@@ -221,6 +221,11 @@ def test_an_electra_generator_is_called_one(tmp_path):
         ),
         ({"id2label": {"0": "x", "1": "x"}}, None, "'x' for several"),
         ({"label2id": {"bad": 1, "good": 0}}, None, "the numbers that id2label has"),
+        (
+            {"id2label": None, "label2id": {"bad": 0, "good": 1, "fair": 1}},
+            None,
+            "the numbers that id2label has",
+        ),
         ({"num_labels": 5}, None, "num_labels: expected 2"),
     ],
 )
@@ -299,6 +304,12 @@ def test_a_config_that_fits_is_taken(folder, changes):
     configure(folder, **changes)
     loaded = weights.load_model(folder, "sequence", task_kind="classification")
     assert loaded.labels == ("bad", "good")
+
+
+@pytest.mark.parametrize("named", [None, {"0": "LABEL_0", "1": "LABEL_1"}])
+def test_outputs_that_only_label2id_names_have_these_names(folder, named):
+    configure(folder, id2label=named, label2id={"good": 0, "bad": 1})
+    assert weights.load_model(folder, "sequence").labels == ("good", "bad")
 
 
 def test_headers_alone_say_what_fits(folder, monkeypatch):

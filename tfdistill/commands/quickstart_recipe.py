@@ -197,6 +197,8 @@ def models_config(checkpoint: Checkpoint) -> models.EncoderConfig:
 
 def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, str]:
     """Decides by head and labels whether a model answers a task already."""
+    from tfdistill.weights import head_checks
+
     raw, tensors = checkpoint.raw_config, checkpoint.tensors
     kernel = tensors.get("classifier.weight", tensors.get("classifier.out_proj.weight"))
     classes = [str(name) for name in raw.get("architectures") or ()]
@@ -207,16 +209,13 @@ def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, st
         return False, f"its head has {count} output(s), the task {task.num_labels}"
     if task.traits.one_number:
         return True, "its head answers with a number"
-    names = [str(name) for _, name in sorted((raw.get("id2label") or {}).items(), key=_index)]
-    if not names or all(name.startswith("LABEL_") for name in names):
+    named = head_checks.output_names(raw)
+    names = [named.get(str(index), "no name") for index in range(count)]
+    if not named or head_checks.are_unnamed(enumerate(names)):
         return True, f"its head has {count} outputs without names, taken in the order of the labels"
     if sorted(map(str.casefold, names)) == sorted(map(str.casefold, task.labels)):
         return True, "its labels are those of the data"
     return False, f"its labels are {', '.join(names[:4])}, not those of the data"
-
-
-def _index(item: tuple[str, Any]) -> int:
-    return int(item[0])
 
 
 def teacher_training(num_train: int, width: int, num_labels: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tf_keras as keras
 
 from tfdistill import config, errors, models, tasks, weights
+from tfdistill.weights import head_checks
 
 
 def load_teacher(
@@ -116,13 +117,15 @@ def label_order(
             models.num_labels_of(model),
             "Fine-tune it on the task (`tfdistill finetune`, teacher.finetune in a recipe).",
         )
-    if task.traits.nameless or not labels or all(name.startswith("LABEL_") for name in labels):
+    if task.traits.nameless or not labels:
         return None
     model_labels, task_labels = [*labels], [*task.labels]
     if sorted(model_labels) != sorted(task_labels):  # case tells nothing, unless it is all
         model_labels = [name.casefold() for name in labels]
         task_labels = [name.casefold() for name in task.labels]
     same = sorted(model_labels) == sorted(task_labels)
+    if not same and head_checks.are_unnamed(enumerate(labels)):
+        return None
     if not same or len({*model_labels}) < len(model_labels):
         raise errors.TeacherError(
             f"labels of the model, for {task.name}",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 import numpy as np
 
 from tfdistill import errors, models
@@ -149,10 +152,26 @@ def check_pairs(checkpoint: Checkpoint) -> None:
         )
 
 
+def are_unnamed(names: Iterable[tuple[object, object]]) -> bool:
+    """Whether outputs, (number, name), are LABEL_0 ..., as transformers calls those of no name."""
+    return all(name == f"LABEL_{number}" for number, name in names)
+
+
+def output_names(raw_config: Mapping[str, Any]) -> dict[str, str]:
+    """The names of a classifier's outputs by number; {} where config.json names none.
+
+    They are those of label2id where id2label does not name them.
+    """
+    names, numbers = raw_config.get("id2label") or {}, raw_config.get("label2id") or {}
+    if isinstance(numbers, dict) and numbers and are_unnamed(names.items()):
+        return {str(number): str(name) for name, number in numbers.items()}
+    return {str(number): str(name) for number, name in names.items()}
+
+
 def check_labels(checkpoint: Checkpoint) -> None:
     """Refuses names of outputs that contradict each other."""
-    names = checkpoint.raw_config.get("id2label") or {}
-    values = [str(name) for name in names.values()]
+    names = output_names(checkpoint.raw_config)
+    values = list(names.values())
     if doubled := sorted({name for name in values if values.count(name) > 1}):
         raise errors.WeightsError(
             "config.json id2label",
@@ -161,11 +180,11 @@ def check_labels(checkpoint: Checkpoint) -> None:
             "Correct the names in the order of the outputs.",
         )
     numbers = checkpoint.raw_config.get("label2id") or {}
-    if not isinstance(numbers, dict) or all(str(n).startswith("LABEL_") for n in numbers):
-        return  # what transformers writes where nobody named them
-    forwards = {str(name): str(index) for index, name in names.items()}
+    if not isinstance(numbers, dict) or are_unnamed((index, n) for n, index in numbers.items()):
+        return
+    forwards = {name: index for index, name in names.items()}
     backwards = {str(name): str(index) for name, index in numbers.items()}
-    if names and forwards != backwards and not all(n.startswith("LABEL_") for n in values):
+    if forwards != backwards:
         differing = sorted(set(forwards.items()) ^ set(backwards.items()))
         raise errors.WeightsError(
             "config.json label2id",
@@ -240,7 +259,7 @@ def check_size(checkpoint: Checkpoint, config: models.EncoderConfig) -> None:
 
 def labels_of(checkpoint: Checkpoint, num_labels: int) -> tuple[str, ...]:
     """Reads the names of a classifier's outputs, LABEL_0 ... where there are none."""
-    names = checkpoint.raw_config.get("id2label") or {}
+    names = output_names(checkpoint.raw_config)
     told = checkpoint.raw_config.get("num_labels")
     if told not in (None, num_labels):
         raise errors.WeightsError(
@@ -250,9 +269,9 @@ def labels_of(checkpoint: Checkpoint, num_labels: int) -> tuple[str, ...]:
         return ()
     if not names:
         return tuple(f"LABEL_{index}" for index in range(num_labels))
-    if sorted(map(str, names)) != sorted(map(str, range(num_labels))):
+    if sorted(names) != sorted(map(str, range(num_labels))):
         raise errors.WeightsError(
-            "config.json id2label", f"a name for 0 to {num_labels - 1}", names
+            "config.json id2label or label2id", f"a name for 0 to {num_labels - 1}", names
         )
     check_labels(checkpoint)
-    return tuple(str(names[str(index)]) for index in range(num_labels))
+    return tuple(names[str(index)] for index in range(num_labels))
