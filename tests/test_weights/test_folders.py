@@ -306,6 +306,14 @@ def test_a_config_that_fits_is_taken(folder, changes):
     assert loaded.labels == ("bad", "good")
 
 
+@pytest.mark.parametrize("key", ["classifier.norm.weight", "pre_classifier.weight"])
+def test_a_head_with_further_parts_is_refused_by_their_names(folder, key):
+    rewrite(folder, lambda tensors: {**tensors, key: np.ones(4, "f4")})
+    with pytest.raises(errors.WeightsError, match=f"received unexpected: {key}"):
+        weights.load_model(folder, "sequence")
+    assert key in weights.load_model(folder, "none").report.ignored
+
+
 @pytest.mark.parametrize("named", [None, {"0": "LABEL_0", "1": "LABEL_1"}])
 def test_outputs_that_only_label2id_names_have_these_names(folder, named):
     configure(folder, id2label=named, label2id={"good": 0, "bad": 1})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from tfdistill import models
@@ -28,6 +28,8 @@ HEADS = re.compile(
     r"(cls|classifier|pre_classifier|qa_outputs|vocab_(transform|layer_norm|projector)"
     r"|(discriminator|generator)_predictions|generator_lm_head)\..*"
 )
+# The parts of a head, by its name: "classifier", "cls.predictions" and so on.
+_HEAD_NAME = re.compile(r"cls\.\w+|(?:pre_)?(classifier)|(vocab)_|\w+")
 # The decoder of a masked LM, where the file repeats the tensor that it is tied to.
 TIED = {
     "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
@@ -122,11 +124,32 @@ def variables(model: keras.Model) -> list[Variable]:
     return listed
 
 
+def of_other_heads(names: Iterable[str], head_keys: Collection[str]) -> set[str]:
+    """Returns the keys of heads that a model lacks, and decoders that repeat another tensor.
+
+    A key that is none of `head_keys` but of the same head stays: that head computes otherwise.
+    """
+    heads = {_head_name(key) for key in head_keys}
+    return {
+        key
+        for key in names
+        if key not in head_keys
+        and HEADS.fullmatch(key)
+        and (key in TIED or _head_name(key) not in heads)
+    }
+
+
+def _head_name(key: str) -> str:
+    match = _HEAD_NAME.match(key)
+    return "" if match is None else match[match.lastindex or 0]
+
+
 def unused(config: EncoderConfig) -> set[str]:
     """Returns the keys that `transformers` writes though nothing reads them.
 
     A MobileBERT with bottleneck attention carries the shared bottleneck there unless its
-    configuration excludes it, and one whose words need no projection carries it.
+    configuration excludes it, and one whose words need no projection carries it, and an empty one
+    in its masked LM.
     """
     keys: set[str] = set()
     if not isinstance(config, MobileBertConfig):
@@ -137,6 +160,8 @@ def unused(config: EncoderConfig) -> set[str]:
             for index in range(config.num_layers)
             for name in ("dense.weight", "dense.bias", "LayerNorm.weight", "LayerNorm.bias")
         }
+    if config.embedding_size == config.hidden_size:
+        keys.add("cls.predictions.dense.weight")
     if not config.trigram and config.embedding_size == config.hidden_size:
         keys |= {f"embeddings.embedding_transformation.{name}" for name in ("weight", "bias")}
     return keys

@@ -287,7 +287,7 @@ def _fill(model: keras.Model, checkpoint: Checkpoint, has_head: bool) -> LoadRep
     config = models.config_of(model)
     head_keys = {v.key for v in wanted if models.is_of_head(v.layer)}
     pooler = {variable.key for variable in wanted if variable.layer == "pooler"}
-    unused = {key for key in checkpoint.tensors if keys.HEADS.fullmatch(key)} - head_keys
+    unused = keys.of_other_heads(checkpoint.tensors, head_keys if has_head else ())
     unused |= keys.unused(config) | (set() if has_head else head_keys)
     if not pooler:
         unused.update(key for key in checkpoint.tensors if key.startswith("pooler."))
