@@ -225,6 +225,32 @@ def test_a_tokenizer_whose_model_has_no_type_is_read(checkpoint, tmp_path):
         assert opened.tokenizer().encode(text) == whole.tokenizer().encode(text)
 
 
+@pytest.mark.parametrize(
+    ("settings", "prefixed"),
+    [
+        (None, False),
+        ({"tokenizer_class": "RobertaTokenizer"}, False),
+        ({"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}, True),
+        ({"tokenizer_class": "TokenizersBackend"}, True),  # as transformers 5 reads it
+        ({"tokenizer_class": "PreTrainedTokenizerFast"}, None),
+    ],
+)
+def test_a_text_begins_with_a_space_as_its_class_has_it(tmp_path, settings, prefixed):
+    tokenizer_of("BPE", tmp_path).save_pretrained(tmp_path)
+    path, config = tmp_path / "tokenizer.json", tmp_path / "tokenizer_config.json"
+    described = json.loads(path.read_text())
+    described["pre_tokenizer"]["add_prefix_space"] = True
+    path.write_text(json.dumps(described))
+    config.unlink() if settings is None else config.write_text(json.dumps(settings))
+    sizes = {"pad_id": 1, "num_rows": 400}
+    if prefixed is None:
+        with pytest.raises(errors.VocabularyError, match="add_prefix_space: expected True, as in"):
+            fast_tokenizer.read_tokenizer(path, **sizes)
+        return
+    tokenizer = fast_tokenizer.read_tokenizer(path, **sizes)
+    assert (tokenizer.encode("film") == tokenizer.encode(" film")) is prefixed
+
+
 @pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)
 def test_other_commands_name_the_way(checkpoint, tmp_path):
     from tfdistill import weights

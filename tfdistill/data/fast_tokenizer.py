@@ -295,7 +295,20 @@ def _expressions(value: Any) -> Iterator[str]:
 def _heed_settings(described: dict[str, Any], settings: pathlib.Path) -> None:
     """Lets tokenizer_config.json say whether a text begins with a space, as transformers does."""
     pieces = _part(described, "pre_tokenizer")
-    if pieces.get("type") != "ByteLevel" or not settings.is_file():
+    if pieces.get("type") != "ByteLevel":
         return
-    told = reading.read_json_object(settings, error=errors.VocabularyError)
-    pieces["add_prefix_space"] = bool(told.get("add_prefix_space", False))
+    there = settings.is_file()
+    told = reading.read_json_object(settings, error=errors.VocabularyError) if there else {}
+    name, is_set = told.get("tokenizer_class"), bool(told.get("add_prefix_space", False))
+    described_so = pieces.get("add_prefix_space", True)
+    if name == "TokenizersBackend":  # which follows tokenizer.json
+        return
+    if name == "PreTrainedTokenizerFast" and is_set != described_so:
+        raise errors.VocabularyError(
+            f"{settings}, add_prefix_space",
+            f"{described_so}, as in tokenizer.json",
+            is_set,
+            "transformers 4 follows the one, 5 the other: write into both what the model was "
+            "trained with.",
+        )
+    pieces["add_prefix_space"] = is_set
