@@ -155,6 +155,14 @@ def output_fault(change):
     return lambda model, vocab: lambda *features: [change(logits_of(model)(*features)[0])]
 
 
+def no_number_for_an_empty_text(model, vocab):
+    def changed(ids, mask, types):
+        [logits] = logits_of(model)(ids, mask, types)
+        return [tf.where(tf.reduce_sum(mask) < 3, np.nan, logits)]
+
+    return changed
+
+
 FAULTS = {
     "matrices exchanged": exchanged_matrices,
     "matrix scaled": weight_fault("layer_0_value", lambda a: np.multiply(a[0], 1.01, out=a[0])),
@@ -169,6 +177,7 @@ FAULTS = {
     "activation": config_fault(hidden_act="relu"),
     "activation by tanh": config_fault(hidden_act="gelu_tanh"),
     "heads": config_fault(num_heads=4),
+    "no number for an empty text": no_number_for_an_empty_text,
     "mask ignored": input_fault(1, tf.ones_like),
     "token types ignored": input_fault(2, tf.zeros_like),
     "positions shifted": weight_fault(

@@ -192,7 +192,8 @@ def _examples(
     for length, entry in signatures.items():
         sizes = [length] * _PROBES
         if entry.input_of("attention_mask") is not None:
-            sizes += random.integers(min(2, length), length, _PROBES).tolist()
+            fewest = min(2, length)  # an empty text
+            sizes += [fewest, *random.integers(fewest, length, _PROBES - 1).tolist()]
         examples[length] = [
             _example(random.integers(0, rows, size), random, types) for size in sizes
         ]
