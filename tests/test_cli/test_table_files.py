@@ -198,6 +198,9 @@ def test_a_sheet_of_excel_is_read_or_its_package_is_named(tmp_path):
     assert tables.read_table(numbers, ["n"]).columns["n"] == ["1", "2.5"]
     with pytest.raises(errors.DataError, match="expected one sheet, received 2 of them"):
         read(two)
+    titled = write_sheet(tmp_path / "z.xlsx", [[("Survey",), *rows]])
+    with pytest.raises(errors.DataError, match=r"line 2: expected 1 cells .* titles and notes"):
+        read(titled)
 
 
 @pytest.mark.slow

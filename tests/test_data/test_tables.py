@@ -177,10 +177,16 @@ def test_a_row_may_come_twice_in_a_file_without_a_line_of_names(tmp_path):
     assert table.columns["text"] == ["a", "a"]
 
 
-def test_a_second_line_of_names_is_refused(tmp_path):
-    path = write(tmp_path / "x.csv", "text,label\na,1\ntext,label\nb,0\n")
+@pytest.mark.parametrize("names", ["text,label", "Text,LABEL", "text, label "])
+def test_a_second_line_of_names_is_refused(tmp_path, names):
+    path = write(tmp_path / "x.csv", f"text,label\na,1\n{names}\nb,0\n")
     with pytest.raises(errors.DataError, match="line 3: expected a row"):
         tables.read_table(path, ["text"])
+
+
+def test_a_text_may_be_the_name_of_its_only_column_in_another_case(tmp_path):
+    path = write(tmp_path / "x.csv", "review\nReview\nfine\n")
+    assert tables.read_table(path, ["review"]).columns["review"] == ["Review", "fine"]
 
 
 def test_two_columns_of_one_name_in_parquet_are_refused(tmp_path):

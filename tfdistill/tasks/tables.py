@@ -203,9 +203,11 @@ def read_table(
                 f"{len(names)} cells ({', '.join(names)})",
                 len(row),
                 "A cell that holds the separator or a line break needs quotation marks around it; "
-                "or use JSON Lines.",
+                "or use JSON Lines."
+                if raw.separator
+                else "Remove what is above and beside the table, such as titles and notes.",
             )
-        if raw.header_line and row == heading and line != raw.header_line:
+        if raw.header_line and line != raw.header_line and _are_names(row, heading):
             raise errors.DataError(
                 f"{path}, line {line}",
                 "a row",
@@ -233,6 +235,14 @@ def read_table(
         raw.separator,
         cells,
     )
+
+
+def _are_names(row: Sequence[Any], heading: Sequence[str]) -> bool:
+    """Whether a row repeats the names of the columns, of several in any case and with blanks."""
+    if len(row) == 1 or len(row) != len(heading):
+        return list(row) == list(heading)
+    pairs = zip(row, heading, strict=True)
+    return all(str(a).strip().casefold() == b.strip().casefold() for a, b in pairs)
 
 
 def _after_blank(
