@@ -480,6 +480,7 @@ FILE: dict[str, Callable[[File], None]] = {
     "one range 32 times as wide": _ranges(32.0, False),
     "one range 1.5 times as wide": _one_range(1.5),
     "one range doubled": _one_range(2.0),
+    "one range 0.6 times as wide": _one_range(0.6),
     "one range halved": _ranges(0.5, False),
     "all ranges halved": _ranges(0.5, True),
     "all ranges 16 times as wide": _ranges(16.0, True),

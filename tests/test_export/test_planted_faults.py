@@ -363,6 +363,12 @@ def test_static_files_have_the_ranges_of_the_data_and_the_type_that_was_asked_fo
     assert check in plant.checks
 
 
+def test_16_bits_leave_the_room_that_the_calibration_gave_them(bert):
+    assert bert.honest("static_wi8_ai16").written
+    outcome = bert.file_fault("one range 0.6 times as wide", "static_wi8_ai16")
+    assert (outcome.written, "ranges of the data" in outcome.checks) == (False, True)
+
+
 @pytest.mark.parametrize(
     ("fault", "checks"),
     [
