@@ -193,17 +193,15 @@ def _of_format(exports: Campaign, name: str, record: Record) -> None:
 def is_wrong(outcome: Outcome) -> bool:
     """Whether a wrong file was written or an honest one refused.
 
-    A fault that leaves the float32 file within 120 dB of the honest one is float32's own rounding:
-    of a fresh MobileBERT the scores are near 1e-8, so that attention is uniform whatever they are.
+    A fault that leaves a file within 120 dB of the honest one is float32's own rounding: of a fresh
+    MobileBERT the scores are near 1e-8, so that attention is uniform whatever they are.
     """
     return outcome.written == bool(outcome.fault) and not is_rounding(outcome)
 
 
 def is_rounding(outcome: Outcome) -> bool:
     """Whether a fault is below what float32 resolves."""
-    difference = outcome.difference
-    floats = outcome.quantization == "float32"
-    return floats and difference is not None and difference >= _FLOAT32_DB
+    return outcome.difference is not None and outcome.difference >= _FLOAT32_DB
 
 
 def _shown(outcome: Outcome) -> Outcome:
