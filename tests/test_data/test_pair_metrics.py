@@ -5,6 +5,8 @@ import scipy.stats
 import sklearn.metrics
 
 from tfdistill import errors, tasks
+from tfdistill.data import tokenize
+from tfdistill.data.batches import encode_examples
 from tfdistill.tasks import pair_metrics
 from tfdistill.tasks.encoded import EncodedExamples
 
@@ -126,3 +128,18 @@ def test_a_text_that_occurs_twice_is_one_query_or_one_answer():
 def test_retrieval_needs_a_match():
     with pytest.raises(errors.DataError, match="pairs above 0"):
         task("mrr").score(np.eye(2), encoded([1, 2], [0]))
+
+
+def test_texts_of_unknown_words_or_with_one_beginning_are_texts_of_their_own(toy_vocab_file):
+    """A model cannot tell them apart, so that their ties count against it."""
+    first, second = ["😀", "😂", "😎", "🐶"], ["😁", "the film is good", "The  film is bad", "🐱"]
+    texts = [text for pair in zip(first, second, strict=True) for text in pair]
+    texts += ["😀", "THE FILM is good"]  # a query that occurs twice, and its second answer
+    spec = task("recall_at_1", "mrr")
+    examples = tasks.Examples(spec, texts, None, np.ones(10, np.float32), paired=True)
+    encoded_texts = encode_examples(examples, tokenize.Tokenizer(toy_vocab_file), 4)
+    ids = [encoded_texts.row(index).tolist() for index in range(10)]
+    assert ids[0] == ids[2] and ids[3] == ids[5]
+    scores = spec.score(np.ones((10, 3)), encoded_texts)
+    # Four queries and four answers of one similarity: the best ranks are 3 and thrice 4.
+    assert scores == {"recall_at_1": 0, "mrr": pytest.approx((1 / 3 + 3 / 4) / 4)}

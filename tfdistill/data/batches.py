@@ -273,6 +273,15 @@ def _check_extra(extra: Mapping[str, np.ndarray], count: int) -> None:
             raise errors.ShapeError(f"extra feature {name!r}", f"{count} rows", rows.shape)
 
 
+def _texts_of(examples: Examples) -> np.ndarray | None:
+    """The row with the same text, but for case and blanks, of pairs that are measured apart."""
+    if not examples.paired:
+        return None
+    first: dict[str, int] = {}
+    keys = (" ".join(text.casefold().split()) for text in examples.texts)
+    return np.array([first.setdefault(key, row) for row, key in enumerate(keys)], np.int64)
+
+
 def encode_examples(
     examples: Examples,
     tokenizer: Tokenizer,
@@ -316,7 +325,7 @@ def encode_examples(
         encoded = tagged_words.encode_words(examples.words, tags, tokenizer, max_length)
     else:
         rows = tokenizer.encode_batch(examples.texts, examples.pairs, max_length)
-        encoded = dataclasses.replace(rows, labels=examples.labels)
+        encoded = dataclasses.replace(rows, labels=examples.labels, sources=_texts_of(examples))
     encoded = dataclasses.replace(encoded, task=examples.spec)
     if weights is None:
         return encoded

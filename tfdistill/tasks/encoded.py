@@ -54,7 +54,7 @@ class EncodedExamples:
       weights: float32 (n,), sample weights, or None.
       pad_id: The id that pads a batch.
       token_labels: Whether labels belong to tokens.
-      sources: int64 (n,), the text of each example where a text may give several, or None.
+      sources: int64 (n,), the text of each example where several may be of one, or None.
       span_sources: Positions of the tokens, for answers inside texts, or None.
       task: The `tasks.TaskSpec` that the labels answer, where it is known, or None.
     """
