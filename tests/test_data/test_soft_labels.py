@@ -59,6 +59,8 @@ def test_other_labels_are_refused(names, tmp_path):
 def test_probabilities_become_logits_of_the_same_softmax(tmp_path):
     header = ["text", "probabilities.calm", "probabilities.sad", "probabilities.glad"]
     file = read(tmp_path, header, ["x", 0.2, 0.5, 0.3], ["y", 0.33, 0.33, 0.33], ["z", 1, 0, 0])
+    rounded = read(tmp_path, header, ["x", 0.33, 0.33, 0.32], ["y", 0.34, 0.34, 0.34])
+    np.testing.assert_allclose(np.exp(rounded.values).sum(axis=1), 1, rtol=1e-6)  # by 0.02 off
     p = soft_label_values.to_probabilities(file.values, "classification")
     np.testing.assert_allclose(
         p, [[0.5, 0.3, 0.2], [1 / 3] * 3, [0, 0, 1]], rtol=0, atol=3e-7

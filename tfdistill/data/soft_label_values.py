@@ -15,7 +15,7 @@ from tfdistill.tasks.spec import TaskSpec
 
 # Of a class that a teacher excludes: what a softmax in float32 can tell from 0 next to 1.
 LEAST_PROBABILITY = 1e-7
-_OFF_ONE = 0.02  # of the sum of probabilities: they are often rounded to two digits
+_OFF_ONE = 0.02 + 1e-9  # of the sum of probabilities: they are often rounded to two digits
 _SAME = 0.02  # between probabilities of one text that occurs twice; batches and float16 differ less
 _LARGEST = 1e30  # of a number, so that no temperature makes float32 overflow
 _LENGTHS = (1e-12, 1e15)  # of vectors: float32 holds their squares and divides by them
