@@ -115,15 +115,24 @@ def test_the_thresholds_are_those_of_rows_that_were_left_out(router):
     assert set(routes.thresholds) == {"a", "b"} and routes.num_rows == index.card.count
     labels = np.array([index.text(row)[1] for row in range(index.card.count)])
     scores = text_index.scores_of(np.asarray(index.rows), np.asarray(index.rows))
-    right, margins = [], []
+    right, margins, best_scores, beyond = [], [], [], []
     for row in range(len(labels)):
         others = np.arange(len(labels)) != row
         means = {
             label: np.sort(scores[row][others & (labels == label)])[-5:].mean() for label in "ab"
         }
-        right.append(max(means, key=means.get) == labels[row])
+        label = max(means, key=means.get)
+        right.append(label == labels[row])
         margins.append(abs(means["a"] - means["b"]))
-    assert routes.accuracy == np.mean(right) and 0 < routes.coverage < 1
+        best_scores.append(scores[row][others & (labels == label)].max())
+        beyond.append(margins[-1] > routes.thresholds[label] + 1e-12)
+    assert routes.accuracy == np.mean(right)
+    # Sure as in a search: by the margin, and by the threshold of the index.
+    assert routes.coverage == np.mean(beyond & (np.array(best_scores) >= index.card.threshold))
+    least = float(np.median(best_scores)) - 1e-9
+    fitted = index_checks.fit_routes(np.asarray(index.rows), labels.tolist(), least)
+    assert fitted.coverage == np.mean(beyond & (np.array(best_scores) >= least))
+    assert 0 < fitted.coverage < np.mean(beyond) and fitted.thresholds == routes.thresholds
     for threshold in set(routes.thresholds.values()) - {0.0}:
         assert np.isclose(threshold, margins).any()
 
@@ -149,9 +158,16 @@ def test_an_index_with_labels_is_evaluated_on_labelled_texts(router, export, cap
         source=str(export),
     )  # fmt: skip
     assert routed.coverage == shown["coverage"] and card.routes.coverage < routed.coverage
-    (router / "other.csv").write_text("text,label\ngood,c\n")
-    assert cli.main([*command[:2], "--evaluate", str(router / "other.csv"), *options]) == 1
-    assert "label to evaluate: expected one of a, b, received 'c'" in capsys.readouterr().err
+    (router / "other.csv").write_text("text,label\ngood,a\n,b\ngood,a\n")
+    command = [*command[:2], "--evaluate", str(router / "other.csv"), *options]
+    assert cli.main(command[:-1]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "left out, without a text: line 3", "left out, repeated: line 4 as line 2"
+    ]  # fmt: skip
+    (router / "other.csv").write_text("text,label\ngood,a\ngood,c\n")
+    assert cli.main(command) == 1
+    said = capsys.readouterr().err
+    assert "label to evaluate, line 3: expected one of a, b, received 'c'" in said
 
 
 def test_a_query_gets_the_label_too(router, export, indexed, capsys):
@@ -170,7 +186,7 @@ def test_a_query_gets_the_label_too(router, export, indexed, capsys):
     ("options", "message"),
     [
         (["--query", "x" * 100_001], "1 to 100,000 characters, received 100,001"),
-        (["--query", " "], "1 to 100,000 characters"),
+        (["--query", "   "], "1 to 100,000 characters, received blanks alone"),
         (["--query", "\x7f"], "a text with letters or signs"),
         (["--query", "x", "--dim", "3"], "--dim: expected no --query"),
         (["--evaluate", __file__, "--query", "x"], "--query: expected no --evaluate"),

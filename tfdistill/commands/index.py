@@ -150,7 +150,7 @@ def _evaluate(args: argparse.Namespace) -> None:
 
     rows = index_rows.read_rows(args.evaluate, args.text_column, args.answer_column)
     figures = indexing.evaluate(args.source, rows, source=args.model)
-    lines = [f"{figures.num_texts:,} texts: {_routed(figures)} of all"]
+    lines = [f"{figures.num_texts:,} texts: {_routed(figures)} of all", *rows.notes]
     base.show({**figures._asdict(), "notes": list(rows.notes)}, as_json=args.json, lines=lines)
 
 

@@ -104,7 +104,11 @@ def decide(
 
 
 def fit_routes(
-    nearest: np.ndarray, margins: np.ndarray, labels: np.ndarray, names: Sequence[str]
+    nearest: np.ndarray,
+    margins: np.ndarray,
+    labels: np.ndarray,
+    names: Sequence[str],
+    near: np.ndarray | bool = True,
 ) -> Routes:
     """Fits the threshold of each label.
 
@@ -117,6 +121,8 @@ def fit_routes(
       margins: float (n,), of these answers.
       labels: int (n,), the labels that the rows have.
       names: The labels' names.
+      near: bool (n,), whether the nearest row reaches the threshold of the index. It decides who
+        is sure, not where the thresholds of the margin are.
     """
     right = nearest == labels
     together = _threshold(margins, right)
@@ -131,7 +137,7 @@ def fit_routes(
             of_one = float(wrong.max()) if len(wrong) else together
         thresholds[name] = max(together, of_one)
     limits = np.array([thresholds[name] for name in names])
-    sure = margins > limits[nearest]
+    sure = near & (margins > limits[nearest])
     return Routes(
         thresholds=thresholds,
         num_rows=len(labels),

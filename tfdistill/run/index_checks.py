@@ -72,12 +72,15 @@ def measure(
     )
 
 
-def fit_routes(int8: np.ndarray, answers: list[str] | None) -> Routes | None:
+def fit_routes(
+    int8: np.ndarray, answers: list[str] | None, least_score: float | None = None
+) -> Routes | None:
     """Fits when a label is sure, on up to 1,000 rows that are searched for among all others.
 
     Args:
       int8: int8 (n, width), the rows.
       answers: The answer of each, or None.
+      least_score: The threshold of the index, or None.
 
     Returns:
       The thresholds; None where answers are no labels: without two different ones, with an empty
@@ -92,7 +95,7 @@ def fit_routes(int8: np.ndarray, answers: list[str] | None) -> Routes | None:
     # Without its only row nothing knows a label.
     shared = np.flatnonzero(np.bincount(labels)[labels] > 1)
     chosen = shared[_drawn(np.random.default_rng(_SEED), len(shared))]
-    nearest, margins = [], []
+    nearest, margins, near = [], [], []
     for start in range(0, len(chosen), _BLOCK):
         queries = chosen[start : start + _BLOCK]
         scores = text_index.scores_of(int8[queries], int8)
@@ -101,8 +104,14 @@ def fit_routes(int8: np.ndarray, answers: list[str] | None) -> Routes | None:
         ordered = np.sort(means, axis=1)
         nearest.append(means.argmax(axis=1))
         margins.append(ordered[:, -1] - ordered[:, -2])
+        of_label = np.where(labels == nearest[-1][:, None], scores, -np.inf)
+        near.append(of_label.max(axis=1) >= (-np.inf if least_score is None else least_score))
     return routes.fit_routes(
-        np.concatenate(nearest), np.concatenate(margins), labels[chosen], list(rows_of)
+        np.concatenate(nearest),
+        np.concatenate(margins),
+        labels[chosen],
+        list(rows_of),
+        np.concatenate(near),
     )
 
 

@@ -232,7 +232,7 @@ def build(
             threshold=threshold,
             checks=checks,
             scores=scores,
-            routes=index_checks.fit_routes(int8, rows.answers),
+            routes=index_checks.fit_routes(int8, rows.answers, threshold),
         )
         text_index.read_index(temporary)
     return Built(target, card, tuple(notes))
@@ -307,8 +307,9 @@ def search(
       ManifestError: If index or export is damaged, or the index of another model.
     """
     if not query.strip() or len(query) > index_rows.MOST_CHARACTERS:
+        received = f"{len(query):,}" if query.strip() else "blanks alone"
         raise errors.ConfigError(
-            "--query", f"1 to {index_rows.MOST_CHARACTERS:,} characters", f"{len(query):,}"
+            "--query", f"1 to {index_rows.MOST_CHARACTERS:,} characters", received
         )
     index, encoder = _opened(folder, source)
     vectors, cut = embed(encoder, [query], ["--query"])
@@ -352,9 +353,10 @@ def evaluate(folder: str, rows: index_rows.IndexRows, *, source: str | None = No
     if rows.answers is None:
         remedy = "Name their column with --answer-column."
         raise errors.DataError("texts to evaluate", "a label for each", "none", remedy)
-    if thresholds and (unknown := sorted(set(rows.answers) - set(thresholds))):
-        expected = f"one of {', '.join(sorted(thresholds)[:8])}"
-        raise errors.DataError("label to evaluate", expected, repr(unknown[0]))
+    for line, label in zip(rows.lines, rows.answers, strict=True):
+        if thresholds and label not in thresholds:
+            expected = f"one of {', '.join(sorted(thresholds)[:8])}"
+            raise errors.DataError(f"label to evaluate, line {line}", expected, repr(label))
     indexed = {index.text(row)[0] for row in range(index.card.count)}
     if shared := sum(text in indexed for text in rows.texts):
         _log.warning(
