@@ -158,8 +158,12 @@ def calibration_noise(logits: np.ndarray, *, num_draws: int = 200) -> float:
       ShapeError: If there is no example or only one class.
     """
     confidence = scipy.special.softmax(_checked(logits), axis=1).max(axis=1)
+    return float(np.mean(_gaps_if_calibrated(confidence, num_draws)))
+
+
+def _gaps_if_calibrated(confidence: np.ndarray, num_draws: int = 200) -> list[float]:
     draws = np.random.default_rng(0).random((num_draws, len(confidence))) < confidence
-    return float(np.mean([_gap(confidence, right) for right in draws]))
+    return [_gap(confidence, right) for right in draws]
 
 
 def calibration_scores(
@@ -176,8 +180,9 @@ def calibration_scores(
       "nll" (`negative_log_likelihood`), "ece" (`expected_calibration_error`) and "brier", the
       ``mean over examples of sum over classes c of (softmax(z)[c] - [c = y])^2`` (Brier 1950): the
       value, and the basic bootstrap interval of 95%, ``2 v - q`` for the percentiles q of the
-      resamples, at least 0. (Percentiles alone would lie above the value of the ECE, which grows
-      with the noise in a bin.)
+      resamples, at least 0, and widened to the value. (Percentiles alone would lie above the value
+      of the ECE, which grows with the noise in a bin.) That of an ECE begins at 0 unless it exceeds
+      97.5% of those of a calibrated classifier: resamples do not show how much of it is noise.
 
     Raises:
       ShapeError: If the shapes do not fit.
@@ -196,7 +201,10 @@ def calibration_scores(
     scores = {}
     for name, (value, others) in resampled.items():
         low, high = 2 * value - np.percentile(others, [97.5, 2.5])
-        scores[name] = CalibrationScore(float(value), (max(0.0, float(low)), float(high)))
+        if name == "ece" and value <= np.quantile(_gaps_if_calibrated(confidence), 0.975):
+            low = 0.0
+        interval = max(0.0, min(float(low), float(value))), max(float(high), float(value))
+        scores[name] = CalibrationScore(float(value), interval)
     return scores
 
 

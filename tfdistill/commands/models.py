@@ -318,7 +318,7 @@ def _calibrated(calibration: Mapping[str, Any]) -> str:
         f"[{nll['interval'][0]:.3f}, {nll['interval'][1]:.3f}], "
         f"ECE {before['ece']['value']:.1%} -> {ece['value']:.1%} "
         f"[{ece['interval'][0]:.1%}, {ece['interval'][1]:.1%}], "
-        f"{calibration['ece_noise']:.1%} of it from so few texts"
+        f"{calibration['ece_noise']:.1%} if the file were calibrated"
     )
 
 
