@@ -47,7 +47,7 @@ def check_readable(path: Path) -> None:
     Raises:
       PermissionError: If there is a file, and this process may not read it.
     """
-    if os.path.isfile(path) and not os.access(path, os.R_OK):
+    if not storage.is_remote(path) and os.path.isfile(path) and not os.access(path, os.R_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
 
 

@@ -140,6 +140,9 @@ def test_texts_of_unknown_words_or_with_one_beginning_are_texts_of_their_own(toy
     encoded_texts = encode_examples(examples, tokenize.Tokenizer(toy_vocab_file), 4)
     ids = [encoded_texts.row(index).tolist() for index in range(10)]
     assert ids[0] == ids[2] and ids[3] == ids[5]
+    assert encoded_texts.sources is None  # each text has one row
+    halves = [encoded_texts.select(rows).same_texts for rows in ([0, 8], [2, 3])]
+    assert [half[0] == half[1] for half in halves] == [True, False]
     scores = spec.score(np.ones((10, 3)), encoded_texts)
     # Four queries and four answers of one similarity: the best ranks are 3 and thrice 4.
     assert scores == {"recall_at_1": 0, "mrr": pytest.approx((1 / 3 + 3 / 4) / 4)}

@@ -243,6 +243,7 @@ def test_a_callback_of_the_user_s_own_stops_a_fit_for_good(run, tmp_path, second
     assert (again.steps, count.steps) == (3 * STEPS, 0)
 
 
+@pytest.mark.slow
 def test_patience_counts_anew_after_a_better_epoch(run, tmp_path):
     scores = (0.5, 0.4, 0.8, 0.8, 0.6, 0.9)  # patience: an equal one is not better
     result, _ = watched(run, tmp_path, scores=scores, patience=2)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data import streaming, tagged_words, windows
+from tfdistill.data import streaming, tagged_words, unlabelled, windows
+from tfdistill.tasks import splitting
 from tfdistill.tasks.conll import UNLABELLED
 from tfdistill.tasks.encoded import FEATURES, EncodedExamples, pad
 
@@ -273,13 +274,11 @@ def _check_extra(extra: Mapping[str, np.ndarray], count: int) -> None:
             raise errors.ShapeError(f"extra feature {name!r}", f"{count} rows", rows.shape)
 
 
-def _texts_of(examples: Examples) -> np.ndarray | None:
-    """The row with the same text, but for case and blanks, of pairs that are measured apart."""
+def _same_texts(examples: Examples) -> np.ndarray | None:
+    """One number for texts that are equal but for case and blanks, of pairs measured apart."""
     if not examples.paired:
         return None
-    first: dict[str, int] = {}
-    keys = (" ".join(text.casefold().split()) for text in examples.texts)
-    return np.array([first.setdefault(key, row) for row, key in enumerate(keys)], np.int64)
+    return splitting.numbered(map(unlabelled.normal_text, examples.texts))
 
 
 def encode_examples(
@@ -325,7 +324,9 @@ def encode_examples(
         encoded = tagged_words.encode_words(examples.words, tags, tokenizer, max_length)
     else:
         rows = tokenizer.encode_batch(examples.texts, examples.pairs, max_length)
-        encoded = dataclasses.replace(rows, labels=examples.labels, sources=_texts_of(examples))
+        encoded = dataclasses.replace(
+            rows, labels=examples.labels, same_texts=_same_texts(examples)
+        )
     encoded = dataclasses.replace(encoded, task=examples.spec)
     if weights is None:
         return encoded

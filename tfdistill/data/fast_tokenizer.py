@@ -307,7 +307,7 @@ def _heed_settings(described: dict[str, Any], settings: pathlib.Path) -> None:
         raise errors.VocabularyError(
             f"{settings}, add_prefix_space",
             f"{described_so}, as in tokenizer.json",
-            is_set,
+            told.get("add_prefix_space", "none, which is False"),
             "transformers 4 follows the one, 5 the other: write into both what the model was "
             "trained with.",
         )

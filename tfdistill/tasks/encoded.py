@@ -54,7 +54,8 @@ class EncodedExamples:
       weights: float32 (n,), sample weights, or None.
       pad_id: The id that pads a batch.
       token_labels: Whether labels belong to tokens.
-      sources: int64 (n,), the text of each example where several may be of one, or None.
+      sources: int64 (n,), the text of each example where a text may give several, or None.
+      same_texts: int64 (n,), one number where texts that are compared are equal, or None.
       span_sources: Positions of the tokens, for answers inside texts, or None.
       task: The `tasks.TaskSpec` that the labels answer, where it is known, or None.
     """
@@ -67,6 +68,7 @@ class EncodedExamples:
     pad_id: int = 0
     token_labels: bool = False
     sources: np.ndarray | None = None
+    same_texts: np.ndarray | None = None
     span_sources: SpanSources | None = None
     task: Any = None
 
@@ -91,7 +93,7 @@ class EncodedExamples:
                 f"{len(self.ids)} ids, {len(self.types)} types, offsets {offsets!r}",
             )
         tokens = self.token_labels and self.labels is not None
-        rows = {name: (len(self),) for name in ("labels", "weights", "sources")}
+        rows = {name: (len(self),) for name in ("labels", "weights", "sources", "same_texts")}
         if tokens:
             rows["labels"] = (self.num_tokens,)
         for name, shape in rows.items():
@@ -155,6 +157,7 @@ class EncodedExamples:
             labels=None if self.labels is None else self.labels[label_places],
             weights=None if self.weights is None else self.weights[index],
             sources=None if self.sources is None else self.sources[index],
+            same_texts=None if self.same_texts is None else self.same_texts[index],
             span_sources=span_positions,
         )
 

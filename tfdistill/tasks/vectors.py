@@ -66,7 +66,7 @@ class Vectors(TaskKind):
         if isinstance(outputs, np.ndarray):
             check_finite(outputs)
         # Not by tokens alone: other texts may be cut to the same ones, or have unknown words.
-        texts = np.zeros(count, np.int64) if encoded.sources is None else encoded.sources
+        texts = np.zeros(count, np.int64) if encoded.same_texts is None else encoded.same_texts
         keys = [texts[index].tobytes() + encoded.row(index).tobytes() for index in range(count)]
         similarities = encoded.labels[0::2].astype(np.float64)
         return pair_metrics.score_pairs(spec.metrics, outputs, similarities, keys)

@@ -168,7 +168,9 @@ class SaveProgress(keras.callbacks.Callback):
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
         """Saves the last step, and that a callback of the user's own has ended the fit there."""
-        stops = self.model.stop_training and not bool(self._progress.stopped.numpy())
+        told = {"stops": float(self.model.stop_training)}
+        told = multi_worker.of_chief(self.model.distribute_strategy, told)
+        stops = bool(told["stops"]) and not bool(self._progress.stopped.numpy())
         if stops:
             self._progress.stopped.assign(True)
         if stops or self._saved_step != self.model.batches_trained:

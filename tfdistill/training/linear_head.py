@@ -147,7 +147,7 @@ class TwoLengthDistiller(distillers.Distiller):
         middle = tf.size(order) // 2
         vectors = []
         for rows in (order[:middle], order[middle:]):
-            longest = tf.reduce_max(tf.gather(lengths, rows))
+            longest = tf.reduce_max(tf.concat([[1], tf.gather(lengths, rows)], axis=0))
             half = {name: tf.gather(ids, rows)[:, :longest] for name, ids in features.items()}
             vectors.append(super()._run_student(half, training=training)["logits"])
         return {"logits": tf.gather(tf.concat(vectors, axis=0), tf.argsort(order))}

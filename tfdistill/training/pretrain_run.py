@@ -73,12 +73,12 @@ def run_pretraining(
         "format_version": 1,
         "source": dataclasses.asdict(source),
         "corpus": [pathlib.Path(path).name for path in corpus],
-        # The manifest of shards has their SHA-256; text is compared where it is prepared.
-        "shards": "" if prepared is None else checksums.digest_of(prepared, (".json", ".txt")),
         "max_length": max_length,
         "on_invalid": on_invalid,
         "config": {**config.model_dump(), "seed": seed},
     }
+    if prepared is not None:  # their manifest has their SHA-256; text is compared when prepared
+        identity["shards"] = checksums.digest_of(prepared, (".json", ".txt"))
     with (
         multi_worker.working_folder(out, strategy) as root,
         work_folder.WorkFolder(root, KIND).open(resume=resume, overwrite=overwrite),
