@@ -119,14 +119,17 @@ class Record:
             return None
         self.outcomes.append(outcome)
         if self._file is not None:
-            rows = [dataclasses.asdict(outcome) for outcome in self.outcomes]
-            value = {
-                "format_version": _FORMAT_VERSION,
-                "checks": counts_of_checks(self.outcomes),
-                "outcomes": rows,
-            }
-            files.atomic_write_text(self._file, json.dumps(value, indent=1) + "\n")
+            files.atomic_write_text(self._file, text_of(self.outcomes))
         return outcome
+
+
+def text_of(outcomes: Sequence[Outcome]) -> str:
+    """The JSON of a record: which checks found how much, and a line for each outcome."""
+    checks = json.dumps(counts_of_checks(outcomes), indent=1)
+    rows = ",\n".join(json.dumps(dataclasses.asdict(outcome)) for outcome in outcomes)
+    return (
+        f'{{"format_version": {_FORMAT_VERSION},\n"checks": {checks},\n"outcomes": [\n{rows}\n]}}\n'
+    )
 
 
 def run(exports: Campaign, names: Sequence[str], record: Record, *, every_format: bool) -> None:

@@ -98,6 +98,7 @@ OPTIMIZERS = {
     "global": lambda: training.adamw(0.01, clip="global", clip_norm=0.05),
     "per_tensor": lambda: training.adamw(0.01, clip="per_tensor", clip_norm=0.05),
     "lamb": lambda: training.lamb(0.01, clip_norm=0.05),
+    "gentle": lambda: keras.optimizers.SGD(0.01),
     "small": lambda: keras.optimizers.SGD(1e-4),
 }
 GROUPS = {"lr_multipliers": MULTIPLIERS, "gradient_accumulation": 2}
@@ -109,7 +110,7 @@ CASES = {
     "groups": ("label", "lamb", GROUPS),
     "mobilebert": ("mobilebert", "small", {}),
     "own": ("own", "sgd", {}),
-    "similarities": ("similarities", "sgd", {}),
+    "similarities": ("similarities", "gentle", {}),
 }
 
 
