@@ -26,7 +26,8 @@ def right_share(confidences):
 
 
 @pytest.mark.parametrize("max_error", [0.02, 0.05, 0.1])
-def test_a_promise_holds_in_nine_of_ten_draws(max_error):
+def test_a_promise_holds_in_nine_of_ten_draws(max_error, monkeypatch):
+    monkeypatch.setattr(promises, "_rows_needed", lambda *_: None)  # takes longer than all else
     random = np.random.default_rng(7)
     everything = np.sort(draw(random, 400_000)[0])
     wrong = 1 - right_share(everything)
