@@ -20,6 +20,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
+from concurrent import futures
 from typing import NamedTuple
 
 import setting_up
@@ -283,12 +284,18 @@ def set_up() -> None:
         needed_bytes = sum(RUNTIME_MAKERS[name].needed_bytes for name in outdated)
         setting_up.check_disk(RUNTIMES, needed_bytes)
         temporary.mkdir()
-        install_packages()
-        for name in outdated:
-            say(f"setting up {name}")
-            RUNTIME_MAKERS[name].make(RUNTIMES / name)
-            (RUNTIMES / name / STAMP).write_text(fingerprint(name) + "\n")
+        with futures.ThreadPoolExecutor() as pool:  # most of it is waiting for others
+            steps = [pool.submit(install_packages), *(pool.submit(make, name) for name in outdated)]
+        for step in steps:
+            step.result()
         shutil.rmtree(temporary)
+
+
+def make(name: str) -> None:
+    """Makes one runtime, and then its stamp."""
+    say(f"setting up {name}")
+    RUNTIME_MAKERS[name].make(RUNTIMES / name)
+    (RUNTIMES / name / STAMP).write_text(fingerprint(name) + "\n")
 
 
 def main() -> int:
