@@ -10,7 +10,7 @@ import toys
 
 import export
 import tfdistill
-from tfdistill import analysis, config, distillers, errors, losses, models, tasks, training, weights
+from tfdistill import analysis, config, errors, models, tasks, training, weights
 from tfdistill.commands import export_targets
 from tfdistill.data import from_config, vocab
 from tfdistill.tasks import splitting
@@ -141,40 +141,6 @@ def test_an_encoder_learns_pairs_of_rows_and_rows_left_out_were_not_seen(folder,
     whole, _ = analysis.fit_regression(states[1], labels, 3, penalty)
     received = model.get_layer("classifier").get_weights()[0]
     np.testing.assert_allclose(received, whole / temperature, rtol=2e-2, atol=1e-3)
-
-
-@pytest.mark.parametrize(("count", "pooling"), [(7, "mean"), (7, "cls"), (1, "cls")])
-def test_a_batch_in_two_lengths_teaches_what_the_whole_batch_does(monkeypatch, count, pooling):
-    lengths = np.array([16, 3, 8, 5, 12, 3, 4])[:count]
-    random = np.random.default_rng(0)
-    mask = (np.arange(16) < lengths[:, None]).astype(np.int32)
-    features = {
-        "input_ids": random.integers(1, 60, mask.shape).astype(np.int32) * mask,
-        "attention_mask": mask,
-        "token_type_ids": np.zeros_like(mask),
-    }
-    labels = np.array([0, 1, 2, 0, 1, 2, 0])[:count]
-    widths, weights_after, histories = [], [], []
-    run = distillers.Distiller._run_student
-
-    def counted(self, features, *, training):
-        widths.append(features["input_ids"].shape)
-        return run(self, features, training=training)
-
-    for kind in (distillers.Distiller, linear_head.TwoLengthDistiller):
-        encoder = toys.randomise(models.build_embedder(SHAPE, pooling=pooling), seed=1)
-        distiller = kind(None, encoder, {"pairs": losses.LabelSimilarity()})
-        monkeypatch.setattr(distillers.Distiller, "_run_student", counted)
-        widths.clear()
-        distiller.compile(keras.optimizers.SGD(0.1), dropout=False, run_eagerly=True)
-        histories.append(
-            distiller.fit(features, labels, batch_size=count, epochs=3, verbose=0).history["loss"]
-        )
-        weights_after.append(encoder.get_weights())
-    assert widths[-2:] == ([(3, 4), (4, 16)] if count == 7 else [(0, 1), (1, 16)])
-    np.testing.assert_allclose(*histories, rtol=1e-5)
-    for whole, halves in zip(*weights_after, strict=True):
-        np.testing.assert_allclose(whole, halves, atol=1e-6)
 
 
 @pytest.mark.thorough

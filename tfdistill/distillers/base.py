@@ -336,7 +336,7 @@ class Distiller(keras.Model):
         teacher = self._run_teacher(data[0])
         seed = models.dropout_seed(self._step_seed(), drops=self.drops)
         with tf.GradientTape() as tape, seed:
-            batch = step_inputs(data, teacher, self._run_student(data[0], training=True))
+            batch = step_inputs(self._student_taps(), data, teacher, training=True)
             loss, terms = self._loss(batch)
             # Optimizers sum gradients over replicas; the loss is a mean.
             replica_loss = loss / tf.distribute.get_strategy().num_replicas_in_sync
@@ -368,14 +368,7 @@ class Distiller(keras.Model):
         return self._teacher().outputs(features, only_logits=self.needs_only_logits())
 
     def _inferred(self, data: tuple[Any, Any, Any]) -> StepInputs:
-        teacher = self._run_teacher(data[0])
-        return step_inputs(data, teacher, self._run_student(data[0], training=False))
-
-    def _run_student(
-        self, features: Mapping[str, tf.Tensor], *, training: bool
-    ) -> Mapping[str, Any]:
-        taps = self._student_taps()
-        return taps(inputs_of(taps, features), training=training)
+        return step_inputs(self._student_taps(), data, self._run_teacher(data[0]), training=False)
 
     def _loss(self, batch: StepInputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         terms = self.compute_terms(batch)

@@ -6,25 +6,29 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 
 from tfdistill import errors
+from tfdistill.distillers.teacher import inputs_of
 from tfdistill.losses.batch import StepInputs
 
 
 def step_inputs(
-    data: tuple[Any, Any, Any], teacher: Mapping[str, Any], student: Mapping[str, Any]
+    taps: keras.Model, data: tuple[Any, Any, Any], teacher: Mapping[str, Any], *, training: bool
 ) -> StepInputs:
-    """Brings together what a batch holds and what teacher and student say to it.
+    """Runs the student.
 
     Args:
+      taps: The student's outputs by name, `models.taps`.
       data: Features, labels and sample weights; None where a batch has none of the last two.
       teacher: What the teacher says.
-      student: The student's outputs by name, `models.taps`.
+      training: Whether the student learns.
 
     Raises:
       ShapeError: If there is not one sample weight for each example.
     """
     features, labels, sample_weight = data
+    student = taps(inputs_of(taps, features), training=training)
     mask = tf.cast(features["attention_mask"], tf.float32)  # (batch, tokens)
     if sample_weight is None:
         weight = tf.ones_like(mask[:, 0])

@@ -6,8 +6,6 @@ import contextlib
 import logging
 import pathlib
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -132,27 +130,6 @@ class _PooledStates:
         return self._predict(self._rows)
 
 
-class TwoLengthDistiller(distillers.Distiller):
-    """Runs the shorter and the longer half of a batch apart: the same vectors, less padding.
-
-    `losses.LabelSimilarity` compares all texts of a batch, so that a batch cannot hold texts of one
-    length alone.
-    """
-
-    def _run_student(
-        self, features: Mapping[str, tf.Tensor], *, training: bool
-    ) -> Mapping[str, Any]:
-        lengths = tf.reduce_sum(features["attention_mask"], axis=1)
-        order = tf.argsort(lengths)
-        middle = tf.size(order) // 2
-        vectors = []
-        for rows in (order[:middle], order[middle:]):
-            longest = tf.reduce_max(tf.concat([[1], tf.gather(lengths, rows)], axis=0))
-            half = {name: tf.gather(ids, rows)[:, :longest] for name, ids in features.items()}
-            vectors.append(super()._run_student(half, training=training)["logits"])
-        return {"logits": tf.gather(tf.concat(vectors, axis=0), tf.argsort(order))}
-
-
 class _ContrastiveTrainer:
     """Fine-tunes the encoder of a classifier, again and again from the same start; traced once."""
 
@@ -178,7 +155,7 @@ class _ContrastiveTrainer:
             layer_of(self._encoder, "word_embeddings").trainable = False
             self._start = self._encoder.get_weights()
             pairs = {"pairs": losses.LabelSimilarity()}
-            self._distiller = TwoLengthDistiller(None, self._encoder, pairs, seed=seed)
+            self._distiller = distillers.Distiller(None, self._encoder, pairs, seed=seed)
             batches_of_all = self._batches(np.arange(len(self._rows)))
             steps = self._epochs(batches_of_all) * batches_of_all.steps_per_epoch
             self._distiller.compile(optimizers.build(settings, steps), dropout=False)
