@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -267,6 +268,7 @@ class Campaign:
                 )
             except errors.ExportError as error:
                 message = str(error).split("\n  - ")[-1 if "\n" not in str(error) else 1][:300]
+        message = re.sub(r"\S*/tfdistill-[^/]+/", "", message)  # folders that are gone
         written = not message
         if message and not converts:  # the quantizer does not take such a file
             failed["conversion"] = [message]
