@@ -275,7 +275,10 @@ def check_file(path: files.Path, *, overwrite: bool) -> None:
         )
     if target.exists() and not overwrite:
         raise errors.OutputExistsError(
-            f"{target}", "an absent file", "an earlier result", "Use --overwrite or another --out."
+            f"{target}",
+            "an absent file",
+            "an earlier result",
+            "Use --overwrite, or name another file.",
         )
     check_writable(target)
 
