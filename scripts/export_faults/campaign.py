@@ -268,7 +268,7 @@ class Campaign:
                 )
             except errors.ExportError as error:
                 message = str(error).split("\n  - ")[-1 if "\n" not in str(error) else 1][:300]
-        message = re.sub(r"\S*/tfdistill-[^/]+/", "", message)  # folders that are gone
+        message = without_folders(message)
         written = not message
         if message and not converts:  # the quantizer does not take such a file
             failed["conversion"] = [message]
@@ -292,6 +292,11 @@ class Campaign:
             of_honest = outputs.file_outputs(TfliteModel(honest), self._network.check_on)
             difference = agreement.compare(of_honest, received).sqnr_db
         return not agreement.violations(measured, bounds), difference
+
+
+def without_folders(message: str) -> str:
+    """A message that names files of temporary folders by their names alone."""
+    return re.sub(rf"{re.escape(tempfile.gettempdir())}/[^\s:,;]*/", "", message)
 
 
 def _all_verdicts(evidence: Evidence) -> dict[str, list[str]]:

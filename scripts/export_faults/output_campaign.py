@@ -12,7 +12,7 @@ from unittest import mock
 import networks
 import numpy as np
 import planted_outputs
-from campaign import Outcome
+from campaign import Outcome, without_folders
 from networks import Network
 
 import export
@@ -62,7 +62,7 @@ class OutputCampaign:
             try:
                 self._write(target, pathlib.Path(place), exported)
             except errors.TfdistillError as error:
-                lines = str(error).split("\n  - ")
+                lines = without_folders(str(error)).split("\n  - ")
                 message = lines[min(1, len(lines) - 1)][:300]
         names = tuple(f"{target}: {name}" for name in failed)
         place = "output" if fault else ""
