@@ -12,7 +12,7 @@ import pytest
 
 from tfdistill import cli, errors
 from tfdistill.data import columns
-from tfdistill.tasks import table_limits, tables
+from tfdistill.tasks import table_files, table_limits, tables
 
 TEXTS = [f'the {a} is {b}, he said "{n}"' for n in range(20) for a in ("box", "cable", "lamp")
          for b in ("good", "bad")]  # fmt: skip
@@ -363,4 +363,11 @@ def test_a_text_may_be_longer_than_the_limit_of_csv(tmp_path):
     (tmp_path / "x.csv").write_text(f"text,label\n{long},a\nshort,b\n")
     table = tables.read_table(tmp_path / "x.csv", ["text", "label"])
     assert table.columns["text"] == [long, "short"]
+    assert csv.field_size_limit() == usual
+    # Two at once, and one that is left in the middle.
+    readers = [table_files.split_rows(tmp_path / name, f"a\n{long}\n", ",") for name in "ab"]
+    assert [next(rows) for rows in readers] == [(1, ["a"])] * 2
+    assert csv.field_size_limit() == usual
+    assert [len(cells[0]) for _, cells in readers[0]] == [len(long)]
+    readers[1].close()
     assert csv.field_size_limit() == usual

@@ -276,19 +276,23 @@ def split_rows(path: pathlib.Path, text: str, separator: str) -> Iterator[tuple[
     lines = io.StringIO(text, newline="") if "\r" in text else _lines_of(text)
     spaced = f"{separator} " in text.partition("\n")[0]  # as in "text, label"
     reader = csv.reader(lines, strict=True, delimiter=separator, skipinitialspace=spaced)
-    line, usual = 1, csv.field_size_limit(_LONGEST_CELL)
+    line = 1
     try:
-        for cells in reader:
+        while (cells := _next_row(reader)) is not None:
             yield line, cells if any(map(str.strip, cells)) else []
             line = reader.line_num + 1
     except csv.Error as error:
-        raise errors.DataError(
-            f"{path}, line {line}",
-            f"{_SEPARATORS[separator]}-separated cells (RFC 4180)",
-            f"a fault: {error}",
-        ) from None
+        expected = f"{_SEPARATORS[separator]}-separated cells (RFC 4180)"
+        raise errors.DataError(f"{path}, line {line}", expected, f"a fault: {error}") from None
+
+
+def _next_row(reader: Iterator[list[str]]) -> list[str] | None:
+    """Reads a row under our limit of a cell; other readers of the process keep theirs meanwhile."""
+    usual = csv.field_size_limit(_LONGEST_CELL)
+    try:
+        return next(reader, None)
     finally:
-        csv.field_size_limit(usual)  # other readers of the process
+        csv.field_size_limit(usual)
 
 
 def _excel_rows(path: pathlib.Path, text: str) -> list[tuple[int, list[str]]] | None:
