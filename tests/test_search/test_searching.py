@@ -9,6 +9,7 @@ from simulated_device import Phone, recipe, run
 
 from tfdistill import config, errors, models, pruning, results
 from tfdistill.benchmark import result as benchmark_result
+from tfdistill.benchmark.settings import Settings
 from tfdistill.search import measuring, result, shapes
 from tfdistill.search.estimating import CostModel, Estimate, by_depth, front
 
@@ -172,6 +173,16 @@ def test_other_options_share_no_measurement(tmp_path):
     second = Phone()
     run(tmp_path, second, recipe=recipe(threads=2))
     assert set(first.measured) < set(second.measured)
+
+
+def test_files_of_another_head_share_no_measurement(tmp_path):
+    phone, candidate = Phone(), shapes.candidates(models.preset("bert_base"))[0]
+    for head in ("sequence", "token", "token"):
+        bench = measuring.StudentBench(
+            tmp_path, phone.measure, phone.convert, Settings(lengths=(64,)), "float32", head
+        )
+        bench.measure([candidate], "anchor")
+    assert phone.converted == phone.measured == [candidate.name] * 2
 
 
 def test_two_devices_are_not_mixed(tmp_path):

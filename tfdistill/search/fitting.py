@@ -87,6 +87,7 @@ def largest(
             convert or measuring.converter(quantize, (length,), head),
             dataclasses.replace(_SETTINGS, threads=(threads,), lengths=(length,), texts=False),
             quantize,
+            head,
         )
         following = small_enough[len(small_enough) // 2]
         for _ in range(_ROUNDS):

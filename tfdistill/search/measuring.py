@@ -39,6 +39,7 @@ class StudentBench:
     converter: Convert
     settings: Settings
     quantize: str
+    head: str
     progress: bool = False
     results: list[schema.Result] = dataclasses.field(default_factory=list)
     measured: dict[str, MeasuredShape] = dataclasses.field(default_factory=dict)
@@ -72,7 +73,7 @@ class StudentBench:
         """Eight digits that differ wherever another result is to be expected."""
         shapes = [dataclasses.asdict(candidate.config) for candidate in candidates]
         settings = dataclasses.asdict(self.settings)
-        form = [self.quantize, settings, _version.__version__]
+        form = [self.quantize, self.head, settings, _version.__version__]
         text = json.dumps([shapes, form], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 

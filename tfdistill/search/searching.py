@@ -106,7 +106,7 @@ def search(
         )
         convert = convert or measuring.converter(quantize, lengths, head)
         place = folder / "measurements"
-        device = StudentBench(place, measure, convert, settings, quantize, progress)
+        device = StudentBench(place, measure, convert, settings, quantize, head, progress)
         model = CostModel(candidates, length, head)
         device.measure(model.anchors(teacher), "anchor")
         within = _measure_best(device, model, budget, count)
