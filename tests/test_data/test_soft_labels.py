@@ -76,6 +76,16 @@ def test_probabilities_of_several_labels_are_independent(tmp_path):
     assert file.values[0, 2] == np.float32(np.log(1e-7 / (1 - 1e-7)))
 
 
+@pytest.mark.parametrize("spec", [TASK, SEVERAL])
+def test_probabilities_are_no_logits(spec, tmp_path):
+    header = ["text", *(f"logits.{name}" for name in spec.labels)]
+    rows = ["x", 0.9, 0.1, 0], ["y", 0.3, 0.34, 0.35]
+    with pytest.raises(errors.DataError, match=r"in all 2 rows. Name .* probabilities\.LABEL"):
+        read(tmp_path, header, *rows, spec=spec)
+    read(tmp_path, header, *rows, ["z", 2.0, -1.0, 0.0], spec=spec)
+    read(tmp_path, header, rows[0], spec=spec)  # one row tells nothing
+
+
 def test_certain_rows_have_a_label_several_labels_or_a_number(tmp_path):
     file = read(tmp_path, ["text", "label"], ["x", "calm"], ["y", "Sad"])
     assert file.holds == "label" and file.values.argmax(axis=1).tolist() == [2, 0]
@@ -251,7 +261,7 @@ def test_what_is_written_is_read_back_to_the_bit(kind, suffix, tmp_path, rng):
 def test_line_ends_of_texts_do_not_lose_their_answers(suffix, tmp_path):
     texts = ["first\r\nsecond", "one\rtwo", "three\nfour"]
     examples = tasks.Examples(TASK, texts, None, None)
-    soft_labels.write(tmp_path / f"a{suffix}", examples, np.eye(3, dtype=np.float32))
+    soft_labels.write(tmp_path / f"a{suffix}", examples, 3 * np.eye(3, dtype=np.float32))
     file = soft_labels.read(tmp_path / f"a{suffix}", TASK)
     assert file.find(soft_labels.example_keys(examples)).tolist() == [0, 1, 2]
 

@@ -99,6 +99,21 @@ def _number(cell: Any) -> float:
         return math.nan
 
 
+def checked_logits(table: np.ndarray, place: Callable[[int], str], kind: str) -> np.ndarray:
+    """Logits, (n, labels): not probabilities under their name, whose softmax is nearly flat."""
+    shares = (table >= 0) & (table <= 1)
+    if not KINDS[kind].many_classes:
+        shares &= np.abs(table.sum(axis=1, keepdims=True) - 1) <= _OFF_ONE
+    if len(table) > 1 and shares.all():  # of several labels: each would apply to every text
+        raise errors.DataError(
+            f"{place(0)}, logits",
+            "logits, numbers of any size",
+            f"{table[0].tolist()}: probabilities, as in all {len(table)} rows",
+            "Name the columns probabilities.LABEL.",
+        )
+    return table
+
+
 def checked_probabilities(table: np.ndarray, place: Callable[[int], str], kind: str) -> np.ndarray:
     """Probabilities, (n, labels), scaled to the sum 1; of several labels at most 1."""
     outside = np.flatnonzero(((table < 0) | (table > 1 + _OFF_ONE)).any(axis=1))

@@ -180,6 +180,7 @@ def _values(
             order = [f"{holds}.{name}" for name in _in_task_order(path, names, spec)]
             table = np.stack([numbers(cells[name], place, name) for name in order], axis=1)
             if holds == "logits":
+                table = soft_label_values.checked_logits(table, place, spec.kind)
                 return holds, table.astype(np.float32)
             checked = soft_label_values.checked_probabilities(table, place, spec.kind)
             return holds, to_logits(checked, spec.kind)
