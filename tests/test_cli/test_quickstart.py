@@ -527,6 +527,25 @@ def test_the_length_holds_nearly_all_texts_and_is_no_more_than_256(
     assert ("--set" in note) == (longest > 256)
 
 
+def test_of_many_texts_some_are_counted_and_they_are_drawn_from_all(toy_vocab_file, monkeypatch):
+    texts = ["kind words"] * 900 + ["kind " * 40] * 100  # the long ones last, as in a sorted file
+    spec = tasks.TaskSpec("moods", "text", "mood", labels=("glad", "sad"))
+    sets = {"train": tasks.Examples(spec, texts, None, np.arange(1000) % 2)}
+    data = types.SimpleNamespace(sets=sets)
+
+    def choose():
+        return quickstart_recipe.choose_length(toy_vocab_file, data, lower_case=True, positions=512)
+
+    every = choose()
+    monkeypatch.setattr(quickstart_recipe, "_READ", 200)
+    drawn = choose()
+    assert (len(every.tokens), len(drawn.tokens)) == (1000, 200)
+    assert drawn.max_length == every.max_length >= every.tokens.max() == drawn.tokens.max()
+    assert 5 < np.count_nonzero(drawn.tokens > 20) < 40  # 20 are expected
+    assert drawn.note.endswith("; 200 of the texts were counted") and "counted" not in every.note
+    np.testing.assert_array_equal(choose().tokens, drawn.tokens)
+
+
 def test_a_teacher_that_cannot_be_cut_gets_a_preset():
     for teacher in (models.preset("mobilebert"), SHAPE.replace(family="electra", pooler=False)):
         assert quickstart_recipe.choose_student(teacher) == "tinybert_4l_312d"

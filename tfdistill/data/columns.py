@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 import re
 from collections.abc import Sequence
@@ -47,6 +48,7 @@ _TAGS_REMEDY = (
 _MOST_NAMES = 500  # different names that a column of labels may have
 _LONG_TEXT = 12  # characters of a text without blanks
 _LEAST_VARIED = 0.3  # share of different values in a column of texts
+_LOOKED_AT = 100_000  # cells, spread over the column
 _MOSTLY = 0.9  # share of the cells that tell what made a column
 
 
@@ -309,7 +311,10 @@ def _holds_texts(cells: Sequence[str], least_words: float = 1.5) -> bool:
     filled = [cell for cell in cells if cell.strip()]
     if not filled or _holds_lists(cells) or label_kinds.mostly_numbers(cells):
         return False
-    if len(set(filled)) <= _LEAST_VARIED * len(filled) or _made_by_a_program(filled):
+    if len(set(filled)) <= _LEAST_VARIED * len(filled):
+        return False
+    filled = filled[:: math.ceil(len(filled) / _LOOKED_AT)]
+    if _made_by_a_program(filled):
         return False
     if sum(0 if cell.isascii() else len(cell) for cell in filled) > _LONG_TEXT * len(filled):
         return True

@@ -241,8 +241,10 @@ def _are_names(row: Sequence[Any], heading: Sequence[str]) -> bool:
     """Whether a row repeats the names of the columns, of several in any case and with blanks."""
     if len(row) == 1 or len(row) != len(heading):
         return list(row) == list(heading)
-    pairs = zip(row, heading, strict=True)
-    return all(str(a).strip().casefold() == b.strip().casefold() for a, b in pairs)
+    for cell, name in zip(row, heading, strict=True):  # no generator: once for each row of a file
+        if str(cell).strip().casefold() != name.strip().casefold():
+            return False
+    return True
 
 
 def _after_blank(
