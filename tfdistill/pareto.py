@@ -14,22 +14,10 @@ def exact(value: float) -> Cost:
     return value, value
 
 
-def dominates(one: Sequence[Cost], other: Sequence[Cost]) -> bool:
-    """Whether a choice is nowhere worse than another and somewhere better.
+def front(choices: Sequence[Sequence[Cost]]) -> list[bool]:
+    """Finds the choices that no other dominates: is nowhere worse than and somewhere better.
 
     A cost is better or worse only where the intervals do not touch.
-
-    Args:
-      one: The costs of a choice.
-      other: The same costs of another.
-    """
-    return not any(a[0] > b[1] for a, b in zip(one, other, strict=True)) and any(
-        a[1] < b[0] for a, b in zip(one, other, strict=True)
-    )
-
-
-def front(choices: Sequence[Sequence[Cost]]) -> list[bool]:
-    """Finds the choices that no other dominates.
 
     Args:
       choices: For each the same number of costs.

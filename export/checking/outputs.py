@@ -117,14 +117,6 @@ def file_outputs(
     return heads.head_of_file(file).join(outputs)
 
 
-def answers(
-    model: keras.Model, file: TfliteModel, encoded: EncodedExamples, *, softmax: bool
-) -> Answers:
-    """Runs model and file on the same examples, with the same padding."""
-    logits = model_logits(model, encoded, file.lengths)
-    return Answers(logits, softmax_of(logits) if softmax else logits, file_outputs(file, encoded))
-
-
 def softmax_of(logits: np.ndarray) -> np.ndarray:
     """Returns the softmax over the last axis, computed in float64 and returned as float32."""
     shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.data.batches import Batches
-from tfdistill.models import EncoderConfig, MobileBertConfig
+from tfdistill.models import EncoderConfig
 from tfdistill.tasks.encoded import EncodedExamples
 
 NUM_RANDOM = 32  # examples drawn where none are given
@@ -190,18 +190,6 @@ def whole_texts(
         if not indices or len(indices) + len(of_source) <= count:
             indices += of_source
     return np.array(sorted(indices))
-
-
-def comparable(
-    encoded: EncodedExamples, config: EncoderConfig, lengths: Sequence[int]
-) -> np.ndarray:
-    """Returns the indices of the examples that every signature must answer alike.
-
-    All of them, but for a model with trigrams: there the last token sees whether padding follows,
-    so an example that fills its signature has another answer in a longer one.
-    """
-    trigram = isinstance(config, MobileBertConfig) and config.trigram
-    return np.flatnonzero(~np.isin(encoded.lengths, lengths) | (not trigram))
 
 
 def _unpadded(batches: Iterable[Any], name: str) -> EncodedExamples:

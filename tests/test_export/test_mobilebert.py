@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import export
 from export.checking.outputs import file_outputs
-from export.model import graph, inputs
+from export.model import graph
 from tfdistill import models
 from tfdistill.tflite import TfliteModel
 
@@ -86,14 +86,6 @@ def test_the_file_answers_like_the_model(name, quantize, toy, lively, tmp_path):
     operators = {operator for graph in report.graphs for operator in graph.operators}
     assert not operators & {"EINSUM", "BROADCAST_TO", "SHAPE"}
     assert {"BATCH_MATMUL", "FULLY_CONNECTED", "SOFTMAX"} <= operators
-
-
-def test_an_example_that_fills_its_signature_need_not_be_answered_alike_by_others(toy):
-    full = np.isin(toy.encoded.lengths, LENGTHS)
-    alike = inputs.comparable(toy.encoded, SHARED, LENGTHS)
-    np.testing.assert_array_equal(alike, np.flatnonzero(~full))
-    for config in (toy.config, SHARED.replace(trigram=False)):
-        assert len(inputs.comparable(toy.encoded, config, LENGTHS)) == len(full)
 
 
 def test_padding_does_not_change_the_answer_of_the_file(toy, lively, tmp_path):

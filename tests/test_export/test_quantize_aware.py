@@ -104,13 +104,13 @@ def test_a_student_that_collapses_under_int8_is_recovered_by_quantization_aware_
 
 def _against(model, path):
     """The share of examples that a file answers as another model does."""
-    from export.checking.outputs import answers as outputs_of_both
+    from export.checking.outputs import file_outputs, model_logits
     from tfdistill.tflite import TfliteModel
 
     encoded = examples(200, 1)
     file = TfliteModel(path)
-    said = outputs_of_both(model, file, encoded, softmax=False)
-    return float(np.mean(said.model.argmax(axis=1) == said.file.argmax(axis=1)))
+    said = model_logits(model, encoded, file.lengths), file_outputs(file, encoded)
+    return float(np.mean(said[0].argmax(axis=1) == said[1].argmax(axis=1)))
 
 
 @pytest.fixture(scope="module")

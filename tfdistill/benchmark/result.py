@@ -13,7 +13,7 @@ from typing import Any
 import pydantic
 
 from tfdistill import _version, errors, files, quantities, reading
-from tfdistill.benchmark import schema, terminal
+from tfdistill.benchmark import schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import remarks, summaries
 from tfdistill.benchmark.subjects import Subject
@@ -21,8 +21,6 @@ from tfdistill.benchmark.subjects import Subject
 FORMAT_VERSION = schema.FORMAT_VERSION
 _SHOWN = 3  # contradictions in a message
 MAX_BYTES = 256_000_000  # some twenty million samples; no sensible run has more
-
-format_text = terminal.format_text
 
 
 def assemble(

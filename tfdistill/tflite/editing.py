@@ -115,28 +115,6 @@ def keep_signature(model: Any, key: str) -> None:
         holder.buffer = renumbered[holder.buffer]
 
 
-def drop_unused_tensors(model: Any) -> None:
-    """Takes out of every subgraph the tensors that no operator and no signature uses.
-
-    Args:
-      model: What `read` returned, without tensors that others describe; changed in place.
-    """
-    for number, graph in enumerate(model.subgraphs):
-        entries = [entry for entry in model.signatureDefs or [] if entry.subgraphIndex == number]
-        items = [item for entry in entries for item in (*entry.inputs, *entry.outputs)]
-        used = {int(index) for index in (*graph.inputs, *graph.outputs)}
-        for operator in graph.operators:
-            used |= {int(index) for index in (*operator.inputs, *operator.outputs)}
-        used_indices = sorted(used - {-1})
-        new = {-1: -1, **{old: position for position, old in enumerate(used_indices)}}
-        graph.tensors = [graph.tensors[old] for old in used_indices]
-        for holder in (graph, *graph.operators):
-            holder.inputs = [new[int(index)] for index in holder.inputs]
-            holder.outputs = [new[int(index)] for index in holder.outputs]
-        for item in items:
-            item.tensorIndex = new[item.tensorIndex]
-
-
 def drop_unused_buffers(model: Any) -> None:
     """Empties the buffers that no tensor has: they would be written, too."""
     tensors = [tensor for graph in model.subgraphs for tensor in graph.tensors]

@@ -183,22 +183,6 @@ class UnpairedComparison:
         student = student_of_difference(*self.logs, confidence)
         return hull(middle_of(self.ratios, confidence), student)
 
-    @property
-    def p_value(self) -> float:
-        """How often a ratio so far from 1 would come by chance, on either side.
-
-        It is 1 - c of the largest confidence c whose `interval` leaves 1 out: the larger one of
-        the bootstrap's, 2 min(share of ratios <= 1, share >= 1), and of Student's.
-        """
-        shares = np.mean(self.ratios <= 1), np.mean(self.ratios >= 1)
-        old, new = self.logs
-        distance, error, freedom = _difference(old, new)
-        if error == 0:
-            student = float(distance == 0)
-        else:
-            student = 2 * float(special.stdtr(freedom, -abs(distance) / error))
-        return max(min(1.0, 2 * float(min(shares))), student)
-
 
 def compare_unpaired(
     baseline: Repetitions, candidate: Repetitions, *, seed: int = 0, resamples: int = 1000
@@ -272,22 +256,16 @@ def student_of_difference(
 ) -> Interval | None:
     """Student's interval of mean(logs) - mean(others), as ratios, with their pooled variance.
 
-    Returns:
-      (low, high); None for fewer than three values together.
+    None for fewer than three values together.
     """
-    if len(logs) + len(others) < 3:
-        return None
-    middle, error, freedom = _difference(logs, others)
-    reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
-    return float(np.exp(middle - reach)), float(np.exp(middle + reach))
-
-
-def _difference(logs: np.ndarray, others: np.ndarray) -> tuple[float, float, int]:
-    """mean(logs) - mean(others), its standard error by pooled variance, degrees of freedom."""
     freedom = len(logs) + len(others) - 2
+    if freedom < 1:
+        return None
     squares = sum(float(((side - side.mean()) ** 2).sum()) for side in (logs, others))
     error = (squares / freedom * (1 / len(logs) + 1 / len(others))) ** 0.5
-    return float(logs.mean() - others.mean()), error, freedom
+    reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
+    middle = float(logs.mean() - others.mean())
+    return float(np.exp(middle - reach)), float(np.exp(middle + reach))
 
 
 def hull(one: Interval, other: Interval | None) -> Interval:
