@@ -35,15 +35,10 @@ _RELU = schema.ActivationFunctionType.RELU
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """How a tensor is stored as int8.
+    """How a tensor is stored as int8."""
 
-    Attributes:
-      scale: The difference of neighbours.
-      point: The number that stands for 0, of int8.
-    """
-
-    scale: float
-    point: int
+    scale: float  # the difference of neighbours
+    point: int  # the number that stands for 0, of int8
 
     def same(self, other: Step) -> bool:
         """Whether two are equal but for the rounding of float32."""
@@ -131,13 +126,10 @@ def split_activations(model: Any) -> None:
 
 def _step(tensor: Any) -> Step | None:
     """Returns how a tensor of 8 bits is stored; None for others and for one scale a row."""
-    stored, kind = tensor.quantization, editing.dtype_of(tensor)
-    if kind not in ("int8", "uint8") or stored is None or stored.scale is None:
+    stored, kind = editing.step_of(tensor), editing.dtype_of(tensor)
+    if kind not in ("int8", "uint8") or stored is None:
         return None
-    if len(stored.scale) != 1:
-        return None
-    point = int(stored.zeroPoint[0]) - (128 if kind == "uint8" else 0)
-    return Step(float(stored.scale[0]), point)
+    return Step(stored[0], stored[1] - (128 if kind == "uint8" else 0))
 
 
 def check(carried: Mapping[str, Places], pairs: Sequence[Pair]) -> list[str]:

@@ -27,71 +27,46 @@ _MOST_FAULTS = 5  # of one signature: what follows a wrong operator is wrong, to
 
 @dataclasses.dataclass(frozen=True)
 class Constant:
-    """A constant of the float file and the one that replaces it.
+    """A constant of the float file and the one that replaces it."""
 
-    Attributes:
-      operator: Name of the operator's output in the float file, which has the layer's name.
-      kind: The operator, "FULLY_CONNECTED".
-      float_tensor: Index of the tensor in the float file's subgraph.
-      tensor: Index of the tensor in the quantized file's subgraph.
-      position: Which input of the operator it is.
-      recoded: Whether the quantized file makes floats of it before the operator.
-      siblings: The operator's inputs in the quantized file.
-    """
-
-    operator: str
-    kind: str
-    float_tensor: int
-    tensor: int
-    position: int
-    recoded: bool
-    siblings: tuple[int, ...]
+    operator: str  # name of the operator's output in the float file, which has the layer's name
+    kind: str  # the operator, "FULLY_CONNECTED"
+    float_tensor: int  # index in the float file's subgraph
+    tensor: int  # index in the quantized file's subgraph
+    position: int  # which input of the operator it is
+    recoded: bool  # whether the quantized file makes floats of it before the operator
+    siblings: tuple[int, ...]  # the operator's inputs in the quantized file
 
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """One operator in both files.
+    """One operator in both files."""
 
-    Attributes:
-      name: Name of its first output in the float file.
-      kind: The operator in the float file.
-      float_index: Its index among the operators of the float file's subgraph.
-      inputs: For each of its inputs in the float file, the quantized file's tensor that it reads.
-      outputs: For each of its outputs in the float file, the quantized file's tensor.
-    """
-
-    name: str
+    name: str  # name of its first output in the float file
     kind: str
-    float_index: int
+    float_index: int  # among the operators of the float file's subgraph
+    # for each of its inputs in the float file, the quantized file's tensor that it reads
     inputs: tuple[int, ...]
+    # for each of its outputs in the float file, the quantized file's tensor
     outputs: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """One signature in both files.
-
-    Attributes:
-      key: Its key.
-      float_graph: The subgraph of the float file.
-      model: The quantized file.
-      graph: Its subgraph.
-      operations: All operators but those that only recode, and RESHAPE where it may move.
-      constants: All constants that are floats in the float file.
-      recoded_from: Tensor of the quantized file -> the tensor that QUANTIZE or the like made it of.
-      outputs: Tensor in the float file -> tensor in the quantized file, of the signature's outputs.
-      faults: Where the networks differ, a line each.
-    """
+    """One signature in both files."""
 
     key: str
-    float_graph: Any
-    model: Any
-    graph: Any
+    float_graph: Any  # the subgraph of the float file
+    model: Any  # the quantized file
+    graph: Any  # the quantized file's subgraph
+    # all operators but those that only recode, and RESHAPE where it may move
     operations: tuple[Operation, ...]
-    constants: tuple[Constant, ...]
+    constants: tuple[Constant, ...]  # all constants that are floats in the float file
+    # tensor of the quantized file -> the tensor that QUANTIZE or the like made it of
     recoded_from: Mapping[int, int]
+    # tensor in the float file -> tensor in the quantized file, of the signature's outputs
     outputs: Mapping[int, int]
-    faults: tuple[str, ...]
+    faults: tuple[str, ...]  # where the networks differ, a line each
 
 
 def chain(pairing: Pair, tensor: int) -> list[int]:
@@ -326,4 +301,4 @@ class _Pairing:
 
 def _sides(tensor: Any) -> list[int]:
     """Returns the sides of a shape that are not 1."""
-    return [int(side) for side in (() if tensor.shape is None else tensor.shape) if side != 1]
+    return [side for side in editing.shape_of(tensor) if side != 1]

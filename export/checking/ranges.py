@@ -45,26 +45,16 @@ IN_ONE_RANGE = (
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """How the quantized file stores a tensor: the output of an operator, or what QUANTIZE made.
+    """How the quantized file stores a tensor: the output of an operator, or what QUANTIZE made."""
 
-    Attributes:
-      tensor: Index of the tensor in the float32 file's subgraph.
-      name: Its name there.
-      kind: The operator.
-      least: The least value that it can hold.
-      most: The greatest value.
-      step: The difference of neighbours.
-      bits: 8 or 16.
-      of_source: Width of the range of the integers that it was made of; 0 where it was not.
-    """
-
-    tensor: int
-    name: str
+    tensor: int  # index in the float32 file's subgraph
+    name: str  # of that tensor
     kind: str
-    least: float
-    most: float
-    step: float
-    bits: int
+    least: float  # the least value that it can hold
+    most: float  # the greatest one
+    step: float  # the difference of neighbours
+    bits: int  # 8 or 16
+    # width of the range of the integers that it was made of; 0 where it was not
     of_source: float = 0.0
 
 
@@ -112,10 +102,11 @@ def _note(
 ) -> None:
     """Adds the range of a tensor of the quantized file, unless it is known or has none."""
     tensor = pair.graph.tensors[index]
-    levels, stored = _LEVELS.get(editing.dtype_of(tensor)), tensor.quantization
-    if levels is None or stored is None or stored.scale is None or len(stored.scale) != 1:
+    stored = _step(tensor)
+    if stored is None:
         return
-    step, point = float(stored.scale[0]), int(stored.zeroPoint[0])
+    step, point = stored
+    levels = _LEVELS[editing.dtype_of(tensor)]
     least, most = ((level - point) * step for level in levels)
     name = text(pair.float_graph.tensors[float_tensor].name)
     bits = 8 if levels[1] == 127 else 16
@@ -169,10 +160,7 @@ def uneven(pair: Pair) -> list[str]:
 
 def _step(tensor: Any) -> tuple[float, int] | None:
     """Returns scale and zero point of a tensor of integers with one scale."""
-    stored = tensor.quantization
-    if editing.dtype_of(tensor) not in _LEVELS or stored is None or stored.scale is None:
-        return None
-    return (float(stored.scale[0]), int(stored.zeroPoint[0])) if len(stored.scale) == 1 else None
+    return editing.step_of(tensor) if editing.dtype_of(tensor) in _LEVELS else None
 
 
 def _range_width(tensor: Any) -> float:

@@ -19,7 +19,7 @@ from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 
 from . import weights
-from .pairing import Operation, Pair
+from .pairing import Operation, Pair, chain
 
 _LEVELS = 255  # steps of a row that is rounded to int8 when the product is computed
 _LEAST_STEP = 1e-30  # of a row of zeros
@@ -98,25 +98,19 @@ class _Rounded:
 
     def _static(self, tensor: int, in_file: int) -> int:
         """Returns a tensor rounded as often as the quantized file rounds it on its way here."""
-        chain = [in_file]
-        while chain[-1] in self._found.recoded_from:
-            chain.append(self._found.recoded_from[chain[-1]])
-        stored = tuple(i for i in reversed(chain) if self._is_stored_as_integer(i))
+        way = chain(self._found, in_file)
+        stored = tuple(i for i in reversed(way) if self._is_stored_as_integer(i))
         key = (tensor, stored)
         if stored and key not in self._made:
             source = self._made.get((tensor, stored[:-1]), tensor)
             if stored[:-1] and (tensor, stored[:-1]) not in self._made:
-                source = self._static(tensor, self._before(chain, stored[-1]))
+                source = self._static(tensor, way[way.index(stored[-1]) + 1])
             self._made[key] = self._rounded(source, self._found.graph.tensors[stored[-1]])
         return self._made.get(key, tensor)
 
-    def _before(self, chain: list[int], last: int) -> int:
-        return chain[chain.index(last) + 1]
-
     def _is_stored_as_integer(self, index: int) -> bool:
         tensor = self._found.graph.tensors[index]
-        scale = None if tensor.quantization is None else tensor.quantization.scale
-        return editing.dtype_of(tensor) in _INTEGERS and scale is not None and len(scale) == 1
+        return editing.dtype_of(tensor) in _INTEGERS and editing.step_of(tensor) is not None
 
     def _rounded(self, source: int, like: Any) -> int:
         """Adds QUANTIZE to the type and scale of a tensor, and DEQUANTIZE."""

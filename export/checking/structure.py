@@ -32,27 +32,17 @@ _MATRIX_INPUTS = (("FULLY_CONNECTED", 1), ("GATHER", 0))
 
 @dataclasses.dataclass(frozen=True)
 class Expectation:
-    """What a file is expected to hold.
+    """What a file is expected to hold."""
 
-    Attributes:
-      quantization: How its numbers are stored, but for weights with another quantization.
-      lengths: Sequence lengths, one signature each.
-      inputs: Names of the inputs of every signature.
-      head: What the model answers for.
-      outputs: Their names.
-      num_labels: Width of the outputs of a classifier.
-      weights: The model's weights, except the position table.
-      position_width: Width of the position table, of which each signature keeps its first rows.
-    """
-
+    # how its numbers are stored, but for weights with another quantization
     quantization: Quantization
     lengths: tuple[int, ...]
-    inputs: tuple[str, ...]
+    inputs: tuple[str, ...]  # names of the inputs of every signature
     head: OutputHead
-    outputs: tuple[str, ...]
-    num_labels: int
-    weights: tuple[StoredWeight, ...]
-    position_width: int
+    outputs: tuple[str, ...]  # names of the outputs
+    num_labels: int  # width of the outputs of a classifier
+    weights: tuple[StoredWeight, ...]  # the model's weights, except the position table
+    position_width: int  # width of the position table, of which each signature keeps its first rows
 
     @property
     def is_mixed(self) -> bool:
@@ -238,7 +228,7 @@ def wrong_types(evidence: Evidence) -> list[str]:
     for pair in evidence.pairs:
         for constant in pair.constants:
             tensor = pair.graph.tensors[constant.tensor]
-            size = 1 if tensor.shape is None else math.prod(int(side) for side in tensor.shape)
+            size = math.prod(editing.shape_of(tensor))
             place = (constant.kind, constant.position)
             if place not in _MATRIX_INPUTS or size < SMALLEST_QUANTIZED:
                 continue

@@ -13,6 +13,7 @@ finer than makes the squared error smaller. A float16 constant is the nearest on
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,16 +49,11 @@ _ROUNDS = 30  # of fitting them: one after the other, exact where only one is th
 
 @dataclasses.dataclass(frozen=True)
 class _Scales:
-    """Scale and zero point of each element, as arrays that broadcast to the constant.
+    """Scale and zero point of each element, as arrays that broadcast to the constant."""
 
-    Attributes:
-      scale: float64.
-      point: int64.
-      shape: The constant with its groups along the last axis: (groups, elements of a group).
-    """
-
-    scale: np.ndarray
-    point: np.ndarray
+    scale: np.ndarray  # float64
+    point: np.ndarray  # int64
+    # the constant with its groups along the last axis: (groups, elements of a group)
     shape: tuple[int, ...]
 
 
@@ -93,7 +89,7 @@ def stored_once(pair: Pair, constant: Constant) -> tuple[Any, ...]:
     """
     tensor = pair.graph.tensors[constant.tensor]
     quantization = tensor.quantization
-    shape = _shape(pair.float_graph.tensors[constant.float_tensor])
+    shape = editing.shape_of(pair.float_graph.tensors[constant.float_tensor])
     if quantization is None:
         return (tensor.buffer, shape)
     if quantization.details is not None or editing.dtype_of(tensor) in _OF_SUMS:
@@ -207,7 +203,7 @@ def _where(wrong: np.ndarray, expected: np.ndarray, rule: str) -> str:
 def _float(float_model: Any, pair: Pair, constant: Constant) -> np.ndarray:
     tensor = pair.float_graph.tensors[constant.float_tensor]
     data = editing.constant(float_model, tensor)
-    return np.frombuffer(bytes(data), np.float32).reshape([int(size) for size in _shape(tensor)])
+    return np.frombuffer(bytes(data), np.float32).reshape(editing.shape_of(tensor))
 
 
 def _stored(model: Any, tensor: Any) -> np.ndarray:
@@ -218,7 +214,7 @@ def _stored(model: Any, tensor: Any) -> np.ndarray:
         return content.view(dtype)
     halves = np.stack([content & 0xF, content >> 4], axis=-1).reshape(-1)
     values = np.where(halves > 7, halves.astype(np.int8) - 16, halves).astype(np.int8)
-    return values[: int(np.prod(_shape(tensor)))]
+    return values[: math.prod(editing.shape_of(tensor))]
 
 
 def _scales(model: Any, pair: Pair, constant: Constant, shape: tuple[int, ...]) -> _Scales:
@@ -242,10 +238,6 @@ def _scales(model: Any, pair: Pair, constant: Constant, shape: tuple[int, ...]) 
         return _Scales(scale.reshape(1, 1), point.reshape(1, 1), (1, -1))
     # Rows have the first axis; so have the operators' weights here, whatever their rank.
     return _Scales(scale.reshape(-1, 1), point.reshape(-1, 1), (scale.size, -1))
-
-
-def _shape(tensor: Any) -> tuple[int, ...]:
-    return () if tensor.shape is None else tuple(int(size) for size in tensor.shape)
 
 
 def lost(plan: ExportPlan, tree: Any) -> list[str]:

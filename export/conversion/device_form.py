@@ -37,23 +37,16 @@ _BLOCKS = "LiteRT's GPU delegate crashes on weights in blocks"
 
 @dataclasses.dataclass(frozen=True)
 class DeviceForm:
-    """The form of a file for one kind of processor.
+    """The form of a file for one kind of processor."""
 
-    Attributes:
-      name: "cpu", "gpu" or "npu".
-      accelerator: The name under which `tfdistill.accelerators` checks it; "" for the CPU.
-      flat_ids: Whether tables are looked up with ids (L,), and those of integers by row.
-      small_mask: Whether the mask is that of BERT in every family.
-      refused: Quantization -> why it is not offered.
-      instead: What to take instead.
-    """
-
-    name: str
-    accelerator: str = ""
+    name: str  # "cpu", "gpu" or "npu"
+    accelerator: str = ""  # the name under which `tfdistill.accelerators` checks it; "" for the CPU
+    # whether tables are looked up with ids (L,), and those of integers by row
     flat_ids: bool = False
-    small_mask: bool = False
+    small_mask: bool = False  # whether the mask is that of BERT in every family
+    # quantization -> why it is not offered
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    instead: str = ""
+    instead: str = ""  # what to take instead
 
     def stored(self, quantization: Quantization) -> Quantization:
         """Returns a quantization as this form stores it: with a scale for each row of a table."""
@@ -157,10 +150,10 @@ def equal_ranks(model: Any) -> int:
         operators = []
         for operator in graph.operators:
             name = editing.name_of(model, operator)
-            rank = len(_shape(graph, operator.outputs[0]))
+            rank = len(editing.shape_of(graph.tensors[operator.outputs[0]]))
             inputs = [int(index) for index in operator.inputs]
             for position, index in enumerate(inputs):
-                whole = shape = _shape(graph, index)
+                whole = shape = list(editing.shape_of(graph.tensors[index]))
                 if name in _ELEMENTWISE and 2 <= len(shape) < rank:
                     whole = [1] * (rank - len(shape)) + shape
                 elif name == "FULLY_CONNECTED" and position == 0 and len(shape) > rank == 2:
@@ -175,11 +168,6 @@ def equal_ranks(model: Any) -> int:
             operators.append(operator)
         graph.operators = operators
     return changed
-
-
-def _shape(graph: Any, index: int) -> list[int]:
-    shape = graph.tensors[index].shape
-    return [] if shape is None else [int(size) for size in shape]
 
 
 def _is_float(graph: Any, operator: Any) -> bool:

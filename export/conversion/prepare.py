@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,49 +39,29 @@ _POSITIONS = "position_embeddings"  # each signature keeps some of its rows
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExportPlan:
-    """A valid request, and what follows from it.
-
-    Attributes:
-      request: What is asked for.
-      model: Its model in float32, with logits at the temperature.
-      head: What the model answers for.
-      quantization: How the file stores numbers.
-      layers: Layers with a quantization of their own.
-      quantize_aware: Whether the model has the ranges of its activations.
-      bounds: How far the file may differ.
-      lengths: Sequence lengths, ascending.
-      examples: What the file is checked on.
-      promise_on: Labelled examples that chose nothing, for promises, or None.
-      trained_on: The training examples, which tell texts of another kind; None without promises.
-      calibration: The examples to calibrate on, or None.
-      task: The task, or None.
-      labels: Label names, empty where not known or for a regression.
-      tokenizer: The tokenizer, or None.
-      metadata: Whether the file gets MediaPipe's metadata.
-      device: The form of the file for the processor that it is for.
-      is_variant: Whether it is a further file in the manifest of another one.
-      temperature: What divides the logits inside the file; 1 of a file of logits.
-    """
+    """A valid request, and what follows from it."""
 
     request: ExportRequest
-    model: keras.Model
-    head: OutputHead
+    model: keras.Model  # its model in float32, with logits at the temperature
+    head: OutputHead  # what the model answers for
     quantization: Quantization
-    layers: Mapping[str, Quantization]
-    quantize_aware: bool
-    bounds: Bounds
-    lengths: tuple[int, ...]
-    examples: EncodedExamples
+    layers: Mapping[str, Quantization]  # those with a quantization of their own
+    quantize_aware: bool  # whether the model has the ranges of its activations
+    bounds: Bounds  # how far the file may differ
+    lengths: tuple[int, ...]  # ascending
+    examples: EncodedExamples  # what the file is checked on
+    # labelled examples that chose nothing, for promises, or None
     promise_on: EncodedExamples | None
+    # the training examples, which tell texts of another kind; None without promises
     trained_on: EncodedExamples | None
-    calibration: EncodedExamples | None
+    calibration: EncodedExamples | None  # the examples to calibrate on
     task: TaskSpec | None
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # empty where not known or for a regression
     tokenizer: Tokenizer | None
-    metadata: bool
-    device: DeviceForm
-    is_variant: bool = False
-    temperature: float = 1.0
+    metadata: bool  # whether the file gets MediaPipe's metadata
+    device: DeviceForm  # the form of the file for its processor
+    is_variant: bool = False  # whether it is a further file in the manifest of another one
+    temperature: float = 1.0  # what divides the logits inside the file; 1 of a file of logits
 
     def at_temperature(self, temperature: float) -> ExportPlan:
         """Returns the plan of the file that divides its logits."""
@@ -249,13 +230,7 @@ def _check_method(
 
 @dataclasses.dataclass(frozen=True)
 class StoredWeight:
-    """A weight as the file should hold it.
-
-    Attributes:
-      layer: Name of its layer.
-      shape: Its dimensions.
-      quantization: How it is stored.
-    """
+    """A weight as the file should hold it."""
 
     layer: str
     shape: tuple[int, ...]
@@ -264,7 +239,7 @@ class StoredWeight:
     @property
     def num_elements(self) -> int:
         """Product of the dimensions."""
-        return _product(self.shape)
+        return math.prod(self.shape)
 
     @property
     def is_matrix(self) -> bool:
@@ -380,10 +355,3 @@ def check_blocks(weights: Sequence[StoredWeight]) -> None:
 def _weights(layer: keras.layers.Layer) -> Sequence[Any]:
     """Returns a layer's weights, without the ranges that a quantization-aware one has besides."""
     return layer.float_weights if isinstance(layer, rebuild.Rounded) else layer.weights
-
-
-def _product(shape: Sequence[int]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total

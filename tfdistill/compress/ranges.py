@@ -87,41 +87,29 @@ class ActivationRange(quantizers.Quantizer):
         return {}
 
 
-class WeightRange(quantizers.LastValueQuantizer):
+class _Observed(quantizers.Quantizer):
+    """A quantizer of matrices that takes the matrix as it is now also while models observe."""
+
+    def __call__(
+        self, inputs: tf.Tensor, training: Any, weights: dict[str, Any], **kwargs: Any
+    ) -> tf.Tensor:
+        """Rounds the matrix."""
+        return super().__call__(inputs, training or is_observing(), weights, **kwargs)
+
+
+class WeightRange(_Observed, quantizers.LastValueQuantizer):
     """An int8 matrix: 255 numbers, symmetric about 0, up to its largest magnitude."""
 
     def __init__(self) -> None:
         super().__init__(num_bits=_BITS, per_axis=False, symmetric=True, narrow_range=True)
 
-    def __call__(
-        self, inputs: tf.Tensor, training: Any, weights: dict[str, Any], **kwargs: Any
-    ) -> tf.Tensor:
-        """Rounds the matrix; the range is that of the matrix as it is now when training."""
-        return super().__call__(inputs, training or is_observing(), weights, **kwargs)
 
-
-class PrunedWeightRange(prune_preserve.PrunePreserveDefault8BitWeightsQuantizer):
+class PrunedWeightRange(_Observed, prune_preserve.PrunePreserveDefault8BitWeightsQuantizer):
     """The same for a pruned matrix: what is 0 when the wrapper is built stays 0."""
 
-    def __call__(
-        self, inputs: tf.Tensor, training: Any, weights: dict[str, Any], **kwargs: Any
-    ) -> tf.Tensor:
-        """Masks and rounds the matrix."""
-        return super().__call__(inputs, training or is_observing(), weights, **kwargs)
 
-
-class ClusteredWeightRange(cluster_preserve.ClusterPreserveDefault8BitWeightsQuantizer):
-    """The same for a clustered matrix: it keeps as many different numbers, which are learnt.
-
-    Args:
-      preserve_sparsity: Whether what is 0 stays 0.
-    """
-
-    def __call__(
-        self, inputs: tf.Tensor, training: Any, weights: dict[str, Any], **kwargs: Any
-    ) -> tf.Tensor:
-        """Rounds the matrix; when training, of the numbers as they are now."""
-        return super().__call__(inputs, training or is_observing(), weights, **kwargs)
+class ClusteredWeightRange(_Observed, cluster_preserve.ClusterPreserveDefault8BitWeightsQuantizer):
+    """The same for a clustered matrix: it keeps as many different numbers, which are learnt."""
 
 
 def weight_range(matrix: np.ndarray) -> quantizers.Quantizer:

@@ -78,6 +78,19 @@ def dtype_of(tensor: Any) -> str:
     return dtype_name(tensor.type)
 
 
+def shape_of(tensor: Any) -> tuple[int, ...]:
+    """Returns a tensor's dimensions; none of a scalar, whose shape may not be written."""
+    return () if tensor.shape is None else tuple(int(size) for size in tensor.shape)
+
+
+def step_of(tensor: Any) -> tuple[float, int] | None:
+    """Returns scale and zero point of a tensor with one scale; None of any other."""
+    stored = tensor.quantization
+    if stored is None or stored.scale is None or len(stored.scale) != 1:
+        return None
+    return float(stored.scale[0]), int(stored.zeroPoint[0])
+
+
 def constant(model: Any, tensor: Any) -> Any:
     """Returns the data of a constant, or None."""
     data = model.buffers[tensor.buffer].data

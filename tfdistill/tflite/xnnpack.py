@@ -21,43 +21,18 @@ from tfdistill.tflite import editing, reader
 
 @dataclasses.dataclass(frozen=True)
 class Delegation:
-    """What XNNPACK takes over of one subgraph.
+    """What XNNPACK takes over of one subgraph."""
 
-    Attributes:
-      nodes: Operators of the subgraph in the file.
-      partitions: Chains of them that XNNPACK takes over.
-      left_operators: Operators that LiteRT runs itself: name -> how often.
-    """
-
-    nodes: int
-    partitions: int
-    left_operators: dict[str, int]
-
-
-def delegation(file: str, signature: str | None) -> Delegation:
-    """Opens a file and counts what XNNPACK takes over of a signature.
-
-    Args:
-      file: A .tflite file.
-      signature: Key of the signature; None for the only subgraph of a file without.
-
-    Raises:
-      ModelFileError: If it is no TFLite file.
-      ValueError: If LiteRT cannot open it; of other faults RuntimeError.
-    """
-    with interpreter(file, signature) as opened:
-        return count(opened)
+    nodes: int  # operators of the subgraph in the file
+    partitions: int  # chains of them that XNNPACK takes over
+    left_operators: dict[str, int]  # operators that LiteRT runs itself: name -> how often
 
 
 def delegations(file: str) -> dict[str | None, Delegation]:
     """Counts what XNNPACK takes over of each signature by itself.
 
-    Args:
-      file: A .tflite file.
-
-    Returns:
-      By key of the signature; by None for the only subgraph of a file without signatures. A
-      signature that runs several subgraphs, as loops do, is left out.
+    By key of the signature; by None for the only subgraph of a file without signatures. A
+    signature that runs several subgraphs, as loops do, is left out.
 
     Raises:
       ModelFileError: If it is no TFLite file.
@@ -69,11 +44,12 @@ def delegations(file: str) -> dict[str | None, Delegation]:
     subgraphs: dict[str | None, int] = {entry.key: entry.subgraph for entry in model.signatures}
     if not subgraphs and len(model.subgraphs) == 1:
         subgraphs = {None: 0}
-    return {
-        key: delegation(file, key)
-        for key, index in subgraphs.items()
-        if not model.subgraphs[index].runs_others
-    }
+    counted: dict[str | None, Delegation] = {}
+    for key, index in subgraphs.items():
+        if not model.subgraphs[index].runs_others:
+            with interpreter(file, key) as opened:
+                counted[key] = count(opened)
+    return counted
 
 
 def count(opened: litert.Interpreter) -> Delegation:
@@ -105,16 +81,6 @@ def interpreter(file: str, signature: str | None) -> Iterator[litert.Interpreter
     """Opens the subgraph of a signature: LiteRT lists the operators of the first subgraph only.
 
     Where another subgraph comes first, the signature is cut out into a temporary file.
-
-    Args:
-      file: A .tflite file.
-      signature: Key of the signature; None for the only subgraph of a file without.
-
-    Yields:
-      The interpreter.
-
-    Raises:
-      ExportError: If the signature runs several subgraphs.
     """
     subgraphs = {entry.key: entry.subgraph for entry in reader.read(file).signatures}
     if signature is None or not subgraphs.get(signature):
