@@ -22,16 +22,9 @@ _BATCH_SIZE = 32
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """The answers of model and file, in rows as `export.model.heads` says.
-
-    Attributes:
-      logits: The model's logits, float32 (rows, num_labels), see `export.model.heads`.
-      model: The model's outputs as the file should give them: logits, or probabilities.
-      file: The file's outputs.
-    """
+    """The model's logits and the file's outputs, (rows, num_labels), see `export.model.heads`."""
 
     logits: np.ndarray
-    model: np.ndarray
     file: np.ndarray
 
 

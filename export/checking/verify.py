@@ -25,12 +25,9 @@ from .outputs import Answers
 
 @dataclasses.dataclass(frozen=True)
 class FileCheck(checks.Check):
-    """One thing that must be true of a file.
+    """One thing that must be true of a file."""
 
-    Attributes:
-      of_float: Whether it is about the float32 conversion: made once for all files of it.
-    """
-
+    # whether it is about the float32 conversion: made once for all files of it
     of_float: bool = False
 
 
@@ -104,22 +101,14 @@ RUNNING = (
 
 @dataclasses.dataclass(frozen=True)
 class Verified:
-    """A file that may be written.
-
-    Attributes:
-      converted: The file, and what it was made from.
-      report: What it holds.
-      parity: How far it agrees with the model.
-      golden: The content of golden.json.
-      answers: What model and file answered.
-      accelerators: What the accelerator that the file is for took of it; empty for a CPU.
-    """
+    """A file that may be written."""
 
     converted: Converted
-    report: ModelReport
-    parity: Parity
-    golden: dict[str, Any]
-    answers: Answers
+    report: ModelReport  # what the file holds
+    parity: Parity  # how far it agrees with the model
+    golden: dict[str, Any]  # the content of golden.json
+    answers: Answers  # what model and file answered
+    # what the accelerator that the file is for took of it; empty for a CPU
     accelerators: list[AcceleratorRecord]
 
 
@@ -144,13 +133,12 @@ def verify(converted: Converted, floats: FloatConversion | None = None) -> Verif
                 floats.reference = evidence.reference
             if faults:
                 raise _refusal(evidence, listed, faults)
-        answers = Answers(evidence.logits, evidence.expected_outputs, evidence.outputs)
         return Verified(
             converted,
             evidence.report,
             quantized.record(evidence),
             evidence.golden,
-            answers,
+            Answers(evidence.logits, evidence.outputs),
             _accelerator_records(evidence.accelerator),
         )
 

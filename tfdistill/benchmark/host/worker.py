@@ -59,7 +59,6 @@ def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dic
     runner(first)
     answered = time.monotonic_ns()
     feeds = [first, *(signature.padded(**feed) for feed in job["feeds"][1:])]
-    position = 0
 
     def timed(first: int, number: int) -> dict[str, Any]:
         stopwatch = Stopwatch(job["threads"])
@@ -70,11 +69,7 @@ def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dic
             stopwatch.stop()
         return stopwatch.samples()
 
-    def run(number: int, lead_in: int = 0) -> dict[str, Any]:
-        nonlocal position
-        begun, position = position, position + number
-        return {"warmup_ms": timed(begun, lead_in)["samples_ms"], **timed(begun, number)}
-
+    run = _in_turn(timed)
     report = {
         "process_start_ms": (ready - job["spawned_ns"]) / NS_PER_MS,
         "init_ms": (opened - ready) / NS_PER_MS,
@@ -106,7 +101,6 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., di
         for entry in signatures
     ]
     texts = job["texts"]
-    position = 0
 
     def timed(first: int, number: int) -> dict[str, Any]:
         stopwatch, tokenizer_ns = Stopwatch(job["threads"]), []
@@ -122,14 +116,22 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., di
             tokenizer_ns.append(tokenized - stopwatch.started_ns)
         return {"tokenizer_ms": milliseconds(tokenizer_ns), **stopwatch.samples()}
 
+    run = _in_turn(timed)
+    warmup = run(max(job["warmup"], len(texts)))["samples_ms"]  # every length allocated
+    ids = [encode(*text)[0] for text in texts]
+    return {"texts": texts, "ids": ids, "warmup_ms": warmup}, run
+
+
+def _in_turn(timed: Callable[[int, int], dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Makes of what times examples from a number on what times the next ones at each call."""
+    position = 0
+
     def run(number: int, lead_in: int = 0) -> dict[str, Any]:
         nonlocal position
         begun, position = position, position + number
         return {"warmup_ms": timed(begun, lead_in)["samples_ms"], **timed(begun, number)}
 
-    warmup = run(max(job["warmup"], len(texts)))["samples_ms"]  # every length allocated
-    ids = [encode(*text)[0] for text in texts]
-    return {"texts": texts, "ids": ids, "warmup_ms": warmup}, run
+    return run
 
 
 def tokenizer(
