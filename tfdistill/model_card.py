@@ -32,33 +32,21 @@ class MeasuredLatency:
 
 @dataclasses.dataclass(frozen=True)
 class CardFacts:
-    """What is known of a model beyond its file; what is not stays out of the card.
+    """What is known of a model beyond its file; what is not stays out of the card."""
 
-    Attributes:
-      name: Of the model; that of the manifest by default.
-      base_model: Hub id of the teacher.
-      license: SPDX name, as the hub lists it.
-      language: ISO 639 code of the texts.
-      synthetic: Whether the data was generated.
-      teacher: Development metrics of the teacher.
-      baselines: What the model is compared with.
-      latency: Of the file.
-      text_ms: Expected time of a development text, by threads.
-      measured_on: Machine, runtime and load of the latency.
-      phone: Whether that was a phone.
-    """
-
-    name: str | None = None
-    base_model: str | None = None
-    license: str | None = None
-    language: str | None = None
-    synthetic: bool = False
+    name: str | None = None  # of the model; that of the manifest by default
+    base_model: str | None = None  # hub id of the teacher
+    license: str | None = None  # SPDX name, as the hub lists it
+    language: str | None = None  # ISO 639 code of the texts
+    synthetic: bool = False  # whether the data was generated
+    # development metrics of the teacher
     teacher: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
-    baselines: Sequence[BaselineResult] = ()
-    latency: Sequence[MeasuredLatency] = ()
+    baselines: Sequence[BaselineResult] = ()  # what the model is compared with
+    latency: Sequence[MeasuredLatency] = ()  # of the file
+    # expected time of a development text, by threads
     text_ms: Mapping[int, float] = dataclasses.field(default_factory=dict)
-    measured_on: str = ""
-    phone: bool = False
+    measured_on: str = ""  # machine, runtime and load of the latency
+    phone: bool = False  # whether that was a phone
 
 
 def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:

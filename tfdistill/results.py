@@ -115,35 +115,21 @@ class HistoryFile(ResultPart):
 
 
 class ModelResult(ResultPart):
-    """One trained model: a teacher, or a student of one variant and seed.
+    """One trained model: a teacher, or a student of one variant and seed."""
 
-    Attributes:
-      name: "teacher", or the variant.
-      role: Which of the two.
-      seed: Of initialisation and order.
-      stages: The stages that it went through.
-      metrics: On the development set; on held-out text for a masked language model.
-      num_examples: Development examples.
-      parameters: Number of weights.
-      flops: Of one example, by sequence length.
-      architecture: Family and sizes.
-      train_seconds: Of all stages.
-      folder: The model's folder, relative to the run folder.
-      history: One file a stage, or a part of a stage.
-    """
-
-    name: str
-    role: Literal["teacher", "student"]
-    seed: int | None = None
-    stages: tuple[str, ...] = ()
+    name: str  # "teacher", or the variant
+    role: Literal["teacher", "student"]  # which of the two
+    seed: int | None = None  # of initialisation and order
+    stages: tuple[str, ...] = ()  # the stages that it went through
+    # on the development set; on held-out text for a masked language model
     metrics: Mapping[str, Metric] = {}
-    num_examples: int | None = None
-    parameters: int | None = None
-    flops: dict[str, int] = {}
-    architecture: dict[str, Any] = {}
-    train_seconds: float | None = None
-    folder: str | None = None
-    history: tuple[HistoryFile, ...] = ()
+    num_examples: int | None = None  # development examples
+    parameters: int | None = None  # number of weights
+    flops: dict[str, int] = {}  # of one example, by sequence length
+    architecture: dict[str, Any] = {}  # family and sizes
+    train_seconds: float | None = None  # of all stages
+    folder: str | None = None  # the model's folder, relative to the run folder
+    history: tuple[HistoryFile, ...] = ()  # one file a stage, or a part of a stage
 
     def metric_lines(self) -> list[str]:
         """The metrics for a terminal, one a line."""
@@ -154,27 +140,19 @@ class ModelResult(ResultPart):
 
 
 class BaselineResult(ResultPart):
-    """A linear model, or an answer that ignores its input, on the run's data.
+    """A linear model, or an answer that ignores its input, on the run's data."""
 
-    Attributes:
-      name: "majority", "tfidf", "word_vectors", "frozen_teacher" or "no_teacher", of an embedding
-        "tfidf_cosine" or "mean_word_vectors"; see `run.baselines`.
-      note: What it is, where the name leaves it open.
-      metrics: On the development set.
-      seconds: What it took.
-      parameters: Number of weights; words and pairs of words do not count.
-      latency_ms: Median time of one answer in Python on the machine of the run, of "tfidf" from the
-        text on, of "word_vectors" from the tokens on; None where a model or nothing does the work.
-      folder: Where its answers are kept, relative to the run folder.
-    """
-
+    # "majority", "tfidf", "word_vectors", "frozen_teacher" or "no_teacher", of an embedding
+    # "tfidf_cosine" or "mean_word_vectors"; see `run.baselines`
     name: str
-    note: str = ""
-    metrics: Mapping[str, Metric]
-    seconds: float | None = None
-    parameters: int | None = None
+    note: str = ""  # what it is, where the name leaves it open
+    metrics: Mapping[str, Metric]  # on the development set
+    seconds: float | None = None  # what it took
+    parameters: int | None = None  # number of weights; words and pairs of words do not count
+    # median time of one answer in Python on the machine of the run, of "tfidf" from the text on, of
+    # "word_vectors" from the tokens on; None where a model or nothing does the work
     latency_ms: float | None = None
-    folder: str | None = None
+    folder: str | None = None  # where its answers are kept, relative to the run folder
 
     @property
     def is_alternative(self) -> bool:
@@ -196,42 +174,25 @@ class Baselines(ResultPart):
 
 
 class SavedModel(ModelResult):
-    """A model as a single fine-tuning or distillation leaves it, and its folder in the run's.
-
-    Attributes:
-      model_folder: The folder.
-      primary_metric: The task's; "" where there is none.
-      baselines: What it is compared with.
-      teacher_metrics: Of its teacher, where it is a student of one.
-      teacher_examples: Development examples that the teacher was scored on.
-    """
+    """A model as a single fine-tuning or distillation leaves it, and its folder in the run's."""
 
     model_folder: str
-    primary_metric: str = ""
-    baselines: tuple[BaselineResult, ...] = ()
-    teacher_metrics: Mapping[str, Metric] = {}
-    teacher_examples: int | None = None
+    primary_metric: str = ""  # the task's; "" where there is none
+    baselines: tuple[BaselineResult, ...] = ()  # what it is compared with
+    teacher_metrics: Mapping[str, Metric] = {}  # of its teacher, where it is a student of one
+    teacher_examples: int | None = None  # development examples that the teacher was scored on
 
 
 class CandidateMetrics(ResultPart):
-    """What students of one teacher reach after a short distillation.
-
-    Attributes:
-      task: Name of the task.
-      metric: Its primary metric, of which all figures are, on the development set.
-      num_examples: Development examples.
-      teacher: The teacher's.
-      baselines: What else they are compared with.
-      students: Name -> the student's, in the order of training.
-      within_chance: Those that a paired test cannot tell from the best, itself among them.
-    """
+    """What students of one teacher reach after a short distillation."""
 
     task: str
-    metric: str
-    num_examples: int
-    teacher: Metric
-    baselines: tuple[BaselineResult, ...] = ()
-    students: dict[str, float] = {}
+    metric: str  # its primary metric, of which all figures are, on the development set
+    num_examples: int  # development examples
+    teacher: Metric  # the teacher's
+    baselines: tuple[BaselineResult, ...] = ()  # what else they are compared with
+    students: dict[str, float] = {}  # name -> the student's, in the order of training
+    # those that a paired test cannot tell from the best, itself among them
     within_chance: tuple[str, ...] = ()
 
 
@@ -260,69 +221,47 @@ class RunMetrics(ResultPart):
 
 
 class QuickstartRecord(ResultPart):
-    """quickstart.json of a run: what a quickstart was to cost, and what it took.
-
-    Attributes:
-      estimated_seconds: What it was to take, before it began.
-      seconds: What it took, over all sessions but those that were killed; None in the first one.
-      latency_ms: The budget: the median of an inference at the longest length, or None.
-      device: What that latency is of: "host" or "adb".
-      size_mb: The budget: the file in units of 1,000,000 bytes, or None.
-      max_minutes: The budget: of the whole, or None.
-    """
+    """quickstart.json of a run: what a quickstart was to cost, and what it took."""
 
     format_version: Literal[1] = FORMAT_VERSION
-    estimated_seconds: float
+    estimated_seconds: float  # what it was to take, before it began
+    # what it took, over all sessions but those that were killed; None in the first one
     seconds: float | None = None
+    # the budget: the median of an inference at the longest length, or None
     latency_ms: float | None = None
-    device: Literal["host", "adb"] = "host"
-    size_mb: float | None = None
-    max_minutes: float | None = None
+    device: Literal["host", "adb"] = "host"  # what that latency is of: "host" or "adb"
+    size_mb: float | None = None  # the budget: the file in units of 1,000,000 bytes, or None
+    max_minutes: float | None = None  # the budget: of the whole, or None
 
 
 class Trial(ResultPart):
     """What came of one quantization of a model.
 
     Figures are None (or empty) where there is no file to take them from.
-
-    Attributes:
-      name: The quantization.
-      layers: Pattern of layer names -> the quantization of those layers.
-      verdict: "good"; "beyond bounds", converted, but its answers differ too far; "impossible", not
-        available for this model and these arguments; "failed", when it was converted or run.
-      why: The error where it is not good, otherwise "".
-      size_bytes: Size of the file.
-      zipped_bytes: Its size after deflate, as in an APK or a download.
-      p50_ms: Sequence length -> median latency on this host, where it was measured.
-      busy_lengths: Those whose latency other programs disturbed.
-      peak_rss_bytes: Largest resident memory of a process that runs the file, where measured.
-      model_metrics: The model's metrics on the examples that were checked.
-      file_metrics: The file's.
-      primary_metric: The name of the metric that counts, or None without a task.
-      argmax_agreement: Share of equal decisions, None where nothing is decided.
-      sqnr_db: Signal to quantization noise; None where the answers are equal bit for bit.
-      real_inputs: Whether the examples were real, not drawn.
-      num_examples: Examples that were checked.
-      partitions: XNNPACK's chains of operators, the most of any signature.
     """
 
     name: str
-    layers: dict[str, str] = {}
+    layers: dict[str, str] = {}  # pattern of layer names -> the quantization of those layers
+    # "good"; "beyond bounds", converted, but its answers differ too far; "impossible", not
+    # available for this model and these arguments; "failed", when it was converted or run
     verdict: Literal["good", "beyond bounds", "impossible", "failed"]
-    why: str = ""
+    why: str = ""  # the error where it is not good, otherwise ""
     size_bytes: int | None = None
-    zipped_bytes: int | None = None
+    zipped_bytes: int | None = None  # its size after deflate, as in an APK or a download
+    # sequence length -> median latency on this host, where it was measured
     p50_ms: dict[int, float] = {}
-    busy_lengths: tuple[int, ...] = ()
+    busy_lengths: tuple[int, ...] = ()  # those whose latency other programs disturbed
+    # largest resident memory of a process that runs the file, where measured
     peak_rss_bytes: int | None = None
-    model_metrics: dict[str, Metric] = {}
-    file_metrics: dict[str, Metric] = {}
-    primary_metric: str | None = None
-    argmax_agreement: float | None = None
+    model_metrics: dict[str, Metric] = {}  # the model's metrics on the examples that were checked
+    file_metrics: dict[str, Metric] = {}  # the file's
+    primary_metric: str | None = None  # the name of the metric that counts, or None without a task
+    argmax_agreement: float | None = None  # share of equal decisions, None where nothing is decided
+    # signal to quantization noise; None where the answers are equal bit for bit
     sqnr_db: float | None = None
-    real_inputs: bool = True
-    num_examples: int | None = None
-    partitions: int | None = None
+    real_inputs: bool = True  # whether the examples were real, not drawn
+    num_examples: int | None = None  # examples that were checked
+    partitions: int | None = None  # XNNPACK's chains of operators, the most of any signature
 
     @pydantic.computed_field
     @property

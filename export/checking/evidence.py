@@ -29,47 +29,30 @@ from .pairing import Pair
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Inputs of one signature and what the model answers.
+    """Inputs of one signature and what the model answers."""
 
-    Attributes:
-      length: Tokens of the signature.
-      examples: The inputs, padded to it.
-      logits: The model's logits, see `export.model.heads`.
-    """
-
-    length: int
-    examples: EncodedExamples
-    logits: np.ndarray
+    length: int  # tokens of the signature
+    examples: EncodedExamples  # the inputs, padded to it
+    logits: np.ndarray  # the model's, see `export.model.heads`
 
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """A float32 conversion that passed its checks, for all number formats that are made of it.
-
-    Attributes:
-      file: The conversion.
-      logits: The model's logits on the examples.
-      groups: The inputs of each signature.
-      outputs: The logits of the conversion for the examples; None where they are not real.
-    """
+    """A float32 conversion that passed its checks, for all number formats that are made of it."""
 
     file: pathlib.Path
-    logits: np.ndarray
-    groups: tuple[Group, ...]
+    logits: np.ndarray  # the model's, on the examples
+    groups: tuple[Group, ...]  # the inputs of each signature
+    # the conversion's logits on the examples; None where they are not real
     outputs: np.ndarray | None
 
 
 @dataclasses.dataclass
 class FloatConversion:
-    """The float32 conversion of a model, which all of its files are made of and compared with.
+    """The float32 conversion of a model, which all of its files are made of and compared with."""
 
-    Attributes:
-      file: Where it is, or goes.
-      reference: What was computed for its checks, once it has passed them.
-    """
-
-    file: pathlib.Path
-    reference: Reference | None = None
+    file: pathlib.Path  # where it is, or goes
+    reference: Reference | None = None  # what was computed for its checks, once it has passed them
 
 
 class Evidence:

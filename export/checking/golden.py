@@ -21,15 +21,10 @@ from . import golden_answers
 
 @dataclasses.dataclass(frozen=True)
 class Texts:
-    """The texts of a few examples; None for one that is not known.
+    """The texts of a few examples; None for one that is not known."""
 
-    Attributes:
-      texts: First texts.
-      pairs: Second texts.
-    """
-
-    texts: tuple[str | None, ...]
-    pairs: tuple[str | None, ...]
+    texts: tuple[str | None, ...]  # first texts
+    pairs: tuple[str | None, ...]  # second texts
 
 
 def texts_of(

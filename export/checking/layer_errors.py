@@ -36,21 +36,14 @@ _KEPT = (np.float32, np.float16, np.int8, np.int16)
 
 @dataclasses.dataclass(frozen=True)
 class LayerError:
-    """The error of one layer.
-
-    Attributes:
-      layer: Name of the layer.
-      sqnr_db: Signal to quantization noise of its output; None where it is equal bit for bit.
-      noise: The noise of its output, in [0, 1], as defined above.
-      introduced: How much of it the layer adds to that of its inputs, at least 0.
-      readers: The layers that read its output.
-    """
+    """The error of one layer."""
 
     layer: str
+    # of its output, signal to quantization noise; None where it is equal bit for bit
     sqnr_db: float | None
-    noise: float
-    introduced: float
-    readers: tuple[str, ...]
+    noise: float  # of its output, in [0, 1], as defined above
+    introduced: float  # how much of it the layer adds to that of its inputs, at least 0
+    readers: tuple[str, ...]  # the layers that read its output
 
 
 @dataclasses.dataclass(frozen=True)

@@ -36,47 +36,32 @@ _NOISE = ("I0000", "W0000", "INFO:", "WARNING:")
 
 @dataclasses.dataclass(frozen=True)
 class Conversion:
-    """What the converter does.
-
-    Attributes:
-      saved_model: Folder of the SavedModel.
-      file: The file to write, inside an existing folder.
-      quantize: Name of a quantization.
-      signatures: Keys of the signatures to keep.
-      layers: Layers with another quantization: name of the layer -> name of the quantization.
-      matrices: Names of the layers that have a weight matrix, in the order of the model.
-      examples: An npz file of what the ranges of a static quantization are measured on, or None.
-      quantize_aware: Whether the SavedModel has the ranges in it.
-      device: Name of the processor that the file is for, see `device_form`.
-      float_file: Where the float32 conversion of the SavedModel goes, unless it is there already;
-        None where it is not asked for.
-    """
+    """What the converter does."""
 
     saved_model: str
-    file: str
-    quantize: str
-    signatures: Sequence[str]
+    file: str  # the one to write, inside an existing folder
+    quantize: str  # name of a quantization
+    signatures: Sequence[str]  # keys of the signatures to keep
+    # layers with another quantization: name of the layer -> name of the quantization
     layers: dict[str, str] = dataclasses.field(default_factory=dict)
+    # names of the layers that have a weight matrix, in the order of the model
     matrices: Sequence[str] = ()
+    # an npz file of what the ranges of a static quantization are measured on, or None
     examples: str | None = None
-    quantize_aware: bool = False
-    device: str = "cpu"
+    quantize_aware: bool = False  # whether the SavedModel has the ranges in it
+    device: str = "cpu"  # name of the processor that the file is for, see `device_form`
+    # where the float32 conversion of the SavedModel goes, unless it is there already; None where it
+    # is not asked for
     float_file: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Converted:
-    """A file that was converted and is not checked yet.
-
-    Attributes:
-      plan: What it was made from.
-      file: The file.
-      float_file: The float32 conversion of the same SavedModel.
-    """
+    """A file that was converted and is not checked yet."""
 
     plan: ExportPlan
     file: pathlib.Path
-    float_file: pathlib.Path
+    float_file: pathlib.Path  # the float32 conversion of the same SavedModel
 
 
 def convert(

@@ -28,33 +28,22 @@ SMALLEST_QUANTIZED = 1024  # elements
 
 @dataclasses.dataclass(frozen=True)
 class Quantization:
-    """A way to store a model's numbers.
-
-    Attributes:
-      name: The name in the grammar of this module.
-      summary: What it is good for, a phrase.
-      method: When activations are quantized: "float" (never, nor are weights), "weight_only",
-        "dynamic" or "static".
-      weight_bits: Bits of one element of a weight matrix or an embedding table.
-      bytes_per_constant: Bytes of one element of the others, biases, scales and positions: the
-        least and the most.
-      bounds: How far a file may differ from its model.
-      activation_bits: Bits of an activation that is quantized; 32 where none is.
-      block: Weights that share a scale; None for all of a row.
-      integer_only: Whether an operator that computes with floats is a fault.
-      table_scales: What of a table of words shares a scale, where no block does: each "row", which
-        EMBEDDING_LOOKUP reads, or the whole "table", which GATHER reads as well.
-    """
+    """A way to store a model's numbers."""
 
     name: str
-    summary: str
+    summary: str  # what it is good for, a phrase
+    # when activations are quantized: "float" (never, nor are weights), "weight_only", "dynamic" or
+    # "static"
     method: Literal["float", "weight_only", "dynamic", "static"]
-    weight_bits: int
+    weight_bits: int  # bits of one element of a weight matrix or an embedding table
+    # bytes of one element of the others, biases, scales and positions: the least and the most
     bytes_per_constant: tuple[int, int]
-    bounds: Bounds
-    activation_bits: int = 32
-    block: int | None = None
-    integer_only: bool = False
+    bounds: Bounds  # how far a file may differ from its model
+    activation_bits: int = 32  # bits of an activation that is quantized; 32 where none is
+    block: int | None = None  # weights that share a scale; None for all of a row
+    integer_only: bool = False  # whether an operator that computes with floats is a fault
+    # what of a table of words shares a scale, where no block does: each "row", which
+    # EMBEDDING_LOOKUP reads, or the whole "table", which GATHER reads as well
     table_scales: Literal["row", "table"] = "row"
 
     @property

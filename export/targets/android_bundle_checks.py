@@ -19,21 +19,13 @@ from tfdistill.tflite import TfliteModel, agreement, golden
 
 @dataclasses.dataclass(frozen=True)
 class WrittenBundle:
-    """A bundle, the export that it must be, and what follows from the two.
+    """A bundle, the export that it must be, and what follows from the two."""
 
-    Attributes:
-      folder: The bundle.
-      source: The folder of the export.
-      manifest: The export's manifest.
-      records: The files of the export.
-      tokens: The name of the file of token vectors.
-    """
-
-    folder: pathlib.Path
-    source: pathlib.Path
-    manifest: Manifest
-    records: Sequence[FileRecord]
-    tokens: str
+    folder: pathlib.Path  # of the bundle
+    source: pathlib.Path  # the export's folder
+    manifest: Manifest  # the export's
+    records: Sequence[FileRecord]  # the export's files
+    tokens: str  # the name of the file of token vectors
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:

@@ -22,17 +22,11 @@ _SETTINGS = {"epsilon", "rate"}
 
 @dataclasses.dataclass(frozen=True)
 class WrittenModel:
-    """What a .keras file holds, the model that it must be, and what follows from the two.
-
-    Attributes:
-      model: The model.
-      loaded: What Keras 3 makes of the file.
-      check_on: Real examples in the forms that `to_tflite` takes, or None.
-    """
+    """What a .keras file holds, the model that it must be, and what follows from the two."""
 
     model: keras.Model
-    loaded: Any
-    check_on: Any
+    loaded: Any  # what Keras 3 makes of the file
+    check_on: Any  # real examples in the forms that `to_tflite` takes, or None
 
     @functools.cached_property
     def examples(self) -> dict[str, EncodedExamples]:

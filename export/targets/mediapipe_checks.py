@@ -30,31 +30,20 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class WrittenCopy:
-    """A copy, the exported file that it must be, and what follows from the two.
-
-    Attributes:
-      copy: The copy.
-      file: The exported file.
-      folder: The folder of the export.
-      manifest: Its manifest.
-      length: The tokens of the copy.
-      same_outputs: Whether the copy gives the file's outputs, not their softmax at the temperature.
-      vocab_file: The export's vocabulary.
-      labels: Its labels, in the order of the outputs.
-      texts: Texts of the task that MediaPipe's tokenizer splits, or None.
-      max_drop: The most that the task's metric may fall where it splits them otherwise; None: as
-        much as the number format may cost.
-    """
+    """A copy, the exported file that it must be, and what follows from the two."""
 
     copy: pathlib.Path
-    file: pathlib.Path
-    folder: pathlib.Path
-    manifest: Manifest
-    length: int
+    file: pathlib.Path  # the exported file
+    folder: pathlib.Path  # the export's
+    manifest: Manifest  # the export's
+    length: int  # tokens of the copy
+    # whether the copy gives the file's outputs, not their softmax at the temperature
     same_outputs: bool
-    vocab_file: pathlib.Path
-    labels: Sequence[str]
-    texts: Examples | None
+    vocab_file: pathlib.Path  # the export's
+    labels: Sequence[str]  # the export's, in the order of the outputs
+    texts: Examples | None  # texts of the task that MediaPipe's tokenizer splits, or None
+    # the most that the task's metric may fall where it splits them otherwise; None: as much as the
+    # number format may cost
     max_drop: float | None
 
     @functools.cached_property

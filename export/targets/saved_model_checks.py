@@ -34,29 +34,18 @@ _TIE = 1e-3  # scores of two labels that are nearer than that may change places
 
 @dataclasses.dataclass(frozen=True)
 class WrittenGraph:
-    """A SavedModel, what it must hold, and what follows from the two.
-
-    Attributes:
-      folder: Where it was written.
-      model: The model.
-      vocab_file: The vocabulary that text must be tokenized with.
-      lower_case: Whether text must be lower-cased.
-      truncation: Where a text that is too long must be cut.
-      labels: The labels in the order of the logits, () of a regression; None of a sentence encoder.
-      independent: Whether each label has a sigmoid of its own.
-      max_length: The most tokens of an example.
-      check_on: Real texts, or None.
-    """
+    """A SavedModel, what it must hold, and what follows from the two."""
 
     folder: pathlib.Path
     model: keras.Model
-    vocab_file: pathlib.Path
-    lower_case: bool
-    truncation: Truncation
+    vocab_file: pathlib.Path  # the vocabulary that text must be tokenized with
+    lower_case: bool  # whether text must be lower-cased
+    truncation: Truncation  # where a text that is too long must be cut
+    # the labels in the order of the logits, () of a regression; None of a sentence encoder
     labels: tuple[str, ...] | None
-    independent: bool
-    max_length: int
-    check_on: Examples | None
+    independent: bool  # whether each label has a sigmoid of its own
+    max_length: int  # the most tokens of an example
+    check_on: Examples | None  # real texts, or None
 
     @functools.cached_property
     def loaded(self) -> Any:

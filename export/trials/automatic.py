@@ -173,27 +173,17 @@ def auto(
 
 @dataclasses.dataclass
 class _Search:
-    """Tries quantizations and keeps the best file so far, each in a folder of its own.
+    """Tries quantizations and keeps the best file so far, each in a folder of its own."""
 
-    Attributes:
-      request: What is asked for; each trial changes its path, quantization and layers.
-      allowed: Names of the quantizations that may be taken.
-      folder: Where the files of the trials go.
-      max_drop: Most that the primary metric may fall.
-      measure: Measures a file, where the fastest is the best; None where the smallest is.
-      report: Called with each trial.
-      trials: The trials so far.
-      best: The best trial so far and its file.
-    """
-
-    request: ExportRequest
-    allowed: frozenset[str]
-    folder: pathlib.Path
-    max_drop: float
+    request: ExportRequest  # each trial changes its path, quantization and layers
+    allowed: frozenset[str]  # names of the quantizations that may be taken
+    folder: pathlib.Path  # where the files of the trials go
+    max_drop: float  # most that the primary metric may fall
+    # measures a file, where the fastest is the best; None where the smallest is
     measure: Measure | None
-    report: Report | None
+    report: Report | None  # called with each trial
     trials: list[Trial] = dataclasses.field(default_factory=list)
-    best: tuple[Trial, pathlib.Path] | None = None
+    best: tuple[Trial, pathlib.Path] | None = None  # the best trial so far and its file
     _float_file: pathlib.Path | None = None  # a good one
 
     @functools.cached_property

@@ -23,18 +23,14 @@ _A_LAYER = 8000  # bytes of the operators and scales of a layer in each signatur
 
 @dataclasses.dataclass(frozen=True)
 class SizeStep:
-    """A way to a smaller file.
+    """A way to a smaller file."""
 
-    Attributes:
-      summary: What it does, a phrase.
-      in_4_bits: What it stores in 4 bits; the rest is in the requested quantization.
-      factorised: Whether the word table is a product of two factors, of as high a rank as fits.
-      fewer_words: Whether no more words stay than fit; factors have the least rank then.
-    """
-
-    summary: str
+    summary: str  # a phrase
+    # what it stores in 4 bits; the rest is in the requested quantization
     in_4_bits: Literal["nothing", "table", "all"] = "nothing"
+    # whether the word table is a product of two factors, of as high a rank as fits
     factorised: bool = False
+    # whether no more words stay than fit; factors have the least rank then
     fewer_words: bool = False
 
 

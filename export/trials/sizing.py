@@ -165,25 +165,16 @@ def fit_size(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Candidate:
-    """A file that was tried.
-
-    Attributes:
-      step: How it became small.
-      model: Its model.
-      rank: Width of its word vectors, where the table has two factors; else None.
-      num_words: Rows of its table of words.
-      trial: Its figures.
-      coverage: What fewer words do to the development texts, or None.
-      number: Which of the files it is.
-    """
+    """A file that was tried."""
 
     step: SizeStep
     model: keras.Model
-    rank: int | None
-    num_words: int
-    trial: Trial
+    rank: int | None  # width of its word vectors, where the table has two factors; else None
+    num_words: int  # rows of its table of words
+    trial: Trial  # its figures
+    # what fewer words do to the development texts, or None
     coverage: compress.VocabularyCoverage | None
-    number: int
+    number: int  # which of the files it is
 
 
 class _SizeSearch:

@@ -34,18 +34,14 @@ KIND = "sweep"
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """All quantizations that were tried on one model.
+    """All quantizations that were tried on one model."""
 
-    Attributes:
-      folder: Where the good files are: folder/<quantization>/model.tflite and what belongs to it.
-      lengths: Their sequence lengths.
-      rows: A trial for each quantization, in the order in which they were asked for.
-      threads: Of the measurement; None where it is not known or nothing was measured.
-    """
-
+    # where the good files are: folder/<quantization>/model.tflite and what belongs to it
     folder: pathlib.Path
     lengths: tuple[int, ...]
+    # a trial for each quantization, in the order in which they were asked for
     rows: tuple[Trial, ...]
+    # of the measurement; None where it is not known or nothing was measured
     threads: int | None = None
 
     def as_dict(self) -> dict[str, Any]:

@@ -15,23 +15,15 @@ _NOTHING = 1e-6
 
 @dataclasses.dataclass(frozen=True)
 class AcceleratorAnswers:
-    """The answers of an accelerator beside those of the CPU.
+    """The answers of an accelerator beside those of the CPU."""
 
-    Attributes:
-      num_examples: Number of inputs.
-      output_rms: Root mean square of the CPU's answers.
-      max_abs_error: Largest difference; None where an answer is no finite number.
-      sqnr_db: 10 log10(sum cpu^2 / sum (cpu - accelerator)^2); None where all are equal.
-      least_sqnr_db: What it should be at least.
-      fault: Why the answers are wrong; None where they are right.
-    """
-
-    num_examples: int
-    output_rms: float
-    max_abs_error: float | None
+    num_examples: int  # number of inputs
+    output_rms: float  # root mean square of the CPU's answers
+    max_abs_error: float | None  # largest difference; None where an answer is no finite number
+    # 10 log10(sum cpu^2 / sum (cpu - accelerator)^2); None where all are equal
     sqnr_db: float | None
-    least_sqnr_db: float
-    fault: str | None
+    least_sqnr_db: float  # what it should be at least
+    fault: str | None  # why the answers are wrong; None where they are right
 
 
 def least_sqnr_db(dtypes: Collection[str], *, static: bool, float16: bool) -> float:

@@ -17,17 +17,11 @@ _UNKNOWN_VOCABULARY = 2  # rows where no table of words is found: each has so ma
 
 @dataclasses.dataclass(frozen=True)
 class SignatureInputs:
-    """What one signature is run on.
+    """What one signature is run on."""
 
-    Attributes:
-      signature: The signature, with the roles of its inputs.
-      values: Its inputs in their order, of each example.
-      golden: For the first of them the outputs that golden.json records.
-    """
-
-    signature: Signature
-    values: tuple[list[np.ndarray], ...]
-    golden: tuple[np.ndarray, ...]
+    signature: Signature  # the signature, with the roles of its inputs
+    values: tuple[list[np.ndarray], ...]  # its inputs in their order, of each example
+    golden: tuple[np.ndarray, ...]  # for the first of them the outputs that golden.json records
 
 
 def inputs_of(

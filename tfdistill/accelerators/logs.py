@@ -21,17 +21,11 @@ _PARTITIONED = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """How a subgraph was divided.
+    """How a subgraph was divided."""
 
-    Attributes:
-      delegated: Operators that the accelerator takes.
-      partitions: Chains of operators that it takes; None where the log does not say.
-      reasons: Operator -> why it is not taken.
-    """
-
-    delegated: int
-    partitions: int | None
-    reasons: dict[str, str]
+    delegated: int  # operators that the accelerator takes
+    partitions: int | None  # chains of operators that it takes; None where the log does not say
+    reasons: dict[str, str]  # operator -> why it is not taken
 
 
 def gpu_shares(log: str) -> list[Share]:

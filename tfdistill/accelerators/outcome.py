@@ -14,48 +14,34 @@ GOOD: tuple[Verdict, ...] = ("whole", "partial", "compiled")
 
 @dataclasses.dataclass(frozen=True)
 class SignatureOnAccelerator:
-    """One signature.
+    """One signature."""
 
-    Attributes:
-      signature: Its key.
-      operators: Number of its operators.
-      delegated: How many of them the accelerator takes; None where LiteRT does not say.
-      partitions: Chains of operators that it takes; None where LiteRT does not say.
-      left: Operators that stay on the CPU for a reason of their own: name -> reason ("" where
-        LiteRT gives none).
-      layers: The layers that these belong to.
-      answers: The answers beside the CPU's; None where they were not computed.
-    """
-
-    signature: str
-    operators: int
-    delegated: int | None
-    partitions: int | None
+    signature: str  # its key
+    operators: int  # number of its operators
+    delegated: int | None  # how many of them the accelerator takes; None where LiteRT does not say
+    partitions: int | None  # chains of operators that it takes; None where LiteRT does not say
+    # operators that stay on the CPU for a reason of their own: name -> reason ("" where LiteRT
+    # gives none)
     left: dict[str, str]
-    layers: tuple[str, ...]
+    layers: tuple[str, ...]  # the layers that these belong to
+    # the answers beside the CPU's; None where they were not computed
     answers: AcceleratorAnswers | None
 
 
 @dataclasses.dataclass(frozen=True)
 class AcceleratorReport:
-    """One accelerator.
+    """One accelerator."""
 
-    Attributes:
-      name: Its name, "gpu".
-      title: What it is, and the chip that was compiled for.
-      verdict: "whole": it takes all operators and answers as the CPU does. "partial": the answers
-        are right, the CPU computes a part. "compiled": it compiles; the answers need the device.
-        "wrong": it answers something else. "failed": it does not compile or run. "unavailable":
-        its libraries are missing.
-      signatures: Shortest first; empty where it does not compile.
-      fault: Why it failed or is wrong.
-    """
-
-    name: str
-    title: str
+    name: str  # such as "gpu"
+    title: str  # what it is, and the chip that was compiled for
+    # "whole": it takes all operators and answers as the CPU does. "partial": the answers are right,
+    # the CPU computes a part. "compiled": it compiles; the answers need the device. "wrong": it
+    # answers something else. "failed": it does not compile or run. "unavailable": its libraries are
+    # missing
     verdict: Verdict
+    # shortest first; empty where it does not compile
     signatures: tuple[SignatureOnAccelerator, ...]
-    fault: str | None
+    fault: str | None  # why it failed or is wrong
 
     @property
     def good(self) -> bool:

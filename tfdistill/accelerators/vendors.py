@@ -21,31 +21,18 @@ _CHECKOUT_OPENVINO = pathlib.Path(__file__).parents[2] / ".runtimes" / "openvino
 
 @dataclasses.dataclass(frozen=True)
 class Vendor:
-    """One accelerator.
+    """One accelerator."""
 
-    Attributes:
-      title: What it is called in reports.
-      kind: "gpu" or "npu".
-      library: A library of the SDK, as a pattern of file names, by which its folder is known.
-      sdk: What is missing where that is not found, and where it comes from.
-      manufacturer: What LiteRT's compiler calls the manufacturer; of an NPU.
-      plugin: Folder of LiteRT's compiler plugin; of an NPU.
-      soc: The chip that is compiled for unless another is named; of an NPU.
-      flags: Further flags of LiteRT's compiler.
-      runs: Whether the compiled file runs on this host.
-      float16: Whether it may compute floats in 16 bits.
-    """
-
-    title: str
-    kind: str
-    library: str
-    sdk: str
-    manufacturer: str = ""
-    plugin: str = ""
-    soc: str = ""
-    flags: tuple[str, ...] = ()
-    runs: bool = False
-    float16: bool = False
+    title: str  # what it is called in reports
+    kind: str  # "gpu" or "npu"
+    library: str  # a library of the SDK, as a pattern of file names, by which its folder is known
+    sdk: str  # what is missing where that is not found, and where it comes from
+    manufacturer: str = ""  # what LiteRT's compiler calls the manufacturer; of an NPU
+    plugin: str = ""  # folder of LiteRT's compiler plugin; of an NPU
+    soc: str = ""  # the chip that is compiled for unless another is named; of an NPU
+    flags: tuple[str, ...] = ()  # further flags of LiteRT's compiler
+    runs: bool = False  # whether the compiled file runs on this host
+    float16: bool = False  # whether it may compute floats in 16 bits
 
 
 VENDORS: dict[str, Vendor] = {

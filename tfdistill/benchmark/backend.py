@@ -51,19 +51,12 @@ class Findings:
 
 
 class CaseGroup(NamedTuple):
-    """Files that take turns, and the settings that they share.
+    """Files that take turns, and the settings that they share."""
 
-    Attributes:
-      models: Names of the files.
-      delegate: Of the runtime.
-      sequence_length: Tokens; None where a repetition covers several lengths.
-      threads: Of the runtime; None where a repetition covers several numbers.
-    """
-
-    models: tuple[str, ...]
-    delegate: schema.Delegate
-    sequence_length: int | None = None
-    threads: int | None = None
+    models: tuple[str, ...]  # names of the files
+    delegate: schema.Delegate  # of the runtime
+    sequence_length: int | None = None  # tokens; None where a repetition covers several lengths
+    threads: int | None = None  # of the runtime; None where a repetition covers several numbers
 
 
 def groups_by_length(subjects: Sequence[Subject], settings: Settings) -> list[CaseGroup]:
@@ -109,28 +102,18 @@ class CaseRun(Protocol):
 
 
 class Backend(Protocol):
-    """Runs cases on one device. Every method may raise BenchmarkError.
+    """Runs cases on one device. Every method may raise BenchmarkError."""
 
-    Attributes:
-      name: As in the result.
-      subjects: The files, of unique names.
-      settings: What to measure.
-      affinity: Mask of the cores to run on, or None.
-      rounds: Blocks of a repetition.
-      inputs: What the files were fed with, by their SHA-256, where that is not `Subject.examples`.
-      counts_last_try: Whether a repetition counts that throttled in every try; otherwise it is a
-        failure.
-      where: Names the device in messages.
-    """
-
-    name: schema.BackendName
-    subjects: Sequence[Subject]
-    settings: Settings
-    affinity: str | None
-    rounds: int
+    name: schema.BackendName  # as in the result
+    subjects: Sequence[Subject]  # the files, of unique names
+    settings: Settings  # what to measure
+    affinity: str | None  # mask of the cores to run on, or None
+    rounds: int  # blocks of a repetition
+    # what the files were fed with, by their SHA-256, where that is not `Subject.examples`
     inputs: Mapping[str, schema.Inputs]
+    # whether a repetition counts that throttled in every try; otherwise it is a failure
     counts_last_try: bool
-    where: str
+    where: str  # names the device in messages
 
     def opened(self, findings: Findings) -> contextlib.AbstractContextManager[None]:
         """Prepares the device and cleans it up at the end; may add to `findings`."""

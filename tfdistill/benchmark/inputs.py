@@ -16,14 +16,11 @@ NUM_GENERATED = 16  # examples per length where none are recorded
 
 @dataclasses.dataclass(frozen=True)
 class LabelledExample(Example):
-    """An example of a task, as the file is fed with it.
+    """An example of a task, as the file is fed with it."""
 
-    Attributes:
-      label: What is right: the class, a number of a regression, 0 or 1 for each of several labels,
-        for words the class of each token (-100: none), for a question the first and last token of
-        the answer; None where it is not known.
-    """
-
+    # what is right: the class, a number of a regression, 0 or 1 for each of several labels, for
+    # words the class of each token (-100: none), for a question the first and last token of the
+    # answer; None where it is not known
     label: int | float | tuple[float, ...] | tuple[int, ...] | None = None
 
 

@@ -32,21 +32,14 @@ _Timed = TypeVar("_Timed", "Measurement", "TextMeasurement")
 
 
 class BenchmarkCase(Part):
-    """What a figure is about: a file at one length with one setting.
+    """What a figure is about: a file at one length with one setting."""
 
-    Attributes:
-      model: Name of the file.
-      sequence_length: Tokens, padding included.
-      threads: Of the runtime.
-      delegate: What computes; "xnnpack" is what LiteRT uses on a CPU unless told otherwise.
-      affinity: The cores that it may run on, as a hexadecimal mask; None for all.
-    """
-
-    model: str
-    sequence_length: int
-    threads: int
+    model: str  # name of the file
+    sequence_length: int  # tokens, padding included
+    threads: int  # of the runtime
+    # what computes; "xnnpack" is what LiteRT uses on a CPU unless told otherwise
     delegate: Delegate = "xnnpack"
-    affinity: str | None = None
+    affinity: str | None = None  # the cores that it may run on, as a hexadecimal mask; None for all
 
     def __hash__(self) -> int:
         """By the case alone, so that cases are keys."""
@@ -87,52 +80,33 @@ def _check_columns(row: _Timed) -> _Timed:
 
 
 class Measurement(BenchmarkCase):
-    """One repetition: a fresh process that opened the file, answered first, and then steadily.
+    """One repetition: a fresh process that opened the file, answered first, and then steadily."""
 
-    Attributes:
-      signature: Key of the signature; None for a file that has none.
-      repetition: From 0.
-      started: ISO 8601.
-      warmup_ms: Inferences that do not count: of the start, then those before each block.
-      samples_ms: Every inference that counts, in order; empty where the tool gives none.
-      processor_ms: Time of each sample on the processor, where the system counts it: of one thread,
-        or the sum of several.
-      waits: How often each sample gave the processor up by itself.
-      preemptions: How often each sample lost the processor to another program.
-      block_runs: Samples of a block: bursts of this many took turns with the other files.
-      blocks: Instead of samples, where the tool gives none.
-      process_start_ms: Until the program could open the file.
-      init_ms: Opening it.
-      first_inference_ms: The first answer, allocation included.
-      cold_start_ms: From the start of the process to the first answer.
-      baseline_rss_bytes: Resident memory before the file was opened.
-      peak_rss_bytes: The most that was resident.
-      coverage: Of the delegate.
-      before: The device before it.
-      after: The device after it.
-      left_out: Why it does not count, such as that the device throttled; empty if it does.
-    """
-
-    signature: str | None = None
-    repetition: int
-    started: str | None = None
+    signature: str | None = None  # key of the signature; None for a file that has none
+    repetition: int  # from 0
+    started: str | None = None  # ISO 8601
+    # inferences that do not count: of the start, then those before each block
     warmup_ms: Milliseconds = ()
+    # every inference that counts, in order; empty where the tool gives none
     samples_ms: Milliseconds = ()
+    # time of each sample on the processor, where the system counts it: of one thread, or the sum of
+    # several
     processor_ms: Milliseconds = ()
-    waits: Counts = ()
-    preemptions: Counts = ()
+    waits: Counts = ()  # how often each sample gave the processor up by itself
+    preemptions: Counts = ()  # how often each sample lost the processor to another program
+    # samples of a block: bursts of this many took turns with the other files
     block_runs: int | None = None
-    blocks: tuple[Block, ...] = ()
-    process_start_ms: float | None = None
-    init_ms: float | None = None
-    first_inference_ms: float | None = None
-    cold_start_ms: float | None = None
-    baseline_rss_bytes: int | None = None
-    peak_rss_bytes: int | None = None
-    coverage: Coverage | None = None
-    before: Conditions | None = None
-    after: Conditions | None = None
-    left_out: str = ""
+    blocks: tuple[Block, ...] = ()  # instead of samples, where the tool gives none
+    process_start_ms: float | None = None  # until the program could open the file
+    init_ms: float | None = None  # opening it
+    first_inference_ms: float | None = None  # the first answer, allocation included
+    cold_start_ms: float | None = None  # from the start of the process to the first answer
+    baseline_rss_bytes: int | None = None  # resident memory before the file was opened
+    peak_rss_bytes: int | None = None  # the most that was resident
+    coverage: Coverage | None = None  # of the delegate
+    before: Conditions | None = None  # the device before it
+    after: Conditions | None = None  # the device after it
+    left_out: str = ""  # why it does not count, such as that the device throttled; empty if it does
 
     _columns = pydantic.model_validator(mode="after")(_check_columns)
 
@@ -159,21 +133,14 @@ class TextMeasurement(Part):
 
 
 class Window(Part):
-    """A stretch of a sustained run.
+    """A stretch of a sustained run."""
 
-    Attributes:
-      start_s: Seconds from the start of the run.
-      n: Inferences.
-      p50_ms: Their median, or their mean where the tool gives no single durations.
-      p90_ms: Their 90th percentile, where it is known.
-      conditions: The device at the end of the window.
-    """
-
-    start_s: float
-    n: int
+    start_s: float  # seconds from the start of the run
+    n: int  # inferences
+    # their median, or their mean where the tool gives no single durations
     p50_ms: float = pydantic.Field(gt=0)
-    p90_ms: float | None = None
-    conditions: Conditions | None = None
+    p90_ms: float | None = None  # their 90th percentile, where it is known
+    conditions: Conditions | None = None  # the device at the end of the window
 
 
 class Sustained(BenchmarkCase):
@@ -202,22 +169,17 @@ class Operators(BenchmarkCase):
 
 
 class AnswerComparison(BenchmarkCase):
-    """The answers of the device against those of the host, on the same examples.
-
-    Attributes:
-      num_examples: How many.
-      max_abs_error: The largest difference of an output.
-      sqnr_db: 10 log10(sum host^2 / sum (host - device)^2); None when equal bit for bit.
-      argmax_agreement: Share of examples with the same largest output; None for one output.
-      metrics: Of the task, from the device's answers.
-      host_metrics: Of the task, from the host's answers to the same file.
-    """
+    """The answers of the device against those of the host, on the same examples."""
 
     num_examples: int
-    max_abs_error: float
+    max_abs_error: float  # the largest difference of an output
+    # 10 log10(sum host^2 / sum (host - device)^2); None when equal bit for bit
     sqnr_db: float | None
+    # share of examples with the same largest output; None for one output
     argmax_agreement: float | None
+    # of the task, from the device's answers
     metrics: dict[str, float] = pydantic.Field(default_factory=dict)
+    # of the task, from the host's answers to the same file
     host_metrics: dict[str, float] = pydantic.Field(default_factory=dict)
 
 
@@ -229,20 +191,12 @@ class Failure(Part):
 
 
 class Percentiles(Part):
-    """Durations by order statistics and moments.
+    """Durations by order statistics and moments."""
 
-    Attributes:
-      of: "inferences", or "blocks": then n counts inferences all the same, p50 is the median of the
-        blocks' medians (of their means where there are none), and the tails are unknown.
-      n: Inferences.
-      std_ms: With n - 1 in the denominator; 0 for one.
-      busy: Whether other programs disturbed more than a tenth of the inferences. With one thread
-        whose processor time is known, the figures are then of that; otherwise they are not to be
-        relied on.
-    """
-
+    # "inferences", or "blocks": then n counts inferences all the same, p50 is the median of the
+    # blocks' medians (of their means where there are none), and the tails are unknown
     of: Literal["inferences", "blocks"] = "inferences"
-    n: int
+    n: int  # inferences
     p50_ms: float = pydantic.Field(gt=0)
     p90_ms: float | None = None
     p95_ms: float | None = None
@@ -250,31 +204,27 @@ class Percentiles(Part):
     min_ms: float
     max_ms: float
     mean_ms: float
-    std_ms: float | None = None
+    std_ms: float | None = None  # with n - 1 in the denominator; 0 for one
+    # whether other programs disturbed more than a tenth of the inferences. With one thread whose
+    # processor time is known, the figures are then of that; otherwise they are not to be relied on
     busy: bool = False
 
 
 class Summary(BenchmarkCase, Percentiles):
-    """All repetitions of a case together.
+    """All repetitions of a case together."""
 
-    Attributes:
-      p50_ci_ms: 95% interval; so for the others.
-      repetition_p50_ms: The median of each repetition: their spread.
-      outliers: Samples beyond 3 interquartile ranges above the upper quartile of their repetition.
-      drift: Median of the last window of a repetition / of its first, the median over repetitions.
-      drift_ci: 95% interval of it.
-      throttled: Whether a repetition that counts ran on a device that throttled, or the drift or a
-        level that rose and stayed show it.
-    """
-
-    p50_ci_ms: Interval
+    p50_ci_ms: Interval  # 95% interval; so for the others
     p90_ci_ms: Interval | None = None
     p95_ci_ms: Interval | None = None
     p99_ci_ms: Interval | None = None
-    repetition_p50_ms: Milliseconds = ()
+    repetition_p50_ms: Milliseconds = ()  # the median of each repetition: their spread
+    # samples beyond 3 interquartile ranges above the upper quartile of their repetition
     outliers: int = 0
+    # median of the last window of a repetition / of its first, the median over repetitions
     drift: float | None = None
-    drift_ci: Interval | None = None
+    drift_ci: Interval | None = None  # 95% interval
+    # whether a repetition that counts ran on a device that throttled, or the drift or a level that
+    # rose and stayed show it
     throttled: bool = False
     process_start_ms: float | None = None
     init_ms: float | None = None
@@ -316,28 +266,20 @@ class TextTime(Part):
 
 
 class Comparison(Part):
-    """How much faster one file is than another, from blocks that took turns.
+    """How much faster one file is than another, from blocks that took turns."""
 
-    Attributes:
-      baseline: Name of a file.
-      candidate: Name of another.
-      speedup: Median of the baseline / median of the candidate.
-      speedup_ci: 95% interval; None where the machine was too busy for one.
-      faster: Whether the candidate is; None where the interval holds 1 or is missing, and with one
-        repetition.
-      busy: Whether either file was measured on a busy machine: see `Percentiles`.
-    """
-
-    baseline: str
-    candidate: str
+    baseline: str  # name of a file
+    candidate: str  # name of another
     sequence_length: int
     threads: int
     delegate: Delegate = "xnnpack"
     affinity: str | None = None
-    speedup: float = pydantic.Field(gt=0)
-    speedup_ci: Interval | None
+    speedup: float = pydantic.Field(gt=0)  # median of the baseline / median of the candidate
+    speedup_ci: Interval | None  # 95% interval; None where the machine was too busy for one
+    # whether the candidate is; None where the interval holds 1 or is missing, and with one
+    # repetition
     faster: bool | None
-    busy: bool = False
+    busy: bool = False  # whether either file was measured on a busy machine: see `Percentiles`
 
     @property
     def case(self) -> BenchmarkCase:
@@ -347,44 +289,30 @@ class Comparison(Part):
 
 
 class Result(Part):
-    """The whole of benchmark.json.
-
-    Attributes:
-      kind: Where: a host, an emulated device, a phone.
-      backend: What measured.
-      created: ISO 8601.
-      command: The command line.
-      settings: What was asked for.
-      before: The device before everything.
-      after: The device after everything.
-      texts: From text to answer, in repetitions.
-      failures: What was not measured.
-      tokenizer: All of `texts`' tokenizer times; None without texts.
-      text_times: The expected time of a text, by file, threads, delegate and cores.
-      notes: Sentences that a reader of the numbers has to know.
-    """
+    """The whole of benchmark.json."""
 
     format_version: Literal[2] = FORMAT_VERSION
-    kind: Kind
-    backend: BackendName
-    created: str
+    kind: Kind  # where: a host, an emulated device, a phone
+    backend: BackendName  # what measured
+    created: str  # ISO 8601
     tfdistill_version: str
     command: tuple[str, ...] = ()
-    settings: dict[str, Any] = pydantic.Field(default_factory=dict)
+    settings: dict[str, Any] = pydantic.Field(default_factory=dict)  # what was asked for
     device: Device
     runtime: Runtime
-    before: Conditions | None = None
-    after: Conditions | None = None
+    before: Conditions | None = None  # the device before everything
+    after: Conditions | None = None  # the device after everything
     models: tuple[MeasuredFile, ...]
     measurements: tuple[Measurement, ...] = ()
-    texts: tuple[TextMeasurement, ...] = ()
+    texts: tuple[TextMeasurement, ...] = ()  # from text to answer, in repetitions
     sustained: tuple[Sustained, ...] = ()
     operators: tuple[Operators, ...] = ()
     answers: tuple[AnswerComparison, ...] = ()
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[Failure, ...] = ()  # what was not measured
     summary: tuple[Summary, ...] = ()
-    tokenizer: Percentiles | None = None
+    tokenizer: Percentiles | None = None  # all of `texts`' tokenizer times; None without texts
     end_to_end: tuple[EndToEnd, ...] = ()
+    # the expected time of a text, by file, threads, delegate and cores
     text_times: tuple[TextTime, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # sentences that a reader of the numbers has to know

@@ -22,26 +22,16 @@ from tfdistill.tflite.signature import Signature
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """A model file ready to be measured.
+    """A model file ready to be measured."""
 
-    Attributes:
-      name: Unique within one benchmark.
-      file: The .tflite file.
-      sha256: Its checksum.
-      signatures: Signature by sequence length.
-      manifest: What model.json says, or None for a bare file.
-      vocab_file: The vocabulary of the manifest, or None.
-      examples: What it is fed.
-      source: Where the examples come from: "golden", "task", "vocabulary" or "random".
-    """
-
-    name: str
-    file: pathlib.Path
+    name: str  # unique within one benchmark
+    file: pathlib.Path  # the .tflite file
     sha256: str
-    signatures: dict[int, Signature]
-    manifest: Manifest | None
-    vocab_file: pathlib.Path | None
-    examples: tuple[Example, ...]
+    signatures: dict[int, Signature]  # signature by sequence length
+    manifest: Manifest | None  # what model.json says, or None for a bare file
+    vocab_file: pathlib.Path | None  # the vocabulary of the manifest, or None
+    examples: tuple[Example, ...]  # what it is fed
+    # where the examples come from: "golden", "task", "vocabulary" or "random"
     source: Literal["golden", "task", "vocabulary", "random"]
 
     @property

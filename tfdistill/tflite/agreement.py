@@ -29,20 +29,13 @@ class Bounds:
 
     Errors are relative to the root mean square of the model's outputs, so that the bounds hold for
     logits of any scale.
-
-    Attributes:
-      max_error: Largest |model - file| / rms(model).
-      mean_error: Largest mean |model - file| / rms(model).
-      sqnr_db: Smallest 10 log10(sum model^2 / sum (model - file)^2), in dB.
-      argmax_agreement: Smallest share of examples with the same class, in [0, 1].
-      metric_drop: Most that the task's primary metric may fall (model - file).
     """
 
-    max_error: float
-    mean_error: float
-    sqnr_db: float
-    argmax_agreement: float
-    metric_drop: float
+    max_error: float  # largest |model - file| / rms(model)
+    mean_error: float  # largest mean |model - file| / rms(model)
+    sqnr_db: float  # smallest 10 log10(sum model^2 / sum (model - file)^2), in dB
+    argmax_agreement: float  # smallest share of examples with the same class, in [0, 1]
+    metric_drop: float  # most that the task's primary metric may fall (model - file)
 
     def replace(self, changes: Mapping[str, float]) -> Bounds:
         """Returns a copy with some bounds changed.
@@ -118,25 +111,17 @@ SAME_OUTPUTS = 1e-5
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """How far a file agrees with its model.
+    """How far a file agrees with its model."""
 
-    Attributes:
-      num_examples: Rows compared: examples or, where a model answers for tokens, tokens.
-      output_rms: Root mean square of the model's outputs.
-      max_abs_error: Largest absolute difference.
-      mean_abs_error: Mean absolute difference.
-      sqnr_db: Signal to quantization noise, in dB; None where the two are equal bit for bit.
-      argmax_agreement: Share of decisions that are the same; None where nothing is decided.
-      num_decisions: Decisions compared.
-    """
-
-    num_examples: int
-    output_rms: float
-    max_abs_error: float
-    mean_abs_error: float
+    num_examples: int  # rows compared: examples or, where a model answers for tokens, tokens
+    output_rms: float  # root mean square of the model's outputs
+    max_abs_error: float  # largest absolute difference
+    mean_abs_error: float  # mean absolute difference
+    # signal to quantization noise, in dB; None where the two are equal bit for bit
     sqnr_db: float | None
+    # share of decisions that are the same; None where nothing is decided
     argmax_agreement: float | None
-    num_decisions: int
+    num_decisions: int  # decisions compared
 
 
 def ratio_db(signal: float, noise: float, *, floor: float = 0.0) -> float | None:

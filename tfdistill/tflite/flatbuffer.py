@@ -37,19 +37,12 @@ class FileBytes:
 
 @dataclasses.dataclass(frozen=True)
 class FieldVectors:
-    """A vector of each of several tables.
-
-    Attributes:
-      content: The file.
-      starts: Position of the first element, by table.
-      counts: Elements; 0 where the vector is absent.
-      width: Bytes of an element.
-    """
+    """A vector of each of several tables."""
 
     content: FileBytes
-    starts: np.ndarray
-    counts: np.ndarray
-    width: int
+    starts: np.ndarray  # position of the first element, by table
+    counts: np.ndarray  # elements; 0 where the vector is absent
+    width: int  # bytes of an element
 
     def __post_init__(self) -> None:
         """Checks that they lie in the file."""

@@ -22,17 +22,12 @@ class Example:
 
 @dataclasses.dataclass(frozen=True)
 class GoldenExample(Example):
-    """An example of golden.json.
+    """An example of golden.json."""
 
-    Attributes:
-      signature: Key of the shortest signature that holds it.
-      logits: The model's, a number for each output; of tokens a list for each token.
-      outputs: The file's on the host that exported it, in the same form; empty where the file lacks
-        them.
-    """
-
-    signature: str = ""
+    signature: str = ""  # key of the shortest signature that holds it
+    # the model's, a number for each output; of tokens a list for each token
     logits: tuple[Any, ...] = ()
+    # the file's on the host that exported it, in the same form; empty where the file lacks them
     outputs: tuple[Any, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:

@@ -20,27 +20,20 @@ _FLOATS = ("float16", "float32", "float64")
 
 @dataclasses.dataclass(frozen=True)
 class GraphReport:
-    """One subgraph of the file.
+    """One subgraph of the file."""
 
-    Attributes:
-      signature: Key of the signature that runs it; None if there is none.
-      inputs: In the order of the subgraph.
-      outputs: In the order of the subgraph.
-      operators: Operator name -> how often it occurs; custom ones as "CUSTOM:<name>".
-      dynamic_tensors: Names of the tensors without a static shape.
-      partitions: Number of chains of operators that XNNPACK takes over; None where not looked at.
-      left_operators: Operators that LiteRT then runs itself, by name; None where not looked at.
-      float_operators: Operators that read or write floats, by name, but for those that turn numbers
-        from one type into another.
-    """
-
-    signature: str | None
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    signature: str | None  # key of the signature that runs it; None if there is none
+    inputs: tuple[Tensor, ...]  # in the order of the subgraph
+    outputs: tuple[Tensor, ...]  # in the order of the subgraph
+    # operator name -> how often it occurs; custom ones as "CUSTOM:<name>"
     operators: dict[str, int]
-    dynamic_tensors: tuple[str, ...]
+    dynamic_tensors: tuple[str, ...]  # names of the tensors without a static shape
+    # number of chains of operators that XNNPACK takes over; None where not looked at
     partitions: int | None = None
+    # operators that LiteRT then runs itself, by name; None where not looked at
     left_operators: dict[str, int] | None = None
+    # operators that read or write floats, by name, but for those that turn numbers from one type
+    # into another
     float_operators: dict[str, int] = dataclasses.field(default_factory=dict)
 
     @property

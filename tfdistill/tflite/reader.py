@@ -35,51 +35,32 @@ _Value = TypeVar("_Value")
 
 @dataclasses.dataclass(frozen=True)
 class TensorInfo:
-    """One tensor of a subgraph.
+    """One tensor of a subgraph."""
 
-    Attributes:
-      name: Its name in the subgraph.
-      dtype: For example "float32", "int4".
-      shape: Its dimensions, -1 where one is only known when the model runs.
-      buffer: Index of the buffer with its data; an empty one where it is no constant.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    buffer: int
+    name: str  # its name in the subgraph
+    dtype: str  # for example "float32", "int4"
+    shape: tuple[int, ...]  # its dimensions, -1 where one is only known when the model runs
+    buffer: int  # index of the buffer with its data; an empty one where it is no constant
 
 
 @dataclasses.dataclass(frozen=True)
 class OperatorInfo:
-    """One operator.
+    """One operator."""
 
-    Attributes:
-      name: "FULLY_CONNECTED"; a custom one is "CUSTOM:<name>".
-      inputs: Indices of the tensors that it reads, -1 for an optional one that is absent.
-      outputs: Indices of the tensors that it writes.
-    """
-
-    name: str
+    name: str  # "FULLY_CONNECTED"; a custom one is "CUSTOM:<name>"
+    # indices of the tensors that it reads, -1 for an optional one that is absent
     inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
+    outputs: tuple[int, ...]  # indices of the tensors that it writes
 
 
 @dataclasses.dataclass(frozen=True)
 class Subgraph:
-    """One subgraph.
-
-    Attributes:
-      tensors: All tensors.
-      inputs: Indices of the tensors that are inputs.
-      outputs: Indices of the tensors that are outputs.
-      operators: In execution order.
-    """
+    """One subgraph."""
 
     tensors: Sequence[TensorInfo]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    operators: Sequence[OperatorInfo]
+    inputs: tuple[int, ...]  # indices of the tensors that are inputs
+    outputs: tuple[int, ...]  # indices of the tensors that are outputs
+    operators: Sequence[OperatorInfo]  # in execution order
 
     @property
     def runs_others(self) -> bool:
@@ -89,19 +70,13 @@ class Subgraph:
 
 @dataclasses.dataclass(frozen=True)
 class ModelFile:
-    """A whole file.
+    """A whole file."""
 
-    Attributes:
-      subgraphs: In the order of the file; LiteRT runs the first one where none is named.
-      signatures: In the order of the file.
-      buffer_bytes: Size of each buffer.
-      metadata: Names of the metadata records.
-    """
-
+    # in the order of the file; LiteRT runs the first one where none is named
     subgraphs: tuple[Subgraph, ...]
-    signatures: tuple[Signature, ...]
-    buffer_bytes: tuple[int, ...]
-    metadata: tuple[str, ...]
+    signatures: tuple[Signature, ...]  # in the order of the file
+    buffer_bytes: tuple[int, ...]  # size of each buffer
+    metadata: tuple[str, ...]  # names of the metadata records
 
     @property
     def runnable(self) -> tuple[Signature, ...]:

@@ -42,21 +42,15 @@ _COOL = "The thermal status was 0 throughout, which is also what a device withou
 
 
 class State(pydantic.BaseModel):
-    """How far the app is.
-
-    Attributes:
-      finished: Measurements.
-      of: All of them.
-      error: Why it failed.
-    """
+    """How far the app is."""
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
     format_version: Literal[1]
     state: Literal["running", "done", "failed"]
-    finished: int = pydantic.Field(ge=0)
-    of: int = pydantic.Field(ge=0)
-    error: str | None = None
+    finished: int = pydantic.Field(ge=0)  # measurements
+    of: int = pydantic.Field(ge=0)  # all of them
+    error: str | None = None  # why it failed
 
 
 def check(settings: Settings, package: str) -> None:

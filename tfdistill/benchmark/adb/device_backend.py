@@ -202,17 +202,11 @@ def _memory_bytes(meminfo: str) -> int | None:
 
 
 class Thermal(NamedTuple):
-    """What the thermal service reports.
+    """What the thermal service reports."""
 
-    Attributes:
-      status: 0 (none) to 6 (shutdown); None where it is unknown.
-      temperatures_c: Degrees Celsius by name of the sensor.
-      unknown: Why the status is unknown; empty where it is known.
-    """
-
-    status: int | None
-    temperatures_c: dict[str, float]
-    unknown: str = ""
+    status: int | None  # 0 (none) to 6 (shutdown); None where it is unknown
+    temperatures_c: dict[str, float]  # degrees Celsius by name of the sensor
+    unknown: str = ""  # why the status is unknown; empty where it is known
 
 
 def read_thermal(text: str) -> Thermal:

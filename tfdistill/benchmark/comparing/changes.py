@@ -22,34 +22,22 @@ _VERDICTS = {True: "faster", False: "slower", None: "no difference that these ru
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A case before and after.
+    """A case before and after."""
 
-    Attributes:
-      case: Where; its model is the new file's name.
-      baseline: Name of the old file.
-      old_p50_ms: Median of the old file.
-      new_p50_ms: Median of the new one.
-      speedup: old / new: above 1 is faster.
-      speedup_ci: 95% interval; None where the repetitions do not suffice for one.
-      joint_ci: As `speedup_ci`, so much wider that the intervals of all rows together hold with
-        95%: each has 1 - 0.05 / rows.
-      faster: Whether the new file is; None where that is not known.
-      throttled: Whether either was measured on a device that throttled.
-      busy: Whether either was measured on a busy machine.
-      reason: Why `faster` is None although the interval may exclude 1; empty otherwise.
-    """
-
-    case: schema.BenchmarkCase
-    baseline: str
-    old_p50_ms: float
-    new_p50_ms: float
-    speedup: float
+    case: schema.BenchmarkCase  # where; its model is the new file's name
+    baseline: str  # name of the old file
+    old_p50_ms: float  # median of the old file
+    new_p50_ms: float  # median of the new one
+    speedup: float  # old / new: above 1 is faster
+    # 95% interval; None where the repetitions do not suffice for one
     speedup_ci: schema.Interval | None
+    # as `speedup_ci`, so much wider that the intervals of all rows together hold with 95%: each has
+    # 1 - 0.05 / rows
     joint_ci: schema.Interval | None
-    faster: bool | None
-    throttled: bool
-    busy: bool
-    reason: str = ""
+    faster: bool | None  # whether the new file is; None where that is not known
+    throttled: bool  # whether either was measured on a device that throttled
+    busy: bool  # whether either was measured on a busy machine
+    reason: str = ""  # why `faster` is None although the interval may exclude 1; empty otherwise
 
     @property
     def slowdown(self) -> float:
@@ -71,47 +59,29 @@ class Change:
 
 @dataclasses.dataclass(frozen=True)
 class FilePair:
-    """An old file and the new one that replaces it.
-
-    Attributes:
-      old: The old file.
-      new: The new one.
-      old_metrics: Of its task.
-      new_metrics: Of its task.
-      primary_metric: Of the new one's task.
-      other_data: How task, labels or number of examples differ, so that metrics of the one say
-        nothing of the other; empty if they do not.
-    """
+    """An old file and the new one that replaces it."""
 
     old: schema.MeasuredFile
     new: schema.MeasuredFile
-    old_metrics: dict[str, float]
-    new_metrics: dict[str, float]
-    primary_metric: str | None
+    old_metrics: dict[str, float]  # of its task
+    new_metrics: dict[str, float]  # of its task
+    primary_metric: str | None  # of the new one's task
+    # how task, labels or number of examples differ, so that metrics of the one say nothing of the
+    # other; empty if they do not
     other_data: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Changes:
-    """All that changed.
+    """All that changed."""
 
-    Attributes:
-      old: The old result.
-      new: The new one; the same one where files of one result are compared.
-      rows: One for each case that both have.
-      pairs: The files.
-      only_old: Places that only the old files were measured at.
-      only_new: Places that only the new files were measured at.
-      notes: Sentences that a reader has to know.
-    """
-
-    old: schema.Result
-    new: schema.Result
-    rows: tuple[Change, ...]
-    pairs: tuple[FilePair, ...]
-    only_old: tuple[schema.BenchmarkCase, ...]
-    only_new: tuple[schema.BenchmarkCase, ...]
-    notes: tuple[str, ...]
+    old: schema.Result  # the old result
+    new: schema.Result  # the new one; the same one where files of one result are compared
+    rows: tuple[Change, ...]  # one for each case that both have
+    pairs: tuple[FilePair, ...]  # the files
+    only_old: tuple[schema.BenchmarkCase, ...]  # places that only the old files were measured at
+    only_new: tuple[schema.BenchmarkCase, ...]  # places that only the new files were measured at
+    notes: tuple[str, ...]  # sentences that a reader has to know
 
 
 def between(old: schema.Result, new: schema.Result, *, devices_may_differ: bool = False) -> Changes:

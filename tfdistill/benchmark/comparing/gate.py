@@ -25,21 +25,14 @@ _ROUNDING = 1e-9  # of a difference of decimal fractions
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a change may cost; None for no limit.
+    """What a change may cost; None for no limit."""
 
-    Attributes:
-      slower: Of the median latency of any case: 0.05 is 5%.
-      larger: Of the size of any file: 0.01 is 1%.
-      less_accurate: Of the task's primary metric, in points: 0.005 is half a point of 100.
-      allow_throttled: Whether measurements on a throttled device may pass.
-      refuse_undecided: Whether measurements too noisy to see the limit fail.
-    """
-
-    slower: float | None = None
-    larger: float | None = None
+    slower: float | None = None  # of the median latency of any case: 0.05 is 5%
+    larger: float | None = None  # of the size of any file: 0.01 is 1%
+    # of the task's primary metric, in points: 0.005 is half a point of 100
     less_accurate: float | None = None
-    allow_throttled: bool = False
-    refuse_undecided: bool = False
+    allow_throttled: bool = False  # whether measurements on a throttled device may pass
+    refuse_undecided: bool = False  # whether measurements too noisy to see the limit fail
 
     def __bool__(self) -> bool:
         """Whether there is any limit."""
@@ -48,15 +41,10 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Ruling:
-    """Whether a change passed.
+    """Whether a change passed."""
 
-    Attributes:
-      reasons: Why it failed; empty if it passed.
-      warnings: What it passed without being looked at closely enough.
-    """
-
-    reasons: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()  # why it failed; empty if it passed
+    warnings: tuple[str, ...] = ()  # what it passed without being looked at closely enough
 
     @property
     def passed(self) -> bool:

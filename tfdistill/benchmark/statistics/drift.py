@@ -22,17 +22,11 @@ _PER_LEVEL = 5  # samples: two of them may be outliers
 
 @dataclasses.dataclass(frozen=True)
 class ShiftEvidence:
-    """What a rise of the level must show at least.
+    """What a rise of the level must show at least."""
 
-    Attributes:
-      rise: Median after / median before.
-      separation: Share of all pairs (a level before, one after) that rise.
-      noise_ratio: Rise of the log medians / spread around them.
-    """
-
-    rise: float
-    separation: float
-    noise_ratio: float
+    rise: float  # median after / median before
+    separation: float  # share of all pairs (a level before, one after) that rise
+    noise_ratio: float  # rise of the log medians / spread around them
 
 
 SOME = ShiftEvidence(rise=LEAST_SHIFT, separation=0.95, noise_ratio=2.0)

@@ -162,14 +162,12 @@ class UnpairedComparison:
 
     Nothing is paired: the repetitions of either run were fresh processes at other moments, and how
     much they differ within a run is the only sign of how much two runs differ by chance.
-
-    Attributes:
-      ratios: Of resamples of the two-level bootstrap of `percentile_cis`, each side drawn by
-        itself; of shape (resamples,).
-      logs: Log medians of the repetitions of the baseline, and of the candidate.
     """
 
+    # of resamples of the two-level bootstrap of `percentile_cis`, each side drawn by itself; of
+    # shape (resamples,)
     ratios: np.ndarray
+    # log medians of the repetitions of the baseline, and of the candidate
     logs: tuple[np.ndarray, np.ndarray]
 
     def interval(self, confidence: float = 0.95) -> Interval:
