@@ -15,15 +15,10 @@ def exact(value: float) -> Cost:
 
 
 def front(choices: Sequence[Sequence[Cost]]) -> list[bool]:
-    """Finds the choices that no other dominates: is nowhere worse than and somewhere better.
+    """Says of each choice whether no other dominates it: nowhere worse, somewhere better.
 
-    A cost is better or worse only where the intervals do not touch.
-
-    Args:
-      choices: For each the same number of costs.
-
-    Returns:
-      For each whether it is on the front. Equal choices are on it together.
+    All have the same number of costs. A cost is better or worse only where the intervals do not
+    touch. Equal choices are on the front together.
     """
     costs = (
         np.asarray(choices, dtype=np.float64).reshape(len(choices), -1, 2)

@@ -286,19 +286,7 @@ ResultType = TypeVar("ResultType", bound=ResultPart)
 
 
 def read_result_file(path: files.Path, kind: type[ResultType]) -> ResultType:
-    """Reads a result.
-
-    Args:
-      path: The JSON file.
-      kind: Its class.
-
-    Returns:
-      The result.
-
-    Raises:
-      DataError: If the file is missing, malformed, of another format or changed since it was
-        written.
-    """
+    """Reads a JSON result; one that is missing, malformed or of another format is a DataError."""
     expected = f"a valid {pathlib.Path(path).name}"
     if "format_version" in kind.model_fields:
         expected += f" of format_version {FORMAT_VERSION}"

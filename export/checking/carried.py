@@ -51,13 +51,9 @@ Places = dict[tuple[int, int], Step]
 
 
 def remove(model: Any) -> dict[str, Places]:
-    """Removes QUANTIZE and DEQUANTIZE from the float32 file of a quantization-aware model.
+    """Removes QUANTIZE and DEQUANTIZE from a quantization-aware model's float32 file, in place.
 
-    Args:
-      model: The file (`editing.read`); changed in place.
-
-    Returns:
-      Key of a signature -> where they were.
+    Returns key of a signature -> where they were.
     """
     return {
         text(entry.signatureKey): _remove(model, entry, model.subgraphs[entry.subgraphIndex])
@@ -101,11 +97,7 @@ def _renamed(places: Places, steps: dict[int, Step], source: dict[int, int], ind
 
 
 def split_activations(model: Any) -> None:
-    """Gives a ReLU that is part of another operator an operator of its own, as floats have it.
-
-    Args:
-      model: A file (`editing.read`); changed in place.
-    """
+    """Gives a ReLU that is part of another operator one of its own, as floats have it; in place."""
     for graph in model.subgraphs:
         operators = []
         for operator in graph.operators:

@@ -30,20 +30,11 @@ class Texts:
 def texts_of(
     encoded: EncodedExamples, examples: Examples | None, tokenizer: Tokenizer | None, longest: int
 ) -> Texts:
-    """Finds the texts that encode to exactly these ids, as one text or pair that is cut.
+    """Finds the texts that encode to exactly these ids, as one text or pair cut to `longest`.
 
-    Args:
-      encoded: The examples as ids.
-      examples: The text of each, or None.
-      tokenizer: The tokenizer of the model, or None.
-      longest: The longest signature: what a program truncates to.
-
-    Returns:
-      The texts, None where a text encodes to other ids: one that was truncated to less, or one part
-      of a text that has several.
-
-    Raises:
-      DataError: If no text encodes to its ids, though each has one example.
+    A text is None where it encodes to other ids: one that was truncated to less, or one part of a
+    text that has several. Raises DataError if no text encodes to its ids, though each has one
+    example.
     """
     unknown = (None,) * len(encoded)
     if examples is None or tokenizer is None:
@@ -68,13 +59,9 @@ def texts_of(
 def content(
     plan: ExportPlan, chosen: np.ndarray, logits: np.ndarray, outputs: np.ndarray
 ) -> dict[str, Any]:
-    """Makes the content of golden.json from some of a plan's examples.
+    """Makes golden.json of some of a plan's examples: `chosen`, int (m,).
 
-    Args:
-      plan: The plan.
-      chosen: int (m,), the examples.
-      logits: The model's logits for all examples, (rows, num_labels).
-      outputs: The file's outputs for all examples, (rows, num_labels).
+    `logits` and `outputs` are those of all examples, (rows, num_labels).
     """
     probes, longest, texts = plan.examples.select(chosen), max(plan.lengths), plan.request.texts
     rows = plan.head.rows_of(plan.examples, chosen)
@@ -104,20 +91,12 @@ def golden(
     *,
     head: OutputHead = HEADS["sequence"],
 ) -> dict[str, Any]:
-    """Makes the content of golden.json.
+    """Makes the content of golden.json from logits and outputs (rows, num_labels), see `heads`.
 
-    Args:
-      encoded: The examples.
-      texts: Their texts.
-      lengths: Sequence lengths of the file, ascending.
-      logits: The model's logits, (rows, num_labels), see `export.model.heads`.
-      outputs: The file's outputs on this host, (rows, num_labels).
-      head: What the file answers for.
-
-    Returns:
-      Plain values: format_version and, for each example, text, pair, the shortest signature that
-      holds it, its ids and types without padding, the logits and the outputs. Those of tokens are
-      lists of a list for each token, seven digits of each number; of spans [start, end].
+    Returns plain values: format_version and, for each example, text, pair, the shortest signature
+    that holds it, its ids and types without padding, the logits and the file's outputs on this
+    host. Those of tokens are lists of a list for each token, seven digits of each number; of spans
+    [start, end].
     """
     examples = []
     for i in range(len(encoded)):

@@ -29,21 +29,10 @@ def sentences(
 ) -> list[dict[str, Any]]:
     """Lists the sentences that are whole in one example, with the tag of each word.
 
-    Args:
-      encoded: A few examples of words; `sources` has the sentence of each.
-      examples: All sentences with their words, or None.
-      tokenizer: The tokenizer of the model, or None.
-      longest: The longest signature.
-      outputs: The file's outputs, (tokens, num_labels).
-      labels: The tags in the order of the outputs.
-
-    Returns:
-      For each: "example" (its index in the examples of golden.json), "words", "first_pieces"
-      (the token that answers for each word) and "tags". Empty where words, tokenizer or tags are
-      not known.
-
-    Raises:
-      DataError: If no sentence gives the ids that it should.
+    `outputs` are the file's, (tokens, num_labels), `labels` the tags in their order. Each has
+    "example" (its index in the examples of golden.json), "words", "first_pieces" (the token that
+    answers for each word) and "tags"; none where words, tokenizer or tags are not known. Raises
+    DataError if no sentence gives the ids that it should.
     """
     if examples is None or examples.words is None or tokenizer is None or encoded.sources is None:
         return []
@@ -80,20 +69,10 @@ def questions(
 ) -> list[dict[str, Any]]:
     """Lists the questions that have all their windows here, with the answers of the file.
 
-    Args:
-      encoded: A few windows, all of each question.
-      tokenizer: The tokenizer of the model, or None.
-      longest: The longest signature: the tokens of a window.
-      outputs: The file's outputs, (tokens, 2).
-      rules: How answers are read off.
-
-    Returns:
-      For each: "question", "context", "examples" (the indices of its windows in the examples of
-      golden.json), "answer" ("" for none), "score" and "null_score"; the score is null where no
-      window holds a candidate. Empty where texts or tokenizer are not known.
-
-    Raises:
-      DataError: If no question gives the windows that it should.
+    `outputs` are the file's, (tokens, 2). Each has "question", "context", "examples" (the indices
+    of its windows in the examples of golden.json), "answer" ("" for none), "score" and
+    "null_score"; the score is null where no window holds a candidate. None where texts or tokenizer
+    are not known. Raises DataError if no question gives the windows that it should.
     """
     windows = encoded.span_sources
     if windows is None or encoded.sources is None or tokenizer is None:

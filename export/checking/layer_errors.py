@@ -59,21 +59,10 @@ def layer_errors(
     encoded: EncodedExamples,
     layer_names: Iterable[str],
 ) -> list[LayerError]:
-    """Compares the layers of two files of one model.
+    """Compares the layers of two files of one model; the quantized one may be a bad one.
 
-    Args:
-      float_file: The float32 file.
-      quantized_file: The quantized file, with the same signatures; it may be a bad one.
-      encoded: Real examples; the first `NUM_EXAMPLES` of those that fit the length at which most of
-        them run are used.
-      layer_names: The names of the model's layers.
-
-    Returns:
-      The layers whose outputs both files have, in the order in which the file runs them.
-
-    Raises:
-      DataError: If no example fits.
-      ExportError: If the files cannot be run or have no tensor in common.
+    Of the examples the first `NUM_EXAMPLES` are used that fit the length at which most of them run.
+    Returns the layers whose outputs both files have, in the order in which the file runs them.
     """
     file = TfliteModel(float_file)
     fitting = np.flatnonzero(encoded.lengths <= max(file.lengths))
@@ -101,13 +90,8 @@ def layer_errors(
 def culprits(layers: Sequence[LayerError], *, share: float = 0.5) -> tuple[str, ...]:
     """Names the layers to leave in float, those that add most of the error first.
 
-    Args:
-      layers: What `layer_errors` returned.
-      share: How much of all the introduced noise the named layers are to explain.
-
-    Returns:
-      The fewest layers that add `share` of the noise, each followed by the layers that read its
-      output: they would round it again. Empty where no layer adds any.
+    They are the fewest that add `share` of the noise, each followed by the layers that read its
+    output: they would round it again. Empty where no layer adds any.
     """
     total = sum(error.introduced for error in layers)
     named: list[str] = []
@@ -182,15 +166,10 @@ def _from_layer_on(tensor_name: str, layer_names: frozenset[str]) -> str:
 
 
 def layer_of(tensor_name: str, layer_names: frozenset[str] | set[str]) -> str | None:
-    """Returns which layer computes a tensor, from the name that the converter gave it.
+    """Returns which layer computes a tensor, from the name that the converter gave it, or None.
 
-    Args:
-      tensor_name: For example "model/layer_0_query/MatMul;model/layer_0_query/BiasAdd".
-      layer_names: The names of the model's layers.
-
-    Returns:
-      The layer, or None if the name holds none. Of a name that several layers were merged into, the
-      one whose product it is, otherwise the last.
+    Of "model/layer_0_query/MatMul;model/layer_0_query/BiasAdd", into which several layers may be
+    merged, the one whose product it is, otherwise the last.
     """
     named = []
     for part in tensor_name.split(";"):

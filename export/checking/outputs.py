@@ -33,11 +33,8 @@ def model_logits(
 ) -> np.ndarray:
     """Runs the model in inference mode; float32 (rows, num_labels), see `export.model.heads`.
 
-    Args:
-      model: A classifier of texts or tokens, or a model of spans.
-      encoded: The examples.
-      lengths: Pads each example to the shortest of these that holds it, as the file does; None
-        pads to the longest of a batch.
+    Each example is padded to the shortest of `lengths` that holds it, as in the file; without
+    lengths to the longest of a batch.
     """
     if lengths is None:
         return _logits(model, encoded, None)
@@ -91,10 +88,7 @@ def file_outputs(
 ) -> np.ndarray:
     """Runs the file on each example; float32 (rows, num_labels), see `export.model.heads`.
 
-    Args:
-      file: The opened file.
-      encoded: The examples.
-      length: Sequence length for all; None takes the shortest signature for each.
+    All run at `length`; None takes the shortest signature for each.
     """
     examples = tqdm.tqdm(
         range(len(encoded)),

@@ -78,16 +78,10 @@ def chain(pairing: Pair, tensor: int) -> list[int]:
 
 
 def pair(float_model: Any, model: Any, *, reshapes_move: bool = False) -> list[Pair]:
-    """Pairs the signatures of two files.
+    """Pairs the signatures that both a float32 file and a quantized one have.
 
-    Args:
-      float_model: The float32 file (`editing.read`).
-      model: The quantized file.
-      reshapes_move: Whether RESHAPE may be before another operator or behind it. Then shapes are
-        compared, but for sides of 1.
-
-    Returns:
-      One pair for each signature of the float file that both have.
+    With `reshapes_move`, RESHAPE may be before another operator or behind it; then shapes are
+    compared, but for sides of 1.
     """
     entries = {text(entry.signatureKey): entry for entry in model.signatureDefs or []}
     pairs = []

@@ -58,11 +58,7 @@ _TIMES = 10.0  # as far may a file be
 
 
 def numbers(evidence: Evidence) -> list[str]:
-    """Refuses a model that gives NaN or infinity, before anything is held against it.
-
-    Raises:
-      ExportError: If it does.
-    """
+    """Refuses a model that gives NaN or infinity, before anything is held against it."""
     for logits in (evidence.logits, *(group.logits for group in evidence.groups)):
         agreement.compare(logits, logits)
     return []
@@ -260,14 +256,10 @@ def _faults(
 def moved_logits(
     model: keras.Model, groups: Sequence[tuple[EncodedExamples, int]]
 ) -> list[list[np.ndarray]]:
-    """Runs the model with each weight one step of float32 off, `_DRAWS` times.
+    """Runs the model with each weight one step of float32 off, `_DRAWS` times, and restores them.
 
-    Args:
-      model: The model; its weights are changed and put back.
-      groups: Inputs, and the tokens that they are padded to.
-
-    Returns:
-      For each group the logits of each draw, (rows, num_labels).
+    For each group, examples and the tokens that they are padded to, the (rows, num_labels) of each
+    draw.
     """
     moved: list[list[np.ndarray]] = [[] for _ in groups]
     for draw in range(_DRAWS):
@@ -282,17 +274,9 @@ def noise_faults(
 ) -> list[str]:
     """Lists where a float32 file is further from its model than float32's rounding takes it.
 
-    With e the file's difference and d those of the draws: ``rms e <= 10 rms d`` and
-    ``max |e| <= 10 max |d|``, both over all rows and outputs.
-
-    Args:
-      logits: (rows, num_labels), what the model answers.
-      file: The same of the file.
-      moved: The same of the model with moved weights, draw by draw.
-      where: Put before each line.
-
-    Returns:
-      At most one line.
+    With e the file's difference and d those of the draws: ``rms e <= 10 rms d`` and ``max |e| <= 10
+    max |d|``, both over all rows and outputs. All are (rows, num_labels); `where` is put before the
+    line, of which there is at most one.
     """
     exact = logits.astype(np.float64)
     noise = np.stack([of_draw - exact for of_draw in moved])

@@ -57,14 +57,6 @@ class SignatureTrace:
 
 @contextlib.contextmanager
 def trace(source: files.Path, length: int) -> Iterator[SignatureTrace]:
-    """Opens the signature of a length.
-
-    Args:
-      source: The file.
-      length: Its tokens.
-
-    Raises:
-      ExportError: If LiteRT does not run it.
-    """
+    """Opens the signature of so many tokens."""
     with files.temporary_folder("trace") as folder:
         yield SignatureTrace(source, length, folder / "signature.tflite")

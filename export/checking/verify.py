@@ -113,16 +113,10 @@ class Verified:
 
 
 def verify(converted: Converted, floats: FloatConversion | None = None) -> Verified:
-    """Makes all checks of a converted file.
+    """Makes all checks of a converted file, those of `floats`, which other files share, only once.
 
-    Args:
-      converted: The file.
-      floats: The float32 conversion, where other files of the model are made of it, too: its
-        checks are made once.
-
-    Raises:
-      ExportError: If the file is not built as it should be.
-      ParityError: If it is not the model in this number format; with every fault, a line each.
+    Raises ExportError if it is not built as it should be, and ParityError, with a line for each
+    fault, if it is not the model in this number format.
     """
     with files.temporary_folder("verify") as folder:
         evidence = Evidence(converted, folder, None if floats is None else floats.reference)

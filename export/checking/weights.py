@@ -322,14 +322,10 @@ def _are_scaled(
     of_column: Sequence[np.ndarray],
     factors: Sequence[float] = (1.0,),
 ) -> bool:
-    """Whether one matrix is the other with its rows and its columns times numbers that it may have.
+    """Whether `others` are `rows` with rows and columns times numbers that they may have.
 
-    Args:
-      rows: The model's.
-      others: The file's, of the same shape.
-      of_row: Vectors, one of which has the numbers of the rows.
-      of_column: The same of the columns.
-      factors: Numbers, one of which the whole matrix is multiplied with on top.
+    `of_row` and `of_column` are vectors, one of which has the numbers; one of `factors` multiplies
+    the whole matrix on top.
     """
     # Of such a pair these two products are equal wherever two rows and two columns cross.
     i, j = np.random.default_rng(0).integers(rows.shape, size=(2, 64, 2)).transpose(2, 0, 1)

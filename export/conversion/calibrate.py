@@ -23,22 +23,10 @@ _NAME = "calibrate_on"
 def draw(
     calibrate_on: Any, count: int, seed: int, config: EncoderConfig, lengths: Sequence[int]
 ) -> EncodedExamples:
-    """Draws examples without replacement, and leaves their labels behind.
+    """Draws `count` examples, or all, without replacement, and leaves their labels behind.
 
-    Args:
-      calibrate_on: `Batches`, `EncodedExamples`, any iterable of batches of features by name, or a
-        function that returns one.
-      count: Examples to draw; all where there are no more.
-      seed: Seed of the draw.
-      config: The encoder that they are for.
-      lengths: Sequence lengths of the file.
-
-    Returns:
-      The drawn examples in their order.
-
-    Raises:
-      ConfigError: If `count` is no number of examples.
-      DataError: If there are too few, or they do not fit the model.
+    `calibrate_on` is `Batches`, `EncodedExamples`, any iterable of batches of features by name, or
+    a function that returns one. The drawn examples keep their order.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < NUM_LEAST:
         raise errors.ConfigError("num_calibration", f"a whole number, at least {NUM_LEAST}", count)
@@ -87,16 +75,9 @@ def load(path: files.Path) -> EncodedExamples:
 def feeds(
     signatures: Mapping[str, Any], examples: EncodedExamples
 ) -> dict[str, Iterable[dict[str, np.ndarray]]]:
-    """Lays examples out as inputs of the signatures.
+    """Lays examples out as inputs of the signatures: key -> int32 (1, length) by name, see `fed`.
 
-    Args:
-      signatures: The interpreter's description of them: key -> {"inputs": names, ...}.
-      examples: The examples, none longer than the longest signature.
-
-    Returns:
-      Key -> the inputs, int32 (1, length), of the examples for which this
-      signature is the shortest that holds them; of all that fit it where those are fewer than
-      `NUM_LEAST`.
+    `signatures` is the interpreter's description: key -> {"inputs": names, ...}.
     """
     keys = [key for key in signatures if re.fullmatch(rf"{signature.PREFIX}\d+", key)]
     lengths = sorted(int(key.removeprefix(signature.PREFIX)) for key in keys)
@@ -111,16 +92,10 @@ def feeds(
 
 
 def fed(examples: EncodedExamples, lengths: Sequence[int], rank: int) -> np.ndarray:
-    """Chooses the examples that a signature is measured on.
+    """Returns the indices, int64, of the examples that the signature `rank` is measured on.
 
-    Args:
-      examples: The examples.
-      lengths: Lengths of the signatures, ascending.
-      rank: Which of them.
-
-    Returns:
-      int64, the indices of those for which this signature is the shortest that holds them; of all
-      that fit it where those are fewer than `NUM_LEAST`.
+    They are those for which it is the shortest that holds them; of all that fit it where those are
+    fewer than `NUM_LEAST`.
     """
     chosen = np.flatnonzero(np.searchsorted(lengths, examples.lengths) == rank)
     if len(chosen) < NUM_LEAST:

@@ -69,14 +69,8 @@ def convert(
 ) -> Converted:
     """Converts the model of a plan into one TFLite file, with metadata where they are wanted.
 
-    Args:
-      plan: The plan.
-      folder: A folder for the file, made if need be.
-      float_file: Where the float32 conversion of the same SavedModel goes; used as it is where it
-        exists. None: it goes into the folder.
-
-    Raises:
-      ExportError: If the converter fails, crashes or takes too long; with its last words.
+    The float32 conversion of the same SavedModel goes to `float_file`, in the folder by default,
+    and is used as it is where it exists.
     """
     float_file = float_file or folder / "float32" / "model.tflite"
     float_file.parent.mkdir(parents=True, exist_ok=True)
@@ -127,9 +121,8 @@ def convert_to(plan: ExportPlan, file: files.Path, float_file: files.Path | None
 def run_in_child(conversion: Conversion, *, timeout_s: float = 1800) -> None:
     """Runs a conversion in a process of its own.
 
-    Raises:
-      ExportError: If the converter fails, crashes or takes too long; with its last words.
-      OSError: If a disk is full; names the folder of the two it writes to that has less room.
+    Raises ExportError with the converter's last words if it fails, crashes or takes too long;
+    OSError if a disk is full, which names the folder of the two it writes to that has less room.
     """
     with files.temporary_folder("conversion") as folder:
         described = folder / "conversion.json"

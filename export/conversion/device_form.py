@@ -76,15 +76,7 @@ FORMS: dict[str, DeviceForm] = {
 
 
 def form(name: str, *quantizations: Quantization) -> DeviceForm:
-    """Returns the form for a kind of processor.
-
-    Args:
-      name: "cpu", "gpu" or "npu".
-      *quantizations: Those of the file and of its layers.
-
-    Raises:
-      ConfigError: If the name is unknown, or it does not take a quantization.
-    """
+    """Returns the form for a "cpu", "gpu" or "npu" of a file with these quantizations."""
     if name not in FORMS:
         raise errors.ConfigError("device", ", ".join(FORMS), repr(name))
     device_form = FORMS[name]
@@ -117,13 +109,9 @@ def masked(model: keras.Model, device_form: DeviceForm) -> Iterator[None]:
 
 
 def flatten_ids(model: Any) -> int:
-    """Replaces GATHER with ids (1, L) by RESHAPE, GATHER with ids (L,) and RESHAPE.
+    """Replaces GATHER with ids (1, L) by RESHAPE, GATHER with ids (L,) and RESHAPE, in place.
 
-    Args:
-      model: A file (`editing.read`); changed in place. Tables of integers stay as they are.
-
-    Returns:
-      How many were replaced.
+    Tables of integers stay as they are. Returns how many were replaced.
     """
 
     def wanted(graph: Any, gather: Any) -> bool:
@@ -137,13 +125,9 @@ def flatten_ids(model: Any) -> int:
 
 
 def equal_ranks(model: Any) -> int:
-    """Gives what an operator adds or multiplies the rank of its result, by RESHAPE.
+    """Gives what an operator adds or multiplies the rank of its result, by RESHAPE, in place.
 
-    Args:
-      model: A float32 file (`editing.read`); changed in place.
-
-    Returns:
-      How many operands got another rank.
+    Returns how many operands got another rank.
     """
     changed = 0
     for graph in model.subgraphs:

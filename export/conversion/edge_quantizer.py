@@ -34,19 +34,10 @@ def quantize(
 ) -> None:
     """Writes a float file again with its numbers stored in another way.
 
-    Ranges of static activations are the least and the greatest value on all examples, in whatever
-    signature: so that each answers a text alike.
-
-    Args:
-      source: The float32 file.
-      target: The file to write.
-      base: How it stores numbers.
-      layers: Layers with a quantization of their own.
-      matrices: Names of the layers that have a weight matrix, in the order of the model.
-      examples: What ranges are measured on, for a static quantization.
-
-    Raises:
-      ExportError: If a layer of `layers` has no operator of its own, or a range is missing.
+    `base` says how, `layers` where a layer differs; `matrices` names the layers that have a weight
+    matrix, in the order of the model. Ranges of static activations are the least and the greatest
+    value on all examples, in whatever signature: so that each answers a text alike. Raises
+    ExportError if a layer of `layers` has no operator of its own, or a range is missing.
     """
     model = editing.read(source)
 
@@ -81,13 +72,10 @@ def quantize(
 
 
 def fill_empty_scales(model: Any) -> None:
-    """Gives rows and blocks of zeros, whose scale would be 0, the least scale of the others.
+    """Gives rows and blocks of zeros, whose scale would be 0, the least of the others; in place.
 
     Their numbers are 0 at any scale, and XNNPACK runs no file with a scale of 0. A row that is not
     0 has no such number: the check of each number that the file stores refuses it.
-
-    Args:
-      model: The quantized model, changed in place.
     """
     for graph in model.subgraphs:
         for tensor in graph.tensors:
@@ -110,12 +98,8 @@ def _filled(scales: np.ndarray) -> np.ndarray:
 def share_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
     """Gives the corresponding tensors of the signatures' subgraphs one range.
 
-    Args:
-      model: The float model.
-      ranges: Name of a tensor -> its "min" and "max"; changed in place.
-
-    Raises:
-      ExportError: If the subgraphs are not built alike.
+    `ranges`, name of a tensor -> its "min" and "max", is changed in place. Raises ExportError if
+    the subgraphs are not built alike.
     """
     by_graph = []
     for graph in model.subgraphs:
@@ -155,14 +139,10 @@ def ranges_of_tables(model: Any) -> dict[str, dict[str, np.ndarray]]:
 
 
 def widen_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
-    """Doubles the ranges of activations, for those of 16 bits.
+    """Doubles the ranges of activations, for those of 16 bits, in place; constants keep theirs.
 
-    A text that goes beyond what the calibration saw is cut off there, and its answer with it. Of
-    16 bits one is well spent on that: the weights' 8 bits decide the error either way.
-
-    Args:
-      model: The float model; its constants keep their ranges.
-      ranges: Name of a tensor -> its "min" and "max"; changed in place.
+    A text that goes beyond what the calibration saw is cut off there, and its answer with it. Of 16
+    bits one is well spent on that: the weights' 8 bits decide the error either way.
     """
     constant = {
         text(tensor.name)

@@ -22,15 +22,10 @@ _LOOKUP_VERSION = 4  # the first with a scale for each row
 
 
 def use_lookups(model: Any, chosen: Callable[[Any, str], bool]) -> int:
-    """Replaces each chosen GATHER by RESHAPE, EMBEDDING_LOOKUP and RESHAPE; same answers.
+    """Replaces each chosen GATHER by RESHAPE, EMBEDDING_LOOKUP and RESHAPE, in place; same answers.
 
-    Args:
-      model: A float model (`editing.read`); changed in place.
-      chosen: Whether a GATHER of whole rows is to be replaced: called with the tensor of its
-        table, of rank 2, and the name of its output.
-
-    Returns:
-      How many were replaced.
+    `chosen` is called with the tensor of the table, of rank 2, and the name of the output. Returns
+    how many were replaced.
     """
 
     def middle(gather: Any, flat: int, rows: int) -> Any:
@@ -49,16 +44,11 @@ def replace_gathers(
     chosen: Callable[[Any, Any], bool],
     middle: Callable[[Any, int, int], Any],
 ) -> int:
-    """Replaces each chosen GATHER of whole rows by RESHAPE, another operator and RESHAPE.
+    """Replaces each chosen GATHER of whole rows by RESHAPE, another operator and RESHAPE, in place.
 
-    Args:
-      model: A file (`editing.read`); changed in place.
-      chosen: Whether one is to be replaced: called with its subgraph and the operator.
-      middle: Makes of the operator, of the tensor of flat ids (n,) and of that of their rows
-        (n, width) the operator that looks them up.
-
-    Returns:
-      How many were replaced.
+    `chosen` is called with subgraph and operator. `middle` makes of the operator, of the tensor of
+    flat ids (n,) and of that of their rows (n, width) the operator that looks them up. Returns how
+    many were replaced.
     """
     replaced = 0
     for graph in model.subgraphs:

@@ -98,11 +98,7 @@ class ExportPlan:
 
 
 def make_plans(request: ExportRequest) -> list[ExportPlan]:
-    """Plans the file that is asked for and its variants, on the same examples.
-
-    Raises:
-      TfdistillError: What `make_plan` lists.
-    """
+    """Plans the file that is asked for and its variants, on the same examples."""
     if not request.variants:
         return [make_plan(request)]
     if request.device in request.variants:
@@ -118,14 +114,7 @@ def make_plans(request: ExportRequest) -> list[ExportPlan]:
 
 
 def make_plan(request: ExportRequest) -> ExportPlan:
-    """Checks a request and brings it into one form.
-
-    Raises:
-      ConfigError: If an argument is not valid.
-      DataError: If the examples do not fit the model or the lengths.
-      ShapeError: If the model is not of `tfdistill.models`.
-      VocabularyError: If the vocabulary cannot be used or does not fit the model's embedding.
-    """
+    """Checks a request and brings it into one form."""
     model, softmax, patterns = request.model, request.softmax, request.layers or {}
     quantization = quantizing.quantization(request.quantize)
     config = models.config_of(model)
@@ -250,20 +239,10 @@ class StoredWeight:
 def resolve(
     model: keras.Model, base: Quantization, layers: Mapping[str, str]
 ) -> dict[str, Quantization]:
-    """Resolves which layers take another quantization than the file.
+    """Resolves which layers take another quantization than the file's `base`: name -> quantization.
 
-    Args:
-      model: The model.
-      base: The quantization of the file.
-      layers: Pattern of layer names, as for a shell, -> name of a quantization. The first pattern
-        that fits a layer counts.
-
-    Returns:
-      Name of a layer -> its quantization, where that is not `base`.
-
-    Raises:
-      ConfigError: If a pattern fits no layer or changes nothing, or a quantization cannot be
-        combined with `base`.
+    The first pattern, as for a shell, that fits a layer counts. Raises ConfigError if a pattern
+    fits no layer or changes nothing, or a quantization cannot be combined with `base`.
     """
     names = [layer.name for layer in model.layers]
     chosen: dict[str, Quantization] = {}
@@ -324,11 +303,7 @@ def stored_weights(
 
 
 def check_blocks(weights: Sequence[StoredWeight]) -> None:
-    """Refuses blocks that do not divide the rows of a matrix.
-
-    Raises:
-      ConfigError: With the widths and what to take instead.
-    """
+    """Refuses blocks that do not divide the rows of a matrix; says what to take instead."""
     misfits: dict[str, int] = {}
     for weight in weights:
         block = weight.quantization.block

@@ -179,12 +179,7 @@ def quantizations() -> dict[str, Quantization]:
 
 
 def quantization(name: str) -> Quantization:
-    """Returns the quantization of that name, or of a short one, see `config.quantization_name`.
-
-    Raises:
-      ConfigError: If the name is not in the grammar, or in it but not offered; with the reason
-        where the combination was tried.
-    """
+    """Returns the quantization of that name, or of a short one, see `config.quantization_name`."""
     if config.quantization_name(name) in _BY_NAME:
         return _BY_NAME[config.quantization_name(name)]
     offered = (*_BY_NAME, *config.SHORT_QUANTIZATIONS)

@@ -57,20 +57,11 @@ def rules(
     layers: Mapping[str, Quantization],
     matrices: Sequence[str],
 ) -> list[Rule]:
-    """Makes a recipe for the ai-edge-quantizer.
+    """Makes a recipe for the ai-edge-quantizer; of rules that fit one operator the last counts.
 
-    Args:
-      model: The float model (`editing.read`).
-      base: How the file stores numbers.
-      layers: Layers with a quantization of their own.
-      matrices: Names of the layers that have a weight matrix, in the order of the model.
-
-    Returns:
-      The recipe; of several rules that fit an operator the last counts.
-
-    Raises:
-      ExportError: If a layer with weights and a quantization of its own has no operator in the
-        file, or shares one with a layer of another quantization.
+    `matrices` names the layers that have a weight matrix, in the order of the model. Raises
+    ExportError if one with a quantization of its own has no operator in the file, or shares one
+    with a layer of another.
     """
     everything = TFLOperationName.ALL_SUPPORTED
     recipe = _rules_for(".*", base, (everything,) if base.method == "static" else _WEIGHTS)

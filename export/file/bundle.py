@@ -51,15 +51,6 @@ def paths_of(path: files.Path) -> ExportPaths:
 
     vocab.txt, labels.txt and golden.json are next to model.json; where the folder's model.json is
     about another file, all of them are called after this one: student.json, student.vocab.txt.
-
-    Args:
-      path: The .tflite file to write.
-
-    Returns:
-      The paths.
-
-    Raises:
-      ConfigError: If `path` is no file name that a manifest can hold.
     """
     model = pathlib.Path(path)
     if model.suffix != SUFFIX or not _FILE_NAME.fullmatch(model.name) or model.is_dir():
@@ -99,14 +90,7 @@ def variant_files(described: pathlib.Path) -> set[pathlib.Path]:
 def check_free(contents: dict[pathlib.Path, bytes | None], *, overwrite: bool) -> None:
     """Refuses to replace a file unless `overwrite`.
 
-    Args:
-      contents: File -> what will be in it, None if that is not known yet. A file that holds this
-        already is no obstacle.
-      overwrite: Whether files may be replaced.
-
-    Raises:
-      OutputExistsError: If a file is there.
-      ConfigError: If a folder is in the way.
+    A file that already holds its content is no obstacle; content is None where it is not known yet.
     """
     for file, content in contents.items():
         if file.is_dir():

@@ -10,13 +10,7 @@ from tfdistill import errors, files, work_folder
 
 
 def check_file_free(path: files.Path, *, suffix: str, overwrite: bool) -> None:
-    """Refuses to replace a file unless `overwrite`, and a name without the suffix of its kind.
-
-    Raises:
-      ConfigError: If the name does not end in `suffix`, or is that of a folder.
-      OutputExistsError: If the file exists and `overwrite` is not given.
-      OSError: If the disk is full.
-    """
+    """Refuses to replace a file unless `overwrite`, and a name without the suffix of its kind."""
     path = pathlib.Path(path)
     if path.suffix != suffix or path.is_dir():
         raise errors.ConfigError("path", f"a file that ends in {suffix}", path)
@@ -25,14 +19,9 @@ def check_file_free(path: files.Path, *, suffix: str, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def writing(what: str, *also: type[Exception]) -> Iterator[None]:
-    """Reports a failure to write as an ExportError.
+    """Reports a failure to write `what`, OSError or one of `also`, as an ExportError.
 
-    Args:
-      what: What is written; nothing of it may be left when the block fails.
-      *also: Exceptions that mean the same as OSError.
-
-    Raises:
-      ExportError: If the block raises OSError or one of `also`.
+    Nothing of it may be left when the block fails.
     """
     try:
         yield

@@ -57,21 +57,9 @@ def obstacles(
     lower_case: bool,
     truncation: Truncation,
 ) -> list[str]:
-    """Lists why MediaPipe could not run a file from text.
+    """Lists why MediaPipe could not run a file from text, with the remedy where there is one.
 
-    Args:
-      head: The head of the model: "sequence", "span", ...
-      kind: The kind of the task: "classification", "regression", ...; None if not known.
-      pair: Whether the task is about two texts.
-      lengths: Sequence lengths of the file.
-      softmax: Whether softmax is inside.
-      labels: Names of the classes.
-      vocab_file: The vocabulary, or None.
-      lower_case: Whether text is lower-cased.
-      truncation: Where a text that is too long is cut.
-
-    Returns:
-      A line each, with the remedy where there is one; empty if nothing is in the way.
+    `kind` is None where the task is not known, `head` is that of the model: "sequence", "span", ...
     """
     embeds = HEADS[head].vectors
     if not HEADS[head].in_mediapipe:
@@ -97,17 +85,9 @@ def obstacles(
 
 
 def wanted(requested: bool | None, reasons: Sequence[str]) -> bool:
-    """Decides whether a file gets metadata.
+    """Decides whether a file gets metadata; None asks for them where there are no `reasons`.
 
-    Args:
-      requested: What was asked for; None for where it can be.
-      reasons: What `obstacles` returned.
-
-    Returns:
-      Whether to call `attach`.
-
-    Raises:
-      ConfigError: If metadata was asked for and cannot be.
+    Raises ConfigError if they were asked for and cannot be.
     """
     if requested and reasons:
         raise refusal(reasons)
@@ -129,20 +109,11 @@ def attach(
     vocab_file: files.Path,
     labels: Sequence[str],
 ) -> None:
-    """Writes metadata into an exported file, in place; metadata that it had is replaced.
+    """Writes metadata into an exported file of one length, in place, instead of any that it had.
 
     Where the model reads no token types, its graph gets an input for them that nothing reads; the
-    signature does not have it.
-
-    Args:
-      file: A .tflite file of one length, with its signature.
-      name: Name of the model.
-      vocab_file: The vocabulary, one token a line.
-      labels: Names of the classes in the order of the scores; none of a sentence encoder.
-
-    Raises:
-      ExportError: If the file has several subgraphs, or other inputs or outputs than an exported
-        one.
+    signature does not have it. `labels` are in the order of the scores; a sentence encoder has
+    none.
     """
     model = editing.read(file)
     entry = _signature(model, file)

@@ -72,14 +72,7 @@ class File:
 
 
 def pack(root: Table) -> bytes:
-    """Writes a ModelMetadata table.
-
-    Args:
-      root: Slot -> value.
-
-    Returns:
-      The flatbuffer, with the file identifier of the schema.
-    """
+    """Writes a ModelMetadata table, slot -> value, with the file identifier of the schema."""
     builder = flatbuffers.Builder(1024)
     builder.Finish(_reference(builder, root), file_identifier=IDENTIFIER)
     return bytes(builder.Output())

@@ -26,11 +26,7 @@ Features = dict[str, tf.Tensor]
 
 
 def check_head(model: keras.Model) -> None:
-    """Refuses a model without a head that a file can answer with.
-
-    Raises:
-      ConfigError: If it is an encoder alone or a masked language model.
-    """
+    """Refuses a model without a head for a file: an encoder alone, a masked language model."""
     head = models.read_head(model)
     if head.kind not in HEADS:
         words = head.traits.predicts_words
@@ -59,22 +55,11 @@ def at_temperature(model: keras.Model, temperature: float) -> keras.Model:
 
 
 def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features], Features]:
-    """Returns the inference function that the exported file holds.
+    """Returns the inference function of the file: of int32 inputs (1, L) by name, float32 by name.
 
-    Args:
-      model: A model of `tfdistill.models` that classifies texts or tokens, points at spans or gives
-        vectors; also a quantization-aware one, which is run as it is.
-      softmax: Whether the function returns softmax(logits) over the classes.
-
-    Returns:
-      A function of the named int32 inputs (1, L). It gives, float32, by name: for whole texts
-      "logits" (1, num_labels); for tokens "logits" (1, L, num_labels), both called "scores" with
-      softmax; for spans "start_logits" and "end_logits" (1, L); of a sentence encoder "embedding"
-      (1, width).
-
-    Raises:
-      ConfigError: If `model` has another head, or is to give probabilities of spans or vectors.
-      ShapeError: If `model` is not of `tfdistill.models`.
+    It gives for whole texts "logits" (1, num_labels); for tokens "logits" (1, L, num_labels), both
+    called "scores" with softmax; for spans "start_logits" and "end_logits" (1, L); of a sentence
+    encoder "embedding" (1, width). A quantization-aware model is run as it is.
     """
     config = models.config_of(model)
     check_head(model)

@@ -64,15 +64,7 @@ class OutputHead(abc.ABC):
         """Returns the shape of each output of the signature for `length` tokens."""
 
     def rows_of(self, encoded: EncodedExamples, indices: np.ndarray) -> np.ndarray:
-        """Finds the rows of outputs that belong to some examples.
-
-        Args:
-          encoded: All examples.
-          indices: int (m,), the examples.
-
-        Returns:
-          int64 (rows,), in the order of `indices`.
-        """
+        """Finds the rows of outputs, int64 (rows,), of the examples `indices`, int (m,)."""
         index = np.asarray(indices, np.int64)
         return spans(encoded.offsets[index], encoded.lengths[index])
 
@@ -80,16 +72,10 @@ class OutputHead(abc.ABC):
     def decisions(
         self, outputs: np.ndarray, encoded: EncodedExamples, task: TaskSpec | None = None
     ) -> np.ndarray | None:
-        """Returns what a program would decide from the outputs.
+        """Returns what a program would decide from outputs (rows, width), logits or probabilities.
 
-        Args:
-          outputs: float (rows, width): logits or probabilities.
-          encoded: The examples that they are of.
-          task: The task: of its kind "multi_label" several labels apply at once.
-
-        Returns:
-          What is compared one by one, int or bool with the decisions as first axis; None for a
-          regression.
+        What is compared one by one, int or bool with the decisions as first axis; None for a
+        regression. With a task of kind "multi_label", several labels apply at once.
         """
 
     def rows_of_batch(self, outputs: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -233,11 +219,7 @@ def register(head: OutputHead) -> None:
 
 
 def head_of_file(file: TfliteModel) -> OutputHead:
-    """Returns the head that has the outputs of a file.
-
-    Raises:
-      ExportError: If no head has: it is another program's file.
-    """
+    """Returns the head that has the outputs of a file; refuses the file of another program."""
     ranks = {len(shape) for shape in file.outputs.values()}
     for head in HEADS.values():
         for softmax in (False, True):

@@ -46,16 +46,7 @@ def collect(check_on: Any, name: str = "check_on") -> EncodedExamples:
 
 
 def draw(config: EncoderConfig, lengths: Sequence[int], seed: int = 0) -> EncodedExamples:
-    """Draws examples of random ids, for want of real ones.
-
-    Args:
-      config: The encoder that they are for.
-      lengths: Sequence lengths; the examples fill between half and all of each in turn.
-      seed: Seed of the draw.
-
-    Returns:
-      `NUM_RANDOM` examples without labels.
-    """
+    """Draws `NUM_RANDOM` random examples that fill between half and all of each length in turn."""
     random = np.random.default_rng(seed)
     sizes = [
         int(random.integers(max(2, length // 2), length + 1))
@@ -69,18 +60,10 @@ def draw(config: EncoderConfig, lengths: Sequence[int], seed: int = 0) -> Encode
 
 
 def probes_of(config: EncoderConfig, length: int, seed: int = 0) -> EncodedExamples:
-    """Draws inputs that reach all of one signature, whatever the real examples hold.
+    """Draws 2 x `NUM_FILLING` inputs that reach all of a signature, whatever real examples hold.
 
     Half of them fill it, so that every position counts; the ids are of the whole vocabulary, its
     ends among them; the token types are those of two texts in one half, any in the other.
-
-    Args:
-      config: The encoder.
-      length: Tokens of the signature.
-      seed: Seed of the draw.
-
-    Returns:
-      2 x `NUM_FILLING` examples without labels.
     """
     random = np.random.default_rng((seed, length))
     shorter = random.integers(min(2, length), length, NUM_FILLING, endpoint=True)
@@ -115,17 +98,7 @@ def check_examples(
     lengths: Sequence[int],
     name: str = "check_on",
 ) -> None:
-    """Checks that every example fits the longest signature and the vocabulary.
-
-    Args:
-      encoded: The examples.
-      config: The encoder that they are for.
-      lengths: Sequence lengths of the file.
-      name: What errors call the examples.
-
-    Raises:
-      DataError: If one does not; the message names it.
-    """
+    """Checks that every example of `name` fits the longest signature and the vocabulary."""
     longest = int(encoded.lengths.max())
     if longest > max(lengths):
         raise errors.DataError(
@@ -147,13 +120,7 @@ def check_examples(
 def probes(encoded: EncodedExamples, lengths: Sequence[int], count: int = NUM_PROBES) -> np.ndarray:
     """Chooses examples that cover the signatures and, within each, short and long inputs.
 
-    Args:
-      encoded: The examples.
-      lengths: Sequence lengths, ascending.
-      count: The most to choose.
-
-    Returns:
-      int64, ascending indices; all examples where there are no more than `count`.
+    Returns ascending indices, int64; of all examples where there are no more than `count`.
     """
     if len(encoded) <= count:
         return np.arange(len(encoded))
@@ -172,15 +139,10 @@ def probes(encoded: EncodedExamples, lengths: Sequence[int], count: int = NUM_PR
 def whole_texts(
     encoded: EncodedExamples, chosen: np.ndarray, count: int = NUM_PROBES
 ) -> np.ndarray:
-    """Completes a choice of examples so that every text in it has all its examples.
+    """Completes a choice of examples, ascending, so that every text in it has all its examples.
 
-    Args:
-      encoded: The examples.
-      chosen: int, ascending indices.
-      count: The most examples; texts that would exceed it are left out, but for the first.
-
-    Returns:
-      int64, ascending indices.
+    Texts that would exceed `count` examples are left out, but for the first. Ascending indices,
+    int64.
     """
     if encoded.sources is None:
         return chosen

@@ -108,11 +108,7 @@ class ExportRequest:
 
     @property
     def chosen_lengths(self) -> Sequence[int]:
-        """The lengths that are named or fit the data, or else those of the default.
-
-        Raises:
-          ShapeError: If the model is not of `tfdistill.models`.
-        """
+        """The lengths that are named or fit the data, or else those of the default."""
         return fitting_lengths(self.model) if self.lengths is None else self.lengths
 
     @property
@@ -125,11 +121,7 @@ class ExportRequest:
         return dataclasses.replace(self, **changes)
 
     def collected(self) -> ExportRequest:
-        """Returns a copy with its examples in memory: an iterator serves one export only.
-
-        Raises:
-          DataError: If there is none, or the batches hold no ids and mask.
-        """
+        """Returns a copy with its examples in memory: an iterator serves one export only."""
         names = ("check_on", "promise_on", "calibrate_on")
         iterables = {name: getattr(self, name) for name in names}
         return self.replace(
@@ -146,14 +138,8 @@ def fitting_lengths(
 ) -> tuple[int, ...]:
     """The lengths of a model's file where none are named; logs those that were chosen.
 
-    Args:
-      model: The model.
-      max_length: The most tokens that it was trained on; None: not known.
-      examples: Development examples, encoded up to that, or None.
-
-    Returns:
-      Those with the least expected time of an example by the count of operations, up to the most
-      tokens that the model was trained on; without examples `config.usual_lengths`.
+    Of development examples those with the least expected time by the count of operations, up to the
+    most tokens that the model was trained on (None: not known); else `config.usual_lengths`.
     """
     shape = models.config_of(model)
     usual = config.usual_lengths(max_length, positions=shape.max_positions)
@@ -166,17 +152,7 @@ def fitting_lengths(
 
 
 def check_task(task: TaskSpec | None, head: OutputHead, num_labels: int, *, softmax: bool) -> None:
-    """Checks that a model can answer a task, and with probabilities where they are asked for.
-
-    Args:
-      task: The task, or None.
-      head: The model's head.
-      num_labels: Width of the model's logits.
-      softmax: Whether the file is to give probabilities.
-
-    Raises:
-      ConfigError: If it cannot.
-    """
+    """Checks that a model can answer a task, and with probabilities where they are asked for."""
     if task is not None:
         wanted = HEADS[models.head_for(task.head, task.num_labels).kind]
         number = head.classifies and not head.per_token and num_labels == 1
@@ -208,14 +184,7 @@ def check_task(task: TaskSpec | None, head: OutputHead, num_labels: int, *, soft
 def check_promise(promise_on: EncodedExamples, check_on: Any, task: TaskSpec | None) -> None:
     """Checks that promises can be found: on labelled texts, of answers that have probabilities.
 
-    Args:
-      promise_on: The examples that chose nothing.
-      check_on: Those that the file is checked on, which give the temperature if they have labels.
-      task: The task, or None.
-
-    Raises:
-      ConfigError: If answers have no probabilities, or there is no task.
-      DataError: If labels are missing.
+    The labels of `promise_on` chose nothing; those of `check_on`, if any, give the temperature.
     """
     if task is None or not task.traits.gives_probabilities:
         kinds = [name for name, kind in KINDS.items() if kind.gives_probabilities]
@@ -232,17 +201,7 @@ def check_promise(promise_on: EncodedExamples, check_on: Any, task: TaskSpec | N
 def labels_of(
     task: TaskSpec | None, labels: Sequence[str] | None, head: OutputHead, num_labels: int
 ) -> tuple[tuple[str, ...], TaskSpec | None]:
-    """Returns the label names and the task that has them.
-
-    Args:
-      task: The task, or None.
-      labels: Label names in the order of the logits; None takes the task's.
-      head: The model's head.
-      num_labels: Width of the model's logits.
-
-    Raises:
-      ConfigError: If the names do not fit the logits or the task.
-    """
+    """Returns the label names, by default the task's, in the order of the logits, and the task."""
     names = tuple(labels) if labels else task.labels if task is not None else ()
     expected = head.num_names(num_labels)
     if names and (len(names) != expected or len(set(names)) != len(names)):
@@ -272,20 +231,7 @@ def open_vocabulary(
     num_rows: int,
     truncation: Truncation = "end",
 ) -> Tokenizer:
-    """Opens the vocabulary of a model.
-
-    Args:
-      vocab_file: The vocabulary.
-      lower_case: Whether text is lower-cased; None: as its folder says.
-      num_rows: Rows of the model's embedding.
-      truncation: Where a text that is too long is cut.
-
-    Returns:
-      Its tokenizer.
-
-    Raises:
-      VocabularyError: If it cannot be used, or is not of the size of the embedding.
-    """
+    """Opens the vocabulary of a model with `num_rows` embeddings; case None: as its folder says."""
     tokenizer = Tokenizer(vocab_file, lower_case=lower_case, truncation=truncation)
     tokenizer.check_rows(num_rows)
     size = tokenizer.vocab_size
@@ -304,17 +250,7 @@ def open_vocabulary(
 def check_texts(
     texts: Examples | None, examples: EncodedExamples, task: TaskSpec | None, *, real: bool
 ) -> None:
-    """Checks that texts and examples are as many, and are what the task's metric needs.
-
-    Args:
-      texts: The texts of the examples, or None.
-      examples: The examples that the file is checked on.
-      task: The task, or None.
-      real: Whether the examples are real, not drawn.
-
-    Raises:
-      DataError: If they are not.
-    """
+    """Checks that texts and examples are as many and, if real, what the task's metric needs."""
     if texts is not None:
         count = len(examples)
         if examples.span_sources is not None:

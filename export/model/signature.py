@@ -26,11 +26,7 @@ def signature_name(length: int) -> str:
 
 
 def check_lengths(lengths: Sequence[int], max_positions: int) -> tuple[int, ...]:
-    """Returns the lengths in ascending order.
-
-    Raises:
-      ConfigError: If there is none, one comes twice, is no integer, or does not fit the model.
-    """
+    """Returns the lengths in ascending order; each must be there once and fit the model."""
     chosen = tuple(lengths)
     whole = all(isinstance(length, int) and not isinstance(length, bool) for length in chosen)
     if not chosen or not whole or len(set(chosen)) != len(chosen):
@@ -48,20 +44,10 @@ def check_lengths(lengths: Sequence[int], max_positions: int) -> tuple[int, ...]
 def save(
     model: keras.Model, folder: files.Path, *, lengths: Sequence[int], softmax: bool = False
 ) -> None:
-    """Writes the SavedModel that the converter reads.
+    """Writes the SavedModel that the converter reads; an OSError names `folder`.
 
     Each signature takes the model's inputs by name, int32 (1, length), and returns what
     `graph.forward` gives, by name.
-
-    Args:
-      model: A model with a head that `graph.forward` supports, in float32.
-      folder: The folder to write.
-      lengths: Sequence lengths, one signature each.
-      softmax: Whether the outputs are probabilities.
-
-    Raises:
-      OSError: If the disk is full or may not be written to; names `folder`.
-      ExportError: If TensorFlow cannot write it for another reason.
     """
     run = graph.forward(model, softmax=softmax)
     module = tf.Module()

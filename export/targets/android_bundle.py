@@ -128,11 +128,7 @@ def to_android(
 
 
 def check_texts(texts: Examples | None) -> None:
-    """Refuses to begin without the texts that the golden vectors need.
-
-    Raises:
-      ConfigError: If there are none.
-    """
+    """Refuses to begin without the texts that the golden vectors need."""
     if texts is None or not len(texts.texts):
         raise errors.ConfigError(
             "Android bundle",
@@ -149,11 +145,7 @@ def bundle_name(name: str, quantization: str, device: str = "cpu") -> str:
 
 
 def folder_of(target: files.Path, name: str) -> pathlib.Path:
-    """Returns the folder of a bundle.
-
-    Raises:
-      ConfigError: If `name` is no name of a folder.
-    """
+    """Returns the folder of a bundle; the name must be one of a folder."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
         raise errors.ConfigError(
             "name of a bundle", "letters, digits, '.', '_' and '-'", repr(name)
@@ -162,12 +154,7 @@ def folder_of(target: files.Path, name: str) -> pathlib.Path:
 
 
 def check_free(target: files.Path, name: str, *, overwrite: bool) -> None:
-    """Refuses to replace a bundle unless `overwrite`, and what is no bundle in any case.
-
-    Raises:
-      ConfigError: If `name` is no name of a folder.
-      OutputExistsError: If the path exists and may not be replaced.
-    """
+    """Refuses to replace a bundle unless `overwrite`, and what is no bundle in any case."""
     folder = folder_of(target, name)
     if not folder.exists():
         return
@@ -182,18 +169,7 @@ def check_free(target: files.Path, name: str, *, overwrite: bool) -> None:
 
 
 def read_index(target: files.Path, *, verify: bool = False) -> Index:
-    """Reads the index of a folder of assets.
-
-    Args:
-      target: The folder of assets.
-      verify: Whether the bundles themselves are read and their checksums compared.
-
-    Returns:
-      The bundles by name.
-
-    Raises:
-      ManifestError: If the index is missing or malformed, or a bundle is not the one in it.
-    """
+    """Reads the bundles by name in a folder of assets, `verify` them and their checksums, too."""
     path = pathlib.Path(target) / FOLDER / INDEX
     try:
         content = path.read_bytes()

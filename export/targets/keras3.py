@@ -61,11 +61,7 @@ def to_keras(
 
 
 def check_keras(model: keras.Model) -> None:
-    """Refuses a model that `to_keras` cannot write.
-
-    Raises:
-      ConfigError: If its head or one of its layers has no counterpart.
-    """
+    """Refuses a model whose head or one of whose layers has no counterpart in Keras 3."""
     head = models.read_head(model)
     if head.traits.bare or head.traits.predicts_words:
         raise errors.ConfigError(
@@ -83,16 +79,10 @@ def check_keras(model: keras.Model) -> None:
 
 
 def translate(model: keras.Model) -> Any:
-    """Builds the Keras 3 counterpart of a model, with its weights.
+    """Builds the Keras 3 counterpart of a model, functional and in float32, with its weights.
 
     The layers with weights have the names that they have in the model. The tokens of a batch are
     (B, L, d), where the model flattens them.
-
-    Args:
-      model: A functional model of `tfdistill.models`.
-
-    Returns:
-      A functional `keras.Model` of Keras 3 in float32.
     """
     counterparts: dict[int, Any] = {}  # id of a tensor of the model -> its counterpart
     model_inputs = {}

@@ -94,11 +94,7 @@ def build_manifest(verified: Verified, contents: Mapping[pathlib.Path, bytes]) -
 
 
 def with_variants(manifests: Sequence[Manifest]) -> Manifest:
-    """Puts the files of one model for several devices into the manifest of the first.
-
-    Args:
-      manifests: One for each file.
-    """
+    """Puts the files of one model for several devices into the manifest of the first."""
     fields = set(FileVariant.model_fields)
     return manifests[0].model_copy(
         update={

@@ -133,18 +133,9 @@ def check_mediapipe(
     lower_case: bool,
     truncation: Truncation,
 ) -> None:
-    """Finds out before an export whether `to_mediapipe` could go on from it.
+    """Finds out before an export whether `to_mediapipe` could go on from it; names every reason.
 
-    Args:
-      model: A model of `tfdistill.models`.
-      task: Its task, or None.
-      labels: Names of the classes; default the task's.
-      vocab_file: The vocabulary, or None.
-      lower_case: Whether text is lower-cased.
-      truncation: Where a text that is too long is cut.
-
-    Raises:
-      ConfigError: If it could not; with every reason.
+    The task's labels are taken where none are named.
     """
     obstacles = metadata.obstacles(
         head=models.head_of(model),

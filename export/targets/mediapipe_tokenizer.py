@@ -28,16 +28,7 @@ _TO_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def encode(texts: Sequence[str], tokenizer: Tokenizer, length: int) -> EncodedExamples:
-    """Encodes texts as MediaPipe does, cut to `length` tokens; without labels.
-
-    Args:
-      texts: n texts.
-      tokenizer: Our tokenizer of the vocabulary.
-      length: The tokens of the file.
-
-    Returns:
-      n examples.
-    """
+    """Encodes texts as MediaPipe does, cut to `length` tokens; without labels."""
     words = text_ops.regex_split(
         [text.translate(_TO_LOWER).encode("utf-8", "ignore") for text in texts],
         _SEPARATORS,

@@ -123,11 +123,7 @@ def to_saved_model(
 
 
 def check_saved_model(model: keras.Model) -> None:
-    """Refuses a model that does not answer with one row a text.
-
-    Raises:
-      ConfigError: If it has another head, or none.
-    """
+    """Refuses a model that does not answer with one row a text."""
     head = models.head_of(model)
     outputs = HEADS.get(head)
     if outputs is None or outputs.per_token or not (outputs.classifies or outputs.vectors):

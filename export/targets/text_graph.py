@@ -13,16 +13,10 @@ from tfdistill.tasks.encoded import Truncation, heads_of
 def encode(
     tokenizer: Tokenizer, texts: tf.Tensor, pairs: tf.Tensor, max_length: int
 ) -> dict[str, tf.Tensor]:
-    """Encodes texts or pairs; runs in graph mode.
+    """Encodes texts or pairs, string (n,), in graph mode; "" where there is no second text.
 
-    Args:
-      tokenizer: The tokenizer of the model.
-      texts: string (n,), UTF-8.
-      pairs: string (n,), "" where there is no second text.
-      max_length: The most tokens of an example; at least 3.
-
-    Returns:
-      `input_ids`, `attention_mask` and `token_type_ids`, each int32 (n, L), L the longest example.
+    Returns `input_ids`, `attention_mask` and `token_type_ids`, each int32 (n, L), L the longest
+    example, of at most `max_length` tokens, which is at least 3.
     """
     first, second = tokenizer.tokenize(texts), tokenizer.tokenize(pairs)  # ragged (n, tokens)
     has_pair = tf.cast(pairs != "", tf.int64)

@@ -191,12 +191,7 @@ def export_file(request: ExportRequest, floats: FloatConversion | None = None) -
 
 
 def check_free(plans: Sequence[ExportPlan]) -> None:
-    """Refuses to replace what may not be replaced, before the long work.
-
-    Raises:
-      OutputExistsError: If a file is there.
-      ConfigError: If a folder is in the way.
-    """
+    """Refuses to replace what may not be replaced, before the long work."""
     unknown = dict.fromkeys(
         file for plan in plans for file in (plan.paths.model, plan.paths.golden)
     )
@@ -205,11 +200,7 @@ def check_free(plans: Sequence[ExportPlan]) -> None:
 
 
 def refuse_weak(plan: ExportPlan) -> None:
-    """Refuses a model near chance before it is converted, where its task and labels are known.
-
-    Raises:
-      StudentError: If it is, and the request does not allow it.
-    """
+    """Refuses a model near chance before it is converted, where its task and labels are known."""
     task, examples = plan.task, plan.examples
     if plan.request.allow_weak or task is None or examples.labels is None:
         return

@@ -29,16 +29,9 @@ _PAIR_LENGTHS = (5, 8, 9, 16, 17, 32)  # so few tokens that most pairs are cut, 
 
 
 def token_vectors(tokenizer: Tokenizer, examples: Examples | None, max_length: int) -> bytes:
-    """Tokenizes the texts of a task and the tokenizer's edge cases.
+    """Makes tokens.jsonl of the texts of a task and the tokenizer's edge cases, cut to a length.
 
-    Args:
-      tokenizer: The tokenizer of the model.
-      examples: Real texts, or None. Pairs are encoded as pairs; the questions and words of other
-        tasks are encoded as plain texts.
-      max_length: The most tokens that the model's longest signature takes.
-
-    Returns:
-      The content of tokens.jsonl, the same for the same arguments.
+    Pairs are encoded as pairs; the questions and words of other tasks are encoded as plain texts.
     """
     texts = [] if examples is None else list(examples.texts[:NUM_REAL])
     cases = _cases(tokenizer, texts, None, max_length)

@@ -197,13 +197,7 @@ def format_rows(
 ) -> str:
     """Writes trials as a table with the reasons of those that are not good below it.
 
-    Args:
-      rows: The trials.
-      lengths: The lengths whose latency gets a column, where any row has one.
-      threads: Of the latencies; more than one stand in the titles.
-
-    Returns:
-      Lines of text without a final line break.
+    A length gets a column where any row has its latency; more than one thread stand in the titles.
     """
     primary = next((row.primary_metric for row in rows if row.file_metrics), None)
     several = f", {threads} threads" if threads is not None and threads > 1 else ""

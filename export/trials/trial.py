@@ -46,19 +46,12 @@ def attempt(
 ) -> Trial:
     """Exports a model in one quantization and takes its figures.
 
-    The file is held to the bounds of its quantization, beyond which it is not worth choosing.
-
-    Args:
-      request: What is asked for. The file is replaced if it exists, and not written unless it is
-        good.
-      measure: Measures a file: returns "p50_ms" by length, "busy_lengths" and "peak_rss_bytes", as
-        `tfdistill.benchmark.quick_benchmark` does. None leaves these figures out.
-      floats: The float32 conversion, which all trials of one model share.
-      refused: Where a file goes whose answers differ too far, for its figures. None: it gets none.
-
-    Returns:
-      The trial. Only what concerns the quantization is caught: an unusable model, vocabulary or set
-      of examples raises what `to_tflite` raises.
+    The file is held to the bounds of its quantization, beyond which it is not worth choosing; one
+    that exists is replaced, and none is written unless it is good. `measure` gives "p50_ms" by
+    length, "busy_lengths" and "peak_rss_bytes" of a file, as `tfdistill.benchmark.quick_benchmark`
+    does. `floats` is the float32 conversion, which all trials of one model share; a file whose
+    answers differ too far goes to `refused`, for its figures. Only what concerns the quantization
+    is caught: an unusable model, vocabulary or set of examples raises what `to_tflite` raises.
     """
     request = request.replace(overwrite=True)
     held = request.replace(bounds={**_worth(request).as_dict(), **(request.bounds or {})})

@@ -29,10 +29,8 @@ class AcceleratorAnswers:
 def least_sqnr_db(dtypes: Collection[str], *, static: bool, float16: bool) -> float:
     """Returns how near the answers of a file must be to the CPU's, in dB.
 
-    Args:
-      dtypes: The types of its large constants.
-      static: Whether its activations are integers with fixed ranges.
-      float16: Whether the accelerator computes in 16 bits.
+    `dtypes` are those of its large constants; `static`: its activations are integers with fixed
+    ranges; `float16`: the accelerator computes in 16 bits.
     """
     if static:
         return agreement.ACCELERATOR_STATIC_DB

@@ -27,13 +27,7 @@ class SignatureInputs:
 def inputs_of(
     signature: Signature, golden: Sequence[GoldenExample] = (), seed: int = 0
 ) -> SignatureInputs:
-    """Chooses golden examples of a signature, and draws others that fill it and half of it.
-
-    Args:
-      signature: The signature, with the roles of its inputs.
-      golden: The golden examples of the file.
-      seed: Seed of the draw.
-    """
+    """Chooses golden examples of a signature, and draws others that fill it and half of it."""
     recorded = [e for e in golden if e.signature == signature.key and e.outputs][:_NUM_GOLDEN]
     random = np.random.default_rng((seed, signature.sequence_length))
     values = [signature.padded(e.input_ids, e.token_type_ids) for e in recorded]

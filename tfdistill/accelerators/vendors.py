@@ -104,11 +104,7 @@ _SHORT = {"intel": "intel-npu", "google": "google-tensor"}
 
 
 def parse(names: str) -> list[tuple[str, str]]:
-    """Reads "gpu,qualcomm:SM8750" as names and chips.
-
-    Raises:
-      ConfigError: If a name is unknown, comes twice, or a GPU is given a chip.
-    """
+    """Reads "gpu,qualcomm:SM8750" as names and chips; refuses a name twice, or a chip of a GPU."""
     chosen: list[tuple[str, str]] = []
     for part in filter(None, (part.strip() for part in names.split(","))):
         name, _, soc = part.partition(":")
@@ -129,11 +125,7 @@ def parse(names: str) -> list[tuple[str, str]]:
 
 
 def parse_libraries(options: list[str]) -> dict[str, pathlib.Path]:
-    """Reads NAME=DIR options.
-
-    Raises:
-      ConfigError: If one has another form, an unknown name or no such folder.
-    """
+    """Reads NAME=DIR options."""
     folders = {}
     for text in options:
         name, _, folder = text.partition("=")
@@ -151,8 +143,7 @@ def parse_libraries(options: list[str]) -> dict[str, pathlib.Path]:
 def folder_of(name: str, libraries: Mapping[str, pathlib.Path]) -> pathlib.Path | None:
     """Finds the folder of an accelerator's libraries; None where the system's linker has them.
 
-    Raises:
-      EnvironmentFault: If they are not there; the message says what is missing.
+    Where they are missing, the EnvironmentFault says which.
     """
     vendor = VENDORS[name]
     if name in libraries:
@@ -183,11 +174,9 @@ def _needs(vendor: Vendor) -> str:
 
 
 def variables(folder: pathlib.Path | None, scratch: pathlib.Path) -> dict[str, str]:
-    """Returns the environment variables by which a process finds an accelerator's libraries.
+    """Returns the variables by which a process finds the libraries in the folder of `folder_of`.
 
-    Args:
-      folder: What `folder_of` returned.
-      scratch: A folder for what has to be written.
+    What has to be written goes to `scratch`.
     """
     if folder is None:
         return {}

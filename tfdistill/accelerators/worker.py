@@ -19,12 +19,9 @@ from tfdistill import processes
 def run(job: dict[str, Any]) -> dict[str, Any]:
     """Compiles a file and answers all inputs.
 
-    Args:
-      job: "file"; "kind", "gpu" or "npu"; "dispatch", the folder of an NPU's library; "inputs" and
-        "outputs", npz files whose arrays are called <signature>/<number>/<name>.
-
-    Returns:
-      "whole": whether LiteRT says that the CPU has nothing to do.
+    The job has "file"; "kind", "gpu" or "npu"; "dispatch", the folder of an NPU's library; "inputs"
+    and "outputs", npz files whose arrays are called <signature>/<number>/<name>. Returns "whole":
+    whether LiteRT says that the CPU has nothing to do.
     """
     from ai_edge_litert import compiled_model
     from ai_edge_litert import environment as environments

@@ -279,12 +279,9 @@ def fewest_rows(max_error: float) -> int:
 def _rows_needed(ordered: np.ndarray, wrong_above: np.ndarray, max_error: float) -> int | None:
     """The rows with which the first threshold would pass, if more rows were as these are.
 
-    With more rows the first threshold lies nearer to the surest quarter of them.
-
-    Args:
-      ordered: float (n + 1,), the confidences from the highest down, and 0.
-      wrong_above: int (n + 1,), the wrong answers among so many of the surest.
-      max_error: A share of the sure answers.
+    With more rows the first threshold lies nearer to the surest quarter of them. `ordered`, float
+    (n + 1,), are the confidences from the highest down, and 0; `wrong_above`, int (n + 1,), the
+    wrong answers among so many of the surest; `max_error` is a share of the sure answers.
     """
     num_rows = len(ordered) - 1
 

@@ -18,20 +18,13 @@ _ROOT = "/sys/devices/system/cpu"
 def resolve(
     affinity: str | None, *, available: Sequence[int] | None = None, root: files.Path = _ROOT
 ) -> str | None:
-    """Turns what was asked for into a mask of cores of this machine.
+    """Turns a hexadecimal mask such as "f0", "big", "little", "all" or None into a mask.
 
-    Args:
-      affinity: A hexadecimal mask such as "f0", or "big", "little", "all", or None.
-      available: The cores that this process may use; asked of the system by default.
-      root: Where Linux describes its cores.
-
-    Returns:
-      The mask in lower case without 0x; None where all cores may be used.
-
-    Raises:
-      BenchmarkError: If it is no mask, names a core that may not be used, or asks for big or little
-        cores of a machine whose cores are all alike or of unknown speed; or if this system cannot
-        bind a process to cores.
+    That is in lower case without 0x; None where all cores may be used. `available` are those that
+    this process may use, by default as the system says; `root` is where Linux describes its cores.
+    Raises BenchmarkError if it is no mask, names a core that may not be used, or asks for big or
+    little cores of a machine whose cores are all alike or of unknown speed; or if this system
+    cannot bind a process to cores.
     """
     if affinity is None:
         return None
@@ -42,15 +35,10 @@ def resolve(
 
 
 def mask_among(affinity: str, usable: Sequence[int] | None, speeds: Mapping[int, float]) -> str:
-    """Returns the mask of some cores of a machine.
+    """Returns the mask of some cores, a mask or "big" or "little", of a machine; as `resolve`.
 
-    Args:
-      affinity: A hexadecimal mask, "big" or "little".
-      usable: The cores that may be named; None where they are unknown.
-      speeds: See `cluster`.
-
-    Raises:
-      BenchmarkError: See `resolve`.
+    `usable` are the cores that may be named, None where they are unknown; of `speeds` see
+    `cluster`.
     """
     named = affinity not in ("big", "little")
     chosen = cores_of(affinity) if named else cluster(affinity, speeds)
@@ -61,11 +49,7 @@ def mask_among(affinity: str, usable: Sequence[int] | None, speeds: Mapping[int,
 
 
 def allowed() -> list[int]:
-    """Returns the cores that this process may use.
-
-    Raises:
-      BenchmarkError: If this system cannot bind a process to cores.
-    """
+    """Returns the cores that this process may use, if processes can be bound to cores."""
     if not hasattr(os, "sched_getaffinity"):  # only Linux has it
         raise errors.BenchmarkError(
             "affinity", "Linux", os.name, "Leave it out: the system chooses the cores."
@@ -80,11 +64,7 @@ def usable() -> list[int]:
 
 
 def cores_of(mask: str) -> list[int]:
-    """Returns the cores that a mask names.
-
-    Raises:
-      BenchmarkError: If it is no hexadecimal number, or names no core.
-    """
+    """Returns the cores that a hexadecimal mask names, at least one."""
     if not re.fullmatch(r"(0[xX])?[0-9a-fA-F]{1,64}", mask) or int(mask, 16) == 0:
         raise errors.BenchmarkError(
             "affinity",

@@ -72,14 +72,10 @@ def now() -> str:
 
 
 def temperatures_c(root: files.Path = "/sys/class") -> dict[str, float]:
-    """Reads Linux's thermal zones and hardware monitors.
+    """Reads Linux's thermal zones and hardware monitors: degrees Celsius by name of the sensor.
 
-    Args:
-      root: The folder that holds `thermal` and `hwmon`.
-
-    Returns:
-      Degrees Celsius by name of the sensor; of equal names the later ones have " (2)", ... behind.
-      Empty where there are none, as in most virtual machines.
+    Of equal names the later ones have " (2)", ... behind. Empty where there are none, as in most
+    virtual machines.
     """
     temperatures: dict[str, float] = {}
 
@@ -152,14 +148,10 @@ def short_hash(text: str) -> str:
 
 
 def parse_cpuinfo(text: str) -> dict[str, Any]:
-    """Reads Linux's /proc/cpuinfo.
+    """Reads the content of Linux's /proc/cpuinfo, empty where there is none.
 
-    Args:
-      text: Its content, empty where there is none.
-
-    Returns:
-      model (str or None), cores_physical (int or None), clocks (MHz of each core, or none), flags
-      (those of `FLAGS_OF_INTEREST`, in their order).
+    Returns model (str or None), cores_physical (int or None), clocks (MHz of each core, or none),
+    flags (those of `FLAGS_OF_INTEREST`, in their order).
     """
 
     def values(key: str) -> list[str]:

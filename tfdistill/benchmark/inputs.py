@@ -34,20 +34,9 @@ def examples_of_words(
 ) -> list[Example]:
     """Makes sentences of whole words of a vocabulary that fill between half and all of `length`.
 
-    Every word is one entry of the vocabulary, so the ids are known without a tokenizer.
-
-    Args:
-      vocab: The entries in order of their ids.
-      length: Tokens, [CLS] and [SEP] included.
-      rng: Source of the choice.
-      count: How many sentences.
-      pairs: Whether each is a pair: the first third of its words, and the others.
-
-    Returns:
-      The examples, with their texts.
-
-    Raises:
-      VocabularyError: If [CLS], [SEP] or words are missing.
+    Every word is one entry of the vocabulary, so the ids are known without a tokenizer. [CLS] and
+    [SEP] count. With `pairs` the first third of the words is the first text, the others are the
+    second.
     """
     words = [i for i, entry in enumerate(vocab) if entry.isalpha() and entry == entry.lower()]
     if not words or "[CLS]" not in vocab or "[SEP]" not in vocab:
@@ -81,11 +70,7 @@ def read_vocab(path: files.Path) -> list[str]:
 def random_examples(
     signature: Signature, rng: np.random.Generator, file: files.Path
 ) -> list[Example]:
-    """Draws ids from below the size of the table that they are looked up in.
-
-    Raises:
-      BenchmarkError: If the file has no such table.
-    """
+    """Draws ids from below the size of the table that they are looked up in, which must exist."""
     if signature.vocabulary_rows is None:
         raise errors.BenchmarkError(
             f"{file}",

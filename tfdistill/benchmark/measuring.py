@@ -29,10 +29,8 @@ _T = TypeVar("_T")
 class BenchmarkInterrupted(KeyboardInterrupt):
     """A benchmark was interrupted; what had been measured by then is complete.
 
-    A caller who does not catch it sees an ordinary KeyboardInterrupt.
-
-    Attributes:
-      results: One a device; each has `INTERRUPTED` among its failures.
+    A caller who does not catch it sees an ordinary KeyboardInterrupt. `results` has one a device,
+    each with `INTERRUPTED` among its failures.
     """
 
     def __init__(self, results: Sequence[schema.Result]) -> None:
@@ -83,18 +81,10 @@ def measure(backend: Backend, findings: Findings, bar: tqdm.tqdm) -> bool:
 def results_of(
     measured: Sequence[tuple[Backend, Findings]], *, finished: bool, baseline: str
 ) -> list[schema.Result]:
-    """Makes a result of what was found on each device.
+    """Makes a result of what was found on each device; `baseline` names the file to compare with.
 
-    Args:
-      measured: Each backend, and what it found.
-      finished: Whether nothing was interrupted.
-      baseline: Name of the file that the others are compared with.
-
-    Returns:
-      One result for each; none where nothing was found before an interruption.
-
-    Raises:
-      BenchmarkError: If it is finished, and nothing at all was found.
+    None where nothing was found before an interruption; BenchmarkError if it is finished, and
+    nothing at all was found.
     """
     if any(findings for _, findings in measured):
         return [_assembled(backend, findings, baseline) for backend, findings in measured]
@@ -154,13 +144,7 @@ def _with_worst_status(
 def throttle_reason(
     before: schema.Conditions, after: schema.Conditions, rows: Sequence[schema.Measurement]
 ) -> str:
-    """Says that a device throttled while it measured, if it did; otherwise returns "".
-
-    Args:
-      before: The device before all rows.
-      after: The device after them.
-      rows: What was measured; each may have conditions of its own.
-    """
+    """Says that a device throttled while it measured the rows, if it did; otherwise returns ""."""
     moments = [before, after, *(at for row in rows for at in (row.before, row.after) if at)]
     status = max(at.thermal_status or 0 for at in moments)
     if status:

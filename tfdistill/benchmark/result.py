@@ -32,18 +32,9 @@ def assemble(
 ) -> schema.Result:
     """Builds a result from what a backend measured, and completes it. Pure.
 
-    Args:
-      models: The files, in the order in which they are listed.
-      settings: What was asked for.
-      baseline: Name of the file that the others are compared with; the first by default. It is
-        kept in the result's settings.
-      **fields: Other fields of `schema.Result`; measurements and other rows in any order.
-
-    Returns:
-      The complete result.
-
-    Raises:
-      BenchmarkError: See `complete`.
+    The files are listed in the order of `models`; the others are compared with `baseline`, the
+    first by default, which the result's settings keep. `fields` are others of `schema.Result`, rows
+    in any order.
     """
     order = {model.name: i for i, model in enumerate(models)}
 
@@ -71,17 +62,8 @@ def complete(result: schema.Result) -> schema.Result:
 
     `summary`, `tokenizer`, `end_to_end`, `text_times` and `comparisons` are computed anew;
     sentences that follow from the measurements are added to the notes. Completing twice changes
-    nothing.
-
-    Args:
-      result: With or without these.
-
-    Returns:
-      The result with them.
-
-    Raises:
-      BenchmarkError: If rows are about files that are not listed or listed twice, or durations are
-        not above 0 or beyond any sense.
+    nothing. Raises BenchmarkError if rows are about files that are not listed or listed twice, or
+    durations are not above 0 or beyond any sense.
     """
     names = [model.name for model in result.models]
     _check_names(result, names)

@@ -55,19 +55,9 @@ def open_subject(
 ) -> Subject:
     """Finds the file, its manifest and its inputs, and checks that they belong together.
 
-    Args:
-      path: A folder that `tfdistill export` wrote, or a .tflite file. A model.json next to the file
-        is used if it is about that file.
-      name: How to call it; the manifest's name, or the file's, by default.
-      seed: Seed of generated inputs.
-      input_roles: Roles of inputs whose names do not tell them, see `roles.read_signatures`.
-
-    Returns:
-      The subject.
-
-    Raises:
-      BenchmarkError: If the file cannot be measured.
-      ManifestError: If the manifest is malformed, or a checksum differs.
+    The path is a folder that `tfdistill export` wrote, or a .tflite file; a model.json next to the
+    file is used if it is about that file. The manifest's name, or the file's, is the default. Of
+    `input_roles` see `roles.read_signatures`.
     """
     file, described = _locate(pathlib.Path(path))
     if described is not None:
@@ -106,19 +96,10 @@ def open_all(
     settings: Settings,
     examples: Sequence[Example],
 ) -> list[Subject]:
-    """Opens the files of a benchmark under unique names.
+    """Opens the files of a benchmark, at least one, under unique names or those of a mapping.
 
-    Args:
-      models: Export folders or files; or a mapping from the names to use to them.
-      settings: Says which lengths are asked for.
-      examples: What to feed all of them with; each one's own examples where there are none.
-
-    Returns:
-      The subjects, at least one.
-
-    Raises:
-      BenchmarkError: If there is no file, one cannot be measured, or no file has a length.
-      ManifestError: If a checksum differs from a manifest's.
+    All are fed with `examples`, each with its own where there are none. Raises BenchmarkError if no
+    file has a length that is asked for.
     """
     named: Iterable[tuple[str | None, files.Path]]
     named = models.items() if isinstance(models, Mapping) else [(None, path) for path in models]
@@ -146,11 +127,7 @@ def open_all(
 
 
 def baseline_of(subjects: Sequence[Subject], baseline: str | None) -> str:
-    """Returns the name of the file that the others are compared with: the first by default.
-
-    Raises:
-      BenchmarkError: If no file has that name.
-    """
+    """Returns the name of the file that the others are compared with: the first by default."""
     names = [subject.name for subject in subjects]
     if baseline is not None and baseline not in names:
         raise errors.BenchmarkError(
@@ -177,18 +154,10 @@ def _unique_names(subjects: Sequence[Subject]) -> list[str]:
 
 
 def feeds_for(subject: Subject, length: int, *, limit: int = 64) -> list[dict[str, list[int]]]:
-    """Chooses the examples that a length is measured with.
+    """Chooses at least one example to measure a length with: ids and token types without padding.
 
-    Those are taken for which it is the shortest length that fits; if there are none, those that
-    are shorter; if there are none either, longer ones cut to size (their last token is kept).
-
-    Args:
-      subject: The model.
-      length: One of its sequence lengths.
-      limit: The most examples to return.
-
-    Returns:
-      input_ids and token_type_ids without padding, at least one.
+    Those are taken for which it is the shortest length that fits; if there are none, those that are
+    shorter; if there are none either, longer ones cut to size (their last token is kept).
     """
     shorter = max((n for n in subject.signatures if n < length), default=0)
     sizes = [len(example.input_ids) for example in subject.examples]
@@ -208,17 +177,10 @@ def feeds_for(subject: Subject, length: int, *, limit: int = 64) -> list[dict[st
 def texts_for(
     subjects: Sequence[Subject], *, limit: int = 32
 ) -> dict[str, list[tuple[str, str | None]]]:
-    """Chooses the texts for the files that can read text: those of the first file that has any.
+    """Chooses the texts for the files that can read text, by name: those of the first that has any.
 
     All read the same texts, except that a file for questions gets only those that fit into one of
     its windows: a program would ask it several times about a longer one.
-
-    Args:
-      subjects: The files.
-      limit: The most texts.
-
-    Returns:
-      Texts, with the second text of a pair, by name of the file.
     """
     recorded = [[(e.text, e.pair) for e in s.examples if e.text is not None] for s in subjects]
     texts = next(filter(None, recorded), [])[:limit]

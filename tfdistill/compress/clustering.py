@@ -28,10 +28,7 @@ _STARTS = {
 class Clustered(cluster_wrapper.ClusterWeights):
     """A built Dense layer whose kernel consists of few numbers, under the layer's own name.
 
-    Args:
-      layer: The layer.
-      clusters: How many numbers.
-      start: Where they start, see `cluster`.
+    Of `start` see `cluster`.
     """
 
     def __init__(self, layer: keras.layers.Layer, clusters: int, start: str) -> None:

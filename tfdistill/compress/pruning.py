@@ -22,14 +22,7 @@ _UPDATES = 20  # of the masks, from the first to the last
 
 
 class Pruned(pruning_wrapper.PruneLowMagnitude):
-    """A built layer whose matrix is masked, under the layer's own name.
-
-    Args:
-      layer: The layer.
-      matrix: The attribute that holds the matrix.
-      schedule: The share of zeros by step.
-      block_size: Rows and columns that are pruned together.
-    """
+    """A built layer whose attribute `matrix` is masked by blocks, under the layer's own name."""
 
     def __init__(
         self,

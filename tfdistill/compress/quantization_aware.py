@@ -44,12 +44,7 @@ _ROUNDED = (
 
 
 class LayerRanges(quantize_config.QuantizeConfig):
-    """What is rounded of a layer: its matrix and its output, each where it has one.
-
-    Args:
-      matrix: The attribute that holds the matrix, or None.
-      output: Whether the output is rounded.
-    """
+    """What is rounded of a layer: its matrix, an attribute, and its output, where it has one."""
 
     def __init__(self, *, matrix: str | None, output: bool) -> None:
         self.matrix = matrix

@@ -33,9 +33,6 @@ def observing() -> Iterator[None]:
     """Makes models that run inside the block note their ranges, and compute in float meanwhile.
 
     It holds for the calling thread and for calls that are made eagerly.
-
-    Yields:
-      Nothing.
     """
     _ACTIVE.observing = True
     try:

@@ -27,9 +27,7 @@ class Wrapped(Protocol):
 class Rounded(Wrapped, Protocol):
     """A wrapper that rounds a layer's matrix and its result, as quantization-aware training does.
 
-    Args:
-      float_weights: The layer's weights, without the ranges.
-      weights: Those and the ranges.
+    `weights` are `float_weights` and the ranges.
     """
 
     float_weights: list[tf.Variable]
@@ -45,15 +43,9 @@ def rebuilt(
     input_shape: Any = None,
     values: Sequence[np.ndarray] | None = None,
 ) -> keras.layers.Layer:
-    """Copies a layer, with its weights and their names.
+    """Copies a layer without a wrapper, built, with its weights and their names.
 
-    Args:
-      layer: A layer without a wrapper.
-      input_shape: What it takes; that of `layer` when left out.
-      values: Its weights; those of `layer` when left out.
-
-    Returns:
-      A built layer of the same name.
+    What is left out of the shape of its input and the weights is as in the layer.
     """
     copy = type(layer).from_config(layer.get_config())
     values = layer.get_weights() if values is None else values
@@ -112,18 +104,9 @@ def float_weights(model: keras.Model) -> list[tf.Variable]:
 def matching(
     model: keras.Model, layers: Sequence[str], kinds: Mapping[type, str]
 ) -> dict[str, str]:
-    """Finds the matrices that patterns name.
+    """Finds the matrices that patterns, as for a shell, name: layer name -> attribute.
 
-    Args:
-      model: A plain model.
-      layers: Patterns of layer names, as for a shell.
-      kinds: Kind of layer -> the attribute that holds its matrix.
-
-    Returns:
-      Layer name -> attribute.
-
-    Raises:
-      ConfigError: If a pattern matches no layer of these kinds.
+    `kinds` has the attribute by kind of layer. Refuses a pattern that matches no such layer.
     """
     named = {
         layer.name: attribute
@@ -144,12 +127,7 @@ def matching(
 
 
 def check_encoder(model: keras.Model, what: str) -> None:
-    """Refuses models that compression is not made for.
-
-    Raises:
-      ConfigError: If it is a BiLSTM or a static student, or in a wrapper of another compression.
-      ShapeError: If it is not of `tfdistill.models`.
-    """
+    """Refuses what compression is not made for, such as another compression's wrapper."""
     config = models.config_of(model)
     if isinstance(config, models.WordVectorConfig):
         raise errors.ConfigError(

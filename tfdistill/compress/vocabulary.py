@@ -173,17 +173,9 @@ def prune_vocabulary(
 
 
 def count_pieces(texts: Iterable[str], tokenizer: Tokenizer) -> np.ndarray:
-    """Counts how often texts use each token.
+    """Counts how often texts, read once, use each token: int64 (vocab_size,).
 
-    Args:
-      texts: Any number of texts, read once.
-      tokenizer: Splits them.
-
-    Returns:
-      int64 (vocab_size,); the special tokens that frame a text are not counted.
-
-    Raises:
-      DataError: If no text has a word.
+    The special tokens that frame a text are not counted. Refuses texts without a word.
     """
     counts = np.zeros(tokenizer.vocab_size, np.int64)
     rest = iter(texts)

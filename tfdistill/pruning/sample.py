@@ -58,12 +58,8 @@ def take_sample(batches: Iterable[Any], *, examples: int = 1024, tokens: int = 3
 def in_few_passes(sample: Sample) -> Sample:
     """The same texts in fewer batches, of like lengths: a pass costs something for itself.
 
-    Args:
-      sample: Batches of the same features, int (B, L) each.
-
-    Returns:
-      Batches of the features of tokens, padded with zeros to the longest that they hold: of at
-      most 4,096 tokens, padding included, or as large as they were.
+    Batches have the same features, int (B, L) each, padded with zeros to the longest that they
+    hold: of at most 4,096 tokens, padding included, or as large as they were.
     """
     groups: list[list[Features]] = []
     rows = 0

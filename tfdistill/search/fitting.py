@@ -53,10 +53,8 @@ def largest(
 
     Sizes follow from the shapes, each with the smallest table of words. Latencies are measured,
     with random weights, at the longest length: the largest shape that should keep the budget first,
-    then the largest by that measurement, until one keeps it.
-
-    Raises:
-      ConfigError: If none does: the message names the nearest.
+    then the largest by that measurement, until one keeps it. If none does, the ConfigError names
+    the nearest.
     """
     every = ladder(teacher, quantize)
     sizes = {

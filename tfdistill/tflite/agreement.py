@@ -38,11 +38,7 @@ class Bounds:
     metric_drop: float  # most that the task's primary metric may fall (model - file)
 
     def replace(self, changes: Mapping[str, float]) -> Bounds:
-        """Returns a copy with some bounds changed.
-
-        Raises:
-          ConfigError: If there is no bound of that name.
-        """
+        """Returns a copy with some bounds changed."""
         names = [field.name for field in dataclasses.fields(self)]
         for name in changes:
             if name not in names:
@@ -125,15 +121,9 @@ class Agreement:
 
 
 def ratio_db(signal: float, noise: float, *, floor: float = 0.0) -> float | None:
-    """Returns a signal-to-noise ratio.
+    """Returns 10 log10(signal / noise) of two sums of squares, the signal at least `floor`.
 
-    Args:
-      signal: Sum of squares of the reference.
-      noise: Sum of squares of the differences.
-      floor: The least signal that is assumed.
-
-    Returns:
-      10 log10(signal / noise); None without noise, -inf without signal.
+    None without noise, -inf without signal.
     """
     if not noise:
         return None
@@ -148,22 +138,12 @@ def compare(
     decisions: Sequence[Any] | None = None,
     floor: float = 0.0,
 ) -> Agreement:
-    """Compares the outputs of a reference and of a file on the same examples.
+    """Compares the outputs of a reference and of a file on the same examples, (n, outputs) each.
 
-    Args:
-      model: (n, outputs), n at least 1.
-      file: (n, outputs). A NaN or infinity in it makes every error infinite.
-      decisions: What is decided from each of the two, (m,) or (m, parts), all parts of which must
-        be the same; also m arrays of different sizes. None compares the largest output of each
-        row, (None, None) nothing.
-      floor: The least signal of the ratio, see `ratio_db`.
-
-    Returns:
-      The agreement.
-
-    Raises:
-      ShapeError: If the shapes differ or there is no example.
-      ExportError: If the reference itself gives NaN or infinity.
+    A NaN or infinity in the file makes every error infinite; one in the reference is an
+    ExportError. `decisions` is what is decided from each of the two, (m,) or (m, parts), all parts
+    of which must be the same; also m arrays of different sizes. None compares the largest output of
+    each row, (None, None) nothing. `floor` is that of `ratio_db`.
     """
     model = np.asarray(model, np.float64)
     file = np.asarray(file, np.float64)
@@ -190,15 +170,10 @@ def compare(
 
 
 def neighbours(vectors: np.ndarray, count: int) -> np.ndarray:
-    """The nearest other rows of each row by cosine, of the first 4,096 rows.
+    """The `count` nearest other rows of each row of (n, width) by cosine, of the first 4,096 rows.
 
-    Args:
-      vectors: float (n, width), n at least 2.
-      count: How many, less than n.
-
-    Returns:
-      int64 (n, count), the nearest first; of equally near ones the first. All -1 where a vector is
-      not finite.
+    Returns int64 (n, count), the nearest first; of equally near ones the first. All -1 where a
+    vector is not finite.
     """
     rows = np.asarray(vectors[:_MOST_NEIGHBOURS], np.float64)
     if not np.isfinite(rows).all():
@@ -210,16 +185,11 @@ def neighbours(vectors: np.ndarray, count: int) -> np.ndarray:
 
 
 def compare_vectors(model: np.ndarray, file: np.ndarray) -> dict[str, float]:
-    """Compares vectors of the same texts by direction, and by which texts are near each other.
+    """Compares vectors (n, width) of the same texts by direction and by their neighbours.
 
-    Args:
-      model: (n, width).
-      file: (n, width).
-
-    Returns:
-      "min_cosine", the smallest ``cos(m_i, f_i)``, and, of two texts or more,
-      "neighbour_agreement": with M_i and F_i the ten nearest other texts of text i by cosine (fewer
-      where there are fewer texts), the mean over i of ``|M_i & F_i| / |M_i|``.
+    Returns "min_cosine", the smallest ``cos(m_i, f_i)``, and, of two texts or more,
+    "neighbour_agreement": with M_i and F_i the ten nearest other texts of text i by cosine (fewer
+    where there are fewer texts), the mean over i of ``|M_i & F_i| / |M_i|``.
     """
     model, file = np.asarray(model, np.float64), np.asarray(file, np.float64)
     lengths = np.linalg.norm(model, axis=1) * np.linalg.norm(file, axis=1)
@@ -244,18 +214,10 @@ def _same(model: Any, file: Any) -> tuple[float | None, int]:
 
 
 def violations(agreement: Agreement, bounds: Bounds, *, where: str = "") -> list[str]:
-    """Lists the bounds that an agreement breaks.
+    """Lists the bounds that an agreement breaks, a line each that begins with `where`.
 
     Of n decisions, ceil(n * (1 - argmax_agreement)) may change: among few examples one on the
     border between two classes must not decide.
-
-    Args:
-      agreement: What was measured.
-      bounds: What is allowed.
-      where: Put before each line, for example "len32: ".
-
-    Returns:
-      One line for each broken bound; empty if none is.
     """
     faults = []
 
@@ -289,12 +251,7 @@ def allowed_drop(bound: float, num_examples: int, agreement: Agreement | None = 
     ``max(ceil(bound n) / n, 2 / n, 1.645 sqrt(k) / m)``: a metric of n examples moves in steps of
     about 1 / n, and where k of m decisions change, each for better or worse by chance, the share of
     right ones has a standard error of at most ``sqrt(k) / m`` and falls by more than that in 5% of
-    the cases (McNemar, 1947, one-sided).
-
-    Args:
-      bound: What is allowed of a large set.
-      num_examples: Examples n behind the metric.
-      agreement: How many decisions changed; without it the third term is 0.
+    the cases (McNemar, 1947, one-sided). Without an agreement the third term is 0.
     """
     chance = 0.0
     if agreement is not None and agreement.argmax_agreement is not None:
@@ -307,17 +264,7 @@ def allowed_drop(bound: float, num_examples: int, agreement: Agreement | None = 
 def metric_violations(
     model: dict[str, float], file: dict[str, float], primary: str, allowed: float
 ) -> list[str]:
-    """Lists whether the task's primary metric falls too far from the model to the file.
-
-    Args:
-      model: The model's metrics by name; higher is better.
-      file: The file's metrics by name.
-      primary: Name of the metric that counts.
-      allowed: The most that it may fall.
-
-    Returns:
-      One line, or none.
-    """
+    """Says in a line, or none, that the task's primary metric falls by more than is allowed."""
     if model[primary] - file[primary] <= allowed + _ROUNDING:
         return []
     shown = quantities.apart(model[primary], file[primary], 4)

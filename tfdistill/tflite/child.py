@@ -35,18 +35,10 @@ def run(
     remedy: str = "Allow more time.",
     variables: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program and waits for its end, whatever that is.
+    """Runs a program and waits for its end, whatever that is: exit code, stdout and stderr as text.
 
-    Args:
-      command: A program and its arguments, paths absolute; `sys.executable` finds our packages.
-      what: How messages call it.
-      timeout_seconds: When it is stopped.
-      error: What is raised when it takes longer.
-      remedy: What to do about that.
-      variables: More environment variables.
-
-    Returns:
-      Exit code, stdout and stderr, both as text.
+    Its paths are absolute; `sys.executable` finds our packages. `what` is how messages call it,
+    `error` is raised when it takes longer than its time, `variables` are added to the environment.
     """
     try:
         return subprocess.run(
@@ -64,21 +56,13 @@ def run(
 
 
 class Child(contextlib.AbstractContextManager["Child"]):
-    """A process that answers questions about one job.
+    """A process of a module that calls `serving.serve`; it answers questions about one job.
 
-    Use it as a context manager: leaving it ends the process, whatever happened inside.
-
-    Args:
-      job: What it is to open; `spawned_ns` is added. It runs on the `cores` that the job names,
-        imports included.
-      module: A module that calls `serving.serve` when it is run.
-      what: How messages call it, for example "student at 32 tokens, 1 thread".
-      timeout_seconds: The longest wait for one answer.
-      arguments: What Python runs instead of the module (for tests).
-      error: What is raised when it fails.
-
-    Attributes:
-      report: Its first answer.
+    Use it as a context manager: leaving it ends the process, whatever happened inside. It runs on
+    the `cores` that the job names, imports included; `spawned_ns` is added to the job. Messages
+    call it `what`, for example "student at 32 tokens, 1 thread"; `timeout_seconds` is the longest
+    wait for one answer; `arguments` run instead of the module (for tests). `report` is its first
+    answer.
     """
 
     def __init__(

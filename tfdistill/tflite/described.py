@@ -16,14 +16,8 @@ _PROBABILITIES = "scores"  # the output of a file that applies softmax or sigmoi
 def check_signatures(manifest: Manifest, file: files.Path) -> None:
     """Refuses a manifest that describes other signatures than its file has; reads only the file.
 
-    Args:
-      manifest: The manifest of this file.
-      file: The .tflite file. It may have further signatures.
-
-    Raises:
-      ManifestError: If a signature is not in the file, or has other names, types or shapes, or
-        other outputs than the manifest's task has.
-      ModelFileError: If the file is no TFLite file, or damaged.
+    The file may have further ones. Names, types and shapes must be the same, and the outputs those
+    of the manifest's task.
     """
     model = reader.read(file)
     held = {entry.key: entry for entry in model.signatures}

@@ -18,13 +18,10 @@ _ALIGNMENT = 16  # bytes: what the schema asks for the data of a buffer
 
 
 def read(path: files.Path) -> Any:
-    """Reads a file as a tree of objects (`schema_py_generated.ModelT`).
+    """Reads a .tflite file as a tree of objects (`schema_py_generated.ModelT`).
 
-    Args:
-      path: A .tflite file; constants that follow its flatbuffer are read too.
-
-    Returns:
-      The model. Names are bytes, the data of a buffer is a NumPy array or None.
+    Names are bytes, the data of a buffer is a NumPy array or None; constants that follow the
+    flatbuffer are read too.
     """
     return flatbuffer_utils.read_model(str(path))
 
@@ -98,14 +95,9 @@ def constant(model: Any, tensor: Any) -> Any:
 
 
 def keep_signature(model: Any, key: str) -> None:
-    """Cuts a model down to the subgraph of one signature and the constants that it uses.
+    """Cuts a model down to the subgraph of one signature and the constants that it uses, in place.
 
-    Args:
-      model: What `read` returned; changed in place.
-      key: The signature to keep.
-
-    Raises:
-      ExportError: If the file has no such signature, or the subgraph runs others (loops do).
+    Refuses a subgraph that runs others, as loops do.
     """
     entries = {text(entry.signatureKey): entry for entry in model.signatureDefs or []}
     if key not in entries:
@@ -140,13 +132,7 @@ def drop_unused_buffers(model: Any) -> None:
 def add_input(model: Any, name: str, like: int) -> int:
     """Adds an input that no operator reads to a model's only subgraph, outside its signature.
 
-    Args:
-      model: What `read` returned; changed in place.
-      name: Name of the tensor.
-      like: Index of the tensor whose type and shape it takes.
-
-    Returns:
-      The index of the new tensor.
+    Type and shape are those of tensor `like`. Returns its index.
     """
     (graph,) = model.subgraphs
     index = add_tensor_like(graph, name, like)
@@ -155,12 +141,9 @@ def add_input(model: Any, name: str, like: int) -> int:
 
 
 def add_softmax(model: Any, name: str, temperature: float = 1.0) -> None:
-    """Puts softmax behind the only output of a model's only subgraph and its only signature.
+    """Puts softmax with the output `name` behind the only output of a model's only signature.
 
-    Args:
-      model: What `read` returned; changed in place.
-      name: New name of the output.
-      temperature: What divides the logits.
+    The temperature divides the logits. There is one subgraph; it changes in place.
     """
     (graph,), (entry,) = model.subgraphs, model.signatureDefs
     (output,), (named,) = graph.outputs, entry.outputs
@@ -175,14 +158,7 @@ def add_softmax(model: Any, name: str, temperature: float = 1.0) -> None:
 
 
 def add_constant(model: Any, graph: Any, name: str, value: np.ndarray) -> int:
-    """Adds a constant to a subgraph and returns its index.
-
-    Args:
-      model: What `read` returned; gets a buffer.
-      graph: The subgraph; changed in place.
-      name: Its name.
-      value: Its value, float32 or int32.
-    """
+    """Adds a constant, float32 or int32, to a subgraph in place and returns its index."""
     kinds = {"float32": schema.TensorType.FLOAT32, "int32": schema.TensorType.INT32}
     index = add_tensor(graph, name, list(value.shape), kinds[value.dtype.name])
     graph.tensors[index].buffer = add_buffer(model, value)
@@ -198,14 +174,7 @@ def add_buffer(model: Any, value: np.ndarray) -> int:
 
 
 def add_tensor(graph: Any, name: str, shape: list[int], kind: int) -> int:
-    """Adds a tensor without data to a subgraph and returns its index.
-
-    Args:
-      graph: The subgraph; changed in place.
-      name: Its name.
-      shape: Its static shape.
-      kind: Its type, of `schema.TensorType`.
-    """
+    """Adds a tensor without data, of a `schema.TensorType`, to a subgraph; returns its index."""
     tensor = schema.TensorT()
     tensor.name, tensor.shape, tensor.type = name.encode(), shape, kind
     tensor.buffer, tensor.hasRank = 0, True  # by the schema buffer 0 is the empty one
@@ -225,14 +194,10 @@ def add_tensor_like(graph: Any, name: str, like: int) -> int:
 def new_operator(
     model: Any, builtin: int, version: int, inputs: list[int], outputs: list[int]
 ) -> Any:
-    """Makes an operator without options; its code is added to the model where that has none.
+    """Makes an operator without options, of a `schema.BuiltinOperator` and a kernel's version.
 
-    Args:
-      model: What `read` returned; only its operator codes change.
-      builtin: Its kind, of `schema.BuiltinOperator`.
-      version: The least version of its kernel.
-      inputs: Indices of the tensors that it reads.
-      outputs: Indices of the tensors that it writes.
+    Its code is added to the model where that has none. It reads and writes tensors by their
+    indices.
     """
     operator = schema.OperatorT()
     operator.opcodeIndex = _operator_code(model, builtin, version)

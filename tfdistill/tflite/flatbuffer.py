@@ -23,11 +23,7 @@ class FileBytes:
         self.bytes = np.frombuffer(buffer, np.uint8)
 
     def numbers(self, positions: np.ndarray, dtype: str) -> np.ndarray:
-        """Reads a number of a type at each position.
-
-        Raises:
-          IndexError: If one lies outside.
-        """
+        """Reads a number of a type at each position; IndexError if one lies outside."""
         if positions.size and positions.min() < 0:
             raise IndexError(f"position {positions.min()}")
         width = np.dtype(dtype).itemsize
@@ -72,11 +68,7 @@ class FieldVectors:
         return self._bytes(table).view(dtype).tolist()
 
     def text(self, table: int) -> str:
-        """The text of one table's vector of bytes; "" for an absent one.
-
-        Raises:
-          UnicodeDecodeError: If it is no UTF-8.
-        """
+        """The text of one table's vector of bytes; "" for an absent one. It must be UTF-8."""
         return self._bytes(table).tobytes().decode("utf-8")
 
     def texts(self) -> list[str]:

@@ -38,17 +38,7 @@ class GoldenExample(Example):
 
 
 def read_golden(path: files.Path) -> tuple[GoldenExample, ...]:
-    """Reads the examples of a golden.json.
-
-    Args:
-      path: The file.
-
-    Returns:
-      Its examples.
-
-    Raises:
-      ModelFileError: If it is not valid.
-    """
+    """Reads the examples of a golden.json."""
     content = reading.read_json(path, error=errors.ModelFileError, remedy="Export again.")
     return examples_of(content, f"golden examples {path}")
 

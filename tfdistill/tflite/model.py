@@ -221,16 +221,10 @@ class TfliteModel(contextlib.AbstractContextManager["TfliteModel"]):
 
 
 def rows_of(signature: Signature, outputs: Sequence[np.ndarray], num_tokens: int) -> np.ndarray:
-    """Brings the outputs for one example into the form that metrics take.
+    """Brings the outputs of a signature for one example, batches of 1, into the form of metrics.
 
-    Args:
-      signature: What was run.
-      outputs: In its order, each with a batch of 1 in front.
-      num_tokens: Tokens of the example, without padding.
-
-    Returns:
-      float32 (num_labels,); of outputs for each token (tokens, num_labels); of starts and ends of
-      spans (tokens, 2). Of several other outputs the first.
+    Returns float32 (num_labels,); of outputs for each token (tokens, num_labels); of starts and
+    ends of spans (tokens, 2), without padding. Of several other outputs the first.
     """
     sides = {
         side_of(tensor.name): np.asarray(outputs[i]) for i, tensor in enumerate(signature.outputs)
@@ -308,11 +302,7 @@ def _unusable(path: pathlib.Path, error: Exception) -> errors.ModelFileError:
 
 
 def serve_model(job: dict[str, Any]) -> tuple[dict[str, Any], serving.Answer]:
-    """Opens a file in a child: the side of the child.
-
-    Args:
-      job: file, threads.
-    """
+    """Opens a file in a child, the side of the child; the job has file and threads."""
     opened = _Here(pathlib.Path(job["file"]), job["threads"])
     signatures = {entry.key: entry for entry in reader.read(job["file"]).runnable}
 

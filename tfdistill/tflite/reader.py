@@ -87,17 +87,7 @@ class ModelFile:
 
 
 def read(path: files.Path) -> ModelFile:
-    """Reads a .tflite file.
-
-    Args:
-      path: The file.
-
-    Returns:
-      What it holds; of constants only their sizes.
-
-    Raises:
-      ModelFileError: If it is missing, no TFLite file, or damaged.
-    """
+    """Reads a .tflite file; of constants only their sizes."""
     path = pathlib.Path(path)
     content = _mapped(path)
     with _raising_damage(path):

@@ -23,21 +23,13 @@ _LOOKUPS = {"GATHER": (0, 1), "EMBEDDING_LOOKUP": (1, 0)}  # positions of the ta
 def read_signatures(
     path: files.Path, *, roles: Mapping[str, str] | None = None
 ) -> dict[int, Signature]:
-    """Finds the signatures of a .tflite file that take tokens.
+    """Finds the signatures of a .tflite file that take tokens, by length, with the roles of inputs.
 
-    Args:
-      path: The file.
-      roles: Roles of inputs whose names do not tell them: name, or position from 0, -> one of
-        `ROLES`; and of outputs: name -> one of `OUTPUT_ROLES`.
-
-    Returns:
-      Signature by sequence length, shortest first, with the roles of its inputs. Where two have the
-      same length, the one named `len<length>` is taken, else the first.
-
-    Raises:
-      ModelFileError: If the file is missing, empty, no TFLite file or damaged.
-      BenchmarkError: If its inputs cannot be told apart by name, or one is not (1, length); a batch
-        that is only known when the model runs counts as 1. If it lacks a tensor that is named.
+    `roles` tells what names do not: of inputs name, or position from 0, -> one of `ROLES`; of
+    outputs name -> one of `OUTPUT_ROLES`. The shortest is first. Where two have the same length,
+    the one named `len<length>` is taken, else the first. Raises BenchmarkError if inputs cannot be
+    told apart, or one is not (1, length); a batch that is only known when the model runs counts as
+    1.
     """
     return by_length(reader.read(path), f"model file {path}", roles)
 
@@ -64,14 +56,9 @@ def by_length(
 
 
 def role_of(name: str, *, alone: bool = False) -> str | None:
-    """Says what an input is for, from its name; None if the name does not tell.
+    """Says what an input such as "serving_default_input_word_ids:0" is for, of `ROLES`, or None.
 
-    Args:
-      name: Its name, for example "input_ids", "serving_default_input_word_ids:0", "segment_ids".
-      alone: Whether it is the only input: then it can only be the ids.
-
-    Returns:
-      One of `ROLES`, or None.
+    An input that is `alone` can only be the ids.
     """
     lower = name.lower()
     if alone:
@@ -86,11 +73,7 @@ def role_of(name: str, *, alone: bool = False) -> str | None:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Reads ``args_0=input_ids,args_1=attention_mask``.
-
-    Raises:
-      ConfigError: If it has another form, or names a tensor twice.
-    """
+    """Reads ``args_0=input_ids,args_1=attention_mask``; no tensor may be named twice."""
     pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
     roles = {name: role for name, _, role in pairs}
     if not all(roles) or len(roles) < max(len(pairs), 1):
@@ -112,11 +95,7 @@ def with_roles(
     what: str,
     roles: Mapping[str, str] | None = None,
 ) -> Signature:
-    """Returns a signature with the roles of its inputs and the rows of its table of words.
-
-    Raises:
-      BenchmarkError: As `read_signatures`.
-    """
+    """Returns a signature with the roles of its inputs and the rows of its table of words."""
     where = f"inputs of {what}, signature {signature.key}"
     named = _by_position(signature, roles or {}, where)
     alone = len(signature.inputs) == 1

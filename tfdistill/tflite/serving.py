@@ -21,14 +21,9 @@ Answer = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
 
 
 def serve(open_job: Callable[[dict[str, Any]], tuple[dict[str, Any], Answer]]) -> int:
-    """Serves one job: the side of the child. What a runtime prints goes to stderr.
+    """Serves one job, the side of the child; returns the exit code. A runtime prints to stderr.
 
-    Args:
-      open_job: Opens a job; returns the first answer, and a function from a question to its
-        answers.
-
-    Returns:
-      The exit code.
+    `open_job` returns the first answer, and a function from a question to its answers.
     """
     processes.end_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -110,12 +110,7 @@ class Signature:
 
 
 class SignatureRunner:
-    """Runs one signature in this process: arrays in the order of its inputs and outputs.
-
-    Args:
-      interpreter: LiteRT's, opened.
-      signature: One of its file.
-    """
+    """Runs a signature in this process: arrays in the order of its inputs and outputs."""
 
     def __init__(self, interpreter: Any, signature: Signature) -> None:
         self.signature = signature

@@ -29,14 +29,10 @@ class Delegation:
 
 
 def delegations(file: str) -> dict[str | None, Delegation]:
-    """Counts what XNNPACK takes over of each signature by itself.
+    """Counts what XNNPACK takes over of each signature by itself; by None without signatures.
 
-    By key of the signature; by None for the only subgraph of a file without signatures. A
-    signature that runs several subgraphs, as loops do, is left out.
-
-    Raises:
-      ModelFileError: If it is no TFLite file.
-      ValueError: If LiteRT cannot open it; of other faults RuntimeError.
+    A signature that runs several subgraphs, as loops do, is left out. Raises ValueError or
+    RuntimeError if LiteRT cannot open the file.
     """
     # Refuses what is no model before it is read as one.
     litert.Interpreter(os.fsencode(file), num_threads=1)

@@ -85,19 +85,10 @@ class Changes:
 
 
 def between(old: schema.Result, new: schema.Result, *, devices_may_differ: bool = False) -> Changes:
-    """Compares two results of the same device, case by case.
+    """Compares two results of the same device, case by case; `old` is the baseline.
 
-    Args:
-      old: The baseline.
-      new: What is compared with it.
-      devices_may_differ: Whether to show results of two devices of one kind side by side; nothing
-        is then concluded about which file is faster.
-
-    Returns:
-      The changes.
-
-    Raises:
-      BenchmarkError: If the results cannot be compared, or have no case in common.
+    If `devices_may_differ`, those of two devices of one kind are shown side by side, and nothing is
+    concluded about which file is faster. Raises BenchmarkError if they have no case in common.
     """
     same_device = matching.check(old, new, devices_may_differ=devices_may_differ)
     pairs = matching.pair_models(old, new)
@@ -140,17 +131,7 @@ def between(old: schema.Result, new: schema.Result, *, devices_may_differ: bool 
 
 
 def within(result: schema.Result) -> Changes:
-    """Compares the files of one result, which took turns, with its baseline.
-
-    Args:
-      result: Of two or more files.
-
-    Returns:
-      The changes; the rows are the result's comparisons.
-
-    Raises:
-      BenchmarkError: If it compares no files.
-    """
+    """Compares the files of one result, which took turns, with its baseline: its comparisons."""
     summary = {summaries.case_of(row): row for row in result.summary}
     wide = summaries.comparisons(
         summaries.by_case(result.measurements),
@@ -266,11 +247,7 @@ def _file_pairs(
 def _metrics(
     result: schema.Result, model: schema.MeasuredFile
 ) -> tuple[dict[str, float], int | None]:
-    """Of the task: from the device's answers where they were scored, else those of the export.
-
-    Returns:
-      The metrics, and the number of examples.
-    """
+    """Metrics and their examples, by the device's answers if scored, else of the export."""
     for row in result.answers:
         if row.model == model.name and row.metrics:
             return dict(row.metrics), row.num_examples

@@ -21,15 +21,10 @@ _IRRELEVANT = {
 
 
 def other_device(old: schema.Device, new: schema.Device) -> str | None:
-    """Says why two devices are not the same one.
+    """Says in words how two devices are not the same one; None if they are.
 
-    Args:
-      old: Of one result.
-      new: Of another.
-
-    Returns:
-      What differs, in words; None for the same device. Where both have an id, that decides;
-      otherwise name, chip, ABI, build fingerprint, cores and memory do.
+    Where both have an id, that decides; otherwise name, chip, ABI, build fingerprint, cores and
+    memory.
     """
     if old.id is not None and new.id is not None:
         return None if old.id == new.id else f"{old.name} ({old.id}) and {new.name} ({new.id})"
@@ -81,14 +76,7 @@ def check(old: schema.Result, new: schema.Result, *, devices_may_differ: bool = 
 
 
 def pair_models(old: schema.Result, new: schema.Result) -> dict[str, str]:
-    """Pairs the files of two results: by name, or the only one of each.
-
-    Returns:
-      Name in `old` -> name in `new`.
-
-    Raises:
-      BenchmarkError: If no file belongs to another.
-    """
+    """Pairs the files of two results by name, or the only one of each: old name -> new."""
     before, after = ([model.name for model in result.models] for result in (old, new))
     pairs = {name: name for name in before if name in after}
     if not pairs and len(before) == len(after) == 1:

@@ -141,11 +141,7 @@ class HostBackend:
         return WorkerRun(self._ids_job(case, "ids"), name_of(case), self.settings, findings)
 
     def operators(self, case: schema.BenchmarkCase) -> schema.Operators:
-        """Profiles a file: at most 50 runs.
-
-        Raises:
-          BenchmarkError: If this LiteRT has no profiler that can be reached, or the worker fails.
-        """
+        """Profiles a file: at most 50 runs."""
         try:
             with self._worker(self._ids_job(case, "operators"), name_of(case)) as worker:
                 rows = worker.report["operators"]
@@ -255,14 +251,8 @@ class WorkerRun:
 
     Before a block come `settings.lead_in` inferences that do not count: those after another file's
     turn find its weights in the caches, and would be the upper tenth of a block of ten. They are
-    kept with the warm-up.
-
-    Args:
-      job: What the worker is asked first.
-      what: How messages call it.
-      settings: How long to measure.
-      findings: From the worker's answers, samples joined, and the conditions around them, to what
-        was measured.
+    kept with the warm-up. The worker is asked `job` first; `findings` makes of its answers, samples
+    joined, and of the conditions around them what was measured.
     """
 
     def __init__(

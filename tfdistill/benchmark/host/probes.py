@@ -14,13 +14,9 @@ _MOST_RUNS = 50  # each is followed by a page of text
 
 
 def operators(job: dict[str, Any]) -> dict[str, Any]:
-    """Measures where the time of an inference goes, operator by operator.
+    """Measures where the time of an inference goes, operator by operator, as `mean_of_quiet` says.
 
-    Args:
-      job: file, signature, feeds, threads, delegate, warmup, runs.
-
-    Returns:
-      "operators": see `mean_of_quiet`.
+    The job has file, signature, feeds, threads, delegate, warmup, runs.
     """
     signature = Signature.from_json(job["signature"])
     model = profiler.ProfiledModel(
@@ -42,11 +38,8 @@ def operators(job: dict[str, Any]) -> dict[str, Any]:
 def mean_of_quiet(runs: Sequence[Sequence[tuple[str, float]]]) -> list[dict[str, Any]]:
     """Averages profiled runs over the faster half of them: shares add up, pauses do not count.
 
-    Args:
-      runs: Of each, name and milliseconds of every operator that ran.
-
-    Returns:
-      type, calls and ms of each kind of operator in one inference, the largest first.
+    A run has name and milliseconds of every operator. Returns type, calls and ms of each kind of
+    operator in one inference, the largest first.
     """
     quiet = sorted(runs, key=lambda rows: sum(ms for _, ms in rows))[: (len(runs) + 1) // 2]
     calls = collections.Counter(name for name, _ in quiet[0])

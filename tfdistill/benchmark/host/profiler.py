@@ -42,16 +42,10 @@ class _TensorType(ctypes.Structure):
 
 
 class ProfiledModel:
-    """A file opened in LiteRT's compiled model with its profiler.
+    """A file opened in LiteRT's compiled model with its profiler; delegate is "xnnpack" or "none".
 
-    Args:
-      file: The .tflite file.
-      signature: Key of the signature; None for a file that has none.
-      threads: Of XNNPACK.
-      delegate: "xnnpack" or "none".
-
-    Raises:
-      RuntimeError: If this version of LiteRT has no such library or function, or refuses the file.
+    The signature is None for a file that has none. Raises RuntimeError if this version of LiteRT
+    has no such library or function, or refuses the file.
     """
 
     def __init__(self, file: str, signature: str | None, *, threads: int, delegate: str) -> None:
@@ -162,17 +156,11 @@ class ProfiledModel:
 
 
 def rows_of(summary: str) -> list[tuple[str, float]]:
-    """Reads the operators of one inference from the profiler's summary.
+    """Reads the operators of one inference from the profiler's summary: name and milliseconds each.
 
-    Args:
-      summary: Its text: a table in the order of the run, and the same again in another order.
-
-    Returns:
-      Name of the operator and milliseconds, in the order of the run. What XNNPACK ran has
-      "Delegate/" before its name.
-
-    Raises:
-      RuntimeError: If there is no such table.
+    The text has a table in the order of the run, which is kept, and the same again in another
+    order. What XNNPACK ran has "Delegate/" before its name. Raises RuntimeError if there is no such
+    table.
     """
     first = re.split(r"^=+ .* =+$", summary, flags=re.MULTILINE)[1:2]
     matches = [_ROW.match(line) for line in "".join(first).splitlines()]

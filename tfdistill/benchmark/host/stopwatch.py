@@ -21,15 +21,8 @@ class Stopwatch:
 
     With one thread the usage is that of the calling thread, so that time on the clock beyond the
     time on the processor is time in which another program ran. With several threads it is the sum
-    over the process.
-
-    Processor time is read from its clock: `getrusage` counts it in ticks of 4 ms.
-
-    Args:
-      threads: Of the runtime.
-
-    Attributes:
-      started_ns: `time.perf_counter_ns` of the last `start`.
+    over the process. Processor time is read from its clock: `getrusage` counts it in ticks of 4 ms.
+    `started_ns` is `time.perf_counter_ns` of the last `start`.
     """
 
     def __init__(self, threads: int) -> None:

@@ -40,13 +40,10 @@ def open_file(job: dict[str, Any]) -> Any:
 def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dict[str, Any]]]:
     """Opens one entry point, runs it once and warms it up.
 
-    Args:
-      job: file, threads, delegate, signature, feeds, warmup, spawned_ns (`time.monotonic_ns` in the
-        parent just before it started this process).
-
-    Returns:
-      The durations of the start in milliseconds, and a function that takes n more samples, behind k
-      inferences that do not count: after a pause, in which another process ran, the caches are its.
+    The job has file, threads, delegate, signature, feeds, warmup, spawned_ns (`time.monotonic_ns`
+    in the parent just before it started this process). Returns the durations of the start in
+    milliseconds, and a function that takes n more samples, behind k inferences that do not count:
+    after a pause, in which another process ran, the caches are its.
     """
     ready = time.monotonic_ns()
     baseline = serving.memory_bytes("VmRSS")
@@ -84,13 +81,10 @@ def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dic
 def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dict[str, Any]]]:
     """Opens a file with its tokenizer, to measure from the text to the answer.
 
-    Args:
-      job: file, threads, delegate, signatures (shortest first), vocab, lower_case, truncation,
-        texts, warmup.
-
-    Returns:
-      The ids of every text, and a function that takes n samples: of the tokenizer, and of
-      tokenizer, padding, inference at the shortest length that fits, and arg max together.
+    The job has file, threads, delegate, signatures (shortest first), vocab, lower_case, truncation,
+    texts, warmup. Returns the ids of every text, and a function that takes n samples: of the
+    tokenizer, and of tokenizer, padding, inference at the shortest length that fits, and arg max
+    together.
     """
     signatures = [Signature.from_json(content) for content in job["signatures"]]
     longest = signatures[-1].sequence_length
@@ -137,16 +131,9 @@ def _in_turn(timed: Callable[[int, int], dict[str, Any]]) -> Callable[..., dict[
 def tokenizer(
     vocab_file: str, lower_case: bool, max_length: int, truncation: Truncation = "end"
 ) -> Callable[[str, str | None], tuple[list[int], list[int]]]:
-    """Makes BERT's tokenizer; a special token in the text is ordinary text.
+    """Makes BERT's tokenizer, a function from text and pair to ids and token types without padding.
 
-    Args:
-      vocab_file: One entry per line.
-      lower_case: Whether text is lower-cased and stripped of accents.
-      max_length: Longer pairs lose tokens from the longer text first.
-      truncation: Where a text that is too long is cut.
-
-    Returns:
-      A function from text and pair to ids and token types, without padding.
+    A special token in the text is ordinary text; longer pairs lose tokens of the longer text first.
     """
     from tfdistill import reading, tokenizer_json  # only this job needs them
 
@@ -171,15 +158,10 @@ def tokenizer(
 def sustain(
     run: Callable[..., dict[str, Any]], seconds: float, window: float
 ) -> Iterator[dict[str, Any]]:
-    """Runs without pauses, and describes one window after the other; keeps one window's samples.
+    """Runs without pauses for so many seconds, and describes one window after the other.
 
-    Args:
-      run: Takes samples, as an opened job does.
-      seconds: Length of it all.
-      window: Length of a window; the last takes what is left, half as long to half as long again.
-
-    Yields:
-      start_s, n, p50_ms and p90_ms of each window. A window starts where the one before ended.
+    Yields start_s, n, p50_ms and p90_ms of each, and keeps the samples of one only. A window starts
+    where the one before ended; the last takes what is left, half as long to half as long again.
     """
     begun, start = time.perf_counter(), 0.0
     while start < seconds:

@@ -14,19 +14,11 @@ _CELLS = 4_000_000  # of the table of cumulated counts: 32 MB
 
 
 def draw(shape: Sequence[int], resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws resamples of repetitions of blocks.
+    """Draws resamples of repetitions of blocks; `shape` has the blocks of each repetition.
 
     Each resample draws as many repetitions as there are, with replacement, then for each of those
-    as many blocks as it has, with replacement.
-
-    Args:
-      shape: Number of blocks of each repetition.
-      resamples: Number of resamples.
-      rng: Source of the draws.
-
-    Returns:
-      int64 of shape (resamples, sum(shape)): how often each block takes part, the blocks of the
-      first repetition first.
+    as many blocks as it has, with replacement. Returns int64 (resamples, sum(shape)): how often
+    each block takes part, the blocks of the first repetition first.
     """
     counts = np.asarray(shape)  # (repetitions,)
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
@@ -46,13 +38,8 @@ def percentiles(
 ) -> np.ndarray:
     """Computes percentiles of each resample, interpolated linearly as NumPy does.
 
-    Args:
-      blocks: The samples of each block.
-      counts: How often each block takes part, of shape (resamples, blocks).
-      percents: Between 0 and 100.
-
-    Returns:
-      float64 of shape (resamples, percents).
+    `blocks` are the samples of each block, `counts` (resamples, blocks) how often it takes part.
+    Returns float64 (resamples, percents).
     """
     samples = np.concatenate(blocks)  # (n,)
     order = np.argsort(samples, kind="stable")

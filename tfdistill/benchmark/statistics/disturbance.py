@@ -40,15 +40,11 @@ def is_busy(rows: Sequence[Timed]) -> bool:
 
 
 def steady_samples(rows: Sequence[Timed]) -> list[tuple[float, ...]]:
-    """Returns the samples of each row of a case, without the time that other programs took.
+    """Returns the samples of each row of a case that counts, without what other programs took.
 
-    Args:
-      rows: The measurements of a case that count.
-
-    Returns:
-      The samples as they are on a quiet machine, without processor times, and with several threads,
-      whose processor times do not add up to a latency. Else a disturbed sample counts with its
-      processor time.
+    They are as recorded on a quiet machine, without processor times, and with several threads,
+    whose processor times do not add up to a latency. Else a disturbed sample counts with its
+    processor time.
     """
     if not is_busy(rows) or any(row.threads > 1 for row in rows):
         return [row.samples_ms for row in rows]
@@ -76,13 +72,9 @@ def interval_of_ratio(
 ) -> Interval | None:
     """Widens the interval of a ratio, or withholds it, where the machine was busy.
 
-    Args:
-      interval: Of the ratio of medians of `steady` measurements, or None.
-      sides: The measurements of either side, as they were recorded.
-
-    Returns:
-      The interval; 1.15 times as far to either side for processor times; None without these, and
-      with several threads.
+    It is of medians of `steady` measurements; `sides` are those of either side, as recorded. The
+    interval reaches 1.15 times as far to either side for processor times; it is None without these,
+    and with several threads.
     """
     busy = [row for rows in sides if is_busy(rows) for row in rows]
     if interval is None or not busy:

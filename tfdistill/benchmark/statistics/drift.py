@@ -38,12 +38,8 @@ _MAD_TO_STD = 1.4826  # of a normal distribution
 def levels(samples: Sequence[float]) -> np.ndarray:
     """Reduces the samples of a repetition to the medians of up to 20 stretches of equal length.
 
-    Args:
-      samples: In the order in which they were taken.
-
-    Returns:
-      float64 of shape (stretches,): each of at least five samples, so that an outlier or two in
-      one do not move it; empty for fewer than five samples.
+    Returns float64 (stretches,), in order of time: each of at least five samples, so that an
+    outlier or two in one do not move it; empty for fewer than five samples.
     """
     values = np.asarray(samples, dtype=np.float64)
     count = min(_NUM_LEVELS, len(values) // _PER_LEVEL)
@@ -55,24 +51,17 @@ def levels(samples: Sequence[float]) -> np.ndarray:
 def level_shift(
     values: Sequence[float] | np.ndarray, evidence: ShiftEvidence = SOME
 ) -> float | None:
-    """Looks for a moment after which a repetition is slower to its end.
+    """Looks for a moment after which a repetition is slower to its end, in positive `levels`.
 
     A split into before and after counts if each side has at least a fifth of the levels (and
     three), and shows the evidence: how much the median rises, how many pairs (a level of either
     side) agree with that, and how large the rise of the log medians is against the spread around
-    them (1.4826 x the median absolute deviation).
+    them (1.4826 x the median absolute deviation). Returns median after / median before of the split
+    where the pairs agree best; None where there is none, or with fewer than 8 levels.
 
     By simulation with 100 samples and the noise of a quiet machine: a false alarm in 2 of 100
     repetitions (none for `CLEAR`), a shift of 20% is found in 98 of 100 (so for `CLEAR`), one of
     10% in 80 or more. Levels that wander by 5% raise false alarms to some 12 of 100.
-
-    Args:
-      values: Positive levels in the order of time; see `levels`.
-      evidence: What a split must show.
-
-    Returns:
-      Median after / median before of the split where the pairs agree best; None where there is
-      none, or with fewer than 8 levels.
     """
     logs = np.log(np.asarray(values, dtype=np.float64))
     count = len(logs)
@@ -94,15 +83,12 @@ def level_shift(
 
 
 def slowed_down(repetitions: Sequence[Sequence[float] | np.ndarray]) -> bool:
-    """Says whether a device slowed down while the repetitions of a case were measured.
+    """Says whether a device slowed down in the repetitions of a case, given the `levels` of each.
 
     That is: more than half of the repetitions show some shift of their level, or one shows a clear
     one. (A device that is hot after the first repetition shows it there alone; asking for a clear
     shift then keeps false alarms to about 1 of 1000 cases on a quiet machine; with one repetition
     they are 2 of 100.)
-
-    Args:
-      repetitions: The levels of each; see `levels`.
     """
     some = sum(level_shift(values) is not None for values in repetitions)
     return 2 * some > len(repetitions) or any(
@@ -118,17 +104,9 @@ def drift(
     A window is a third of the blocks of a repetition, or of its samples if it is one block. The
     interval is the hull of a bootstrap (repetitions, and blocks or samples within each window) and
     of Student's: over the logarithms of the repetitions' ratios, or with one repetition over those
-    of the blocks' medians in its two windows.
-
-    Args:
-      repetitions: Positive samples in milliseconds, as repetition -> block -> samples.
-      seed: Seed of the resampling.
-      confidence: Nominal coverage.
-      resamples: Number of resamples.
-
-    Returns:
-      Median of the last window / median of the first, the median over the repetitions, and its
-      interval; None where no repetition has three blocks or samples.
+    of the blocks' medians in its two windows. Returns median of the last window / median of the
+    first, the median over the repetitions, and its interval; None where no repetition has three
+    blocks or samples.
     """
     rng = np.random.default_rng(seed)
     log_ratios, drawn = [], []

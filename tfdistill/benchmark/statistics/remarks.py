@@ -17,14 +17,7 @@ _SAID = {
 
 
 def remarks(result: schema.Result) -> list[str]:
-    """Says what follows from a result and is easily overlooked in its numbers.
-
-    Args:
-      result: With its summary.
-
-    Returns:
-      Sentences, none twice.
-    """
+    """Says what follows from a result with its summary and is easily overlooked."""
     sources = (_of_busy, _of_inputs, _of_load, _of_repetitions, _of_heat)
     return list(dict.fromkeys(note for source in sources for note in source(result)))
 

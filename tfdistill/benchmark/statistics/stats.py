@@ -26,20 +26,10 @@ Interval = tuple[float, float]
 
 
 def summarize(samples: Sequence[float]) -> dict[str, Any]:
-    """Describes samples by order statistics and moments.
+    """Describes durations in ms by order statistics and moments: `n`, p50_ms to std_ms.
 
-    Percentiles interpolate linearly between the two nearest order statistics (NumPy's default);
-    the standard deviation divides by n - 1.
-
-    Args:
-      samples: Durations in milliseconds, at least one.
-
-    Returns:
-      `n` and p50_ms, p90_ms, p95_ms, p99_ms, min_ms, max_ms, mean_ms, std_ms; std_ms is 0 for one
-      sample.
-
-    Raises:
-      BenchmarkError: If there is no sample, or one is not finite.
+    Percentiles interpolate linearly between the two nearest order statistics (NumPy's default); the
+    standard deviation divides by n - 1 and is 0 for one sample. Refuses none, NaN and infinity.
     """
     values = np.asarray(samples, dtype=np.float64)  # (n,)
     if values.size == 0 or not np.isfinite(values).all():
@@ -83,26 +73,14 @@ def percentile_cis(
     confidence: float = 0.95,
     resamples: int = 1000,
 ) -> list[Interval]:
-    """Estimates an interval for each of some percentiles.
+    """Estimates an interval in milliseconds for each of some percentiles, such as (50, 99).
 
     Hull of two: (1) a two-level percentile bootstrap, in which each resample draws as many
     repetitions as there are, with replacement, then within each as many blocks as it has, with
     replacement, and takes the percentile of all their samples; (2) with two or more repetitions,
     exp(m +- t s / sqrt(R)) with mean m and standard deviation s of the logarithms of the R
-    repetitions' own percentiles and Student's t of R - 1 degrees of freedom.
-
-    Args:
-      repetitions: Positive samples in milliseconds, as repetition -> block -> samples.
-      percents: Such as (50, 99).
-      seed: Seed of the resampling.
-      confidence: Nominal coverage.
-      resamples: Number of resamples.
-
-    Returns:
-      (low, high) in milliseconds for each of `percents`.
-
-    Raises:
-      BenchmarkError: If there is no repetition, or one has no block.
+    repetitions' own percentiles and Student's t of R - 1 degrees of freedom. `confidence` is the
+    nominal coverage.
     """
     shape = _shape(repetitions)
     blocks = _flat(repetitions)
@@ -127,20 +105,8 @@ def speedup_ci(
 
     Block b of repetition r of both models was measured in the same round, so both are drawn
     together: what slowed the machine in that round slows both and cancels in the ratio. The
-    interval is the hull of two, as in `percentile_cis`, here of the ratio.
-
-    Args:
-      baseline: Samples of the baseline, as repetition -> block -> samples.
-      candidate: Samples of the candidate, with as many repetitions and blocks.
-      seed: Seed of the resampling.
-      confidence: Nominal coverage.
-      resamples: Number of resamples.
-
-    Returns:
-      (low, high); above 1 means that the candidate is faster.
-
-    Raises:
-      BenchmarkError: If the two were not measured in the same rounds, or not at all.
+    interval is the hull of two, as in `percentile_cis`, here of the ratio; above 1 means that the
+    candidate is faster. Refuses two that were not measured in the same rounds.
     """
     shape = _shape(baseline)
     other = [len(blocks) for blocks in candidate]
@@ -185,20 +151,9 @@ class UnpairedComparison:
 def compare_unpaired(
     baseline: Repetitions, candidate: Repetitions, *, seed: int = 0, resamples: int = 1000
 ) -> UnpairedComparison | None:
-    """Compares the medians of two separate runs.
+    """Compares the medians of two separate runs, which may have other repetitions and blocks.
 
-    Args:
-      baseline: Samples of the baseline, as repetition -> block -> samples.
-      candidate: Samples of the candidate; it may have other repetitions and blocks.
-      seed: Seed of the resampling.
-      resamples: Number of resamples.
-
-    Returns:
-      What is known; None with one repetition in each, which does not show the spread from one
-      process to the next.
-
-    Raises:
-      BenchmarkError: If there is no repetition, or one has no block.
+    None with one repetition in each, which does not show the spread from one process to the next.
     """
     rng = np.random.default_rng(seed)
     old, new = (

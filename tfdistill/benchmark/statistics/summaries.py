@@ -44,8 +44,7 @@ def without_model(case: schema.BenchmarkCase) -> schema.BenchmarkCase:
 def by_case(measurements: Iterable[schema.Measurement]) -> ByCase:
     """Gathers the measurements that count by their case, in order of appearance.
 
-    Raises:
-      BenchmarkError: If a duration, or the number of inferences of a block, is not above 0.
+    Refuses durations, and numbers of inferences of a block, that are not above 0.
     """
     cases: ByCase = {}
     for row in measurements:
@@ -95,16 +94,7 @@ def repetitions_of(rows: Sequence[schema.Measurement]) -> stats.Repetitions:
 def summary(
     case: schema.BenchmarkCase, rows: Sequence[schema.Measurement], *, seed: int = 0
 ) -> schema.Summary:
-    """Describes all repetitions of a case together.
-
-    Args:
-      case: What they are about.
-      rows: The measurements that count, at least one.
-      seed: Seed of the bootstrap.
-
-    Returns:
-      The summary.
-    """
+    """Describes all repetitions of a case that count, at least one, together."""
     busy, rows = disturbance.is_busy(rows), as_counted(rows)
     repetitions = repetitions_of(rows)
     start: dict[str, Any] = {}
@@ -160,15 +150,9 @@ def comparisons(
 ) -> tuple[schema.Comparison, ...]:
     """Compares every other file with the baseline at the same length, threads and delegate.
 
-    Args:
-      cases: Measurements by case, of one result: the blocks of its files took turns.
-      baseline: Name of a file.
-      seed: Seed of the bootstrap.
-      confidence: Nominal coverage of each interval.
-
-    Returns:
-      One row a case of another file, where the baseline was measured in the same rounds. One
-      repetition does not show how much two processes of one file differ: `faster` is None.
+    `cases` are of one result: the blocks of its files took turns. Returns one row a case of another
+    file, where the baseline was measured in the same rounds. One repetition does not show how much
+    two processes of one file differ: `faster` is None.
     """
     rows = []
     for case, sides in compared(cases, baseline):
