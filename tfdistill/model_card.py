@@ -92,12 +92,7 @@ def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:
 
 
 def of_checkpoint(manifest: Manifest, evidence: CardFacts | None = None) -> str:
-    """Writes the card of a Hugging Face folder.
-
-    Args:
-      manifest: Of a file that was exported from the same model: its task and metrics.
-      evidence: What else is known.
-    """
+    """Writes the card of a Hugging Face folder from the manifest of the same model's file."""
     evidence = evidence or CardFacts()
     task = manifest.task
     # `transformers` has no ReLU in front of the classifier: other logits, so no figures of ours.
@@ -137,11 +132,7 @@ def of_checkpoint(manifest: Manifest, evidence: CardFacts | None = None) -> str:
 
 
 def write(folder: files.Path, text: str) -> pathlib.Path | None:
-    """Writes README.md, unless the folder has one that somebody else wrote.
-
-    Returns:
-      Its path, or None where another one was left as it is.
-    """
+    """Writes README.md and returns its path; None where somebody else wrote what is there."""
     path = pathlib.Path(folder) / FILE_NAME
     if path.exists() and MARK not in path.read_text("utf-8", errors="replace"):
         return None

@@ -125,14 +125,9 @@ def _step(tensor: Any) -> Step | None:
 
 
 def check(carried: Mapping[str, Places], pairs: Sequence[Pair]) -> list[str]:
-    """Lists where the int8 file rounds in another way than its model.
+    """Lists where the int8 file rounds in another way than its model: a line for the first places.
 
-    Args:
-      carried: What `remove` returned for the float32 file.
-      pairs: The two files, paired without it.
-
-    Returns:
-      A line for each of the first places.
+    `carried` is what `remove` returned for the float32 file, with which the other is paired.
     """
     faults: list[str] = []
     for pair in pairs:

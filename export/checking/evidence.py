@@ -58,10 +58,7 @@ class FloatConversion:
 class Evidence:
     """A file, its float32 conversion, its model, and what follows from the three.
 
-    Attributes:
-      plan: What the file was made from.
-      file: The file.
-      float_file: The float32 conversion of the same SavedModel; of a float32 file the file itself.
+    `float_file` is the conversion of the same SavedModel; of a float32 file the file itself.
     """
 
     def __init__(

@@ -105,15 +105,7 @@ def culprits(layers: Sequence[LayerError], *, share: float = 0.5) -> tuple[str, 
 
 
 def compare(exact: np.ndarray, rough: np.ndarray) -> tuple[float | None, float]:
-    """Compares a tensor of two files.
-
-    Args:
-      exact: (..., channels), the float file's.
-      rough: The same shape.
-
-    Returns:
-      SQNR in dB, None for equal tensors, and the noise as defined above.
-    """
+    """Returns of a tensor (..., channels) of two files SQNR in dB, None if equal, and noise."""
     exact = np.asarray(exact, np.float64).reshape(-1, exact.shape[-1] if exact.ndim else 1)
     rough = np.asarray(rough, np.float64).reshape(exact.shape)
     squares = np.square(exact - rough).sum(axis=0)

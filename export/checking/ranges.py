@@ -180,20 +180,12 @@ def check(
 ) -> list[str]:
     """Holds the ranges of a static quantization against the values of the float32 file.
 
-    Every value of an example that was calibrated on lies in its range, to a step and a half
-    (fixed kernels end one step before 1); in one of 16 bits twice the value does. The range of a
-    tensor is at most `_WIDER` times as wide as all values that were seen in any of them: a range w
-    times too wide has w times the step, so 20 log10(w) dB more noise of that tensor. Of other real
-    examples few values are cut off, and no tensor loses a quarter of its energy.
-
-    Args:
-      float_file: The float32 file.
-      pairs: What `pairing.pair` returned.
-      calibration: The examples that the ranges were measured on.
-      examples: Real examples that the file is checked on; None where there are none.
-
-    Returns:
-      A line for each kind of fault.
+    Every value of an example that was calibrated on lies in its range, to a step and a half (fixed
+    kernels end one step before 1); in one of 16 bits twice the value does. The range of a tensor is
+    at most `_WIDER` times as wide as all values that were seen in any of them: a range w times too
+    wide has w times the step, so 20 log10(w) dB more noise of that tensor. Of other real examples
+    few values are cut off, and no tensor loses a quarter of its energy. Returns a line for each
+    kind of fault.
     """
     by_length = {int(pair.key.removeprefix(signature.PREFIX)): pair for pair in pairs}
     lengths = sorted(by_length)

@@ -28,14 +28,7 @@ _MATRICES = ("int4", "int8")
 
 
 def write(float_model: Any, model: Any, pairs: list[Pair], path: files.Path) -> None:
-    """Writes the float32 network with the rounding of a quantized file.
-
-    Args:
-      float_model: The float32 file (`editing.read`); it is changed.
-      model: The quantized file.
-      pairs: What `pairing.pair` returned for the two, without faults.
-      path: The file to write.
-    """
+    """Writes the float32 network, which is changed, with the rounding of a quantized file."""
     held: dict[tuple[Any, ...], int] = {}
     for pair in pairs:
         for constant in pair.constants:

@@ -17,12 +17,7 @@ from ..model import signature
 
 
 class SignatureTrace:
-    """One signature of a file, cut out and run with every tensor kept.
-
-    Attributes:
-      graph: The signature's subgraph.
-      details: LiteRT's description of its tensors, by index.
-    """
+    """A signature's `graph`, cut out and run with every tensor kept; `details` are LiteRT's."""
 
     def __init__(self, source: files.Path, length: int, copy: files.Path) -> None:
         model = editing.read(source)

@@ -62,12 +62,8 @@ def check(
 ) -> list[str]:
     """Compares the constants of all signatures; a line for each that is wrong.
 
-    Args:
-      float_model: The float32 file.
-      model: The quantized file.
-      pairs: What `pairing.pair` returned.
-      carried: Whether the scales of matrices and tables are the model's own (`carried`), good or
-        not.
+    If `carried`, the scales of matrices and tables are the model's own (see `carried`), good or
+    not.
     """
     faults, seen = [], set()
     for pair in pairs:

@@ -139,14 +139,9 @@ def write_card(path: files.Path, described: manifest.Manifest) -> None:
 def write(
     contents: dict[pathlib.Path, bytes | pathlib.Path], obsolete: Iterable[pathlib.Path] = ()
 ) -> None:
-    """Writes files into one folder: all of them or none.
+    """Writes files into one folder: all of them or none, renamed in this order.
 
-    Args:
-      contents: File -> its bytes, or a file to copy. They are renamed in this order.
-      obsolete: Files of the folder that are removed then, unless they were written.
-
-    Raises:
-      ExportError: If they cannot be written; the old ones are as they were.
+    Content is bytes or a file to copy. `obsolete` files are removed then, unless they were written.
     """
     folder = next(iter(contents)).parent
     with folders.writing(f"export to {folder}"):

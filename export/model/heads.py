@@ -26,30 +26,19 @@ EMBEDDING = "embedding"
 
 
 class OutputHead(abc.ABC):
-    """One kind of head; `HEADS` has all by their names in `models.head_of`.
-
-    Attributes:
-      name: "sequence", "token", "span" or "embedding".
-      description: What a model with it is.
-      per_token: Whether it has a row for each token.
-      classifies: Whether its outputs are classes, which exclude each other where they are several
-        and the task does not say otherwise.
-      vectors: Whether its output is a vector.
-      decodes_spans: Whether an answer is read off starts and ends.
-      from_first_token: Whether it reads the last state of [CLS] alone.
-      in_mediapipe: Whether MediaPipe has a task for it.
-      no_softmax: Why there are no probabilities, where there are none.
-    """
+    """One kind of head; `HEADS` has all by their names in `models.head_of`."""
 
     name: ClassVar[str]
-    description: ClassVar[str]
-    per_token: ClassVar[bool] = True
+    description: ClassVar[str]  # what a model with it is
+    per_token: ClassVar[bool] = True  # whether it has a row for each token
+    # whether its outputs are classes, which exclude each other where they are several and the task
+    # does not say otherwise
     classifies: ClassVar[bool] = False
-    vectors: ClassVar[bool] = False
-    decodes_spans: ClassVar[bool] = False
-    from_first_token: ClassVar[bool] = False
-    in_mediapipe: ClassVar[bool] = False
-    no_softmax: ClassVar[str] = ""
+    vectors: ClassVar[bool] = False  # whether its output is a vector
+    decodes_spans: ClassVar[bool] = False  # whether an answer is read off starts and ends
+    from_first_token: ClassVar[bool] = False  # whether it reads the last state of [CLS] alone
+    in_mediapipe: ClassVar[bool] = False  # whether MediaPipe has a task for it
+    no_softmax: ClassVar[str] = ""  # why there are no probabilities, where there are none
 
     def output_names(self, *, softmax: bool = False) -> tuple[str, ...]:
         """Returns the names of a file's outputs; softmax: whether it gives probabilities."""
@@ -210,11 +199,7 @@ HEADS: dict[str, OutputHead] = {
 
 
 def register(head: OutputHead) -> None:
-    """Adds a head to `HEADS`.
-
-    Raises:
-      ConfigError: If another head has its name.
-    """
+    """Adds a head to `HEADS`, under a name that no other has."""
     registry.add(HEADS, head.name, head, "head of files")
 
 

@@ -19,18 +19,10 @@ _FIRST_ORDINARY_ID = 5  # below it vocabularies hold special tokens
 
 
 def collect(check_on: Any, name: str = "check_on") -> EncodedExamples:
-    """Collects the examples to check on.
+    """Collects the examples to check on, which errors call `name`, without padding.
 
-    Args:
-      check_on: `EncodedExamples`, `Batches`, any iterable of batches (features by name, optionally
-        followed by labels) such as a tf.data.Dataset, or a function that returns one.
-      name: What errors call it.
-
-    Returns:
-      The examples without padding.
-
-    Raises:
-      DataError: If there is none, or the batches hold no ids and mask.
+    They are `EncodedExamples`, `Batches`, any iterable of batches (features by name, optionally
+    followed by labels) such as a tf.data.Dataset, or a function that returns one.
     """
     if callable(check_on):
         check_on = check_on()

@@ -214,14 +214,7 @@ def refuse_weak(plan: ExportPlan) -> None:
 def write(verified: Sequence[Verified]) -> Manifest:
     """Writes checked files of one model with what belongs to them, all or nothing.
 
-    Args:
-      verified: The files, that of the manifest first.
-
-    Returns:
-      The manifest, as written to model.json.
-
-    Raises:
-      ExportError: If they cannot be written; nothing was replaced.
+    The manifest, which is returned, is that of the first.
     """
     first = verified[0]
     plan, paths = first.converted.plan, first.converted.plan.paths

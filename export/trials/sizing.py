@@ -180,10 +180,7 @@ class _Candidate:
 class _SizeSearch:
     """Tries the steps on a model, each in a folder of its own.
 
-    Attributes:
-      metric: The name of the primary metric.
-      reached: The metric of the whole model.
-      candidates: The files so far.
+    `reached` is the primary metric of the whole model; `candidates` are the files so far.
     """
 
     def __init__(

@@ -44,15 +44,10 @@ def compare(
     accelerator: Sequence[dict[str, np.ndarray]],
     least_db: float,
 ) -> AcceleratorAnswers:
-    """Compares the answers to the same inputs, output by output.
+    """Compares the answers to the same inputs, outputs by name of each.
 
-    Args:
-      cpu: For each input the CPU's outputs by name.
-      accelerator: For each input the accelerator's.
-      least_db: The least ratio of answers to differences, of each output.
-
-    Returns:
-      The worst output's agreement; `fault` names the first output that is wrong.
+    Returns the worst output's agreement; `fault` names the first one whose ratio of answers to
+    differences is below `least_db`.
     """
     names = sorted(cpu[0])
     faults: list[str] = []

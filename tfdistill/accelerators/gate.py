@@ -37,24 +37,12 @@ def check(
     worker: Sequence[str] = _WORKER,
     input_roles: Mapping[str, str] | None = None,
 ) -> list[AcceleratorReport]:
-    """Compiles a file for accelerators and compares their answers with the CPU's.
+    """Compiles a file for accelerators, names and chips, and compares their answers with the CPU's.
 
-    Args:
-      file: A .tflite file whose signatures take ids, (1, length).
-      accelerators: Names and chips (`vendors.parse`).
-      golden: Its golden examples.
-      libraries: Folders of libraries by name of the accelerator.
-      timeout_s: Seconds that each process may take.
-      worker: The command that runs a file on an accelerator.
-      input_roles: Roles of inputs whose names do not tell them, see `roles.read_signatures`.
-
-    Returns:
-      One report for each.
-
-    Raises:
-      ModelFileError: If the file is damaged.
-      BenchmarkError: If its inputs are unknown ones, or the CPU cannot run it.
-      ExportError: If `golden` is of another file.
+    Its signatures take ids, (1, length); `libraries` are folders by name of the accelerator;
+    `worker` is the command that runs a file on one; of `input_roles` see `roles.read_signatures`.
+    Returns one report for each. Raises BenchmarkError if the CPU cannot run it, ExportError if
+    `golden` is of another file.
     """
     path = pathlib.Path(file).resolve()
     signatures = roles.read_signatures(path, roles=input_roles)

@@ -81,18 +81,10 @@ def mask_of(cores: Sequence[int]) -> str:
 
 
 def cluster(kind: str, speeds: Mapping[int, float]) -> list[int]:
-    """Chooses the little cores, which are the slowest kind, or the big ones, which are all others.
+    """Chooses the "little" cores, which are the slowest kind, or the "big" ones, all others.
 
-    Args:
-      kind: "big" or "little".
-      speeds: How fast each core is, by its number: only their order has a meaning. Empty where
-        that is not known.
-
-    Returns:
-      The cores.
-
-    Raises:
-      BenchmarkError: If the cores are all alike, or nothing is known of them.
+    Of the speeds, by number of the core, only the order has a meaning; empty where they are not
+    known. Raises BenchmarkError if the cores are all alike, or nothing is known of them.
     """
     slowest = min(speeds.values(), default=0)
     little = [core for core, speed in speeds.items() if speed == slowest]

@@ -50,18 +50,10 @@ def progress_bar(backends: Sequence[Backend], *, shown: bool) -> tqdm.tqdm:
 
 
 def measure(backend: Backend, findings: Findings, bar: tqdm.tqdm) -> bool:
-    """Measures everything that the settings ask for on one device.
+    """Measures all that the settings ask for on one device into `findings`; False after Ctrl-C.
 
     What fails is among the failures, and the rest is measured. It never raises: a lost device, or
-    Ctrl-C, ends it with what is finished.
-
-    Args:
-      backend: The device and the files.
-      findings: Is filled while it measures.
-      bar: Is advanced after each round.
-
-    Returns:
-      Whether it came to its end; False after Ctrl-C.
+    Ctrl-C, ends it with what is finished. The bar advances after each round.
     """
     try:
         findings.before = backend.conditions()

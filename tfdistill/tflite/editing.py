@@ -32,11 +32,7 @@ def write(model: Any, path: files.Path) -> None:
     The generated code does not align them, against the schema; NEON and AVX load aligned numbers
     faster, and some delegates map them as they are. Names, scales and operators that several
     signatures have are stored once: 0.18 MB less for each further signature of a student of 4 x 312
-    in int8.
-
-    Args:
-      model: What `read` returned, changed or not. It stays as it is.
-      path: The file to write.
+    in int8. The tree stays as it is.
     """
     builder = _SharingBuilder(1024)
     written: dict[Any, int] = {}

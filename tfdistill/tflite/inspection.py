@@ -105,14 +105,7 @@ def inspect(path: files.Path, *, open_it: bool = False) -> ModelReport:
 
 
 def format_text(report: ModelReport) -> str:
-    """Writes a report for a terminal.
-
-    Args:
-      report: What `inspect` returned.
-
-    Returns:
-      Lines of text without a final line break.
-    """
+    """Writes a report for a terminal, without a final line break."""
     lines = [
         f"{report.file}  {quantities.size(report.size_bytes)}  sha256 {report.sha256[:16]}...",
         "constants: "

@@ -163,9 +163,7 @@ class _Output:
 class Phone(AdbRunner):
     """A device that adb reaches; a program on it dies with the adb that waits for it.
 
-    Attributes:
-      serial: As `adb devices` lists it.
-      model: As `adb devices -l` lists it, such as "Pixel_8".
+    Serial and model, such as "Pixel_8", are as `adb devices -l` lists them.
     """
 
     def __init__(self, adb: str, serial: str, model: str = ""):

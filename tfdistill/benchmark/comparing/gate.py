@@ -60,13 +60,6 @@ def judge(comparison: changes.Changes, limits: Limits) -> Ruling:
     also fails a change of which a part was not measured (the new result lists failures), that has
     cases without an interval (one repetition), and one measured on a device that throttled, unless
     that is allowed.
-
-    Args:
-      comparison: The change.
-      limits: What it may cost.
-
-    Returns:
-      The ruling.
     """
     reasons: list[str] = []
     warnings: list[str] = []

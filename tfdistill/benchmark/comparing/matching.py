@@ -36,18 +36,9 @@ def other_device(old: schema.Device, new: schema.Device) -> str | None:
 
 
 def check(old: schema.Result, new: schema.Result, *, devices_may_differ: bool = False) -> bool:
-    """Refuses results that cannot be compared.
+    """Refuses results that cannot be compared; returns whether they are of the same device.
 
-    Args:
-      old: One result.
-      new: Another.
-      devices_may_differ: Whether to accept two devices of one kind.
-
-    Returns:
-      Whether they are of the same device.
-
-    Raises:
-      BenchmarkError: If their kinds or backends differ, or their devices and these may not.
+    Kind and backend must be the same, and the device unless two of one kind are accepted.
     """
     if old.kind != new.kind:
         raise errors.BenchmarkError(
