@@ -7,17 +7,16 @@ whole files whose checksums show that they do not belong together.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tfdistill import errors, files, manifest, model_card, work_folder
 from tfdistill.data import answers
-
-from . import folders
 
 SUFFIX = ".tflite"
 KIND = "export"
@@ -129,6 +128,31 @@ def is_ours(file: pathlib.Path) -> bool:
     return False
 
 
+def check_file_free(path: files.Path, *, suffix: str, overwrite: bool) -> None:
+    """Refuses to replace a file unless `overwrite`, and a name without the suffix of its kind."""
+    path = pathlib.Path(path)
+    if path.suffix != suffix or path.is_dir():
+        raise errors.ConfigError("path", f"a file that ends in {suffix}", path)
+    work_folder.check_file(path, overwrite=overwrite)
+
+
+@contextlib.contextmanager
+def writing(what: str, *also: type[Exception]) -> Iterator[None]:
+    """Reports a failure to write `what`, OSError or one of `also`, as an ExportError.
+
+    Nothing of it may be left when the block fails.
+    """
+    try:
+        yield
+    except (OSError, *also) as error:
+        raise errors.ExportError(
+            what,
+            "space and permission to write it",
+            getattr(error, "strerror", None) or error,
+            "Nothing was replaced.",
+        ) from error
+
+
 def write_card(path: files.Path, described: manifest.Manifest) -> None:
     """Writes the model card of an exported file; none for a second model in a folder."""
     described_in = paths_of(path).manifest
@@ -144,7 +168,7 @@ def write(
     Content is bytes or a file to copy. `obsolete` files are removed then, unless they were written.
     """
     folder = next(iter(contents)).parent
-    with folders.writing(f"export to {folder}"):
+    with writing(f"export to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         if not any(folder.iterdir()):
             work_folder.WorkFolder(folder, KIND).start()

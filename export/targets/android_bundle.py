@@ -30,7 +30,7 @@ from tfdistill.manifest import FileName, FileRecord, Manifest
 from tfdistill.manifest_parts import ManifestFile, ManifestPart
 from tfdistill.tasks import Examples
 
-from ..file import folders
+from ..file import bundle
 from . import android_bundle_checks, token_vectors
 
 FOLDER = "bundles"
@@ -112,7 +112,7 @@ def to_android(
         )
     for other, entry in others.items():
         _check(safe_paths.inside(folder.parent, entry.folder), entry, other)
-    with folders.writing(f"bundle {folder}"):
+    with bundle.writing(f"bundle {folder}"):
         with files.atomic_folder(folder) as temporary:
             _keep_foreign_files(folder, temporary)
             for file, content in contents.items():

@@ -18,7 +18,7 @@ from keras import ops
 
 from tfdistill import checks, errors, files, models
 
-from ..file import folders
+from ..file import bundle
 from . import keras3_checks
 
 SUFFIX = ".keras"
@@ -50,9 +50,9 @@ def to_keras(
     """
     path = pathlib.Path(path)
     check_keras(model)
-    folders.check_file_free(path, suffix=SUFFIX, overwrite=overwrite)
+    bundle.check_file_free(path, suffix=SUFFIX, overwrite=overwrite)
     translated = translate(model)
-    with folders.writing(f"{path}"), files.atomic_write(path) as temporary:
+    with bundle.writing(f"{path}"), files.atomic_write(path) as temporary:
         translated.save(temporary)
         loaded = keras3.saving.load_model(temporary, compile=False)
         written = keras3_checks.WrittenModel(model, loaded, check_on)

@@ -18,7 +18,7 @@ from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples, TaskSpec
 from tfdistill.tasks.encoded import Truncation, check_max_length
 
-from ..file import folders
+from ..file import bundle
 from ..model import graph
 from ..model.heads import EMBEDDING, HEADS
 from ..model.request import labels_of
@@ -103,7 +103,7 @@ def to_saved_model(
     independent = task is not None and task.traits.many_classes
     answer = _vectors if embeds else _answer(names, independent=independent)
     with (
-        folders.writing(f"SavedModel {folder}", tf.errors.OpError),
+        bundle.writing(f"SavedModel {folder}", tf.errors.OpError),
         work_folder.replaced(folder, KIND, overwrite=overwrite) as temporary,
     ):
         _save(temporary, network, tokenizer, answer, length)

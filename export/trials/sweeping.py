@@ -21,7 +21,7 @@ from tfdistill.tasks.encoded import EncodedExamples, Truncation
 
 from ..checking.evidence import FloatConversion
 from ..conversion import quantize as quantizing
-from ..file import bundle, folders
+from ..file import bundle
 from ..model.request import ExportRequest
 from .trial import Measure, Report, attempt
 
@@ -319,5 +319,5 @@ def _save(folder: pathlib.Path, request: dict[str, Any], done: Mapping[str, Tria
         rows=tuple(done.values()),
     )
     path = folder / results.SWEEP_FILE
-    with folders.writing(f"{path}"):
+    with bundle.writing(f"{path}"):
         results.write_result_file(content, path)

@@ -34,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
     """Refuses to replace a file or folder, before the long work."""
     from export.file import bundle as bundles
-    from export.file import folders
     from export.targets import android_bundle
 
     for path, kind in (
@@ -44,9 +43,9 @@ def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
         if path is not None:
             work_folder.WorkFolder(path, kind).check(overwrite=args.overwrite)
     if args.keras is not None:
-        folders.check_file_free(args.keras, suffix=".keras", overwrite=args.overwrite)
+        bundles.check_file_free(args.keras, suffix=".keras", overwrite=args.overwrite)
     if args.mediapipe is not None:
-        folders.check_file_free(args.mediapipe, suffix=".tflite", overwrite=args.overwrite)
+        bundles.check_file_free(args.mediapipe, suffix=".tflite", overwrite=args.overwrite)
         bundles.paths_of(args.mediapipe)  # which has a rule for names
     if args.android is not None:
         work_folder.check_writable(pathlib.Path(args.android) / android_bundle.FOLDER, args.android)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import tqdm
 
-from export.file import folders
+from export.file import bundle
 from export.model import heads
 from export.targets import android_bundle
 from tfdistill import _version, errors, manifest, work_folder
@@ -216,7 +216,7 @@ def build(
             "unrelated texts score as high as equal ones: the model tells texts badly apart"
         )
     with (
-        folders.writing(f"index {target}"),
+        bundle.writing(f"index {target}"),
         work_folder.replaced(target, KIND, overwrite=overwrite) as temporary,
     ):
         card = text_index.write_index(
