@@ -237,9 +237,10 @@ def _latency(evidence: CardFacts) -> Iterator[str]:
         interval = f"{row.low_ms:.3g} to {row.high_ms:.3g}" if has_interval else ""
         median = tables.marked(f"{row.p50_ms:.3g}", row.busy)
         yield f"| {row.sequence_length} | {row.threads} | {median} | {interval} |"
-    for threads, expected_ms in evidence.text_ms.items():
+    for number, expected_ms in evidence.text_ms.items():
         yield from ("", f"A development text takes {expected_ms:.3g} ms on average")
-        yield f"({threads} thread{'s' * (threads > 1)}), each at the shortest length that holds it."
+        threads = quantities.plural(number, "thread")
+        yield f"({threads}), each at the shortest length that holds it."
     yield from ("", markdown(evidence.measured_on), "")
 
 

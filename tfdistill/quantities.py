@@ -26,6 +26,11 @@ def flops(value: float | None) -> str:
     return _scaled(value, (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)), "")
 
 
+def plural(number: int, noun: str) -> str:
+    """Writes a number of things: "1 thread", "2 threads"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def digits(value: float, significant: int = 3) -> str:
     """Writes a positive number with so many significant digits, never in scientific form."""
     if value == 0:

@@ -10,7 +10,7 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import config, errors, files, lengths, models
+from tfdistill import config, errors, files, lengths, models, quantities
 from tfdistill.data import vocab
 from tfdistill.data.task_data import TaskData
 from tfdistill.data.tokenize import Tokenizer
@@ -159,7 +159,7 @@ def check_task(task: TaskSpec | None, head: OutputHead, num_labels: int, *, soft
         if wanted is not head or task.traits.one_number != number:
             received = head.description
             if head.classifies:
-                received += f" with {num_labels} output{'s' * (num_labels > 1)}"
+                received += f" with {quantities.plural(num_labels, 'output')}"
             raise errors.ConfigError(
                 f"task {task.name!r}",
                 f"a model for {task.kind}",

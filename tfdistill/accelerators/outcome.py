@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Literal
 
+from tfdistill import quantities
+
 from .comparison import AcceleratorAnswers
 
 Verdict = Literal["whole", "partial", "compiled", "wrong", "failed", "unavailable"]
@@ -58,7 +60,7 @@ def format_text(reports: Sequence[AcceleratorReport]) -> str:
             taken = "?" if row.delegated is None else str(row.delegated)
             line = f"  {row.signature}: {taken} of {row.operators} operators"
             if row.partitions is not None:
-                line += f" in {row.partitions} partition{'s' * (row.partitions != 1)}"
+                line += f" in {quantities.plural(row.partitions, 'partition')}"
             if row.answers is None:
                 line += ", answers not computed on this host"
             else:

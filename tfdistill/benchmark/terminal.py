@@ -51,12 +51,7 @@ def setting(row: schema.BenchmarkCase | schema.EndToEnd | schema.TextTime) -> st
     """Names threads, and delegate and cores where they are not the usual ones."""
     delegate = f", {row.delegate}" if row.delegate != "xnnpack" else ""
     affinity = f", on cores {row.affinity}" if row.affinity else ""
-    return plural(row.threads, "thread") + delegate + affinity
-
-
-def plural(count: int, noun: str) -> str:
-    """Says a number of things: "1 thread", "2 threads"."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")
+    return quantities.plural(row.threads, "thread") + delegate + affinity
 
 
 def milliseconds(value: float | None) -> str:

@@ -143,14 +143,9 @@ def duration(seconds: float | None) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def threads(number: int) -> str:
-    """Writes a number of threads: "1 thread", "2 threads"."""
-    return f"{number} thread{'' if number == 1 else 's'}"
-
-
 def case(length: int, number: int) -> str:
     """Writes a length and a number of threads: "128 tokens, 1 thread"."""
-    return f"{length} tokens, {threads(number)}"
+    return f"{length} tokens, {quantities.plural(number, 'thread')}"
 
 
 def join(parts: Sequence[str]) -> str:

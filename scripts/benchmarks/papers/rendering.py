@@ -57,8 +57,8 @@ def speeds(value: PapersTable) -> Table:
             shown.append(_published_speedup(paper_row))
         rows.append(Row(Cell(title(entry.model)), tuple(shown)))
     notes = [
-        f"Here: an inference at {length} tokens in {quantization}, {fmt.threads(threads)}, on "
-        f"{_device(value)}.",
+        f"Here: an inference at {length} tokens in {quantization}, "
+        f"{quantities.plural(threads, 'thread')}, on {_device(value)}.",
         *([_SLOWED] if any(row is not None and row.throttled for row in here) else []),
         *(f"{source.device}: {source.conditions} ({_source(source)})." for source in sources),
         "Milliseconds of two devices are not comparable. Every speed-up is over "
@@ -124,7 +124,7 @@ def latencies(value: PapersTable, quantization: str, threads: int) -> Table:
         note += f" {_SLOWED}"
     return Table(
         f"latency-{quantization}-{threads}",
-        f"Latency on {_device(value)}, {quantization}, {fmt.threads(threads)}",
+        f"Latency on {_device(value)}, {quantization}, {quantities.plural(threads, 'thread')}",
         tuple(columns),
         tuple(rows),
         (note,),

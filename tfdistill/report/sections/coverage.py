@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfdistill import analysis
+from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import FILE, TEACHER, AnswerSides
 from tfdistill.report.document import Picture, SectionPart
 from tfdistill.report.plot import charts, timeline
@@ -44,8 +45,7 @@ def _promised(sides: AnswerSides) -> str:
     held = [p for p in sides.confidence.promises if p.coverage] if sides.confidence else []
     if not held:
         return ""
-    shares = [
-        f"{p.coverage:.0%} of the texts at an error of at most {p.max_error:.0%}" for p in held
-    ]
-    listed = ", ".join(shares[:-1]) + (" and " if shares[:-1] else "") + shares[-1]
+    listed = fmt.join(
+        [f"{p.coverage:.0%} of the texts at an error of at most {p.max_error:.0%}" for p in held]
+    )
     return f"The file answers {listed} (promised with 90% confidence on {held[0].rows:,} others)."

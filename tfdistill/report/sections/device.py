@@ -46,7 +46,7 @@ def sections(run: RunAnalysis) -> Iterator[ReportSection]:
 def section(device: DeviceResults) -> ReportSection:
     """Shows everything that was measured on a device."""
     number = len({file.label for file in device.files})
-    counted = f"{number} file{'s' if number != 1 else ''}"
+    counted = quantities.plural(number, "file")
     if len(device.results) > 1:
         counted += f" in {len(device.results)} results"
     kind = {
@@ -170,7 +170,7 @@ def by_length(device: DeviceResults) -> Picture | None:
     ]
     if not any(len(line.points) > 1 for line in lines):
         return None
-    caption = f"on {fmt.threads(threads)}: medians with their 95% intervals."
+    caption = f"on {quantities.plural(threads, 'thread')}: medians with their 95% intervals."
     if any(any(line.hollow) for line in lines):
         caption += " Rings: throttled or a busy machine, see the table."
     caption += _more(len(lines), MOST_LINES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfdistill import tables
+from tfdistill import quantities, tables
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import disturbance
 from tfdistill.report import cells, devices
@@ -120,7 +120,7 @@ def start(device: DeviceResults) -> Table | None:
         )
     if any(summary.peak_rss_bytes for summary in summaries):
         notes.append("Peak memory is that of the whole process.")
-    caption = f"Start and memory ({fmt.threads(fewest)})"
+    caption = f"Start and memory ({quantities.plural(fewest, 'thread')})"
     return cells.table(device.anchor("start"), caption, columns, rows, notes, drop_empty=True)
 
 
@@ -138,7 +138,7 @@ def text(device: DeviceResults) -> Table | None:
             rows.append(timed("Tokenizer alone", source, named.result.tokenizer))
         labels = {file.model.name: file.label for file in device.files if file.source is named}
         for value in named.result.end_to_end:
-            words = fmt.threads(value.threads), device.configuration(value, named)
+            words = quantities.plural(value.threads, "thread"), device.configuration(value, named)
             head = f"Text to answer, {labels.get(value.model, value.model)}"
             rows.append(timed(head, ", ".join(filter(None, words)), value))
     notes = ("Each text runs at the shortest length of the file that fits it.",)
