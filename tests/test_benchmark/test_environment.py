@@ -53,9 +53,9 @@ def test_this_machine_is_described():
 
 
 def test_the_machine_id_is_told_apart_and_not_told(monkeypatch):
-    monkeypatch.setattr(environment, "_read", lambda path: "1234abcd\n")
+    monkeypatch.setattr(environment.cores, "read", lambda path: "1234abcd")
     assert environment.device().id == hashlib.sha256(b"1234abcd").hexdigest()[:12]
-    monkeypatch.setattr(environment, "_read", lambda path: "")
+    monkeypatch.setattr(environment.cores, "read", lambda path: "")
     assert environment.device().id is None
 
 

@@ -118,7 +118,7 @@ def _speeds(usable: Sequence[int], root: files.Path) -> dict[int, float]:
 def _speed(root: files.Path, core: int) -> int | None:
     """The capacity of a core, or its highest clock: only which of two is larger has a meaning."""
     for name in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
-        text = _read(pathlib.Path(root, f"cpu{core}", name))
+        text = read(pathlib.Path(root, f"cpu{core}", name))
         if text.isdigit():
             return int(text)
     return None
@@ -130,13 +130,14 @@ def _of_each(root: files.Path, name: str) -> tuple[float, ...]:
         for path in pathlib.Path(root).glob("cpu*")
         if path.name[3:].isdigit()
     )
-    texts = [_read(path / name) for _, path in folders]
+    texts = [read(path / name) for _, path in folders]
     complete = all(text.isdigit() for text in texts)
     return tuple(int(text) / 1000 for text in texts) if complete else ()
 
 
-def _read(path: pathlib.Path) -> str:
+def read(path: files.Path) -> str:
+    """Reads a file in which Linux describes the machine; empty where there is none."""
     try:
-        return path.read_text(encoding="ascii", errors="replace").strip()
+        return pathlib.Path(path).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""

@@ -28,18 +28,18 @@ RUNTIME_PACKAGES = ("ai_edge_litert", "numpy", "tokenizers")
 
 def device() -> schema.Device:
     """Describes this machine; what cannot be found out is None or empty."""
-    cpu = parse_cpuinfo(_read("/proc/cpuinfo"))
+    cpu = parse_cpuinfo(cores.read("/proc/cpuinfo"))
     return schema.Device(
         name=cpu["model"] or platform.processor() or platform.machine() or "unknown processor",
         id=_machine_id(),
         abi=platform.machine() or None,
-        os=parse_os_release(_read("/etc/os-release")) or platform.platform(),
+        os=parse_os_release(cores.read("/etc/os-release")) or platform.platform(),
         kernel=f"{platform.system()} {platform.release()}",
         cores_logical=os.cpu_count(),
         cores_physical=cpu["cores_physical"],
         max_frequencies_mhz=cores.max_frequencies_mhz(),
         cpu_flags=tuple(cpu["flags"]),
-        governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None,
+        governor=cores.read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
         memory_bytes=_memory_bytes(),
     )
 
@@ -60,7 +60,8 @@ def conditions() -> schema.Conditions:
     return schema.Conditions(
         time=now(),
         temperatures_c=temperatures_c(),
-        frequencies_mhz=cores.frequencies_mhz() or parse_cpuinfo(_read("/proc/cpuinfo"))["clocks"],
+        frequencies_mhz=cores.frequencies_mhz()
+        or parse_cpuinfo(cores.read("/proc/cpuinfo"))["clocks"],
         load_average=load_average(),
         throttle_count=throttle_count(),
     )
@@ -84,11 +85,11 @@ def temperatures_c(root: files.Path = "/sys/class") -> dict[str, float]:
             temperatures[unique_name(name, temperatures)] = int(millidegrees) / 1000
 
     for zone in sorted(pathlib.Path(root, "thermal").glob("thermal_zone*")):
-        take(_read(zone / "type").strip(), _read(zone / "temp").strip())
+        take(cores.read(zone / "type"), cores.read(zone / "temp"))
     for sensor in sorted(pathlib.Path(root, "hwmon").glob("hwmon*/temp*_input")):
-        label = _read(sensor.with_name(sensor.name.replace("_input", "_label"))).strip()
-        chip = _read(sensor.parent / "name").strip()
-        take(f"{chip} {label}".strip(), _read(sensor).strip())
+        label = cores.read(sensor.with_name(sensor.name.replace("_input", "_label")))
+        chip = cores.read(sensor.parent / "name")
+        take(f"{chip} {label}".strip(), cores.read(sensor))
     return temperatures
 
 
@@ -101,8 +102,7 @@ def unique_name(name: str, taken: Collection[str]) -> str:
 def throttle_count(root: files.Path = "/sys/devices/system/cpu") -> int | None:
     """Returns how often cores slowed down for heat since the start; None where it is unknown."""
     texts = [
-        _read(p).strip()
-        for p in pathlib.Path(root).glob("cpu*/thermal_throttle/core_throttle_count")
+        cores.read(p) for p in pathlib.Path(root).glob("cpu*/thermal_throttle/core_throttle_count")
     ]
     counts = [int(text) for text in texts if text.isdigit()]
     return sum(counts) if counts else None
@@ -192,12 +192,5 @@ def _without_serial(value: str) -> str:
 
 def _machine_id() -> str | None:
     """Tells this machine from others without naming it; None where it has no id."""
-    machine_id = _read("/etc/machine-id").strip()
+    machine_id = cores.read("/etc/machine-id")
     return short_hash(machine_id) if machine_id else None
-
-
-def _read(path: files.Path) -> str:
-    try:
-        return pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
