@@ -307,7 +307,7 @@ COVERED_BY = (
         "tfdistill/benchmark/schema_environment tfdistill/benchmark/subjects "
         "tfdistill/benchmark/schema tfdistill/benchmark/settings "
         "tfdistill/benchmark/comparing/comparison_text tfdistill/benchmark/comparing/matching "
-        "tfdistill/benchmark/host/probes tfdistill/benchmark/host/profiler "
+        "tfdistill/benchmark/host/profiler "
         "tfdistill/benchmark/statistics/bootstrap tfdistill/benchmark/statistics/remarks "
         "tfdistill/benchmark/statistics/summaries tfdistill/tflite/xnnpack "
         "tfdistill/tflite/serving",

@@ -7,7 +7,7 @@ from ai_edge_litert import interpreter as litert
 from tfdistill import errors
 from tfdistill.benchmark import host, schema
 from tfdistill.benchmark.backend import Findings
-from tfdistill.benchmark.host import backend, probes, profiler, worker
+from tfdistill.benchmark.host import backend, profiler, worker
 from tfdistill.benchmark.host.backend import MODULE
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import open_subject
@@ -62,7 +62,7 @@ def test_profiled_runs_are_averaged_over_the_faster_half():
         [("ADD", 2.0), ("Delegate/MUL", 4.0), ("ADD", 1.0)],
         [("ADD", 1.0), ("Delegate/MUL", 400.0), ("ADD", 1.0)],  # something disturbed it
     ]
-    assert probes.mean_of_quiet(runs) == [
+    assert profiler.mean_of_quiet(runs) == [
         {"type": "MUL", "calls": 1, "ms": 4.0},
         {"type": "ADD", "calls": 2, "ms": 2.5},
     ]

@@ -143,7 +143,8 @@ class HostBackend:
     def operators(self, case: schema.BenchmarkCase) -> schema.Operators:
         """Profiles a file: at most 50 runs."""
         try:
-            with self._worker(self._ids_job(case, "operators"), name_of(case)) as worker:
+            job = self._ids_job(case, "operators")
+            with _worker(job, name_of(case), self.settings.timeout_seconds) as worker:
                 rows = worker.report["operators"]
         except errors.BenchmarkError as error:
             remedy = "Leave --operators out, or profile it with benchmark_model: --device adb."
@@ -159,19 +160,13 @@ class HostBackend:
         total = self.settings.sustained_seconds
         window = max(total / _WINDOWS, min(1.0, total / 4))
         job = self._ids_job(case, "ids")
-        with self._worker(job, name_of(case), longer=window) as worker:
+        with _worker(job, name_of(case), self.settings.timeout_seconds + window) as worker:
             for row in worker.stream({"sustain": total, "window": window}):
                 yield schema.Window(**row, conditions=environment.conditions())
 
-    def answers(
-        self,
-    ) -> Sequence[AnswerCheck]:
+    def answers(self) -> Sequence[AnswerCheck]:
         """Lists nothing: the host is what answers are compared with."""
         return ()
-
-    def _worker(self, job: dict[str, Any], what: str, *, longer: float = 0.0) -> child.Child:
-        timeout = self.settings.timeout_seconds + longer
-        return child.Child(job, MODULE, what=what, timeout_seconds=timeout)
 
     def _job(
         self, subject: Subject, kind: str, threads: int, delegate: schema.Delegate
@@ -246,6 +241,10 @@ class HostBackend:
             )
 
 
+def _worker(job: dict[str, Any], what: str, timeout_seconds: float) -> child.Child:
+    return child.Child(job, MODULE, what=what, timeout_seconds=timeout_seconds)
+
+
 class WorkerRun:
     """One repetition in a worker process; see `backend.CaseRun`.
 
@@ -270,9 +269,7 @@ class WorkerRun:
     def start(self) -> float:
         """Starts the worker, which warms up."""
         self._worker = self._stack.enter_context(
-            child.Child(
-                self._job, MODULE, what=self.what, timeout_seconds=self._settings.timeout_seconds
-            )
+            _worker(self._job, self.what, self._settings.timeout_seconds)
         )
         self._row = dict(self._worker.report)
         return statistics.median(

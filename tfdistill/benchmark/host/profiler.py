@@ -6,20 +6,25 @@ call for it: the library is called directly. It reports whole microseconds.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
+import itertools
 import math
 import os
 import pathlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_char_p, c_int, c_int32, c_size_t, c_uint, c_uint32, c_void_p
 from typing import Any
 
 import numpy as np
 from ai_edge_litert import interpreter as litert
 
+from tfdistill.tflite.signature import Signature
+
 _LIBRARIES = ("libLiteRt.so", "libLiteRt.dylib", "libLiteRt.dll")
+_MOST_RUNS = 50  # each is followed by a page of text
 _CPU = 1  # LiteRT's bit for this kind of accelerator
 _WRITE = 1  # of a buffer's locks
 _KERNELS = {"xnnpack": 0, "none": 2}  # XNNPACK; LiteRT's own kernels
@@ -168,3 +173,43 @@ def rows_of(summary: str) -> list[tuple[str, float]]:
     if not rows or not all(math.isfinite(ms) for _, ms in rows):
         raise RuntimeError(f"LiteRT's profiler gave no table of operators: {summary[:200]!r}")
     return rows
+
+
+def operators(job: dict[str, Any]) -> dict[str, Any]:
+    """Measures where the time of an inference goes, operator by operator, as `mean_of_quiet` says.
+
+    The job has file, signature, feeds, threads, delegate, warmup, runs.
+    """
+    signature = Signature.from_json(job["signature"])
+    model = ProfiledModel(
+        job["file"], signature.key, threads=job["threads"], delegate=job["delegate"]
+    )
+    names = [tensor.name for tensor in signature.inputs]
+    feeds = [signature.padded(**feed) for feed in job["feeds"]]
+    named = [dict(zip(names, values, strict=True)) for values in feeds]
+    for i in range(max(job["warmup"], 1)):
+        model.run(named[i % len(named)])
+    runs = []
+    for i in range(min(job["runs"], _MOST_RUNS)):
+        with model.profile() as rows:
+            model.run(named[i % len(named)])
+        runs.append(rows)
+    return {"operators": mean_of_quiet(runs)}
+
+
+def mean_of_quiet(runs: Sequence[Sequence[tuple[str, float]]]) -> list[dict[str, Any]]:
+    """Averages profiled runs over the faster half of them: shares add up, pauses do not count.
+
+    A run has name and milliseconds of every operator. Returns type, calls and ms of each kind of
+    operator in one inference, the largest first.
+    """
+    quiet = sorted(runs, key=lambda rows: sum(ms for _, ms in rows))[: (len(runs) + 1) // 2]
+    calls = collections.Counter(name for name, _ in quiet[0])
+    spent: dict[str, float] = collections.defaultdict(float)
+    for name, ms in itertools.chain.from_iterable(quiet):
+        spent[name] += ms / len(quiet)
+    rows = [
+        {"type": name.removeprefix("Delegate/"), "calls": calls[name], "ms": round(ms, 6)}
+        for name, ms in spent.items()
+    ]
+    return sorted(rows, key=lambda row: -row["ms"])

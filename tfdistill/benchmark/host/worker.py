@@ -179,9 +179,9 @@ def sustain(
 
 def _open(job: dict[str, Any]) -> tuple[dict[str, Any], serving.Answer]:
     if job["kind"] == "operators":
-        from tfdistill.benchmark.host import probes  # what is timed does not hold it
+        from tfdistill.benchmark.host import profiler  # what is timed does not hold it
 
-        return probes.operators(job), lambda question: iter(())
+        return profiler.operators(job), lambda question: iter(())
     report, run = {"ids": open_ids_job, "text": open_text_job}[job["kind"]](job)
 
     def answer(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
