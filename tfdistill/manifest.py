@@ -112,9 +112,8 @@ class Architecture(ManifestPart):
     intermediate_size: int
     vocab_size: int
     num_parameters: int
-    flops: dict[str, int] = pydantic.Field(
-        default_factory=dict
-    )  # signature name -> floating-point operations (2 x MAC)
+    # signature name -> floating-point operations (2 x MAC)
+    flops: dict[str, int] = pydantic.Field(default_factory=dict)
     head_size: int | None = None
 
 
@@ -163,13 +162,11 @@ class AcceleratorRecord(ManifestPart):
     name: str  # of `tfdistill inspect --accelerators`
     title: str
     verdict: Literal["whole", "partial", "compiled", "unavailable"]
-    delegated: dict[str, int | None] = pydantic.Field(
-        default_factory=dict
-    )  # by signature; None: not told
+    # by signature; None: not told
+    delegated: dict[str, int | None] = pydantic.Field(default_factory=dict)
     operators: dict[str, int] = pydantic.Field(default_factory=dict)
-    sqnr_db: dict[str, float | None] = pydantic.Field(
-        default_factory=dict
-    )  # to the CPU's answers; None: not computed, or equal
+    # to the CPU's answers; None: not computed, or equal
+    sqnr_db: dict[str, float | None] = pydantic.Field(default_factory=dict)
 
 
 class FileVariant(ManifestPart):
@@ -203,9 +200,8 @@ class Manifest(ManifestFile):
     converter: str  # "tensorflow 2.20.0"
     model: FileRecord
     quantization: str
-    quantized_layers: dict[str, str] = pydantic.Field(
-        default_factory=dict
-    )  # pattern of layer names -> their own quantization
+    # pattern of layer names -> their own quantization
+    quantized_layers: dict[str, str] = pydantic.Field(default_factory=dict)
     device: DeviceKind = "cpu"
     accelerators: list[AcceleratorRecord] = pydantic.Field(default_factory=list)
     calibration: Calibration | None = None

@@ -51,13 +51,13 @@ def draw(config: EncoderConfig, lengths: Sequence[int], seed: int = 0) -> Encode
     return EncodedExamples(ids, offsets, types, pad_id=config.pad_token_id)
 
 
-def probes_of(config: EncoderConfig, length: int, seed: int = 0) -> EncodedExamples:
+def probes_of(config: EncoderConfig, length: int) -> EncodedExamples:
     """Draws 2 x `NUM_FILLING` inputs that reach all of a signature, whatever real examples hold.
 
     Half of them fill it, so that every position counts; the ids are of the whole vocabulary, its
     ends among them; the token types are those of two texts in one half, any in the other.
     """
-    random = np.random.default_rng((seed, length))
+    random = np.random.default_rng((0, length))
     shorter = random.integers(min(2, length), length, NUM_FILLING, endpoint=True)
     sizes = np.concatenate([np.full(NUM_FILLING, length), shorter])
     num_types = max(1, config.type_vocab_size)
@@ -128,20 +128,18 @@ def probes(encoded: EncodedExamples, lengths: Sequence[int], count: int = NUM_PR
     return np.array(sorted(chosen))
 
 
-def whole_texts(
-    encoded: EncodedExamples, chosen: np.ndarray, count: int = NUM_PROBES
-) -> np.ndarray:
+def whole_texts(encoded: EncodedExamples, chosen: np.ndarray) -> np.ndarray:
     """Completes a choice of examples, ascending, so that every text in it has all its examples.
 
-    Texts that would exceed `count` examples are left out, but for the first. Ascending indices,
-    int64.
+    Texts that would exceed `NUM_PROBES` examples are left out, but for the first. Ascending
+    indices, int64.
     """
     if encoded.sources is None:
         return chosen
     indices: list[int] = []
     for source in dict.fromkeys(encoded.sources[chosen].tolist()):
         of_source = np.flatnonzero(encoded.sources == source).tolist()
-        if not indices or len(indices) + len(of_source) <= count:
+        if not indices or len(indices) + len(of_source) <= NUM_PROBES:
             indices += of_source
     return np.array(sorted(indices))
 

@@ -111,12 +111,11 @@ def model_file(subject: Subject) -> schema.MeasuredFile:
 def to_json(value: Mapping[str, Any]) -> str:
     """`files.json_text` in which a list of numbers stays on one line."""
     text = files.json_text(value)
-    flat = re.sub(
+    return re.sub(
         r"\[\s+(-?[\d.eE+-]+(?:,\s+-?[\d.eE+-]+)*)\s+\]",
         lambda match: "[" + re.sub(r"\s+", " ", match.group(1)) + "]",
         text,
     )
-    return flat
 
 
 def write_result(result: schema.Result, path: files.Path) -> pathlib.Path:

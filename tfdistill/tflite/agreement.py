@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tfdistill import errors, quantities
 
+_Choice = Callable[[float, float], float]
 _NEIGHBOURS = 10
 _MOST_NEIGHBOURS = 4096  # rows whose nearest others are looked for
 _SIMILAR = 6  # decimals of a cosine; equal texts are equally near
@@ -49,22 +50,20 @@ class Bounds:
 
     def loosest(self, other: Bounds) -> Bounds:
         """Returns, bound by bound, the one of the two that allows more."""
-        return Bounds(
-            max_error=max(self.max_error, other.max_error),
-            mean_error=max(self.mean_error, other.mean_error),
-            sqnr_db=min(self.sqnr_db, other.sqnr_db),
-            argmax_agreement=min(self.argmax_agreement, other.argmax_agreement),
-            metric_drop=max(self.metric_drop, other.metric_drop),
-        )
+        return self._joined(other, most=max, least=min)
 
     def tightest(self, other: Bounds) -> Bounds:
         """Returns, bound by bound, the one of the two that allows less."""
+        return self._joined(other, most=min, least=max)
+
+    def _joined(self, other: Bounds, *, most: _Choice, least: _Choice) -> Bounds:
+        """Chooses of two bounds that are the most allowed, and of two that are the least."""
         return Bounds(
-            max_error=min(self.max_error, other.max_error),
-            mean_error=min(self.mean_error, other.mean_error),
-            sqnr_db=max(self.sqnr_db, other.sqnr_db),
-            argmax_agreement=max(self.argmax_agreement, other.argmax_agreement),
-            metric_drop=min(self.metric_drop, other.metric_drop),
+            max_error=most(self.max_error, other.max_error),
+            mean_error=most(self.mean_error, other.mean_error),
+            sqnr_db=least(self.sqnr_db, other.sqnr_db),
+            argmax_agreement=least(self.argmax_agreement, other.argmax_agreement),
+            metric_drop=most(self.metric_drop, other.metric_drop),
         )
 
     def as_dict(self) -> dict[str, float]:

@@ -207,19 +207,19 @@ def coverage(
     return None
 
 
-def last_lines(text: str, count: int = 5) -> str:
+def last_lines(text: str) -> str:
     """Quotes the last lines of an output, for a message."""
     lines = [line.strip()[:300] for line in text.strip().splitlines() if line.strip()]
     if not lines:
         return "It printed nothing."
-    return "Its last lines: " + " | ".join(lines[-count:]) + "."
+    return "Its last lines: " + " | ".join(lines[-5:]) + "."
 
 
-def telling_lines(text: str, count: int = 6) -> str:
+def telling_lines(text: str) -> str:
     """Quotes the lines that explain a fault, or the last ones where none does."""
     lines = [match.group().strip()[:300] for match in _TELLING.finditer(text)]
     lines = [line for line in dict.fromkeys(lines) if not _NOISE.search(line)]
-    return "It printed: " + " | ".join(lines[:count]) + "." if lines else last_lines(text)
+    return "It printed: " + " | ".join(lines[:6]) + "." if lines else last_lines(text)
 
 
 def _explain_exit(text: str, what: str, exit_code: int) -> str:

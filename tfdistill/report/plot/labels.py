@@ -12,6 +12,7 @@ from tfdistill.report.plot import svg
 
 PLAIN, BOLD = 7.4, 8.3  # width of a letter of 12.5 pixels, in wide fonts
 _HEIGHT = 15.0
+_REACH = 6.0  # of a mark around its point
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
@@ -45,11 +46,10 @@ def place(
     points: Sequence[tuple[float, float]],
     texts: Sequence[Sequence[str]],
     frame: Box,
-    reach: float = 6.0,
     obstacles: Sequence[Box] = (),
 ) -> list[Placed | None]:
     """Finds a free position next to each point for its name."""
-    taken: list[Box] = [(x - reach, y - reach, x + reach, y + reach) for x, y in points]
+    taken: list[Box] = [(x - _REACH, y - _REACH, x + _REACH, y + _REACH) for x, y in points]
     taken += obstacles
     placed: list[Placed | None] = []
     for i, (x, y) in enumerate(points):
@@ -57,7 +57,7 @@ def place(
         free = (
             (label, box)
             for text in texts[i]
-            for label, box in _around(text, x, y, reach)
+            for label, box in _around(text, x, y)
             if _inside(box, frame) and not any(overlap(box, other) for other in others)
         )
         label, box = next(free, (None, None))
@@ -80,9 +80,9 @@ def spread(ys: Sequence[float], low: float, high: float, gap: float = _HEIGHT) -
     return heights
 
 
-def _around(text: str, x: float, y: float, reach: float) -> list[tuple[Placed, Box]]:
+def _around(text: str, x: float, y: float) -> list[tuple[Placed, Box]]:
     """Positions around a point: right, left, above, below, then the corners."""
-    width, away = width_of(text), reach + 4
+    width, away = width_of(text), _REACH + 4
     offsets = [
         ("start", away, 4.0),
         ("end", -away, 4.0),
