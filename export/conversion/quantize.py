@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from tfdistill import config, errors
@@ -191,6 +192,14 @@ def quantization(name: str) -> Quantization:
     else:
         expected, hint = "a known name", errors.nearest(name, offered)
     raise errors.ConfigError("quantize", expected, repr(name), hint)
+
+
+def chosen(names: Sequence[str] | None) -> list[Quantization]:
+    """Returns quantizations by name, each once and at least one; None for all that are offered."""
+    full = config.quantization_names(_BY_NAME if names is None else names)
+    if not full:
+        raise errors.ConfigError("names", "at least one quantization", "none")
+    return [quantization(name) for name in full]
 
 
 def refused() -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import tf_keras as keras
 
-from tfdistill import config, errors, files, models
+from tfdistill import errors, files, models
 from tfdistill.data.task_data import TaskData
 from tfdistill.manifest import Manifest, read_manifest
 from tfdistill.results import Trial
@@ -302,12 +302,8 @@ def _check(max_drop: float, prefer: str, measure: Measure | None) -> None:
 
 def _order(model: keras.Model, names: Sequence[str] | None) -> list[Quantization]:
     """The quantizations from the smallest to the largest; of one size the plainest first."""
-    chosen = config.quantization_names(quantizing.quantizations() if names is None else names)
-    if not chosen:
-        raise errors.ConfigError("names", "at least one quantization", "none")
-    values = [quantizing.quantization(name) for name in chosen]
     return sorted(
-        values,
+        quantizing.chosen(names),
         key=lambda value: (
             value.bytes_per_weight,
             _PLAINNESS.index(value.method),

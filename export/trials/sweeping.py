@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import config, errors, files, manifest, quantities, results, tables, work_folder
+from tfdistill import errors, files, manifest, quantities, results, tables, work_folder
 from tfdistill.data.task_data import TaskData
 from tfdistill.results import SweepResults, Trial
 from tfdistill.tasks import Examples, TaskSpec
@@ -134,11 +134,7 @@ def sweep(
       DataError: If the examples do not fit the model or the lengths.
       OutputExistsError: If the folder holds the sweep of another model or other arguments.
     """
-    chosen = config.quantization_names(quantizing.quantizations() if names is None else names)
-    if not chosen:
-        raise errors.ConfigError("names", "at least one quantization", "none")
-    for name in chosen:
-        quantizing.quantization(name)
+    chosen = [quantization.name for quantization in quantizing.chosen(names)]
     folder = pathlib.Path(folder)
     request = ExportRequest(
         model,
