@@ -19,6 +19,8 @@ from tfdistill.tflite.described import check_signatures
 from tfdistill.tflite.golden import Example, read_golden
 from tfdistill.tflite.signature import Signature
 
+_MOST_TEXTS = 32
+
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
@@ -174,16 +176,14 @@ def feeds_for(subject: Subject, length: int, *, limit: int = 64) -> list[dict[st
     ]
 
 
-def texts_for(
-    subjects: Sequence[Subject], *, limit: int = 32
-) -> dict[str, list[tuple[str, str | None]]]:
+def texts_for(subjects: Sequence[Subject]) -> dict[str, list[tuple[str, str | None]]]:
     """Chooses the texts for the files that can read text, by name: those of the first that has any.
 
     All read the same texts, except that a file for questions gets only those that fit into one of
     its windows: a program would ask it several times about a longer one.
     """
     recorded = [[(e.text, e.pair) for e in s.examples if e.text is not None] for s in subjects]
-    texts = next(filter(None, recorded), [])[:limit]
+    texts = next(filter(None, recorded), [])[:_MOST_TEXTS]
     chosen = {}
     for subject, texts_of_file in zip(subjects, recorded, strict=True):
         fitting = [text for text in texts if text in texts_of_file] if subject.is_span else texts

@@ -89,7 +89,6 @@ def start_once(
     command: Callable[[str], Sequence[str]],
     *,
     patience_s: float,
-    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[schema.Result, str]:
     """Starts the app once, waits until it has measured, and fetches its result.
 
@@ -112,7 +111,7 @@ def start_once(
 
     with undone(end):
         _start(phone, package, command(run_id))
-        _wait(phone, package, f"{path}.state.json", patience_s, clock)
+        _wait(phone, package, f"{path}.state.json", patience_s)
         with files.temporary_folder("result") as folder:
             local = folder / "benchmark.json"
             phone.pull(f"{path}.json", local, max_bytes=MAX_RESULT_BYTES)
@@ -142,11 +141,9 @@ def _start(phone: Phone, package: str, command: Sequence[str]) -> None:
     raise errors.BenchmarkError(what, expected, repr(last), remedy)
 
 
-def _wait(
-    phone: Phone, package: str, path: str, patience_s: float, clock: Callable[[], float]
-) -> None:
+def _wait(phone: Phone, package: str, path: str, patience_s: float) -> None:
     """Waits until the app is done; a wait without any further measurement comes to an end."""
-    finished, since, pause = -1, clock(), FIRST_POLL_S
+    finished, since, pause = -1, time.monotonic(), FIRST_POLL_S
     while True:
         state, alive = _look(phone, package, path)
         if state is not None and state.state != "running":
@@ -157,8 +154,8 @@ def _wait(
                 break
             raise _crashed(phone, package, state)
         if state is not None and state.finished > finished:
-            finished, since = state.finished, clock()
-        if clock() - since > patience_s:
+            finished, since = state.finished, time.monotonic()
+        if time.monotonic() - since > patience_s:
             done = "nothing" if state is None else f"{state.finished} of {state.of} measurements"
             raise errors.BenchmarkError(
                 f"{package} on {phone.serial}",

@@ -97,7 +97,7 @@ def slowed_down(repetitions: Sequence[Sequence[float] | np.ndarray]) -> bool:
 
 
 def drift(
-    repetitions: Repetitions, *, seed: int = 0, confidence: float = 0.95, resamples: int = 1000
+    repetitions: Repetitions, *, seed: int = 0, resamples: int = 1000
 ) -> tuple[float, Interval] | None:
     """Compares the end of the repetitions with their beginning.
 
@@ -105,7 +105,7 @@ def drift(
     interval is the hull of a bootstrap (repetitions, and blocks or samples within each window) and
     of Student's: over the logarithms of the repetitions' ratios, or with one repetition over those
     of the blocks' medians in its two windows. Returns median of the last window / median of the
-    first, the median over the repetitions, and its interval; None where no repetition has three
+    first, the median over the repetitions, and its 95% interval; None where no repetition has three
     blocks or samples.
     """
     rng = np.random.default_rng(seed)
@@ -133,9 +133,9 @@ def drift(
     logs, table = np.array(log_ratios), np.array(drawn)  # (repetitions,), (repetitions, resamples)
     which = rng.integers(len(logs), size=(resamples, len(logs)))
     taken = table[which, rng.integers(resamples, size=which.shape)]
-    interval = stats.middle_of(np.exp(np.median(taken, axis=1)), confidence)
+    interval = stats.middle_of(np.exp(np.median(taken, axis=1)), 0.95)
     if len(logs) > 1:
-        student = stats.student_of_mean(logs, confidence)
+        student = stats.student_of_mean(logs, 0.95)
     else:
-        student = stats.student_of_difference(medians[0][0], medians[0][1], confidence)
+        student = stats.student_of_difference(medians[0][0], medians[0][1], 0.95)
     return float(np.exp(np.median(logs))), stats.hull(interval, student)
