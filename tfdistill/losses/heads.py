@@ -57,7 +57,6 @@ class AnswerHead(abc.ABC):
 
     def answers_number(self, width: int | None) -> bool:
         """Whether so many outputs are a number, which has no distribution."""
-        del width
         return False
 
     @abc.abstractmethod
@@ -80,7 +79,6 @@ class AnswerHead(abc.ABC):
         reduction: str,
     ) -> ComparedLogits:
         """The logits of two models as rows; squared: whether they are not made distributions."""
-        del squared, reduction
         return ComparedLogits(teacher, student, self.row_weights(batch))
 
     def metric_inputs(self, batch: StepInputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -155,7 +153,6 @@ class MultiLabelAnswers(AnswerHead):
         self, batch: StepInputs, logits: tf.Tensor, class_weights: np.ndarray | None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """``-y log s - (1 - y) log(1 - s)`` with ``s = sigmoid(z)``, a mean over classes, (B,)."""
-        del class_weights
         labels = tf.cast(batch.labels, tf.float32)
         each = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
         return tf.reduce_mean(each, axis=1), batch.sample_weight
@@ -188,7 +185,6 @@ class TokenAnswers(AnswerHead):
         self, batch: StepInputs, logits: tf.Tensor, class_weights: np.ndarray | None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """``-log softmax(z)[y]`` of each token, (B, L)."""
-        del class_weights
         labels = tf.maximum(tf.cast(batch.labels, tf.int32), 0)  # (B, L)
         loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
         return loss, token_weights(batch)
@@ -215,7 +211,6 @@ class SpanAnswers(AnswerHead):
         self, batch: StepInputs, logits: tf.Tensor, class_weights: np.ndarray | None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The mean of ``-log softmax(z_start)[start]`` and the same for the end, (B,)."""
-        del class_weights
         rows = span_logits(logits, batch.features["attention_mask"])  # (B, 2, L)
         labels = tf.cast(batch.labels, tf.int32)
         both = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, rows)  # (B, 2)

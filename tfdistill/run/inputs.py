@@ -106,7 +106,6 @@ class Source:
 
     def logits(self, outputs: np.ndarray, task: tasks.TaskSpec) -> np.ndarray:
         """Outputs as logits in the order of the task's labels, which they are."""
-        del task
         return outputs
 
 

@@ -86,17 +86,14 @@ class TaskKind(abc.ABC):
 
     def default_metrics(self, spec: TaskSpec) -> tuple[str, ...]:
         """The metrics of a task that names none."""
-        del spec
         return self.usual_metrics or self.metrics
 
     def metrics_for(self, cells: Sequence[str]) -> tuple[str, ...]:
         """The metrics that fit the labels of a file; empty for the default ones."""
-        del cells
         return ()
 
     def faults(self, spec: TaskSpec) -> Iterator[tuple[str, str]]:
         """Yields (field, what was expected) for what contradicts the kind."""
-        del spec
         yield from ()
 
     def ordered(self, names: Collection[str]) -> list[str]:
@@ -105,7 +102,6 @@ class TaskKind(abc.ABC):
 
     def names_in(self, cell: str, separator: str) -> Sequence[str]:
         """The label names in a cell."""
-        del separator
         return [cell]
 
     def cell(self, spec: TaskSpec, label: np.ndarray) -> str:
@@ -114,7 +110,6 @@ class TaskKind(abc.ABC):
         Raises:
           ConfigError: If its labels are not written into one cell.
         """
-        del label
         raise errors.ConfigError(
             f"augmentation of task {spec.name!r}",
             "a task whose label is one cell of a table",
@@ -140,7 +135,6 @@ class TaskKind(abc.ABC):
         Raises:
           ConfigError: If texts have other answers.
         """
-        del outputs, labels
         raise errors.ConfigError(
             f"metrics of task {spec.name!r}", "a task with a row of logits a text", self.name
         )
@@ -155,7 +149,6 @@ class TaskKind(abc.ABC):
         Raises:
           ConfigError: If an answer is not a row of logits a text.
         """
-        del labels
         raise errors.ConfigError(
             f"baseline for task {spec.name!r}", "a task over texts or pairs", f"kind {self.name}"
         )

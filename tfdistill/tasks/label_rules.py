@@ -86,7 +86,6 @@ def _missing(name: str, names: Sequence[str]) -> str:
 
 def _unseen(name: str, names: Sequence[str]) -> str:
     """Characters that nobody sees: format characters and fillers; a joiner within a script is."""
-    del names
     for index, character in enumerate(name):
         around = name[max(index - 1, 0) : index] + name[index + 1 : index + 2]
         if character in _JOINERS and len(around) == 2 and not around.isascii():
@@ -98,7 +97,6 @@ def _unseen(name: str, names: Sequence[str]) -> str:
 
 def _unprintable(name: str, names: Sequence[str]) -> str:
     """Characters that end a line in one of the files that labels are written to, or damage it."""
-    del names
     for character in name:
         if unicodedata.category(character) in ("Cc", "Zl", "Zp", "Cs") or character == "\ufffd":
             return f"{_character(character)} in {name!r}"
@@ -208,7 +206,6 @@ def _multi_hot(cells: Sequence[str], kind: str | None) -> int | None:
 
 def _probabilities(cells: Sequence[str], kind: str | None) -> int | None:
     """Lists of numbers with decimals: a teacher's answers, no labels."""
-    del kind
     for index, cell in enumerate(cells):
         if cell.endswith(LIST_MARK) and any(
             PLAIN_NUMBER.match(name) and "." in name and float(name) % 1

@@ -60,7 +60,6 @@ class SeveralLabels(TextKind):
 
     def majority(self, spec: TaskSpec, labels: np.ndarray) -> np.ndarray:
         """The log odds of each label's share."""
-        del spec
         shares = np.clip(labels.mean(axis=0), 1e-6, 1 - 1e-6)  # (classes,)
         return np.log(shares / (1 - shares))
 

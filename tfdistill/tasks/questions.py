@@ -32,7 +32,6 @@ class AnswerSpans(TaskKind):
 
     def num_labels(self, labels: Sequence[str]) -> int:
         """Two: of being the start, and of being the end."""
-        del labels
         return 2
 
     def parse(self, spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
@@ -41,7 +40,6 @@ class AnswerSpans(TaskKind):
         Raises:
           ConfigError: Always.
         """
-        del values, where
         raise errors.ConfigError(f"labels of task {spec.name!r}", "a file of questions", "cells")
 
     def score(

@@ -28,32 +28,26 @@ class Number(TextKind):
 
     def num_labels(self, labels: Sequence[str]) -> int:
         """One output."""
-        del labels
         return 1
 
     def ordered(self, names: Collection[str]) -> list[str]:
         """None: numbers have no names."""
-        del names
         return []
 
     def cell(self, spec: TaskSpec, label: np.ndarray) -> str:
         """See `TaskKind.cell`."""
-        del spec
         return str(label)
 
     def parse(self, spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
         """See `TaskKind.parse`; float32 (n,)."""
-        del spec
         return numbers(values, where)
 
     def chance(self, spec: TaskSpec, labels: np.ndarray) -> float:
         """No correlation."""
-        del spec, labels
         return 0.0
 
     def majority(self, spec: TaskSpec, labels: np.ndarray) -> np.ndarray:
         """The mean."""
-        del spec
         return np.array([np.mean(labels)])
 
     def _rows(self, scores: np.ndarray) -> np.ndarray:

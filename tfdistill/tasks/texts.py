@@ -54,7 +54,6 @@ class TextKind(TaskKind):
         return scores
 
     def _label_shape(self, count: int, width: int) -> tuple[int, ...]:
-        del width
         return (count,)
 
     @abc.abstractmethod

@@ -47,7 +47,6 @@ class Vectors(TaskKind):
 
     def parse(self, spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
         """See `TaskKind.parse`; float32 (n,), similarities."""
-        del spec
         return numbers(values, where)
 
     def score(
