@@ -258,12 +258,6 @@ def test_every_epoch_masks_other_tokens(tokenizer, examples):
     assert (second != third).any()
 
 
-def test_tokens_are_counted(tokenizer):
-    counts = masking.token_counts(np.array([3, 3, 5]), tokenizer.vocab_size)
-    assert counts.shape == (tokenizer.vocab_size,)
-    assert (counts[3], counts[5], counts.sum()) == (2, 1, 3)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

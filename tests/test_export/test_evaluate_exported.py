@@ -23,15 +23,19 @@ def batches(encoded):
     return Batches(encoded, batch_size=32, shuffle=False)
 
 
+def metrics_of(source, encoded, task):
+    return source.score(source.outputs(batches(encoded), task), encoded, task)
+
+
 def test_the_labels_of_a_file_are_found_by_name_whatever_their_order(exported, toy):
     file = exported("float32")
     source = inputs.open_answerer(str(file.path.parent))
     expected = file.card.parity.file_metrics
-    assert source.evaluate(batches(toy.encoded), toy.task) == expected
+    assert metrics_of(source, toy.encoded, toy.task) == expected
     turned = toy.task.with_labels(("maybe", "no", "yes"))
     gold = np.array([1, 2, 0], np.int32)[toy.encoded.labels]  # no, yes, maybe in their new places
-    again = batches(dataclasses.replace(toy.encoded, labels=gold))
-    assert source.evaluate(again, turned) == expected == {"accuracy": 0.9}
+    again = dataclasses.replace(toy.encoded, labels=gold)
+    assert metrics_of(source, again, turned) == expected == {"accuracy": 0.9}
 
 
 def test_promises_are_counted_on_other_texts_whatever_the_order_of_labels(exported, toy, tmp_path):
@@ -93,7 +97,7 @@ def test_the_probabilities_are_scored_with_the_temperature_and_without(exported,
 def test_a_file_for_another_task_is_refused(task, message, exported, toy):
     source = inputs.open_answerer(str(exported("float32").path.parent))
     with pytest.raises(errors.ManifestError, match=message):
-        source.evaluate(batches(toy.encoded), task)
+        metrics_of(source, toy.encoded, task)
 
 
 @pytest.fixture
@@ -130,7 +134,7 @@ def test_a_set_without_labels_is_checked_for_parity_alone_and_the_command_says_s
     # The task's labels are in the order of their names; the model's outputs follow them.
     assert card.task.labels == ("maybe", "no", "yes")
     source = inputs.open_answerer(str(folder / "out"))
-    assert source.evaluate(batches(toy.encoded), toy.task) == {"accuracy": 0.9}
+    assert metrics_of(source, toy.encoded, toy.task) == {"accuracy": 0.9}
 
     assert cli.main(["evaluate", str(folder / "out"), *data]) == 2
     assert "label_column: expected one of the columns text, pair" in capsys.readouterr().err

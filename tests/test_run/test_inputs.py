@@ -119,14 +119,16 @@ def test_evaluation_changes_nothing_whatever_the_order_of_the_labels(toy_vocab_f
     mnli = tasks.task("mnli")
     model = toys.classifier(toys.SHALLOW_STUDENT, seed=3)
     names = ("contradiction", "entailment", "neutral")
-    source = inputs.Source(model, names, toy_vocab_file, True, None, None, toy_vocab_file.parent)
+    source = inputs.Source(model, names, toy_vocab_file, True, None)
     examples = batches.Batches(toys.encoded(40, seed=2), shuffle=False)
-    expected = source.evaluate(examples, mnli)
+    expected = mnli.score(source.outputs(examples, mnli), examples.encoded)
     if again:
         source = source.in_order_of(mnli).in_order_of(mnli)
     before = model.get_weights()
 
-    figures = [source.evaluate(examples, mnli) for _ in range(3)]
+    figures = [
+        source.score(source.outputs(examples, mnli), examples.encoded, mnli) for _ in range(3)
+    ]
 
     assert figures == [expected] * 3
     for old, new in zip(before, model.get_weights(), strict=True):

@@ -158,7 +158,8 @@ def test_it_is_evaluated_and_asked_for_nothing_but_texts(checkpoint):
     truth = np.argmax(logits, axis=1)
     examples = tasks.Examples(spec, list(TEXTS), None, truth.astype(np.int32))
     encoded = batches.encode_examples(examples, source.tokenizer(), 24)
-    metrics = source.evaluate(batches.Batches(encoded, shuffle=False), spec)
+    outputs = source.outputs(batches.Batches(encoded, shuffle=False), spec)
+    metrics = source.score(outputs, encoded, spec)
     assert metrics["accuracy"] == 1.0
     tags = tasks.TaskSpec("tags", "words", "tags", labels=("O", "B-X", "I-X"), kind="token")
     with pytest.raises(errors.WeightsError, match="a model with BERT's tokenizer"):

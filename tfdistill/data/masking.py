@@ -273,16 +273,3 @@ def _check_rates(rate: float, mask_token_rate: float, random_token_rate: float) 
         raise errors.ConfigError(
             "mask_token_rate and random_token_rate", "shares of together at most 1", shares
         )
-
-
-def token_counts(ids: np.ndarray, vocab_size: int) -> np.ndarray:
-    """Counts the tokens of a corpus in memory, for smoothed masking.
-
-    Args:
-      ids: int (tokens,), for example ``EncodedExamples.ids``.
-      vocab_size: Tokens of the vocabulary.
-
-    Returns:
-      int64 (vocab_size,).
-    """
-    return np.bincount(ids, minlength=vocab_size).astype(np.int64)

@@ -240,14 +240,6 @@ def _prepare(
     return teacher, student, weights
 
 
-def _pair(first: Array, second: Array) -> tuple[tf.Tensor, tf.Tensor]:
-    first, second = reductions.as_float32(first), reductions.as_float32(second)
-    check_rank("first vectors", first, _AXES)
-    check_rank("second vectors", second, _AXES)
-    check_same_shape("second vectors", first, second, {})
-    return first, second
-
-
 def _weighted(
     sample_weight: Array | None, first: tf.Tensor, second: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

@@ -80,12 +80,6 @@ def open_encoder(source: str) -> inputs.ExportedSource:
     return opened
 
 
-def width_of(encoder: inputs.ExportedSource) -> int:
-    """The width of an encoder's vectors."""
-    (output,) = next(iter(encoder.card.signatures.values())).outputs.values()
-    return output.shape[-1]
-
-
 def target_of(encoder: inputs.ExportedSource, out: str | None) -> pathlib.Path:
     """The folder of an index: `out`, beside the model, or in its bundle in a folder of assets.
 
@@ -109,15 +103,6 @@ def target_of(encoder: inputs.ExportedSource, out: str | None) -> pathlib.Path:
         ", ".join(entries) or "none",
         "Write it there first: `tfdistill export --android`.",
     )
-
-
-def check_free(folder: pathlib.Path, *, overwrite: bool) -> None:
-    """Refuses to replace an index unless `overwrite`, and what is no index in any case.
-
-    Raises:
-      OutputExistsError: If the folder may not be replaced.
-    """
-    work_folder.WorkFolder(folder, KIND).check(overwrite=overwrite)
 
 
 def embed(
@@ -189,8 +174,9 @@ def build(
         written.
       OutputExistsError: If the folder may not be replaced.
     """
-    check_free(target, overwrite=overwrite)
-    whole = width_of(encoder)
+    work_folder.WorkFolder(target, KIND).check(overwrite=overwrite)
+    (output,) = next(iter(encoder.card.signatures.values())).outputs.values()
+    whole = output.shape[-1]
     width = whole if width is None else width
     if not 1 <= width <= min(whole, text_index.MOST_FEATURES):
         most = min(whole, text_index.MOST_FEATURES)

@@ -41,8 +41,6 @@ class Source:
       vocab_file: Its vocabulary.
       lower_case: Whether its tokenizer lower-cases.
       limit: The most tokens of an example that its tokenizer allows, or None.
-      data: The data section of its run, or None outside a run folder.
-      data_folder: Where that run keeps generated data.
       truncation: Where its tokenizer cuts a text that is too long.
     """
 
@@ -51,8 +49,6 @@ class Source:
     vocab_file: pathlib.Path
     lower_case: bool
     limit: int | None
-    data: config.DataConfig | None
-    data_folder: pathlib.Path
     truncation: Truncation = "end"
 
     @property
@@ -87,10 +83,6 @@ class Source:
         training.align_labels(self.model, self.labels, task)
         self.labels = task.labels  # together: a second call changes nothing
         return self
-
-    def evaluate(self, examples: batches.Batches, task: tasks.TaskSpec) -> dict[str, float]:
-        """Computes the task's metrics, of the outputs in the order of the task's labels."""
-        return self.score(self.outputs(examples, task), examples.encoded, task)
 
     def outputs(self, examples: batches.Batches, task: tasks.TaskSpec) -> np.ndarray:
         """Answers examples: float (rows, num_labels), in the order of the task's labels."""
@@ -174,17 +166,6 @@ class ExportedSource:
             doc_stride=windows.doc_stride,
             max_question_length=windows.max_question_length,
         )
-
-    def evaluate(self, examples: batches.Batches, task: tasks.TaskSpec) -> dict[str, float]:
-        """Computes the task's metrics of the file, through the shortest signature that fits.
-
-        Answers to questions are read off as the manifest says.
-
-        Raises:
-          ManifestError: If the file answers another kind of task, or has other labels.
-          BenchmarkError: If LiteRT cannot run the file, or crashes.
-        """
-        return self.score(self.outputs(examples, task), examples.encoded, task)
 
     def outputs(self, examples: batches.Batches, task: tasks.TaskSpec) -> np.ndarray:
         """Answers examples: float (rows, num_labels), in the order of the file's labels."""
@@ -329,10 +310,9 @@ def open_source(
 
     With `roberta` also a RoBERTa, XLM-R or CamemBERT, which answers texts but is not exported.
     """
-    path = pathlib.Path(source)
     folder = roberta_files.folder_of(source) if roberta else None
     if folder is None:
-        recipe = config.saved_recipe(path)
+        config.saved_recipe(source)  # refuses one that was changed
         loaded = open_model(source, task, kind=kind)
         return Source(
             loaded.model,
@@ -340,8 +320,6 @@ def open_source(
             weights.existing_vocab(loaded.vocab_file, source),
             loaded.lower_case,
             loaded.max_length,
-            None if recipe is None else recipe.data,
-            path / "data",
             loaded.truncation,
         )
     if task is not None and not task.traits.row_a_text:
@@ -355,9 +333,10 @@ def open_source(
             f"(--kind {task.head}), and give the file to distill --answers.",
         )
     opened = roberta_files.load_roberta(folder, None if task is None else task.kind)
-    loaded, vocab_file = opened.loaded, opened.tokenizer_file
-    limit = loaded.max_length
-    return RobertaSource(loaded.model, loaded.labels, vocab_file, False, limit, None, folder)
+    loaded = opened.loaded
+    return RobertaSource(
+        loaded.model, loaded.labels, opened.tokenizer_file, False, loaded.max_length
+    )
 
 
 def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | ExportedSource:

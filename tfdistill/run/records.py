@@ -332,7 +332,7 @@ def likely_causes(
             )
     if initialise == "random":
         causes.append("it started from random weights: student.initialise=auto starts it pruned")
-    steps = sum(int(_last(part, "step") or 0) for part in rows)
+    steps = sum(int(float(part[-1].get("step") or 0)) for part in rows)
     if rows and steps < _FEW_STEPS:
         causes.append(f"it had {steps} updates: give it more, with --set {part}.epochs=N")
     causes += _of_loss(rows[-1] if rows else [], part)
@@ -361,11 +361,6 @@ def _of_loss(rows: list[dict[str, str]], part: str) -> list[str]:
     if first - last < _LEAST_FALL * abs(first):
         return [f"{fell}: try a higher rate, {key}{max(rates, default=1e-5) * 3:.1e}"]
     return []
-
-
-def _last(rows: list[dict[str, str]], column: str) -> float | None:
-    value = rows[-1].get(column)
-    return float(value) if value else None
 
 
 def _logits(folder: pathlib.Path) -> np.ndarray | None:

@@ -49,13 +49,11 @@ class LabelRule(NamedTuple):
     """A rule about the name of a label.
 
     Attributes:
-      name: What it is about.
       fault: What was received, of a name and all names; "" where nothing is wrong.
       expected: What a label has.
       remedy: What to do.
     """
 
-    name: str
     fault: Callable[[str, Sequence[str]], str]
     expected: str
     remedy: str
@@ -128,33 +126,28 @@ def _character(character: str) -> str:
 
 
 RULES: tuple[LabelRule, ...] = (
-    LabelRule("missing", _missing, "a label in every row", _KEEP),
+    LabelRule(_missing, "a label in every row", _KEEP),
     LabelRule(
-        "unseen characters",
         _unseen,
         "labels of characters that can be seen",
         "Remove the character; it makes a class of its own.",
     ),
     LabelRule(
-        "one line",
         _unprintable,
         "labels of one line of text",
         "Remove the character; labels are written one a line into the files of an app.",
     ),
     LabelRule(
-        "blanks around",
         _surrounded,
         "labels without blanks around them",
         "Remove the blanks between the label and the separators.",
     ),
     LabelRule(
-        "quotation marks",
         _in_marks,
         "labels without quotation marks",
         'Put double marks (") around cells, next to the separators, or none.',
     ),
     LabelRule(
-        "separators",
         _separated,
         "labels without a separator behind them",
         "Remove it; for several labels a text add --kind multi_label and name it with --set "
@@ -296,46 +289,39 @@ class ColumnRule(NamedTuple):
     """A rule about the cells of a column.
 
     Attributes:
-      name: What it is about.
       row: Cells and the kind that the user named, or None -> the first row at fault, or None.
       expected: What was expected there.
       remedy: What to do.
     """
 
-    name: str
     row: Callable[[Sequence[str], str | None], int | None]
     expected: str
     remedy: str
 
 
 COLUMN_RULES: tuple[ColumnRule, ...] = (
-    ColumnRule("zeros and ones by place", _multi_hot, "names of labels", _NAMES_REMEDY),
+    ColumnRule(_multi_hot, "names of labels", _NAMES_REMEDY),
     ColumnRule(
-        "probabilities",
         _probabilities,
         "names of labels",
         "Probabilities of a teacher are read from files: `tfdistill distill --answers FILE`.",
     ),
     ColumnRule(
-        "marks between thousands",
         _thousands,
         "a number with a decimal point or a decimal comma, and no marks between thousands",
         "Write 1234, or 1.234; for classes or several labels name the --kind.",
     ),
     ColumnRule(
-        "numbers with a unit",
         _measures,
         "a number without a sign or unit",
         "Write 5 for 5%, $5 or 5 kg; for classes add --kind classification.",
     ),
     ColumnRule(
-        "two decimal marks",
         _two_marks,
         "a decimal point, as in other rows",
         "Write all numbers with a point, or all with a comma.",
     ),
     ColumnRule(
-        "no number among numbers",
         _stray,
         "a finite number, as in the other rows",
         "Correct or remove the row; for classes add --kind classification.",
