@@ -256,12 +256,10 @@ def _check_output(args: argparse.Namespace) -> None:
     earlier = result_paths.earlier(out, several=_several(args))
     if out.is_dir() or (earlier and not args.overwrite):
         raise errors.OutputExistsError(
-            errors.explain(
-                str(earlier[0]),
-                "an absent file",
-                "a folder" if out.is_dir() else "an earlier result",
-                "Name a file in it." if out.is_dir() else "Use --overwrite or another --out.",
-            )
+            str(earlier[0]),
+            "an absent file",
+            "a folder" if out.is_dir() else "an earlier result",
+            "Name a file in it." if out.is_dir() else "Use --overwrite or another --out.",
         )
     work_folder.check_writable(out)
 

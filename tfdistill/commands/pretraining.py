@@ -260,9 +260,8 @@ def _overrides(settings: list[str]) -> dict[str, float]:
         try:
             numbers[name] = float(text) if "." in text or "e" in text else int(text)
         except ValueError:
-            raise errors.ConfigError(
-                errors.explain("--shape", "KEY=NUMBER, such as num_layers=6", repr(setting))
-            ) from None
+            expected = "KEY=NUMBER, such as num_layers=6"
+            raise errors.ConfigError("--shape", expected, repr(setting)) from None
     return numbers
 
 

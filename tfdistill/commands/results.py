@@ -70,12 +70,10 @@ def _compare(args: argparse.Namespace) -> int:
     )
     if args.other_device and limits.slower is not None:
         raise errors.ConfigError(
-            errors.explain(
-                "--fail-if-slower",
-                "two results of one device",
-                "--other-device",
-                "No limit holds from one device to another: measure both files on one.",
-            )
+            "--fail-if-slower",
+            "two results of one device",
+            "--other-device",
+            "No limit holds from one device to another: measure both files on one.",
         )
     of_latency = {
         "--fail-if-undecided": limits.refuse_undecided,
@@ -115,13 +113,10 @@ def _compare(args: argparse.Namespace) -> int:
 def _refuse_models(path: pathlib.Path) -> None:
     if path.is_dir() or path.suffix == ".tflite":
         raise errors.ConfigError(
-            errors.explain(
-                str(path),
-                "a result of `tfdistill benchmark --out FILE`",
-                "a folder" if path.is_dir() else "a model",
-                "To measure several files in turns and compare them: "
-                "`tfdistill benchmark OLD NEW`.",
-            )
+            str(path),
+            "a result of `tfdistill benchmark --out FILE`",
+            "a folder" if path.is_dir() else "a model",
+            "To measure several files in turns and compare them: `tfdistill benchmark OLD NEW`.",
         )
 
 

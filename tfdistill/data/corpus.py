@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,13 +10,12 @@ import numpy as np
 
 from tfdistill import errors, storage
 from tfdistill.data import textspans
+from tfdistill.files import Path
 from tfdistill.tasks import tables
 from tfdistill.tasks.encoded import EncodedExamples, check_max_length
 
 if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer
-
-Path = str | os.PathLike[str]
 
 # The end of a sentence: a mark, perhaps closing quotes or brackets, then space and a beginning.
 _SENTENCE_END = re.compile(r"""(?<=[.!?])(["'”’)\]]*)\s+(?=["'“‘(\[]*[^\W_a-z])|(?<=[。！？])""")

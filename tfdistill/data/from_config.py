@@ -148,7 +148,7 @@ def _declared(settings: config.DataConfig) -> tasks.TaskSpec:
         return _own_task(settings)
     if settings.task is None:
         raise errors.ConfigError(
-            errors.explain("data.task", "a task", "none", "Name one with --set data.task=NAME.")
+            "data.task", "a task", "none", "Name one with --set data.task=NAME."
         )
     if settings.task == synthetic.TASK.name:
         return synthetic.TASK
@@ -202,11 +202,9 @@ def _own_task(settings: config.DataConfig) -> tasks.TaskSpec:
         text, label = text or usual[0], label or usual[1]
     if not text or not (label or kind.vectors):
         raise errors.ConfigError(
-            errors.explain(
-                "data",
-                "text_column and label_column together",
-                "only one of them" if text or label else "none of them",
-            )
+            "data",
+            "text_column and label_column together",
+            "only one of them" if text or label else "none of them",
         )
     return tasks.TaskSpec(
         settings.task or "own",
@@ -236,26 +234,22 @@ def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -
     """
     if settings.dir is not None:
         return pathlib.Path(settings.dir)
-    if settings.task == synthetic.TASK.name and folder is not None:
-        return _synthetic(folder)
-    if settings.file is not None and folder is not None:
-        if not folder.is_dir():
-            with files.atomic_folder(folder) as temporary:
-                _of_file(settings).write(temporary)
-        return folder
-    if settings.placeholder_data and folder is not None:
-        if not folder.is_dir():
-            with files.atomic_folder(folder) as temporary:
-                placeholder_data.write_placeholder_data(task_of(settings, folder), temporary)
-        return folder
-    raise errors.ConfigError(
-        errors.explain(
+    if folder is None or not _is_written(settings):
+        raise errors.ConfigError(
             f"folder of task {settings.task}",
             "the folder with its files",
             "none",
             "Give it with --set data.dir=FOLDER (recipes) or --data-dir FOLDER.",
         )
-    )
+    if not folder.is_dir():  # a resumed run reads what is there
+        with files.atomic_folder(folder) as temporary:
+            if settings.task == synthetic.TASK.name:
+                synthetic.write_task(temporary)
+            elif settings.file is not None:
+                _of_file(settings).write(temporary)
+            else:
+                placeholder_data.write_placeholder_data(task_of(settings, folder), temporary)
+    return folder
 
 
 def train_and_dev(
@@ -329,14 +323,6 @@ def promise_examples(
             "development texts too, and are left out of the promise."
         )
     return examples.select(fresh)
-
-
-def _synthetic(folder: pathlib.Path) -> pathlib.Path:
-    """Writes the embedded data once; a resumed run reads what is there."""
-    if not folder.is_dir():
-        with files.atomic_folder(folder) as temporary:
-            synthetic.write_task(temporary)
-    return folder
 
 
 def labelled(

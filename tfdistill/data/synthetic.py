@@ -12,7 +12,6 @@ and of pairs of words (best of C = 0.3, 1, 3).
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 
@@ -20,9 +19,8 @@ import numpy as np
 import yaml
 
 from tfdistill import errors, files
+from tfdistill.files import Path
 from tfdistill.tasks import TaskSpec
-
-Path = str | os.PathLike[str]
 
 PHRASES = yaml.safe_load((pathlib.Path(__file__).parent / "phrases.yaml").read_text("utf-8"))
 INTENTS = tuple(PHRASES["commands"])

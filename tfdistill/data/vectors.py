@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 from collections.abc import Sequence
 
 import numpy as np
 
 from tfdistill import errors
-
-Path = str | os.PathLike[str]
+from tfdistill.data import text_index
+from tfdistill.files import Path
 
 _MAX_PRODUCTS = 1 << 25  # similarities that are held at a time
 
@@ -83,7 +82,7 @@ class WordVectors:
             cosines = unit[rows] @ unit.T  # (chunk, n)
             cosines[np.arange(len(rows)), rows] = -np.inf
             for word, row in zip(chunk, cosines, strict=True):
-                answers[word] = [self.words[index] for index in _largest(row, count)]
+                answers[word] = [self.words[index] for index in text_index.best(row, count)]
         return [answers[word] for word in words]
 
     def _unit_vectors(self) -> np.ndarray:
@@ -164,10 +163,3 @@ def _parse(cells: list[bytes], width: int, where: str) -> tuple[str, np.ndarray]
     if not np.isfinite(row).all():
         raise errors.DataError(where, "finite numbers", f"those of {text!r}")
     return text, row
-
-
-def _largest(values: np.ndarray, count: int) -> np.ndarray:
-    """Returns the indices of the `count` largest values, descending; of equal ones the first."""
-    bound = np.partition(values, len(values) - count)[len(values) - count]
-    indices = np.flatnonzero(values >= bound)  # ascending; more than `count` with ties
-    return indices[np.argsort(-values[indices], kind="stable")][:count]

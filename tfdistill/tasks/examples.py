@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 import re
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfdistill import errors
+from tfdistill.files import Path
 from tfdistill.tasks import folders, squad, tables
 from tfdistill.tasks.spec import TaskSpec
 
@@ -18,8 +18,6 @@ SPLITS = ("train", "dev", "test")
 """The names of the parts of a data set."""
 
 _HIDDEN = {"-1", "-1.0", "", tables.NULL}  # how a hidden label is written in a test split
-
-Path = str | os.PathLike[str]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from tfdistill import errors
+from tfdistill.files import Path
 from tfdistill.tasks import table_files
 from tfdistill.tasks.table_files import LIST_MARK, NULL, SUFFIXES, line_feeds, read_text
 
@@ -36,8 +36,6 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "dev": ("dev_matched", "validation", "valid", "val"),
     "test": ("test_matched",),
 }
-
-Path = str | os.PathLike[str]
 
 
 @dataclasses.dataclass(frozen=True)
