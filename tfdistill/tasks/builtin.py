@@ -5,90 +5,72 @@ Labels are in the order of Hugging Face.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tfdistill import errors
 from tfdistill.tasks.spec import SpanRules, TaskSpec
 
-
-def _glue(name: str, text: str, pair: str | None, label: str, **fields) -> TaskSpec:
-    return TaskSpec(name, text, label, pair, **fields)
-
-
+_BINARY = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
-_F1 = {"metrics": ("accuracy", "f1"), "primary_metric": "f1", "label_values": ("0", "1")}
-
-GLUE: Mapping[str, TaskSpec] = {
-    "sst2": _glue(
-        "sst2",
-        "sentence",
-        None,
-        "label",
-        labels=("negative", "positive"),
-        label_values=("0", "1"),
-    ),
-    "cola": _glue(
+_F1 = {"metrics": ("accuracy", "f1"), "primary_metric": "f1", "label_values": _BINARY}
+# Name, column of the text, of the label, and of the second text.
+_SPECS = (
+    TaskSpec("sst2", "sentence", "label", labels=("negative", "positive"), label_values=_BINARY),
+    TaskSpec(
         "cola",
         "sentence",
-        None,
         "label",
         labels=("unacceptable", "acceptable"),
-        label_values=("0", "1"),
+        label_values=_BINARY,
         metrics=("matthews", "accuracy"),
         primary_metric="matthews",
         header=("source", "label", "mark", "sentence"),
     ),
-    "mrpc": _glue(
+    TaskSpec(
         "mrpc",
         "#1 String",
-        "#2 String",
         "Quality",
+        "#2 String",
         labels=("not_equivalent", "equivalent"),
         positive_label="equivalent",
         **_F1,
     ),
-    "stsb": _glue(
+    TaskSpec(
         "stsb",
         "sentence1",
-        "sentence2",
         "score",
+        "sentence2",
         kind="regression",
         metrics=("pearson", "spearman"),
         primary_metric="pearson",
     ),
-    "rte": _glue("rte", "sentence1", "sentence2", "label", labels=_ENTAILMENT),
-    "qnli": _glue("qnli", "question", "sentence", "label", labels=_ENTAILMENT),
-    "qqp": _glue(
+    TaskSpec("rte", "sentence1", "label", "sentence2", labels=_ENTAILMENT),
+    TaskSpec("qnli", "question", "label", "sentence", labels=_ENTAILMENT),
+    TaskSpec(
         "qqp",
         "question1",
-        "question2",
         "is_duplicate",
+        "question2",
         labels=("not_duplicate", "duplicate"),
         positive_label="duplicate",
         # The official train.tsv holds a few rows that a line break tore apart.
         skip_short_rows=True,
         **_F1,
     ),
-    "mnli": _glue(
+    TaskSpec(
         "mnli",
         "sentence1",
-        "sentence2",
         "gold_label",
+        "sentence2",
         labels=("entailment", "neutral", "contradiction"),
     ),
-    "wnli": _glue(
+    TaskSpec(
         "wnli",
         "sentence1",
-        "sentence2",
         "label",
+        "sentence2",
         labels=("not_entailment", "entailment"),
-        label_values=("0", "1"),
+        label_values=_BINARY,
     ),
-}
-
-# Other tasks. "ner" takes its tags from its files.
-_OTHERS: Mapping[str, TaskSpec] = {
-    "imdb": TaskSpec(
+    TaskSpec(
         "imdb",
         "text",
         "label",
@@ -97,9 +79,9 @@ _OTHERS: Mapping[str, TaskSpec] = {
         layout="folders",
         dev_split="test",
     ),
-    "ner": TaskSpec("ner", "0", "-1", kind="token"),
-    "squad": TaskSpec("squad", "question", "answers", "context", kind="span"),
-    "squadv2": TaskSpec(
+    TaskSpec("ner", "0", "-1", kind="token"),  # its tags are those of its files
+    TaskSpec("squad", "question", "answers", "context", kind="span"),
+    TaskSpec(
         "squad_v2",
         "question",
         "answers",
@@ -107,8 +89,8 @@ _OTHERS: Mapping[str, TaskSpec] = {
         kind="span",
         spans=SpanRules(unanswerable=True),
     ),
-}
-_TASKS = {**GLUE, **_OTHERS}
+)
+_TASKS = {spec.name.replace("_", ""): spec for spec in _SPECS}
 
 
 def task(name: str) -> TaskSpec:
