@@ -57,27 +57,13 @@ def compare_with_folder(
     """Compares what a file answers with the model of a Hugging Face folder.
 
     Both answer the same token ids: all entries of the vocabulary, inputs that fill each signature
-    and shorter ones, both token types, and texts. Hidden states of padding do not count.
+    and shorter ones, both token types, and texts, by default sentences of words of the vocabulary.
+    Hidden states of padding do not count.
 
-    Args:
-      file: The .tflite file: an encoder, a sentence encoder or a classifier of BERT's family.
-      folder: The folder of Hugging Face, or of sentence-transformers, or an id on the hub.
-      tensor_roles: Roles of tensors whose names do not tell them: name -> one of `ROLES` or
-        `OUTPUTS`; inputs also by position.
-      texts: Texts to compare on; by default sentences of words of the vocabulary.
-      vocab_file: The vocabulary that the app uses with the file, compared with the folder's.
-      lower_case: Whether the app lower-cases; by default as the folder says.
-      labels_file: Names of the classes that the app uses, a line each, compared with the folder's.
-      temperature: What the file divides its logits by before its softmax.
-      seed: Seed of the examples.
-
-    Returns:
-      The comparison.
-
-    Raises:
-      BenchmarkError: If the role of an input or output is not known: none is guessed.
-      ModelFileError: If LiteRT cannot run the file.
-      WeightsError: If the folder has no model with these outputs.
+    `tensor_roles` names what tensors are whose names do not tell it: name -> one of `ROLES` or
+    `OUTPUTS`, inputs also by position; none is guessed. `vocab_file`, `lower_case` and
+    `labels_file` (a name a line) are the app's and are compared with the folder's; `temperature` is
+    what the file divides its logits by before its softmax.
     """
     path = pathlib.Path(file)
     signatures = roles.read_signatures(path, roles=tensor_roles)
@@ -128,11 +114,7 @@ def compare_with_folder(
 
 
 def _output_roles(signature: Signature, by_name: Mapping[str, str]) -> dict[int, str]:
-    """Finds what each output is: index of the tensor -> role.
-
-    Raises:
-      BenchmarkError: If one is not known, or two are the same.
-    """
+    """Finds what each output is: index of the tensor -> role; refuses unknown and equal ones."""
     counts = collections.Counter(tensor.name for tensor in signature.outputs)
     assigned = {}
     for tensor in signature.outputs:
@@ -157,11 +139,7 @@ def _load(
     signatures: Mapping[int, Signature],
     named: Mapping[int, Mapping[int, str]],
 ) -> weights.LoadedModel:
-    """Loads the model whose outputs the file has.
-
-    Raises:
-      BenchmarkError: If they are of several models.
-    """
+    """Loads the model whose outputs the file has; refuses those of several models."""
     if len(kinds) > 1:
         raise errors.BenchmarkError(
             "outputs", "those of one model", " and ".join(sorted(kinds)), "Compare them one by one."

@@ -9,63 +9,37 @@ from tfdistill.tflite.agreement import Agreement
 
 @dataclasses.dataclass(frozen=True)
 class OutputParity:
-    """How far an output of the file agrees with the folder's model.
-
-    Attributes:
-      output: Its name in the file.
-      role: What it is, one of `against.OUTPUTS`.
-      agreement: On all examples; rows are examples or, of outputs over tokens, tokens.
-      faults: The bounds that it breaks.
-    """
+    """How far an output of the file agrees with the folder's model."""
 
     output: str
-    role: str
-    agreement: Agreement
-    faults: tuple[str, ...]
+    role: str  # one of `against.OUTPUTS`
+    agreement: Agreement  # of all examples; rows are examples or, of outputs over tokens, tokens
+    faults: tuple[str, ...]  # the bounds that it breaks
 
 
 @dataclasses.dataclass(frozen=True)
 class WorstText:
-    """A text that the file answers least like the folder's model.
-
-    Attributes:
-      text: The text.
-      tokens: Its tokens.
-      sqnr_db: The lowest of its outputs; None where all are equal bit for bit.
-    """
+    """A text that the file answers least like the folder's model."""
 
     text: str
     tokens: tuple[str, ...]
-    sqnr_db: float | None
+    sqnr_db: float | None  # the lowest of its outputs; None where all are equal bit for bit
 
 
 @dataclasses.dataclass(frozen=True)
 class FolderComparison:
-    """A file against a folder.
-
-    Attributes:
-      file: The file's name.
-      folder: The folder.
-      lengths: Sequence lengths that were compared.
-      num_examples: Examples that both answered.
-      num_words: Entries of the vocabulary among them.
-      outputs: Each output that has a role.
-      worst: The texts that differ most.
-      checked: What else was compared: "vocabulary", "labels".
-      notes: What could not be compared, and why.
-      faults: Everything that speaks against the file; empty for a right conversion.
-    """
+    """A file against a folder."""
 
     file: str
     folder: str
-    lengths: tuple[int, ...]
+    lengths: tuple[int, ...]  # that were compared
     num_examples: int
-    num_words: int
+    num_words: int  # entries of the vocabulary among the examples
     outputs: tuple[OutputParity, ...]
-    worst: tuple[WorstText, ...]
-    checked: tuple[str, ...]
-    notes: tuple[str, ...]
-    faults: tuple[str, ...]
+    worst: tuple[WorstText, ...]  # those that differ most
+    checked: tuple[str, ...]  # what else was compared: "vocabulary", "labels"
+    notes: tuple[str, ...]  # what could not be compared, and why
+    faults: tuple[str, ...]  # all that speaks against the file; empty for a right conversion
 
 
 def format_text(comparison: FolderComparison) -> str:

@@ -23,22 +23,15 @@ _INTEGERS = ("int8", "uint8", "int16")
 def bounds_of_outputs(
     path: pathlib.Path, model: keras.Model, answers: Callable[[], Mapping[str, np.ndarray]]
 ) -> dict[str, Bounds]:
-    """The bounds of each output: those of the file's format, and its noise as floats show it.
+    """The bounds of each output by role: its format's, and the noise of that as floats show it.
 
     Of a file with integers, the model answers with each large matrix rounded to a scale for each of
     its outputs, a table to one for each row, and with the rows that it multiplies rounded to eight
     bits as LiteRT does when it runs such a file; the file may have eight times that noise. Of one
     with float32, each weight is moved by one step of float32, which is what another order of
     additions costs; the file may have a hundred times that. Where all activations have ranges of
-    their own, or the constants are float16, the format's bounds count alone.
-
-    Args:
-      path: The file.
-      model: The model; as before afterwards.
-      answers: Gives the model's outputs by role.
-
-    Returns:
-      Role -> bounds.
+    their own, or the constants are float16, the format's bounds count alone. `answers` gives the
+    model's outputs by role; the model is as before afterwards.
     """
     file = reader.read(path)
     tensors = [tensor for graph in file.subgraphs for tensor in graph.tensors]

@@ -29,26 +29,9 @@ def answer(
 ) -> int:
     """Writes a model's answers to every different text of some splits and of unlabelled files.
 
-    Words are answered one by one. Of an embedding each text has a vector.
-
-    A call that was stopped leaves what it had answered in a folder next to the file, named like it
-    with ".parts" behind; the same call continues from there, and removes it.
-
-    Args:
-      source: A run folder, a Hugging Face folder or a hub id.
-      settings: The data section, with `unlabelled`.
-      splits: Names of splits, with labels or without.
-      path: The file, a path or an address; see `soft_labels.write`.
-      pipeline: Options of Apache Beam, see `training.cached_logits`.
-
-    Returns:
-      The number of texts.
-
-    Raises:
-      ConfigError: If the task is about spans, or unlabelled files come with one about words.
-      DataError: If a file of texts is unusable, or a file of answers cannot hold the lists of a
-        task about words.
-      TeacherError: If the model's labels are not the task's.
+    Words are answered one by one. Of an embedding each text has a vector. A call that was stopped
+    leaves what it had answered in a folder next to the file, named like it with ".parts" behind;
+    the same call continues from there, and removes it. Returns the number of texts.
     """
     data = from_config.source_of(settings)
     task = from_config.task_of(settings, data)

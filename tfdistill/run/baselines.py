@@ -31,17 +31,12 @@ _TIMED = 100  # development texts that a latency is the median of
 
 @dataclasses.dataclass(frozen=True)
 class _Baseline:
-    """A baseline that is ready to answer.
+    """A baseline that is ready to answer."""
 
-    Attributes:
-      logits: Its answers to the development set; of an embedding vectors, an array or sparse.
-      parameters: Number of weights.
-      answer: Answers one development example, for its time: from the text on where the features are
-        words, else from the tokens on; None where a model does the work, or nothing does.
-    """
-
-    logits: Any
-    parameters: int
+    logits: Any  # to the development set; of an embedding vectors, an array or sparse
+    parameters: int  # number of weights
+    # Answers one development example, for its time: from the text on where the features are words,
+    # else from the tokens on; None where a model does the work, or nothing does.
     answer: Callable[[int], Any] | None = None
 
 
@@ -52,23 +47,17 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
     """Scores baselines on the development set, unless that is done, and keeps their answers.
 
     "majority" answers the most frequent class, "tfidf" is a logistic regression over words and
-    pairs of words, "word_vectors" one over the mean of the teacher's word vectors,
-    "frozen_teacher" one over the mean of its last hidden states: of the teacher before it was
-    fine-tuned where the run knows that one, since what a fine-tuned teacher knows of the task is
-    what the student is there to learn. Numbers are regressed. Tasks over words or spans have none
-    of these, a BiLSTM teacher has no hidden states, and one that is known by its answers alone
-    neither these nor word vectors. "no_teacher", only with ``baselines: all``, is the student with
-    the same start, trained on gold labels alone for as many batches.
+    pairs of words, "word_vectors" one over the mean of the teacher's word vectors, "frozen_teacher"
+    one over the mean of its last hidden states: of the teacher before it was fine-tuned where the
+    run knows that one, since what a fine-tuned teacher knows of the task is what the student is
+    there to learn. Numbers are regressed. Tasks over words or spans have none of these, a BiLSTM
+    teacher has no hidden states, and one that is known by its answers alone neither these nor word
+    vectors. "no_teacher", only with ``baselines: all``, is the student with the same start, trained
+    on gold labels alone for as many batches.
 
     Of an embedding "tfidf_cosine" and "mean_word_vectors" are vectors by themselves, compared by
     cosine: TF-IDF of words and pairs of words, and the mean of the teacher's word vectors, where it
     is a model, without [CLS] and [SEP].
-
-    Args:
-      context: The run.
-
-    Returns:
-      One result each, in that order.
     """
     wanted = context.recipe.baselines
     embeds = context.task_data.task.traits.vectors
@@ -238,15 +227,10 @@ def _knows_general(recipe: config.Recipe) -> bool:
 
 
 def mean_states(encoder: keras.Model, encoded: batches.EncodedExamples) -> np.ndarray:
-    """The mean of the last hidden states over the real tokens of each text.
+    """The mean of the last hidden states over the real tokens of each text, float32 (n, d).
 
-    Args:
-      encoder: A model of `tfdistill.models`.
-      encoded: n texts or pairs.
-
-    Returns:
-      float32 (n, d); of pairs read together, with u and v the means over the tokens of either text,
-      ``[u, v, |u - v|, u * v]``, (n, 4 d).
+    Of pairs read together, with u and v the means over the tokens of either text, it is ``[u, v, |u
+    - v|, u * v]``, (n, 4 d).
     """
     view = models.taps(encoder)
     view = keras.Model(view.inputs, view.get_layer("sequence_output").output)

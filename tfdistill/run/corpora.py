@@ -19,13 +19,7 @@ HELD_OUT = 0.01  # of the text under a head for masked words
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """The text of one stage: `encoded` in memory, or a `folder` of shards.
-
-    Attributes:
-      tokenizer: Its tokenizer.
-      encoded: The examples, or None for shards.
-      folder: The shards, or None.
-    """
+    """The text of one stage: `encoded` in memory, or a `folder` of shards."""
 
     tokenizer: tokenize.Tokenizer
     encoded: batches.EncodedExamples | None = None
@@ -94,23 +88,9 @@ def open_corpus(
 ) -> Corpus:
     """Reads, prepares or opens the text of a stage.
 
-    Args:
-      name: Name of the stage.
-      settings: Its settings; `corpus` names text files, or one folder of shards.
-      tokenizer: The tokenizer of the models.
-      masked: Whether words are masked: text is prepared into shards, of which some is held out.
-      max_tokens: Tokens that are drawn of text in memory; None: all.
-      max_length: The longest example, where the settings name none.
-      source: Folder of the task, whose corpus.txt is read where no text is named.
-      folder: Where shards are prepared.
-      seed: Seed of the draw of `max_tokens`.
-
-    Returns:
-      The text.
-
-    Raises:
-      DataError: If the text or the shards are unusable.
-      ConfigError: If options contradict each other.
+    Its `corpus` names text files, or one folder of shards; without any the corpus.txt in `source`,
+    the folder of the task, is read. Where words are `masked`, text is prepared into shards in
+    `folder`, of which some is held out; otherwise `max_tokens` are drawn of the text in memory.
     """
     paths = [storage.located(path) for path in settings.corpus]
     prepared = any(path.is_dir() for path in paths)
@@ -153,11 +133,8 @@ def open_texts(
 ) -> tuple[TextData, dict[str, Corpus]]:
     """Opens the tokenizer, and the text of every stage on plain text.
 
-    Args:
-      recipe: The recipe.
-      folder: Where generated text, vocabularies and shards are written.
-      source: Folder of the task.
-      sentences: Those of the task, None without one.
+    Generated text, vocabularies and shards are written into `folder`. `source` is the folder of the
+    task, `sentences` are its texts, None without a task.
     """
     if sentences is None and recipe.data.placeholder_data:
         source = folder

@@ -81,12 +81,8 @@ def save_model(
 class ModelFiles:
     """The files of a saved model, all made of one float32 conversion; the model is opened once.
 
-    Args:
-      opened: Opens it.
-      data: The data of its run; its development set checks the files.
-      recipe: The recipe, whose sections export and data are read.
-      scratch: A folder for the conversion.
-      fit_lengths: Whether lengths that the recipe does not name are to fit the development set.
+    `scratch` holds the conversion. With `fit_lengths` lengths that the recipe does not name fit the
+    development set.
     """
 
     def __init__(
@@ -119,18 +115,8 @@ class ModelFiles:
     ) -> None:
         """Exports the model into `folder`, checked on the development set.
 
-        Args:
-          folder: The folder to write into.
-          name: Name in the manifest.
-          quantize: Name of the quantization.
-          variants: Files for other devices: device -> quantization.
-          fallback: Quantizations to choose from where the file differs too far; see
-            `config.ExportConfig`.
-          size_mb: The most megabytes of the file, see there; None: any size.
-
-        Raises:
-          ConfigError: If the model has positions for none of the lengths.
-          ParityError: If the file does not answer like the model; nothing is written then.
+        `variants` are files for other devices: device -> quantization. For `fallback` and `size_mb`
+        see `config.ExportConfig`. A file that does not answer like the model is refused.
         """
         recipe, floats = self._recipe, self._floats
         plain = compress.strip(self._model)
@@ -200,11 +186,7 @@ def _change(trial: results.Trial) -> str:
 
 
 def check_variants(settings: config.ExportConfig) -> None:
-    """Refuses formats that a device does not take, before anything is trained.
-
-    Raises:
-      ConfigError: If it does not take one of them.
-    """
+    """Refuses formats that a device does not take, before anything is trained."""
     for device, quantize in settings.variants.items():
         device_form.form(device, quantizing.quantization(quantize))
 
@@ -215,19 +197,9 @@ def export_lengths(
     data: config.DataConfig | None,
     texts: EncodedExamples | None = None,
 ) -> tuple[int, ...]:
-    """The lengths of a model's file.
+    """The lengths of a model's file: those of `named` that its position table can serve.
 
-    Args:
-      named: Those that are named; None takes those of `fitting_lengths`.
-      model: The model.
-      data: Where its examples come from, which says how long they are, or None.
-      texts: Its development examples, or None.
-
-    Returns:
-      Those that the model's position table can serve.
-
-    Raises:
-      ConfigError: If it can serve none of those that are named.
+    None named: those of `fitting_lengths`, by the data section and the development texts.
     """
     if not named:
         return fitting_lengths(model, None if data is None else data.max_length, texts)

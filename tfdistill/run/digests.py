@@ -21,11 +21,7 @@ _OF_MODEL, _OF_SHARDS = (".json", ".safetensors", ".txt"), (".json", ".txt")
 
 
 def check_same(path: pathlib.Path, digests: Mapping[str, str], what: str) -> None:
-    """Refuses to continue a run with others than it began with.
-
-    Raises:
-      ConfigError: The message names what differs.
-    """
+    """Refuses to continue a run with others than it began with; the message names what differs."""
     resuming.check_same_file(
         path,
         digests,

@@ -55,12 +55,9 @@ _PACKAGES = (
 class RunFolder:
     """A run folder, held by one process at a time.
 
-    Every step writes its result last and atomically; a step whose result is there is not run
-    again. That, and the checkpoints inside a fit, is all that resuming is.
-
-    Args:
-      path: The folder.
-      devices: The devices that the run trains on, for the record.
+    Every step writes its result last and atomically; a step whose result is there is not run again.
+    That, and the checkpoints inside a fit, is all that resuming is. `devices`, those that the run
+    trains on, are recorded.
     """
 
     def __init__(self, path: files.Path, devices: Sequence[str] = ()):
@@ -75,19 +72,9 @@ class RunFolder:
     ) -> Iterator[RunFolder]:
         """Takes the folder for this recipe, and records recipe and environment before all else.
 
-        Args:
-          recipe: The resolved recipe.
-          resume: Go on with what is there; the recipe must be the same.
-          overwrite: Remove an earlier run, see `work_folder`.
-
-        Yields:
-          The folder itself.
-
-        Raises:
-          OutputExistsError: If the folder is not empty and neither flag was given, or it is not a
-            run folder, or another process works in it.
-          ConfigError: If an input of the recipe is missing, teacher and student do not fit, or
-            `resume` finds another recipe.
+        Refuses a folder of something else, or one that another process works in, a recipe whose
+        inputs are missing or do not fit together, and with `resume` another recipe. `overwrite`
+        removes an earlier run, see `work_folder`.
         """
         faults = config.missing_inputs(recipe)
         faults += shapes.shape_faults(recipe, import_classes=True)
@@ -127,19 +114,9 @@ class RunFolder:
     def step(
         self, name: str, kind: type[ResultType], work: Callable[[], ResultType], **identity: Any
     ) -> ResultType:
-        """Runs a step unless its result exists.
+        """Runs a step unless its result exists at the path `name`; a damaged one is made again.
 
-        Args:
-          name: The path of the result inside the folder.
-          kind: Its class.
-          work: Returns the result.
-          **identity: Fields of the result that say whose it is.
-
-        Returns:
-          The result, new or as it was saved. A step whose result is damaged is run again.
-
-        Raises:
-          DataError: If it is the result of another step.
+        Refuses the result of another step: one whose fields `identity` have other values.
         """
         path = self.path / name
         finished = results.read_finished(path, kind)
@@ -239,24 +216,8 @@ def open_run(
 ) -> Iterator[tuple[RunFolder, tf.distribute.Strategy | None]]:
     """Chooses the strategy of a run, checks that its batches fit, and takes the run folder.
 
-    Of several workers each gets a folder of its own, and the chief's is kept.
-
-    Args:
-      recipe: The recipe, whose batches are shared out.
-      out: The run folder.
-      devices: As for `strategies.choose`.
-      resume: As for `RunFolder.open`.
-      overwrite: The same.
-      cluster: Whether the workers of TF_CONFIG may share the work.
-
-    Yields:
-      The folder, and the strategy, None for one device.
-
-    Raises:
-      ConfigError: If there are not so many devices, a stage needs one, a batch cannot be shared
-        out evenly, the folder does not fit, or there is a cluster that may not share the work.
-      OutputExistsError: If the folder is not free.
-      EnvironmentFault: If another worker goes away.
+    Yields the folder and the strategy, None for one device. Of several workers each gets a folder
+    of its own, and the chief's is kept; without `cluster` they may not share the work.
     """
     if not cluster:
         strategies.refuse_cluster(
@@ -298,22 +259,15 @@ def _batch_sizes(recipe: config.Recipe) -> dict[str, int]:
 
 @dataclasses.dataclass(frozen=True)
 class RunContext:
-    """A run: its recipe, its folder, its data and its teachers.
-
-    Attributes:
-      recipe: The recipe.
-      folder: The run folder.
-      data: The data, in the teacher's tokens.
-      teachers: The teachers.
-      corpora: Plain text by stage name; that of the teacher's pre-training is "teacher".
-      own_tokens: The same examples in the student's tokens, where its vocabulary is another one.
-    """
+    """A run: its recipe, its folder, its data and its teachers."""
 
     recipe: config.Recipe
     folder: RunFolder
-    data: TextData
+    data: TextData  # in the teacher's tokens
     teachers: TeacherModels
+    # Plain text by stage name; that of the teacher's pre-training is "teacher".
     corpora: Mapping[str, Corpus] = dataclasses.field(default_factory=dict)
+    # The examples in the student's tokens, where these are others.
     own_tokens: TaskData | None = None
 
     @property

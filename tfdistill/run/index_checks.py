@@ -77,14 +77,9 @@ def fit_routes(
 ) -> Routes | None:
     """Fits when a label is sure, on up to 1,000 rows that are searched for among all others.
 
-    Args:
-      int8: int8 (n, width), the rows.
-      answers: The answer of each, or None.
-      least_score: The threshold of the index, or None.
-
-    Returns:
-      The thresholds; None where answers are no labels: without two different ones, with an empty
-      one, with fewer than two rows for each on average, or with more than 1,000.
+    `int8` are the rows, (n, width), `answers` those of each, `least_score` is the threshold of the
+    index. None where answers are no labels: without two different ones, with an empty one, with
+    fewer than two rows for each on average, or with more than 1,000.
     """
     rows_of = routes.rows_by_label(answers or ())
     if not 2 <= len(rows_of) <= min(routes.MOST_LABELS, len(int8) // 2) or "" in rows_of:
@@ -116,19 +111,13 @@ def fit_routes(
 
 
 def threshold_of(others: Spread | None, count: int) -> float | None:
-    """The score that the best of `count` unrelated texts exceeds in 5% of the cases.
+    """The score that the best of `count` unrelated texts exceeds in 5% of the cases, at most 1.
 
     Scores of two texts are taken as normally distributed above their median, with the width that
     their 95th percentile shows: ``p50 + z (p95 - p50) / 1.645``, where a normal variable is above z
     with probability 0.05 / count. Most pairs of an index are unrelated; those that are related
-    widen the upper half, so that the threshold is rather too high. A few texts show nothing.
-
-    Args:
-      others: Scores of different texts; None where there are none.
-      count: Texts of the index.
-
-    Returns:
-      At most 1, four decimals; None for fewer than 20 texts.
+    widen the upper half, so that the threshold is rather too high. Fewer than 20 texts show
+    nothing: None.
     """
     if others is None or count < _LEAST_TEXTS:
         return None

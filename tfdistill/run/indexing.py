@@ -33,28 +33,15 @@ KIND = "index"
 
 @dataclasses.dataclass(frozen=True)
 class Built:
-    """An index that was written.
-
-    Attributes:
-      folder: Its folder.
-      card: Its manifest.
-      notes: What its maker should know, a sentence each.
-    """
+    """An index that was written."""
 
     folder: pathlib.Path
     card: IndexManifest
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # what its maker should know, a sentence each
 
 
 def open_encoder(source: str) -> inputs.ExportedSource:
-    """Opens the exported sentence encoder of a run, or an export.
-
-    Args:
-      source: A run folder with an export in it, an export folder, a bundle, or a .tflite file.
-
-    Raises:
-      ManifestError: If there is no export, or one that is damaged or no sentence encoder.
-    """
+    """Opens the exported sentence encoder of a run, an export, a bundle, or a .tflite file."""
     path = pathlib.Path(source)
     inside = path / _EXPORT
     if not (path / manifest.FILE_NAME).is_file() and (inside / manifest.FILE_NAME).is_file():
@@ -83,8 +70,7 @@ def open_encoder(source: str) -> inputs.ExportedSource:
 def target_of(encoder: inputs.ExportedSource, out: str | None) -> pathlib.Path:
     """The folder of an index: `out`, beside the model, or in its bundle in a folder of assets.
 
-    Raises:
-      ManifestError: If `out` is a folder of assets in which no bundle has this model.
+    Refuses a folder of assets in which no bundle has this model.
     """
     if out is None:
         return encoder.folder / text_index.FOLDER
@@ -110,18 +96,8 @@ def embed(
 ) -> tuple[np.ndarray, list[str]]:
     """Runs the exported file on texts, in a process of its own, as the app does.
 
-    Args:
-      encoder: The export.
-      texts: The texts.
-      places: How messages call each.
-
-    Returns:
-      float32 (n, model_width), and the places of the texts that were cut.
-
-    Raises:
-      DataError: If the tokenizer finds nothing in a text.
-      ExportError: If a vector holds NaN or infinity, or only zeros.
-      BenchmarkError: If LiteRT cannot run the file, or crashes.
+    Messages call the texts by their `places`. Returns float32 (n, model_width), and the places of
+    the texts that were cut; refuses texts without tokens, and vectors of zeros, NaN or infinity.
     """
     record = encoder.tokenizer
     tokenizer = tokenize.Tokenizer(encoder.vocab_file, record.lower_case, record.truncation)
@@ -306,19 +282,12 @@ def search(
 
 
 class Evaluation(NamedTuple):
-    """How an index routes labelled texts.
-
-    Attributes:
-      num_texts: The texts.
-      accuracy: The share that gets its label, sure or not.
-      coverage: The share with a sure answer.
-      error: The share of the sure answers that is wrong; None without one.
-    """
+    """How an index routes labelled texts."""
 
     num_texts: int
-    accuracy: float
-    coverage: float
-    error: float | None
+    accuracy: float  # the share that gets its label, sure or not
+    coverage: float  # the share with a sure answer
+    error: float | None  # the share of the sure answers that is wrong; None without one
 
 
 def evaluate(folder: str, rows: index_rows.IndexRows, *, source: str | None = None) -> Evaluation:

@@ -33,20 +33,14 @@ _BASIS, _LAYERS = "basis", "layers"
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """How a student began.
+    """How a student began."""
 
-    Attributes:
-      start: One of `config.STARTS`, or the checkpoint that it comes from.
-      basis: Of a pruned student that is narrower than its teacher: the teacher's directions that it
-        keeps, (teacher width, width).
-      layers: Of a pruned student the teacher layers that it keeps.
-      seed: Of its random weights; None where nobody says.
-    """
-
-    start: str
+    start: str  # one of `config.STARTS`, or the checkpoint that it comes from
+    # Of a pruned student that is narrower than its teacher: the teacher's directions that it keeps,
+    # (teacher width, width).
     basis: np.ndarray | None = None
-    layers: tuple[int, ...] | None = None
-    seed: int | None = None
+    layers: tuple[int, ...] | None = None  # of a pruned student the teacher layers that it keeps
+    seed: int | None = None  # of its random weights; None where nobody says
 
 
 _ORIGINS: weakref.WeakKeyDictionary[keras.Model, Origin] = weakref.WeakKeyDictionary()
@@ -54,16 +48,11 @@ _ORIGINS: weakref.WeakKeyDictionary[keras.Model, Origin] = weakref.WeakKeyDictio
 
 @dataclasses.dataclass
 class Student:
-    """A student on its way through the stages.
+    """A student on its way through the stages."""
 
-    Attributes:
-      model: What the run delivers: a classifier, or an encoder where there is no task.
-      origin: How it began.
-      masked_lm: The same encoder under a head for masked words, once a stage needed one.
-    """
-
-    model: keras.Model
+    model: keras.Model  # a classifier, or an encoder where there is no task
     origin: Origin
+    # The same encoder under a head for masked words, once a stage needed one.
     masked_lm: keras.Model | None = None
 
     def with_words(self, *, next_sentence: bool) -> keras.Model:
@@ -123,22 +112,16 @@ def origin_of(student: keras.Model) -> Origin:
 class Start:
     """What a new student follows from.
 
-    Attributes:
-      settings: The student's section.
-      first: Its first stage: one that learns without a teacher knows none, not even its embeddings,
-        unless the student is made of the teacher's layers, which is the published baseline of its
-        method.
-      teachers: The teachers.
-      data: The data in the teacher's tokens.
-      student_data: The same in the student's.
-      pruned_file: Where a run keeps a student that is cut out of its teacher, for all seeds.
+    A first stage that learns without a teacher knows none, not even its embeddings, unless the
+    student is made of the teacher's layers, which is the published baseline of its method.
     """
 
     settings: config.StudentConfig
     first: config.Stage
     teachers: teachers.TeacherModels | teachers.OneTeacher
-    data: TextData
-    student_data: TextData
+    data: TextData  # in the teacher's tokens
+    student_data: TextData  # in the student's
+    # Where a run keeps a part of its teacher, for all seeds.
     pruned_file: pathlib.Path | None = None
 
     @property
@@ -149,21 +132,7 @@ class Start:
 
 
 def new_student(start: Start, seed: int) -> Student:
-    """Builds a student and starts its weights as `student.initialise` says.
-
-    Args:
-      start: What it follows from.
-      seed: Of random weights.
-
-    Returns:
-      The student.
-
-    Raises:
-      ConfigError: If the teacher's layers are not named.
-      ShapeError: If a checkpoint has another shape.
-      VocabularyError: If it has another vocabulary.
-      WeightsError: If it cannot be read.
-    """
+    """Builds a student and starts its weights as `student.initialise` says."""
     keras.utils.set_random_seed(seed)
     student = _new_student(start)
     student.origin = dataclasses.replace(student.origin, seed=seed)
@@ -226,11 +195,7 @@ def resolve_start(start: Start, shape: models.EncoderConfig) -> str:
     """What `student.initialise` means for this student; "auto" is "pruned" or "teacher".
 
     Of a teacher that is known by its answers alone, or whose word vectors are narrower than the
-    student's, it is "random".
-
-    Raises:
-      ConfigError: If a student is to be pruned that cannot be.
-      ShapeError: If it is of another family than BERT's.
+    student's, it is "random". Refuses a student that is to be pruned and cannot be.
     """
     wanted, first = start.settings.start, start.first
     if wanted not in ("auto", "pruned"):

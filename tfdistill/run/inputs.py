@@ -33,22 +33,13 @@ from tfdistill.weights import roberta as roberta_files
 
 @dataclasses.dataclass
 class Source:
-    """A classifier and what belongs to it.
-
-    Attributes:
-      model: The classifier.
-      labels: Its label names, in the order of its outputs.
-      vocab_file: Its vocabulary.
-      lower_case: Whether its tokenizer lower-cases.
-      limit: The most tokens of an example that its tokenizer allows, or None.
-      truncation: Where its tokenizer cuts a text that is too long.
-    """
+    """A classifier and what belongs to it."""
 
     model: keras.Model
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # in the order of its outputs
     vocab_file: pathlib.Path
     lower_case: bool
-    limit: int | None
+    limit: int | None  # the most tokens of an example that its tokenizer allows, or None
     truncation: Truncation = "end"
 
     @property
@@ -75,11 +66,7 @@ class Source:
         return tokenize.Tokenizer(self.vocab_file, self.lower_case, self.truncation)
 
     def in_order_of(self, task: tasks.TaskSpec) -> Source:
-        """Puts the outputs and their names into the order of a task's labels; returns the source.
-
-        Raises:
-          TeacherError: If the names of its labels, or their number, differ from the task's.
-        """
+        """Puts outputs and names into the order of a task's labels; returns the source."""
         training.align_labels(self.model, self.labels, task)
         self.labels = task.labels  # together: a second call changes nothing
         return self
@@ -139,11 +126,7 @@ class ExportedSource:
         return max(entry.sequence_length for entry in self.card.signatures.values())
 
     def opened(self) -> TfliteModel:
-        """Opens the file in a process of its own: it may be damaged, or made to crash its reader.
-
-        Raises:
-          ModelFileError: If LiteRT cannot open it, or crashes.
-        """
+        """Opens the file in a process of its own: it may be damaged, or made to crash one."""
         return TfliteModel(self.folder / self.card.model.file, isolated=True)
 
     def encode(
@@ -178,11 +161,8 @@ class ExportedSource:
     ) -> dict[str, float]:
         """Computes the task's metrics of outputs, wherever the file was run.
 
-        Args:
-          outputs: float (rows, num_labels), see `export.model.heads`, in the order of the
-            file's labels.
-          encoded: What the file was fed with.
-          task: The task, of the kind and with the labels of the file.
+        `outputs` are float (rows, num_labels), see `export.model.heads`, in the order of the file's
+        labels; `encoded` is what the file was fed with.
         """
         record = self.card.task
         outputs = self._in_order_of(task, outputs)
@@ -206,14 +186,8 @@ class ExportedSource:
     ) -> list[dict[str, float]]:
         """What each promise of the file comes to on labelled texts.
 
-        Args:
-          outputs: As `outputs` gives them.
-          encoded: The texts.
-          task: Their task.
-
-        Returns:
-          For each that has a threshold "max_error", "coverage" (the share of sure answers) and
-          "error" (the share of these that is wrong, 0 where there is none).
+        For each that has a threshold "max_error", "coverage" (the share of sure answers) and
+        "error" (the share of these that is wrong, 0 where there is none).
         """
         record = self.card.confidence
         if record is None or not record.promises:
@@ -241,15 +215,9 @@ class ExportedSource:
     ) -> dict[str, Any]:
         """How well the file's probabilities fit labelled texts, with its temperature and without.
 
-        Args:
-          outputs: As `outputs` gives them.
-          encoded: The texts.
-          task: Their task.
-
-        Returns:
-          "temperature"; "before" it and "after" it each with "nll", "ece" and "brier", a "value"
-          and its 95% "interval"; "ece_noise", the ECE of a calibrated file on these texts. Empty
-          for other answers than a class, and for a file without a temperature.
+        "temperature"; "before" it and "after" it each with "nll", "ece" and "brier", a "value" and
+        its 95% "interval"; "ece_noise", the ECE of a calibrated file on these texts. Empty for
+        other answers than a class, and for a file without a temperature.
         """
         record = self.card.confidence
         if record is None or not task.traits.one_class or encoded.labels is None:
@@ -340,11 +308,7 @@ def open_source(
 
 
 def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | ExportedSource:
-    """Opens anything that answers: see `open_source`, an export folder, or a file in one.
-
-    Raises:
-      ManifestError: If an export is damaged or has no tokenizer.
-    """
+    """Opens anything that answers: see `open_source`, an export folder, or a file in one."""
     path = pathlib.Path(source)
     folder = path if path.is_dir() else path.parent
     if path.suffix != bundle.SUFFIX and not (folder / manifest.FILE_NAME).is_file():

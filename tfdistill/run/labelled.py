@@ -18,27 +18,20 @@ from tfdistill.tasks.encoded import EncodedExamples
 
 @dataclasses.dataclass(frozen=True)
 class LabelledRows:
-    """Examples of a task as rows of tokens, and the means to judge answers to them.
+    """Examples of a task as rows of tokens, and the means to judge answers to them."""
 
-    Attributes:
-      examples: One a row: a text or pair, a part of a sentence's words, a window of a question.
-      encoded: The same, as the metrics know them.
-      source: The file whose manifest was followed.
-      task: The task.
-    """
-
+    # One a row: a text or pair, a part of a sentence's words, a window of a question.
     examples: tuple[LabelledExample, ...]
-    encoded: EncodedExamples
-    source: inputs.ExportedSource
+    encoded: EncodedExamples  # as the metrics know them
+    source: inputs.ExportedSource  # the file whose manifest was followed
     task: tasks.TaskSpec
 
     def metric(self, answers: Sequence[np.ndarray]) -> dict[str, float]:
         """Computes the task's metrics of a file's answers, wherever it was run.
 
-        Args:
-          answers: One a row, in the order of `examples`: float (num_labels,) for texts and pairs,
-            (tokens, num_labels) without padding for words, (tokens, 2), starts and ends, for
-            questions.
+        The answers, one a row in the order of `examples`, are float (num_labels,) for texts and
+        pairs, (tokens, num_labels) without padding for words, (tokens, 2), starts and ends, for
+        questions.
         """
         whole = not self.task.traits.over_tokens
         joined = np.stack(answers) if whole else np.concatenate(answers)
@@ -48,17 +41,8 @@ class LabelledRows:
 def labelled_rows(models: Sequence[files.Path], settings: dict[str, Any]) -> LabelledRows:
     """Reads the development split of a task and encodes it as the files' manifests say.
 
-    Args:
-      models: Export folders, or files in them, that answer this task with one vocabulary.
-      settings: Fields of `config.DataConfig`; `max_length` is the files' own.
-
-    Returns:
-      The rows.
-
-    Raises:
-      ConfigError: If a file has no manifest with a vocabulary, or the files do not share one.
-      DataError: If the task cannot be read.
-      ManifestError: If a file answers another kind of task, or has other labels.
+    The files are to answer this task with one vocabulary. `settings` are fields of
+    `config.DataConfig`; `max_length` is the files' own.
     """
     opened = [_open(model) for model in models]
     source = min(opened, key=lambda candidate: candidate.max_length)

@@ -22,21 +22,14 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Lesson:
-    """What a student learns from in a stage.
-
-    Attributes:
-      teacher: A model, answers in files, or None.
-      data: The data in the student's tokens.
-      teacher_data: The same in the teacher's: another object only where these are others.
-      answers: (teacher, examples) -> its logits, computed once; None without a teacher.
-      corpus: The text of a stage on plain text.
-    """
+    """What a student learns from in a stage."""
 
     teacher: keras.Model | soft_labels.SoftLabels | None
-    data: TextData
-    teacher_data: TextData
+    data: TextData  # in the student's tokens
+    teacher_data: TextData  # in the teacher's: another object only where these are others
+    # (teacher, examples) -> its logits, computed once; None without a teacher.
     answers: Callable[[Any, batches.EncodedExamples], np.ndarray] | None = None
-    corpus: corpora.Corpus | None = None
+    corpus: corpora.Corpus | None = None  # of a stage on plain text
 
     @property
     def task_data(self) -> TaskData:
@@ -56,17 +49,9 @@ def stage_batches(
     seed: int,
     distiller: distillers.Distiller | None = None,
 ) -> training.TrainingBatches:
-    """Plans the batches of a stage.
+    """Plans the batches of a stage; `seed` is that of order and masks.
 
-    Args:
-      stage: The stage.
-      lesson: What it learns from.
-      seed: Seed of order and masks.
-      distiller: Its distiller: where it learns from nothing but the teacher's logits, the batches
-        bring them along.
-
-    Returns:
-      The batches.
+    Where its distiller learns from nothing but the teacher's logits, the batches bring them along.
     """
     if not stage.on_corpus:
         return _of_task(stage, lesson, seed, distiller)
@@ -126,11 +111,7 @@ def _of_task(
 
 
 def _check_no_noise(stage: config.Stage) -> None:
-    """Refuses noise in texts whose answers are known before the training.
-
-    Raises:
-      ConfigError: If the stage asks for it.
-    """
+    """Refuses noise in texts whose answers are known before the training."""
     for name, share in stage.asked_noise.items():
         raise errors.ConfigError(
             name,
@@ -143,11 +124,7 @@ def _check_no_noise(stage: config.Stage) -> None:
 def _noisy(
     plain: batches.Batches, stage: config.Stage, data: TaskData, seed: int
 ) -> training.TrainingBatches:
-    """The batches with other pairs of texts, then other tokens, as the stage says.
-
-    Raises:
-      ConfigError: If it asks for other pairs and the task has single texts.
-    """
+    """The batches with other pairs of texts, then other tokens, as the stage says."""
     noisy: training.TrainingBatches = plain
     pairs = data.task.pair_column is not None and not data.task.traits.over_tokens
     if stage.pair_noise and not pairs:
@@ -325,13 +302,7 @@ LOSSES: Mapping[str, Callable[[Any, DistilledPair], methods.Losses]] = {
 
 
 def _has_hidden_states(stage: config.Stage, pair: DistilledPair, used: str) -> bool:
-    """Whether hidden states can be compared; prints what the student learns from.
-
-    Args:
-      stage: The stage.
-      pair: Teacher and student.
-      used: What else it learns from.
-    """
+    """Whether hidden states can be compared; logs what the student learns from, `used` among it."""
     lacking = _no_hidden_states(stage, pair)
     if not stage.weight_of("hidden"):
         pass

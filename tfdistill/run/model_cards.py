@@ -11,15 +11,7 @@ from tfdistill.weights import checkpoint as checkpoints
 
 
 def evidence(root: pathlib.Path, file: manifest.Manifest | None = None) -> model_card.CardFacts:
-    """Collects what a run knows of its student, or of one of its files.
-
-    Args:
-      root: A run folder; of any other folder nothing is known.
-      file: Takes the latency of this file from the run's benchmark.
-
-    Returns:
-      It; what the run does not know is left out.
-    """
+    """Collects what a run knows of its student, or of one of its files."""
     recipe = config.saved_recipe(root)
     path = root / results.METRICS_FILE
     if recipe is None or not path.is_file():

@@ -33,16 +33,12 @@ _OF_RECIPES = ("augment", "placeholder_data")  # keys of a data section that `lo
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """What a run works on.
+    """What a run works on."""
 
-    Attributes:
-      data: `TaskData` for a recipe with a task.
-      corpora: Plain text by stage name; that of the teacher's pre-training is "teacher".
-      soft_labels: The teacher's answers, where they come in files.
-    """
-
-    data: TextData
+    data: TextData  # `TaskData` for a recipe with a task
+    # Plain text by stage name; that of the teacher's pre-training is "teacher".
     corpora: Mapping[str, corpora.Corpus]
+    # The teacher's answers, where they come in files.
     soft_labels: soft_labels.SoftLabels | None = None
 
 
@@ -133,17 +129,8 @@ def load_data(
 def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
     """Reads and encodes everything that a recipe names, before any training.
 
-    Args:
-      recipe: The recipe.
-      folder: The run folder; generated data and vocabularies are written into its ``data``.
-
-    Returns:
-      The encoded sets and texts.
-
-    Raises:
-      ConfigError: If a run is resumed with other examples than it began with.
-      DataError: If a file is missing, malformed or does not fit the task.
-      VocabularyError: If the vocabulary is malformed.
+    Generated data and vocabularies are written into ``data`` of the run folder. A run that is
+    resumed has to have the examples that it began with.
     """
     settings, generated = recipe.data, folder / "data"
     inputs = digests.of_inputs(recipe)
@@ -256,16 +243,8 @@ def _full_lengths(
 def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
     """The task's examples in the tokens of a student whose vocabulary is not the teacher's.
 
-    Args:
-      recipe: The recipe.
-      data: The data in the teacher's tokens.
-
-    Returns:
-      The same examples in the same order, read by the student's own tokenizer; None where the
-      student is no checkpoint, has no vocabulary of its own, or the teacher's.
-
-    Raises:
-      VocabularyError: If a stage compares teacher and student token by token.
+    None where the student is no checkpoint, has no vocabulary of its own, or the teacher's. Refused
+    where a stage compares teacher and student token by token.
     """
     settings = recipe.student
     if not config.is_checkpoint(settings.preset) or settings.start != settings.preset:
@@ -358,15 +337,8 @@ def augmented(
 ) -> TaskData:
     """Adds the augmented training set, made once in a run, where a stage learns from it.
 
-    Args:
-      recipe: The recipe.
-      data: Its data.
-      root: The run folder; the set is written into ``data/augmented``.
-      masked_lm: The masked language model, where `data.augment` names none.
-
-    Raises:
-      WeightsError: If the masked language model cannot be read, or has no head for masked words.
-      VocabularyError: If its vocabulary is not that of the data.
+    The set is written into ``data/augmented`` of the run folder; `masked_lm` is the masked language
+    model where `data.augment` names none.
     """
     settings = recipe.data.augment
     if settings is None or not any(s.augmented for s in recipe.used_stages.values()):

@@ -144,14 +144,7 @@ def train_student(
 ) -> results.ModelResult:
     """Trains a variant with a seed and saves the student, unless that is done.
 
-    Args:
-      context: The run.
-      name: The variant.
-      seed: Its seed.
-      save: Whether the model is kept; its answers are in any case.
-
-    Returns:
-      What is known of the student.
+    Its answers are saved also where the model is not.
     """
     folder = f"students/{name}/seed-{seed}"
 
@@ -209,12 +202,8 @@ def choose(
 def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
     """Scores teacher, chosen student and its file on the test set, and keeps their answers.
 
-    Args:
-      context: The run, whose models are trained and exported.
-
-    Returns:
-      "teacher", "student", "file" -> metrics. Empty without a labelled test set, or where that is
-      the development set.
+    "teacher", "student", "file" -> metrics. Empty without a labelled test set, or where that is the
+    development set.
     """
     settings, task = context.recipe.data, context.task_data.task
     try:
@@ -310,13 +299,7 @@ def likely_causes(
 ) -> list[str]:
     """Lists what may have made a model weak, the most likely first, each with what to try.
 
-    Args:
-      root: The run folder.
-      model: The model, with its histories.
-      initialise: How it started, where it is a student.
-
-    Returns:
-      Clauses; empty where nothing stands out.
+    `initialise` says how a student started. Clauses; empty where nothing stands out.
     """
     part = f"stages.{model.stages[-1]}" if model.role == "student" else "teacher.finetune"
     rows = [callbacks.read_history(root / part.csv) for part in model.history]

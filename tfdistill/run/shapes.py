@@ -22,14 +22,10 @@ class _ShapePair(losses.ModelPair):
 
 
 def shape_faults(recipe: config.Recipe, *, import_classes: bool = False) -> list[str]:
-    """Finds what of a recipe's models, losses and files does not fit together.
+    """Finds what of a recipe's models, losses and files does not fit together: a sentence each.
 
-    Args:
-      recipe: The recipe. What is on the hub is not fetched for this, nor checked.
-      import_classes: Whether losses by import path are imported, which runs their module.
-
-    Returns:
-      A sentence for every fault, with its remedy.
+    What is on the hub is not fetched for this, nor checked. `import_classes` imports losses by
+    import path, which runs their module.
     """
     faults: list[str] = []
     teacher, student = _shapes(recipe, faults)

@@ -19,27 +19,19 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SoftLabels:
-    """A teacher that is known by its soft labels alone. As a function it knows no text.
+    """A teacher that is known by its soft labels alone. As a function it knows no text."""
 
-    Attributes:
-      train: float32 (n, labels), to the training set and then to the unlabelled texts; of words
-        (tokens, labels), to the pieces of the training set; of an embedding vectors.
-      train_examples: int64, the examples of the training set that are learnt: of an embedding those
-        that have a vector, otherwise all.
-      dev: The same as `train` of the development set, as far as it is answered.
-      dev_examples: int64 (m,), which of its examples are.
-      dev_rows: int64, the rows of pieces of these examples.
-      files: The files.
-      sha256: Of the soft labels.
-    """
-
+    # Float32 (n, labels), to the training set and then to the unlabelled texts; of words (tokens,
+    # labels), to the pieces of the training set; of an embedding vectors.
     train: np.ndarray
+    # Int64, the examples of the training set that are learnt: of an embedding those that have a
+    # vector, otherwise all.
     train_examples: np.ndarray
-    dev: np.ndarray
-    dev_examples: np.ndarray
-    dev_rows: np.ndarray
+    dev: np.ndarray  # as `train`, of the development set as far as it is answered
+    dev_examples: np.ndarray  # int64 (m,), which of its examples are
+    dev_rows: np.ndarray  # int64, the rows of pieces of these examples
     files: tuple[str, ...]
-    sha256: str
+    sha256: str  # of the soft labels
 
     @property
     def width(self) -> int:

@@ -114,14 +114,11 @@ def _sharpening(lesson: Lesson) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class StageJob:
-    """A stage that is ready to be trained.
+    """A stage that is ready to be trained."""
 
-    Attributes:
-      run: Trains in a folder, resumable; the text is shown in front of the progress bar.
-      projections: The layers that map the student's states to the teacher's width.
-    """
-
+    # Trains in a folder, resumable; the text is shown in front of the progress bar.
     run: Callable[[pathlib.Path, str], results.FitResult]
+    # From the student's states to the teacher's width.
     projections: Sequence[keras.layers.Layer] = ()
 
 
@@ -268,15 +265,8 @@ def build_stage(
 ) -> StageJob:
     """Builds the distiller and the batches of a stage; the caller has set the random seed.
 
-    Args:
-      stage: The stage.
-      lesson: What the student learns from.
-      student: The student, with the head that the stage trains.
-      seed: Seed of order, masks and dropout.
-      kept_layers: The teacher layers that a pruned student was cut from.
-
-    Returns:
-      What trains it.
+    `seed` is that of order, masks and dropout; `kept_layers` are the teacher layers that a pruned
+    student was cut from.
     """
     if stage.traits.in_parts:
         return _transfer(stage, lesson, student, seed)

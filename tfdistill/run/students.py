@@ -65,16 +65,7 @@ def lesson_of(context: RunContext, name: str, stage: config.Stage) -> Lesson:
 
 
 def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Student:
-    """Trains a student through `stages`, reusing the longest prefix that is already trained.
-
-    Args:
-      context: The run.
-      stages: Stage names in order.
-      seed: Decides initial weights, order and dropout.
-
-    Returns:
-      The trained student.
-    """
+    """Trains a student through `stages`, reusing the longest prefix that is already trained."""
     *earlier, last = stages
     folder = stage_folder(context.root, context.recipe, stages, seed)
     place = _place(context, folder)

@@ -14,11 +14,7 @@ PRESET = "preset:"
 
 
 def shape_of(preset: str, sizes: config.ShapeConfig, vocab_size: int) -> models.EncoderConfig:
-    """The shape of a preset, with the sizes that a recipe gives instead.
-
-    Raises:
-      ConfigError: If the preset is unknown, or has not one of the sizes.
-    """
+    """The shape of a preset, with the sizes that a recipe gives instead."""
     changed = sizes.sizes()
     shape = models.preset(preset)
     if "dropout" in changed and hasattr(shape, "attention_dropout"):
@@ -35,19 +31,8 @@ def student_shape(
 ) -> models.EncoderConfig:
     """The student's architecture: its preset, a part of the teacher's shape, or a checkpoint's.
 
-    Args:
-      settings: The student's section; its sizes replace those of the preset.
-      vocab_size: Rows of the word table.
-      teacher: The teacher's configuration, for a pruned shape.
-      pairs: Whether the task's texts are pairs: a static student then compares two means.
-
-    Returns:
-      The configuration.
-
-    Raises:
-      ConfigError: If the preset is unknown, no Hugging Face folder can hold the shape, or sizes are
-        given for a checkpoint, which has its own.
-      WeightsError: If the checkpoint cannot be read.
+    The section's sizes replace those of the preset; a checkpoint has its own. `vocab_size` are the
+    rows of the word table. Of a task of `pairs` a static student compares two means.
     """
     if settings.is_teacher:
         assert teacher is not None
@@ -133,12 +118,8 @@ def head_of_vectors(settings: config.StudentConfig, width: int, *, normalised: b
     """The head of a student whose teacher is known by its vectors alone.
 
     Pooling and normalisation are those of the student's folder, where that is one of
-    sentence-transformers; otherwise the mean, and length 1 if the teacher's vectors have it.
-
-    Args:
-      settings: The student's section; its `vector_size` replaces the width.
-      width: That of the teacher's vectors.
-      normalised: Whether these have length 1.
+    sentence-transformers; otherwise the mean, and length 1 if the teacher's vectors have it. The
+    section's `vector_size` replaces their width.
     """
     head = None
     if settings.start not in config.STARTS:
@@ -178,15 +159,10 @@ def open_model(
 ) -> weights.LoadedModel:
     """Opens the model of a run folder, of a model folder or of the hub.
 
-    Args:
-      source: A run folder (its chosen student; the teacher of `finetune`), a folder with ``hf`` in
-        it, a Hugging Face folder or a hub id.
-      task: What it answers, which decides the head.
-      kind: The kind of a task that is not known; when left out, too, a sentence encoder where the
-        folder is that of one, and otherwise a classifier of whole texts.
-
-    Raises:
-      WeightsError: If there is no such model, or it has another head.
+    `source` is a run folder (its chosen student; the teacher of `finetune`), a folder with ``hf``
+    in it, a Hugging Face folder or a hub id. The task decides the head, or the `kind` of one that
+    is not known; without both it is a sentence encoder where the folder is that of one, and
+    otherwise a classifier of whole texts.
     """
     path = pathlib.Path(source)
     for place in (path / "student", path):

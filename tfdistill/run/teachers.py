@@ -27,12 +27,9 @@ Teacher = keras.Model | soft_labels.SoftLabels
 class TeacherModels:
     """The teachers of a run, loaded when the first stage needs them.
 
-    Args:
-      recipe: The recipe.
-      task: What the teacher answers, or None.
-      root: The run folder, in which a teacher that is pre-trained or fine-tuned here is saved.
-      pipeline: Options of Apache Beam, whose workers answer for the teacher of the task, or None.
-      answers: The answers of a teacher that is no model, or None.
+    A teacher that is pre-trained or fine-tuned here is saved in `root`, the run folder. `pipeline`
+    are options of Apache Beam, whose workers answer for the teacher of the task; `answers` those of
+    a teacher that is no model.
     """
 
     def __init__(
@@ -183,14 +180,6 @@ def check_fit(recipe: config.Recipe, task: tasks.TaskSpec | None) -> None:
     """Fits the headers of the weights that the run will load to their models; reads no weights.
 
     What is on the hub, pre-trained in the run, or a file of answers is not looked at.
-
-    Args:
-      recipe: The recipe.
-      task: Its task with labels, or None.
-
-    Raises:
-      WeightsError: As the run would.
-      TeacherError: If its labels are not the task's.
     """
     places = {}
     if recipe.teacher.pretrain is None and recipe.teacher.answers is None:
@@ -260,19 +249,9 @@ def pretrain(
 def task_teacher(
     recipe: config.Recipe, data: TaskData, root: pathlib.Path
 ) -> tuple[keras.Model, float]:
-    """Loads or fine-tunes the teacher of the task.
+    """Loads or fine-tunes the teacher of the task: the classifier, and the seconds that took.
 
-    Args:
-      recipe: The recipe.
-      data: Its data.
-      root: The run folder; checkpoints and history of the fine-tuning go below it.
-
-    Returns:
-      The classifier, and the seconds of its fine-tuning.
-
-    Raises:
-      VocabularyError: If its vocabulary is not that of the data.
-      WeightsError: If its checkpoint cannot be read.
+    Checkpoints and history of the fine-tuning go below the run folder.
     """
     seed, settings = recipe.seeds[0], recipe.teacher.finetune
     keras.utils.set_random_seed(seed)

@@ -25,13 +25,9 @@ def save(
     made_from: str = "",
     beside: dict[str, np.ndarray] | None = None,
 ) -> None:
-    """Writes the values of variables.
+    """Writes the values of variables with names of their own, and more arrays `beside` them.
 
-    Args:
-      variables: Of one model, or of layers with names of their own.
-      path: The safetensors file.
-      made_from: What they follow from, as of `arrays.write_arrays`.
-      beside: More arrays, by name.
+    For `made_from` see `arrays.write_arrays`.
     """
     values = {name: np.asarray(variable) for name, variable in by_name(variables).items()}
     arrays.write_arrays(path, {**values, **(beside or {})}, made_from=made_from)
@@ -54,18 +50,8 @@ def load(
 ) -> dict[str, np.ndarray]:
     """Sets variables to what `save` wrote of them.
 
-    Args:
-      variables: As they were saved.
-      path: The file.
-      made_from: What it must have been made from; None takes any.
-      beside: Names of further arrays that the file may have.
-      remedy: What to do about a faulty file, a sentence.
-
-    Returns:
-      These arrays, as far as they are there.
-
-    Raises:
-      WeightsError: If the file is damaged, made from something else, or of other variables.
+    Returns the arrays `beside` them, as far as they are there. Refuses a file that is damaged, of
+    other variables, or made from something else than `made_from`; None takes any.
     """
     saved, named = read(path, made_from=made_from, remedy=remedy), by_name(variables)
     more = {name: saved.pop(name) for name in beside if name in saved}
