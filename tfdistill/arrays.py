@@ -21,13 +21,9 @@ def write_arrays(
     made_from: str = "",
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes arrays, whole or not at all.
+    """Writes arrays by name, whole or not at all; `metadata` are more entries for the header.
 
-    Args:
-      path: The file.
-      arrays: Name -> array.
-      made_from: What they were computed from, such as a hash of the inputs.
-      metadata: More entries for the header.
+    `made_from` is what they were computed from, such as a hash of the inputs.
     """
     whole = {
         name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()
@@ -45,20 +41,10 @@ def read_arrays(
     error: type[errors.TfdistillError] = errors.WeightsError,
     remedy: str = "",
 ) -> dict[str, np.ndarray]:
-    """Reads what `write_arrays` wrote.
+    """Reads what `write_arrays` wrote: name -> array.
 
-    Args:
-      path: The file.
-      made_from: What it must have been computed from; None takes any.
-      error: What to raise.
-      remedy: What to do about a faulty file, a sentence.
-
-    Returns:
-      Name -> array.
-
-    Raises:
-      TfdistillError: `error`, if the file is missing, cut short, altered since it was written, or
-        made from something else.
+    Raises `error` if the file is missing, cut short, altered since it was written, or made from
+    something else than `made_from`; None takes any.
     """
     return read_with_metadata(path, made_from=made_from, error=error, remedy=remedy)[0]
 

@@ -11,19 +11,13 @@ from tfdistill import errors
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One thing that must be true of an output.
-
-    Attributes:
-      name: What it is called.
-      run: Takes the evidence and lists the faults, a line each.
-      needs: The checks without which it makes no sense, or may end the process.
-      error: What a fault is raised as.
-    """
+    """One thing that must be true of an output."""
 
     name: str
-    run: Callable[[Any], list[str]]
+    run: Callable[[Any], list[str]]  # takes the evidence and lists the faults, a line each
+    # The checks without which it makes no sense, or may end the process.
     needs: tuple[str, ...] = ()
-    error: type[errors.ExportError] = errors.ParityError
+    error: type[errors.ExportError] = errors.ParityError  # what a fault is raised as
 
 
 def verdicts(checks: Sequence[Check], evidence: Any) -> dict[str, list[str]]:
@@ -38,11 +32,7 @@ def verdicts(checks: Sequence[Check], evidence: Any) -> dict[str, list[str]]:
 
 
 def require(what: str, checks: Sequence[Check], evidence: Any) -> None:
-    """Makes the checks of a list and refuses the output if one fails.
-
-    Raises:
-      ParityError: If one fails; with every fault, a line each.
-    """
+    """Makes the checks of a list and refuses the output if one fails, with every fault."""
     faults = verdicts(checks, evidence)
     if faults:
         lines = "".join(f"\n  - {line}" for lines in faults.values() for line in lines)

@@ -69,13 +69,9 @@ def write_checksums(folder: files.Path, *, but: tuple[str, ...] = ()) -> None:
 
 
 def check_folder(folder: files.Path) -> None:
-    """Refuses a folder, or a part of one, whose files are not those that were recorded.
+    """Refuses a folder, or a part of one, with a file that is not as the folder's record says.
 
-    Args:
-      folder: A folder with a record, or one in such a folder; any other passes.
-
-    Raises:
-      WeightsError: If a recorded file is missing or has changed, or the record is damaged.
+    Folders without a record pass.
     """
     path = pathlib.Path(folder)
     for root, prefix in ((path, ""), (path.parent, f"{path.name}/")):

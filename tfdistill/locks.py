@@ -16,12 +16,7 @@ VARIABLE = "TFDISTILL_NO_LOCK"  # what --no-lock sets: for file systems without 
 
 
 def check_unlocked(folder: Path) -> None:
-    """Refuses a folder that another process holds by `exclusive_lock`.
-
-    Raises:
-      OutputExistsError: If one does.
-      EnvironmentFault: If the file system has no locks.
-    """
+    """Refuses a folder that another process holds by `exclusive_lock`."""
     with open(pathlib.Path(folder) / LOCK, encoding="utf-8") as lock:
         _lock(lock.fileno(), folder)
 
@@ -31,15 +26,8 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
     """Locks a folder for this process while the block runs; makes it where it is absent.
 
     The lock is a file in it, `LOCK`, and ends with the process, however that ends. A block that
-    fails and leaves nothing else behind leaves no folder.
-
-    Args:
-      folder: The folder.
-
-    Raises:
-      ConfigError: If it is an address.
-      OutputExistsError: If another process holds the lock, or a link in the folder leads out of it.
-      EnvironmentFault: If the file system has no locks.
+    fails and leaves nothing else behind leaves no folder. An address, a folder that another process
+    holds, one of which a link leads out, and a file system without locks are refused.
     """
     path = files.check_local(folder)
     path.mkdir(parents=True, exist_ok=True)
@@ -61,15 +49,8 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
 def output_lock(path: Path) -> Iterator[None]:
     """Locks an output, a file or a folder, for this process while the block runs.
 
-    The lock is the file ``.NAME.lock`` next to it. It ends with the process, however that ends,
-    and is removed by the next one. Folders that were made for it alone are removed, too.
-
-    Args:
-      path: The output; it need not exist.
-
-    Raises:
-      OutputExistsError: If another process holds the lock.
-      EnvironmentFault: If the file system has no locks.
+    The lock is the file ``.NAME.lock`` next to it. It ends with the process, however that ends, and
+    is removed by the next one. Folders that were made for it alone are removed, too.
     """
     target = pathlib.Path(path).absolute()
     name = target.with_name(f".{target.name}.lock")

@@ -49,21 +49,10 @@ def read_text(
     expected: str = "",
     encoding: str = "utf-8",
 ) -> str:
-    """Reads a text file; a byte order mark of UTF-8 is dropped.
+    """Reads a text file; a byte order mark of UTF-8 is dropped, line breaks stay as they are.
 
-    Args:
-      path: The file.
-      error: What to raise.
-      what: How messages call the file; its path when left out.
-      expected: What it should have been; text in its encoding when left out.
-      encoding: Its encoding, as Python calls it.
-
-    Returns:
-      The text, with line breaks as they are.
-
-    Raises:
-      TfdistillError: `error`, if the file cannot be read or is not in this encoding; the message
-        names the file, the line and the byte.
+    A file that cannot be read, or is in another encoding, raises `error`: the message calls it
+    `what` and names the line and the byte.
     """
     name = what or f"{path}"
     content = _read_bytes(path, error, name)
@@ -126,19 +115,9 @@ def read_json(
 ) -> Any:
     """Reads a JSON file.
 
-    Args:
-      path: The file.
-      error: What to raise.
-      expected: What it should have been.
-      remedy: What to do about a faulty file, a sentence.
-
-    Returns:
-      The value.
-
-    Raises:
-      TfdistillError: `error`, if the file cannot be read, is no JSON in UTF-8, is nested deeper
-        than `MAX_DEPTH`, holds an integer of more than `MAX_DIGITS` digits or a key twice, or is
-        one of ours and has another checksum.
+    Raises `error` if it cannot be read, is no JSON in UTF-8, is nested deeper than `MAX_DEPTH`,
+    holds an integer of more than `MAX_DIGITS` digits or a key twice, or is one of ours and has
+    another checksum.
     """
     content = _read_bytes(path, error, f"{path}")
     value = parse_json(content, f"{path}", error=error, expected=expected, remedy=remedy)

@@ -20,17 +20,9 @@ def check_same(
     *,
     what: str = "--resume",
 ) -> None:
-    """Refuses to continue what began with other settings.
+    """Refuses to continue `expected`, which began with other settings, as JSON has them.
 
-    Args:
-      before: The settings that it began with, as JSON has them.
-      now: Those of this session.
-      expected: What it continues, for the message.
-      remedy: What to do.
-      what: What is refused.
-
-    Raises:
-      ConfigError: The message names what differs, with values that are short.
+    The message names what differs, with values that are short.
     """
     changed = _differences(before, json.loads(json.dumps(now)))
     if changed:

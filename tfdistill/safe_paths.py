@@ -16,15 +16,7 @@ _ABSOLUTE = re.compile(r"""(?<![^\s=,'"(\[])~?/[^\s'",)\]]+""")  # a path where 
 def inside(folder: Path, name: str) -> pathlib.Path:
     """Resolves a file name that came from outside, and refuses one that leaves its folder.
 
-    Args:
-      folder: The folder that must hold the file.
-      name: A relative path, for example from a manifest.
-
-    Returns:
-      The resolved path.
-
-    Raises:
-      ManifestError: If `name` is absolute or leads out of `folder`, also through a link.
+    Absolute names and links that lead out of it are refused, too.
     """
     if not isinstance(folder, str | os.PathLike):  # an address that `storage` opened
         if not is_plain_name(name):
@@ -76,11 +68,7 @@ def without_folders(text: str) -> str:
 
 
 def check_links(folder: Path) -> None:
-    """Refuses to work in a folder of which a link leads elsewhere: writing would follow it.
-
-    Raises:
-      OutputExistsError: If there is one, at any depth.
-    """
+    """Refuses to work in a folder of which a link, at any depth, leads elsewhere."""
     if not isinstance(folder, str | os.PathLike):
         return  # no links on other storage
     root = pathlib.Path(folder).resolve()

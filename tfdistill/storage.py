@@ -42,18 +42,10 @@ def is_remote(path: Any) -> TypeGuard[Any]:
 
 
 def located(path: Any) -> pathlib.Path:
-    """Opens an address; anything else becomes a `pathlib.Path`.
+    """Opens an address as a `UPath`; anything else becomes a `pathlib.Path`.
 
-    Args:
-      path: A path of this machine, an address, or what this function returned.
-
-    Returns:
-      A `pathlib.Path`, or a `UPath`, which works like one on the other storage. What was listed
-      there is not remembered: other machines write, too.
-
-    Raises:
-      ConfigError: If the protocol is none that is supported.
-      EnvironmentFault: If a package is missing.
+    A `UPath` works like one on the other storage. What was listed there is not remembered: other
+    machines write, too. What this function returned is returned as it is.
     """
     if is_remote(path):
         return path
@@ -103,9 +95,6 @@ def upload(source: pathlib.Path, target: Any) -> None:
 
     Object stores show an object once all of it has arrived; elsewhere it is written under another
     name and renamed.
-
-    Raises:
-      EnvironmentFault: If the storage does not answer.
     """
     with reaching(target):
         if target.protocol in _OBJECT_STORES:
@@ -124,12 +113,7 @@ def upload(source: pathlib.Path, target: Any) -> None:
 
 
 def download(source: Any, target: pathlib.Path) -> None:
-    """Copies an opened address to a file of this machine.
-
-    Raises:
-      FileNotFoundError: If there is none.
-      EnvironmentFault: If the storage does not answer.
-    """
+    """Copies an opened address to a file of this machine; FileNotFoundError if there is none."""
     with reaching(source):
         try:
             source.fs.get_file(source.path, str(target))
@@ -163,11 +147,7 @@ def sizes(folder: Any) -> dict[str, int]:
 
 @contextlib.contextmanager
 def reaching(path: Any) -> Iterator[None]:
-    """Turns what the libraries of a storage raise inside the block into one error.
-
-    Raises:
-      EnvironmentFault: If something other than an error of ours is raised.
-    """
+    """Turns what the libraries of a storage raise inside the block into one EnvironmentFault."""
     try:
         yield
     except errors.TfdistillError:

@@ -25,15 +25,9 @@ def table(
 ) -> list[str]:
     """Aligns rows under a head, and wraps cells at words where the terminal is too narrow.
 
-    Args:
-      rows: The head, then the rows, of equally many cells.
-      left: How many of the first columns are aligned to the left; the others go to the right.
-      indent: Spaces before each line.
-      width: Characters of a line; by default those of the terminal, or no limit where standard
-        output is no terminal.
-
-    Returns:
-      The lines: head, rule, rows. They are longer than `width` only where words are.
+    The first `left` columns are aligned to the left, the others to the right. `width` is by default
+    that of the terminal, or no limit where standard output is none; lines are longer only where
+    words are.
     """
     if width is None and sys.stdout.isatty():
         width = shutil.get_terminal_size().columns

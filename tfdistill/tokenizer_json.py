@@ -51,15 +51,10 @@ _TEMPLATES = {
 
 
 class TokenizerJson(NamedTuple):
-    """What a tokenizer.json says.
+    """What a tokenizer.json says."""
 
-    Attributes:
-      tokens: The vocabulary in the order of the ids.
-      lower_case: Whether text is lower-cased and stripped of accents.
-    """
-
-    tokens: list[str]
-    lower_case: bool
+    tokens: list[str]  # in the order of the ids
+    lower_case: bool  # also without accents
 
 
 def said_lower_case(settings: Mapping[str, Any]) -> Any:
@@ -69,17 +64,10 @@ def said_lower_case(settings: Mapping[str, Any]) -> Any:
 
 
 def read_tokenizer_json(path: pathlib.Path) -> TokenizerJson:
-    """Reads the tokenizer of a BERT.
+    """Reads the tokenizer of a BERT: its vocabulary and its settings.
 
-    Args:
-      path: A tokenizer.json.
-
-    Returns:
-      Its vocabulary and its settings.
-
-    Raises:
-      VocabularyError: If it is damaged, is not BERT's tokenizer, adds tokens to the vocabulary, or
-        leaves an id without a token; the message names every section that differs.
+    One that is damaged, not BERT's, adds tokens to the vocabulary, or leaves an id without a token
+    is refused; the message names every section that differs.
     """
     described = reading.read_json_object(path, error=errors.VocabularyError)
     model = typed_model(_only_part(described, "model"))
@@ -125,12 +113,8 @@ def read_tokenizer_json(path: pathlib.Path) -> TokenizerJson:
 def build_tokenizer(tokens: Sequence[str], *, lower_case: bool) -> tokenizers.Tokenizer:
     """Makes BERT's tokenizer of the library `tokenizers`; its `save` writes a tokenizer.json.
 
-    Args:
-      tokens: The vocabulary in the order of the ids, with the five special tokens.
-      lower_case: Whether text is lower-cased and stripped of accents.
-
-    Returns:
-      The tokenizer. A special token in a text is ordinary text until `add_special_tokens`.
+    The tokens are in the order of the ids, with the five special ones. A special token in a text is
+    ordinary text until `add_special_tokens`.
     """
     import tokenizers
     from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
@@ -150,12 +134,7 @@ def build_tokenizer(tokens: Sequence[str], *, lower_case: bool) -> tokenizers.To
 
 
 def added_tokens_fault(what: str, tokens: Iterable[str]) -> str:
-    """Names tokens that are added to BERT's; "" where there are none.
-
-    Args:
-      what: The file and the key that add them.
-      tokens: The tokens; the five special ones are not counted.
-    """
+    """Names tokens that `what` adds to BERT's, special ones aside; "" where there are none."""
     added = [token for token in dict.fromkeys(tokens) if token not in SPECIAL_TOKENS]
     if not added:
         return ""

@@ -32,15 +32,10 @@ _PROBE_BYTES = 4_000_000  # a large result: some 200,000 samples
 
 @dataclasses.dataclass
 class WorkFolder:
-    """A folder of one kind that tfdistill writes.
-
-    Attributes:
-      path: The folder.
-      kind: What is in it, a word for the marker and for messages: "run".
-    """
+    """A folder of one kind that tfdistill writes."""
 
     path: pathlib.Path
-    kind: str
+    kind: str  # what is in it, a word for the marker and for messages: "run"
     _others: set[str] = dataclasses.field(default_factory=set)
 
     def __post_init__(self):
@@ -96,11 +91,7 @@ class WorkFolder:
         return bool(names)
 
     def _listed(self, names: list[str]) -> set[str]:
-        """What the marker names.
-
-        Raises:
-          OutputExistsError: If there is no valid one of this kind.
-        """
+        """What the marker names; refused without a valid one of this kind."""
         marker = marker_file.read_marker(self.path)
         if marker is None:
             self._refuse(names, f"an empty or absent folder, or an earlier {self.kind}")
@@ -129,16 +120,9 @@ class WorkFolder:
     def open(self, *, resume: bool = False, overwrite: bool = False) -> Iterator[WorkFolder]:
         """Holds the folder for this process, with its marker and, when it ends, its list.
 
-        Args:
-          resume: Whether an earlier result of this kind is continued: nothing is removed.
-          overwrite: Whether it is removed first.
-
-        Yields:
-          The folder itself.
-
-        Raises:
-          OutputExistsError: See `check`; also if another process works in it.
-          ConfigError: If nothing can be written there.
+        With `resume` an earlier result of this kind is continued and nothing is removed;
+        `overwrite` removes it first. For what is refused see `check`; also a folder that another
+        process works in.
         """
         self.check(resume=resume, overwrite=overwrite)
         with locks.exclusive_lock(self.path):
@@ -202,13 +186,7 @@ class WorkFolder:
 def replaced(path: files.Path, kind: str, *, overwrite: bool) -> Iterator[pathlib.Path]:
     """Yields an empty folder that becomes `path`, whole or not at all, with a marker.
 
-    Args:
-      path: The folder: absent, empty, or with `overwrite` one of this kind and nothing else in it.
-      kind: As for `WorkFolder`.
-      overwrite: Whether an earlier one is replaced.
-
-    Raises:
-      OutputExistsError, ConfigError: See `WorkFolder.check`.
+    For what is refused see `WorkFolder.check`.
     """
     folder = WorkFolder(pathlib.Path(path), kind)
     folder.check(overwrite=overwrite)
@@ -228,13 +206,7 @@ def replaced(path: files.Path, kind: str, *, overwrite: bool) -> Iterator[pathli
 def check_writable(path: files.Path, named: files.Path | None = None) -> None:
     """Finds out before any work whether a file or folder can be written; leaves nothing.
 
-    Args:
-      path: The file or folder; it need not exist, nor need its parents.
-      named: The path as the user knows it, for the message.
-
-    Raises:
-      ConfigError: If it cannot be.
-      OSError: If the disk is full.
+    Neither it nor its parents need exist. Messages call it `named`. A full disk raises OSError.
     """
     named = path if named is None else named
     parent = pathlib.Path(path).absolute().parent
@@ -262,12 +234,7 @@ def check_writable(path: files.Path, named: files.Path | None = None) -> None:
 
 
 def check_file(path: files.Path, *, overwrite: bool) -> None:
-    """Refuses an output file that exists, unless `overwrite`, or cannot be written.
-
-    Raises:
-      OutputExistsError: If the file exists, or is a folder.
-      ConfigError, OSError: See `check_writable`.
-    """
+    """Refuses an output file that exists, unless `overwrite`, or cannot be written."""
     target = pathlib.Path(path)
     if target.is_dir():
         raise errors.OutputExistsError(
@@ -286,14 +253,8 @@ def check_file(path: files.Path, *, overwrite: bool) -> None:
 def check_ours(folder: files.Path, names: list[str]) -> None:
     """Refuses to write into a folder that is not ours, or over files there that are not.
 
-    For outputs inside a folder of any kind, such as the report of a run.
-
-    Args:
-      folder: The folder.
-      names: The files, relative to it; a name that ends in "/" is all that is in a folder.
-
-    Raises:
-      OutputExistsError: If one exists that tfdistill did not write, or the folder is not ours.
+    For outputs inside a folder of any kind, such as the report of a run. `names` are relative to
+    it; one that ends in "/" is all that is in a folder.
     """
     root = pathlib.Path(folder)
     if not root.is_dir() or not _top(root):
@@ -314,9 +275,7 @@ def check_ours(folder: files.Path, names: list[str]) -> None:
 def record(folder: files.Path, written: list[pathlib.Path]) -> None:
     """Adds files to the lists of all folders of ours that hold them; for those written singly.
 
-    Args:
-      folder: The innermost folder that may have a list.
-      written: The files, which may be written later, and folders, which exist.
+    `folder` is the innermost that may have a list. The files may be written later, folders exist.
     """
     start = pathlib.Path(os.path.abspath(folder))
     for root in (start, *start.parents):

@@ -82,15 +82,11 @@ class AugmentOptions:
 
 
 class ReplaceableText(NamedTuple):
-    """A text as words, and what may replace them.
-
-    Attributes:
-      words: BERT's words of the text.
-      candidates: Position of a word -> words that may replace it, at least one (the word itself
-        may be among them).
-    """
+    """A text as BERT's words, and what may replace them."""
 
     words: list[str]
+    # Position of a word -> words that may replace it, at least one (the word itself may be among
+    # them).
     candidates: Mapping[int, Sequence[str]]
 
 

@@ -25,29 +25,21 @@ def _no_arguments(_: argparse.ArgumentParser) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command of the command line, or a group of commands.
+    """A command of the command line, or a group of commands."""
 
-    Attributes:
-      name: What is typed after ``tfdistill``, or after the name of its group.
-      summary: One line for the list of commands.
-      examples: At least two command lines, without the program's name.
-      arguments: Adds its arguments to a parser.
-      execute: Does the work; may return an exit code. A group has None: it prints its help.
-      description: A paragraph for ``--help``; the summary when empty.
-      actions: The commands of a group, such as ``prepare`` of ``tfdistill data``.
-      addresses: Arguments that may be addresses such as s3://bucket/x, see `storage`.
-      usual: The options that ``--help`` shows where there are more than a dozen; ``--help-all``
-        shows the others too. Empty: it shows all.
-    """
-
-    name: str
-    summary: str
-    examples: Sequence[str]
+    name: str  # what is typed after ``tfdistill``, or after the name of its group
+    summary: str  # one line for the list of commands
+    examples: Sequence[str]  # at least two command lines, without the program's name
     arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
+    # May return an exit code. A group has None: it prints its help.
     execute: Callable[[argparse.Namespace], int | None] | None = None
-    description: str = ""
+    description: str = ""  # a paragraph for ``--help``; the summary when empty
+    # The commands of a group, such as ``prepare`` of ``tfdistill data``.
     actions: Sequence[Command] = ()
+    # Arguments that may be addresses such as s3://bucket/x, see `storage`.
     addresses: Sequence[str] = ()
+    # The options that ``--help`` shows where there are more than a dozen; ``--help-all`` shows the
+    # others too. Empty: it shows all.
     usual: Sequence[str] = ()
 
 
@@ -135,10 +127,8 @@ class Parser(argparse.ArgumentParser):
     def take_words(self, args: argparse.Namespace, words: list[str]) -> list[str]:
         """Adds words behind options to those before them, as in `predict RUN --json TEXT`.
 
-        argparse gives an argument of several words only the first row of them.
-
-        Returns:
-          The words that belong nowhere.
+        argparse gives an argument of several words only the first row of them. Returns the words
+        that belong nowhere.
         """
         several = [a for a in self._actions if not a.option_strings and a.nargs in ("*", "+")]
         if not several or any(word.startswith("-") for word in words):

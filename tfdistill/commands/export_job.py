@@ -23,27 +23,16 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A model to export.
-
-    Attributes:
-      source: The model and what belongs to it.
-      settings: The data section, or None where no task is known.
-      task: The task, or None.
-      examples: Its development set, or None.
-      promise_on: The file of held-out labelled texts, or None.
-      folder: Where a run keeps generated data.
-      named_lengths: Tokens of the signatures, where they are named.
-      allow_weak: Whether the recipe of its run accepts a model near chance.
-    """
+    """A model to export."""
 
     source: Source
-    settings: config.DataConfig | None
+    settings: config.DataConfig | None  # None where no task is known
     task: TaskSpec | None
-    examples: Examples | None
-    promise_on: str | None
-    folder: pathlib.Path
-    named_lengths: tuple[int, ...] | None = None
-    allow_weak: bool = False
+    examples: Examples | None  # the development set
+    promise_on: str | None  # the file of held-out labelled texts
+    folder: pathlib.Path  # where a run keeps generated data
+    named_lengths: tuple[int, ...] | None = None  # tokens of the signatures, where they are named
+    allow_weak: bool = False  # whether the recipe of its run accepts a model near chance
 
     @functools.cached_property
     def lengths(self) -> tuple[int, ...]:
@@ -100,11 +89,7 @@ class Job:
         return dataclasses.replace(self, source=source)
 
     def training_texts(self) -> list[str]:
-        """The training texts, second ones included.
-
-        Raises:
-          ConfigError: If no task is known.
-        """
+        """The training texts, second ones included; refused where no task is known."""
         from tfdistill.data import from_config
 
         if self.settings is None:

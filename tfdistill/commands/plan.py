@@ -209,11 +209,7 @@ def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespac
 
 
 def check_fit(recipe: config.Recipe) -> None:
-    """Refuses a recipe whose task, models, losses and files do not fit together.
-
-    Raises:
-      ConfigError: With every fault.
-    """
+    """Refuses a recipe whose task, models, losses and files do not fit together."""
     faults = [*preset_faults(recipe), *source_faults(recipe), *_task_faults(recipe)]
     if not faults:
         from tfdistill.run import shapes

@@ -235,11 +235,7 @@ def _separator_in(changes: list[str]) -> tuple[str | None, list[str]]:
 
 
 def _check_files(settings: config.DataConfig, written: Mapping[str, Any]) -> None:
-    """Refuses changes of the recipe that its files would contradict, and an unknown metric.
-
-    Raises:
-      ConfigError: If a key of `written`, the section of the files, has another value.
-    """
+    """Refuses changes of the recipe that its files, `written`, would contradict."""
     faults = [
         errors.explain(
             f"--set data.{key}",
@@ -256,11 +252,7 @@ def _check_files(settings: config.DataConfig, written: Mapping[str, Any]) -> Non
 
 
 def _findings(data: LabelledFile, settings: config.DataConfig | None = None) -> DataFindings:
-    """What is conspicuous in the sets of a file, or in as many rows as the settings take.
-
-    Raises:
-      DataError: If no run can learn from them.
-    """
+    """What is conspicuous in a file's sets, or in as many rows as the settings take."""
     from tfdistill import analysis
 
     train = data.sets["train"].first(settings and settings.train_limit)

@@ -49,11 +49,7 @@ def check(args: argparse.Namespace) -> None:
 
 
 def earlier(folder: pathlib.Path, args: argparse.Namespace) -> results.QuickstartRecord | None:
-    """The record of the run that --resume continues; None where there is none.
-
-    Raises:
-      ConfigError: If it had other budgets, which chose its student.
-    """
+    """The record of the run that --resume continues with equal budgets; None where none is."""
     file = folder / results.QUICKSTART_FILE
     if not args.resume or not file.is_file() or not (folder / config.RECIPE_FILE).is_file():
         return None
@@ -127,11 +123,7 @@ def fit_student(
 def bound_steps(
     proposal: QuickstartPlan, parts: list[TimedPart], max_minutes: float | None
 ) -> QuickstartPlan:
-    """Takes so many of the student's steps away that the estimate keeps the budget.
-
-    Raises:
-      ConfigError: If what remains would not train it.
-    """
+    """Takes so many of the student's steps away that the estimate keeps the budget, or refuses."""
     seconds = sum(part.seconds for part in parts)
     if max_minutes is None or seconds <= 60 * max_minutes:
         return proposal

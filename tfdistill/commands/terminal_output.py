@@ -35,9 +35,6 @@ def plain_streams() -> Iterator[None]:
     """Lets stdout and stderr write plain text while the block runs.
 
     What their encoding cannot hold, as in the locale C, is escaped, too.
-
-    Raises:
-      OSError: If stdout cannot be written.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -54,10 +51,7 @@ class PlainStream:
     """A text stream that writes control characters as text, and nothing where nobody reads it.
 
     A reader that has seen enough, as ``head`` has, ends no command: what it began is finished, and
-    the exit code is that of its result.
-
-    Attributes:
-      is_read: Whether no reader has closed it yet.
+    the exit code is that of its result. `is_read` says whether no reader has closed it yet.
     """
 
     def __init__(self, stream: TextIO, *, bars: bool) -> None:

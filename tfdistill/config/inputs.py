@@ -252,14 +252,7 @@ def _is_there(path: str) -> bool:
 
 
 def answers_faults(recipe: Recipe) -> list[str]:
-    """Finds stages, starts and vocabularies that need a teacher's model, and missing files.
-
-    Args:
-      recipe: A recipe with `teacher.answers`.
-
-    Returns:
-      A sentence for every fault, with its remedy.
-    """
+    """Finds stages, starts and vocabularies that need a teacher's model, and missing files."""
     answers = recipe.teacher.answers
     assert answers is not None
     faults = [

@@ -71,10 +71,7 @@ UNKNOWN = "unknown"  # the tag of values that name no kind
 def described(default: Any, description: str, **limits: Any) -> Any:
     """A field whose description is also the help of the command line's option.
 
-    Args:
-      default: Its default; ``...`` for none.
-      description: What it is, in lower case without a full stop.
-      **limits: Of `pydantic.Field`, such as ``gt=0``.
+    The description is in lower case without a full stop; `limits` are those of `pydantic.Field`.
     """
     return pydantic.Field(default, description=description, **limits)
 
@@ -91,14 +88,9 @@ def section_of(
 ) -> type[SectionType]:
     """Derives the section of one kind from the section that has the options of all.
 
-    Args:
-      base: That section.
-      key: The option that names the kind.
-      kind: The kind.
-      readers: Option -> the kinds that read it; an option that is not in it is read by all.
-      what: What a kind is called, such as "in a stage of kind".
-      defaults: Option -> the kind's default, where that of `base` is another.
-      types: Option -> the kind's type, where that of `base` is another.
+    `key` is the option that names the kind. `readers` has the kinds that read an option; all read
+    one that is not in it. `defaults` and `types` are the kind's where those of `base` are others.
+    `what` says what a kind is called, such as "in a stage of kind".
     """
     fields: dict[str, Any] = {key: (Literal[kind], kind)}
     for option, kinds in readers.items():
@@ -126,16 +118,10 @@ def _refusal(kind: str, kinds: Collection[str], what: str) -> Any:
 def union_of(
     base: type[Section], key: str, sections: Mapping[str, type[Section]], varying: Collection[str]
 ) -> Any:
-    """Makes the type of a section of several kinds: a discriminated union.
+    """Makes the type of a section of several kinds: a discriminated union over the option `key`.
 
     A value that names no kind always fails, and all its other options are checked: a misspelt kind
-    hides none of their faults.
-
-    Args:
-      base: The section that has the options of all kinds.
-      key: The option that names the kind.
-      sections: Kind -> section.
-      varying: Options whose type is another in some kinds.
+    hides none of their faults. `varying` are the options whose type is another in some kinds.
     """
     open_options = {option: (Any, base.model_fields[option].default) for option in varying}
     named: Any = (Literal[tuple(sections)], ...)
@@ -156,13 +142,7 @@ def keys_of(section: type[Section]) -> list[str]:
 
 
 def unknown_key(option: str, section: type[Section], base: type[Section]) -> str:
-    """Says that there is no such option: with the nearest that the kind reads, or another kind.
-
-    Args:
-      option: The option.
-      section: The section of the kind.
-      base: The section that has the options of all kinds.
-    """
+    """Says that there is no such option: with the nearest that the kind reads, or another kind."""
     hints = [errors.nearest(option, keys_of(keys)) for keys in (section, base)]
     close = [hint for hint in hints if hint.startswith("Did")]
     return f"unknown key. {(close or hints)[0]}"

@@ -15,15 +15,7 @@ from tfdistill.losses.base import Loss
 
 
 def check_heads(losses: Mapping[str, Loss], data: Any) -> None:
-    """Refuses losses with another head than the task of the examples.
-
-    Args:
-      losses: Name -> loss, bound to its models.
-      data: The examples; only Batches that name their task say something.
-
-    Raises:
-      ConfigError: If there is one.
-    """
+    """Refuses losses with another head than the task of the examples, where Batches name it."""
     if isinstance(data, Batches) and data.encoded.task is not None:
         labels.check_heads(losses, data.encoded.task.head)
 
@@ -33,14 +25,6 @@ def check_class_weights(losses: Mapping[str, Loss], student: keras.Model, weight
 
     Keras reads any table of labels as one-hot: tags of tokens would weigh their whole text by the
     place of the largest.
-
-    Args:
-      losses: Name -> loss, bound to its models.
-      student: The student.
-      weights: Class -> weight, or None.
-
-    Raises:
-      ConfigError: If there are weights and the head of a loss, or the student's, has other labels.
     """
     if weights is not None:
         read = (labels.LogitLoss, labels.GoldLabels)
@@ -54,9 +38,6 @@ def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
 
     It averages what the loss of a step reaches, before rates by layer, and Keras asks it for all
     that can be trained; a fit that is resumed would go on from the averages.
-
-    Raises:
-      ConfigError: If `use_ema` is set.
     """
     if getattr(optimizer, "use_ema", False):
         raise errors.ConfigError(
@@ -68,11 +49,7 @@ def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
 
 
 def check_no_batches(data: Any) -> None:
-    """Refuses batches where answers are wanted in the order of the examples.
-
-    Raises:
-      ConfigError: If `data` is of that kind.
-    """
+    """Refuses batches where answers are wanted in the order of the examples."""
     if isinstance(data, TrainingBatches):
         raise errors.ConfigError(
             "predict(x)",
@@ -84,17 +61,9 @@ def check_no_batches(data: Any) -> None:
 
 
 def check_teacher(teacher: Any, dev: Any) -> bool:
-    """Refuses a teacher that answers labelled examples near chance.
+    """Refuses a teacher that answers labelled examples near chance; returns whether it was judged.
 
-    Args:
-      teacher: The teacher; only a model with the head of the examples' task is judged.
-      dev: The examples; only Batches of a task, with labels, say something.
-
-    Returns:
-      Whether it was judged.
-
-    Raises:
-      TeacherError: If it does.
+    Only a model with the head of the examples' task is, and only on Batches of a task, with labels.
     """
     if not isinstance(dev, Batches) or not isinstance(teacher, keras.Model):
         return False

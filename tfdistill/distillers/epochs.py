@@ -29,13 +29,7 @@ class EpochCount:
     def counting(
         self, batches: TrainingBatches, first: int, batches_trained: Callable[[], int]
     ) -> Iterator[None]:
-        """Counts a fit from the epoch `first` on, also one that is cut off.
-
-        Args:
-          batches: What it trains on.
-          first: Its first epoch.
-          batches_trained: Counts the batches trained on so far.
-        """
+        """Counts a fit from the epoch `first` on, also one that is cut off."""
         before = batches_trained()
         try:
             yield

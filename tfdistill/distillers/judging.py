@@ -48,15 +48,8 @@ def check_losses(
 ) -> None:
     """Checks losses of the user's own on one batch, as it is and padded further.
 
-    Args:
-      losses: Name -> loss.
-      data: The batch.
-      student: The student.
-      step: Features, labels and weights -> what the losses see of them.
-
-    Raises:
-      ConfigError: If a value is not finite, or more padding moves it.
-      ShapeError: If it is no scalar.
+    `step` says what the losses see of features, labels and weights. A value has to be a finite
+    scalar that more padding does not move.
     """
     values = []
     for columns in (0, _MORE_PADDING):

@@ -39,16 +39,8 @@ def _classes(value: Any) -> list[type]:
 def convert_optimizer(value: Any) -> Any:
     """Makes the tf_keras optimizer of the same class and configuration, with a fresh state.
 
-    Args:
-      value: An optimizer of Keras 3; all else is returned as it is.
-
-    Returns:
-      The tf_keras optimizer, with its learning rate or schedule, and the names that it excludes
-      from weight decay.
-
-    Raises:
-      ConfigError: If tf_keras has no such class, an option is set that it has not, or variables are
-        excluded from weight decay other than by their names.
+    It has the rate or schedule, and the names that are excluded from weight decay. All that is no
+    optimizer of Keras 3 is returned as it is; what tf_keras lacks is refused.
     """
     if not is_keras3(value):
         return value
@@ -84,11 +76,7 @@ def convert_optimizer(value: Any) -> Any:
 
 
 def convert_metrics(values: Any) -> list[Any] | None:
-    """Makes tf_keras metrics of those of Keras 3, one or a list; all others stay as they are.
-
-    Raises:
-      ConfigError: If tf_keras has no such class.
-    """
+    """Makes tf_keras metrics of those of Keras 3, one or a list; all others stay as they are."""
     if values is None:
         return None
     return [
@@ -102,8 +90,7 @@ def convert_metrics(values: Any) -> list[Any] | None:
 def convert_callbacks(values: Any) -> Any:
     """Wraps callbacks of Keras 3, one or a list, so that a tf_keras model calls their hooks.
 
-    Raises:
-      ConfigError: If one saves or writes what only a Keras 3 model has.
+    Refuses one that saves or writes what only a Keras 3 model has.
     """
     if values is None or isinstance(values, keras.callbacks.CallbackList):
         return values
@@ -159,11 +146,7 @@ def _made(module: Any, what: str, name: str, settings: dict[str, Any], value: An
 
 
 def call_model(model: Any, features: Mapping[str, Any]) -> Any:
-    """Calls a Keras 3 model on the features that it names, in inference mode.
-
-    Raises:
-      ShapeError: If an input is none of the features.
-    """
+    """Calls a Keras 3 model on the features that it names, in inference mode."""
     names = [tensor.name for tensor in model.inputs]
     if not set(names) <= set(features):
         raise errors.ShapeError(

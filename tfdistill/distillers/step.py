@@ -16,16 +16,10 @@ from tfdistill.losses.batch import StepInputs
 def step_inputs(
     taps: keras.Model, data: tuple[Any, Any, Any], teacher: Mapping[str, Any], *, training: bool
 ) -> StepInputs:
-    """Runs the student.
+    """Runs the student; `taps` are its outputs by name, `models.taps`.
 
-    Args:
-      taps: The student's outputs by name, `models.taps`.
-      data: Features, labels and sample weights; None where a batch has none of the last two.
-      teacher: What the teacher says.
-      training: Whether the student learns.
-
-    Raises:
-      ShapeError: If there is not one sample weight for each example.
+    `data` are features, labels and sample weights; a batch may have none of the last two. `teacher`
+    is what the teacher says.
     """
     features, labels, sample_weight = data
     student = taps(inputs_of(taps, features), training=training)

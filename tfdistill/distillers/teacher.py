@@ -20,10 +20,8 @@ _TEXT_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 class FrozenTeacher:
     """What a teacher says to a batch, without gradients.
 
-    Args:
-      model: A model of `tfdistill.models`, a function of the text features, or None.
-      student: The student, whose answers are as wide where nothing else is known.
-      vector_width: The width of a function's vectors.
+    The teacher is a model of `tfdistill.models`, a function of the text features, or None; answers
+    are as wide as the student's where nothing else is known, vectors of a function `vector_width`.
     """
 
     def __init__(self, model: Any, student: keras.Model, vector_width: int | None = None):

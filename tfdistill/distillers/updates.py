@@ -19,11 +19,9 @@ Multipliers = Sequence[tuple[str, float]]
 class AccumulatedGradients(tf.Module):
     """The gradients that wait for the next optimizer step.
 
-    Attributes:
-      batches: Batches an optimizer step, so that a checkpoint shows how its steps were counted.
-      pending: Batches since the last optimizer step.
-      sums: The sum of their gradients, for each variable that is learnt. Neither exists where
-        every batch is an optimizer step.
+    `batches`, those of an optimizer step, shows in a checkpoint how its steps were counted.
+    `pending` counts those since the last one; `sums` has the sum of their gradients for each
+    variable that is learnt. Neither exists where every batch is an optimizer step.
     """
 
     def __init__(self, variables: Sequence[tf.Variable], batches: int):
@@ -69,9 +67,7 @@ def unscaled(optimizer: keras.optimizers.Optimizer, gradients: list[Any]) -> lis
 def summed(gradient: Any, *, by_row: bool) -> Any:
     """Adds up the rows of a table's gradient that are of one token: a norm is taken of the sums.
 
-    Args:
-      gradient: A dense gradient or None, which stay as they are, or rows.
-      by_row: Whether rows stay rows; otherwise the gradient becomes dense.
+    Dense gradients and None stay as they are; without `by_row` rows become dense.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
@@ -164,10 +160,8 @@ class Updater:
     def apply(self, optimizer: keras.optimizers.Optimizer, gradients: Sequence[Any]) -> None:
         """Takes the gradients of a batch; to be called in replica context, inside a train step.
 
-        Args:
-          optimizer: Applies them, now or with those of later batches.
-          gradients: One for each of `variables`, or None where the loss does not reach; dense, or
-            rows without one twice where the optimizer takes them.
+        They are one for each of `variables`, or None where the loss does not reach: dense, or rows
+        without one twice where the optimizer takes them.
         """
         reached = [index for index, gradient in enumerate(gradients) if gradient is not None]
         if self.batches == 1:

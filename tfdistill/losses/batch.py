@@ -59,13 +59,7 @@ def span_logits(logits: tf.Tensor, attention_mask: tf.Tensor) -> tf.Tensor:
 def padded(
     features: Mapping[str, tf.Tensor], columns: int, *, also: Collection[str] = ()
 ) -> dict[str, tf.Tensor]:
-    """The features with so many more columns of padding, in those that have an axis of tokens.
-
-    Args:
-      features: The features of a batch.
-      columns: How many columns.
-      also: Names of features of tokens, other than those of every text.
-    """
+    """The features with `columns` more of padding, in those of tokens: every text's, and `also`."""
     return {
         name: tf.pad(values, [[0, 0], [0, columns]] + [[0, 0]] * (values.shape.rank - 2))
         if name in _OF_TOKENS or name in also

@@ -20,34 +20,21 @@ from tfdistill.losses.batch import StepInputs, span_logits, token_weights
 
 
 class ComparedLogits(NamedTuple):
-    """What a loss between logits sees.
+    """What a loss between logits sees."""
 
-    Attributes:
-      teacher: float32 (..., C), a distribution over the last axis.
-      student: The same shape.
-      weight: float32 (...), the weights of the rows.
-      factor: What the loss is multiplied with.
-    """
-
-    teacher: tf.Tensor
-    student: tf.Tensor
-    weight: tf.Tensor
-    factor: float = 1.0
+    teacher: tf.Tensor  # float32 (..., C), a distribution over the last axis
+    student: tf.Tensor  # the same shape
+    weight: tf.Tensor  # float32 (...), the weights of the rows
+    factor: float = 1.0  # what the loss is multiplied with
 
 
 class AnswerHead(abc.ABC):
-    """A head whose answers are compared, with gold labels and with a teacher's.
+    """A head whose answers are compared, with gold labels and with a teacher's."""
 
-    Attributes:
-      name: A key of `HEADS`, `TaskSpec.head`.
-      model_head: The head of the model, see `models.Head`.
-      label_axes: The axes of the labels; (batch,) or more where it is empty.
-      weighs_classes: Whether each example has one class, which may have a weight.
-    """
-
-    name: ClassVar[str]
-    model_head: ClassVar[str]
-    label_axes: ClassVar[tuple[str, ...]] = ()
+    name: ClassVar[str]  # a key of `HEADS`, `TaskSpec.head`
+    model_head: ClassVar[str]  # see `models.Head`
+    label_axes: ClassVar[tuple[str, ...]] = ()  # (batch,) or more where it is empty
+    # Whether each example has one class, which may have a weight.
     weighs_classes: ClassVar[bool] = False
 
     @property
@@ -87,11 +74,7 @@ class AnswerHead(abc.ABC):
         return batch.labels, batch.student["logits"], batch.sample_weight
 
     def check_labels(self, labels: tf.Tensor) -> None:
-        """Refuses labels of another layout.
-
-        Raises:
-          ShapeError: If they have other axes.
-        """
+        """Refuses labels of another layout."""
         axes, rank = self.label_axes, labels.shape.rank
         if not axes or rank is None:
             return

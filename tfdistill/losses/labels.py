@@ -123,15 +123,7 @@ class GoldLabels(Loss):
 
 
 def check_class_weights(student: keras.Model, heads: Iterable[str | None]) -> None:
-    """Refuses weights of classes where a text has none, or several.
-
-    Args:
-      student: The student.
-      heads: The heads that read its answers.
-
-    Raises:
-      ConfigError: If one of them is not that of a classifier of sequences.
-    """
+    """Refuses weights of classes where a text has none, or several, by the heads that are read."""
     for head in heads:
         weighs = head is not None and HEADS[head].weighs_classes
         if not weighs or answers_number(student, head):
@@ -147,14 +139,9 @@ def name_heads(losses: Mapping[str, Loss], head: str) -> None:
 
 
 def check_heads(losses: Mapping[str, Loss], head: str) -> None:
-    """Refuses losses that read the answers of a model otherwise than its task does.
+    """Refuses losses that read the answers of a model otherwise than its task's head does.
 
-    Args:
-      losses: Name -> loss, bound to its models.
-      head: `TaskSpec.head`.
-
-    Raises:
-      ConfigError: If there is one. Squared differences of logits are the same for every head.
+    Squared differences of logits are the same for every head.
     """
     for name, loss in losses.items():
         if not isinstance(loss, (LogitLoss, GoldLabels)) or isinstance(loss, LogitMSE):

@@ -17,12 +17,7 @@ def initializer() -> keras.initializers.Initializer:
 
 
 class LayerFactory:
-    """Creates the layers of one encoder with its options.
-
-    Args:
-      config: The encoder.
-      dtype_policy: Keras dtype policy of every layer; None is the global policy.
-    """
+    """Creates the layers of one encoder with its options; without a policy under the global one."""
 
     def __init__(self, config: EncoderConfig, dtype_policy: str | None) -> None:
         self.config = config

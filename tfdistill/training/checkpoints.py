@@ -15,13 +15,10 @@ from tfdistill.training import multi_worker
 class Progress(tf.Module):
     """What a fit knows besides weights, optimizer and metrics.
 
-    Attributes:
-      best: The best development metric so far, float64; -inf before the first.
-      best_loss: The training loss of its epoch, float64.
-      best_epoch: That epoch, 0-based; -1 before the first.
-      waited: Epochs since then.
-      seconds: Time spent training, over all sessions.
-      stopped: Whether training stopped early.
+    `best` is the best development metric so far (-inf before the first), `best_loss` the training
+    loss of its epoch, both float64, `best_epoch` that epoch, 0-based (-1 before the first),
+    `waited` the epochs since then. `seconds` is the time spent training, over all sessions;
+    `stopped` says whether training stopped early.
     """
 
     def __init__(self):

@@ -35,14 +35,7 @@ def resolve(precision: str, model: keras.Model, folder: files.Path) -> str:
     """Decides what "auto" means for a training; once in its folder, for all who resume it.
 
     bfloat16 is taken where a step of one layer of the model is faster with it by a tenth, `gain`.
-
-    Args:
-      precision: "float32" and "mixed_bfloat16" mean themselves.
-      model: What is trained.
-      folder: The folder of the training, in which the decision is kept.
-
-    Returns:
-      "float32" or "mixed_bfloat16".
+    Returns "float32" or "mixed_bfloat16", which mean themselves.
     """
     if precision != "auto":
         return precision

@@ -33,21 +33,15 @@ KIND = "pre-training"
 
 @dataclasses.dataclass(frozen=True)
 class PretrainSource:
-    """Where the model of a pre-training comes from.
+    """Where the model of a pre-training comes from."""
 
-    Attributes:
-      name: A preset's name, or a Hugging Face folder or hub id.
-      vocab_file: The vocabulary; None takes the folder's or the prepared corpus' own.
-      lower_case: Whether text is lower-cased; None takes the folder's or the corpus' word for it,
-        and True where neither says anything.
-      new_head: Whether the folder has no masked-LM head and gets a new one.
-      overrides: Fields of the preset's configuration to replace, such as num_layers.
-    """
-
-    name: str
-    vocab_file: str | None = None
+    name: str  # a preset's name, or a Hugging Face folder or hub id
+    vocab_file: str | None = None  # None: that of the folder or the prepared corpus
+    # Whether text is lower-cased; None takes the folder's or the corpus' word for it, and True
+    # where neither says anything.
     lower_case: bool | None = None
-    new_head: bool = False
+    new_head: bool = False  # whether the folder has no masked-LM head and gets a new one
+    # Fields of the preset's configuration to replace, such as num_layers.
     overrides: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 

@@ -55,25 +55,15 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 
 @dataclasses.dataclass(frozen=True)
 class WrittenFolder:
-    """A folder, the model that it must be, and what follows from the two.
-
-    Attributes:
-      folder: Where it was written.
-      model: The model.
-      labels: Names of its classes in the order of the logits, or None.
-      vocab_file: The vocabulary that was put in, or None.
-      lower_case: Whether its tokenizer lower-cases.
-      texts: Texts of the task, besides `_PROBES`.
-      for_transformers: Whether `transformers` shall answer them, where PyTorch is installed.
-      truncation: Where its tokenizer cuts a text that is too long.
-    """
+    """A folder, the model that it must be, and what follows from the two."""
 
     folder: pathlib.Path
     model: keras.Model
-    labels: tuple[str, ...] | None
-    vocab_file: files.Path | None
+    labels: tuple[str, ...] | None  # in the order of the logits
+    vocab_file: files.Path | None  # that was put in
     lower_case: bool
-    texts: Sequence[str]
+    texts: Sequence[str]  # of the task, besides `_PROBES`
+    # Whether `transformers` shall answer them, where PyTorch is installed.
     for_transformers: bool = False
     truncation: Truncation = "end"
 

@@ -28,15 +28,10 @@ _DEFAULTS = {"vocab_size": 50265, "pad_token_id": 1, "max_position_embeddings": 
 
 @dataclasses.dataclass(frozen=True)
 class LoadedRoberta:
-    """A classifier of texts and its tokenizer.
+    """A classifier of texts and its tokenizer."""
 
-    Attributes:
-      loaded: The classifier, a BERT of this package, and its labels.
-      tokenizer_file: tokenizer.json.
-    """
-
-    loaded: load.LoadedModel
-    tokenizer_file: pathlib.Path
+    loaded: load.LoadedModel  # a BERT of this package, and its labels
+    tokenizer_file: pathlib.Path  # tokenizer.json
 
 
 def folder_of(source: files.Path) -> pathlib.Path | None:

@@ -81,21 +81,13 @@ _KEYS = {"linear.weight": "vector_dense.weight", "linear.bias": "vector_dense.bi
 
 @dataclasses.dataclass(frozen=True)
 class SentenceModules:
-    """What a folder says of its sentence encoder.
+    """What a folder says of its sentence encoder."""
 
-    Attributes:
-      encoder: The folder of the transformer.
-      head: The head; its width is that of the projection, or 0.
-      tensors: Those of the projection, as `weights.keys` calls them.
-      lower_case: Whether text is lower-cased in front of the tokenizer.
-      max_length: The most tokens of a text (`max_seq_length`), or None.
-    """
-
-    encoder: pathlib.Path
-    head: models.Head
-    tensors: dict[str, np.ndarray]
-    lower_case: bool
-    max_length: int | None
+    encoder: pathlib.Path  # the folder of the transformer
+    head: models.Head  # its width is that of the projection, or 0
+    tensors: dict[str, np.ndarray]  # of the projection, as `weights.keys` calls them
+    lower_case: bool  # in front of the tokenizer
+    max_length: int | None  # the most tokens of a text (`max_seq_length`)
 
 
 def has_modules(folder: files.Path) -> bool:

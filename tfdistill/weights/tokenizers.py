@@ -73,21 +73,13 @@ _MOST_SHOWN = 3  # lines of two vocabularies that differ
 
 
 class TokenizerFiles(NamedTuple):
-    """What the files of a folder say of its tokenizer.
+    """What the files of a folder say of its tokenizer."""
 
-    Attributes:
-      vocab_file: vocab.txt or tokenizer.json, see `vocab.read_vocab`; None where there is neither.
-      lower_case: Whether text is lower-cased and stripped of accents.
-      max_length: The most tokens of an example (`model_max_length`), or None for no limit.
-      truncation: Where a text that is too long is cut.
-      types_pairs: Whether the second text of a pair has token type 1.
-    """
-
-    vocab_file: pathlib.Path | None
-    lower_case: bool
-    max_length: int | None
+    vocab_file: pathlib.Path | None  # vocab.txt or tokenizer.json, see `vocab.read_vocab`
+    lower_case: bool  # also without accents
+    max_length: int | None  # the most tokens of an example (`model_max_length`); None: no limit
     truncation: Truncation
-    types_pairs: bool
+    types_pairs: bool  # whether the second text of a pair has token type 1
 
 
 def read_tokenizer(folder: pathlib.Path) -> TokenizerFiles:
@@ -251,11 +243,7 @@ def max_length(settings: Mapping[str, Any], path: pathlib.Path) -> int | None:
 
 
 def checked_truncation(value: Any, what: str) -> Truncation:
-    """Returns what a file says of where texts are cut.
-
-    Raises:
-      WeightsError: If it is none of `encoded.Truncation`.
-    """
+    """Returns what a file says of where texts are cut, one of `encoded.Truncation`."""
     if value not in get_args(Truncation):
         expected = " or ".join(map(repr, get_args(Truncation)))
         raise errors.WeightsError(what, expected, repr(value)[:80])
