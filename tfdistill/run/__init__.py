@@ -336,7 +336,7 @@ def _export_all(
                 for of, first in usual.items()
                 if quantize != first.quantize
             ]
-        # Float32 last: the conversion of another format makes it on its way.
+        # float32 last: the conversion of another format makes it on its way.
         for each in sorted(wanted, key=lambda each: each.quantize == "float32"):
             _export(context, models_of_run[each.of], each)
     folder_of = {"student": str(chosen.folder), "teacher": "teacher"}

@@ -21,10 +21,10 @@ _log = logging.getLogger(__name__)
 class SoftLabels:
     """A teacher that is known by its soft labels alone. As a function it knows no text."""
 
-    # Float32 (n, labels), to the training set and then to the unlabelled texts; of words (tokens,
+    # float32 (n, labels), to the training set and then to the unlabelled texts; of words (tokens,
     # labels), to the pieces of the training set; of an embedding vectors.
     train: np.ndarray
-    # Int64, the examples of the training set that are learnt: of an embedding those that have a
+    # int64, the examples of the training set that are learnt: of an embedding those that have a
     # vector, otherwise all.
     train_examples: np.ndarray
     dev: np.ndarray  # as `train`, of the development set as far as it is answered

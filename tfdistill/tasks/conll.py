@@ -15,13 +15,7 @@ _DOCUMENT = "-DOCSTART-"
 
 
 class TaggedSentences(NamedTuple):
-    """The sentences of a file.
-
-    Attributes:
-      words: The words of each sentence.
-      tags: The tag of each word.
-      lines: The line of each word in its file, from 1.
-    """
+    """The sentences of a file: words, tags, and the lines of the words, from 1."""
 
     words: list[list[str]]
     tags: list[list[str]]
@@ -37,21 +31,9 @@ def read_sentences(
 ) -> TaggedSentences:
     """Reads a CoNLL file: a word a line, its columns between blanks, sentences between empty lines.
 
-    Columns are separated by tabs if the line has one, else by spaces. Lines that mark a
-    document (-DOCSTART-) end a sentence and are left out.
-
-    Args:
-      path: The file.
-      word_column: The column of the words, from 0 or, if negative, from the end.
-      tag_column: The column of the tags.
-      encoding: The file's encoding; the first CoNLL files are in latin-1.
-
-    Returns:
-      At least one sentence; none is empty.
-
-    Raises:
-      ConfigError: If there is no such encoding.
-      DataError: If the file is missing or malformed; the message names the line.
+    Columns are separated by tabs if the line has one, else by spaces, and counted from 0 or, if
+    negative, from the end. Lines that mark a document (-DOCSTART-) end a sentence and are left out.
+    The first CoNLL files are in latin-1. Returns at least one sentence; none is empty.
     """
     text = tables.read_text(path, encoding)
     sentences = TaggedSentences([[]], [[]], [[]])
@@ -92,13 +74,7 @@ def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:
     """Finds the entities of a sentence as the CoNLL evaluation does, in IOB1 as in IOB2.
 
     An entity begins at B-TYPE, and at I-TYPE unless the tag before is of the same type; it extends
-    over the I-TYPE that follow.
-
-    Args:
-      tags: O, B-TYPE or I-TYPE for each word.
-
-    Returns:
-      (type, first word, one past the last word) of each.
+    over the I-TYPE that follow. Returns (type, first word, one past the last word) of each.
     """
     spans, begin, inside = set(), 0, ""
     for position, tag in enumerate([*tags, "O"]):

@@ -23,22 +23,15 @@ Truncation = Literal["end", "middle"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SpanSources:
-    """Positions of the tokens of windows in the texts that questions are about.
+    """Positions of the tokens of windows in the texts that questions are about."""
 
-    Attributes:
-      questions: The questions; `EncodedExamples.sources` counts them.
-      characters: int32 (tokens, 2), first character and one past the last; -1 for tokens that
-        are not of the text.
-      shown_best: bool (tokens,), whether no other window shows more around the token.
-      doc_stride: Tokens from the start of one window to that of the next.
-      max_question_length: The most tokens of a question.
-    """
-
-    questions: tuple[Question, ...]
+    questions: tuple[Question, ...]  # `EncodedExamples.sources` counts them
+    # int32 (tokens, 2), first character and one past the last; -1 for tokens that are not of the
+    # text.
     characters: np.ndarray
-    shown_best: np.ndarray
-    doc_stride: int
-    max_question_length: int
+    shown_best: np.ndarray  # bool (tokens,), whether no other window shows more around the token
+    doc_stride: int  # tokens from the start of one window to that of the next
+    max_question_length: int  # in tokens
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -73,11 +66,7 @@ class EncodedExamples:
     task: Any = None
 
     def __post_init__(self) -> None:
-        """Checks that the arrays fit together.
-
-        Raises:
-          ShapeError: If they do not.
-        """
+        """Refuses arrays that do not fit together."""
         offsets = self.offsets
         if (
             offsets.ndim != 1
@@ -163,15 +152,7 @@ class EncodedExamples:
 
 
 def spans(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Concatenates ``arange(start, start + length)`` over all pairs.
-
-    Args:
-      starts: int (n,).
-      lengths: int (n,).
-
-    Returns:
-      int64 (sum of lengths,).
-    """
+    """Concatenates ``arange(start, start + length)`` over all pairs, int64 (sum of lengths,)."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(np.sum(lengths)))
 
@@ -183,17 +164,11 @@ def pad(
     *,
     tokens: Mapping[str, tuple[np.ndarray, float]] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Puts examples side by side, each filled up to one width: a batch for a model.
+    """Puts the examples `rows` side by side, each filled up to one width: a batch for a model.
 
-    Args:
-      encoded: Examples.
-      rows: int (b,), which of them.
-      width: Tokens of each, no less than the longest has; None: as many as that.
-      tokens: Further arrays by name, (tokens, ...) with a row for each token of all examples, and
-        the number that fills them up.
-
-    Returns:
-      `FEATURES`, each int32 (b, width), and the further arrays, (b, width, ...).
+    `width` is no less than the tokens of the longest; None: as many. `tokens` are further arrays by
+    name, (tokens, ...) with a row for each token of all examples, and the number that fills them
+    up. Returns `FEATURES`, each int32 (b, width), and the further arrays, (b, width, ...).
     """
     index = np.asarray(rows, np.int64)
     lengths = encoded.lengths[index]
@@ -214,17 +189,11 @@ def pad(
 
 
 class Runs(NamedTuple):
-    """Parts of flat token ids: row i is ``ids[starts[i]:starts[i] + lengths[i]]``.
+    """Parts of flat token ids: row i is ``ids[starts[i]:starts[i] + lengths[i]]``."""
 
-    Attributes:
-      ids: int32 (tokens,).
-      starts: int64 (n,).
-      lengths: int64 (n,).
-    """
-
-    ids: np.ndarray
-    starts: np.ndarray
-    lengths: np.ndarray
+    ids: np.ndarray  # int32 (tokens,)
+    starts: np.ndarray  # int64 (n,)
+    lengths: np.ndarray  # int64 (n,)
 
 
 def join(
@@ -236,14 +205,9 @@ def join(
 ) -> EncodedExamples:
     """Puts ``[CLS] a [SEP]`` or ``[CLS] a [SEP] b [SEP]`` together for n examples at once.
 
-    Args:
-      first: n runs.
-      second: n runs.
-      special_ids: Those of [PAD], [UNK], [CLS], [SEP] and [MASK].
-      has_pair: bool (n,), which examples have b, if only without a token; None: all.
-
-    Returns:
-      Examples without labels; the token types of b and its [SEP] are 1.
+    `special_ids` are those of [PAD], [UNK], [CLS], [SEP] and [MASK]; `has_pair`, bool (n,), says
+    which examples have b, if only without a token; None: all. The token types of b and its [SEP]
+    are 1.
     """
     pad_id, _, cls_id, sep_id, _ = special_ids
     paired = np.ones(len(first.lengths), bool) if has_pair is None else has_pair
@@ -261,27 +225,14 @@ def join(
 
 
 class Lengths(NamedTuple):
-    """Tokens that are kept, special tokens not counted.
+    """Tokens that are kept, special tokens not counted."""
 
-    Attributes:
-      first: int64 (n,), of the first texts.
-      second: int64 (n,), of the second texts; 0 where there is none.
-    """
-
-    first: np.ndarray
-    second: np.ndarray
+    first: np.ndarray  # int64 (n,), of the first texts
+    second: np.ndarray  # int64 (n,), of the second texts; 0 where there is none
 
 
 def check_max_length(max_length: int, *, paired: bool) -> None:
-    """Checks that an example can hold its special tokens.
-
-    Args:
-      max_length: The most tokens of an example.
-      paired: Whether there are pairs: [CLS] and two [SEP] instead of one.
-
-    Raises:
-      DataError: If it cannot.
-    """
+    """Refuses a length that cannot hold the special tokens, of a pair one [SEP] more."""
     least = 3 if paired else 2
     if isinstance(max_length, bool) or not isinstance(max_length, (int, np.integer)):
         raise errors.DataError("max_length", "a whole number", repr(max_length))
@@ -300,17 +251,11 @@ def truncated_lengths(
     ``b - b // 2`` and the shorter one ``b // 2``. At equal lengths the second counts as the longer.
 
     The last rule is that of the fast Hugging Face tokenizers. BERT's first code drops token after
-    token and so always leaves the odd token to the first text: one token of difference, only
-    where the budget is odd and both texts are cut.
+    token and so always leaves the odd token to the first text: one token of difference, only where
+    the budget is odd and both texts are cut.
 
-    Args:
-      first: int (n,), tokens of the first texts.
-      second: int (n,), tokens of the second texts.
-      has_pair: bool (n,), whether there is a second text (it may have no token).
-      max_length: The most tokens of an example, special ones included.
-
-    Returns:
-      The number of tokens to keep of each text; `heads_of` says which.
+    `first` and `second` are the tokens of the texts, int (n,); a second text that is there,
+    `has_pair`, may have none. Returns how many to keep of each text; `heads_of` says which.
     """
     first, second = first.astype(np.int64), np.where(has_pair, second, 0).astype(np.int64)
     budget = max_length - 2 - has_pair.astype(np.int64)
@@ -327,18 +272,11 @@ def truncated_lengths(
 
 
 def heads_of(lengths: Any, truncation: Truncation) -> Any:
-    """How many of the tokens that are kept of a text are its first; the others are its last.
+    """How many of the tokens that are kept of a text are its first, (n,); the others are its last.
 
     Cut in its middle, a text keeps its first half and its last, an odd token in the head. Sun et
     al. 2019, "How to Fine-Tune BERT for Text Classification?", keep 128 first and 382 last tokens
-    of 510: a head of a quarter.
-
-    Args:
-      lengths: int (n,), tokens that are kept of each text: an array, a tensor or a number.
-      truncation: Where a text is cut.
-
-    Returns:
-      int (n,).
+    of 510: a head of a quarter. `lengths` are those that are kept: an array, a tensor or a number.
     """
     return lengths if truncation == "end" else lengths - lengths // 2
 
@@ -346,17 +284,7 @@ def heads_of(lengths: Any, truncation: Truncation) -> Any:
 def kept_runs(
     ids: np.ndarray, counts: np.ndarray, lengths: np.ndarray, truncation: Truncation
 ) -> Runs:
-    """Cuts texts whose tokens stand one after the other.
-
-    Args:
-      ids: int32 (tokens,), of n texts.
-      counts: int64 (n,), tokens of each.
-      lengths: int64 (n,), tokens that are kept of each.
-      truncation: Where a text is cut.
-
-    Returns:
-      The tokens that are kept.
-    """
+    """Cuts n texts whose tokens stand one after the other, `counts` of each, to `lengths`."""
     starts = np.cumsum(counts) - counts
     heads = heads_of(lengths, truncation)
     if np.array_equal(heads, lengths):
@@ -370,15 +298,10 @@ def kept_runs(
 def kept_places(
     owners: Sequence[int | None], max_length: int, truncation: Truncation
 ) -> np.ndarray:
-    """Cuts one text or pair that stands among special tokens, of any number.
+    """Cuts one text or pair that stands among special tokens, of any number; these all stay.
 
-    Args:
-      owners: For each token the text that it is of, 0 or 1, or None for a special token.
-      max_length: The most tokens to keep; the special ones all stay.
-      truncation: Where a text is cut.
-
-    Returns:
-      int64 (tokens that are kept,), their places.
+    `owners` has the text of each token, 0 or 1, or None for a special token. Returns the places of
+    the tokens that are kept, int64.
     """
     texts = np.array([-1 if owner is None else owner for owner in owners])
     first, second = (np.array([np.sum(texts == text)]) for text in (0, 1))

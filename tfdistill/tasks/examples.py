@@ -162,11 +162,7 @@ def load_examples(
 
 
 def check_joined_rows(examples: Examples) -> None:
-    """Refuses a text that holds rows: a stray quotation mark joins all up to the next one.
-
-    Raises:
-      DataError: If lines of a text begin or end with a label and a separator.
-    """
+    """Refuses a text that holds rows: a stray quotation mark joins all up to the next one."""
     spec = examples.spec
     names = "|".join(map(re.escape, spec.label_values or spec.labels))
     row = re.compile(rf'(?m)(?:[,;|\t]"?(?:{names})"?$|^"?(?:{names})"?[,;|\t]\S)')
@@ -183,12 +179,7 @@ def check_joined_rows(examples: Examples) -> None:
 def load_texts(spec: TaskSpec, path: pathlib.Path) -> Examples:
     """Reads the texts that an embedding learns from: of pairs both, each text once.
 
-    Args:
-      spec: The task, of kind "embedding".
-      path: A table with its columns, which may lack the second texts, or plain text, one a line.
-
-    Raises:
-      DataError: If the file is missing, malformed or holds no text.
+    They are in a table with the task's columns, which may lack the second texts, or plain text.
     """
     if path.suffix.lower() not in tables.SUFFIXES:
         texts, lines = tables.read_lines(path)

@@ -16,32 +16,15 @@ _ALIASES = {"dev": ("validation", "valid", "val")}
 
 
 class LabelledTexts(NamedTuple):
-    """The texts of a split.
-
-    Attributes:
-      texts: Their content.
-      labels: The name of each text's folder.
-      paths: Their files.
-    """
+    """The texts of a split."""
 
     texts: list[str]
-    labels: list[str]
+    labels: list[str]  # the name of each text's folder
     paths: list[pathlib.Path]
 
 
 def split_folder(source: str | os.PathLike[str], split: str) -> pathlib.Path:
-    """Finds the folder of a split.
-
-    Args:
-      source: The folder that holds a folder for each split.
-      split: "train", "dev", "test" or another name.
-
-    Returns:
-      The folder.
-
-    Raises:
-      DataError: If there is none.
-    """
+    """Finds the folder of a split in one that holds a folder for each."""
     root = pathlib.Path(source)
     for name in (split, *_ALIASES.get(split, ())):
         if (root / name).is_dir():
@@ -64,18 +47,10 @@ def labels_in(folder: pathlib.Path) -> set[str]:
 
 
 def read_folders(folder: pathlib.Path, labels: Sequence[str]) -> LabelledTexts:
-    """Reads the texts of a split.
+    """Reads the texts of a split, whose folder has one for each of `labels` and no other.
 
-    Args:
-      folder: As `split_folder` finds it.
-      labels: The names of the folders that are expected.
-
-    Returns:
-      The texts, sorted by the numbers and names of their files, so that the labels take turns
-      and the first few are a sample of all.
-
-    Raises:
-      DataError: If a folder is missing, has another name or no text, or a file is not UTF-8.
+    They are sorted by the numbers and names of their files, so that the labels take turns and the
+    first few are a sample of all.
     """
     folder_names = labels_in(folder)
     strange = sorted(folder_names - set(labels))

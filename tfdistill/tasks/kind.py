@@ -194,11 +194,7 @@ KindName = Annotated[str, pydantic.AfterValidator(_check_name)]
 
 
 def check_finite(scores: np.ndarray) -> None:
-    """Refuses outputs that are no numbers.
-
-    Raises:
-      DataError: The message names the first such row.
-    """
+    """Refuses outputs that are no numbers; the message names the first such row."""
     if not np.isfinite(scores).all():
         row = int(np.argmin(np.isfinite(scores).all(axis=1)))
         raise errors.DataError(f"logits of example {row}", "finite numbers", scores[row].tolist())

@@ -85,11 +85,7 @@ def judge(
 
 
 def check_names(cells: Sequence[str], where: Sequence[str], kind: LabelKind) -> None:
-    """Applies `RULES` to the names in the cells.
-
-    Raises:
-      DataError: On the first fault.
-    """
+    """Applies `RULES` to the names in the cells."""
     several = kind.kind == "multi_label"
     first: dict[str, int] = {}
     for index, cell in enumerate(cells):
@@ -104,11 +100,7 @@ def check_names(cells: Sequence[str], where: Sequence[str], kind: LabelKind) -> 
 
 
 def check_name(name: str, where: str) -> None:
-    """Applies `RULES` to a name that is not among a task's.
-
-    Raises:
-      DataError: If it breaks one.
-    """
+    """Applies `RULES` to a name that is not among a task's."""
     for rule in RULES:
         if received := rule.fault(name, []):
             raise errors.DataError(where, rule.expected, received, rule.remedy)
@@ -119,11 +111,7 @@ def _shown(cell: str) -> str:
 
 
 def unpacked(cells: Sequence[str], where: Sequence[str]) -> list[str]:
-    """Lists that pandas wrote as text, such as ['anger', 'joy'], become lists.
-
-    Raises:
-      DataError: If other cells hold no list; the message names the first of the two kinds.
-    """
+    """Lists that pandas wrote as text, such as ['anger', 'joy'], become lists: all or none."""
     bare = [cell.strip() for cell in cells]
     filled = [index for index, cell in enumerate(bare) if cell]
     written = [i for i in filled if len(bare[i]) > 1 and bare[i][0] + bare[i][-1] in _BRACKETS]
@@ -165,8 +153,7 @@ def _literal(cell: str) -> list[str] | None:
 def _points(cells: list[str], where: Sequence[str], kind: str | None) -> list[str]:
     """Decimal commas become points, where all cells are numbers written so.
 
-    Raises:
-      ConfigError: If 1,2 may be the labels 1 and 2, which both occur alone.
+    Refuses 1,2 that may be the labels 1 and 2, which both occur alone.
     """
     bare = [cell.strip() for cell in cells]
     commas = [index for index, cell in enumerate(bare) if comma_number(cell)]

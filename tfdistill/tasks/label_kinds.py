@@ -19,17 +19,11 @@ _MOST_CLASSES = 20  # whole numbers of more different values are amounts, or man
 
 
 class LabelKind(NamedTuple):
-    """What a column of labels holds.
+    """What a column of labels holds."""
 
-    Attributes:
-      kind: "classification", "regression" or "multi_label".
-      separator: What separates several labels; "," where there are none.
-      why: How it was recognised, for a person.
-    """
-
-    kind: str
-    separator: str
-    why: str
+    kind: str  # "classification", "regression" or "multi_label"
+    separator: str  # of several labels; "," where there are none
+    why: str  # how it was recognised, for a person
 
 
 @functools.lru_cache(maxsize=4096)  # cells of labels repeat
@@ -69,16 +63,10 @@ def mostly_numbers(cells: Sequence[str]) -> bool:
 
 
 def kind_of(labels: Sequence[str]) -> LabelKind:
-    """Recognises classes, numbers and several labels in a cell.
+    """Recognises classes, numbers and several labels in a cell; empty cells are not looked at.
 
     Numbers with decimals, or whole numbers of more than 20 different values, are a regression.
     Several labels: lists, or cells of which some hold a separator and whose parts occur alone, too.
-
-    Args:
-      labels: Cells; empty ones are not looked at.
-
-    Returns:
-      The kind.
     """
     if any(cell.endswith(LIST_MARK) for cell in labels):
         return LabelKind("multi_label", ",", "lists of labels")
@@ -103,10 +91,9 @@ def kind_of(labels: Sequence[str]) -> LabelKind:
 
 
 def made_of_others(names: Collection[str]) -> tuple[str, str] | None:
-    """A name that is two or more of the other names with the same characters between.
+    """A name that is two or more of the other names with the same characters between, and these.
 
-    Returns:
-      The name and what is between; None if there is none. Between may be a word such as "and".
+    Between may be a word such as "and". None if there is none.
     """
     bare = {unicodedata.normalize("NFKC", name).strip().casefold(): name for name in names}
     for key, name in bare.items():

@@ -26,18 +26,8 @@ def of_table(
 ) -> set[str]:
     """Reads the labels of a table, as it spells them.
 
-    Args:
-      path: The table.
-      column: Its column of labels.
-      kind: The kind of the task.
-      header: The columns of a file without a line of names; empty for others.
-      skip_short_rows: Whether rows with too few cells are left out.
-      separator: What stands between the labels of a cell with several.
-      stated: Whether the user named the kind; otherwise the labels must look like it.
-
-    Raises:
-      ConfigError: If the labels look like those of another kind.
-      DataError: If the table is unusable.
+    Unless the user `stated` the kind, the labels must look like it. `header` has the columns of a
+    file without a line of names; `separator` stands between the labels of a cell with several.
     """
     traits = kind_named(kind)
     table = tables.read_table(

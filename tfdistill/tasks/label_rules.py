@@ -46,14 +46,9 @@ _NAMES_REMEDY = (
 
 
 class LabelRule(NamedTuple):
-    """A rule about the name of a label.
+    """A rule about the name of a label."""
 
-    Attributes:
-      fault: What was received, of a name and all names; "" where nothing is wrong.
-      expected: What a label has.
-      remedy: What to do.
-    """
-
+    # What was received, of a name and all names; "" where nothing is wrong.
     fault: Callable[[str, Sequence[str]], str]
     expected: str
     remedy: str
@@ -286,14 +281,9 @@ def comma_number(cell: str) -> bool:
 
 
 class ColumnRule(NamedTuple):
-    """A rule about the cells of a column.
+    """A rule about the cells of a column."""
 
-    Attributes:
-      row: Cells and the kind that the user named, or None -> the first row at fault, or None.
-      expected: What was expected there.
-      remedy: What to do.
-    """
-
+    # Cells and the kind that the user named, or None -> the first row at fault, or None.
     row: Callable[[Sequence[str], str | None], int | None]
     expected: str
     remedy: str

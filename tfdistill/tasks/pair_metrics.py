@@ -16,14 +16,9 @@ _BLOCK = 1024  # queries of one matrix product
 
 
 def cosines(first: Any, second: Any) -> np.ndarray:
-    """The cosine of each pair of rows, 0 where a row has no length.
+    """The cosine of each pair of rows, float64 (n,), 0 where a row has no length.
 
-    Args:
-      first: float (n, width), a NumPy array or a sparse matrix.
-      second: The same.
-
-    Returns:
-      float64 (n,).
+    The rows are float (n, width), NumPy arrays or sparse matrices.
     """
     first, second = _normalised(first), _normalised(second)
     products = first.multiply(second) if _is_sparse(first) else first * second
@@ -33,23 +28,12 @@ def cosines(first: Any, second: Any) -> np.ndarray:
 def similarity_scores(
     names: Sequence[str], similarities: np.ndarray, gold: np.ndarray
 ) -> dict[str, float]:
-    """Compares similarities of pairs with gold numbers.
+    """Compares similarities of pairs, float (n,), with gold numbers, by the names of `SIMILARITY`.
 
     spearman, pearson: correlations; 0 where all similarities or all numbers are the same. For gold
     numbers of two values, the larger one being a match: auc, the area under the ROC curve (the
     share of pairs of a match and another in which the match is more similar, ties counting half);
     accuracy, the share that the best threshold gets right, which is chosen on the same pairs.
-
-    Args:
-      names: Of `SIMILARITY`.
-      similarities: float (n,).
-      gold: float (n,).
-
-    Returns:
-      Metric -> value.
-
-    Raises:
-      DataError: If accuracy or auc are asked for and gold has not two values.
     """
     return {name: _similarity(name, similarities, gold) for name in names}
 
@@ -88,20 +72,11 @@ def retrieval_scores(
 
     With r the ranks of the R relevant texts of a query, from 1, a text counting behind every other
     one of the same similarity: recall_at_k, the share of the R with r <= k; mrr, 1 / the smallest
-    r; ndcg_at_10, ``sum over r <= 10 of 1 / log2(1 + r)`` divided by the same of ranks 1 to
-    min(R, 10). Each is a mean over queries.
+    r; ndcg_at_10, ``sum over r <= 10 of 1 / log2(1 + r)`` divided by the same of ranks 1 to min(R,
+    10). Each is a mean over queries.
 
-    Args:
-      names: Of `RETRIEVAL`.
-      queries: float (n, width), a NumPy array or a sparse matrix.
-      corpus: float (m, width), the same.
-      relevant: For each query the rows of the corpus that answer it, at least one.
-
-    Returns:
-      Metric -> value.
-
-    Raises:
-      DataError: If a query has no relevant text, or there is no query.
+    `names` are of `RETRIEVAL`. Queries, (n, width), and corpus, (m, width), are NumPy arrays or
+    sparse matrices; `relevant` has for each query the rows that answer it, at least one.
     """
     if len(relevant) != queries.shape[0] or not relevant or not all(map(len, relevant)):
         raise errors.DataError(
@@ -142,19 +117,8 @@ def score_pairs(
     """Computes the metrics of pairs of texts from the vectors of the texts.
 
     For retrieval every first text is a query, the second texts are the corpus, each once, and a
-    text's partners of gold above 0 answer it.
-
-    Args:
-      names: Of `SIMILARITY` and `RETRIEVAL`.
-      vectors: float (2 n, width), a pair in two rows, one after the other.
-      gold: float (n,).
-      keys: 2 n keys, equal where texts are.
-
-    Returns:
-      Metric -> value, in the order of `names`.
-
-    Raises:
-      DataError: If the metrics do not fit the gold numbers.
+    text's partners of gold above 0 answer it. `vectors` are float (2 n, width), a pair in two rows,
+    `gold` float (n,); of the 2 n `keys` those of equal texts are equal.
     """
     first, second = vectors[0::2], vectors[1::2]
     scores: dict[str, float] = {}

@@ -56,9 +56,6 @@ def path_of(table: files.Path | Frame, folder: pathlib.Path) -> files.Path:
     """The path of a table: a frame is written into `folder`, a path is returned as it is.
 
     Columns of a DataFrame that Parquet cannot hold are left out: `unwritten` says of which and why.
-
-    Raises:
-      DataError: If it is neither, has two columns of a name, or none that can be written.
     """
     if isinstance(table, Frame):
         import pyarrow
@@ -126,33 +123,21 @@ def _types_in(cells: Iterable[Any]) -> list[str]:
 
 
 def unwritten(path: pathlib.Path) -> dict[str, str]:
-    """Reads which columns of a DataFrame `path_of` left out, and why.
-
-    Raises:
-      DataError: If the file is malformed.
-    """
+    """Reads which columns of a DataFrame `path_of` left out, and why."""
     text = (_read_schema(path).metadata or {}).get(_UNWRITTEN.encode(), b"{}")
     left_out = reading.parse_json(text, f"{path}, {_UNWRITTEN} of its schema")
     return left_out if isinstance(left_out, dict) else {}
 
 
 def read_names(path: pathlib.Path) -> list[str]:
-    """Reads the names of the columns.
-
-    Raises:
-      DataError: If the file is malformed.
-    """
+    """Reads the names of the columns."""
     return _columns(_read_schema(path).names)
 
 
 def class_names(path: pathlib.Path, column: str) -> tuple[str, ...]:
     """Reads the names of a column of classes, in the order of their numbers.
 
-    Returns:
-      The names; empty where the file does not say that the column is one of classes.
-
-    Raises:
-      DataError: If the file is malformed.
+    Empty where the file does not say that the column is one of classes.
     """
     return _class_names(path, _read_schema(path)).get(column, ())
 
@@ -160,9 +145,7 @@ def class_names(path: pathlib.Path, column: str) -> tuple[str, ...]:
 def read_parquet(path: pathlib.Path) -> list[dict[str, Any]]:
     """Reads the rows, each as an object by column, classes by their names.
 
-    Raises:
-      DataError: If the file is malformed, unpacks to more than `table_limits` allows, or holds a
-        number of no class.
+    Refuses numbers of no class, and what unpacks to more than `table_limits` allows.
     """
     import pyarrow.parquet
 

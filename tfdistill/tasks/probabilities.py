@@ -15,15 +15,9 @@ def logits_of(outputs: np.ndarray, *, softmax: bool) -> np.ndarray:
 
 
 def of_logits(kind: TaskKind, logits: np.ndarray, temperature: float = 1.0) -> np.ndarray:
-    """The probability of each label.
+    """The probability of each label, float64 (..., labels), for a kind that gives them.
 
-    Args:
-      kind: One that gives probabilities.
-      logits: float (..., labels).
-      temperature: What divides the logits.
-
-    Returns:
-      float64 (..., labels): ``softmax(z / T)``, or ``sigmoid(z / T)`` where several labels apply.
+    ``softmax(z / T)``, or ``sigmoid(z / T)`` where several labels apply.
     """
     scaled = np.asarray(logits, np.float64) / temperature
     if kind.many_classes:

@@ -35,11 +35,7 @@ class AnswerSpans(TaskKind):
         return 2
 
     def parse(self, spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
-        """Answers are no cells of a table.
-
-        Raises:
-          ConfigError: Always.
-        """
+        """Refuses: answers are no cells of a table."""
         raise errors.ConfigError(f"labels of task {spec.name!r}", "a file of questions", "cells")
 
     def score(

@@ -21,41 +21,24 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """A model's answer to a question.
+    """A model's answer to a question."""
 
-    Attributes:
-      text: A part of the context, or "" for no answer.
-      score: Its start logit plus its end logit; minus infinity if no window holds a candidate.
-      null_score: Those of [CLS], the least over the windows.
-      candidates: The best texts with their scores, best first.
-    """
-
-    text: str
-    score: float
-    null_score: float
-    candidates: tuple[tuple[str, float], ...]
+    text: str  # a part of the context, or "" for no answer
+    score: float  # its start logit plus its end logit; -inf if no window holds a candidate
+    null_score: float  # those of [CLS], the least over the windows
+    candidates: tuple[tuple[str, float], ...]  # the best texts with their scores, best first
 
 
 def decode(logits: np.ndarray, encoded: EncodedExamples, rules: SpanRules) -> dict[int, Answer]:
-    """Reads the answers off the logits of all windows.
+    """Reads the answers off the logits of all windows, by the numbers of their questions.
 
     Of each window the `n_best` starts and ends are combined. A candidate starts and ends in the
     context, starts where this window shows the token best, and is no longer than
     `max_answer_length` tokens; its score is the sum of both logits. The best candidate over all
-    windows of a question is the answer. With `unanswerable` the answer is "" if the score of
-    [CLS], the least over the windows, exceeds that of the candidate by more than `null_threshold`.
+    windows of a question is the answer. With `unanswerable` the answer is "" if the score of [CLS],
+    the least over the windows, exceeds that of the candidate by more than `null_threshold`.
 
-    Args:
-      logits: float (tokens of all windows, 2).
-      encoded: The windows, from `encode_questions`.
-      rules: The rules above.
-
-    Returns:
-      The answer to every question that has a window, by its number.
-
-    Raises:
-      DataError: If the examples are not windows, or a logit is not finite.
-      ShapeError: If there is not a row of two logits for each token.
+    The logits are float (tokens of all windows, 2); the windows are those of `encode_questions`.
     """
     sources, windows = _check(logits, encoded)
     candidates: dict[int, list[tuple[float, int, int]]] = {int(s): [] for s in sources}
@@ -111,16 +94,7 @@ def _check(logits: np.ndarray, encoded: EncodedExamples) -> tuple[np.ndarray, Sp
 
 
 def score(logits: np.ndarray, encoded: EncodedExamples, rules: SpanRules) -> dict[str, float]:
-    """Scores the answers to all questions that have a window; see `squad.score_answers`.
-
-    Args:
-      logits: float (tokens of all windows, 2).
-      encoded: The windows.
-      rules: How answers are read off.
-
-    Returns:
-      "f1" and "exact_match", from 0 to 1.
-    """
+    """Scores the answers to all questions with a window; see `decode`, `squad.score_answers`."""
     answers = decode(logits, encoded, rules)
     windows = _check(logits, encoded)[1]
     return squad.score_answers(

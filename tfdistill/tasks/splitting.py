@@ -34,14 +34,10 @@ def promise_size(num_rows: int) -> int:
 
 
 def strata_of(labels: np.ndarray) -> np.ndarray:
-    """The stratum of each example, int (n,).
+    """The stratum of each example, int (n,), of equal numbers in one.
 
-    Args:
-      labels: int (n,) classes; float (n,) numbers, which fall into five quantiles; or (n, classes)
-        of 0 and 1, where the rarest label of an example counts.
-
-    Returns:
-      Equal numbers for examples of one stratum.
+    Labels are int (n,) classes; float (n,) numbers, which fall into five quantiles; or (n, classes)
+    of 0 and 1, where the rarest label of an example counts.
     """
     if labels.ndim == 2:
         counts = np.where(labels > 0, labels.sum(axis=0), np.inf)
@@ -55,19 +51,11 @@ def strata_of(labels: np.ndarray) -> np.ndarray:
 def split(
     keys: Iterable[Hashable], strata: np.ndarray, held_out: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draws a development and a test set; the rest trains.
+    """Draws a development and a test set of about `held_out` each; the rest trains.
 
     Examples with equal keys stay together. Each stratum gives its share to both sets, rounded at
-    random with the right mean; one of fewer than three keys trains.
-
-    Args:
-      keys: n keys, equal where texts are the same.
-      strata: int (n,), such as classes.
-      held_out: The size of each of the two sets, about.
-      seed: Seed.
-
-    Returns:
-      The indices of training, development and test set, each rising.
+    random with the right mean; one of fewer than three keys trains. Returns the indices of
+    training, development and test set, each rising.
     """
     groups = numbered(keys)  # (n,)
     _, first = np.unique(groups, return_index=True)
@@ -88,15 +76,10 @@ def split(
 
 
 def folds_of(labels: np.ndarray, *, seed: int = 0) -> np.ndarray:
-    """Deals rows into folds, class by class, so that each fold has its share of each class.
+    """Deals rows into folds, class by class, so that each has its share of each class, (n,).
 
-    Args:
-      labels: int (n,).
-      seed: Seed.
-
-    Returns:
-      int (n,): five folds, or n where these are fewer. Of a class with fewer rows than folds each
-      row is in another one.
+    Five folds, or n where these are fewer. Of a class with fewer rows than folds each row is in
+    another one.
     """
     order = np.random.default_rng(seed).permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]

@@ -24,21 +24,13 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """A question about a text.
+    """A question about a text."""
 
-    Attributes:
-      key: Its id in the file.
-      question: The question.
-      context: The text that it is about.
-      answers: Texts of the gold answers; empty if there is none in the context (SQuAD v2).
-      start: The first character of the first answer in the context, or None without answers.
-    """
-
-    key: str
+    key: str  # its id in the file
     question: str
-    context: str
-    answers: tuple[str, ...]
-    start: int | None
+    context: str  # the text that it is about
+    answers: tuple[str, ...]  # the gold answers; empty if there is none in the context (SQuAD v2)
+    start: int | None  # the first character of the first answer in the context, or None
 
     @property
     def end(self) -> int | None:
@@ -47,35 +39,20 @@ class Question:
 
 
 class Questions(NamedTuple):
-    """The questions of a file.
-
-    Attributes:
-      questions: In the order of the file.
-      skipped: Questions left out because their first answer is not in their context.
-    """
+    """The questions of a file, in its order."""
 
     questions: list[Question]
-    skipped: int
+    skipped: int  # left out because their first answer is not in their context
 
 
 def read_questions(
     path: pathlib.Path, *, unanswerable: bool = False, training: bool = False
 ) -> Questions:
-    """Reads a file in the form of SQuAD v1.1 or v2.
+    """Reads a file in the form of SQuAD v1.1 or v2, where a question may be `unanswerable`.
 
-    Args:
-      path: The JSON file.
-      unanswerable: Whether a question may have no answer (v2).
-      training: Whether answers' positions are learnt from: then questions are left out, and
-        counted, whose first answer is not where the file says nor anywhere else in the context. If
-        it is elsewhere, the nearest occurrence counts.
-
-    Returns:
-      At least one question.
-
-    Raises:
-      DataError: If the file is missing or malformed, or a question has no answer where it must;
-        the message names the location.
+    For `training`, which learns the positions of answers, questions are left out, and counted,
+    whose first answer is not where the file says nor anywhere else in the context. If it is
+    elsewhere, the nearest occurrence counts.
     """
     content = reading.parse_json(tables.read_text(path), f"{path}")
     questions: list[Question] = []
@@ -157,11 +134,7 @@ def _nearest_start(question: Question) -> int | None:
 def normalise_answer(text: str) -> str:
     """Lower-cases, drops ASCII punctuation, then a, an and the, and joins what is left by spaces.
 
-    Args:
-      text: An answer.
-
-    Returns:
-      The form in which answers are compared, as in the official evaluation.
+    In this form the official evaluation compares answers.
     """
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
@@ -174,14 +147,8 @@ def exact_match(answer: str, gold: str) -> float:
 def answer_f1(answer: str, gold: str, *, unanswerable: bool = False) -> float:
     """F1 of the words that two answers share, counted as often as both have them.
 
-    Args:
-      answer: The answer of a model.
-      gold: A gold answer.
-      unanswerable: As in SQuAD v2: if one of them has no word, 1.0 if neither has, else 0.0. In
-        v1.1 that is 0.0 always.
-
-    Returns:
-      ``2 P R / (P + R)`` over the words of the normal forms.
+    ``2 P R / (P + R)`` over the words of the normal forms. If one of them has no word it is 0.0; in
+    SQuAD v2 (`unanswerable`) 1.0 if neither has.
     """
     answer_words, gold_words = normalise_answer(answer).split(), normalise_answer(gold).split()
     if unanswerable and not (answer_words and gold_words):
@@ -195,17 +162,9 @@ def score_answers(
 ) -> dict[str, float]:
     """The official scores: of each question the best over its gold answers, then the mean.
 
-    Args:
-      questions: n questions.
-      answers: The answer to each; "" for no answer.
-      unanswerable: Whether to count as SQuAD v2 does: gold answers without a word are left out,
-        and a question without answers is right if, and only if, it is answered with "".
-
-    Returns:
-      "f1" and "exact_match", from 0 to 1 (the official script gives percentages).
-
-    Raises:
-      DataError: If there is not one answer for each of at least one question.
+    "f1" and "exact_match", from 0 to 1 (the official script gives percentages). An answer "" is
+    none. As in SQuAD v2 (`unanswerable`) gold answers without a word are left out, and a question
+    without answers is right if, and only if, it is answered with "".
     """
     if len(questions) != len(answers) or not questions:
         raise errors.DataError("answers", f"{len(questions)}, one a question", len(answers))

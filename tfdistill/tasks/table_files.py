@@ -57,30 +57,20 @@ _NUMBER = re.compile(r"[-+]?[\d.,]+\Z")
 
 
 class Rows(NamedTuple):
-    """The rows of a file.
+    """The rows of a file."""
 
-    Attributes:
-      names: The first row of a file of cells; of objects all keys, in order of appearance.
-      rows: The line of each row, from 1, and its cells, read once, as they are asked for; a blank
-        line has none.
-      header_line: The line of `names`; 0 for objects, whose names have no line.
-      separator: What separates cells; "" for objects and sheets.
-      unusable: Further columns, and why they are not there.
-    """
-
+    # The first row of a file of cells; of objects all keys, in order of appearance.
     names: list[str]
+    # The line of each row, from 1, and its cells, read once, as they are asked for; a blank line
+    # has none.
     rows: Iterable[tuple[int, list[Any]]]
-    header_line: int = 0
-    separator: str = ""
-    unusable: Mapping[str, str] = {}
+    header_line: int = 0  # the line of `names`; 0 for objects, whose names have no line
+    separator: str = ""  # of cells; "" for objects and sheets
+    unusable: Mapping[str, str] = {}  # Further columns, and why they are not there.
 
 
 def check_format(path: pathlib.Path) -> None:
-    """Refuses what is no table by its name: an archive, another program's format.
-
-    Raises:
-      DataError: With the way to a table that can be read.
-    """
+    """Refuses what is no table by its name: an archive, another program's format."""
     suffix = path.suffix.lower()
     if suffix not in (*SUFFIXES, ".txt"):
         raise errors.DataError(
@@ -94,10 +84,7 @@ def check_format(path: pathlib.Path) -> None:
 def read_rows(path: pathlib.Path) -> Rows:
     """Reads the rows of a table; see `tables.read_table` for the formats.
 
-    Raises:
-      DataError: If the file is missing, empty or malformed; what is wrong with a row, when it is
-        reached.
-      EnvironmentFault: If the package that reads the format is not installed.
+    What is wrong with a row is raised when it is reached.
     """
     check_format(path)
     if not path.is_file():
@@ -114,19 +101,7 @@ def read_rows(path: pathlib.Path) -> Rows:
 
 
 def read_text(path: pathlib.Path, encoding: str = "utf-8") -> str:
-    """Reads a text file without its byte order mark; line breaks become line feeds.
-
-    Args:
-      path: The file.
-      encoding: A name that Python knows, such as "latin-1".
-
-    Returns:
-      Its text.
-
-    Raises:
-      ConfigError: If there is no such encoding.
-      DataError: If it is not a file, or not in this encoding; the message says on which line.
-    """
+    """Reads a text file without its byte order mark; line breaks become line feeds."""
     try:
         name = codecs.lookup(encoding).name
     except LookupError:
@@ -163,11 +138,7 @@ def line_feeds(text: str) -> str:
 def read_objects(path: pathlib.Path) -> list[tuple[int, dict[str, Any]]]:
     """Reads the rows of JSON Lines or Parquet.
 
-    Returns:
-      The line or the number of each row, from 1, and its object; a blank line has an empty one.
-
-    Raises:
-      DataError: If the file is malformed.
+    The line or the number of each row, from 1, and its object; a blank line has an empty one.
     """
     if path.suffix.lower() == ".parquet":
         return list(enumerate(parquet.read_parquet(path), start=1))
@@ -253,16 +224,7 @@ def separator_of(header: str, suffix: str) -> str:
 def split_rows(path: pathlib.Path, text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Splits a text into rows of cells, one after the other; see `tables.read_table`.
 
-    Args:
-      path: The file, for messages.
-      text: Its text.
-      separator: What separates cells.
-
-    Yields:
-      The line and the cells of each row; a blank line has no cells.
-
-    Raises:
-      DataError: If quotation marks are not in pairs.
+    The line and the cells of each row; a blank line has no cells. Messages name the path.
     """
     if separator == "\t":
         quoted = _excel_rows(path, text) if '"' in text else None
@@ -338,11 +300,7 @@ def _excel_rows(path: pathlib.Path, text: str) -> list[tuple[int, list[str]]] | 
 
 
 def header_of(path: pathlib.Path) -> list[str]:
-    """The names of a file's columns, without the rows below where the format allows that.
-
-    Raises:
-      DataError: If the file is missing, empty or malformed.
-    """
+    """The names of a file's columns, without the rows below where the format allows that."""
     check_format(path)
     if not path.is_file():
         raise errors.DataError("data file", "a file", f"{path}: not there")
@@ -377,12 +335,8 @@ def header_of(path: pathlib.Path) -> list[str]:
 def as_text(value: Any, *, lists: bool = False) -> str:
     """A cell as text: numbers and booleans as JSON writes them, `NULL` where there is no value.
 
-    Args:
-      value: What a reader found.
-      lists: Whether it may be a list; it becomes its items, each followed by `LIST_MARK`.
-
-    Raises:
-      ValueError: If it is something else; the message names its type.
+    With `lists` a list becomes its items, each followed by `LIST_MARK`. Anything else raises
+    ValueError with the name of its type.
     """
     if isinstance(value, str):
         return value

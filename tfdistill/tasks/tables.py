@@ -40,27 +40,19 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 
 @dataclasses.dataclass(frozen=True)
 class DataTable:
-    """Columns of a file.
-
-    Attributes:
-      path: The file.
-      columns: Name -> cells, one a row; a value that is absent is `NULL`. A column that was asked
-        for and is absent has no entry.
-      lines: The line of each row in its file, from 1.
-      blank_lines: The lines between rows that are empty.
-      skipped: Rows left out because they had too few cells (only with `skip_short_rows`).
-      unusable: Columns left out of "all", and why.
-      values: Name -> cells as the file holds them, of the columns that were asked for so.
-      separator: What separates the cells of the file; "" in other formats.
-    """
+    """Columns of a file."""
 
     path: pathlib.Path
+    # Name -> cells, one a row; a value that is absent is `NULL`. A column that was asked for and is
+    # absent has no entry.
     columns: dict[str, list[str]]
-    lines: list[int]
-    blank_lines: tuple[int, ...] = ()
-    skipped: int = 0
+    lines: list[int]  # of each row in its file, from 1
+    blank_lines: tuple[int, ...] = ()  # the lines between rows that are empty
+    skipped: int = 0  # rows left out for too few cells (only with `skip_short_rows`)
+    # Columns left out of "all", and why.
     unusable: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    separator: str = ""
+    separator: str = ""  # of the cells of the file; "" in other formats
+    # Name -> cells as the file holds them, of the columns that were asked for so.
     values: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -121,7 +113,7 @@ def read_table(
     lists: Sequence[str] = (),
     values: Sequence[str] = (),
 ) -> DataTable:
-    r"""Reads columns of a file; its suffix says the format.
+    r"""Reads columns of a file, at least one row; its suffix says the format.
 
     - `.csv`, `.tsv`, `.txt`: cells between commas, tabs, semicolons or vertical bars, whichever
       splits the first row into the most cells; a first line `sep=;`, as Excel writes it, says
@@ -147,12 +139,6 @@ def read_table(
         `required` None these are all columns.
       values: Further columns to read if they are there, ``NAME`` and all ``NAME.ANYTHING``, whose
         cells stay as the file holds them: numbers, lists, in a file of cells text.
-
-    Returns:
-      The columns; at least one row.
-
-    Raises:
-      DataError: If the file is missing, empty or malformed, or lacks a column, or a required value.
     """
     raw = table_files.read_rows(path)
     names, rows = [name.strip() for name in raw.names], iter(raw.rows)
@@ -268,11 +254,7 @@ class _Column:
         self._distinct: dict[str, str] | None = {}
 
     def add(self, value: Any, line: int) -> None:
-        """Takes the value of a row.
-
-        Raises:
-          DataError: If it is no text, holds a NUL, or is none where one is required.
-        """
+        """Takes the value of a row, or refuses it."""
         if type(value) is str:
             cell = value
         else:
@@ -323,11 +305,7 @@ class Places(Sequence[str]):
 def read_lines(path: pathlib.Path) -> tuple[list[str], list[int]]:
     """Reads a file of plain text, one text a line; empty lines are left out.
 
-    Returns:
-      The texts, without blanks around them, and the line of each, from 1.
-
-    Raises:
-      DataError: If the file is missing or is no text.
+    The texts, without blanks around them, and the line of each, from 1.
     """
     rows = list(enumerate(read_text(path).split("\n"), start=1))
     lines = [(line.strip(), number) for number, line in rows if line.strip()]
@@ -335,24 +313,12 @@ def read_lines(path: pathlib.Path) -> tuple[list[str], list[int]]:
 
 
 def column_names(path: pathlib.Path) -> list[str]:
-    """Reads the names of a file's columns; see `read_table`.
-
-    Raises:
-      DataError: If the file is missing, empty or malformed.
-    """
+    """Reads the names of a file's columns; see `read_table`."""
     return table_files.header_of(path)
 
 
 def header_remedy(path: pathlib.Path, names: Sequence[str]) -> str:
-    """Says what to do about a first row that cannot hold the names of columns.
-
-    Args:
-      path: A file.
-      names: The cells of its first row.
-
-    Returns:
-      A sentence where the row looks like data; otherwise "".
-    """
+    """What to do about a first row that looks like data, not like the names of columns, or ""."""
     if path.suffix.lower() in (".jsonl", ".parquet") or not looks_like_data(names):
         return ""
     example = repr(("\t" if path.suffix.lower() == ".tsv" else ",").join(("text", "label")))

@@ -76,20 +76,10 @@ def tag_metrics(
     """Scores the tags of sentences as the CoNLL evaluation does.
 
     An entity counts as found only if its type, its first and its last word are right; see
-    `conll.entities` for what an entity is. Over all sentences: precision is the share of found
-    entities that are right, recall the share of gold entities that are found, F1
-    ``2 P R / (P + R)``; each is 0 where it is not defined.
-
-    Args:
-      gold: The tags of n sentences.
-      answers: The predicted tags of the same words.
-
-    Returns:
-      "entity_f1", "entity_precision", "entity_recall", and "accuracy", the share of words with
-      the right tag.
-
-    Raises:
-      ShapeError: If there is not one answer for each of at least one word.
+    `conll.entities` for what an entity is. Over all sentences: "entity_precision" is the share of
+    found entities that are right, "entity_recall" the share of gold entities that are found,
+    "entity_f1" ``2 P R / (P + R)``; each is 0 where it is not defined. "accuracy" is the share of
+    words with the right tag.
     """
     if [len(tags) for tags in gold] != [len(tags) for tags in answers] or not any(gold):
         raise errors.ShapeError(

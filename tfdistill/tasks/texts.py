@@ -101,11 +101,7 @@ class Classes(TextKind):
 
 
 def label_indices(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
-    """Reads names of labels, int32 (n,).
-
-    Raises:
-      DataError: If one is not a label of the task; the message names its place.
-    """
+    """Reads names of labels, int32 (n,), all of the task."""
     values = [label_kinds.out_of_list(value) for value in values]
     spelled = spec.label_values or spec.labels
     if not set(spelled).issuperset(values) and set(spec.labels).issuperset(values):
