@@ -25,24 +25,16 @@ _TASK = ("name", "kind", "labels", "metrics", "primary_metric", "positive_label"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LabelledAnswers:
-    """The answers of one or more models to the same labelled texts.
+    """The answers of one or more models to the same labelled texts."""
 
-    Attributes:
-      task: The task, as far as metrics and names of labels need it.
-      gold: The labels, as in `Examples.labels`.
-      logits: Name of the model -> float32 (n, num_labels), in the order of the task's labels; log
-        probabilities of a file that gives probabilities.
-      examples: A hash of texts and labels: equal where two sets of answers can be paired.
-      texts: n texts, cut; empty where they were left out.
-      model_sha256: Of the file that answered, or empty.
-    """
-
-    task: TaskSpec
-    gold: np.ndarray
+    task: TaskSpec  # as far as metrics and names of labels need it
+    gold: np.ndarray  # as `Examples.labels`
+    # Name of the model -> float32 (n, num_labels), in the order of the task's labels; log
+    # probabilities of a file that gives probabilities.
     logits: dict[str, np.ndarray]
-    examples: str
-    texts: tuple[str, ...] = ()
-    model_sha256: str = ""
+    examples: str  # a hash of texts and labels: equal where two sets of answers can be paired
+    texts: tuple[str, ...] = ()  # n texts, cut; empty where they were left out
+    model_sha256: str = ""  # of the file that answered
 
 
 def of_examples(
@@ -52,17 +44,9 @@ def of_examples(
     with_texts: bool = True,
     model_sha256: str = "",
 ) -> LabelledAnswers | None:
-    """The answers of models to a labelled set.
+    """The answers of models to a labelled set; `logits` are float (n, num_labels) by model.
 
-    Args:
-      examples: The set.
-      logits: Name of the model -> float (n, num_labels).
-      with_texts: Whether the texts are kept.
-      model_sha256: Of the file that answered.
-
-    Returns:
-      The answers; None for words and spans, whose answers are not one row a text, and without
-      labels.
+    None for words and spans, whose answers are not one row a text, and without labels.
     """
     task, pairs = examples.spec, examples.pairs
     if not task.traits.row_a_text or examples.labels is None:
@@ -100,11 +84,7 @@ def write(answers: LabelledAnswers, path: files.Path) -> None:
 
 
 def read(path: files.Path) -> LabelledAnswers:
-    """Reads answers.
-
-    Raises:
-      DataError: If the file is missing, damaged or of another format.
-    """
+    """Reads answers; refuses a file that is damaged or of another format."""
     files.check_readable(path)
     try:
         with safetensors.safe_open(pathlib.Path(path), framework="numpy") as file:

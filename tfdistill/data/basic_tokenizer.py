@@ -26,14 +26,9 @@ _ALONE = classes.pattern(classes.ASCII_PUNCTUATION, classes.PUNCTUATION, classes
 
 
 def split(strings: Any, *, lower_case: bool = True) -> Any:
-    """Splits strings into BERT's words; runs in graph mode.
+    """Splits strings, UTF-8 (n,), into BERT's words, (n, (words)); runs in graph mode.
 
-    Args:
-      strings: `tf.Tensor`, string (n,), UTF-8.
-      lower_case: Whether to lower-case and to remove accents.
-
-    Returns:
-      `tf.RaggedTensor`, string (n, words). A string without a word gives an empty row.
+    `lower_case` also removes accents. A string without a word gives an empty row.
     """
     strings = tf.strings.regex_replace(strings, _DROPPED, "")
     strings = tf.strings.regex_replace(strings, _SPACE, " ")
@@ -47,15 +42,7 @@ def split(strings: Any, *, lower_case: bool = True) -> Any:
 
 
 def split_texts(texts: Sequence[str], *, lower_case: bool = True) -> list[str]:
-    """Splits texts into BERT's words; the Python form of `split`.
-
-    Args:
-      texts: Any number of texts.
-      lower_case: Whether to lower-case and to remove accents.
-
-    Returns:
-      The words of all texts in order.
-    """
+    """Splits texts into BERT's words, all in order; the Python form of `split`."""
     result: list[str] = []
     for start in range(0, len(texts), BATCH):
         batch = tf.constant(as_bytes(texts[start : start + BATCH]))

@@ -61,11 +61,7 @@ class Roles(NamedTuple):
 
 
 def read_columns(path: pathlib.Path) -> tables.DataTable:
-    """Reads all columns of a table with a header; see `tables.read_table`.
-
-    Raises:
-      DataError: If the file is missing, in another encoding or format, or has no header.
-    """
+    """Reads all columns of a table with a header; see `tables.read_table`."""
     if path.is_dir():
         remedy = "Files of train and dev that are split already: `tfdistill finetune`, `distill`."
         raise errors.DataError(
@@ -113,25 +109,12 @@ def choose_roles(
     pair: str | None = None,
     label: str | None = None,
 ) -> Roles:
-    """Finds the columns of texts and labels by their values and names.
+    """Finds the columns of texts and labels that are not named, by their values and names.
 
     A column that is called text or label is never passed over for another one in silence: not
-    because its values repeat, number the rows, or could not be read.
-
-    Args:
-      table: The table.
-      text: The column of the text, where it is known.
-      pair: The column of the second text, where it is known.
-      label: The column of the label, where it is known.
-
-    Returns:
-      The columns.
-
-    Raises:
-      ConfigError: If a column is not there, or it is not clear which one is meant; the message
-        names the option to give.
-      DataError: If the texts are lists, such as those of words, or a column that may be meant has a
-        cell that cannot be read.
+    because its values repeat, number the rows, or could not be read. Where it is not clear which
+    column is meant the message names the option to give; texts that are lists, such as those of
+    words, and cells that cannot be read are refused.
     """
     named_columns = {"--text-column": text, "--pair-column": pair, "--label-column": label}
     for option, name in named_columns.items():
@@ -181,11 +164,7 @@ def choose_roles(
 
 
 def _check_unreadable(table: tables.DataTable, text: str | None, label: str | None) -> None:
-    """Refuses a table whose column of texts or labels has a cell that cannot be read.
-
-    Raises:
-      DataError: With the fault of the cell, if a name says so and the column was not named.
-    """
+    """Refuses a cell that cannot be read in what is called a column of texts or labels."""
     for name, fault in table.unusable.items():
         of_texts = _says_text(name) or _last_word(name) in _CONVERSATIONS
         if (of_texts and text is None) or (_ends_as_label(name) and label is None):

@@ -23,17 +23,7 @@ _NO_LIMIT = np.iinfo(np.int32).max
 
 
 def documents(paths: Path | Sequence[Path]) -> Iterator[list[str]]:
-    """Reads documents, which blank lines separate.
-
-    Args:
-      paths: One or several UTF-8 text files.
-
-    Yields:
-      The lines of a document.
-
-    Raises:
-      DataError: If a file is missing, not UTF-8, or holds no text.
-    """
+    """Reads the documents of UTF-8 text files, which blank lines separate, as lists of lines."""
     for path in textspans.as_list(paths):
         empty = True
         for lines in textspans.documents(tables.read_text(storage.located(path))):
@@ -46,14 +36,8 @@ def documents(paths: Path | Sequence[Path]) -> Iterator[list[str]]:
 def split_sentences(line: str) -> list[str]:
     """Splits a paragraph after sentence marks that a capital, a digit or a quote follows.
 
-    The rule is rough ("Dr. Bonnefille" is split): it decides where examples may begin, and all
-    of the text is kept.
-
-    Args:
-      line: A paragraph.
-
-    Returns:
-      Its sentences in order, without the space between them.
+    The rule is rough ("Dr. Bonnefille" is split): it decides where examples may begin, and all of
+    the text but the space between sentences is kept.
     """
     sentences, start = [], 0
     for match in _SENTENCE_END.finditer(line):
@@ -78,22 +62,10 @@ def encode_corpus(
     Whole sentences are put together, in order, while they fit; a sentence that is longer than an
     example alone is cut into pieces. No example holds text of two documents.
 
-    Args:
-      paths: One or several text files; documents are separated by blank lines.
-      tokenizer: The tokenizer of the model.
-      max_length: The most tokens of an example, special ones included.
-      max_tokens: About how many tokens to keep: examples drawn at random, in the order of the
-        corpus, until they hold at least so many. None: all.
-      pair_fraction: The share of examples (of those with two sentences or more) that become a
-        pair ``[CLS] a [SEP] b [SEP]``, cut at a random sentence end, so that a student also
-        learns the second token type.
-      seed: Seed of the draws.
-
-    Returns:
-      Examples without labels.
-
-    Raises:
-      DataError: If a file is unusable or an option is out of range.
+    About `max_tokens` are kept: examples drawn at random, in the order of the corpus, until they
+    hold at least so many; None: all. `pair_fraction` is the share of examples (of those with two
+    sentences or more) that become a pair ``[CLS] a [SEP] b [SEP]``, cut at a random sentence end,
+    so that a student also learns the second token type.
     """
     room = check_room(max_length, paired=pair_fraction > 0)
     if not 0 <= pair_fraction <= 1:
@@ -111,31 +83,16 @@ def encode_corpus(
 
 
 class TokenizedSentences(NamedTuple):
-    """The sentences of some documents as token ids.
+    """The sentences of some documents as token ids."""
 
-    Attributes:
-      ids: int32 (tokens,); with special tokens between two sentences.
-      begins: int64 (n,), where each sentence begins in `ids`.
-      lengths: int64 (n,), its tokens; 0 where a sentence has none.
-      documents: int64 (documents,), the sentence that begins each document.
-    """
-
-    ids: np.ndarray
-    begins: np.ndarray
-    lengths: np.ndarray
-    documents: np.ndarray
+    ids: np.ndarray  # int32 (tokens,); with special tokens between two sentences
+    begins: np.ndarray  # int64 (n,), where each sentence begins in `ids`
+    lengths: np.ndarray  # int64 (n,), its tokens; 0 where a sentence has none
+    documents: np.ndarray  # int64 (documents,), the sentence that begins each document
 
 
 def tokenize_sentences(parts: Iterable[list[str]], tokenizer: Tokenizer) -> TokenizedSentences:
-    """Splits documents into sentences and tokenizes them.
-
-    Args:
-      parts: The lines of each document.
-      tokenizer: The tokenizer of the model.
-
-    Returns:
-      The sentences, whole.
-    """
+    """Splits documents, given by their lines, into sentences and tokenizes them whole."""
     sentences: list[str] = []
     starts: list[int] = []
     for lines in parts:
@@ -151,11 +108,7 @@ def tokenize_sentences(parts: Iterable[list[str]], tokenizer: Tokenizer) -> Toke
 
 
 def check_room(max_length: int, *, paired: bool) -> int:
-    """Returns the tokens of text that an example holds.
-
-    Raises:
-      DataError: If there is no room for one.
-    """
+    """Returns the tokens of text that an example holds, at least one."""
     check_max_length(max_length, paired=paired)
     room = max_length - (3 if paired else 2)
     if room < 1:
@@ -176,15 +129,8 @@ def pack(
 ) -> list[Block]:
     """Puts whole sentences of a document together while they fit; cuts those that alone do not.
 
-    Args:
-      sentences: The sentences.
-      room: The most tokens of a block.
-      short_probability: The share of blocks whose room is drawn from 2 to `room` instead, so that
-        a model with learnt positions also sees short texts alone.
-      generator: Draws them.
-
-    Returns:
-      The blocks in order; all tokens of the sentences.
+    Blocks have at most `room` tokens; of a share of them, `short_probability`, the room is drawn
+    from 2 to `room` instead, so that a model with learnt positions also sees short texts alone.
     """
     blocks: list[Block] = []
     block: Block = []
@@ -231,15 +177,7 @@ def assemble(
 ) -> EncodedExamples:
     """Writes blocks as ``[CLS] a [SEP]`` or, a part of them, ``[CLS] a [SEP] b [SEP]``.
 
-    Args:
-      blocks: At least one.
-      ids: The flat ids that the blocks point into.
-      tokenizer: Knows the special tokens.
-      pair_fraction: As for `encode_corpus`.
-      generator: Draws which blocks become pairs, and where they are cut.
-
-    Returns:
-      Examples without labels.
+    The blocks, at least one, point into `ids`. For `pair_fraction` see `encode_corpus`.
     """
     cls = np.array([tokenizer.cls_id], np.int32)
     sep = np.array([tokenizer.sep_id], np.int32)

@@ -32,18 +32,14 @@ _BLOCK = 1024  # texts of one call
 class LocatedPieces(NamedTuple):
     """Pieces of n texts without special tokens, and the position of each in its text.
 
-    Attributes:
-      ids: int32 (pieces,).
-      offsets: int64 (n + 1,); text i has ``ids[offsets[i]:offsets[i + 1]]``.
-      starts: int32 (pieces,), the first character of each piece, counted as Python counts them.
-      ends: int32 (pieces,), one past its last character: ``text[start:end]`` is the piece before
-        normalisation, with whatever normalisation dropped inside it.
+    Characters are counted as Python counts them: ``text[start:end]`` is the piece before
+    normalisation, with whatever normalisation dropped inside it.
     """
 
-    ids: np.ndarray
-    offsets: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
+    ids: np.ndarray  # int32 (pieces,)
+    offsets: np.ndarray  # int64 (n + 1,); text i has ``ids[offsets[i]:offsets[i + 1]]``
+    starts: np.ndarray  # int32 (pieces,), the first character of each piece
+    ends: np.ndarray  # int32 (pieces,), one past its last character
 
 
 class _Tokens(NamedTuple):
@@ -56,12 +52,7 @@ class _Tokens(NamedTuple):
 class FastTokenizer:
     """A tokenizer of the library `tokenizers`.
 
-    Attributes:
-      pad_id: The id that pads a batch.
-      vocab_size: Number of tokens.
-      unk_id: The id of BERT's [UNK]; of another tokenizer None, as the next two.
-      cls_id: That of [CLS].
-      sep_id: That of [SEP].
+    `unk_id`, `cls_id` and `sep_id` are those of BERT's tokens; None of another tokenizer.
     """
 
     def __init__(
@@ -72,14 +63,7 @@ class FastTokenizer:
         num_types: int = 2,
         truncation: Truncation = "end",
     ):
-        """Takes a tokenizer over.
-
-        Args:
-          tokenizer: The tokenizer; it may not be changed by others.
-          pad_id: The id that pads a batch.
-          num_types: Token types of the model; with 1 all are 0.
-          truncation: Where a text that is too long is cut.
-        """
+        """Takes a tokenizer over, which others may not change; of one type all are 0."""
         self._tokenizer, self._last_type = tokenizer, num_types - 1
         self._truncation: Truncation = truncation
         self._tokenizer.no_padding()
@@ -91,17 +75,8 @@ class FastTokenizer:
     def encode(self, text: str, pair: str | None = None, max_length: int = 128) -> list[int]:
         """Encodes one text or pair with the special tokens of the checkpoint.
 
-        Args:
-          text: A text; may be empty.
-          pair: A second text; None or "" for none.
-          max_length: The most tokens to return. Of a pair the longer text is cut first; each text
-            at its end or in its middle, see `encoded.heads_of`.
-
-        Returns:
-          Token ids.
-
-        Raises:
-          DataError: If a text is not a string, or `max_length` has no room for a text.
+        No pair is None or "". Of a pair that is longer than `max_length` the longer text is cut
+        first; each text at its end or in its middle, see `encoded.heads_of`.
         """
         return self._encoded([text], None if pair is None else [pair], max_length)[0].ids
 
@@ -115,19 +90,7 @@ class FastTokenizer:
     def encode_batch(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, max_length: int = 128
     ) -> EncodedExamples:
-        """Encodes texts or pairs, as `encode` does.
-
-        Args:
-          texts: n texts.
-          pairs: n second texts, "" for none, or None.
-          max_length: The most tokens of an example.
-
-        Returns:
-          The examples, without labels.
-
-        Raises:
-          DataError: As `encode`; also if the numbers of texts and pairs differ.
-        """
+        """Encodes texts, or pairs with "" for no second text, as `encode` does."""
         rows = self._encoded(texts, pairs, max_length)
         ids, offsets = _joined([row.ids for row in rows])
         types, _ = _joined([row.types for row in rows])
@@ -135,19 +98,10 @@ class FastTokenizer:
         return EncodedExamples(ids, offsets, types, pad_id=self.pad_id)
 
     def locate(self, texts: Sequence[str]) -> LocatedPieces:
-        """Tokenizes texts and locates each piece in them.
+        """Tokenizes texts without special tokens, not cut, and locates each piece in them.
 
         The characters are those of the text as given: accents that are stripped, characters that
         are dropped and letters that become two are counted.
-
-        Args:
-          texts: n texts.
-
-        Returns:
-          Pieces without special tokens, not cut.
-
-        Raises:
-          DataError: If a text is not a string.
         """
         self._tokenizer.no_truncation()
         rows: list[list[int]] = []
@@ -163,14 +117,7 @@ class FastTokenizer:
     def pieces(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Tokenizes texts without special tokens, not cut.
 
-        Args:
-          texts: n texts.
-
-        Returns:
-          The ids of all pieces, int32, and the number of pieces of each text, int64 (n,).
-
-        Raises:
-          DataError: If a text is not a string.
+        The ids of all pieces, int32, and the number of pieces of each text, int64 (n,).
         """
         located = self.locate(texts)
         return located.ids, np.diff(located.offsets)
@@ -215,13 +162,7 @@ class FastTokenizer:
 def bert_tokenizer(
     tokens: Sequence[str], *, lower_case: bool, truncation: Truncation = "end"
 ) -> FastTokenizer:
-    """Makes BERT's tokenizer, with the ids of `tokenize.Tokenizer`.
-
-    Args:
-      tokens: The vocabulary in the order of the ids, see `vocab.read_vocab`.
-      lower_case: Whether text is lower-cased and stripped of accents.
-      truncation: Where a text that is too long is cut.
-    """
+    """Makes BERT's tokenizer, with the ids of `tokenize.Tokenizer`; see `vocab.read_vocab`."""
     built = tokenizer_json.build_tokenizer(tokens, lower_case=lower_case)
     pad_id = tokens.index(tokenizer_json.SPECIAL_TOKENS[0])
     return FastTokenizer(built, pad_id=pad_id, truncation=truncation)
@@ -238,15 +179,9 @@ def read_tokenizer(
 ) -> FastTokenizer:
     """Reads the tokenizer of a checkpoint of the RoBERTa family; all token types are 0.
 
-    Args:
-      path: tokenizer.json; a tokenizer_config.json next to it is heeded.
-      pad_id: The id that pads a batch.
-      num_rows: Rows of the model's embedding.
-      truncation: Where a text that is too long is cut.
-
-    Raises:
-      VocabularyError: If it is damaged, of another kind, has more tokens than rows, or uses a
-        regular expression of its own.
+    A tokenizer_config.json next to the tokenizer.json is heeded. One of another kind, with more
+    tokens than `num_rows`, those of the embedding, or with a regular expression of its own is
+    refused.
     """
     path = pathlib.Path(path)
     described = reading.read_json_object(path, error=errors.VocabularyError)

@@ -16,11 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 def task_of(settings: config.DataConfig, source: pathlib.Path) -> tasks.TaskSpec:
-    """The task of a data section: a built-in one, the synthetic one, or one of your own.
-
-    Raises:
-      ConfigError: If the name is unknown and neither kind nor columns are given.
-    """
+    """The task of a data section: a built-in one, the synthetic one, or one of your own."""
     stated = settings.kind is not None
     task = declared_task(settings)
     named = settings.text_column is None and settings.label_column is None
@@ -72,9 +68,8 @@ def check(
 def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
     """The task without the labels that only its files name; see `task_of`.
 
-    Raises:
-      ConfigError: If the section describes none, or asks one without classes for class weights,
-        one without probabilities for a promise, or one that cuts no texts to cut their middle.
+    Refuses class weights without classes, a promise without probabilities, and to cut the middle
+    out of texts that are not cut.
     """
     task = _declared(settings)
     if settings.class_weights is not None and not task.traits.one_class:
@@ -227,11 +222,7 @@ def _own_task(settings: config.DataConfig) -> tasks.TaskSpec:
 
 
 def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -> pathlib.Path:
-    """The folder of a data section's files; embedded data is written into `folder` first.
-
-    Raises:
-      ConfigError: If the section names no folder and its data is not embedded.
-    """
+    """The folder of a data section's files; embedded data is written into `folder` first."""
     if settings.dir is not None:
         return pathlib.Path(settings.dir)
     if folder is None or not _is_written(settings):
@@ -255,18 +246,9 @@ def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -
 def train_and_dev(
     settings: config.DataConfig, folder: pathlib.Path | None = None
 ) -> tuple[tasks.TaskSpec, tasks.Examples, tasks.Examples]:
-    """Reads what a run learns from and is measured on.
+    """Reads what a run learns from and is measured on: the task, with its labels, and both sets.
 
-    Args:
-      settings: A data section with a task.
-      folder: Where generated data is, or is written; None for data that is there.
-
-    Returns:
-      The task, with its labels, the training set and the development set.
-
-    Raises:
-      ConfigError: If the section names no folder and its data is not embedded.
-      DataError: If a file is missing, malformed or does not fit the task.
+    Generated data is in `folder`, or is written there; None for data that is there.
     """
     source = source_of(settings, folder)
     task = task_of(settings, source)
@@ -280,11 +262,7 @@ def train_and_dev(
 def test_examples(
     settings: config.DataConfig, folder: pathlib.Path | None = None
 ) -> tasks.Examples | None:
-    """Reads the test set; None without one, without labels, or where it is the development set.
-
-    Raises:
-      DataError: If its file is malformed or does not fit the task.
-    """
+    """Reads the test set; None without one, without labels, or where it is the development set."""
     source = source_of(settings, folder)
     task = task_of(settings, source)
     try:
@@ -300,16 +278,7 @@ def test_examples(
 def promise_examples(
     path: str, task: tasks.TaskSpec, chosen_on: Sequence[tasks.Examples]
 ) -> tasks.Examples:
-    """Reads held-out labelled texts, without those that another set has, too.
-
-    Args:
-      path: A file in the form of the task's splits.
-      task: The task, with its labels.
-      chosen_on: The sets that something was chosen on.
-
-    Raises:
-      DataError: If the file is missing, malformed or does not fit the task, or no text is left.
-    """
+    """Reads held-out labelled texts, without those of the sets that something was chosen on."""
     examples = tasks.load_examples(task, path, "promise", labelled=True)
     used = {key for other in chosen_on for key in unlabelled.example_keys(other)}
     fresh = [row for row, key in enumerate(unlabelled.example_keys(examples)) if key not in used]
@@ -335,16 +304,10 @@ def labelled(
 ) -> tuple[tasks.TaskSpec, tasks.Examples]:
     """Reads a labelled split of a data section; of a cross-fitted one "dev" has no labels.
 
-    Args:
-      settings: The data section.
-      split: "dev" or another split with labels.
-      folder: Where a run has written generated data.
-      may_hide_labels: Whether a table may lack its labels; the examples then have none.
-      of_run: The section of the run that the labels come from, where the split is a file whose
-        columns have other names.
-
-    Returns:
-      The task, with its labels, and the examples.
+    A run has written generated data into `folder`. With `may_hide_labels` a table may lack its
+    labels; the examples then have none. `of_run` is the section of the run that the labels come
+    from, where the split is a file whose columns have other names. Returns the task, with its
+    labels, too.
     """
     if _is_written(settings) and settings.dir is None and folder is not None:
         settings = settings.model_copy(update={"dir": str(folder)})
@@ -373,11 +336,7 @@ def _without_labels(
     *,
     may_hide_labels: bool,
 ) -> tuple[tasks.TaskSpec, tasks.Examples]:
-    """The rows that a finished model has learnt, which say nothing of how well it answers others.
-
-    Raises:
-      DataError: If their labels are needed.
-    """
+    """The rows that a finished model has learnt: they do not say how well it answers others."""
     if not may_hide_labels:
         remedy = "Name labelled texts of your own: --split FILE."
         received = "the training rows: the run was cross-validated"

@@ -14,19 +14,12 @@ _SHOWN = 5
 
 @dataclasses.dataclass(frozen=True)
 class IndexRows:
-    """Texts with their answers.
+    """Texts with their answers."""
 
-    Attributes:
-      texts: The texts, without blanks around them.
-      answers: Their answers, or None.
-      lines: The line of each, from 1.
-      notes: What was left out, in sentences that name the first lines.
-    """
-
-    texts: list[str]
+    texts: list[str]  # without blanks around them
     answers: list[str] | None
-    lines: list[int]
-    notes: tuple[str, ...]
+    lines: list[int]  # of each, from 1
+    notes: tuple[str, ...]  # what was left out, in sentences that name the first lines
 
 
 def read_rows(
@@ -34,16 +27,9 @@ def read_rows(
 ) -> IndexRows:
     """Reads texts, each with its answer where there is a column of them.
 
-    A row that repeats an earlier one, text and answer, is left out, and so is one without a text.
-
-    Args:
-      path: A table (`tables.SUFFIXES`), or plain text, one text a line.
-      text_column: The column of texts in a table; default "text".
-      answer_column: The column of answers in a table, or None.
-
-    Raises:
-      ConfigError: If columns are named and the file is plain text.
-      DataError: If the file is missing, malformed or holds no text, or if one is too long.
+    The file is a table (`tables.SUFFIXES`), by default with a column "text", or plain text, one a
+    line. A row that repeats an earlier one, text and answer, is left out, and so is one without a
+    text.
     """
     file = pathlib.Path(path)
     answers = None

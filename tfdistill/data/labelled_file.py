@@ -24,23 +24,16 @@ _JOINING = ("|", ";", ",", "/")  # that separate several labels in the files tha
 
 @dataclasses.dataclass(frozen=True)
 class LabelledFile:
-    """A file, recognised and split.
-
-    Attributes:
-      task: The task, with its labels.
-      sets: "train", "dev" and "test", and "promise" where texts that choose nothing were split off
-        too; "train" alone where the rows are few and cross-validated. Their lines are those of the
-        user's file.
-      cells: The cells of the label column of each set.
-      notes: What was recognised and what was left out, a sentence each.
-      promising: The set that chooses nothing and gives promises: "promise", "test" where there are
-        too few rows for that one, None for no promise.
-    """
+    """A file, recognised and split; lines are those of the user's file."""
 
     task: tasks.TaskSpec
+    # "train", "dev" and "test", and "promise" where texts that choose nothing were split off too;
+    # "train" alone where the rows are few and cross-validated.
     sets: Mapping[str, tasks.Examples]
-    cells: Mapping[str, list[str]]
-    notes: tuple[str, ...]
+    cells: Mapping[str, list[str]]  # the cells of the label column of each set
+    notes: tuple[str, ...]  # what was recognised and what was left out, a sentence each
+    # The set that chooses nothing and gives promises: "promise", "test" where there are too few
+    # rows for that one, None for no promise.
     promising: str | None = None
 
     @property
@@ -111,31 +104,12 @@ def read_labelled_file(
     promise: bool = False,
     few: bool = False,
 ) -> LabelledFile:
-    """Reads a labelled file, recognises its columns and its kind, and splits it.
+    """Reads a labelled file, recognises columns, kind and separator if unnamed, and splits it.
 
-    Rows without a text and rows that repeat a text with its label are left out.
-
-    Args:
-      path: See `columns.read_columns`.
-      name: Of the task.
-      text: The column of the text; recognised when left out, and so the others.
-      pair: The column of the second text.
-      label: The column of the label.
-      kind: A kind with a row of logits a text; recognised when left out.
-      separator: What separates several labels in a cell; recognised when left out.
-      seed: Seed of the split.
-      promise: Whether texts that choose nothing give promises, where the kind has probabilities:
-        split off where there are enough of them, otherwise those of a test set of at least
-        100 rows.
-      few: Whether the rows stay together where they are at most `FEW_OF_A_LABEL` for a class of
-        single texts.
-
-    Returns:
-      The task and its sets.
-
-    Raises:
-      ConfigError: If a column is not there or not clear, or the kind is another.
-      DataError: If the file is not usable: rows without a label, too few rows, one class only.
+    Rows without a text and rows that repeat a text with its label are left out. With `promise`
+    texts that choose nothing give promises, where the kind has probabilities: split off where there
+    are enough of them, otherwise those of a test set of at least 100 rows. With `few` the rows stay
+    together where they are at most `FEW_OF_A_LABEL` for a class of single texts.
     """
     kinds = [name for name, traits in tasks.KINDS.items() if traits.row_a_text]
     if kind is not None and kind not in kinds:

@@ -95,15 +95,10 @@ class Masker:
     def __call__(self, features: Features, seed: Any) -> Features:
         """Masks one batch; runs in a graph.
 
-        Args:
-          features: ``input_ids`` and ``attention_mask``, int32 (batch, tokens), padding at the
-            end of the rows; others pass through.
-          seed: int32 or int64 (2,). The same seed gives the same masks.
-
-        Returns:
-          The features with masked ``input_ids`` and with, int32 (batch, tokens),
-          ``prediction_mask`` (1 where the head must answer) and ``mlm_labels`` (the original id
-          at the chosen tokens, -100 elsewhere).
+        `features` have ``input_ids`` and ``attention_mask``, int32 (batch, tokens), padding at the
+        end of the rows; others pass through. The same seed, int (2,), gives the same masks. New
+        are, int32 (batch, tokens), ``prediction_mask`` (1 where the head must answer) and
+        ``mlm_labels`` (the original id at the chosen tokens, -100 elsewhere).
         """
         ids, real = features["input_ids"], features["attention_mask"]
         lengths = tf.reduce_sum(real, axis=1)  # (batch,)
@@ -210,16 +205,9 @@ class _Chooser(text_ops.MaskValuesChooser):
 def _smallest(
     noise: tf.Tensor, allowed: tf.Tensor, groups: tf.Tensor, counts: tf.Tensor
 ) -> tf.Tensor:
-    """Marks in each group the `counts[group]` allowed items with the smallest noise.
+    """Marks in each group the `counts[group]` allowed items with the smallest noise, bool (n,).
 
-    Args:
-      noise: float64 (n,).
-      allowed: bool (n,).
-      groups: int64 (n,), ascending.
-      counts: int64 (number of groups,).
-
-    Returns:
-      bool (n,).
+    `groups` ascend, int64 (n,); `counts` has one number for each.
     """
     last = tf.reduce_max(tf.concat([noise, [0.0]], 0)) + 1.0
     by_noise = tf.argsort(tf.where(allowed, noise, last), stable=True)

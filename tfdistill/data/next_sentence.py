@@ -29,27 +29,14 @@ def sentence_pairs(
     short_probability: float,
     generator: np.random.Generator,
 ) -> EncodedExamples:
-    """Makes examples ``[CLS] a [SEP] b [SEP]`` and says of each whether b follows a.
+    """Makes examples ``[CLS] a [SEP] b [SEP]``, of label 0 where b follows a, else 1.
 
     Sentences of a document are gathered until they reach a target (`room`, or with
-    `short_probability` a length drawn from 2 to `room`). They are cut at a random sentence end:
-    the first part is a. With probability 1/2, and always where only one sentence was gathered, b
-    begins at a random sentence of another document, and the sentences that it displaces are
-    gathered again; otherwise b is the second part. A pair that is too long loses single tokens
-    of its longer half, from either end at random.
-
-    Args:
-      sentences: The sentences of at least two documents.
-      tokenizer: Knows the special tokens.
-      room: The most tokens of a and b together.
-      short_probability: The share of pairs with a drawn target.
-      generator: Draws everything.
-
-    Returns:
-      Examples whose labels are 0 where b follows a and 1 where it is random.
-
-    Raises:
-      DataError: If fewer than two documents have words.
+    `short_probability` a length drawn from 2 to `room`). They are cut at a random sentence end: the
+    first part is a. With probability 1/2, and always where only one sentence was gathered, b begins
+    at a random sentence of another document, and the sentences that it displaces are gathered
+    again; otherwise b is the second part. A pair that is too long loses single tokens of its longer
+    half, from either end at random. Fewer than two documents with words are refused.
 
     Reference: Devlin et al. 2019, BERT, section 3.1 and appendix A.2.
     """

@@ -26,16 +26,8 @@ class TokenNoise:
     often). Ordinary are the tokens that are neither padding nor special.
 
     A student that sees a few thousand texts again and again learns their answers by heart. Here no
-    epoch has the texts of another, and the teacher answers each as it is, so the student learns
-    how the answers depend on the words.
-
-    Args:
-      tokenizer: Gives the special tokens.
-      share: The probability of an example to be changed, 0 to 1.
-      highest_rate: The highest rate, above 0, at most 1.
-
-    Raises:
-      ConfigError: If a value is out of range.
+    epoch has the texts of another, and the teacher answers each as it is, so the student learns how
+    the answers depend on the words.
 
     Reference: the teacher answers the very input that the student sees, as in Beyer et al. 2022,
     Knowledge distillation: A good teacher is patient and consistent.
@@ -52,15 +44,9 @@ class TokenNoise:
         self._highest_rate = highest_rate
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: Any) -> dict[str, tf.Tensor]:
-        """Changes one batch; runs in a graph.
+        """Changes ``input_ids``, int32 (batch, tokens); runs in a graph.
 
-        Args:
-          features: ``input_ids`` and ``attention_mask``, int32 (batch, tokens); others pass
-            through.
-          seed: int32 or int64 (2,). The same seed gives the same noise.
-
-        Returns:
-          The features, with other ``input_ids``.
+        The same seed, int (2,), gives the same noise.
         """
         import tensorflow as tf
 
@@ -100,13 +86,6 @@ class PairNoise:
     nearly equal texts: a few thousand pairs show a student few of the relations that its teacher
     knows. Second texts end where the batch's rows do.
 
-    Args:
-      tokenizer: Gives the special tokens.
-      share: The probability of an example to be changed, 0 to 1.
-
-    Raises:
-      ConfigError: If it is out of range.
-
     Reference: as for `TokenNoise`.
     """
 
@@ -117,16 +96,9 @@ class PairNoise:
         self._share = share
 
     def __call__(self, features: Mapping[str, tf.Tensor], seed: Any) -> dict[str, tf.Tensor]:
-        """Changes one batch; runs in a graph.
+        """Changes the three inputs of texts, rows ``[CLS] A [SEP] B [SEP]``; runs in a graph.
 
-        Args:
-          features: ``input_ids``, ``attention_mask`` and ``token_type_ids``, int32 (batch,
-            tokens), rows ``[CLS] A [SEP] B [SEP]``; others pass through, and so do rows without a
-            second text.
-          seed: int32 or int64 (2,). The same seed gives the same pairs.
-
-        Returns:
-          The features, with these three changed.
+        Rows without a second text pass through. The same seed, int (2,), gives the same pairs.
         """
         import tensorflow as tf
 

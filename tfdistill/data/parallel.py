@@ -28,17 +28,11 @@ _DIRECT = ("direct", "directrunner")
 
 @dataclasses.dataclass(frozen=True)
 class WorkUnit:
-    """A piece of a large piece of work.
+    """A piece of a large piece of work."""
 
-    Attributes:
-      what: The piece in words, for messages.
-      target: The file that exists when the unit is done, a path or an address.
-      task: What `UnitWorker.process` needs to know; it is small, because it is sent to a worker.
-    """
-
-    what: str
-    target: str
-    task: Any
+    what: str  # the piece in words, for messages
+    target: str  # the file that exists when the unit is done, a path or an address
+    task: Any  # what `UnitWorker.process` needs to know; small, because it is sent to a worker
 
 
 class UnitWorker(Protocol):
@@ -65,22 +59,13 @@ def run(
     pipeline: Sequence[str] | None = None,
     tools: Any = None,
 ) -> Iterator[WorkUnit]:
-    """Does units in this process, in several, or as an Apache Beam pipeline.
+    """Does units in this process, in several, or as an Apache Beam pipeline; yields each once done.
 
-    Args:
-      work: What is done.
-      units: To what; those that are done already are the caller's to leave out.
-      workers: Processes on this machine; more than one are spawned.
-      pipeline: Options of Apache Beam, see `check_pipeline`; None: without it.
-      tools: What ``work.setup()`` would load, where this process has it.
-
-    Yields:
-      Each unit once its target is there; those of a pipeline when it has ended.
-
-    Raises:
-      TfdistillError: As `work` raises it, preceded by the unit in words. A process stops the
-        others; a pipeline does the other units first.
-      EnvironmentFault: If the pipeline fails for another reason.
+    Those that are done already are the caller's to leave out. More `workers` than one are spawned.
+    `pipeline` are options of Apache Beam, see `check_pipeline`, whose units are yielded when it has
+    ended; `tools` are what ``work.setup()`` would load, where this process has it. An error is
+    preceded by the unit in words: a process stops the others, a pipeline does the other units
+    first.
     """
     if not units:
         return
@@ -154,14 +139,8 @@ def _do_in_worker(unit: WorkUnit) -> WorkUnit:
 def check_pipeline(options: Sequence[str], *paths: files.Path) -> None:
     """Refuses a pipeline that could not run, before any long work.
 
-    Args:
-      options: Options of Apache Beam, such as ["--runner", "FlinkRunner", "--parallelism=64"].
-      paths: What the workers read and write.
-
-    Raises:
-      EnvironmentFault: If Apache Beam, or what the runner needs, is not installed, or the storage
-        of an address does not answer.
-      ConfigError: If there is no such runner or protocol, or DirectRunner has no such option.
+    Options are those of Apache Beam, such as ["--runner", "FlinkRunner", "--parallelism=64"];
+    `paths` are what the workers read and write.
     """
     for path in paths:
         if storage.is_address(path):
@@ -175,18 +154,10 @@ def run_pipeline(
     """Does units in a pipeline and returns when every target exists.
 
     A unit whose target exists is skipped, so that a bundle that a runner retries does only what is
-    left. A `TfdistillError` of ``work.process`` fails its unit alone; any other error, or
-    one of ``work.setup``, fails the bundle, and the runner retries or gives up.
-
-    Args:
-      work: What is done.
-      units: To what.
-      options: Options of Apache Beam.
-      tools: What ``work.setup()`` would load, for workers that are threads of this process.
-
-    Raises:
-      TfdistillError: If units failed: the first one's error, preceded by the unit in words.
-      EnvironmentFault: If a target is missing for another reason.
+    left. A `TfdistillError` of ``work.process`` fails its unit alone; any other error, or one of
+    ``work.setup``, fails the bundle, and the runner retries or gives up. `tools` are for workers
+    that are threads of this process. The first error of a unit is raised, preceded by the unit in
+    words.
     """
     token = uuid.uuid4().hex  # a fault of an earlier pipeline is not one of this
     if tools is not None:

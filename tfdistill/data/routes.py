@@ -23,39 +23,23 @@ _NEAREST = 5  # rows of a label that a text is compared with
 
 
 class Routes(manifest_parts.ManifestPart):
-    """When an answer of an index is sure, fitted on its rows, each left out once.
+    """When an answer of an index is sure, fitted on its rows, each left out once."""
 
-    Attributes:
-      thresholds: Label -> the margin that a sure answer exceeds.
-      num_rows: Rows that were left out, one at a time.
-      accuracy: The share of them that get their label.
-      coverage: The share of them that get a sure answer.
-      error: The share of the sure answers that is wrong; None without one.
-    """
-
-    thresholds: Mapping[str, float]
-    num_rows: int = pydantic.Field(ge=1)
-    accuracy: float = pydantic.Field(ge=0, le=1)
-    coverage: float = pydantic.Field(ge=0, le=1)
-    error: float | None = pydantic.Field(ge=0, le=1)
+    thresholds: Mapping[str, float]  # label -> the margin that a sure answer exceeds
+    num_rows: int = pydantic.Field(ge=1)  # that were left out, one at a time
+    accuracy: float = pydantic.Field(ge=0, le=1)  # the share of them that get their label
+    coverage: float = pydantic.Field(ge=0, le=1)  # the share of them that get a sure answer
+    error: float | None = pydantic.Field(ge=0, le=1)  # the share of the sure answers that is wrong
 
 
 class Route(NamedTuple):
-    """The label of a text.
+    """The label of a text."""
 
-    Attributes:
-      label: That of the nearest rows.
-      score: The cosine with the nearest of them, -1 to 1.
-      margin: By how much its five rows are nearer, on average, than those of any other label.
-      sure: Whether margin and score are above their thresholds.
-      row: The nearest row, from 0.
-    """
-
-    label: str
-    score: float
-    margin: float
-    sure: bool
-    row: int
+    label: str  # that of the nearest rows
+    score: float  # the cosine with the nearest of them, -1 to 1
+    margin: float  # by how much its five rows are nearer, on average, than those of any other label
+    sure: bool  # whether margin and score are above their thresholds
+    row: int  # the nearest row, from 0
 
 
 def rows_by_label(labels: Sequence[str]) -> dict[str, np.ndarray]:
@@ -84,13 +68,9 @@ def score_labels(scores: np.ndarray, rows_of: Mapping[str, np.ndarray]) -> np.nd
 def decide(
     scores: np.ndarray, rows_of: Mapping[str, np.ndarray], routes: Routes, least_score: float | None
 ) -> Route:
-    """Finds the label of a text by its scores.
+    """Finds the label of a text by its scores with each row of an index, float64 (n,).
 
-    Args:
-      scores: float64 (n,), with each row of an index.
-      rows_of: See `rows_by_label`.
-      routes: The thresholds.
-      least_score: The threshold of the index, or None.
+    For `rows_of` see `rows_by_label`; `least_score` is the threshold of the index.
     """
     means = score_labels(scores[None], rows_of)[0]
     names = list(rows_of)
@@ -116,13 +96,9 @@ def fit_routes(
     larger one of its own answers and of all answers. Of fewer than 20 answers its own one is the
     largest margin of a wrong answer.
 
-    Args:
-      nearest: int (n,), the label that the other rows give each row.
-      margins: float (n,), of these answers.
-      labels: int (n,), the labels that the rows have.
-      names: The labels' names.
-      near: bool (n,), whether the nearest row reaches the threshold of the index. It decides who
-        is sure, not where the thresholds of the margin are.
+    `nearest` is the label that the other rows give each row, int (n,), with `margins`; `labels` are
+    those that the rows have. `near`, whether the nearest row reaches the threshold of the index,
+    decides who is sure, not where the thresholds of the margin are.
     """
     right = nearest == labels
     together = _threshold(margins, right)

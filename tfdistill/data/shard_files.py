@@ -34,38 +34,23 @@ _Count = Annotated[int, pydantic.Field(ge=0)]
 
 @pydantic.dataclasses.dataclass(frozen=True)
 class Shard:
-    """One TFRecord file.
-
-    Attributes:
-      file: Its name in the folder of the corpus.
-      num_examples: Its records.
-      num_tokens: Tokens of all of them.
-      size_bytes: Its size.
-      sha256: Its checksum.
-    """
+    """One TFRecord file, named in the folder of the corpus."""
 
     file: str
     num_examples: _Count
-    num_tokens: _Count
+    num_tokens: _Count  # of all its records
     size_bytes: _Count
     sha256: str
 
 
 @dataclasses.dataclass(frozen=True)
 class PreparedCorpus:
-    """A manifest.
+    """A manifest."""
 
-    Attributes:
-      settings: What the preparation was asked for; equal settings give equal shards.
-      sources: Name, size_bytes and fingerprint of each text file.
-      shards: The shards that are finished, by their number.
-      num_shards: How many there will be.
-    """
-
-    settings: dict[str, Any]
-    sources: list[dict[str, Any]]
-    shards: dict[int, Shard]
-    num_shards: int
+    settings: dict[str, Any]  # what the preparation was asked for; equal settings give equal shards
+    sources: list[dict[str, Any]]  # name, size_bytes and fingerprint of each text file
+    shards: dict[int, Shard]  # those that are finished, by their number
+    num_shards: int  # how many there will be
 
     @property
     def complete(self) -> bool:
@@ -102,17 +87,7 @@ def write_manifest(corpus: PreparedCorpus, folder: files.Path) -> None:
 
 
 def read_manifest(folder: files.Path) -> PreparedCorpus:
-    """Reads corpus.json.
-
-    Args:
-      folder: A folder that `prepare_corpus` wrote.
-
-    Returns:
-      The manifest.
-
-    Raises:
-      DataError: If there is none, or it is malformed or of another version.
-    """
+    """Reads corpus.json, of a folder that `prepare_corpus` wrote."""
     path = storage.located(folder) / MANIFEST
     if not path.is_file():
         raise errors.DataError(
@@ -163,16 +138,8 @@ def read_entry(path: files.Path) -> Shard:
 def open_corpus(folder: files.Path, vocab: list[str] | None = None) -> PreparedCorpus:
     """Reads the manifest of a finished corpus and checks its files by their sizes.
 
-    Args:
-      folder: The corpus.
-      vocab: The vocabulary of the model that will read it, or None.
-
-    Returns:
-      The manifest.
-
-    Raises:
-      DataError: If the corpus is unfinished, or a shard is missing or not of its size.
-      VocabularyError: If the vocabularies differ; the message names the first token that does.
+    `vocab` is the vocabulary of the model that will read it; the message names the first token that
+    differs.
     """
     corpus = read_manifest(folder)
     if not corpus.complete:
@@ -239,14 +206,9 @@ def damaged(path: files.Path, received: str) -> str:
 
 
 def write_shard(encoded: EncodedExamples | None, path: files.Path) -> Shard:
-    """Writes examples as a TFRecord file that is whole or absent.
+    """Writes examples as a TFRecord file that is whole or absent, and describes it.
 
-    Args:
-      encoded: Examples; their labels, if any, say whether b is random. None: no example.
-      path: The file.
-
-    Returns:
-      What the manifest says about it.
+    Their labels, if any, say whether b is random.
     """
     import tensorflow as tf
 
@@ -279,19 +241,9 @@ def write_shard(encoded: EncodedExamples | None, path: files.Path) -> Shard:
 def read_shard(
     shard: Shard, folder: files.Path, *, next_sentence: bool, pad_id: int
 ) -> EncodedExamples:
-    """Reads a whole shard.
+    """Reads a whole shard, in the order of the text; refuses damaged and missing records.
 
-    Args:
-      shard: What the manifest says about it.
-      folder: The corpus.
-      next_sentence: Whether its records have labels.
-      pad_id: The id that pads a batch.
-
-    Returns:
-      Its examples, in the order of the text.
-
-    Raises:
-      DataError: If a record is damaged, one is missing, or an id is none of the vocabulary.
+    With `next_sentence` its records have labels.
     """
     import tensorflow as tf
 

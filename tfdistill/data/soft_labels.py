@@ -37,22 +37,15 @@ Place = Callable[[int], str]  # where a row, or a word of a row, is in its file
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SoftLabelFile:
-    """The rows of a file.
-
-    Attributes:
-      path: The file.
-      holds: What it holds.
-      values: float32 (units, width), a row for each text or for each word: logits in the order of
-        the task's labels, the number of a regression, or a vector.
-      rows: Key -> row; see `example_keys`.
-      bounds: int64 (rows + 1,); row i has ``values[bounds[i]:bounds[i + 1]]``.
-    """
+    """The rows of a file."""
 
     path: pathlib.Path
     holds: Holds
+    # Float32 (units, width), a row for each text or for each word: logits in the order of the
+    # task's labels, the number of a regression, or a vector.
     values: np.ndarray
-    rows: dict[Key, int]
-    bounds: np.ndarray
+    rows: dict[Key, int]  # key -> row; see `example_keys`
+    bounds: np.ndarray  # int64 (rows + 1,); row i has ``values[bounds[i]:bounds[i + 1]]``
 
     def find(self, keys: Sequence[Key]) -> np.ndarray:
         """The row of each key, int64 (n,), -1 where there is none."""

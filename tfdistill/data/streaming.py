@@ -40,20 +40,10 @@ def stream(
     epochs: int,
     start_step: int,
 ) -> tf.data.Dataset:
-    """Makes a dataset of the batches of all epochs, one after the other.
+    """Makes a dataset of the batches of all epochs, one after the other, from `start_step` on.
 
-    Args:
-      batches: (epoch, k) -> the batches of an epoch from the one numbered k on.
-      signature: Types and shapes of a batch.
-      steps_per_epoch: Batches of an epoch.
-      epochs: Number of epochs.
-      start_step: The batch to begin with, counted over all epochs.
-
-    Returns:
-      A dataset of ``epochs * steps_per_epoch - start_step`` batches.
-
-    Raises:
-      ConfigError: If `epochs` or `start_step` is out of range.
+    `batches` gives those of an epoch from the one numbered k on: (epoch, k) -> batches; `signature`
+    has types and shapes of one.
     """
     import tensorflow as tf
 
@@ -81,14 +71,8 @@ def stream(
 class MappedBatches:
     """Batches whose features are changed by the seed and the step alone: masks, noise.
 
-    Attributes:
-      steps_per_epoch: Batches of an epoch, those of the batches below.
-      num_examples: Examples of an epoch.
-
-    Args:
-      batches: `data.batches.Batches`, `data.shards.ShardedBatches` or their like.
-      change: (features, seed, int64 (2,)) -> features; runs in a graph.
-      seed: Begins the seed of every batch; the number of its step ends it.
+    `change` takes (features, seed, int64 (2,)) and runs in a graph; `seed` begins the seed of every
+    batch, the number of its step ends it.
     """
 
     def __init__(

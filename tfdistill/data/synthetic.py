@@ -33,14 +33,9 @@ _SLOT = re.compile(r"\{(\w+)\}")
 
 
 def generate(num: int, seed: int = 0) -> tuple[list[str], list[str]]:
-    """Writes commands.
+    """Writes commands, and the name of the intent of each; a few may be equal, as with people.
 
-    Args:
-      num: How many; a few of them may be equal, as with people.
-      seed: Seed; a longer run with the same seed begins with the same commands.
-
-    Returns:
-      The texts and the name of the intent of each.
+    A longer run with the same seed begins with the same commands.
     """
     generator = np.random.default_rng([seed, 0])
     texts, labels = [], []
@@ -54,12 +49,8 @@ def generate(num: int, seed: int = 0) -> tuple[list[str], list[str]]:
 def generate_corpus(num_documents: int, seed: int = 0) -> str:
     """Writes plain text without labels: what people say to an assistant in a row.
 
-    Args:
-      num_documents: Number of documents, each of 3 to 8 sentences.
-      seed: Seed; other than in `generate` even if it is the same number.
-
-    Returns:
-      Documents separated by blank lines, one paragraph each.
+    Documents of 3 to 8 sentences, one paragraph each, with blank lines between. The same seed gives
+    other texts than in `generate`.
     """
     generator = np.random.default_rng([seed, 1])
     documents = []
@@ -85,23 +76,9 @@ def write_task(
     num_documents: int = 3000,
     seed: int = 0,
 ) -> TaskSpec:
-    """Writes a task folder: train.tsv, dev.tsv, test.tsv and corpus.txt.
+    """Writes a task folder: train.tsv, dev.tsv, test.tsv and corpus.txt; returns `TASK`.
 
-    No text is in two splits, and none twice in one.
-
-    Args:
-      folder: The folder; its files of these names are replaced.
-      num_train: Examples of the train split.
-      num_dev: Examples of the dev split.
-      num_test: Examples of the test split.
-      num_documents: Documents of the corpus.
-      seed: Seed.
-
-    Returns:
-      `TASK`, to load the splits with.
-
-    Raises:
-      DataError: If so many different commands cannot be made.
+    No text is in two splits, and none twice in one. Files of these names are replaced.
     """
     total = num_train + num_dev + num_test
     texts, labels = generate(2 * total + 100, seed)

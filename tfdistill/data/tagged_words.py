@@ -28,18 +28,8 @@ def encode_words(
     answered for. A sentence that is longer than `max_length` becomes several rows of whole words;
     only a single word that is longer by itself is cut.
 
-    Args:
-      words: The words of n sentences.
-      tags: int (words,) for each sentence, or None.
-      tokenizer: The tokenizer of the model.
-      max_length: The most tokens of a row, [CLS] and [SEP] included.
-
-    Returns:
-      The rows: labels are int32 (tokens,), `UNLABELLED` where a token is not the first piece of
-      its word; `sources` says which sentence a row is of.
-
-    Raises:
-      DataError: If `max_length` has no room for a piece.
+    Labels are int32 (tokens,), `UNLABELLED` where a token is not the first piece of its word;
+    `sources` says which sentence a row is of.
     """
     if max_length < 3:
         raise errors.DataError(

@@ -48,106 +48,67 @@ class Spread(manifest_parts.ManifestPart):
 
 
 class Checks(manifest_parts.ManifestPart):
-    """How the vectors of the index compare with those that the file gave, on `num_queries` rows.
-
-    Attributes:
-      num_queries: Rows that were searched for among all others.
-      recall_at_10: Share of the ten nearest by float vectors of the same width that are found.
-      whole_recall_at_10: The same against vectors of the whole width, where they were cut.
-      mean_cosine_error: Mean of 1 - cosine of a vector and its int8 form, over all rows.
-      max_score_error: Largest error of a score between two rows.
-    """
+    """How the vectors of the index compare with those that the file gave, on `num_queries` rows."""
 
     num_queries: int = pydantic.Field(ge=1)
+    # Share of the ten nearest by float vectors of the same width that are found.
     recall_at_10: float
-    whole_recall_at_10: float | None
-    mean_cosine_error: float
-    max_score_error: float
+    whole_recall_at_10: float | None  # against vectors of the whole width, where they were cut
+    mean_cosine_error: float  # mean of 1 - cosine of a vector and its int8 form, over all rows
+    max_score_error: float  # largest error of a score between two rows
 
 
 class Scores(manifest_parts.ManifestPart):
-    """How texts of the index score, over `Checks.num_queries` of them.
+    """How texts of the index score, over `Checks.num_queries` of them."""
 
-    Attributes:
-      others: Two texts, of other answers where there are answers.
-      nearest_other: The nearest such text of each.
-      nearest_same: The nearest other text with the same answer; None where no two share one.
-    """
-
-    others: Spread | None
-    nearest_other: Spread | None
+    others: Spread | None  # two texts, of other answers where there are answers
+    nearest_other: Spread | None  # the nearest such text of each
+    # The nearest other text with the same answer; None where no two share one.
     nearest_same: Spread | None
 
 
 class IndexManifest(manifest_parts.ManifestFile):
-    """The whole of index.json.
+    """The whole of index.json."""
 
-    Attributes:
-      name: Name of the model's export.
-      model: The file that gave the vectors; queries need the same one.
-      count: Rows.
-      width: Features of a row, the first of the file's `model_width`.
-      answers: Whether rows have answers.
-      threshold: A best score below it means that no row answers; None if nothing tells. See
-        `run.index_checks.threshold_of`.
-      routes: Where the answers are labels, when one is sure.
-    """
-
-    name: str
+    name: str  # of the model's export
     created: str  # ISO 8601, UTC
     tfdistill_version: str
-    model: manifest.FileRecord
-    count: int = pydantic.Field(ge=1)
+    model: manifest.FileRecord  # the file that gave the vectors; queries need the same one
+    count: int = pydantic.Field(ge=1)  # rows
+    # Features of a row, the first of the file's `model_width`.
     width: int = pydantic.Field(ge=1, le=MOST_FEATURES)
     model_width: int = pydantic.Field(ge=1)
-    answers: bool
+    answers: bool  # whether rows have answers
     vectors: manifest.FileRecord
     texts: manifest.FileRecord
+    # A best score below it means that no row answers; None if nothing tells. See
+    # `run.index_checks.threshold_of`.
     threshold: float | None = pydantic.Field(ge=-1, le=1)
     checks: Checks | None
     scores: Scores
-    routes: Routes | None = None
+    routes: Routes | None = None  # where the answers are labels, when one is sure
 
 
 class Match(NamedTuple):
-    """A row that was found.
+    """A row that was found."""
 
-    Attributes:
-      row: From 0.
-      score: The cosine, -1 to 1.
-      text: Its text.
-      answer: Its answer; None where there are none.
-    """
-
-    row: int
-    score: float
+    row: int  # from 0
+    score: float  # the cosine, -1 to 1
     text: str
     answer: str | None
 
 
 def quantize(vectors: np.ndarray) -> np.ndarray:
-    """Rounds vectors to int8, each by its largest feature; see the module.
-
-    Args:
-      vectors: float (n, width), finite, none of zeros alone.
-
-    Returns:
-      int8 (n, width).
-    """
+    """Rounds vectors, none of zeros alone, to int8, each by its largest feature; see the module."""
     values = np.asarray(vectors, np.float64)
     largest = np.abs(values).max(axis=1, keepdims=True)
     return np.rint(values * LARGEST / largest).astype(np.int8)
 
 
 def scores_of(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The cosine of each query with each row, exact but for three roundings.
+    """The cosine of each query with each row, float64 (n, m), exact but for three roundings.
 
-    Args:
-      queries: int8 (n, width).
-      rows: int8 (m, width), as `quantize` gives them.
-
-    Returns:
-      float64 (n, m).
+    Both are int8, as `quantize` gives them.
     """
     width = rows.shape[1]
     kind = next(t for t, most in _EXACT.items() if LARGEST * LARGEST * width <= most)
@@ -172,12 +133,7 @@ def best(scores: np.ndarray, count: int) -> np.ndarray:
 
 
 class TextIndex:
-    """An index that was read.
-
-    Attributes:
-      card: Its manifest.
-      rows: int8 (count, width), mapped.
-    """
+    """An index that was read; its rows, int8 (count, width), are mapped."""
 
     def __init__(self, card: IndexManifest, rows: np.ndarray, lines: Sequence[bytes]) -> None:
         self.card = card
@@ -206,15 +162,8 @@ class TextIndex:
     def route(self, vector: np.ndarray) -> Route:
         """Finds the label of a text by its nearest rows, and says whether it is sure.
 
-        Args:
-          vector: float (model_width,), that of the text.
-
-        Returns:
-          Label, score, margin, and whether both are above the thresholds of the index.
-
-        Raises:
-          ManifestError: If its rows have no labels.
-          ShapeError, DataError: As `search`.
+        The vector is that of the text, float (model_width,). Rows without labels raise
+        ManifestError.
         """
         if self.card.routes is None:
             raise errors.ManifestError(
@@ -245,11 +194,7 @@ class TextIndex:
         return rows_of
 
     def text(self, row: int) -> tuple[str, str | None]:
-        """The text and the answer of a row.
-
-        Raises:
-          ManifestError: If its line is not what it should be.
-        """
+        """The text and the answer of a row."""
         where = f"{TEXTS}, line {row + 1}"
         value = reading.parse_json(self._lines[row], where, error=errors.ManifestError)
         keys = {"text", "answer"} if self.card.answers else {"text"}
@@ -267,18 +212,7 @@ def write_index(
     answers: Sequence[str] | None,
     **facts: Any,
 ) -> IndexManifest:
-    """Writes the files of an index into an empty folder.
-
-    Args:
-      folder: The folder.
-      rows: int8 (count, width).
-      texts: The text of each row.
-      answers: The answer of each row, or None.
-      **facts: The other fields of `IndexManifest`.
-
-    Returns:
-      The manifest.
-    """
+    """Writes the files of an index into an empty folder; `facts` are the rest of its manifest."""
     place = pathlib.Path(folder)
     (place / VECTORS).write_bytes(np.ascontiguousarray(rows, np.int8).tobytes())
     with open(place / TEXTS, "w", encoding="utf-8", newline="\n") as file:
@@ -306,12 +240,7 @@ def _record(file: pathlib.Path) -> manifest.FileRecord:
 
 
 def read_index(folder: files.Path) -> TextIndex:
-    """Reads an index and checks that its files are the ones that were written.
-
-    Raises:
-      ManifestError: If it is missing, malformed, of an unknown version, or if a file is missing,
-        has another checksum, or does not hold `count` rows of the module's numbers.
-    """
+    """Reads an index and checks that its files are the ones that were written."""
     place = pathlib.Path(folder)
     path = place / FILE_NAME
     try:

@@ -23,35 +23,19 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 @dataclasses.dataclass(frozen=True)
 class TextSpan:
-    """A piece of a text file.
-
-    Attributes:
-      path: The file.
-      begin: Its first byte.
-      end: The byte after its last one.
-    """
+    """A piece of a text file."""
 
     path: str
     begin: int
-    end: int
+    end: int  # the byte after its last one
 
 
 def plan_spans(paths: Path | Sequence[Path], span_bytes: int) -> list[TextSpan]:
-    """Cuts files into pieces of about `span_bytes`.
+    """Cuts files into pieces of about `span_bytes`, in order, with all of their bytes.
 
     Each cut is the first blank line after a multiple of `span_bytes`; where none comes within 64
     KiB, the first line end, else the first space, else the end of a character. So a piece has a
     bounded size whatever the file holds, also a single line of gigabytes.
-
-    Args:
-      paths: Files.
-      span_bytes: Bytes of a piece, at least 1.
-
-    Returns:
-      The pieces in order; together they are all bytes of the files.
-
-    Raises:
-      DataError: If a file is missing, or `span_bytes` is below 1.
     """
     if span_bytes < 1:
         raise errors.DataError("span_bytes", "at least 1", span_bytes)
@@ -110,14 +94,7 @@ def read_span(span: TextSpan, on_invalid: OnInvalid = "error") -> str:
 
 
 def documents(text: str) -> Iterator[list[str]]:
-    """Splits text into documents, which blank lines separate.
-
-    Args:
-      text: Text.
-
-    Yields:
-      The stripped lines of a document, at least one.
-    """
+    """Splits text into documents, which blank lines separate: their stripped lines."""
     lines: list[str] = []
     for line in [*text.split("\n"), ""]:
         stripped = line.strip()
@@ -134,11 +111,7 @@ def as_list(paths: Path | Sequence[Path]) -> list[Path]:
 
 
 def file_size(path: Path) -> int:
-    """Returns the bytes of a file.
-
-    Raises:
-      DataError: If it is not a file.
-    """
+    """Returns the bytes of a file."""
     file = storage.located(path)
     if not file.is_file():
         raise errors.DataError(f"text {path}", "a file", f"{path}: not there")

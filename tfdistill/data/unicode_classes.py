@@ -81,11 +81,7 @@ ABED FB1E FE00-FE0F FE20-FE2F 101FD 102E0 10376-1037A 10A01-10A03 10A05-10A06 10
 def pattern(*classes: str) -> str:
     r"""Writes classes as one regular expression (RE2 syntax) that matches one character of them.
 
-    Args:
-      *classes: Ranges as above, for example ``"21-2F 3A"``.
-
-    Returns:
-      A character class, for example ``[\x{21}-\x{2F}\x{3A}]``.
+    ``"21-2F 3A"`` becomes ``[\x{21}-\x{2F}\x{3A}]``.
     """
     parts = []
     for item in " ".join(classes).split():

@@ -18,37 +18,19 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class UnlabelledTexts:
-    """Texts or pairs without labels.
-
-    Attributes:
-      examples: The texts; `labels` is None.
-      places: "FILE, line N" of each.
-      dropped: Rows that were left out: empty ones and repetitions.
-    """
+    """Texts or pairs without labels."""
 
     examples: Examples
-    places: tuple[str, ...]
-    dropped: int = 0
+    places: tuple[str, ...]  # "FILE, line N" of each
+    dropped: int = 0  # rows that were left out: empty ones and repetitions
 
 
 def read_unlabelled(spec: TaskSpec, paths: Sequence[tables.Path]) -> UnlabelledTexts:
-    """Reads texts without labels.
+    """Reads texts without labels, for a task over texts or pairs.
 
     A `.tsv`, `.csv` or `.jsonl` file is a table with the text columns of the task; other columns
     are not read. Any other file is plain text, one text a line. Of an embedding task both texts of
     a pair are texts by themselves, and a table may have the first column alone.
-
-    Args:
-      spec: A task over texts or pairs.
-      paths: The files.
-
-    Returns:
-      All rows, in order.
-
-    Raises:
-      ConfigError: If the task is about words or spans.
-      DataError: If a file is missing, empty or malformed, lacks a column, or is plain text where
-        the task takes pairs.
     """
     if spec.traits.over_tokens:
         raise errors.ConfigError(
@@ -92,20 +74,9 @@ def read_unlabelled(spec: TaskSpec, paths: Sequence[tables.Path]) -> UnlabelledT
 def select_new(
     further: UnlabelledTexts, train: Examples, held_out: Mapping[str, Examples]
 ) -> UnlabelledTexts:
-    """Keeps each text once that is not in the training set; refuses text of held-out sets.
+    """Keeps each text once that is not in the training set; refuses text of held-out sets, by name.
 
     Texts are compared without differences of case and blanks (`normal_text`), pairs as pairs.
-
-    Args:
-      further: What was read.
-      train: The labelled training set.
-      held_out: Name -> development and test sets.
-
-    Returns:
-      The texts that are left, with how many were dropped.
-
-    Raises:
-      DataError: If a text is in a held-out set; the message has the number of rows and the first.
     """
     keys = example_keys(further.examples)
     for name, part in held_out.items():

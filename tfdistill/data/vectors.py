@@ -17,22 +17,11 @@ _MAX_PRODUCTS = 1 << 25  # similarities that are held at a time
 class WordVectors:
     """Vectors of n words.
 
-    Attributes:
-      words: The words, each once, in the order of the file.
-      values: float32 (n, width), row i for word i.
-      width: Numbers of a vector.
+    `words` are each once, in the order of the file; `values` float32 (n, width).
     """
 
     def __init__(self, words: Sequence[str], values: np.ndarray):
-        """Keeps words and vectors.
-
-        Args:
-          words: n different words.
-          values: (n, width).
-
-        Raises:
-          ShapeError: If there is not one row for each word, or a word comes twice.
-        """
+        """Keeps words and vectors; refuses words that come twice."""
         self.words = tuple(words)
         self.values = np.asarray(values, np.float32)
         self._index = {word: row for row, word in enumerate(self.words)}
@@ -61,13 +50,8 @@ class WordVectors:
     def nearest(self, words: Sequence[str], count: int) -> list[list[str]]:
         """Finds the words whose vectors have the largest cosine with those of given words.
 
-        Args:
-          words: The words asked about.
-          count: The most neighbours of each.
-
-        Returns:
-          The neighbours of each, the nearest first (of equally near ones that which comes first in
-          the file), never the word itself; empty for a word without a vector.
+        At most `count` neighbours of each, the nearest first (of equally near ones that which comes
+        first in the file), never the word itself; none of a word without a vector.
         """
         answers: dict[str, list[str]] = {word: [] for word in words}
         listed = [word for word in answers if word in self]
@@ -97,18 +81,8 @@ def read_vectors(path: Path, *, limit: int | None = None) -> WordVectors:
     """Reads vectors in the text format of GloVe and word2vec: a word and its numbers on each line.
 
     A first line of two whole numbers is word2vec's header (words, width), and the file must then
-    hold that many words. Of a word that comes twice the first vector counts.
-
-    Args:
-      path: A UTF-8 text file.
-      limit: Read only so many lines of vectors, the first ones (usually the most frequent words).
-
-    Returns:
-      The vectors.
-
-    Raises:
-      DataError: If the file is missing, empty or cut short, or a line is not a word and as many
-        finite numbers as on the first line; the message names the line.
+    hold that many words. Of a word that comes twice the first vector counts. `limit` reads only so
+    many lines, the first ones (usually the most frequent words).
     """
     file = pathlib.Path(path)
     if not file.is_file():

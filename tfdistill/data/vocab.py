@@ -19,19 +19,10 @@ Path = str | os.PathLike[str]
 
 
 def read_vocab(path: Path) -> list[str]:
-    """Reads a vocabulary.
+    """Reads a vocabulary, in the order of the ids, and checks it (`check_vocab`).
 
-    Args:
-      path: A `vocab.txt` in UTF-8, one token a line, where the id of a token is its line (from 0);
-        or the `tokenizer.json` of a BERT.
-
-    Returns:
-      The tokens in the order of their ids.
-
-    Raises:
-      VocabularyError: If the file is missing, is not UTF-8, has an empty line, the same token
-        twice or one that no text holds, lacks one of `SPECIAL_TOKENS`, or is the tokenizer.json of
-        another tokenizer.
+    It is a `vocab.txt` in UTF-8, one token a line, where the id of a token is its line (from 0), or
+    the `tokenizer.json` of a BERT.
     """
     file = storage.located(path)
     if not file.is_file():
@@ -56,15 +47,8 @@ def lower_case_of(path: Path, lower_case: bool | None = None) -> bool:
     """Whether the text of a vocabulary is lower-cased.
 
     A tokenizer.json says it. Of a vocab.txt the caller does, or else the files beside it: a
-    tokenizer.json, then `do_lower_case` of tokenizer_config.json. Without all of them it is True.
-
-    Args:
-      path: A vocab.txt or a tokenizer.json.
-      lower_case: What a caller says; None for nothing.
-
-    Raises:
-      VocabularyError: If a caller and tokenizer.json contradict each other, or a file beside a
-        vocab.txt is malformed.
+    tokenizer.json, then `do_lower_case` of tokenizer_config.json. Without all of them it is True. A
+    caller who contradicts a tokenizer.json is refused.
     """
     file = storage.located(path)
     if file.suffix != ".json":
@@ -93,15 +77,9 @@ def _lower_case_beside(file: pathlib.Path) -> bool:
 
 
 def check_vocab(tokens: Sequence[str], name: str = "vocabulary") -> None:
-    """Checks that tokens form a usable BERT vocabulary.
+    """Refuses tokens that form no usable BERT vocabulary; messages call it `name`.
 
-    Args:
-      tokens: Tokens in the order of their ids.
-      name: What to call it in a message, for example its path.
-
-    Raises:
-      VocabularyError: On an empty or repeated token, one with a blank or a control character, or a
-        missing special token.
+    No token is empty, repeated, or has a blank or a control character; all special ones are there.
     """
     first: dict[str, int] = {}
     for line, token in enumerate(tokens, start=1):
@@ -136,27 +114,12 @@ def check_vocab(tokens: Sequence[str], name: str = "vocabulary") -> None:
 
 
 def write_vocab(tokens: Sequence[str], path: Path) -> None:
-    """Writes a vocabulary, checked, so that the file is whole or unchanged.
-
-    Args:
-      tokens: Tokens in the order of their ids.
-      path: The file to write.
-
-    Raises:
-      VocabularyError: If the tokens are not a usable vocabulary, or one holds a line break.
-    """
+    """Writes a vocabulary, checked, so that the file is whole or unchanged."""
     files.atomic_write_text(storage.located(path), format_vocab(tokens))
 
 
 def format_vocab(tokens: Sequence[str]) -> str:
-    """The content of a vocab.txt, checked.
-
-    Args:
-      tokens: Tokens in the order of their ids.
-
-    Raises:
-      VocabularyError: As `write_vocab`.
-    """
+    """The content of a vocab.txt, checked."""
     check_vocab(tokens)
     for index, token in enumerate(tokens):
         if "\n" in token or "\r" in token:
@@ -177,17 +140,10 @@ def check_same_vocabulary(
     *,
     names: tuple[str, str] = ("teacher", "student"),
 ) -> None:
-    """Checks that teacher and student give every token the same id.
+    """Refuses a teacher and a student, files or tokens, that give a token other ids.
 
-    Equal sizes are not enough: a student that reads other ids than its teacher learns noise.
-
-    Args:
-      first: A vocabulary file, or its tokens: the teacher's.
-      second: A vocabulary file, or its tokens: the student's.
-      names: What to call the two in the message.
-
-    Raises:
-      VocabularyError: If they differ; the message names the first id that differs.
+    Equal sizes are not enough: a student that reads other ids than its teacher learns noise. The
+    message calls the two by their `names`.
     """
     left, right = (
         read_vocab(value) if isinstance(value, (str, os.PathLike)) else list(value)
@@ -229,21 +185,10 @@ def train_vocab(
     Every character is a token of its own and, unless the tokenizer always splits it off
     (punctuation, ideographs), a ``##`` suffix: no word of known characters becomes [UNK].
 
-    Args:
-      texts: Sentences, documents, or any pieces of text; taken one after the other, so that they
-        need not fit into memory together.
-      size: The upper limit of tokens, special tokens included; the result may be smaller.
-      lower_case: Whether the tokenizer will lower-case.
-      reserved: The first tokens of the vocabulary.
-      max_characters: Keep only so many characters, the most frequent ones; words with others
-        become [UNK]. None: all.
-
-    Returns:
-      The tokens in the order of their ids. The same texts give the same vocabulary.
-
-    Raises:
-      DataError: If `texts` hold no word.
-      VocabularyError: If `size` has no room for the reserved tokens and all characters.
+    Texts are taken one after the other, so that they need not fit into memory together. `size` is
+    the upper limit of tokens, special ones included; the result may be smaller. `reserved` are the
+    first tokens. Only the `max_characters` most frequent characters are kept; words with others
+    become [UNK]. The same texts give the same vocabulary.
     """
     return train_from_counts(
         count_words(texts, lower_case=lower_case),
@@ -258,14 +203,8 @@ def count_words(
 ) -> collections.Counter[str]:
     """Counts the words of text, in memory that does not grow with it.
 
-    Args:
-      texts: Pieces of text.
-      lower_case: Whether the tokenizer will lower-case.
-      max_words: Where more different words than this are found, the rarest are forgotten until
-        half as many are left.
-
-    Returns:
-      Word -> count.
+    Where more than `max_words` different words are found, the rarest are forgotten until half as
+    many are left.
     """
     from tfdistill.data import basic_tokenizer
 

@@ -33,23 +33,13 @@ def encode_questions(
 ) -> EncodedExamples:
     """Tokenizes questions with their contexts.
 
-    The label of a window is the first and the last token that share a character with the answer,
-    or [CLS] twice where the answer is not wholly inside.
+    The label of a window is the first and the last token that share a character with the answer, or
+    [CLS] twice where the answer is not wholly inside. `max_length` counts question and special
+    tokens, too; a question of more than `max_question_length` is cut; `doc_stride` are the tokens
+    from the start of one window to that of the next. Unless `labelled` no answers are looked for.
 
-    Args:
-      questions: n questions.
-      tokenizer: The tokenizer of the model.
-      max_length: The most tokens of a window, question and special tokens included.
-      doc_stride: Tokens from the start of one window to that of the next.
-      max_question_length: The most tokens of a question; the rest is cut.
-      labelled: Whether to look for the answers.
-
-    Returns:
-      The windows: labels are int32 (windows, 2), `sources` says which question a window is of, and
-      `span_sources` the positions of its tokens.
-
-    Raises:
-      DataError: If there is no room for a context, or the windows would leave tokens out.
+    Labels are int32 (windows, 2), `sources` says which question a window is of, and `span_sources`
+    the positions of its tokens.
     """
     asked_ids, asked_counts = tokenizer.pieces([question.question for question in questions])
     contexts = list(dict.fromkeys(question.context for question in questions))

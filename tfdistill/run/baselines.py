@@ -229,8 +229,8 @@ def _knows_general(recipe: config.Recipe) -> bool:
 def mean_states(encoder: keras.Model, encoded: batches.EncodedExamples) -> np.ndarray:
     """The mean of the last hidden states over the real tokens of each text, float32 (n, d).
 
-    Of pairs read together, with u and v the means over the tokens of either text, it is ``[u, v, |u
-    - v|, u * v]``, (n, 4 d).
+    Of pairs read together, with u and v the means over the tokens of either text, it is
+    ``[u, v, |u - v|, u * v]``, (n, 4 d).
     """
     view = models.taps(encoder)
     view = keras.Model(view.inputs, view.get_layer("sequence_output").output)
