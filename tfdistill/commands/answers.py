@@ -69,16 +69,8 @@ COMMANDS = (
         arguments=_arguments,
         execute=_execute,
         usual=(
-            "--task",
-            "--data-dir",
-            "--text-column",
-            "--label-column",
-            "--kind",
-            "--max-length",
-            "--split",
-            "--unlabelled",
-            "--out",
-            "--overwrite",
+            "--task --data-dir --text-column --label-column --kind --max-length --split "
+            "--unlabelled --out --overwrite"
         ),
         examples=(
             "answers ./my-bert --task intents --data-dir data --text-column text --label-column "

@@ -153,16 +153,8 @@ DATA_ACTIONS = (
         arguments=_arguments,
         execute=_execute,
         usual=(
-            "--task",
-            "--data-dir",
-            "--text-column",
-            "--label-column",
-            "--masked-lm",
-            "--vectors",
-            "--copies",
-            "--seed",
-            "--out",
-            "--resume",
+            "--task --data-dir --text-column --label-column --masked-lm --vectors --copies "
+            "--seed --out --resume"
         ),
         examples=(
             "data augment --task sst2 --data-dir glue/SST-2 --masked-lm bert-base-uncased "

@@ -40,7 +40,7 @@ class Command:
     addresses: Sequence[str] = ()
     # The options that ``--help`` shows where there are more than a dozen; ``--help-all`` shows the
     # others too. Empty: it shows all.
-    usual: Sequence[str] = ()
+    usual: str = ""
 
 
 class _HelpAll(argparse.Action):
@@ -207,7 +207,7 @@ def add_commands(
         sub.set_defaults(addresses=command.addresses)
         command.arguments(sub)
         if command.usual:
-            sub.shorten_help(command.usual)
+            sub.shorten_help(command.usual.split())
         if command.actions:
             add_commands(sub, command.actions, prefix=f"{name} ")
 

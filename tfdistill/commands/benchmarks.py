@@ -314,8 +314,7 @@ COMMANDS = (
         arguments=_arguments,
         execute=_benchmark,
         usual=(
-            *("--threads", "--lengths", "--runs", "--device", "--serial", "--binary", "--app"),
-            *("--out", "--overwrite", "--json"),
+            "--threads --lengths --runs --device --serial --binary --app --out --overwrite --json"
         ),
         examples=(
             "benchmark runs/demo/export --threads 1,2 --out latency.json",

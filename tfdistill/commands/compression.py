@@ -83,16 +83,8 @@ COMMANDS = (
         arguments=_arguments,
         execute=_compress,
         usual=(
-            "--methods",
-            "--teacher",
-            "--sparsity",
-            "--data",
-            "--task",
-            "--data-dir",
-            "--epochs",
-            "--out",
-            "--resume",
-            "--dry-run",
+            "--methods --teacher --sparsity --data --task --data-dir --epochs --out --resume "
+            "--dry-run"
         ),
         examples=(
             "compress runs/sst2 --out runs/sst2-int8",

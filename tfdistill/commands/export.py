@@ -368,8 +368,8 @@ COMMANDS = (
         arguments=_arguments,
         execute=_execute,
         usual=(
-            *("--out", "--overwrite", "--quantize", "--size-mb", "--for", "--lengths"),
-            *("--task", "--data-dir", "--android", "--list"),
+            "--out --overwrite --quantize --size-mb --for --lengths --task --data-dir --android "
+            "--list"
         ),
         examples=(
             "export runs/demo --for cpu,gpu,npu:static_wi8_ai8 --out runs/demo-phones",

@@ -199,16 +199,8 @@ COMMANDS = (
         arguments=_arguments,
         execute=_execute,
         usual=(
-            "--model",
-            "--text-column",
-            "--answer-column",
-            "--dim",
-            "--out",
-            "--overwrite",
-            "--query",
-            "--evaluate",
-            "--top",
-            "--json",
+            "--model --text-column --answer-column --dim --out --overwrite --query --evaluate "
+            "--top --json"
         ),
         examples=(
             "index questions.csv --model runs/near --text-column question --answer-column answer",

@@ -332,15 +332,8 @@ COMMANDS = (
         arguments=_inspect_arguments,
         execute=_inspect,
         usual=(
-            "--static",
-            "--accelerators",
-            "--roles",
-            "--against",
-            "--text-file",
-            "--vocab",
-            "--labels",
-            "--timeout",
-            "--json",
+            "--static --accelerators --roles --against --text-file --vocab --labels --timeout "
+            "--json"
         ),
         examples=(
             "inspect runs/demo/export --accelerators gpu,intel-npu",

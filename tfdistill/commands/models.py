@@ -329,16 +329,8 @@ COMMANDS = (
         arguments=_finetune_arguments,
         execute=_finetune,
         usual=(
-            "--data",
-            "--task",
-            "--data-dir",
-            "--kind",
-            "--max-length",
-            "--epochs",
-            "--learning-rate",
-            "--out",
-            "--resume",
-            "--dry-run",
+            "--data --task --data-dir --kind --max-length --epochs --learning-rate --out "
+            "--resume --dry-run"
         ),
         examples=(
             "finetune bert-base-uncased --task sst2 --data-dir glue/SST-2 --out runs/teacher",
@@ -352,16 +344,8 @@ COMMANDS = (
         arguments=_distill_arguments,
         execute=_distill,
         usual=(
-            "--teacher",
-            "--answers",
-            "--student",
-            "--stages",
-            "--data",
-            "--task",
-            "--data-dir",
-            "--epochs",
-            "--out",
-            "--dry-run",
+            "--teacher --answers --student --stages --data --task --data-dir --epochs --out "
+            "--dry-run"
         ),
         addresses=("answers", "corpus"),
         examples=(
@@ -377,15 +361,8 @@ COMMANDS = (
         arguments=_evaluate_arguments,
         execute=_evaluate,
         usual=(
-            "--task",
-            "--data-dir",
-            "--text-column",
-            "--label-column",
-            "--kind",
-            "--max-length",
-            "--split",
-            "--limit",
-            "--json",
+            "--task --data-dir --text-column --label-column --kind --max-length --split --limit "
+            "--json"
         ),
         examples=(
             "evaluate runs/student --split test",

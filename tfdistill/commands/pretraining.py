@@ -276,16 +276,8 @@ DATA_ACTIONS = (
         arguments=_prepare_arguments,
         execute=_prepare,
         usual=(
-            "--vocab",
-            "--cased",
-            "--next-sentence",
-            "--max-length",
-            "--workers",
-            "--seed",
-            "--out",
-            "--resume",
-            "--overwrite",
-            "--runner",
+            "--vocab --cased --next-sentence --max-length --workers --seed --out --resume "
+            "--overwrite --runner"
         ),
         examples=(
             "data prepare corpus.txt --vocab vocab.txt --out shards --workers 4",
@@ -313,16 +305,8 @@ COMMANDS = (
         arguments=_pretrain_arguments,
         execute=_pretrain,
         usual=(
-            "--corpus",
-            "--vocab",
-            "--new-head",
-            "--shape",
-            "--max-length",
-            "--epochs",
-            "--batch-size",
-            "--learning-rate",
-            "--out",
-            "--resume",
+            "--corpus --vocab --new-head --shape --max-length --epochs --batch-size --learning- "
+            "rate --out --resume"
         ),
         examples=(
             "pretrain ib_bert_6l_128d --corpus shards --next-sentence --steps 20000 "

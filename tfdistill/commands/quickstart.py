@@ -350,16 +350,8 @@ COMMANDS = (
         arguments=_arguments,
         execute=_quickstart,
         usual=(
-            "--teacher",
-            "--data",
-            "--label-column",
-            "--student",
-            "--latency-ms",
-            "--size-mb",
-            "--max-minutes",
-            "--out",
-            "--resume",
-            "--dry-run",
+            "--teacher --data --label-column --student --latency-ms --size-mb --max-minutes "
+            "--out --resume --dry-run"
         ),
         examples=(
             "quickstart --teacher bert-base-uncased --data intents.csv --latency-ms 3 --size-mb 8 "

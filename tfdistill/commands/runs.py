@@ -166,15 +166,7 @@ COMMANDS = (
         arguments=_run_arguments,
         execute=_run,
         usual=(
-            "--set",
-            "--scaled-down",
-            "--no-teacher",
-            "--out",
-            "--resume",
-            "--overwrite",
-            "--gpus",
-            "--dry-run",
-            "--json",
+            "--set --scaled-down --no-teacher --out --resume --overwrite --gpus --dry-run --json"
         ),
         examples=(
             "run tinybert_4l --set teacher=bert-base-uncased --set data.dir=glue/SST-2 "

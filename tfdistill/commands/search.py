@@ -214,15 +214,7 @@ COMMANDS = (
         arguments=_arguments,
         execute=_search,
         usual=(
-            "--latency-ms",
-            "--size-mb",
-            "--lengths",
-            "--teacher",
-            "--task",
-            "--data-dir",
-            "--device",
-            "--serial",
-            "--out",
+            "--latency-ms --size-mb --lengths --teacher --task --data-dir --device --serial --out"
         ),
         examples=(
             "search --teacher runs/teacher --latency-ms 3 --out runs/search",
