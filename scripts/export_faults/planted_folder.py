@@ -13,7 +13,7 @@ from replaced import Replaced
 
 from tfdistill import tokenizer_json
 from tfdistill.data import vocab
-from tfdistill.weights import save
+from tfdistill.weights import sentence_modules
 
 _WORDS = "bert.embeddings.word_embeddings.weight"
 _QUERIES = [f"bert.encoder.layer.{number}.attention.self.query.weight" for number in (0, 1)]
@@ -41,7 +41,7 @@ def _json(file: str, change: Callable[[dict[str, Any]], object]) -> Replaced:
             change(value)
         write(path, value)
 
-    return Replaced(save, "_write_json", write_changed)
+    return Replaced(sentence_modules, "write_json", write_changed)
 
 
 def _exchanged(values: np.ndarray, first: int, second: int) -> np.ndarray:

@@ -12,7 +12,8 @@ import yaml
 from export.checking import verify
 from tfdistill import config, errors, manifest, models, reading, results, run, tasks, training
 from tfdistill.data import from_config, parallel, synthetic
-from tfdistill.run import inputs, prepare, records, students, teachers, variables
+from tfdistill.run import inputs, prepare, records, students, teachers
+from tfdistill.training import variables
 
 
 def toy_values(data_dir: pathlib.Path) -> dict:

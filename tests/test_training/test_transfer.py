@@ -12,7 +12,7 @@ import toys
 
 from tfdistill import errors, models, training
 from tfdistill.data.streaming import StepRange
-from tfdistill.training import transfer_run
+from tfdistill.training import transfer_run, variables
 
 CONFIG = models.MobileBertConfig(
     num_layers=2,
@@ -364,7 +364,7 @@ def test_a_run_that_was_killed_equals_one_that_was_not(whole, transfer, tmp_path
 def test_a_run_killed_at_a_boundary_equals_one_that_was_not(
     whole, transfer, tmp_path, monkeypatch, moment
 ):
-    save, write_json = transfer_run._save, transfer_run.files.atomic_write_json
+    save, write_json = variables.save, transfer_run.files.atomic_write_json
     remove = shutil.rmtree
 
     def killed_before(path, name):
@@ -374,9 +374,9 @@ def test_a_run_killed_at_a_boundary_equals_one_that_was_not(
     with monkeypatch.context() as patch, pytest.raises(Killed):
         if moment == "before_weights":
             patch.setattr(
-                transfer_run,
-                "_save",
-                lambda model, path: killed_before(path, transfer_run.WEIGHTS) or save(model, path),
+                variables,
+                "save",
+                lambda held, path: killed_before(path, transfer_run.WEIGHTS) or save(held, path),
             )
         elif moment == "before_next_stage":
             patch.setattr(
@@ -418,7 +418,7 @@ def test_a_folder_of_other_stages_or_of_another_student_is_refused(whole, pairs,
     with pytest.raises(errors.ConfigError, match=r"those in plan.json, .* Choose another folder"):
         training.run_transfer(other, teacher, student, folder=folder, **run)
     narrow = models.build_masked_lm(CONFIG.replace(num_layers=1, bottleneck_size=6))
-    with pytest.raises(errors.WeightsError, match="the weights of this student"):
+    with pytest.raises(errors.WeightsError, match="the student of the first call"):
         training.run_transfer(stages, teacher, narrow, folder=folder, **run)
     with pytest.raises(errors.ConfigError, match="Did you mean 'attention'"):
         training.run_transfer(

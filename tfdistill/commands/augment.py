@@ -64,12 +64,12 @@ def _execute(args: argparse.Namespace) -> None:
             raise errors.DataError(
                 options.flag_of(option), f"an existing file of {kind}", repr(file)
             )
-    plan.check_data(options.data_of(args, args.masked_lm), ["train"])
+    settings = plan.check_data(options.data_of(args, args.masked_lm), ["train"])
     from tfdistill import augmentation
 
-    train = _train_examples(args)
+    train = _train_examples(settings)
     copies = augmentation.copies_for(train.spec.name) if args.copies is None else args.copies
-    settings = augmentation.AugmentOptions(
+    chosen = augmentation.AugmentOptions(
         copies=copies,
         probability=args.probability,
         num_candidates=args.candidates,
@@ -79,10 +79,10 @@ def _execute(args: argparse.Namespace) -> None:
     done = augmentation.augment_train(
         train,
         _finder(args),
-        settings,
+        chosen,
         args.out,
         pipeline=args.pipeline,
-        load=functools.partial(_inputs, args),
+        load=functools.partial(_inputs, args, settings),
         resume=args.resume,
         overwrite=args.overwrite,
     )
@@ -108,18 +108,14 @@ def _make_absolute(args: argparse.Namespace) -> None:
                 setattr(args, name, os.path.abspath(path))
 
 
-def _inputs(args: argparse.Namespace) -> tuple[Examples, CandidateFinder]:
-    return _train_examples(args), _finder(args)
+def _inputs(
+    args: argparse.Namespace, settings: config.DataConfig
+) -> tuple[Examples, CandidateFinder]:
+    return _train_examples(settings), _finder(args)
 
 
-def _train_examples(args: argparse.Namespace) -> Examples:
+def _train_examples(settings: config.DataConfig) -> Examples:
     """The training split; there is no way to name another one."""
-    settings = config.parse_section(
-        config.DataConfig,
-        options.data_of(args, args.masked_lm),
-        source="command line",
-        place="data",
-    )
     _, examples = from_config.labelled(settings, "train")
     limit = settings.train_limit
     return examples if limit is None else examples.select(range(min(limit, len(examples))))

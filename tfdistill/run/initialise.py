@@ -23,7 +23,8 @@ from tfdistill import (
 )
 from tfdistill.data import soft_label_values, task_data, vocab
 from tfdistill.data.task_data import TaskData, TextData
-from tfdistill.run import task_models, teachers, variables
+from tfdistill.run import task_models, teachers
+from tfdistill.training import variables
 
 _log = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import tf_keras as keras
 
 from tfdistill import compress, config, models, results
-from tfdistill.run import initialise, variables
+from tfdistill.run import initialise
 from tfdistill.run.folder import RunContext
 from tfdistill.run.initialise import Student, new_student
 from tfdistill.run.lessons import Lesson, num_batches
 from tfdistill.run.stages import build_stage, by_width
-from tfdistill.training import precision
+from tfdistill.training import precision, variables
 
 RESULT = "result.json"
 STUDENT, PROJECTION, MASKED = (

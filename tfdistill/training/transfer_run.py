@@ -12,11 +12,11 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import arrays, distillers, errors, files, reading
+from tfdistill import distillers, errors, files, reading
 from tfdistill.data.streaming import StepRange, TrainingBatches
 from tfdistill.losses import methods
 from tfdistill.results import FitResult, read_finished, read_result_file, write_result_file
-from tfdistill.training import multi_worker, transfer
+from tfdistill.training import multi_worker, transfer, variables
 from tfdistill.training.fit import fit
 
 FORMAT_VERSION = 1
@@ -26,6 +26,7 @@ PLAN, START, WEIGHTS, RESULT = (
     "weights.safetensors",
     "result.json",
 )
+_REMEDY = f"Delete {RESULT} next to it and resume, or take the student of the first call."
 
 
 def run_transfer(
@@ -90,7 +91,7 @@ def run_transfer(
             where = root / f"{index:02d}-{stage.name}"
             steps = stage.num_batches(train.steps_per_epoch)
             if read_finished(where / RESULT, FitResult) is None:
-                _load(student, weights)
+                variables.load(student.weights, weights, remedy=_REMEDY)
                 distiller = distillers.MobileBertDistiller(
                     teacher,
                     student,
@@ -121,13 +122,13 @@ def run_transfer(
                     description=f"{description} {stage.name}".strip(),
                     extra_callbacks=extra_callbacks,
                 )
-                _save(student, where / WEIGHTS)
+                variables.save(student.weights, where / WEIGHTS)
                 write_result_file(result, where / RESULT)
             # The weights are all that a later stage needs; two dozen optimizers fill a disk.
             shutil.rmtree(where / "checkpoints", ignore_errors=True)
             results.append(read_result_file(where / RESULT, FitResult))
             weights, done = where / WEIGHTS, done + steps
-        _load(student, weights)
+        variables.load(student.weights, weights, remedy=_REMEDY)
         return tuple(results)
 
 
@@ -157,7 +158,9 @@ def _open(
             "stages", "at least one, each with a name of its own", list(stages)
         )
     if not (folder / PLAN).is_file():
-        _save(student, folder / START)  # before the plan, which says that all is there
+        variables.save(
+            student.weights, folder / START
+        )  # before the plan, which says that all is there
         files.atomic_write_json(folder / PLAN, plan)
         return
     saved = reading.read_json_object(folder / PLAN, error=errors.ConfigError)
@@ -168,27 +171,3 @@ def _open(
             [stage.name for stage in stages],
             "Choose another folder, or the strategy and lengths of the first call.",
         )
-
-
-def _named(model: keras.Model) -> dict[str, Any]:
-    return {variable.name.removesuffix(":0"): variable for variable in model.weights}
-
-
-def _save(model: keras.Model, path: pathlib.Path) -> None:
-    arrays.write_arrays(path, {name: variable.numpy() for name, variable in _named(model).items()})
-
-
-def _load(model: keras.Model, path: pathlib.Path) -> None:
-    saved = arrays.read_arrays(path, remedy=f"Delete {RESULT} next to it and resume.")
-    variables = _named(model)
-    if saved.keys() != variables.keys() or any(
-        saved[name].shape != tuple(variable.shape) for name, variable in variables.items()
-    ):
-        raise errors.WeightsError(
-            str(path),
-            "the weights of this student",
-            "those of another model",
-            "Choose another folder, or the student of the first call.",
-        )
-    for name, variable in variables.items():
-        variable.assign(saved[name])

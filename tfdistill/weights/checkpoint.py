@@ -189,9 +189,7 @@ def hub_commit(source: files.Path) -> str | None:
 
 def read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:
     """Reads a file of a checkpoint that holds a JSON object; {} where it may be absent."""
-    if not path.is_file():
-        if not required:
-            return {}
+    if required and not path.is_file():
         raise errors.WeightsError(
             "checkpoint",
             f"{path.name} in {path.parent}",
@@ -200,9 +198,7 @@ def read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:
                 or ("no such file", _checkpoint_below(path.parent))
             ),
         )
-    return reading.read_json_object(
-        path, error=errors.WeightsError, expected="valid JSON", remedy="Fetch the file again."
-    )
+    return tokenizers.read_settings(path)
 
 
 def read_parts(

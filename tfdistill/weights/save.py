@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 from collections.abc import Sequence
 
@@ -124,7 +123,7 @@ def save_hf(
         key = keys.exported_key("embeddings.token_type_embeddings.weight", config, bare=bare)
         tensors[key] = np.zeros((2, config.hidden_size), np.float32)
     with work_folder.replaced(folder, KIND, overwrite=overwrite) as temporary:
-        _write_json(temporary / checkpoint.CONFIG_FILE, written)
+        sentence_modules.write_json(temporary / checkpoint.CONFIG_FILE, written)
         safetensors.numpy.save_file(
             tensors, temporary / checkpoint.WEIGHTS_FILE, metadata={"format": "pt"}
         )
@@ -187,8 +186,4 @@ def _save_tokenizer(
         settings[tokenizers.TRUNCATION] = truncation
     if config.family == "distilbert":  # whose model takes no token types
         settings["model_input_names"] = ["input_ids", "attention_mask"]
-    _write_json(folder / tokenizers.CONFIG_FILE, settings)
-
-
-def _write_json(path: pathlib.Path, value: dict[str, object]) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    sentence_modules.write_json(folder / tokenizers.CONFIG_FILE, settings)

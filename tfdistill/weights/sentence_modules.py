@@ -272,16 +272,16 @@ def write_modules(model: keras.Model, folder: pathlib.Path) -> None:
         {"idx": index, "name": str(index), "path": place, "type": _TYPES + kind}
         for index, (place, kind) in enumerate(listed)
     ]
-    _write_json(folder / MODULES_FILE, modules)
+    write_json(folder / MODULES_FILE, modules)
     limits = {"max_seq_length": config.max_positions, "do_lower_case": False}
-    _write_json(folder / _SETTINGS_FILES[0], limits)
+    write_json(folder / _SETTINGS_FILES[0], limits)
 
 
 def _write(folder: pathlib.Path, settings: Mapping[str, Any]) -> None:
     folder.mkdir()
-    _write_json(folder / checkpoint.CONFIG_FILE, settings)
+    write_json(folder / checkpoint.CONFIG_FILE, settings)
 
 
-def _write_json(path: pathlib.Path, value: Any) -> None:
+def write_json(path: pathlib.Path, value: Any) -> None:
     """Writes JSON that other libraries read: without a checksum of ours."""
-    files.atomic_write_text(path, json.dumps(value, indent=2) + "\n")
+    files.atomic_write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -85,7 +85,7 @@ class TokenizerFiles(NamedTuple):
 def read_tokenizer(folder: pathlib.Path) -> TokenizerFiles:
     """Reads the tokenizer of a folder from all its files."""
     path = folder / CONFIG_FILE
-    settings = _read(path)
+    settings = read_settings(path)
     listed = folder / VOCAB_FILE
     described = folder / tokenizer_json.FILE_NAME
     # Of another tokenizer class, the class is the better reason than what tokenizer.json holds.
@@ -206,7 +206,7 @@ def _tokens_of(value: Any) -> list[str]:
 
 def _check_further_tokens(folder: pathlib.Path) -> None:
     """Refuses other special tokens, and added ones, of the two files that list them."""
-    special = _read(folder / SPECIAL_FILE)
+    special = read_settings(folder / SPECIAL_FILE)
     faults = [
         errors.explain(f"{folder / SPECIAL_FILE}, {key}", repr(value), repr(special[key])[:80])
         for key, value in SPECIAL_NAMES.items()
@@ -216,7 +216,7 @@ def _check_further_tokens(folder: pathlib.Path) -> None:
         token for key in special.keys() - SPECIAL_NAMES.keys() for token in _tokens_of(special[key])
     ]
     faults.append(tokenizer_json.added_tokens_fault(f"{folder / SPECIAL_FILE}", sorted(others)))
-    added = _read(folder / ADDED_FILE)
+    added = read_settings(folder / ADDED_FILE)
     faults.append(tokenizer_json.added_tokens_fault(f"{folder / ADDED_FILE}", sorted(added)))
     if any(faults):
         raise errors.WeightsError("\n".join(filter(None, faults)))
@@ -283,7 +283,8 @@ def _shown(token: str | None) -> str:
     return "no token" if token is None else repr(token)
 
 
-def _read(path: pathlib.Path) -> dict[str, Any]:
+def read_settings(path: pathlib.Path) -> dict[str, Any]:
+    """Reads a file of a checkpoint that holds a JSON object; {} where there is none."""
     if not path.is_file():
         return {}
     return reading.read_json_object(

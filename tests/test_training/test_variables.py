@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tfdistill import errors
-from tfdistill.run import variables
+from tfdistill.training import variables
 
 
 def held(*values):
