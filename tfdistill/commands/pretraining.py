@@ -305,8 +305,8 @@ COMMANDS = (
         arguments=_pretrain_arguments,
         execute=_pretrain,
         usual=(
-            "--corpus --vocab --new-head --shape --max-length --epochs --batch-size --learning- "
-            "rate --out --resume"
+            "--corpus --vocab --new-head --shape --max-length --epochs --batch-size "
+            "--learning-rate --out --resume"
         ),
         examples=(
             "pretrain ib_bert_6l_128d --corpus shards --next-sentence --steps 20000 "
