@@ -106,7 +106,7 @@ def test_of_a_pair_the_other_text_stays_as_it_was(finder, tmp_path):
     assert len(read) == len(lines)
 
 
-@pytest.mark.parametrize("kind", ["cola", "stsb", "numbers", "multi_label"])
+@pytest.mark.parametrize("kind", ["cola", "stsb", "numbers", "multi_label", "separators"])
 def test_labels_are_written_as_the_task_spells_them(kind, finder, tmp_path):
     spec = {
         "cola": tasks.task("cola"),  # its own files have no header
@@ -115,11 +115,14 @@ def test_labels_are_written_as_the_task_spells_them(kind, finder, tmp_path):
         "multi_label": tasks.TaskSpec(
             "m", "text", "label", labels=("x", "y", "z"), kind="multi_label", label_separator="|"
         ),
+        "separators": tasks.TaskSpec(
+            "s", "text", "label", labels=("x", 'y, "z"', "é"), kind="multi_label"
+        ),
     }[kind]
     train = examples(5, spec, pairs=spec.pair_column is not None)
     if kind == "stsb":
         train = dataclasses.replace(train, labels=np.array([0.1, 3.8, 5, 1 / 3, 2.5], np.float32))
-    if kind == "multi_label":
+    if spec.kind == "multi_label":
         labels = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 0, 1], [1, 1, 0]], np.float32)
         train = dataclasses.replace(train, labels=labels)
     augment_train(train, finder, OPTIONS, tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -29,11 +30,12 @@ class SeveralLabels(TextKind):
         return label_kinds.names_in(cell, separator)
 
     def cell(self, spec: TaskSpec, label: np.ndarray) -> str:
-        """See `TaskKind.cell`."""
+        """See `TaskKind.cell`; a list where a name holds the separator, which would split it."""
         names = spec.label_values or spec.labels
-        return spec.label_separator.join(
-            name for name, applies in zip(names, label, strict=True) if applies
-        )
+        applying = [name for name, applies in zip(names, label, strict=True) if applies]
+        if any(spec.label_separator in name for name in names):
+            return json.dumps(applying, ensure_ascii=False)
+        return spec.label_separator.join(applying)
 
     def parse(self, spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
         """See `TaskKind.parse`; float32 (n, classes) of 0 and 1."""
