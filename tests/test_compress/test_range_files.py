@@ -5,6 +5,7 @@ import pytest
 import toys
 
 from tfdistill import compress, errors, models
+from tfdistill.weights import factorised
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +34,27 @@ def test_clusters_and_zeros_survive_the_disk(clustered, tmp_path):
     again = compress.with_ranges(compress.strip(aware), tmp_path / "ranges")
 
     np.testing.assert_array_equal(again(BATCH).numpy(), aware(BATCH).numpy())
+
+
+def test_a_factorised_word_table_keeps_its_factors(tmp_path):
+    aware = compress.quantize_aware(toys.classifier(toys.STUDENT.replace(embedding_size=4)))
+    compress.observe(aware, [BATCH])
+    compress.save_ranges(aware, tmp_path / "ranges")
+    plain = compress.strip(aware)
+    (words,), (projection,) = (
+        plain.get_layer(name).get_weights() for name in ("word_embeddings", "embedding_projection")
+    )
+    factors = factorised.split(words @ projection, 4)  # as a checkpoint is read
+    plain.get_layer("word_embeddings").set_weights(factors[:1])
+    plain.get_layer("embedding_projection").set_weights(factors[1:])
+
+    again = compress.with_ranges(plain, tmp_path / "ranges")
+
+    np.testing.assert_array_equal(again(BATCH).numpy(), aware(BATCH).numpy())
+    np.testing.assert_array_equal(plain.get_layer("word_embeddings").get_weights()[0], factors[0])
+    narrower = toys.classifier(toys.STUDENT.replace(embedding_size=3))
+    with pytest.raises(errors.WeightsError, match="ranges of"):
+        compress.with_ranges(narrower, tmp_path / "ranges")
 
 
 def test_ranges_of_another_model_and_damaged_files_are_refused(quantized, saved, tmp_path):

@@ -1,4 +1,8 @@
-"""Quantization-aware models on disk: the plain model, and a file with the ranges."""
+"""Quantization-aware models on disk: the plain model, and a file with the ranges.
+
+Both factors of a factorised word table are in it, too: the plain model is saved with their product,
+which has other factors when it is split again, and the ranges are those of the trained ones.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,14 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import arrays, errors, files
+from tfdistill import arrays, errors, files, models
 from tfdistill.compress import rebuild
+from tfdistill.weights import factorised
 
 RANGES = "ranges.safetensors"
 """The file of activation ranges next to a saved model."""
 _FORMAT = "1"
+_FACTORS = ("word_embeddings/factor", "embedding_projection/factor")
 
 
 def save_ranges(model: keras.Model, path: files.Path) -> None:
@@ -25,6 +31,7 @@ def save_ranges(model: keras.Model, path: files.Path) -> None:
         activation's range is made of.
     """
     ranges = {name: np.asarray(variable) for name, variable in _ranges(model).items()}
+    ranges |= _factors(rebuild.strip(model))
     arrays.write_arrays(path, ranges, metadata={"format_version": _FORMAT})
 
 
@@ -44,6 +51,7 @@ def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
     path = pathlib.Path(path)
     saved, header = arrays.read_with_metadata(path)
     version = header.get("format_version")
+    factors = {name: saved.pop(name) for name in saved.keys() & set(_FACTORS)}
     wrapped = sorted({name.split("/")[0] for name in saved})
     names = {layer.name for layer in plain.layers}
     if version != _FORMAT or not wrapped or not names.issuperset(wrapped):
@@ -55,16 +63,30 @@ def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
         )
     from tfdistill.compress import quantization_aware  # only where there are ranges
 
+    shapes = {name: factor.shape for name, factor in _factors(plain).items() if factors}
+    fitting = shapes == {name: factor.shape for name, factor in factors.items()}
+    if factors and fitting:
+        plain = models.with_policy(plain, "float32")  # a copy
+        for name, factor in factors.items():
+            plain.get_layer(name.split("/")[0]).set_weights([factor])
     model = quantization_aware.quantize_aware(plain, layers=wrapped)
     variables = _ranges(model)
     shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
-    if shapes != {name: array.shape for name, array in saved.items()}:
+    if not fitting or shapes != {name: array.shape for name, array in saved.items()}:
         raise errors.WeightsError(
             f"{path}", f"the {len(shapes)} ranges of {plain.name!r}", f"{len(saved)} others"
         )
     for name, variable in variables.items():
         variable.assign(saved[name])
     return model
+
+
+def _factors(plain: keras.Model) -> dict[str, np.ndarray]:
+    """The factors of a factorised word table, by name; none of other models."""
+    config = models.config_of(plain)
+    if not isinstance(config, models.EncoderConfig) or not factorised.is_factorised(config):
+        return {}
+    return {name: plain.get_layer(name.split("/")[0]).get_weights()[0] for name in _FACTORS}
 
 
 def _ranges(model: keras.Model) -> dict[str, tf.Variable]:
