@@ -66,6 +66,11 @@ def test_what_cannot_be_clustered_says_why(toy, options, told):
         compress.cluster(toy, **options)
 
 
+def test_two_numbers_are_too_few_where_zero_is_one_of_them(pruned):
+    with pytest.raises(errors.ConfigError, match=r"pruned layers.*: expected 3 to 256"):
+        compress.cluster(pruned.stripped, clusters=2)
+
+
 @pytest.mark.parametrize(
     "compressed", [compress.cluster, lambda model: compress.prune(model, total_steps=100)]
 )

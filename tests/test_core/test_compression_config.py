@@ -69,6 +69,13 @@ def test_an_order_that_would_undo_an_earlier_method_is_refused(order, told):
         recipe(*order)
 
 
+def test_two_clusters_are_too_few_after_pruning():
+    two = {"method": "cluster", "clusters": 2}
+    recipe(two)
+    with pytest.raises(errors.ConfigError, match=r"stage_1.compress.clusters: expected at least 3"):
+        recipe("prune", two)
+
+
 @pytest.mark.parametrize(
     ("compress", "options", "told"),
     [

@@ -18,6 +18,7 @@ from tfdistill.compress.rebuild import check_encoder, matching, rebuilt
 
 LAYERS = ("layer_*",)
 _MATRICES: dict[type, str] = {keras.layers.Dense: "kernel"}
+_LEAST_WITH_ZEROS = 3  # zero, and numbers on both of its sides
 _STARTS = {
     "linear": cluster_config.CentroidInitialization.LINEAR,
     "density": cluster_config.CentroidInitialization.DENSITY_BASED,
@@ -70,7 +71,7 @@ def cluster(
 
     Args:
       classifier: A float model of `tfdistill.models`; not changed.
-      clusters: Numbers of each matrix, from 2 to 256.
+      clusters: Numbers of each matrix, from 2 to 256; of pruned ones from 3.
       layers: Patterns of names of Dense layers, as for a shell.
       start: Where the numbers start: "linear", evenly from the smallest weight to the largest;
         "density", evenly among the sorted weights; "kmeans++", far from each other.
@@ -90,6 +91,15 @@ def cluster(
             "start", f"one of {', '.join(_STARTS)}", repr(start), errors.nearest(start, _STARTS)
         )
     chosen = matching(classifier, layers, _MATRICES)
+    pruned = [
+        name for name in chosen if ranges.is_pruned(classifier.get_layer(name).kernel.numpy())
+    ]
+    if pruned and clusters < _LEAST_WITH_ZEROS:
+        raise errors.ConfigError(
+            f"clusters of pruned layers, such as {pruned[0]}",
+            f"{_LEAST_WITH_ZEROS} to {ranges.MOST_CLUSTERS}, of which zero is one",
+            clusters,
+        )
 
     def wrap(layer: keras.layers.Layer) -> keras.layers.Layer:
         copy = rebuilt(layer)

@@ -187,6 +187,11 @@ def _compression_order(recipe: Sections) -> Iterator[str]:
                     f"variants.{variant_name}.stages: expected after a stage that does {done} "
                     f"{expected}, received {name} ({method or 'no compress'}), which would undo it"
                 )
+            if done == "prune" and compress is not None and compress.clusters < 3:
+                expected = "at least 3 after prune, whose zeros are one of them"
+                yield errors.explain(
+                    f"stages.{name}.compress.clusters", expected, compress.clusters
+                )
             done = method or done
 
 
