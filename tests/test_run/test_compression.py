@@ -213,6 +213,17 @@ def test_the_command_refuses_unknown_methods_and_wrong_orders(methods):
         command.recipe_of(arguments("--methods", methods))
 
 
+@pytest.mark.parametrize(
+    ("option", "usual", "method"), [("sparsity", 0.5, "prune"), ("clusters", 32, "cluster")]
+)
+def test_the_command_refuses_an_option_that_no_method_reads(option, usual, method):
+    told = f"--{option}: expected --methods with {method}, received quantize"
+    with pytest.raises(errors.ConfigError, match=told):
+        command.recipe_of(arguments(f"--{option}", str(usual)))
+    settings = command.recipe_of(arguments("--methods", method)).stages[method].compress
+    assert getattr(settings, option) == usual
+
+
 @pytest.mark.slow
 def test_the_command_compresses_a_finished_student_and_keeps_its_head(
     teacher, data_dir, tmp_path, capsys

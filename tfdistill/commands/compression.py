@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from tfdistill import config
+from tfdistill import config, errors
 from tfdistill.commands import base, models, options, plan
+
+_USUAL = {"sparsity": 0.5, "clusters": 32}
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,8 +36,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         choices=("prediction", "intermediate", "labels"),
         help="what the training minimizes, a kind of stage (default: %(default)s)",
     )
-    options.add_field(parser, config.CompressConfig, "sparsity")
-    options.add_field(parser, config.CompressConfig, "clusters", 32)
+    for field, usual in _USUAL.items():
+        text = f"{config.CompressConfig.model_fields[field].description} (default: {usual})"
+        options.add_field(parser, config.CompressConfig, field, None, help=text)
     options.add_allow_weak(parser, "a student that answers near chance")
     models.add_run(parser, epochs=2, gpus=False, of_run="student")
 
@@ -49,6 +52,11 @@ def recipe_of(args: argparse.Namespace) -> config.Recipe:
     step = options.section_of(args, "stages.*")
     compress = options.section_of(args, "stages.*.compress")
     names = options.chosen_from(compress.pop("method"), "--methods", list(config.METHODS))
+    for option in compress:
+        readers = [name for name, keys in config.METHODS.items() if option in keys]
+        if not set(readers) & set(names):
+            expected = f"--methods with {' or '.join(readers)}"
+            raise errors.ConfigError(options.flag_of(option), expected, args.methods)
     plan.model(args.student, "student")
     if args.teacher is not None:
         plan.model(args.teacher, "--teacher")
@@ -58,8 +66,8 @@ def recipe_of(args: argparse.Namespace) -> config.Recipe:
     teaches = "student" if itself and step["kind"] != "labels" else "teacher"
     stages = {name: {**step, "compress": {"method": name, "teacher": teaches}} for name in names}
     for name, stage in stages.items():
-        read = compress.keys() & set(config.METHODS[name])
-        stage["compress"] |= {option: compress[option] for option in read}
+        read = _USUAL.keys() & set(config.METHODS[name])
+        stage["compress"] |= {option: (_USUAL | compress)[option] for option in read}
     return models.recipe_of(
         args,
         data=options.data_of(args, model=args.student),
