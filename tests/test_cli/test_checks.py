@@ -260,10 +260,10 @@ def test_options_below_a_place_are_the_fields_of_its_section_that_were_given():
     parser = argparse.ArgumentParser()
     options.add_field(parser, config.DataConfig, "max_length", None)
     options.add_field(parser, config.DataConfig, "dir")
-    options.add_field(parser, config.AugmentConfig, "copies")
+    options.add_field(parser, config.AugmentConfig, "candidates")
     args = parser.parse_args(["--data-dir", "glue"])
     assert options.section_of(args, "data") == {"dir": "glue"}
-    assert options.section_of(args, "data.augment") == {"copies": 20}
+    assert options.section_of(args, "data.augment") == {"candidates": 15}
 
 
 def test_a_new_stage_can_still_be_made_with_set():

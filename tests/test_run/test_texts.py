@@ -1,8 +1,10 @@
 """Recipes without a task, and the augmented training set of a run."""
 
+import dataclasses
+
 import pytest
 
-from tfdistill import config, errors, models, run, weights
+from tfdistill import augmentation, config, errors, models, run, weights
 from tfdistill.run import prepare
 
 
@@ -67,6 +69,25 @@ def test_without_a_stage_that_uses_it_nothing_is_augmented(prepared_run, tmp_pat
     unused = recipe.model_copy(update={"stages": stages})
     assert prepare.augmented(unused, prepared, tmp_path, "").augmented is None
     assert not (tmp_path / "data").exists()
+
+
+def test_a_recipe_without_copies_makes_the_published_number(prepared_run, tmp_path, monkeypatch):
+    recipe, prepared, _ = prepared_run
+    values = recipe.model_dump()
+    del values["data"]["augment"]["copies"]
+    received = []
+
+    def stopped(_train, _finder, options, *_args, **_options):
+        received.append(options.copies)
+        raise InterruptedError
+
+    monkeypatch.setattr(augmentation, "load_finder", lambda *_args, **_options: None)
+    monkeypatch.setattr(augmentation, "augment_train", stopped)
+    for name, copies in (("mnli", 10), ("intents", 30)):
+        data = dataclasses.replace(prepared, task=dataclasses.replace(prepared.task, name=name))
+        with pytest.raises(InterruptedError):
+            prepare.augmented(config.Recipe.model_validate(values), data, tmp_path, "")
+        assert received.pop() == copies
 
 
 def test_a_teacher_without_a_head_for_words_is_refused_for_augmentation(prepared_run, tmp_path):

@@ -64,7 +64,8 @@ class AugmentConfig(Section):
         "word vectors as text (GloVe, word2vec) for words of several pieces; without them such "
         "words stay",
     )
-    copies: int = described(20, "augmented copies of each text", gt=0, le=1000)
+    copies: int | None = described(None, "augmented copies of each text", gt=0, le=1000)
+    # None: the published number
     probability: float = described(0.4, "probability that a word is replaced", gt=0, le=1)
     candidates: int = described(15, "candidate words for each replacement", gt=0, le=1000)
     seed: Seed = 0

@@ -354,7 +354,7 @@ def augmented(
             stop_words=augmentation.STOP_WORDS,
         )
         options = augmentation.AugmentOptions(
-            copies=settings.copies,
+            copies=settings.copies or augmentation.copies_for(data.task.name),
             probability=settings.probability,
             num_candidates=settings.candidates,
             seed=settings.seed,
