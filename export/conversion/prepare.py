@@ -212,7 +212,7 @@ def _check_method(
             "quantize of a quantization-aware model",
             "static_wi8_ai8, which it was trained for, for all of its layers",
             f"{quantization.name}{' and layers of another' if layers else ''}",
-            "Export compress.strip(model), its float weights, in other quantizations.",
+            f"In other quantizations export {compress.FLOAT_WEIGHTS}.",
         )
     compress.check_ranges(model)
 

@@ -33,7 +33,7 @@ from .trial import attempt
 _log = logging.getLogger(__name__)
 
 _LABELLED = "labelled texts of a task to check on"
-_STRIPPED = "Leave size_mb out, or fit compress.strip(model), its float weights."
+_STRIPPED = f"Leave size_mb out, or fit {compress.FLOAT_WEIGHTS}."
 _MOST_GUESSES = 3  # at how many words fit: the size of a file corrects the next guess
 
 Requested = Callable[[keras.Model, files.Path], ExportRequest]

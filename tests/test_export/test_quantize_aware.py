@@ -267,7 +267,9 @@ def test_ranges_are_as_wide_as_the_converter_writes_them(least, most, narrow, tm
 
 
 def test_other_quantizations_and_ranges_that_are_missing_say_what_to_do(aware, student, tmp_path):
-    with pytest.raises(errors.ConfigError, match=r"compress\.strip"):
+    with pytest.raises(
+        errors.ConfigError, match=r"compress\.strip.* a copy of its folder student/hf"
+    ):
         written(aware, tmp_path / "model.tflite", quantize="dynamic_wi8_afp32")
     with pytest.raises(errors.ConfigError):
         fresh = compress.quantize_aware(student)

@@ -87,7 +87,7 @@ def finished(recipe, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_run_prunes_clusters_quantizes_and_exports_int8_without_calibration(finished):
+def test_a_run_prunes_clusters_quantizes_and_exports_int8_without_calibration(finished, tmp_path):
     card = manifest.read_manifest(finished / "export")
     assert card.quantization == "static_wi8_ai8"
     opened = inputs.open_source(str(finished)).model
@@ -96,6 +96,8 @@ def test_a_run_prunes_clusters_quantizes_and_exports_int8_without_calibration(fi
     assert min(compress.sparsity_of(plain).values()) >= 0.5
     assert max(compress.clusters_of(plain).values()) <= 8
     assert models.config_of(plain) == models.config_of(opened)
+    shutil.copytree(finished / "student" / "hf", tmp_path / "hf")  # as an error of export advises
+    assert not compress.is_quantize_aware(inputs.open_source(str(tmp_path / "hf")).model)
 
 
 @pytest.mark.thorough

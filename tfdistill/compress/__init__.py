@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from tfdistill.compress.factorisation import can_factorise, factorise
     from tfdistill.compress.pruning import prune, sparsity_of
     from tfdistill.compress.quantization_aware import check_ranges, observe, quantize_aware
-    from tfdistill.compress.range_files import RANGES, save_ranges, with_ranges
+    from tfdistill.compress.range_files import FLOAT_WEIGHTS, RANGES, save_ranges, with_ranges
     from tfdistill.compress.rebuild import float_weights, is_quantize_aware, strip
     from tfdistill.compress.vocabulary import PrunedVocabulary, VocabularyCoverage, prune_vocabulary
 
 __all__ = [
+    "FLOAT_WEIGHTS",
     "RANGES",
     "PrunedVocabulary",
     "VocabularyCoverage",

@@ -18,6 +18,8 @@ from tfdistill.weights import factorised
 
 RANGES = "ranges.safetensors"
 """The file of activation ranges next to a saved model."""
+FLOAT_WEIGHTS = "its float weights: compress.strip(model), of a run a copy of its folder student/hf"
+"""Advice on what has no ranges; the folder itself is opened with those next to it."""
 _FORMAT = "1"
 _FACTORS = ("word_embeddings/factor", "embedding_projection/factor")
 

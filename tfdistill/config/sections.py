@@ -54,7 +54,7 @@ _EachOnce = pydantic.AfterValidator(each_once)
 
 
 class AugmentConfig(Section):
-    """TinyBERT's augmentation of the training set, once before the first stage that uses it."""
+    """TinyBERT's augmentation, once before the first stage that uses it; `copies` as published."""
 
     masked_lm: PathText | None = described(
         None, "Hugging Face folder or hub id with a masked-LM head and a vocab.txt"
@@ -65,7 +65,6 @@ class AugmentConfig(Section):
         "words stay",
     )
     copies: int | None = described(None, "augmented copies of each text", gt=0, le=1000)
-    # None: the published number
     probability: float = described(0.4, "probability that a word is replaced", gt=0, le=1)
     candidates: int = described(15, "candidate words for each replacement", gt=0, le=1000)
     seed: Seed = 0
