@@ -47,6 +47,17 @@ def test_accuracy_is_that_of_the_best_threshold_and_auc_that_of_scikit_learn(sim
     assert scores["auc"] == pytest.approx(sklearn.metrics.roc_auc_score(MATCHES, similarities))
 
 
+def test_pairs_of_equal_texts_are_equally_similar():
+    vectors = np.random.default_rng(7).normal(size=(40, 7)).astype(np.float32)
+    cosines = pair_metrics.cosines(vectors, vectors)
+    assert np.ptp(cosines) > 0  # rounded differently
+    gold = np.arange(41.0)
+    similarities = np.append(cosines, -0.5)
+    scores = pair_metrics.similarity_scores(["spearman"], similarities, -gold)
+    expected = scipy.stats.spearmanr([*[1.0] * 40, -0.5], -gold).statistic
+    assert scores["spearman"] == pytest.approx(expected, abs=1e-12)
+
+
 def test_graded_numbers_have_no_accuracy():
     with pytest.raises(errors.DataError, match="two different numbers"):
         pair_metrics.similarity_scores(("auc",), COSINES, GRADES)
