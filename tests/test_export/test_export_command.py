@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import dataclasses
 import io
 import json
 
@@ -11,9 +12,11 @@ import toys
 
 import export
 from export.targets import android_bundle
-from tfdistill import cli, manifest, models, weights, work_folder
+from tfdistill import cli, config, manifest, models, weights, work_folder
 from tfdistill.commands import export as export_command
+from tfdistill.commands import export_job
 from tfdistill.data import tokenize
+from tfdistill.run import inputs
 
 WORDS = "the a it is not good bad film story play".split()
 
@@ -40,6 +43,14 @@ def place(tmp_path_factory, toy_vocab_file):
         (root / "data" / f"{name}.tsv").write_text("text\tlabel\n" + "".join(lines))
     (root / "corpus.txt").write_text(" ".join(WORDS) + "\n")
     return root
+
+
+def test_no_length_is_beyond_the_tokens_that_the_tokenizer_allows(place):
+    source = dataclasses.replace(inputs.open_source(str(place / "student")), limit=9)
+    settings = config.DataConfig(task="films", max_length=24)
+    job = export_job.Job(source, settings, None, None, None, place)
+    assert job.lengths == (9,)
+    assert dataclasses.replace(job, source=dataclasses.replace(source, limit=None)).lengths == (24,)
 
 
 def arguments(place, out, *more):

@@ -80,7 +80,9 @@ class Job:
         from export.model.request import fitting_lengths
 
         # Lengths that are named are refused, not left out, where the model has no positions.
-        max_length = None if self.settings is None else self.settings.max_length
+        max_length = None
+        if self.settings is not None:  # its tokenizer may cut earlier
+            max_length = min(self.settings.max_length, self.source.max_length)
         return self.named_lengths or fitting_lengths(self.source.model, max_length, examples)
 
     def read_by(self, model: Any, vocab_file: pathlib.Path) -> Job:
