@@ -211,12 +211,12 @@ def test_several_labels_in_a_cell_are_several_labels(quickstart, finetune, tmp_p
 def test_a_separator_that_was_not_named_is_asked_about(finetune, tmp_path):
     path = write_csv(tmp_path / "x.csv", ["a|b", "a", "b"])
     code, told = finetune(path, "--kind", "multi_label")
-    assert code == 2 and "data.label_separator='|'" in told, told
+    assert code == 2 and "Add --label-separator '|'." in told, told
 
 
 def test_a_named_separator_is_taken(finetune, tmp_path):
     path = write_csv(tmp_path / "x.csv", ["a|b", "a", "b"])
-    more = ("--kind", "multi_label", "--set", "data.label_separator='|'")
+    more = ("--kind", "multi_label", "--label-separator", "|")
     assert finetune(path, *more)[0] == 0
 
 
@@ -321,8 +321,8 @@ def test_columns_that_are_not_used_are_named(quickstart, tmp_path):
     assert code == 0 and "not used: the column(s) 'split'" in told
 
 
-def test_a_separator_of_several_labels_is_named_by_its_key(quickstart, tmp_path):
+def test_a_separator_of_several_labels_is_named_by_its_option(quickstart, tmp_path):
     path = write_csv(tmp_path / "x.csv", ["a~b", "a", "b"])
-    named = ("--kind", "multi_label", "--set", "data.label_separator='~'")
+    named = ("--kind", "multi_label", "--label-separator", "~")
     code, told = quickstart(path, *named)
     assert code == 0 and "labels: a 80, b 80" in told, told

@@ -33,7 +33,7 @@ def test_a_form_with_several_answers_is_recognised():
 
 
 def test_one_answer_of_such_a_form_in_each_row_is_asked_for():
-    with pytest.raises(errors.DataError, match=r"received 'joy;'.*label_separator=';'"):
+    with pytest.raises(errors.DataError, match=r"received 'joy;'.*--label-separator ';'"):
         judge(["joy;", "love;"] * 5)
     assert judge(["joy;", "love;"] * 5, "multi_label", ";")[1].kind == "multi_label"
     assert judge(["a;", "b"] * 5)[1].kind == "classification"  # a name
@@ -65,3 +65,8 @@ def test_of_many_names_each_is_not_compared_with_all():
     assert all(rule.fault(name, names) == "" for rule in label_rules.RULES for name in names)
     assert Names.looked_at <= 2 * len(names)  # the marks around them and behind them: to the first
     assert label_rules.RULES[0].fault("nan", names)
+
+
+def test_a_separator_of_no_character_is_refused():
+    with pytest.raises(errors.ConfigError, match="at least one character"):
+        label_cells.judge(["a|b", "a"], ["line 2", "line 3"], "multi_label", "")

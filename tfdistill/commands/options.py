@@ -39,7 +39,7 @@ PLACES: dict[type[pydantic.BaseModel], str] = {
 """Section -> where it is in the recipe that a command makes."""
 _FLAGS = {"dir": "--data-dir", "dev_limit": "--limit"}  # where it is not the field's name
 _LAST_SEED = 2**32 - 1  # of NumPy and of recipes
-_TASK_FIELDS = ("text_column", "pair_column", "label_column", "kind")
+_TASK_FIELDS = ("text_column", "pair_column", "label_column", "label_separator", "kind")
 
 
 def flag_of(field: str) -> str:
@@ -266,7 +266,7 @@ def add_task(group: argparse._ActionsContainer, *, required: bool) -> None:
     """Adds the options that name a task, its folder and its columns."""
     add_field(group, config.DataConfig, "task", required=required)
     for field in ("dir", *_TASK_FIELDS):
-        add_field(group, config.DataConfig, field)
+        add_field(group, config.DataConfig, field, None)
 
 
 def without_task(args: argparse.Namespace, *read: str) -> Iterator[str]:

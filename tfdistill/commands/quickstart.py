@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import config, errors, files, locks, reading, results, tasks, work_folder
+from tfdistill import config, errors, files, locks, results, tasks, work_folder
 from tfdistill.commands import (
     base,
     options,
@@ -31,12 +31,11 @@ if TYPE_CHECKING:
     from tfdistill.search.fitting import FittedShape
 
 _DATA = "data"
-_SEPARATOR = "data.label_separator="
 # What the files in that folder are like, and the option that says it.
 _OF_FILES = {
     **{"text_column": "--text-column", "pair_column": "--pair-column"},
     **{"label_column": "--label-column", "kind": "--kind"},
-    **{"label_separator": f"--set {_SEPARATOR}", "dir": "--data", "file": "--data"},
+    **{"label_separator": "--label-separator", "dir": "--data", "file": "--data"},
 }
 
 
@@ -66,8 +65,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "columns on top",
     )
     group = parser.add_argument_group("data, where it is not recognised")
-    for field in ("text_column", "pair_column", "label_column"):
-        options.add_field(group, config.DataConfig, field)
+    for field in ("text_column", "pair_column", "label_column", "label_separator"):
+        options.add_field(group, config.DataConfig, field, None)
     text = "kind of task (default: by the labels)"
     shown = "{" + ",".join(_kinds()) + "}"  # words and questions are refused with a remedy
     options.add_field(group, config.DataConfig, "kind", help=text, metavar=shown)
@@ -128,7 +127,6 @@ def _quickstart(args: argparse.Namespace) -> None:
     folder = work_folder.WorkFolder(out, "run")
     folder.check(resume=args.resume, overwrite=args.overwrite)
     record = quickstart_budget.earlier(out, args)
-    separator, changes = _separator_in(args.set or [])
     read = functools.partial(
         labelled_file.read_labelled_file,
         args.data,
@@ -137,7 +135,7 @@ def _quickstart(args: argparse.Namespace) -> None:
         pair=args.pair_column,
         label=args.label_column,
         kind=args.kind,
-        separator=separator,
+        separator=args.label_separator,
         seed=args.seed,
         promise=True,
     )
@@ -171,7 +169,7 @@ def _quickstart(args: argparse.Namespace) -> None:
         class_weights=args.class_weights,
         truncation=args.truncation,
         precision=args.precision,
-        changes=changes,
+        changes=args.set or [],
     )
     _check_files(proposal.recipe.data, data.section(out / _DATA))
     if proposal.recipe.data.train_limit or proposal.recipe.data.dev_limit:
@@ -222,16 +220,6 @@ def _quickstart(args: argparse.Namespace) -> None:
     lines = quickstart_verdict.lines_of(metrics, record, out)
     base.show(metrics.model_dump(mode="json"), as_json=args.json, lines=lines)
     _say([quickstart_verdict.took(record)])
-
-
-def _separator_in(changes: list[str]) -> tuple[str | None, list[str]]:
-    """What separates several labels, where --set says it, and the other changes."""
-    named = [change for change in changes if change.startswith(_SEPARATOR)]
-    what = f"--set {_SEPARATOR}"
-    values = [reading.parse_yaml(change.removeprefix(_SEPARATOR), what) for change in named]
-    if not values or not isinstance(values[-1], str):
-        return None, changes
-    return values[-1], [change for change in changes if change not in named]
 
 
 def _check_files(settings: config.DataConfig, written: Mapping[str, Any]) -> None:

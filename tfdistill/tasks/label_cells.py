@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shlex
 from collections.abc import Sequence
 
 from tfdistill import errors
@@ -46,6 +47,8 @@ def judge(
       DataError: On the first cell that is refused; the message names its line.
       ConfigError: If it is the user who must say what the numbers or names are.
     """
+    if separator == "":
+        raise errors.ConfigError("label_separator", "at least one character", "none")
     cells = list(cells) if kind == "classification" else unpacked(cells, where)
     there = [cell for cell in cells if cell != NULL]  # an empty one is a list of none
     if kind != "multi_label" and all(out_of_list(cell) != cell for cell in there):
@@ -104,6 +107,11 @@ def check_name(name: str, where: str) -> None:
     for rule in RULES:
         if received := rule.fault(name, []):
             raise errors.DataError(where, rule.expected, received, rule.remedy)
+
+
+def separator_option(mark: str) -> str:
+    """What names a separator of several labels on the command line, quoted for the shell."""
+    return f"--label-separator {shlex.quote(mark)}"
 
 
 def _shown(cell: str) -> str:
@@ -197,5 +205,5 @@ def _check_made_of_others(cells: Sequence[str], where: Sequence[str], kind: Labe
         "names of labels that are not made of one another",
         repr(name),
         "For one class of this name add --kind classification; for several labels add --kind "
-        f"multi_label, with data.label_separator={mark!r} or another mark.",
+        f"multi_label {separator_option(mark)}, or another mark.",
     )

@@ -44,10 +44,11 @@ def of_table(
             f"{path}, column {column!r}, data.label_separator",
             repr(judged.separator),
             repr(separator),
-            f"These are {judged.why}: --set data.label_separator={judged.separator!r}.",
+            f"Add {label_cells.separator_option(judged.separator)}.",
         )
     if judged.kind != traits.column:
-        mark = "" if judged.separator == "," else f", data.label_separator={judged.separator!r}"
+        option = label_cells.separator_option(judged.separator)
+        mark = "" if judged.separator == "," else f" {option}"
         raise errors.ConfigError(
             f"{path}, column {column!r}, --kind",
             f"the kind of these labels, {judged.kind} or {kind}",

@@ -145,8 +145,7 @@ RULES: tuple[LabelRule, ...] = (
     LabelRule(
         _separated,
         "labels without a separator behind them",
-        "Remove it; for several labels a text add --kind multi_label and name it with --set "
-        "data.label_separator=';'.",
+        "Remove it; for several labels a text add --kind multi_label --label-separator ';'.",
     ),
 )
 """The rules about the name of a label, in the order in which they are applied."""
