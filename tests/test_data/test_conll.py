@@ -75,6 +75,14 @@ def test_a_line_with_too_few_columns_is_named(tmp_path):
         conll.read_sentences(path, word_column=0, tag_column=-2)
 
 
+@pytest.mark.parametrize("line", ["Paris\tNNP\t", "Paris\t\tO", "# id 7 domain=en", "\u00a0 NNP O"])
+def test_a_line_with_other_columns_than_the_first_is_named(tmp_path, line):
+    """Another column would be taken for its word or its tag."""
+    path = write(tmp_path, f"in\tIN\tO\n{line}\n")
+    with pytest.raises(errors.DataError, match=r"line 2: expected 3 columns, as in line 1"):
+        conll.read_sentences(path)
+
+
 @pytest.mark.parametrize(("columns", "least"), [((0, -1), 2), ((-1, 0), 2), ((1, -1), 3)])
 def test_a_word_is_not_taken_for_its_own_tag(tmp_path, columns, least):
     text = "EU NNP B-ORG\nsays\n" if least == 2 else "EU NNP B-ORG\nsays VBZ\n"

@@ -32,12 +32,15 @@ def read_sentences(
     """Reads a CoNLL file: a word a line, its columns between blanks, sentences between empty lines.
 
     Columns are separated by tabs if the line has one, else by spaces, and counted from 0 or, if
-    negative, from the end. Lines that mark a document (-DOCSTART-) end a sentence and are left out.
-    The first CoNLL files are in latin-1. Returns at least one sentence; none is empty.
+    negative, from the end. Where words and tags are counted from different ends, all lines have as
+    many. Lines that mark a document (-DOCSTART-) end a sentence and are left out. The first CoNLL
+    files are in latin-1. Returns at least one sentence; none is empty.
     """
     text = tables.read_text(path, encoding)
     sentences = TaggedSentences([[]], [[]], [[]])
     columns = max(_needed(word_column), _needed(tag_column))
+    from_both_ends = (word_column < 0) != (tag_column < 0)
+    first = 0, 0  # line and number of columns
     for number, line in enumerate(text.split("\n"), start=1):
         cells = line.split("\t") if "\t" in line else line.split(" ")
         cells = [cell.strip() for cell in cells if cell.strip()]
@@ -54,6 +57,14 @@ def read_sentences(
                 f"at least {max(columns, len(cells) + one)} columns",
                 f"{len(cells)}: {line!r}",
                 "Separate sentences by empty lines; a word holds no blank.",
+            )
+        first = first if first[0] else (number, len(cells))
+        if from_both_ends and len(cells) != first[1]:
+            raise errors.DataError(
+                f"{path}, line {number}",
+                f"{first[1]} columns, as in line {first[0]}",
+                f"{len(cells)}: {line!r}",
+                "A line without a tag, or a comment? Complete it, or remove it.",
             )
         sentences.words[-1].append(cells[word_column])
         sentences.tags[-1].append(cells[tag_column])
