@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tfdistill import errors, tasks
+from tfdistill.tasks import regression
 
 TASK = tasks.TaskSpec("toy", "text", "label", labels=("no", "yes"))
 
@@ -80,6 +81,18 @@ def test_a_regression_label_is_a_finite_number(tmp_path, value):
     assert (labels.dtype, labels.tolist()) == (np.float32, [0.25, -3.0])
     with pytest.raises(errors.DataError, match=r"line 3, .*(a finite number|a label in every row)"):
         tasks.load_examples(spec, folder, "train")
+
+
+@pytest.mark.parametrize("cells", [["1e39", "1"], ["1700000001", "1700000002"], ["1e-50", "0"]])
+def test_numbers_that_float32_does_not_tell_apart_are_refused(cells):
+    with pytest.raises(errors.DataError, match=r"^line 0: expected numbers that float32 holds"):
+        regression.numbers(cells, ["line 0", "line 1"])
+
+
+@pytest.mark.parametrize("cells", [["3.3", "3.3"], ["0.3", "0.30000000000000004", "0.1"], []])
+def test_numbers_that_are_rounded_a_little_are_read(cells):
+    read = regression.numbers(cells, ["line 0", "line 1", "line 2"])
+    np.testing.assert_array_equal(read, np.array(cells, np.float32))
 
 
 def test_labels_may_be_hidden_in_a_test_split_only(tmp_path):

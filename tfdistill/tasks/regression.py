@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tfdistill.tasks.spec import TaskSpec
 
 
+_LOST = 0.01  # of the range of all numbers, by rounding
+
+
 class Number(TextKind):
     """A number for each text."""
 
@@ -66,14 +69,28 @@ class Number(TextKind):
 
 
 def numbers(values: Sequence[str], where: Sequence[str]) -> np.ndarray:
-    """Reads numbers, float32 (n,), all finite."""
+    """Reads numbers, float32 (n,); refuses what is none, not finite, or lost by the rounding."""
     cells, _ = label_cells.judge(values, where, "regression")
     read = [label_kinds.number_of(cell) for cell in cells]
     for row, number in enumerate(read):
         if number is None:
             label_cells.check_name(cells[row], where[row])
             raise errors.DataError(where[row], "a finite number", repr(cells[row]))
-    return np.array(read, np.float32)
+    exact = np.array(read, np.float64)
+    with np.errstate(over="ignore"):
+        rounded = exact.astype(np.float32)
+        bad = ~np.isfinite(rounded)
+        if len(set(read)) > 1:
+            bad |= np.abs(exact - rounded) > _LOST * np.ptp(exact)
+    if bad.any():
+        row = int(bad.argmax())
+        raise errors.DataError(
+            where[row],
+            f"numbers that float32 holds to {_LOST:g} of their range",
+            repr(cells[row]),
+            "Subtract their mean, and divide them by their standard deviation.",
+        )
+    return rounded
 
 
 register(Number())
