@@ -3,7 +3,10 @@ import pytest
 import tensorflow as tf
 import toys
 
-from tfdistill import distillers, errors, models, training
+import tfdistill
+from tfdistill import distillers, errors, models, tasks, training, weights
+from tfdistill.run import initialise, teachers
+from tfdistill.training.initialise import start_at_numbers
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +148,50 @@ def test_a_teacher_that_does_not_fit_is_refused(teacher):
     wide = models.build_encoder(toys.SHALLOW_STUDENT.replace(hidden_size=14))
     with pytest.raises(errors.ShapeError, match="at most the teacher's 12, received 14"):
         training.initialise_from_teacher(wide, teacher)
+
+
+PRICES = np.array([2400, 2600, 2500, 2700], np.float32)
+
+
+def test_the_new_head_of_a_regression_starts_at_the_mean_and_the_spread_of_its_numbers():
+    model = toys.classifier(toys.SHALLOW_STUDENT, 1)
+    kernel, _ = model.get_layer("classifier").get_weights()
+    spec = tasks.TaskSpec("prices", "text", "label", kind="regression")
+    examples = tasks.Examples(spec, [""] * 4, None, PRICES)
+    start_at_numbers(model, examples)
+    started, bias = model.get_layer("classifier").get_weights()
+    np.testing.assert_allclose(started, kernel * PRICES.std(), rtol=1e-6)
+    assert bias == [2550.0]
+    start_at_numbers(model, tasks.Examples(spec, [""], None, np.array([7], np.float32)))
+    np.testing.assert_array_equal(model.get_layer("classifier").get_weights()[0], started)
+
+
+def test_a_head_of_classes_starts_at_random():
+    model = toys.classifier(toys.SHALLOW_STUDENT, 2)
+    before = model.get_weights()
+    spec = tasks.TaskSpec("films", "text", "label", labels=("a", "b"))
+    start_at_numbers(model, tasks.Examples(spec, ["x", "y"], None, np.array([0, 1])))
+    for ours, started in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, started)
+
+
+def test_new_teachers_and_students_of_a_regression_start_there(tmp_path, toy_vocab_file):
+    rows = [f"film {n},{2000 + n % 7 * 100}.5\n" for n in range(80)]
+    (tmp_path / "prices.csv").write_text("text,label\n" + "".join(rows))
+    size = len(toy_vocab_file.read_text(encoding="utf-8").splitlines())
+    shape = toys.SHALLOW_STUDENT.replace(vocab_size=size)
+    encoder = models.build_encoder(shape)
+    weights.save_hf(encoder, tmp_path / "bert", vocab_file=toy_vocab_file)
+    data = tfdistill.load_data(tmp_path / "prices.csv", tokenizer=tmp_path / "bert", max_length=12)
+    expected = [np.mean(data.train_examples.labels)]
+    folder = str(tmp_path / "bert")
+    teacher = teachers.load_classifier(folder, data, fresh_head=True)
+    started = {
+        "fine-tuned": teacher,
+        "preset": teachers.load_classifier("preset:bert_tiny", data),
+        "checkpoint": initialise.build_student(folder, teacher, data),
+        "static": initialise.build_student("static", teacher, data),
+    }
+    for name, model in started.items():
+        bias = model.get_layer("classifier").get_weights()[1]
+        np.testing.assert_allclose(bias, expected, rtol=1e-6, err_msg=name)

@@ -16,6 +16,7 @@ from tfdistill.data.task_data import TaskData
 from tfdistill.run import corpora, soft_labels, task_models
 from tfdistill.run.task_models import PRESET
 from tfdistill.training import optimizers, precision
+from tfdistill.training.initialise import start_at_numbers
 from tfdistill.training.precision import MIXED
 from tfdistill.weights import checkpoint as checkpoints
 
@@ -294,7 +295,9 @@ def load_classifier(
         sizes = sizes or config.ShapeConfig()
         preset = source.removeprefix(PRESET)
         shape = task_models.shape_of(preset, sizes, data.tokenizer.vocab_size)
-        return task_models.build_for_task(shape, data.task)
+        model = task_models.build_for_task(shape, data.task)
+        start_at_numbers(model, data.train_examples)
+        return model
     loaded = task_models.open_for_task(source, data.task, new_head=fresh_head, pooled=pooled)
     limit, longest = loaded.max_length, int(data.train.encoded.lengths.max())
     if not fresh_head and limit is not None and longest > limit:
@@ -306,7 +309,9 @@ def load_classifier(
         )
     if loaded.vocab_file is not None:
         vocab.check_same_vocabulary(loaded.vocab_file, data.vocab_file)
-    if not fresh_head:
+    if fresh_head:
+        start_at_numbers(loaded.model, data.train_examples)
+    else:
         training.align_labels(loaded.model, loaded.labels, data.task)
     return loaded.model
 

@@ -11,6 +11,8 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, losses, models
+from tfdistill.models.layers import layer_of
+from tfdistill.tasks import Examples
 from tfdistill.tasks.encoded import EncodedExamples
 
 _SCALED = 1000  # examples that the scale of word vectors is measured on
@@ -18,6 +20,26 @@ _TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
 # Fields in which a student may differ from a teacher whose layers it copies.
 _FREE = ("family", "num_layers", "max_positions", "type_vocab_size", "pooler")
 _FREE += ("dropout", "attention_dropout", "classifier_dropout")
+
+
+def start_at_numbers(model: keras.Model, examples: Examples) -> None:
+    """Starts the new head of a regression at the mean and the spread of its training labels.
+
+    The kernel is multiplied by their standard deviation, and the bias becomes their mean: the
+    encoder then learns prices in thousands as it learns grades from 0 to 5. Adam's steps, as long
+    as the learning rate, would never take a bias of 0 to a mean of 2,500.
+
+    Args:
+      model: Changed in place, unless its task has other answers than a number.
+      examples: The training set.
+    """
+    if examples.labels is None or not examples.spec.traits.one_number:
+        return
+    labels = np.asarray(examples.labels, np.float64)
+    head = layer_of(model, models.read_head(model).layer)
+    kernel, bias = head.get_weights()
+    spread = np.std(labels) or 1.0
+    head.set_weights([kernel * np.float32(spread), np.full_like(bias, np.mean(labels))])
 
 
 def leading_directions(table: np.ndarray, width: int) -> np.ndarray:
