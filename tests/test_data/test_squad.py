@@ -41,6 +41,13 @@ def test_a_question_without_answers_belongs_to_version_2(tmp_path):
         squad.read_questions(path)
 
 
+def test_the_word_false_does_not_make_a_question_impossible(tmp_path):
+    path = write(tmp_path, entry(is_impossible="false"))
+    place = r"qas\[0\]\.is_impossible: expected true or false, received 'false'"
+    with pytest.raises(errors.DataError, match=place):
+        squad.read_questions(path, unanswerable=True)
+
+
 def test_a_misplaced_answer_is_learnt_from_the_nearest_place(tmp_path):
     path = write(tmp_path, entry(answers=[("mat", 21)]), entry("q2", answers=[("mat", 26)]))
     questions, skipped = squad.read_questions(path, training=True)

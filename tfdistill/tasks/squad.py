@@ -108,7 +108,10 @@ def _string(value: Any, key: str, where: str) -> str:
 
 def _question(where: str, context: str, entry: Any, unanswerable: bool) -> Question:
     answers, start = [], None
-    if not (isinstance(entry, dict) and entry.get("is_impossible")):
+    impossible = entry.get("is_impossible") if isinstance(entry, dict) else None
+    if isinstance(impossible, str):  # "false", as a table writes it, would count as true
+        raise errors.DataError(f"{where}.is_impossible", "true or false", repr(impossible))
+    if not impossible:
         for answer, location in _items(entry, "answers", where):
             answers.append(_string(answer, "text", location))
             if start is None:
