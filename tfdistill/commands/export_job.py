@@ -152,16 +152,10 @@ def open_job(args: argparse.Namespace) -> Job:
 def prune(
     job: Job, corpus: str, folder: pathlib.Path, *, min_count: int = 1
 ) -> tuple[Job, dict[str, Any]]:
-    """Takes the tokens out that a corpus does not need.
+    """Takes the tokens out that a corpus, a text file with a text a line, does not need.
 
-    Args:
-      job: The model; not changed.
-      corpus: A text file in UTF-8, a text a line.
-      folder: Where the new vocabulary is written; it must outlast the new job.
-      min_count: The least occurrences of a piece.
-
-    Returns:
-      The job with the smaller model, and what that does to the texts of the development set.
+    A piece is needed that occurs `min_count` times. `folder` gets the new vocabulary and must
+    outlast the new job. Returns that, and what it does to the texts of the development set.
     """
     from tfdistill import compress
 

@@ -54,11 +54,7 @@ def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
 
 
 def check_model(args: argparse.Namespace, job: Job) -> None:
-    """Refuses targets that the model cannot have, before the long work.
-
-    Raises:
-      TfdistillError: If the model does not fit a target.
-    """
+    """Refuses targets that the model cannot have, before the long work."""
     from export.targets import android_bundle
 
     model = job.source.model
@@ -121,16 +117,7 @@ def _check_hf(model: Any, truncation: Truncation) -> None:
 
 
 def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[str, str]:
-    """Writes the targets that are asked for.
-
-    Args:
-      args: With `overwrite` and the options of `add_arguments`.
-      job: The model.
-      exported: Its TFLite file.
-
-    Returns:
-      Their paths, by the name of the target.
-    """
+    """Writes the targets that are asked for; returns their paths, by the name of the target."""
     import export
     from tfdistill import weights
 

@@ -100,15 +100,8 @@ def check_data(
 def check(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespace) -> None:
     """Checks what a run needs, and its data; reads no weights.
 
-    Args:
-      recipe: The recipe.
-      out: The run folder.
-      args: With `resume` and `overwrite`.
-
-    Raises:
-      ConfigError: With every path, preset, task or column that does not exist.
-      DataError: If the data would mislead, unless an earlier run is continued.
-      OutputExistsError: If there is an earlier run and neither option was given.
+    All that does not exist is named at once: paths, presets, task, columns. Data that would mislead
+    are refused unless an earlier run is continued.
     """
     faults = [*preset_faults(recipe), *config.missing_inputs(recipe), *source_faults(recipe)]
     if recipe.data.task is not None:

@@ -29,16 +29,8 @@ def choose(
 
     Some makers give all their devices one serial number, and so one id; and while it was measured
     another benchmark may have written a file that was not there at the start. Such a name gets the
-    first number that is free.
-
-    Args:
-      out: As the command line names it.
-      ids: Of the device of each result.
-      several: Whether to put them behind the name, although there may be one result.
-      overwrite: Whether what is there may be replaced.
-
-    Returns:
-      Paths in the folder of `out`, in the order of the results.
+    first number that is free. `ids` are those of the devices; `several` puts them behind the name,
+    although there may be one result.
     """
     chosen: list[pathlib.Path] = []
     for device in ids:

@@ -31,14 +31,7 @@ def check(
 ) -> None:
     """Checks the task, the files of its splits and their columns, without reading the rows.
 
-    Args:
-      settings: A data section.
-      splits: The splits that will be read.
-      may_hide_labels: Whether the labels may be absent, as for `labelled`.
-
-    Raises:
-      ConfigError: If there is no such task or column of your own.
-      DataError: If a file or a column of a built-in task is missing.
+    Labels may be absent with `may_hide_labels`, as for `labelled`.
     """
     task = declared_task(settings)
     if settings.dir is None and _is_written(settings):

@@ -257,11 +257,8 @@ def check_writable(path: files.Path, kind: str = "") -> str:
 def write(path: files.Path, examples: Examples, values: np.ndarray) -> None:
     """Writes soft labels that `read` reads back to the bit, whole or not at all.
 
-    Args:
-      path: A .jsonl, .csv or .parquet file.
-      examples: The texts or words, and the task.
-      values: float32 (texts or words, width): logits in the order of the task's labels, the number
-        of a regression, or vectors.
+    `values` are float32 (texts or words, width): logits in the order of the task's labels, the
+    number of a regression, or vectors.
     """
     suffix = check_writable(path, examples.spec.kind)
     columns = _columns(examples, np.asarray(values, np.float32))

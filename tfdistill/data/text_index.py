@@ -143,16 +143,8 @@ class TextIndex:
     def search(self, vector: np.ndarray, count: int = 10) -> list[Match]:
         """Finds the nearest rows of a vector that the model file gave, by an exact search.
 
-        Args:
-          vector: float (model_width,), its first features count.
-          count: The most rows.
-
-        Returns:
-          The nearest first; of equal scores the first row first.
-
-        Raises:
-          ShapeError: If the vector has another width than the model's, or `count` is below 1.
-          DataError: If it holds NaN or infinity, or only zeros.
+        The vector is float (model_width,), of which the first features count. The nearest row comes
+        first; of equal scores the first row.
         """
         if count < 1:
             raise errors.ShapeError("count", "at least 1", count)
@@ -282,11 +274,7 @@ def read_index(folder: files.Path) -> TextIndex:
 
 
 def check_model(card: IndexManifest, model: manifest.Manifest) -> None:
-    """Refuses an index of another model file: its vectors mean something else.
-
-    Raises:
-      ManifestError: If the checksums differ.
-    """
+    """Refuses an index of another model file: its vectors mean something else."""
     if card.model.sha256 != model.model.sha256:
         raise errors.ManifestError(
             f"index of {card.name}",

@@ -247,11 +247,7 @@ def labels_tokens(head: str) -> bool:
 
 
 def register(head: AnswerHead) -> None:
-    """Adds a head to `HEADS`.
-
-    Raises:
-      ConfigError: If another head has its name.
-    """
+    """Adds a head with a name of its own to `HEADS`."""
     registry.add(_HEADS, head.name, head, "head of losses")
 
 

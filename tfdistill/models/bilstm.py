@@ -125,9 +125,8 @@ def config_of(model: keras.Model) -> Any:
 def taps(model: keras.Model) -> keras.Model:
     """Gives the view of a model over word vectors that `models.taps` documents.
 
-    Returns:
-      A model with the outputs "embeddings" (B, L, e), after dropout, "logits", and "hidden_states",
-      "attention_scores", "queries", "keys", "values" as empty lists.
+    Its outputs are "embeddings" (B, L, e), after dropout, "logits", and "hidden_states",
+    "attention_scores", "queries", "keys", "values" as empty lists.
     """
     inputs = {tensor.name.split(":")[0]: tensor for tensor in model.inputs}
     layerwise = ("hidden_states", "attention_scores", "queries", "keys", "values")

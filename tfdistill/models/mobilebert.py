@@ -90,12 +90,8 @@ def block(hidden: Any, mask: Any, config: MobileBertConfig, make: LayerFactory, 
 def read_config(model: keras.Model, *, head_dropout: float) -> MobileBertConfig:
     """Reads the configuration off the layers of a MobileBERT of this package.
 
-    Args:
-      model: An encoder or a model with a head, also after saving and loading.
-      head_dropout: Rate before its classifier, that of the encoder where it has none.
-
-    Returns:
-      The configuration that builds the same architecture.
+    The model may have a head, and been saved and loaded; `head_dropout` is the rate before its
+    classifier, that of the encoder where it has none.
     """
     names = {layer.name for layer in model.layers}
     get = functools.partial(layer_of, model)

@@ -22,14 +22,8 @@ def compare(
 ) -> results.CandidateMetrics:
     """Distils each student as the recipe says, unless that is done; only figures are kept.
 
-    Args:
-      context: The run, whose recipe has the short stages and any student.
-      teacher: Of the run.
-      baselines: The same.
-      students: Name -> `student.preset`.
-
-    Returns:
-      What they reach on the development set, and which are within chance of the best.
+    The recipe has the short stages and any student; `students` are name -> `student.preset`.
+    Returns what they reach on the development set, and which are within chance of the best.
     """
     data, metric = context.task_data, context.task_data.task.primary_metric
     variant, seed = list(context.recipe.variants)[-1], context.recipe.seeds[0]

@@ -24,13 +24,9 @@ def measure(
 ) -> tuple[Checks | None, Scores]:
     """Searches for up to 1,000 rows among all others, by float and by int8 vectors.
 
-    Args:
-      vectors: float (n, model_width), of the file.
-      int8: int8 (n, width), their first features.
-      groups: int (n,), the same where rows have the same answer.
-
-    Returns:
-      How both compare, and how rows of other answers score; None where there are no others.
+    `vectors` are the file's, (n, model_width), `int8` their first features, (n, width); `groups`,
+    (n,), are the same where rows have the same answer. Returns how both compare, and how rows of
+    other answers score; None where there are no others.
     """
     count, width = int8.shape
     if count == 1:

@@ -135,20 +135,8 @@ def build(
 ) -> Built:
     """Writes an index of texts: all of its files, or none.
 
-    Args:
-      rows: The texts.
-      encoder: The export that gives the vectors.
-      target: The folder to write.
-      width: Features that are kept, the first ones; all by default. A model that was trained with
-        `prefixes` loses little.
-      overwrite: Whether an index there is replaced.
-
-    Raises:
-      ConfigError: If the width is not one of 1 to the model's, or the index too large to be mapped.
-      DataError, ExportError, BenchmarkError: See `embed`.
-      ExportError: If int8 vectors have other neighbours than the file's own, or nothing can be
-        written.
-      OutputExistsError: If the folder may not be replaced.
+    `width` features are kept, the first ones; all by default. A model that was trained with
+    `prefixes` loses little. Refuses int8 vectors that have other neighbours than the file's own.
     """
     work_folder.WorkFolder(target, KIND).check(overwrite=overwrite)
     (output,) = next(iter(encoder.card.signatures.values())).outputs.values()
@@ -253,20 +241,10 @@ def _check_recall(checks: Checks | None) -> list[str]:
 def search(
     folder: str, query: str, *, source: str | None = None, count: int = 10
 ) -> tuple[IndexManifest, list[Match], Route | None]:
-    """Searches an index with the model that it was made with.
+    """Searches an index with the model that it was made with, by default that around it.
 
-    Args:
-      folder: The index.
-      query: A text of at most 100,000 characters; what does not fit into the model is cut.
-      source: The run or export; default the folder that the index lies in.
-      count: The most rows.
-
-    Returns:
-      The manifest of the index, the nearest rows, and the label where the answers are labels.
-
-    Raises:
-      ConfigError: If the query is empty or too long.
-      ManifestError: If index or export is damaged, or the index of another model.
+    What of the query does not fit into the model is cut. Returns the manifest of the index, the
+    nearest rows, and the label where the answers are labels.
     """
     if not query.strip() or len(query) > index_rows.MOST_CHARACTERS:
         received = f"{len(query):,}" if query.strip() else "blanks alone"
@@ -291,18 +269,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(folder: str, rows: index_rows.IndexRows, *, source: str | None = None) -> Evaluation:
-    """Routes labelled texts by an index.
-
-    Args:
-      folder: The index.
-      rows: The texts, with their labels as answers.
-      source: The run or export; default the folder that the index lies in.
-
-    Raises:
-      DataError: If the texts have no labels, or one that no row of the index has.
-      ManifestError: If index or export is damaged, the index of another model, or one without
-        labels.
-    """
+    """Routes labelled texts, whose labels the index has, by an index; see `search`."""
     index, encoder = _opened(folder, source)
     thresholds = {} if index.card.routes is None else index.card.routes.thresholds
     if rows.answers is None:

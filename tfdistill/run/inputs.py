@@ -241,14 +241,9 @@ class ExportedSource:
         return outputs[:, [labels.index(label) for label in task.labels]] if labels else outputs
 
     def check(self, task: tasks.TaskSpec, head: str) -> None:
-        """Refuses a task that the file does not answer.
+        """Refuses a task that the file does not answer: of another kind, or with other labels.
 
-        Args:
-          task: The task.
-          head: What the file answers for: "sequence", "token", "span" or "embedding".
-
-        Raises:
-          ManifestError: If the file answers another kind of task, or has other labels.
+        `head` is what it answers for: "sequence", "token", "span" or "embedding".
         """
         record = self.card.task
         wanted = models.head_for(task.head, task.num_labels).kind

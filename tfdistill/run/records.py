@@ -103,12 +103,7 @@ def _score_soft_labels(context: RunContext, teacher: SoftLabels) -> results.Mode
 
 
 def check(context: RunContext, model: results.ModelResult) -> results.ModelResult:
-    """Refuses a teacher or a student that answers near chance; it is saved all the same.
-
-    Raises:
-      TeacherError: If the teacher does, and the recipe does not allow it.
-      StudentError: If the student does.
-    """
+    """Refuses a teacher or a student that answers near chance; it is saved all the same."""
     data, recipe = context.task_data, context.recipe
     taught = model.role == "student"
     in_files = None if taught else context.teachers.soft_labels
@@ -183,16 +178,7 @@ def train_student(
 def choose(
     trained: Sequence[results.ModelResult], variant: str, metric: str
 ) -> results.ModelResult:
-    """The variant's median seed: the typical result, not the luckiest one.
-
-    Args:
-      trained: The models of metrics.json.
-      variant: The variant that is exported.
-      metric: The primary metric.
-
-    Returns:
-      The seed with the (lower) median metric.
-    """
+    """The variant's median seed (the lower one): the typical result, not the luckiest one."""
     scored = [(model, model.metrics[metric]) for model in trained if model.name == variant]
     ranked = [(model, -math.inf if value is None else value) for model, value in scored]
     median = statistics.median_low([value for _, value in ranked])

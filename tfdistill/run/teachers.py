@@ -71,11 +71,7 @@ class TeacherModels:
         return weights.load_masked_lm(source, next_sentence=nsp).model
 
     def check(self) -> None:
-        """Loads the masked language model, if a stage needs one: before any fine-tuning.
-
-        Raises:
-          WeightsError: If the teacher before fine-tuning is none.
-        """
+        """Loads the masked language model, if a stage needs one: before any fine-tuning."""
         stages = self._recipe.used_stages.values()
         if any(s.traits.predicts_words and s.traits.has_teacher for s in stages):
             _ = self.words
@@ -215,16 +211,9 @@ def pretrain(
     text: corpora.Corpus,
     folder: pathlib.Path,
 ) -> tuple[keras.Model, results.PretrainedTeacher]:
-    """Pre-trains the teacher as a masked language model, resumable.
+    """Pre-trains the teacher as a masked language model, resumable, on a text in shards.
 
-    Args:
-      recipe: The recipe, with `teacher.pretrain`.
-      tokenizer: Its tokenizer.
-      text: Its text, as shards.
-      folder: Gets checkpoints and history.
-
-    Returns:
-      The masked language model, and its metrics on held-out text.
+    `folder` gets checkpoints and history. Returns the model, and its metrics on held-out text.
     """
     settings, seed = recipe.teacher.pretrain, recipe.seeds[0]
     assert settings is not None
@@ -281,15 +270,8 @@ def load_classifier(
 ) -> keras.Model:
     """Loads a model whose outputs are the task's labels, in the task's order.
 
-    Args:
-      source: A Hugging Face folder or hub id, or ``preset:NAME``.
-      data: Names the labels and the vocabulary.
-      sizes: Sizes that replace those of a preset.
-      fresh_head: Whether a head may start at random (it will be fine-tuned).
-      pooled: Whether that head sees pooled states, see `weights.load_model`.
-
-    Returns:
-      The model.
+    `source` is a Hugging Face folder or hub id, or ``preset:NAME``, whose sizes `sizes` replace. A
+    `fresh_head` may start at random (it will be fine-tuned); for `pooled` see `weights.load_model`.
     """
     if source.startswith(PRESET):
         sizes = sizes or config.ShapeConfig()

@@ -32,20 +32,10 @@ def judge(
 ) -> tuple[list[str], LabelKind]:
     """Recognises what a column of labels holds, and refuses what cannot be meant.
 
-    Args:
-      cells: The cells as the file has them, `NULL` for an absent one.
-      where: The location of each, for messages.
-      kind: "classification", "regression" or "multi_label", where the user named it; then only
-        faults of cells are looked for.
-      separator: What separates several labels, where the user named it.
-
-    Returns:
-      The cells, lists as `LIST_MARK` separates their items, those of one label each as the label,
-      and numbers with a decimal point; and the kind.
-
-    Raises:
-      DataError: On the first cell that is refused; the message names its line.
-      ConfigError: If it is the user who must say what the numbers or names are.
+    The cells are as the file has them, `NULL` for an absent one; `where` locates them for messages.
+    Where the user named `kind` or `separator` only faults of cells are looked for. Returns the
+    cells, lists as `LIST_MARK` separates their items, those of one label each as the label, and
+    numbers with a decimal point; and the kind.
     """
     if separator == "":
         raise errors.ConfigError("label_separator", "at least one character", "none")

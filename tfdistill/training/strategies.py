@@ -28,23 +28,12 @@ def devices_here() -> list[str]:
 
 
 def choose(devices: int | None = None) -> tf.distribute.Strategy | None:
-    """Chooses how training is spread.
+    """Chooses how training is spread: over `devices` of this machine, or the workers of TF_CONFIG.
 
     Where TF_CONFIG names several workers this waits until all of them are there. TensorFlow has to
-    be told of a cluster first of all: before any tensor or variable is made.
-
-    Args:
-      devices: How many of this machine; None takes every visible GPU, and the CPU where there is
-        none.
-
-    Returns:
-      A `MultiWorkerMirroredStrategy` over the workers of TF_CONFIG; without several workers a
-      `MirroredStrategy` over the first `devices` ones, or None for a single device, which needs
-      none.
-
-    Raises:
-      ConfigError: If there are not so many devices, or TF_CONFIG is faulty.
-      EnvironmentFault: If TensorFlow was in use before it was told of the cluster.
+    be told of a cluster first of all: before any tensor or variable is made. By default every
+    visible GPU is taken, and the CPU where there is none. Returns None for a single device, which
+    needs no strategy.
     """
     worker = cluster.this_worker()
     if worker is not None:

@@ -79,9 +79,7 @@ def canonical_name(name: str) -> str | None:
 def check(config: EncoderConfig) -> None:
     """Refuses an architecture that the Garden's encoders cannot have.
 
-    Raises:
-      WeightsError: If it has another LayerNorm epsilon, no token types, no trigrams, pruned
-        heads, or a factorised word table.
+    They have one LayerNorm epsilon, token types, trigrams, all heads and a whole word table.
     """
     for field, fits, expected in (
         ("family", config.family in ("bert", "tinybert", "mobilebert"), "BERT or MobileBERT"),
