@@ -111,22 +111,17 @@ class Measurement(BenchmarkCase):
     _columns = pydantic.model_validator(mode="after")(_check_columns)
 
 
-class TextCase(Part):
-    """What a figure from text to answer is about: a file with one setting, see `BenchmarkCase`."""
-
-    model: str
-    threads: int
-    delegate: Delegate = "xnnpack"
-    affinity: str | None = None
-
-
-class TextMeasurement(TextCase):
+class TextMeasurement(Part):
     """One repetition from text to answer, each text at the shortest length that fits.
 
     `tokenizer_ms` is a part of the `samples_ms` of the same index. `processor_ms`, `waits` and
     `preemptions` are those of a `Measurement`.
     """
 
+    model: str
+    threads: int
+    delegate: Delegate = "xnnpack"
+    affinity: str | None = None
     repetition: int
     tokenizer_ms: Milliseconds
     samples_ms: Milliseconds
@@ -240,17 +235,26 @@ class Summary(BenchmarkCase, Percentiles):
     coverage: Coverage | None = None
 
 
-class EndToEnd(TextCase, Percentiles):
+class EndToEnd(Percentiles):
     """From text to answer."""
 
+    model: str
+    threads: int
+    delegate: Delegate = "xnnpack"
+    affinity: str | None = None
 
-class TextTime(TextCase):
+
+class TextTime(Part):
     """The expected time of a text: the mean over a file's development texts, padded as they are.
 
     Each takes the median of the shortest length that holds it; the texts are those of
     `Manifest.text_lengths`. Only where every length that they need was measured.
     """
 
+    model: str
+    threads: int
+    delegate: Delegate = "xnnpack"
+    affinity: str | None = None
     num_texts: int = pydantic.Field(gt=0)
     expected_ms: float = pydantic.Field(gt=0)
     busy: bool = False
