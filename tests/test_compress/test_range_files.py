@@ -52,6 +52,11 @@ def test_a_factorised_word_table_keeps_its_factors(tmp_path):
 
     np.testing.assert_array_equal(again(BATCH).numpy(), aware(BATCH).numpy())
     np.testing.assert_array_equal(plain.get_layer("word_embeddings").get_weights()[0], factors[0])
+    unfactorised = compress.quantize_aware(toys.classifier(toys.STUDENT))
+    compress.observe(unfactorised, [BATCH])
+    compress.save_ranges(unfactorised, tmp_path / "of another")
+    with pytest.raises(errors.WeightsError, match="ranges of"):
+        compress.with_ranges(plain, tmp_path / "of another")
     narrower = toys.classifier(toys.STUDENT.replace(embedding_size=3))
     with pytest.raises(errors.WeightsError, match="ranges of"):
         compress.with_ranges(narrower, tmp_path / "ranges")

@@ -75,12 +75,18 @@ def test_a_line_with_too_few_columns_is_named(tmp_path):
         conll.read_sentences(path, word_column=0, tag_column=-2)
 
 
-@pytest.mark.parametrize("line", ["Paris\tNNP\t", "Paris\t\tO", "# id 7 domain=en", "\u00a0 NNP O"])
+@pytest.mark.parametrize("line", ["Paris\tNNP\t", "\tParis\tO", "# id 7 domain=en", "\u00a0 NNP O"])
 def test_a_line_with_other_columns_than_the_first_is_named(tmp_path, line):
     """Another column would be taken for its word or its tag."""
     path = write(tmp_path, f"in\tIN\tO\n{line}\n")
     with pytest.raises(errors.DataError, match=r"line 2: expected 3 columns, as in line 1"):
         conll.read_sentences(path)
+
+
+def test_an_empty_cell_between_tabs_is_a_column(tmp_path):
+    path = write(tmp_path, "in\tIN\tO\nParis\t\tB-LOC\n")
+    assert conll.read_sentences(path).tags == [["O", "B-LOC"]]
+    assert conll.read_sentences(path, word_column=-3, tag_column=2).words == [["in", "Paris"]]
 
 
 @pytest.mark.parametrize(("columns", "least"), [((0, -1), 2), ((-1, 0), 2), ((1, -1), 3)])

@@ -90,6 +90,12 @@ def test_lists_of_labels_are_written_with_a_mark_that_none_holds(tmp_path):
     assert train.spec.labels == ("a|b", "c")
 
 
+def test_a_separator_of_labels_that_are_single_is_refused(tmp_path):
+    path = write(tmp_path / "x.csv", [(f"some text {n}", "ab"[n % 2]) for n in range(60)])
+    with pytest.raises(errors.ConfigError, match=r"several labels a text, .* add --kind multi_"):
+        labelled_file.read_labelled_file(path, "mine", separator=";")
+
+
 def test_texts_for_promises_are_taken_from_the_training_set_alone(tmp_path):
     path = tmp_path / "moods.csv"
     rows = [f"text {i},{'glad' if i % 3 else 'sad'}" for i in range(2000)]

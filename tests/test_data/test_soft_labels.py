@@ -79,8 +79,8 @@ def test_probabilities_of_several_labels_are_independent(tmp_path):
 @pytest.mark.parametrize("spec", [TASK, SEVERAL])
 def test_probabilities_are_no_logits(spec, tmp_path):
     header = ["text", *(f"logits.{name}" for name in spec.labels)]
-    rows = ["x", 0.9, 0.1, 0], ["y", 0.3, 0.34, 0.35]
-    with pytest.raises(errors.DataError, match=r"in all 2 rows. Name .* probabilities\.LABEL"):
+    rows = ["x", 0.9, 0.1, 0], *([f"y{number}", 0.3, 0.34, 0.35] for number in range(19))
+    with pytest.raises(errors.DataError, match=r"in all 20 rows. Name .* probabilities\.LABEL"):
         read(tmp_path, header, *rows, spec=spec)
     read(tmp_path, header, *rows, ["z", 2.0, -1.0, 0.0], spec=spec)
     read(tmp_path, header, rows[0], spec=spec)  # one row tells nothing

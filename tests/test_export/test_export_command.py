@@ -51,6 +51,10 @@ def test_no_length_is_beyond_the_tokens_that_the_tokenizer_allows(place):
     job = export_job.Job(source, settings, None, None, None, place)
     assert job.lengths == (9,)
     assert dataclasses.replace(job, source=dataclasses.replace(source, limit=None)).lengths == (24,)
+    assert dataclasses.replace(job, settings=None).lengths == (9,)  # without a task
+    shape = toys.TEACHER.replace(max_positions=64)
+    several = dataclasses.replace(source, limit=40, model=toys.classifier(shape, 2))
+    assert dataclasses.replace(job, settings=None, source=several).lengths == (32,)
 
 
 def arguments(place, out, *more):

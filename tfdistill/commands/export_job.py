@@ -79,11 +79,13 @@ class Job:
     def _lengths(self, examples: EncodedExamples | None = None) -> tuple[int, ...]:
         from export.model.request import fitting_lengths
 
-        # Lengths that are named are refused, not left out, where the model has no positions.
-        max_length = None
-        if self.settings is not None:  # its tokenizer may cut earlier
-            max_length = min(self.settings.max_length, self.source.max_length)
-        return self.named_lengths or fitting_lengths(self.source.model, max_length, examples)
+        if self.named_lengths:  # refused, not left out, where the model has no positions
+            return self.named_lengths
+        longest = self.source.max_length  # its tokenizer may cut before the positions end
+        if self.settings is None:
+            return config.usual_lengths(positions=longest)
+        max_length = min(self.settings.max_length, longest)
+        return fitting_lengths(self.source.model, max_length, examples)
 
     def read_by(self, model: Any, vocab_file: pathlib.Path) -> Job:
         """The same job with a model of other words."""

@@ -65,7 +65,7 @@ def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
         )
     from tfdistill.compress import quantization_aware  # only where there are ranges
 
-    shapes = {name: factor.shape for name, factor in _factors(plain).items() if factors}
+    shapes = {name: factor.shape for name, factor in _factors(plain).items()}
     fitting = shapes == {name: factor.shape for name, factor in factors.items()}
     if factors and fitting:
         plain = models.with_policy(plain, "float32")  # a copy

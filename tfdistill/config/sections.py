@@ -100,7 +100,7 @@ class DataConfig(Section):
     metrics: Annotated[tuple[str, ...], _EachOnce] | None = (
         None  # the first one chooses a checkpoint
     )
-    label_separator: str = described(",", "what separates several labels in a cell", min_length=1)
+    label_separator: str = described(",", "between several labels, if no comma", min_length=1)
     class_weights: Literal["balanced"] | None = described(
         None,
         "weights of classes in losses on gold labels: balanced makes rare classes count as much as "

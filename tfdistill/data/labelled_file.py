@@ -121,6 +121,13 @@ def read_labelled_file(
     column = None if kind is None else tasks.KINDS[kind].column
     cells, judged = label_cells.judge(table.columns[roles.label], where, column, separator)
     chosen = kind or judged.kind
+    if separator is not None and not tasks.KINDS[chosen].many_classes:
+        raise errors.ConfigError(
+            "label_separator",
+            "several labels a text",
+            f"{chosen} ({judged.why})",
+            "Leave it out, or add --kind multi_label.",
+        )
     task = tasks.TaskSpec(
         name,
         text_column=roles.text,

@@ -102,9 +102,11 @@ def _number(cell: Any) -> float:
 def checked_logits(table: np.ndarray, place: Callable[[int], str], kind: str) -> np.ndarray:
     """Logits, (n, labels): not probabilities under their name, whose softmax is nearly flat."""
     shares = (table >= 0) & (table <= 1)
-    if not KINDS[kind].many_classes:
+    several = KINDS[kind].many_classes
+    if not several:
         shares &= np.abs(table.sum(axis=1, keepdims=True) - 1) <= _OFF_ONE
-    if len(table) > 1 and shares.all():  # of several labels: each would apply to every text
+    # As logits of several labels they would mean that each label applies to every text.
+    if len(table) >= (20 if several else 2) and shares.all():
         raise errors.DataError(
             f"{place(0)}, logits",
             "logits, numbers of any size",

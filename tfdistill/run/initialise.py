@@ -25,7 +25,6 @@ from tfdistill.data import soft_label_values, task_data, vocab
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.run import task_models, teachers
 from tfdistill.training import variables
-from tfdistill.training.initialise import start_at_numbers
 
 _log = logging.getLogger(__name__)
 
@@ -162,7 +161,7 @@ def _new_student(start: Start) -> Student:
         return Student(_from_checkpoint(start, source, shape), Origin(source))
     student = task_models.build_for_task(shape, start.data.task, _head(start))
     if start.data.task is not None:
-        start_at_numbers(student, start.task_data.train_examples)
+        training.start_at_numbers(student, start.task_data.train_examples)
     source = resolve_start(start, shape)
     if source == "pruned":
         return _prune(start, student)
@@ -299,7 +298,7 @@ def _from_checkpoint(start: Start, source: str, shape: models.EncoderConfig) -> 
             new_head=True,
             head=head,
         )
-        start_at_numbers(loaded.model, start.task_data.train_examples)
+        training.start_at_numbers(loaded.model, start.task_data.train_examples)
     if loaded.vocab_file is not None:
         vocab.check_same_vocabulary(start.student_data.vocab_file, loaded.vocab_file)
     sizes = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")

@@ -16,7 +16,6 @@ from tfdistill.data.task_data import TaskData
 from tfdistill.run import corpora, soft_labels, task_models
 from tfdistill.run.task_models import PRESET
 from tfdistill.training import optimizers, precision
-from tfdistill.training.initialise import start_at_numbers
 from tfdistill.training.precision import MIXED
 from tfdistill.weights import checkpoint as checkpoints
 
@@ -278,7 +277,7 @@ def load_classifier(
         preset = source.removeprefix(PRESET)
         shape = task_models.shape_of(preset, sizes, data.tokenizer.vocab_size)
         model = task_models.build_for_task(shape, data.task)
-        start_at_numbers(model, data.train_examples)
+        training.start_at_numbers(model, data.train_examples)
         return model
     loaded = task_models.open_for_task(source, data.task, new_head=fresh_head, pooled=pooled)
     limit, longest = loaded.max_length, int(data.train.encoded.lengths.max())
@@ -292,7 +291,7 @@ def load_classifier(
     if loaded.vocab_file is not None:
         vocab.check_same_vocabulary(loaded.vocab_file, data.vocab_file)
     if fresh_head:
-        start_at_numbers(loaded.model, data.train_examples)
+        training.start_at_numbers(loaded.model, data.train_examples)
     else:
         training.align_labels(loaded.model, loaded.labels, data.task)
     return loaded.model

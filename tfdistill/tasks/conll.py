@@ -42,9 +42,10 @@ def read_sentences(
     from_both_ends = (word_column < 0) != (tag_column < 0)
     first = 0, 0  # line and number of columns
     for number, line in enumerate(text.split("\n"), start=1):
-        cells = line.split("\t") if "\t" in line else line.split(" ")
-        cells = [cell.strip() for cell in cells if cell.strip()]
-        if not cells or cells[0] == _DOCUMENT:
+        cells = [cell.strip() for cell in line.rstrip().split("\t" if "\t" in line else " ")]
+        if not from_both_ends or "\t" not in line:  # else an empty cell keeps its place
+            cells = [cell for cell in cells if cell]
+        if not any(cells) or cells[0] == _DOCUMENT:
             if sentences.words[-1]:
                 for part in sentences:
                     part.append([])
@@ -59,7 +60,8 @@ def read_sentences(
                 "Separate sentences by empty lines; a word holds no blank.",
             )
         first = first if first[0] else (number, len(cells))
-        if from_both_ends and len(cells) != first[1]:
+        there = cells[word_column] and cells[tag_column]
+        if from_both_ends and not (there and len(cells) == first[1]):
             raise errors.DataError(
                 f"{path}, line {number}",
                 f"{first[1]} columns, as in line {first[0]}",

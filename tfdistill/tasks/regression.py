@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _LOST = 0.01  # of the range of all numbers, by rounding
+_ROUNDINGS = 16  # of float64, between numbers that a program computed in two ways
 
 
 class Number(TextKind):
@@ -79,10 +80,14 @@ def numbers(values: Sequence[str], where: Sequence[str]) -> np.ndarray:
     exact = np.array(read, np.float64)
     with np.errstate(over="ignore"):
         rounded = exact.astype(np.float32)
-        bad = ~np.isfinite(rounded)
-        if len(set(read)) > 1:
-            bad |= np.abs(exact - rounded) > _LOST * np.ptp(exact)
-    if bad.any():
+    if not np.isfinite(rounded).all():
+        row = int(np.argmin(np.isfinite(rounded)))
+        expected = f"a number up to {np.finfo(np.float32).max:.2g}"
+        raise errors.DataError(where[row], expected, repr(cells[row]))
+    spread = np.ptp(exact) if len(exact) else 0.0
+    bad = np.abs(exact - rounded) > _LOST * spread
+    # Numbers that differ by the rounding of a computation are meant to be equal.
+    if bad.any() and spread > _ROUNDINGS * np.spacing(np.abs(exact).max()):
         row = int(bad.argmax())
         raise errors.DataError(
             where[row],

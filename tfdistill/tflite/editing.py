@@ -81,7 +81,9 @@ def step_of(tensor: Any) -> tuple[float, int] | None:
     stored = tensor.quantization
     if stored is None or stored.scale is None or len(stored.scale) != 1:
         return None
-    return float(stored.scale[0]), int(stored.zeroPoint[0])
+    zero_points = stored.zeroPoint
+    zero_point = 0 if zero_points is None or not len(zero_points) else int(zero_points[0])
+    return float(stored.scale[0]), zero_point
 
 
 def constant(model: Any, tensor: Any) -> Any:

@@ -12,13 +12,14 @@ from tfdistill.training.initialise import (
     initialise_projections,
     leading_directions,
     scale_words,
+    start_at_numbers,
 )
 from tfdistill.training.linear_head import fit_linear_head, read_unseen
 from tfdistill.training.masked_lm import MaskedLmEvaluation
 from tfdistill.training.optimizers import adamw, lamb
-from tfdistill.training.pairs import align_labels, label_order, load_teacher
 from tfdistill.training.pretrain import pretrain
 from tfdistill.training.teacher_answers import cached_logits, teacher_digest
+from tfdistill.training.teacher_loading import align_labels, label_order, load_teacher
 from tfdistill.training.transfer import (
     TransferStage,
     initialise_from_mobilebert_teacher,
@@ -55,6 +56,7 @@ __all__ = [
     "read_unseen",
     "run_transfer",
     "scale_words",
+    "start_at_numbers",
     "teacher_digest",
     "transfer_stages",
 ]
