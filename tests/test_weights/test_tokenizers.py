@@ -344,7 +344,12 @@ def test_a_teacher_as_it_is_reads_no_more_tokens_than_its_tokenizer_allows(folde
     edit(folder / "tokenizer_config.json", model_max_length=6)
     task = tasks.TaskSpec("t", "text", "label", labels=("LABEL_0", "LABEL_1"))
     train = batches.Batches(toys.encoded(20))
-    data = types.SimpleNamespace(task=task, train=train, vocab_file=folder / "vocab.txt")
+    data = types.SimpleNamespace(
+        task=task,
+        train=train,
+        train_examples=tasks.Examples(task, [""] * 20, None, None),
+        vocab_file=folder / "vocab.txt",
+    )
     assert data.train.encoded.lengths.max() > 6
     with pytest.raises(errors.ConfigError, match="at most 6 tokens"):
         teachers.load_classifier(str(folder), data)
