@@ -6,7 +6,6 @@ import toys
 import tfdistill
 from tfdistill import distillers, errors, models, tasks, training, weights
 from tfdistill.run import initialise, teachers
-from tfdistill.training.initialise import start_at_numbers
 
 
 @pytest.fixture(scope="module")
@@ -158,11 +157,11 @@ def test_the_new_head_of_a_regression_starts_at_the_mean_and_the_spread_of_its_n
     kernel, _ = model.get_layer("classifier").get_weights()
     spec = tasks.TaskSpec("prices", "text", "label", kind="regression")
     examples = tasks.Examples(spec, [""] * 4, None, PRICES)
-    start_at_numbers(model, examples)
+    training.start_at_numbers(model, examples)
     started, bias = model.get_layer("classifier").get_weights()
     np.testing.assert_allclose(started, kernel * PRICES.std(), rtol=1e-6)
     assert bias == [2550.0]
-    start_at_numbers(model, tasks.Examples(spec, [""], None, np.array([7], np.float32)))
+    training.start_at_numbers(model, tasks.Examples(spec, [""], None, np.array([7], np.float32)))
     np.testing.assert_array_equal(model.get_layer("classifier").get_weights()[0], started)
 
 
@@ -170,7 +169,7 @@ def test_a_head_of_classes_starts_at_random():
     model = toys.classifier(toys.SHALLOW_STUDENT, 2)
     before = model.get_weights()
     spec = tasks.TaskSpec("films", "text", "label", labels=("a", "b"))
-    start_at_numbers(model, tasks.Examples(spec, ["x", "y"], None, np.array([0, 1])))
+    training.start_at_numbers(model, tasks.Examples(spec, ["x", "y"], None, np.array([0, 1])))
     for ours, started in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, started)
 

@@ -96,7 +96,6 @@ class MobileBertDistiller(base.Distiller):
             layer_reduction=layer_reduction,
         )
         super().__init__(teacher, student, losses, seed=seed, name=name)
-        self.layers_learnt = learnt
 
 
 def _checked_layers(
