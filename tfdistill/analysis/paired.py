@@ -38,6 +38,11 @@ class PairedDifference:
         return self.after - self.before
 
     @property
+    def is_none(self) -> bool:
+        """Whether no example is lost or gained, and the metric of no resample differs either."""
+        return self.lost == self.gained == 0 and not any((self.difference, *self.interval))
+
+    @property
     def is_clear(self) -> bool:
         """Whether the difference is beyond chance: p < 0.05, or the interval excludes 0."""
         if self.p_value is not None:

@@ -82,9 +82,9 @@ def differences(sides: AnswerSides | None) -> Table | None:
         paired = sides.difference(one, other)
         assert paired is not None
         title = one if one in sides.logits else fmt.baseline_words(one)
-        if paired.lost == paired.gained == 0:
+        if paired.is_none:
             hidden = fmt.points("accuracy", unseen_difference(len(sides.gold)))
-            shown, verdict = Cell("none", f"up to {hidden} unseen", 0.0), "no answer differs"
+            shown, verdict = Cell("none", f"up to {hidden} unseen", 0.0), "right and wrong alike"
         else:
             ends = fmt.difference_interval(name, *paired.interval)
             written = fmt.metric_difference(name, paired.difference)

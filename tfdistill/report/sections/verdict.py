@@ -149,7 +149,7 @@ def _judgement(run: RunAnalysis) -> str:
             return f"{who} is as good as its teacher in {metric} {_on(run)} ({value})."
         difference = run.scores[judged] - run.scores[TEACHER]
         return f"{who} is {_away(run, difference)} {_on(run)} (not tested for chance)."
-    if paired.lost == paired.gained == 0:
+    if paired.is_none:
         hidden = fmt.points("accuracy", unseen_difference(run.num_examples or 1))
         return (
             f"{who} is right and wrong where its teacher is {_on(run)} ({metric} {value}); a "
