@@ -139,6 +139,14 @@ def test_like_is_compared_with_like_where_the_teacher_has_the_students_format(
     assert set(files) == {"File", "teacher", "teacher-int8", "student"}
 
 
+def test_a_file_that_was_made_to_fit_lost_nothing_too_much(run_dir, edit, analysis_of):
+    (run_dir / "recipe.yaml").write_text("export:\n  quantize: dynamic_wi8_afp32\n  size_mb: 4.5\n")
+    layers = {"quantized_layers": {"word_embeddings": "dynamic_wi4_afp32"}}
+    edit(run_dir / "export" / "model.json", lambda card: card.update(layers))
+    (line,) = [line for line in limits.limits(analysis_of()) if "word_embeddings" in line]
+    assert line.endswith("with word_embeddings in dynamic_wi4_afp32: it had to fit 4.5 MB.")
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [

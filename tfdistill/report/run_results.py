@@ -102,10 +102,10 @@ class RunResults:
         return isinstance(section, dict) and section.get("cross_fitted") is True
 
     @property
-    def recipe_quantization(self) -> str | None:
-        """The format of the student's file by the recipe; None where that says none."""
+    def recipe_export(self) -> dict[str, Any]:
+        """What the recipe asks of the student's file; {} where that is not known."""
         section = self._sections.get("export")
-        return section.get("quantize") if isinstance(section, dict) else None
+        return section if isinstance(section, dict) else {}
 
     @functools.cached_property
     def _sections(self) -> dict[str, Any]:

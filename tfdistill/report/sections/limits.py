@@ -58,14 +58,14 @@ def _of_device(benchmark: schema.Result) -> Iterator[str]:
 
 def _of_formats(run: RunAnalysis) -> Iterator[str]:
     teacher, student = run.manifest_of(run.teacher), run.manifest_of(run.student)
-    wanted = run.results.recipe_quantization
+    wanted, size_mb = (run.results.recipe_export.get(name) for name in ("quantize", "size_mb"))
     if student and wanted and (student.quantization != wanted or student.quantized_layers):
-        layers = ", ".join(student.quantized_layers)
-        but = f" with {layers} in float32" if layers else ""
-        yield (
-            f"The student’s file is {student.quantization}{but}: as {wanted} it lost too much, and "
-            "was not written. Such a file is slower or larger."
-        )
+        layers = ", ".join(f"{layer} in {name}" for layer, name in student.quantized_layers.items())
+        but = f" with {layers}" if layers else ""
+        why = f"as {wanted} it lost too much, and was not written. Such a file is slower or larger."
+        if size_mb is not None:
+            why = f"it had to fit {size_mb} MB."
+        yield f"The student’s file is {student.quantization}{but}: {why}"
     if run.speeds and teacher and student and teacher.quantization != student.quantization:
         yield (
             f"Size and speed compare {student.quantization} with {teacher.quantization}: a part of "
