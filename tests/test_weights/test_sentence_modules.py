@@ -151,6 +151,10 @@ SPOILT = {
         ),
         "default_prompt_name",
     ),
+    "lower-casing that is text": (
+        lambda folder: edit(folder / "sentence_bert_config.json", do_lower_case="true"),
+        "do_lower_case: expected true or false, received 'true'",
+    ),
     "a path outside": (
         lambda folder: (folder / "modules.json").write_text(
             '[{"idx": 0, "path": "../x", "type": "a.Transformer"}]'

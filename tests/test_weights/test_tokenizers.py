@@ -103,6 +103,20 @@ def test_either_file_alone_says_the_same(folder, name):
     assert alone.max_length == toys.STUDENT.max_positions
 
 
+def test_the_class_of_a_tokenizer_may_be_in_the_file_of_the_model(folder):
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    edit(folder / "config.json", tokenizer_class="MPNetTokenizer")
+    there = transformers.AutoTokenizer.from_pretrained(folder)
+    assert there.cls_token == "<s>"  # other ids than BERT's
+    with pytest.raises(errors.WeightsError, match=r"config\.json, tokenizer_class"):
+        weights.load_classifier(folder)
+    edit(folder / "config.json", tokenizer_class="DistilBertTokenizer")
+    assert not tokenizers.read_tokenizer(folder).types_pairs
+    edit(folder / "tokenizer_config.json", tokenizer_class="BertTokenizer")
+    assert tokenizers.read_tokenizer(folder).types_pairs
+
+
 def test_a_model_section_without_its_type_is_read_as_that_of_word_pieces(folder):
     (folder / "vocab.txt").unlink()
     edit_tokenizer(folder, lambda described: described["model"].pop("type"))

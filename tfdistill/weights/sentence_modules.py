@@ -151,7 +151,9 @@ def read_modules(folder: pathlib.Path) -> SentenceModules:
     limit = settings.get("max_seq_length")
     if limit is not None and (type(limit) is not int or limit < 1):
         raise errors.WeightsError(f"{path}, max_seq_length", "a number of tokens", repr(limit)[:80])
-    lower_case = settings.get("do_lower_case", False) is True
+    lower_case = settings.get("do_lower_case") or False
+    if not isinstance(lower_case, bool):
+        raise errors.WeightsError(f"{path}, do_lower_case", "true or false", repr(lower_case)[:80])
     return SentenceModules(folders["Transformer"], head, tensors, lower_case, limit)
 
 

@@ -88,6 +88,11 @@ def read_tokenizer(folder: pathlib.Path) -> TokenizerFiles:
     settings = read_settings(path)
     listed = folder / VOCAB_FILE
     described = folder / tokenizer_json.FILE_NAME
+    if settings.get("tokenizer_class") is None:  # transformers then looks into the model's file
+        of_model = folder / "config.json"
+        stated = {"tokenizer_class": read_settings(of_model).get("tokenizer_class")}
+        check_settings(stated, what=f"{of_model}", described=described.is_file())
+        settings = {**settings, **stated}
     # Of another tokenizer class, the class is the better reason than what tokenizer.json holds.
     lower_case = check_settings(settings, what=f"{path}", described=described.is_file())
     _check_further_tokens(folder)
