@@ -150,7 +150,13 @@ def test_other_output_is_refused_with_its_last_lines(text):
 
 
 @pytest.mark.parametrize(
-    "broken", [("min=4051 max=1.2e+06", "min=0 max=1.2e+06"), ("avg=4.1105e+03", "avg=nan")]
+    "broken",
+    [
+        ("min=4051 max=1.2e+06", "min=0 max=1.2e+06"),
+        ("avg=4.1105e+03", "avg=nan"),
+        ("avg=4.1105e+03", "avg=4e+300"),
+        ("Init: 12500", "Init: -12500"),
+    ],
 )
 def test_figures_of_nothing_are_refused(broken):
     with pytest.raises(errors.BenchmarkError, match="figures without any"):
@@ -316,6 +322,26 @@ def test_an_older_profile_with_a_start_column_is_read():
     text = text.replace("GATHER, 0.011,", "GATHER, 0.5, 0.011,")
     text = text.replace("Delegate, 4.1,", "Delegate, 0.6, 4.1,")
     assert profiled(text) == profiled(PROFILE)
+
+
+@pytest.mark.parametrize(
+    ("broken", "name"),
+    [
+        (("periodic monitoring: 34.5", "periodic monitoring: nan"), "peak_bytes"),
+        (("periodic monitoring: 34.5", "periodic monitoring: 9e+300"), "peak_bytes"),
+        (("std=31", "std=-31"), "std_ms"),
+        (("p95=4189", "p95=1e+400"), "p95_ms"),
+    ],
+)
+def test_a_figure_that_can_be_none_is_unknown(broken, name):
+    printed = parse(NEW.replace(*broken))
+    assert {**vars(printed.block), **vars(printed)}[name] is None
+
+
+def test_a_profile_of_durations_that_are_none_is_refused():
+    for value in ("nan", "inf", "-1"):
+        with pytest.raises(errors.BenchmarkError, match="operator profile of m"):
+            profiled(PROFILE.replace("0.02,", f"{value},"))
 
 
 @pytest.mark.parametrize(

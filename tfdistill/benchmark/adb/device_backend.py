@@ -156,7 +156,7 @@ def clocks_mhz(text: str) -> tuple[float, ...]:
 
     Returns the clock of each core, 0 for one that is switched off; empty where none is reported.
     """
-    lines = re.findall(r"/cpu(\d+)(?:[ \t]+(\d+))?[ \t]*$", text, flags=re.MULTILINE)
+    lines = re.findall(r"/cpu(\d{1,9})(?:[ \t]+(\d{1,12}))?[ \t]*$", text, flags=re.MULTILINE)
     clocks = {int(core): int(khz or 0) / 1000 for core, khz in lines}
     return tuple(clocks[core] for core in sorted(clocks)) if any(clocks.values()) else ()
 

@@ -24,7 +24,6 @@ follows under "Delegate internal".
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,17 +35,18 @@ from tfdistill.benchmark import schema
 # How the tool names a delegate.
 PROVIDERS = {"xnnpack": "XNNPACK", "gpu": "GPU", "nnapi": "NNAPI"}
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
-_STATS = re.compile(rf"\bcount=(\d+)((?:[ \t]+\w+={_NUMBER}(?:\(all same\))?)*)")
+_MOST = 1e9  # of any figure, as milliseconds, megabytes or calls
+_STATS = re.compile(rf"\bcount=(\d{{1,9}})\b((?:[ \t]+\w+={_NUMBER}(?:\(all same\))?)*)")
 _PAIR = re.compile(rf"(\w+)=({_NUMBER})")
 _TIMINGS = re.compile(
     rf"Inference timings in us: Init: ({_NUMBER}), First inference: ({_NUMBER})", re.IGNORECASE
 )
 _INITIALIZED = re.compile(rf"Model initialization: +({_NUMBER}) ms")
 _REPLACED = re.compile(
-    r"Replacing (\d+) out of (\d+) node\(s\) with delegate \(([^)]*)\) node, yielding (\d+) "
-    r"partitions(?: for subgraph (\d+))?"
+    r"Replacing (\d{1,9}) out of (\d{1,9}) node\(s\) with delegate \(([^)]*)\) node, yielding "
+    r"(\d{1,9}) partitions(?: for subgraph (\d{1,9}))?"
 )
-_PARTLY = r"partially executed by the delegate w/ (?P<kernels>\d+)"
+_PARTLY = r"partially executed by the delegate w/ (?P<kernels>\d{1,9})\b"
 _APPLIED = re.compile(
     rf"Explicitly applied (?P<name>\S+) delegate, and the model graph will be "
     rf"(?:{_PARTLY}|(?P<completely>completely executed))"
@@ -120,7 +120,8 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
     if timings is not None:
         init, first = (_milliseconds(value) for value in timings.groups())
     else:
-        init, first = float(initialized[1]) if initialized else None, warm.get("first")
+        init = _figure(initialized[1]) if initialized else None
+        first = warm.get("first")
     first = (first if warmups else inference.get("first")) or 0.0
     mean, low, high = (inference.get(name) for name in ("avg", "min", "max"))
     if runs < 1 or init is None or not (mean and low and high and min(mean, low, high) > 0):
@@ -128,6 +129,7 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
             what, "inferences of more than 0 us", "figures without any", last_lines(text)
         )
     peak = _PEAK.search(text)
+    peak_mb = _figure(peak[1]) if peak else None
     return Output(
         init_ms=init,
         first_inference_ms=first,
@@ -148,7 +150,7 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
         kernels={
             m["name"]: -1 if m["completely"] else int(m["kernels"]) for m in _APPLIED.finditer(text)
         },
-        peak_bytes=round(float(peak.group(1)) * 2**20) if peak else None,
+        peak_bytes=None if peak_mb is None else round(peak_mb * 2**20),
         what=what,
         text=text,
     )
@@ -292,8 +294,13 @@ def _stats(match: re.Match[str]) -> tuple[int, dict[str, float | None]]:
 
 
 def _milliseconds(microseconds: str) -> float | None:
-    value = float(microseconds) / 1000
-    return value if math.isfinite(value) else None
+    return _figure(microseconds, 1000)
+
+
+def _figure(text: str, divisor: int = 1) -> float | None:
+    """A number over the divisor; None for what no figure can be, such as `nan`."""
+    value = float(text) / divisor
+    return value if 0 <= value < _MOST else None
 
 
 def parse_profile(text: str, *, what: str) -> tuple[schema.Operator, ...]:
@@ -354,6 +361,8 @@ def _row(line: str, columns: list[str], what: str) -> _Node:
     try:
         row = dict(zip(columns, cells, strict=True))
         milliseconds, calls = float(row["avg_ms"]), int(row["times called"])
+        if _figure(row["avg_ms"]) is None or not 0 <= calls < _MOST:
+            raise ValueError("no duration, or no number of calls")
         within = _INSIDE.match(row["name"].replace("\t", ","))
         kind = within[1] if within else row["node type"]
     except (KeyError, ValueError) as error:
