@@ -11,7 +11,7 @@ from ai_edge_litert import interpreter as litert
 
 from tfdistill import errors
 from tfdistill.accelerators import gate, outcome
-from tfdistill.tflite import golden
+from tfdistill.tflite import editing, golden
 
 PLANTED = (sys.executable, str(pathlib.Path(__file__).with_name("planted_worker.py")))
 LENGTHS = (4, 8)
@@ -127,6 +127,24 @@ def test_golden_examples_of_another_file_are_refused(on_gpu, spans, tmp_path):
     assert on_gpu("none", golden=right).signatures[0].answers.num_examples == 5
     with pytest.raises(errors.ExportError, match="json is of another file"):
         on_gpu("none", golden=golden.examples_of(recorded[1]))
+    longer = {**recorded[0]["examples"][0], "input_ids": [7] * 5, "token_type_ids": [0] * 5}
+    with pytest.raises(errors.ExportError, match="at most 4 tokens, received 5"):
+        on_gpu("none", golden=golden.examples_of({"examples": [longer]}))
+
+
+def test_a_signature_may_have_any_name_but_none(spans, tmp_path):
+    (tmp_path / "libvk_swiftshader.so").touch()
+    file, model = tmp_path / "model.tflite", editing.read(spans[0])
+    options = {"libraries": {"gpu": tmp_path}, "worker": (*PLANTED, "none")}
+    model.signatureDefs[0].signatureKey = b"text/short"
+    editing.write(model, file)
+    (report,) = gate.check(file, [("gpu", "")], **options)
+    assert (report.verdict, report.signatures[0].signature) == ("whole", "text/short")
+    editing.keep_signature(model, "text/short")
+    model.signatureDefs = []
+    editing.write(model, file)
+    with pytest.raises(errors.BenchmarkError, match="expected signatures"):
+        gate.check(file, [("gpu", "")], **options)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,17 @@ def test_a_manifest_about_another_file_is_not_used(export_folder, tflite_files):
 def test_a_malformed_golden_file_is_explained(tmp_path):
     path = tmp_path / "golden.json"
     wrong_ones = ("{", "{}", "[]", '{"examples": [{"signature": "len4"}]}')
-    for wrong in (*wrong_ones, '{"examples": [{"input_ids": [], "text": "a"}]}'):
+    entries = (
+        '"input_ids": [], "text": "a"',
+        '"input_ids": [1.5]',
+        '"input_ids": ["1"]',
+        '"input_ids": [1], "text": 5',
+        '"input_ids": [1], "signature": ["len4"]',
+        '"input_ids": [1], "outputs": [[1.0], [1.0, 2.0]]',
+        '"input_ids": [1], "outputs": ["a"]',
+        '"input_ids": [1], "logits": [null]',
+    )
+    for wrong in (*wrong_ones, *(f'{{"examples": [{{{entry}}}]}}' for entry in entries)):
         path.write_text(wrong)
         with pytest.raises(errors.BenchmarkError, match=r"golden\.json"):
             read_golden(path)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tfdistill import errors
 from tfdistill.tflite.golden import GoldenExample
 from tfdistill.tflite.signature import Signature
 
@@ -27,6 +28,14 @@ class SignatureInputs:
 def inputs_of(signature: Signature, golden: Sequence[GoldenExample]) -> SignatureInputs:
     """Chooses golden examples of a signature, and draws others that fill it and half of it."""
     recorded = [e for e in golden if e.signature == signature.key and e.outputs][:_NUM_GOLDEN]
+    for example in recorded:
+        if len(example.input_ids) > signature.sequence_length:
+            raise errors.ExportError(
+                f"golden examples of signature {signature.key}",
+                f"at most {signature.sequence_length} tokens",
+                len(example.input_ids),
+                "golden.json is of another file, or damaged: export again.",
+            )
     random = np.random.default_rng((0, signature.sequence_length))
     values = [signature.padded(e.input_ids, e.token_type_ids) for e in recorded]
     rows = signature.vocabulary_rows or _UNKNOWN_VOCABULARY

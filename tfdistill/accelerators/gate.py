@@ -46,6 +46,13 @@ def check(
     """
     path = pathlib.Path(file).resolve()
     signatures = roles.read_signatures(path, roles=input_roles)
+    if any(signature.key is None for signature in signatures.values()):
+        raise errors.BenchmarkError(
+            f"model file {path}",
+            "signatures, by which LiteRT runs a compiled file",
+            "a graph without one",
+            "Convert the model again with signatures.",
+        )
     inputs = [examples.inputs_of(signature, golden) for signature in signatures.values()]
     with TfliteModel(path, isolated=True) as model:
         cpu = [
@@ -209,8 +216,8 @@ class _Check:
     ) -> tuple[list[list[dict[str, np.ndarray]]], str, bool]:
         inputs, outputs = scratch / "inputs.npz", scratch / "outputs.npz"
         arrays = {
-            f"{of.signature.key}/{number}/{tensor.name}": value
-            for of in self._inputs
+            f"{place}/{number}/{tensor.name}": value
+            for place, of in enumerate(self._inputs)
             for number, values in enumerate(of.values)
             for tensor, value in zip(of.signature.inputs, values, strict=True)
         }
@@ -219,6 +226,7 @@ class _Check:
             "file": str(file),
             "kind": self._vendor.kind,
             "dispatch": None if dispatch is None else str(dispatch),
+            "signatures": [of.signature.key for of in self._inputs],
             "inputs": str(inputs),
             "outputs": str(outputs),
         }
@@ -241,11 +249,11 @@ class _Check:
                     {
                         key.split("/", 2)[2]: arrays[key]
                         for key in arrays.files
-                        if key.startswith(f"{of.signature.key}/{number}/")
+                        if key.startswith(f"{place}/{number}/")
                     }
                     for number in range(len(of.values))
                 ]
-                for of in self._inputs
+                for place, of in enumerate(self._inputs)
             ]
         return answers, done.stderr, bool(answer["whole"])
 

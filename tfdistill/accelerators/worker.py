@@ -19,9 +19,10 @@ from tfdistill import processes
 def run(job: dict[str, Any]) -> dict[str, Any]:
     """Compiles a file and answers all inputs.
 
-    The job has "file"; "kind", "gpu" or "npu"; "dispatch", the folder of an NPU's library; "inputs"
-    and "outputs", npz files whose arrays are called <signature>/<number>/<name>. Returns "whole":
-    whether LiteRT says that the CPU has nothing to do.
+    The job has "file"; "kind", "gpu" or "npu"; "dispatch", the folder of an NPU's library; the keys
+    of "signatures"; "inputs" and "outputs", npz files whose arrays are called <place among the
+    signatures>/<number>/<name>. Returns "whole": whether LiteRT says that the CPU has nothing to
+    do.
     """
     from ai_edge_litert import compiled_model
     from ai_edge_litert import environment as environments
@@ -37,13 +38,13 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     examples: dict[str, dict[str, dict[str, np.ndarray]]] = {}
     with np.load(job["inputs"], allow_pickle=False) as inputs:
         for key in inputs.files:
-            signature, number, name = key.split("/", 2)
-            examples.setdefault(signature, {}).setdefault(number, {})[name] = inputs[key]
+            place, number, name = key.split("/", 2)
+            examples.setdefault(place, {}).setdefault(number, {})[name] = inputs[key]
     answers = {}
-    for signature, numbered in examples.items():
+    for place, numbered in examples.items():
         for number, features in numbered.items():
-            for name, value in _answer(model, signature, features).items():
-                answers[f"{signature}/{number}/{name}"] = value
+            for name, value in _answer(model, job["signatures"][int(place)], features).items():
+                answers[f"{place}/{number}/{name}"] = value
     np.savez(job["outputs"], **answers)
     return {"whole": model.is_fully_accelerated()}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from tfdistill import errors, files, reading
 
 FORMAT_VERSION = 1
@@ -54,16 +56,20 @@ def examples_of(content: Any, what: str = "golden examples") -> tuple[GoldenExam
 
 
 def _example(content: dict[str, Any]) -> GoldenExample:
-    ids = tuple(int(i) for i in content["input_ids"])
-    types = tuple(int(i) for i in content.get("token_type_ids") or [0] * len(ids))
+    ids = _numbers(content["input_ids"], "i")
+    types = _numbers(content.get("token_type_ids") or [0] * len(ids), "i")
     if not ids or len(types) != len(ids):
         raise ValueError(f"{len(ids)} ids and {len(types)} token types")
-    return GoldenExample(
-        ids,
-        types,
-        content.get("text"),
-        content.get("pair"),
-        signature=content.get("signature", ""),
-        logits=tuple(content.get("logits", ())),
-        outputs=tuple(content.get("outputs", ())),
-    )
+    texts = [content.get(key) for key in ("text", "pair")]
+    signature = content.get("signature", "")
+    if not all(isinstance(text, str | None) for text in texts) or not isinstance(signature, str):
+        raise TypeError(f"text, pair and signature: {[*texts, signature]}")
+    logits, outputs = (_numbers(content.get(key, ())) for key in ("logits", "outputs"))
+    return GoldenExample(ids, types, *texts, signature=signature, logits=logits, outputs=outputs)
+
+
+def _numbers(values: Any, kinds: str = "if") -> tuple[Any, ...]:
+    """A list of numbers, or of equally long lists of them; ValueError for anything else."""
+    if len(values) and np.asarray(values).dtype.kind not in kinds:
+        raise ValueError(f"numbers: {errors.shortened(repr(values))}")
+    return tuple(values)
