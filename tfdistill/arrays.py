@@ -55,12 +55,8 @@ def read_with_metadata(
     made_from: str | None = None,
     error: type[errors.TfdistillError] = errors.WeightsError,
     remedy: str = "",
-    has_checksum: bool = True,
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Reads arrays as `read_arrays` does, and the entries of the header.
-
-    A file that other programs write, too, has no checksum of its own (`has_checksum` False).
-    """
+    """Reads arrays as `read_arrays` does, and the entries of the header."""
     files.check_readable(path)
     try:
         with (
@@ -72,8 +68,7 @@ def read_with_metadata(
     except (safetensors.SafetensorError, OSError, TypeError, ValueError, AttributeError) as fault:
         reason = getattr(fault, "strerror", None) or str(fault)
         raise error(f"{path}", "a whole safetensors file", reason, remedy) from None
-    checksum = header.pop(_SHA256, None)
-    if has_checksum and checksum != digest_of(arrays, header):
+    if header.pop(_SHA256, None) != digest_of(arrays, header):
         raise error(f"{path}", "the arrays that were written", "another checksum", remedy)
     if made_from is not None and header.get(_MADE_FROM) != made_from:
         raise error(f"{path}", f"arrays made from {made_from}", header.get(_MADE_FROM), remedy)

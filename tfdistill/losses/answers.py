@@ -105,18 +105,10 @@ def soft_loss(
 
 
 def check_answers(
-    teacher: keras.Model,
-    student: keras.Model,
-    head: str | None,
-    objective: str,
-    *,
-    temperature: float = 1.0,
-    reduction: str = "batch",
+    teacher: keras.Model, student: keras.Model, head: str | None, objective: str
 ) -> str:
     """Checks that `soft_loss` can compare two models' answers."""
     checks.check_choice("objective", objective, OBJECTIVES)
-    checks.check_choice("reduction", reduction, ("batch", "reference"))
-    checks.check_number("temperature", temperature, above=0)
     models.check_model(student)
     student_form = (models.head_of(student), models.num_labels_of(student))
     teacher_form = student_form  # of a function; the first step checks the shape of its logits

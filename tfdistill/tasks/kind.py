@@ -168,7 +168,7 @@ def register(kind: TaskKind) -> None:
     registry.add(_KINDS, kind.name, kind, "kind of task")
 
 
-def kind_named(name: str, what: str = "kind of task") -> TaskKind:
+def kind_named(name: str) -> TaskKind:
     """Returns the kind of a name.
 
     Raises:
@@ -176,7 +176,10 @@ def kind_named(name: str, what: str = "kind of task") -> TaskKind:
     """
     if name not in _KINDS:
         raise errors.ConfigError(
-            what, f"one of {', '.join(_KINDS)}", repr(name), errors.nearest(name, _KINDS)
+            "kind of task",
+            f"one of {', '.join(_KINDS)}",
+            repr(name),
+            errors.nearest(name, _KINDS),
         )
     return _KINDS[name]
 
