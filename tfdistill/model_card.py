@@ -213,8 +213,8 @@ def _figures(
     if parity and examples is None and (traits is None or traits.row_a_text):
         examples = parity.num_examples  # of an older manifest
     error = ""
-    if "accuracy" in metrics and examples and (traits is None or traits.one_class):
-        value = metrics["accuracy"]
+    value = metrics.get("accuracy", 0.0)
+    if 0 < value < 1 and examples and (traits is None or traits.one_class):  # else it would be 0
         error = (
             f" One standard error of the accuracy: {math.sqrt(value * (1 - value) / examples):.4f}."
         )

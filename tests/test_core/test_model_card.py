@@ -129,6 +129,9 @@ def test_figures_are_of_what_was_scored_and_have_an_error_for_one_class_only(kin
     text = model_card.of_file(card.model_copy(update={"parity": parity}))
     assert told in text
     assert ("standard error" in text) == (kind == "classification")
+    perfect = parity.model_copy(update={"file_metrics": {"accuracy": 1.0}})
+    text = model_card.of_file(card.model_copy(update={"parity": perfect}))
+    assert "standard error" not in text
 
 
 def test_a_latency_comes_with_its_circumstances_and_a_host_is_no_phone():

@@ -17,6 +17,15 @@ def test_limits_name_what_a_reader_may_forget(analysis_of, run_dir, edit):
     assert "Load average 3." in said
 
 
+def test_a_perfect_accuracy_has_no_standard_error_of_0(analysis_of, run_dir, edit):
+    def perfect(metrics):
+        for model in metrics["models"]:
+            model["metrics"] = {"accuracy": 1.0}
+
+    edit(run_dir / "metrics.json", perfect)
+    assert "standard error" not in " ".join(limits(analysis_of()))
+
+
 def test_a_file_that_was_checked_on_random_ids_or_not_at_all_is_named(analysis_of, run_dir, edit):
     edit(run_dir / "export" / "model.json", lambda m: m["parity"].update(inputs="random"))
     edit(run_dir / "teacher" / "export" / "model.json", lambda m: m.update(parity=None))

@@ -97,8 +97,9 @@ def _of_examples(run: RunAnalysis) -> Iterator[str]:
         yield "One seed: how much another seed would differ is unknown."
     size = student.models[0].num_examples if student else None
     value = student.mean(run.metric) if student else None
-    if size and value is not None and run.metric == "accuracy" and run.sides is None:
-        error = 100 * (max(value * (1 - value), 0.0) / size) ** 0.5
+    told = run.metric == "accuracy" and run.sides is None
+    if told and size and value is not None and 0 < value < 1:  # at the ends it would be 0
+        error = 100 * (value * (1 - value) / size) ** 0.5
         yield (
             f"With {size:,} examples the standard error of {fmt.metric_words(run.metric)} is about "
             f"{error:.1f} points; smaller differences may be chance."
