@@ -143,6 +143,11 @@ class Parity(ManifestPart):
     bounds: dict[str, float] = pydantic.Field(default_factory=dict)
 
     @property
+    def answer_word(self) -> str:
+        """What `argmax_agreement` counts: answers, or of vectors the nearest texts."""
+        return "answer" if self.min_cosine is None else "nearest text"
+
+    @property
     def parity_only(self) -> bool:
         """Whether the file was compared with the model alone, for want of labelled examples."""
         return not self.file_metrics

@@ -71,14 +71,15 @@ def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:
     ]
     head = _head(manifest, metrics, evidence, ["tflite", "litert"], None)
     kind = f"{quantities.size(manifest.model.size_bytes)} as `{manifest.quantization}`"
-    limits = [f"Texts are cut after {lengths[-1]} tokens."]
+    verb = "cut after" if _cuts_texts(manifest) else "read in parts of at most"
+    limits = [f"Texts are {verb} {lengths[-1]} tokens."]
     if evidence.latency and not evidence.phone:
         limits.append("The latency is that of a host. It says little about a phone.")
     if not evidence.latency:
         limits.append("Its latency was not measured.")
     body = [
         *_figures(manifest, metrics, evidence, column="this file"),
-        *_latency(evidence),
+        *_latency(evidence, "text" if _cuts_texts(manifest) else "text's part"),
         *_checks(manifest),
         *_confidence(manifest),
         *_files(manifest),
@@ -227,7 +228,12 @@ def _figures(
     yield ""
 
 
-def _latency(evidence: CardFacts) -> Iterator[str]:
+def _cuts_texts(manifest: Manifest) -> bool:
+    """Whether a text has one row; otherwise a long one has several, each as long as fits."""
+    return manifest.task is None or KINDS[manifest.task.kind].cuts_texts
+
+
+def _latency(evidence: CardFacts, example: str) -> Iterator[str]:
     if not evidence.latency:
         return
     yield from ("## Latency", "", "| tokens | threads | median, ms | 95% interval |")
@@ -238,7 +244,7 @@ def _latency(evidence: CardFacts) -> Iterator[str]:
         median = tables.marked(f"{row.p50_ms:.3g}", row.busy)
         yield f"| {row.sequence_length} | {row.threads} | {median} | {interval} |"
     for number, expected_ms in evidence.text_ms.items():
-        yield from ("", f"A development text takes {expected_ms:.3g} ms on average")
+        yield from ("", f"A development {example} takes {expected_ms:.3g} ms on average")
         threads = quantities.plural(number, "thread")
         yield f"({threads}), each at the shortest length that holds it."
     yield from ("", markdown(evidence.measured_on), "")
@@ -250,9 +256,10 @@ def _checks(manifest: Manifest) -> Iterator[str]:
         return
     facts = [] if parity.sqnr_db is None else [f"SQNR {parity.sqnr_db:.1f} dB"]
     if parity.argmax_agreement is not None:
-        facts.append(f"the same answer for {parity.argmax_agreement:.1%}")
+        facts.append(f"the same {parity.answer_word} for {parity.argmax_agreement:.1%}")
     yield from ("## Agreement with the model", "")
-    inputs = "development examples" if parity.inputs == "real" else "random inputs"
+    real = "development examples" if _cuts_texts(manifest) else "parts of development texts"
+    inputs = real if parity.inputs == "real" else "random inputs"
     yield f"On {parity.num_examples} {inputs}: {', '.join(facts) or 'equal bit for bit'}."
     yield ""
 

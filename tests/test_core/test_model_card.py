@@ -114,6 +114,35 @@ def test_the_figures_stand_beside_teacher_and_baselines_with_their_error():
 
 
 @pytest.mark.parametrize(
+    ("kind", "cut", "agreement"),
+    [
+        (
+            "classification",
+            "cut after",
+            "On 100 development examples: SQNR 41.2 dB, the same answer",
+        ),
+        ("embedding", "cut after", "examples: SQNR 41.2 dB, the same nearest text for 99.0%"),
+        ("token", "read in parts of at most", "On 100 parts of development texts: SQNR 41.2 dB"),
+        ("span", "read in parts of at most", "On 100 parts of development texts: SQNR 41.2 dB"),
+    ],
+)
+def test_long_texts_and_agreement_are_told_as_the_kind_has_them(kind, cut, agreement):
+    card = described(kind=kind)
+    assert card.parity is not None
+    if kind == "embedding":
+        parity = card.parity.model_copy(update={"min_cosine": 0.98})
+        card = card.model_copy(update={"parity": parity})
+    latency = model_card.MeasuredLatency(sequence_length=16, threads=1, p50_ms=0.5)
+    facts = model_card.CardFacts(latency=[latency], text_ms={1: 0.5})
+    text = model_card.of_file(card, facts)
+
+    timed = "text" if cut == "cut after" else "text's part"
+    assert f"A development {timed} takes 0.5 ms" in text
+    assert f"- Texts are {cut} 16 tokens." in text
+    assert agreement in text
+
+
+@pytest.mark.parametrize(
     ("kind", "scored", "told"),
     [
         ("classification", None, "On 100 development examples. One standard error of the accuracy"),

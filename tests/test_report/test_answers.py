@@ -348,7 +348,7 @@ def test_an_export_outside_a_run_is_reported_by_itself(answered):
     assert table_of(page, "paired")[1][0] == "File against model"
     assert len(table_of(page, "parity")) == 2
     headline = report.build(report.collect(answered / "export")).headline
-    assert "7.61 MB" in headline and "like its model" in headline
+    assert "7.61 MB" in headline and "same answer as its model" in headline
 
 
 def test_numbers_are_compared_without_classes():

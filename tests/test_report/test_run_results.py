@@ -219,11 +219,22 @@ def export_dir(run_dir, edit, tmp_path):
 def test_an_export_alone_is_judged_by_its_own_metric_and_misses_nothing_of_a_run(export_dir):
     value = report.build(report.collect(export_dir))
     assert value.missing == ()
-    assert "student is a file of 7.61 MB (dynamic_wi8_afp32). It answers 99.8%" in value.headline
+    assert (
+        "student is a file of 7.61 MB (dynamic_wi8_afp32). It has the same answer" in value.headline
+    )
+    assert "as its model for 99.8% of " in value.headline
     assert value.headline.endswith(" Measured on this host: teacher, student.")
     quality, _, latency = value.figures
     assert (quality.value, quality.label.split(" on ")[0]) == ("50.0%", "F1")
     assert (latency.value, latency.label) == ("2.00 ms", "a text of 128 tokens on this host")
+
+
+def test_vectors_agree_on_the_nearest_text_and_not_on_an_answer(export_dir, edit):
+    edit(export_dir / "model.json", lambda card: card["parity"].update(min_cosine=0.99))
+    value = report.build(report.collect(export_dir))
+    assert "It has the same nearest text as its model for 99.8% of " in value.headline
+    text = report.render_markdown(value)
+    assert "| Same nearest text |" in text and "| Same answer |" not in text
 
 
 def test_a_measurement_of_another_file_than_the_export_is_no_latency_of_it(export_dir, edit):

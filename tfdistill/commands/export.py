@@ -283,8 +283,7 @@ def _checked(parity: Parity, model: str) -> list[str]:
     sqnr = "equal bit by bit" if parity.sqnr_db is None else f"SQNR {parity.sqnr_db:.1f} dB"
     facts = [sqnr + limit("sqnr_db", "at least")]
     if parity.argmax_agreement is not None:
-        what = "class" if parity.min_cosine is None else "nearest text"
-        same = f"same {what} {parity.argmax_agreement:.4f}"
+        same = f"same {parity.answer_word} {parity.argmax_agreement:.4f}"
         facts.append(same + limit("argmax_agreement", "at least"))
     if parity.min_cosine is not None:
         facts.append(f"cosines of at least {parity.min_cosine:.4f}")

@@ -82,11 +82,12 @@ def promises(run: RunAnalysis) -> Table | None:
 
 def parity(run: RunAnalysis) -> Table | None:
     """How far each file agrees with the model that it came from."""
-    rows, bounds = [], []
+    rows, bounds, words = [], [], set()
     for name, card in _files(run):
         checked = card.parity
         if checked is None:
             continue
+        words.add(checked.answer_word)
         rows.append(
             row(
                 Cell(name, card.quantization),
@@ -110,7 +111,7 @@ def parity(run: RunAnalysis) -> Table | None:
         "Largest error",
         "Mean error",
         "Signal to noise",
-        "Same answer",
+        f"Same {' or '.join(sorted(words)) or 'answer'}",
         f"{title} (model)",
         f"{title} (file)",
         "sha256",

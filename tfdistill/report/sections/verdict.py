@@ -262,8 +262,8 @@ def _of_files(run: RunAnalysis) -> str:
         checked = card.parity
         if checked is not None and checked.argmax_agreement is not None:
             text += (
-                f". It answers {100 * checked.argmax_agreement:.1f}% of "
-                f"{checked.num_examples:,} examples like its model"
+                f". It has the same {checked.answer_word} as its model for "
+                f"{100 * checked.argmax_agreement:.1f}% of {checked.num_examples:,} inputs"
             )
         sentences.append(f"{text}.")
     return " ".join(sentences)
