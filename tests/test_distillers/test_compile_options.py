@@ -96,6 +96,52 @@ def test_class_weights_are_refused_where_a_text_has_not_one_class(student, head)
         trainer.fit(features, labels, class_weight={0: 1.0, 1: 2.0}, verbose=0)
 
 
+@pytest.mark.parametrize("class_weight", [{0: 1.0}, {0: 1.0, 1: 1.0, 3: 1.0}])
+def test_class_weights_are_those_of_all_classes(teacher, student, data, class_weight):
+    trainer = distillers.LogitDistiller(teacher, student)
+    trainer.compile("sgd")
+    with pytest.raises(errors.ConfigError, match="class_weight: expected a weight for each of"):
+        trainer.fit(data, class_weight=class_weight, verbose=0)
+
+
+def test_weights_of_examples_without_labels_are_refused_where_keras_drops_them(teacher, student):
+    features, weights = toys.features(LENGTHS), np.float32([0.0, 1.0, 2.0, 3.0])
+    trainer = distillers.LogitDistiller(teacher, student)
+    trainer.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    for call, options in (
+        (trainer.fit, {"sample_weight": weights}),
+        (trainer.fit, {"validation_data": (features, None, weights)}),
+        (trainer.evaluate, {"sample_weight": weights}),
+    ):
+        with pytest.raises(errors.ConfigError, match="expected labels with the weights"):
+            call(features, verbose=0, **options)
+    # What the message advises has the weights.
+    rows = tf.data.Dataset.from_tensor_slices((features, weights)).batch(4)
+    advised = rows.map(lambda x, w: (x, None, w))
+    labels = np.int32([0, 1, 2, 0])
+    ours = trainer.evaluate(advised, verbose=0)
+    assert ours == trainer.evaluate(features, labels, sample_weight=weights, verbose=0)
+    assert ours != trainer.evaluate(features, verbose=0)
+
+
+def test_classes_may_be_weighed_between_two_fits(student):
+    features, labels = toys.features(LENGTHS), np.int32([0, 1, 2, 0])
+    start, ends = student.get_weights(), []
+    trainer = distillers.LabelTrainer(student)
+    trainer.compile(keras.optimizers.SGD(0.1))
+    for weights in ([1.0, 1.0, 1.0], [9.0, 1.0, 1.0]):
+        student.set_weights(start)
+        trainer.weigh_classes(np.float32(weights))
+        trainer.fit(features, labels, batch_size=4, shuffle=False, verbose=0)
+        ends.append(student.get_weights())
+    assert any((a != b).any() for a, b in zip(*ends, strict=True))
+
+
+def test_classes_are_weighed_where_a_loss_is_on_gold_labels(tinybert):
+    with pytest.raises(errors.ConfigError, match="class weights: expected a loss GoldLabels"):
+        tinybert("intermediate").weigh_classes(np.ones(toys.NUM_LABELS))
+
+
 def test_batches_take_class_weights(teacher, student):
     examples = toys.encoded(8, seed=5)
     train = batches.Batches(examples, batch_size=4, seed=3)

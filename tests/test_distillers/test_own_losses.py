@@ -122,10 +122,36 @@ class Padded(losses.LayerLoss):
         return tf.reduce_mean(tf.norm(teacher, axis=-1) - tf.norm(student, axis=-1), axis=1)
 
 
+class WithDense(losses.Loss):
+    """Maps the student's logits by a layer of its own, which no distiller trains."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.dense = keras.layers.Dense(toys.NUM_LABELS, name="mapping", **options)
+
+    def call(self, teacher, student):
+        return tf.reduce_mean(tf.math.squared_difference(teacher, self.dense(student)), axis=-1)
+
+
+class Disagreement(losses.Loss):
+    """Counts, which has no gradient."""
+
+    def call(self, teacher, student):
+        return tf.cast(tf.argmax(teacher, axis=-1) != tf.argmax(student, axis=-1), tf.float32)
+
+
+class OfNumPy(losses.Loss):
+    def call(self, teacher, student):
+        return np.square(np.asarray(teacher) - np.asarray(student)).mean(axis=-1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "fact"),
     [
+        (WithDense(), "received mapping/bias:0, mapping/kernel:0, which would not be trained"),
+        (Disagreement(), "expected a value with a gradient for the student, received one without"),
+        (OfNumPy(), "expected a value with a gradient for the student, received one without"),
         (Shapeless(), r"\(batch,\), or for each token"),
         (TooMany(), "as many values as examples"),
         (NotFinite(), "a finite number"),
@@ -140,6 +166,29 @@ def test_a_loss_that_makes_no_sense_is_refused_before_the_first_step(teacher, st
         distiller.fit(tf.data.Dataset.from_tensors((FEATURES, LABELS)), verbose=0)
     for old, new in zip(before, student.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
+
+
+class Doubled(losses.Loss):
+    """In float64."""
+
+    def compute(self, batch):
+        values = [
+            tf.cast(outputs["logits"], tf.float64) for outputs in (batch.teacher, batch.student)
+        ]
+        return tf.reduce_mean(tf.math.squared_difference(*values))
+
+
+def test_fixed_layers_and_other_types_are_taken_and_what_is_off_is_not_judged(teacher, student):
+    frozen = student.get_layer("word_embeddings")
+    frozen.trainable = False
+    users_losses = {"fixed": WithDense(trainable=False), "double": Doubled()}
+    off = Disagreement(weight=0.0)
+    off.tap = None
+    distiller = distillers.Distiller(teacher, student, {**users_losses, "off": off})
+    distiller.compile("sgd", run_eagerly=True)
+    before = [array.copy() for array in student.get_weights()]
+    distiller.fit(tf.data.Dataset.from_tensors((FEATURES, LABELS)), verbose=0)
+    assert any((a != b).any() for a, b in zip(before, student.get_weights(), strict=True))
 
 
 class LabelledTokens(losses.Loss):

@@ -21,10 +21,9 @@ from tfdistill.distillers import binding, checks, judging, keras3, updates
 from tfdistill.distillers.epochs import EpochCount
 from tfdistill.distillers.step import step_inputs
 from tfdistill.distillers.teacher import FrozenTeacher, LogitsFunction, inputs_of
-from tfdistill.losses import described, heads, reduction
+from tfdistill.losses import described, heads, labels, reduction
 from tfdistill.losses.base import Loss, ModelPair, StepMetric
 from tfdistill.losses.batch import StepInputs
-from tfdistill.losses.labels import GoldLabels
 
 
 class Distiller(keras.Model):
@@ -92,9 +91,7 @@ class Distiller(keras.Model):
         self.distribute_reduction_method = "first"
         self._learns_padding = not any(loss.counts_padding for loss in bound.values())
         # Judged on a batch: losses of this package are known to ignore padding.
-        self._unjudged = {
-            name: loss for name, loss in bound.items() if type(loss) not in described.CLASSES
-        }
+        self._unjudged = {n for n, loss in bound.items() if type(loss) not in described.CLASSES}
         self._teacher_is_judged = False
         self._seed_offset = seed * 1_000_003 % 2**30  # far from the steps of another seed
         # Keras tracks the models that are attributes: in a closure the teacher stays out of the
@@ -200,7 +197,7 @@ class Distiller(keras.Model):
         return self._updater.accumulated
 
     def weigh_classes(self, class_weights: np.ndarray) -> None:
-        """Weighs the examples of losses on gold labels by their classes; call it before `fit`.
+        """Weighs the examples of losses on gold labels by their classes, from the next `fit` on.
 
         Other losses compare two models and keep the sample weights alone.
 
@@ -208,16 +205,16 @@ class Distiller(keras.Model):
           class_weights: float (labels,), such as `balanced_weights` gives; see `gold_loss`.
 
         Raises:
-          ConfigError: If the head is not that of a classifier of sequences.
+          ConfigError: If no loss is on gold labels, or the head not that of sequences' classes.
           ShapeError: If there is not one finite weight above 0 for each of its labels.
         """
-        for loss in self.losses_by_name.values():
-            if isinstance(loss, GoldLabels):
-                loss.weigh_classes(self.student, class_weights)
+        labels.weigh_classes(self.losses_by_name, self.student, class_weights)
+        self.train_function = self.test_function = None  # traced with those before
 
     def compute_terms(self, batch: StepInputs) -> dict[str, tf.Tensor]:
         """Computes the unweighted losses of one batch that have a weight, float32 scalars."""
-        return {name: self.losses_by_name[name].compute(batch) for name in self.active_terms}
+        losses = {name: self.losses_by_name[name] for name in self.active_terms}
+        return {name: reduction.as_float32(loss.compute(batch)) for name, loss in losses.items()}
 
     def check_terms(self) -> None:
         """Refuses, before any batch is seen, losses with a weight that do not fit the models.
@@ -279,7 +276,7 @@ class Distiller(keras.Model):
         dev = options.get("validation_data")
         for data in (x, dev):
             self.check_task(data)
-        checks.check_class_weights(self.losses_by_name, self.student, options.get("class_weight"))
+        checks.check_weights(self.losses_by_name, self.student, y, options)
         if not (allow_weak or self._teacher_is_judged):
             self._teacher_is_judged = checks.check_teacher(self.teacher, dev)
         counting = contextlib.nullcontext()
@@ -292,24 +289,26 @@ class Distiller(keras.Model):
             x = x.dataset(epochs=begun + epochs, start_step=epoch * x.steps_per_epoch)
         if isinstance(dev, TrainingBatches):
             options["validation_data"] = dev.dataset()
-        if self._unjudged:
-            weights = options.get("sample_weight")
-            first = judging.first_batch(x, y, weights, batch_size, self.distribute_strategy)
-            if first is not None:
-                judging.check_losses(self._unjudged, first, self.student, self._inferred)
-                self._unjudged = {}
+        new = {t: self.losses_by_name[t] for t in self.active_terms if t in self._unjudged}
+        weights, strategy = options.get("sample_weight"), self.distribute_strategy
+        first = judging.first_batch(x, y, weights, batch_size, strategy) if new else None
+        if first is not None:
+            learners = (self.student, *self.projections)
+            judging.check_losses(new, first, learners, self._run_teacher, self._inferred)
+            self._unjudged -= new.keys()
         callbacks = keras3.convert_callbacks(callbacks)
         with counting:
             return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **options)
 
-    def evaluate(self, x: Any = None, *args: Any, **options: Any) -> Any:
+    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **options: Any) -> Any:
         """`keras.Model.evaluate`, which takes what `fit` does; Batches are read once."""
         self.check_task(x)
+        checks.check_weights(self.losses_by_name, self.student, y, options)
         if isinstance(x, TrainingBatches):
             x = x.dataset()
         if "callbacks" in options:
             options["callbacks"] = keras3.convert_callbacks(options["callbacks"])
-        return super().evaluate(x, *args, **options)
+        return super().evaluate(x, y, *args, **options)
 
     def predict(self, x: Any, *args: Any, **options: Any) -> Any:
         """`keras.Model.predict`; of Batches, which have an order of their own, a ConfigError."""
@@ -367,8 +366,9 @@ class Distiller(keras.Model):
     def _run_teacher(self, features: Mapping[str, tf.Tensor]) -> Mapping[str, Any]:
         return self._teacher().outputs(features, only_logits=self.needs_only_logits())
 
-    def _inferred(self, data: tuple[Any, Any, Any]) -> StepInputs:
-        return step_inputs(self._student_taps(), data, self._run_teacher(data[0]), training=False)
+    def _inferred(self, data: tuple[Any, Any, Any], teacher: Any = None) -> StepInputs:
+        teacher = self._run_teacher(data[0]) if teacher is None else teacher
+        return step_inputs(self._student_taps(), data, teacher, training=False)
 
     def _loss(self, batch: StepInputs) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         terms = self.compute_terms(batch)

@@ -20,17 +20,38 @@ def check_heads(losses: Mapping[str, Loss], data: Any) -> None:
         labels.check_heads(losses, data.encoded.task.head)
 
 
-def check_class_weights(losses: Mapping[str, Loss], student: keras.Model, weights: Any) -> None:
-    """Refuses Keras's `class_weight` where the labels are not one class an example.
+def check_weights(
+    losses: Mapping[str, Loss], student: keras.Model, y: Any, options: Mapping[str, Any]
+) -> None:
+    """Refuses weights of `fit` and `evaluate` that Keras would read otherwise, or not at all.
 
     Keras reads any table of labels as one-hot: tags of tokens would weigh their whole text by the
-    place of the largest.
+    place of the largest. Sample weights without labels it drops.
     """
-    if weights is not None:
-        read = (labels.LogitLoss, labels.GoldLabels)
-        heads = {loss.head for loss in losses.values() if isinstance(loss, read)}
-        heads.add(models.head_of(student))
-        labels.check_class_weights(student, heads & labels.HEADS.keys())
+    dev = options.get("validation_data")
+    pairs = [("sample_weight", y, options.get("sample_weight"))]
+    if isinstance(dev, tuple) and len(dev) == 3:
+        pairs.append(("validation_data", *dev[1:]))
+    for option, gold, weights in pairs:
+        if gold is None and weights is not None:
+            raise errors.ConfigError(
+                option,
+                "labels with the weights of examples",
+                "weights alone",
+                "Without labels give tf.data.Dataset.from_tensor_slices((features, weights))"
+                ".batch(n).map(lambda x, w: (x, None, w)).",
+            )
+    by_class = options.get("class_weight")
+    if by_class is None:
+        return
+    read = (labels.LogitLoss, labels.GoldLabels)
+    heads = {loss.head for loss in losses.values() if isinstance(loss, read)}
+    heads.add(models.head_of(student))
+    labels.check_class_weights(student, heads & labels.HEADS.keys())
+    width = models.num_labels_of(student)
+    if width is not None and set(by_class) != set(range(width)):
+        expected = f"a weight for each of the {width} classes, from 0"
+        raise errors.ConfigError("class_weight", expected, by_class)
 
 
 def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:

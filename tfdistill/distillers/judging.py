@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -43,20 +43,27 @@ def first_batch(
 def check_losses(
     losses: Mapping[str, Loss],
     data: Any,
-    student: keras.Model,
-    step: Callable[[tuple[Any, Any, Any]], batch.StepInputs],
+    learners: Sequence[keras.layers.Layer],
+    teach: Callable[[Mapping[str, tf.Tensor]], Mapping[str, Any]],
+    step: Callable[..., batch.StepInputs],
 ) -> None:
     """Checks losses of the user's own on one batch, as it is and padded further.
 
-    `step` says what the losses see of features, labels and weights. A value has to be a finite
-    scalar that more padding does not move.
+    `teach` gives the teacher's outputs, `step` what the losses see of a batch and these. A value
+    has to be a finite scalar that more padding does not move, with a gradient for some variable of
+    the `learners`, the student and its projections, and for no others.
     """
-    values = []
-    for columns in (0, _MORE_PADDING):
-        inputs = step(_padded(data, columns, student))
-        values.append({name: loss.compute(inputs) for name, loss in losses.items()})
+    data, further = (_padded(data, columns, learners[0]) for columns in (0, _MORE_PADDING))
+    inputs = step(data=further, teacher=teach(further[0]))
+    padded = {name: loss.compute(inputs) for name, loss in losses.items()}
+    teacher = teach(data[0])
+    with tf.GradientTape(persistent=True) as tape:
+        inputs = step(data=data, teacher=teacher)
+        values = {name: tf.convert_to_tensor(loss.compute(inputs)) for name, loss in losses.items()}
+    learnt = [variable for learner in learners for variable in learner.variables]
     for name, loss in losses.items():
-        _check_value(loss, name, values[0][name], values[1][name])
+        _check_value(loss, name, values[name], padded[name])
+        _check_gradient(loss, name, tape, values[name], learnt)
 
 
 def _padded(data: Any, columns: int, student: keras.Model) -> tuple[Any, Any, Any]:
@@ -70,9 +77,9 @@ def _padded(data: Any, columns: int, student: keras.Model) -> tuple[Any, Any, An
     return features, labels, weights
 
 
-def _check_value(loss: Loss, name: str, value: Any, padded: Any) -> None:
+def _check_value(loss: Loss, name: str, value: tf.Tensor, padded: Any) -> None:
     """Refuses a loss whose value is no finite scalar or another for the same batch, padded."""
-    numbers = [tf.convert_to_tensor(number) for number in (value, padded)]
+    numbers = [value, tf.convert_to_tensor(padded)]
     if any(number.shape.rank != 0 for number in numbers):
         raise errors.ShapeError(f"loss {name!r} ({loss.kind})", "a scalar", numbers[0].shape)
     plain, moved = (float(number) for number in numbers)
@@ -84,4 +91,37 @@ def _check_value(loss: Loss, name: str, value: Any, padded: Any) -> None:
             "the same value however far the batch is padded",
             f"{plain:.6g}, and {moved:.6g} with more padding",
             "Return a value for each token from call, which the base weighs by the mask.",
+        )
+
+
+def _check_gradient(
+    loss: Loss, name: str, tape: tf.GradientTape, value: tf.Tensor, learnt: Sequence[tf.Variable]
+) -> None:
+    """Refuses a loss that nothing learns from, or that has variables which do not learn."""
+    parts = tf.distribute.get_strategy().experimental_local_results  # those of the replicas
+    layers = [item for item in vars(loss).values() if isinstance(item, keras.layers.Layer)]
+    fixed = [variable for layer in layers if not layer.trainable for variable in layer.variables]
+    ours, frozen = (
+        {id(part.handle) for variable in variables for part in parts(variable)}
+        for variables in (learnt, fixed)
+    )
+    watched = tape.watched_variables()
+    pairs = zip(watched, tape.gradient(value, watched), strict=True)
+    reached = {id(v.handle): v.name for v, gradient in pairs if gradient is not None}
+    others = [reached[handle] for handle in reached.keys() - ours - frozen]
+    what = f"loss {name!r} ({loss.kind})"
+    if others:
+        raise errors.ConfigError(
+            what,
+            "variables of the student and of projections alone",
+            f"{', '.join(sorted(others))}, which would not be trained",
+            "Let a LayerLoss have the Dense layer: projection='shared' or 'per_layer'. A fixed "
+            "layer needs trainable=False, a fixed variable tf.stop_gradient where it is read.",
+        )
+    if not reached.keys() & ours:
+        raise errors.ConfigError(
+            what,
+            "a value with a gradient for the student",
+            "one without",
+            "NumPy, argmax, comparisons and tf.stop_gradient cut it off.",
         )

@@ -100,7 +100,8 @@ class Loss:
     the whole batch, weighted by the sample weights, also among several devices. A loss that needs
     more than two tensors, or a reduction of its own, overrides `compute`.
 
-    A `Distiller` works on a copy, which `bind` fits to its two models.
+    A `Distiller` works on a copy, which `bind` fits to its two models. It trains the student and
+    the Dense layers that losses name in `projection_names`, no other variables that a loss has.
 
     Args:
       weight: Its weight in the sum, unless `compile` sets another; 0 switches it off.

@@ -122,6 +122,17 @@ class GoldLabels(Loss):
         return gold_loss(batch, self.head, self.class_weights)
 
 
+def weigh_classes(
+    losses: Mapping[str, Loss], student: keras.Model, class_weights: np.ndarray
+) -> None:
+    """Weighs the examples of losses on gold labels by their classes; refuses to without one."""
+    gold = [loss for loss in losses.values() if isinstance(loss, GoldLabels)]
+    if not gold:
+        raise errors.ConfigError("class weights", "a loss GoldLabels", ", ".join(losses))
+    for loss in gold:
+        loss.weigh_classes(student, class_weights)
+
+
 def check_class_weights(student: keras.Model, heads: Iterable[str | None]) -> None:
     """Refuses weights of classes where a text has none, or several, by the heads that are read."""
     for head in heads:

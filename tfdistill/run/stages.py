@@ -283,7 +283,9 @@ def build_stage(
     distiller = distiller_of(stage, pair)
     if not stage.on_corpus:
         weights = lesson.task_data.class_weights
-        if weights is not None:
+        if weights is not None and any(
+            isinstance(loss, losses.GoldLabels) for loss in distiller.losses_by_name.values()
+        ):
             distiller.weigh_classes(weights)
     train = stage_batches(stage, lesson, seed, distiller)
     noisy = has_noise(stage, train)
