@@ -120,3 +120,19 @@ def test_a_saved_recipe_that_was_changed_since_is_refused(place):
     saved.unlink()  # as after a kill between the two files
     with place.open(RECIPE, resume=True):
         assert config.saved_recipe(place.path) == RECIPE
+
+
+def test_a_fault_discards_what_this_session_prepared_alone(place):
+    def failing(**options):
+        with pytest.raises(errors.DataError), place.open(RECIPE, **options):
+            (place.path / "data").mkdir(exist_ok=True)
+            (place.path / "data" / "augmented.tsv").write_text("hours of work")
+            raise errors.DataError("the examples", "as before", "others")
+
+    failing()
+    assert not place.path.exists()
+    with pytest.raises(KeyboardInterrupt), place.open(RECIPE):
+        raise KeyboardInterrupt
+    failing(resume=True)
+    assert config.saved_recipe(place.path) == RECIPE
+    assert (place.path / "data" / "augmented.tsv").is_file()

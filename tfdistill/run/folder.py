@@ -82,8 +82,9 @@ class RunFolder:
             raise errors.ConfigError("\n  - ".join([f"recipe {recipe.name} needs:", *faults]))
         with self._work.open(resume=resume, overwrite=overwrite):
             self._check_same(recipe)
+            saved, recorded = self.path / config.RECIPE_FILE, self.path / ENVIRONMENT
+            continued = recorded.is_file()
             try:
-                saved, recorded = self.path / config.RECIPE_FILE, self.path / ENVIRONMENT
                 text = config.dump_recipe(recipe)
                 if not (saved.is_file() and recorded.is_file()):
                     content = saved.read_bytes() if saved.is_file() else text.encode()
@@ -95,7 +96,8 @@ class RunFolder:
                 yield self
             except errors.TfdistillError:
                 # A run that failed before it trained anything leaves nothing to resume.
-                if {name.split("/")[0] for name in self._work.written()} <= _BEFORE_TRAINING:
+                names = {name.split("/")[0] for name in self._work.written()}
+                if names <= _BEFORE_TRAINING and not continued:
                     self._work.discard()
                 raise
 
