@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from tfdistill import errors, tasks
-from tfdistill.data import labelled_file
+from tfdistill import config, errors, tasks
+from tfdistill.data import from_config, labelled_file
 
 ROWS = [(f"this is, text {index}", ("yes", "no")[index % 2]) for index in range(100)]
 
@@ -141,3 +141,34 @@ def test_a_column_of_sets_is_said_not_to_keep_them(tmp_path, name):
     told = " ".join(labelled_file.read_labelled_file(path, "mine").notes)
 
     assert f"to keep the sets of '{name}', write a file of each" in told
+
+
+@pytest.mark.parametrize(
+    "labels, kind",
+    [
+        (["b", "a"], "classification"),
+        (["0.25", "1.5", "2.125"], "regression"),
+        (["x|y", "y", "x"], "multi_label"),
+    ],
+)
+def test_a_run_reads_the_sets_of_a_file_that_is_gone(tmp_path, labels, kind):
+    file, run = tmp_path / "rows.jsonl", tmp_path / "run"
+    file.write_text(
+        "".join(
+            json.dumps({"words": f"some text {i}", "mark": labels[i % len(labels)]}) + "\n"
+            for i in range(60)
+        )
+    )
+    recipe = config.load_recipe("demo")
+    section = config.DataConfig(task="rows", file=str(file), vocab="train:100", max_length=24)
+    source = from_config.source_of(section, run / "data")
+    task, dev = from_config.labelled(section, "dev", folder=source)
+    (run / "recipe.yaml").write_text(
+        config.dump_recipe(recipe.model_copy(update={"data": section}))
+    )
+    file.unlink()
+    data = config.data_of_run(str(run))
+    assert (data.file, data.dir, data.max_length) == (None, str(source), 24)
+    again, rows = from_config.labelled(data, "dev")
+    assert again == task and task.kind == kind
+    assert rows.texts == dev.texts and (rows.labels == dev.labels).all()

@@ -97,6 +97,16 @@ def test_another_input_is_refused_by_name(begun, name, key):
         (root / name).write_bytes(whole)
 
 
+def test_a_labelled_file_that_changed_is_another_input(begun, tmp_path):
+    root, recipe = begun
+    file = shutil.copy(root / "data" / "train.tsv", tmp_path / "rows.tsv")
+    section = recipe.data.model_copy(update={"dir": None, "file": str(file)})
+    before = digests.of_inputs(recipe.model_copy(update={"data": section}))
+    flip(file)
+    after = digests.of_inputs(recipe.model_copy(update={"data": section}))
+    assert [name for name in before if before[name] != after[name]] == ["data.file"]
+
+
 def test_what_nobody_reads_may_change(begun):
     root, recipe = begun
     (root / "teacher" / "README.md").write_text("another")

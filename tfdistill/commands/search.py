@@ -140,9 +140,9 @@ def _check_options(args: argparse.Namespace) -> None:
 def _recipe(args: argparse.Namespace) -> config.Recipe:
     """The recipe of all proposals: its data are those of the options, else of the teacher's run."""
     data = options.section_of(args, "data")
-    saved = config.saved_recipe(args.teacher)
-    if saved is not None and not {"task", "dir"} & data.keys():
-        data = {**saved.data.model_dump(mode="json", exclude_defaults=True), **data}
+    of_run = config.data_of_run(args.teacher)
+    if of_run is not None and not {"task", "dir"} & data.keys():
+        data = {**of_run.model_dump(mode="json", exclude_defaults=True), **data}
     for name in ("max_length", "doc_stride", "placeholder_data", "vocab", "augment"):
         data.pop(name, None)  # by the lengths of the files; the words are the teacher's
     named = {"lengths": sorted(args.lengths)} if args.lengths else {}

@@ -20,6 +20,8 @@ ENVIRONMENT_FILE = "environment.json"
 """What a run began with: versions, devices, and the checksum of its recipe."""
 RECIPE_SHA256 = "recipe_sha256"
 """The key of that checksum."""
+SPLIT_FILE = "section.json"
+"""Beside the sets of one labelled file in a run: the fields of a data section that read them."""
 
 
 def saved_recipe(folder: str | pathlib.Path) -> Recipe | None:
@@ -65,7 +67,11 @@ def data_of_run(source: str | None) -> DataConfig | None:
     held_out = pathlib.Path(recipe.data.promise_on or "")
     if was_split and held_out.parent == split:
         changes["promise_on"] = str(data_folder / held_out.name)
-    return recipe.data.model_copy(update=changes)
+    if recipe.data.file is not None and (data_folder / SPLIT_FILE).is_file():
+        recognised = reading.read_json_object(data_folder / SPLIT_FILE, error=errors.ConfigError)
+        changes |= {**recognised, "file": None, "dir": str(data_folder)}
+        changes["metrics"] = recipe.data.metrics or recognised.get("metrics")
+    return DataConfig.model_validate({**recipe.data.model_dump(), **changes})
 
 
 def check_saved_recipe(file: pathlib.Path) -> None:

@@ -230,7 +230,11 @@ def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -
             if settings.task == synthetic.TASK.name:
                 synthetic.write_task(temporary)
             elif settings.file is not None:
-                _of_file(settings).write(temporary)
+                read = _of_file(settings)
+                read.write(temporary)
+                section = read.section(temporary)
+                section = {name: section[name] for name in section.keys() - {"dir", "promise_on"}}
+                files.atomic_write_json(temporary / config.SPLIT_FILE, section)
             else:
                 placeholder_data.write_placeholder_data(task_of(settings, folder), temporary)
     return folder
