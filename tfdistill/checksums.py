@@ -12,7 +12,7 @@ import os
 import pathlib
 from typing import Any
 
-from tfdistill import errors, files, reading, storage
+from tfdistill import errors, files, marker_file, reading, storage
 
 FILE_NAME = ".tfdistill-sha256.json"
 _REMEDY = (
@@ -24,7 +24,8 @@ _REMEDY = (
 def digest_of(path: Any, suffixes: tuple[str, ...] = ("",)) -> str:
     """The SHA-256 of a file, or of the names and contents of a folder's files; "" of neither.
 
-    Of a folder only files count whose name ends in one of `suffixes`, and none with a leading dot.
+    Of a folder only files count whose name ends in one of `suffixes`, and none with a leading dot;
+    nor do those of a folder in it that tfdistill wrote, such as a run with this model.
     """
     if storage.is_remote(path):
         names = sorted(path.iterdir(), key=str) if path.is_dir() else []
@@ -34,10 +35,19 @@ def digest_of(path: Any, suffixes: tuple[str, ...] = ("",)) -> str:
     path = pathlib.Path(path).expanduser()
     if path.is_file():
         return _of_file(path)
-    names = sorted(name for name in path.rglob("*") if name.is_file())
-    shown = [n for n in names if n.name.endswith(suffixes) and not n.name.startswith(".")]
+    shown = [n for n in _files_in(path) if n.name.endswith(suffixes) and n.name[0] != "."]
     parts = [(name.relative_to(path).as_posix(), _of_file(name)) for name in shown]
     return _combined(parts) if parts else ""
+
+
+def _files_in(folder: pathlib.Path) -> list[pathlib.Path]:
+    """The files of a folder and of the folders in it, but for those of ours, sorted."""
+    files_below = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [f for f in folders if not pathlib.Path(parent, f, marker_file.MARKER).exists()]
+        paths = (pathlib.Path(parent, name) for name in names)
+        files_below += [path for path in paths if path.is_file()]
+    return sorted(files_below)
 
 
 def _combined(parts: list[tuple[str, str]]) -> str:

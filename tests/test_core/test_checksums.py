@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tfdistill import checksums, errors
+from tfdistill import checksums, errors, marker_file
 
 
 def flip(path):
@@ -64,6 +64,16 @@ def test_a_digest_is_one_of_names_and_contents_and_not_of_times(tmp_path):
     (tmp_path / "b" / "deep" / "x.txt").rename(tmp_path / "b" / "deep" / "y.txt")
     assert checksums.digest_of(tmp_path / "b", (".txt",)) != one
     assert checksums.digest_of(tmp_path / "gone") == ""
+
+
+def test_a_run_in_the_folder_of_its_model_is_no_part_of_the_model(model):
+    before = checksums.digest_of(model, (".json", ".safetensors"))
+    (model / "pooling").mkdir()
+    (model / "pooling" / "config.json").write_text("{}")
+    of_both = checksums.digest_of(model, (".json", ".safetensors"))
+    assert of_both != before
+    marker_file.write_marker(model / "pooling", "run", set())
+    assert checksums.digest_of(model, (".json", ".safetensors")) == before
 
 
 def test_a_file_is_read_once_as_long_as_it_is_the_same(tmp_path, monkeypatch):
