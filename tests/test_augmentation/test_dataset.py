@@ -220,6 +220,17 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(make_finder, finder, tmp_pa
     assert augment_train(train, none, OPTIONS, tmp_path / "out", resume=True) == done
 
 
+@pytest.mark.parametrize("content", [None, "text\tlabel\n"])
+def test_a_file_that_is_gone_or_changed_is_written_again(content, finder, tmp_path):
+    done = augment_train(examples(), finder, OPTIONS, tmp_path)
+    whole = done.file.read_text()
+    done.file.unlink()
+    if content is not None:
+        done.file.write_text(content)
+    assert augment_train(examples(), finder, OPTIONS, tmp_path, resume=True) == done
+    assert done.file.read_text() == whole
+
+
 DIRECT = ("--runner", "DirectRunner")
 THREADS = (*DIRECT, "--direct_num_workers=2", "--direct_running_mode=multi_threading")
 

@@ -5,7 +5,7 @@ a masked language model or word vectors offer) and `dataset` (the file).
 """
 
 from tfdistill.augmentation.candidates import CandidateFinder, load_finder
-from tfdistill.augmentation.dataset import Augmented, augment_train
+from tfdistill.augmentation.dataset import Augmented, augment_train, is_whole
 from tfdistill.augmentation.variants import (
     STOP_WORDS,
     AugmentOptions,
@@ -20,6 +20,7 @@ __all__ = [
     "CandidateFinder",
     "augment_train",
     "copies_for",
+    "is_whole",
     "load_finder",
     "read_stop_words",
 ]

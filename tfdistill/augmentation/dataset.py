@@ -138,7 +138,7 @@ def augment_train(
     folder = pathlib.Path(folder)
     with work_folder.WorkFolder(folder, KIND).open(resume=resume, overwrite=overwrite):
         record = _open_folder(folder, identity, shard_size)
-        if not record["complete"]:
+        if not is_whole(folder):
             todo = _units(folder, record, len(train))
             left = [unit for unit in todo if not pathlib.Path(unit.target).is_file()]
             work = _Augmentation(load, options, identity)
@@ -158,6 +158,19 @@ def augment_train(
             files.atomic_write_json(folder / MANIFEST, record)
         _remove_parts(folder)
         return Augmented(folder / FILE, len(train), record["num_rows"], record["num_augmented"])
+
+
+def is_whole(folder: files.Path) -> bool:
+    """Whether a folder of `augment_train` holds the training set that was written there.
+
+    Raises:
+      DataError: If its manifest is damaged.
+    """
+    manifest, file = pathlib.Path(folder) / MANIFEST, pathlib.Path(folder) / FILE
+    if not manifest.is_file() or not file.is_file():
+        return False
+    written = reading.read_json_object(manifest).get("sha256")
+    return written == files.sha256_of(file)
 
 
 def _units(folder: pathlib.Path, record: dict[str, Any], count: int) -> list[parallel.WorkUnit]:

@@ -344,7 +344,7 @@ def augmented(
     if settings is None or not any(s.augmented for s in recipe.used_stages.values()):
         return data
     folder = root / "data" / "augmented"
-    if not (folder / "train.tsv").is_file():
+    if not augmentation.is_whole(folder):
         finder = augmentation.load_finder(
             settings.masked_lm or masked_lm,
             vectors_file=settings.vectors,
