@@ -172,3 +172,13 @@ def test_a_run_reads_the_sets_of_a_file_that_is_gone(tmp_path, labels, kind):
     again, rows = from_config.labelled(data, "dev")
     assert again == task and task.kind == kind
     assert rows.texts == dev.texts and (rows.labels == dev.labels).all()
+
+
+@pytest.mark.parametrize("name", ["text (de|en|fr)", "a;b;c", 'the "text"; and, more', "a\tb\tc"])
+def test_marks_in_the_name_of_a_column_separate_nothing(tmp_path, name):
+    rows = [{name: text, "label": label} for text, label in ROWS]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = labelled_file.read_labelled_file(tmp_path / "x.jsonl", "own", text=name)
+    data.write(tmp_path / "data")
+    read = tasks.load_examples(data.task, tmp_path / "data", "train")
+    assert read.texts == data.sets["train"].texts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import pathlib
 import re
@@ -75,9 +74,8 @@ class LabelledFile:
                 files.atomic_write(pathlib.Path(folder) / f"{name}.csv") as temporary,
                 temporary.open("w", encoding="utf-8", newline="") as file,
             ):
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow([column for column in header if column is not None])
-                writer.writerows(zip(examples.texts, *pairs, self.cells[name], strict=True))
+                rows = zip(examples.texts, *pairs, self.cells[name], strict=True)
+                tables.write_cells(file, [name for name in header if name is not None], rows)
 
 
 def name_of(path: files.Path) -> str:

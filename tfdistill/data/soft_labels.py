@@ -6,7 +6,6 @@ its numbers mean.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import itertools
 import json
@@ -272,7 +271,7 @@ def write(path: files.Path, examples: Examples, values: np.ndarray) -> None:
         rows = zip(*columns.values(), strict=True)
         with temporary.open("w", encoding="utf-8", newline="") as file:
             if suffix == ".csv":
-                csv.writer(file).writerows([tuple(columns), *rows])
+                tables.write_cells(file, list(columns), rows)
                 return
             for row in rows:
                 line = dict(zip(columns, row, strict=True))

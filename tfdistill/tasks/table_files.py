@@ -10,7 +10,7 @@ import json
 import math
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tfdistill import errors, reading
@@ -219,6 +219,19 @@ def separator_of(header: str, suffix: str) -> str:
     bare = re.sub(r'"(?:[^"]|"")*"', "", header)
     usual = "\t" if suffix == ".tsv" else ","
     return max((usual, *_SEPARATORS), key=bare.count)
+
+
+def write_cells(file: Any, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Writes rows between commas so that `read_rows` reads them back, with line feeds in texts.
+
+    The names are in quotation marks where another mark in them would count as the separator.
+    """
+    odd = separator_of(",".join(header), ".csv") != ","
+    quoting = csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
+    csv.writer(file, lineterminator="\n", quoting=quoting).writerow(header)
+    csv.writer(file, lineterminator="\n").writerows(
+        [line_feeds(cell) if isinstance(cell, str) else cell for cell in row] for row in rows
+    )
 
 
 def split_rows(path: pathlib.Path, text: str, separator: str) -> Iterator[tuple[int, list[str]]]:

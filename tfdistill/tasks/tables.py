@@ -11,7 +11,14 @@ from typing import Any, overload
 from tfdistill import errors
 from tfdistill.files import Path
 from tfdistill.tasks import table_files
-from tfdistill.tasks.table_files import LIST_MARK, NULL, SUFFIXES, line_feeds, read_text
+from tfdistill.tasks.table_files import (
+    LIST_MARK,
+    NULL,
+    SUFFIXES,
+    line_feeds,
+    read_text,
+    write_cells,
+)
 
 __all__ = [
     "LIST_MARK",
@@ -27,6 +34,7 @@ __all__ = [
     "read_table",
     "read_text",
     "split_file",
+    "write_cells",
 ]
 
 _LONGEST_NAME = 5  # words of the name of a column; more are a sentence
