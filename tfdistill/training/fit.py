@@ -58,7 +58,8 @@ def fit(
 
     Raises:
       ConfigError: If `monitor` is not among the metrics, the distiller was trained before and
-        `folder` does not know about it, or its losses have another head than the task of `train`.
+        `folder` does not know about it, its losses have another head than the task of `train`, or
+        all batches together are fewer than those of an optimizer step.
       NonFiniteLossError: If a loss or a weight is NaN or infinite.
       WeightsError: If a checkpoint cannot be written, or the one found belongs to another model.
       EnvironmentFault: If another worker goes away.
@@ -66,6 +67,13 @@ def fit(
     if monitor is not None and evaluate is None:
         raise errors.ConfigError("monitor", "evaluate=..., which computes it", f"{monitor!r} alone")
     distiller.check_task(train)
+    of_step, batches = int(distiller.gathered.batches.numpy()), epochs * train.steps_per_epoch
+    if 0 < batches < of_step:
+        raise errors.ConfigError(
+            "gradient_accumulation",
+            f"at most {batches}, the batches of the training: fewer than a step has train nothing",
+            of_step,
+        )
     strategy = distiller.distribute_strategy
     with multi_worker.working_folder(folder, strategy) as root:
         progress = checkpoints.Progress()
