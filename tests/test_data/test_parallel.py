@@ -1,7 +1,9 @@
 """Units of work as a pipeline of Apache Beam: the same files, whatever its workers go through."""
 
 import json
+import os
 import pathlib
+import signal
 import sys
 import tempfile
 import threading
@@ -250,6 +252,21 @@ def test_of_a_worker_that_could_not_begin_the_reason_is_told(prepare, monkeypatc
     ) as e:
         prepare(pipeline=DIRECT)
     assert "\n" not in str(e.value)
+
+
+class _Doomed:
+    def setup(self):
+        return None
+
+    def process(self, unit, tools):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_worker_process_that_is_killed_is_explained(tmp_path):
+    units = [parallel.WorkUnit(name, str(tmp_path / name), None) for name in "ab"]
+    with pytest.raises(errors.EnvironmentFault, match=r"fewer --workers.*--resume"):
+        list(parallel.run(_Doomed(), units, workers=2))
 
 
 def test_ctrl_c_cancels_the_pipeline(prepare, monkeypatch):

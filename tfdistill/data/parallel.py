@@ -8,6 +8,7 @@ has: the target of a unit that is done, and next to it, for one that failed, a f
 from __future__ import annotations
 
 import concurrent.futures
+import concurrent.futures.process
 import contextlib
 import dataclasses
 import functools
@@ -102,6 +103,13 @@ def _in_processes(work: UnitWorker, units: Sequence[WorkUnit], workers: int) -> 
         pending = [pool.submit(_do_in_worker, unit) for unit in units]
         for done in concurrent.futures.as_completed(pending):
             yield done.result()
+    except concurrent.futures.process.BrokenProcessPool as error:
+        raise errors.EnvironmentFault(
+            f"one of {min(workers, len(units))} worker processes",
+            "one that stays until the end",
+            "one that was ended, as the system ends processes when memory runs out",
+            "Use fewer --workers. Finished units are kept: continue with --resume.",
+        ) from error
     finally:
         pool.shutdown(cancel_futures=True)
 
