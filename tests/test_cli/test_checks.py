@@ -306,6 +306,19 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(data, capsys):
     assert json.loads(capsys.readouterr().out)["recipe"]["name"] == "demo"
 
 
+@pytest.mark.parametrize("rows", ["good film", "same film"])
+def test_a_dry_run_looks_at_one_labelled_file_too(rows, tmp_path, capsys):
+    label = {"good film": lambda row: row % 2, "same film": lambda row: "often" if row else "once"}
+    lines = [f"{rows} {row},{label[rows](row)}" for row in range(100)]
+    (tmp_path / "rows.csv").write_text("\n".join(["sentence,label", *lines]))
+    command = f"finetune bert-base-uncased --data {tmp_path}/rows.csv --out {tmp_path}/out --dry-run"
+    code, shown = cli.main(command.split()), capsys.readouterr()
+    if rows == "good film":
+        assert code == 0 and f"files {tmp_path}/rows.csv, train 60, dev 20" in shown.out, shown
+    else:
+        assert code == 1 and "data" in shown.err, shown
+
+
 def test_an_earlier_run_is_refused_before_anything_is_imported(data, capsys):
     with work_folder.WorkFolder(data / "out", "run").open():
         (data / "out" / "recipe.yaml").touch()

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import config, errors, manifest, models, tasks, work_folder
+from tfdistill import config, errors, manifest, models, work_folder
 from tfdistill.commands import base
 from tfdistill.data import from_config, unlabelled
 from tfdistill.weights import folders
@@ -125,7 +125,7 @@ def data_findings(settings: config.DataConfig) -> analysis.DataFindings:
     """What misleads in a data section's files; nothing where they are generated."""
     from tfdistill import analysis
 
-    if settings.task is None or settings.dir is None:
+    if settings.task is None or not (settings.dir or settings.file):
         return analysis.DataFindings()
     return analysis.check_data(*from_config.train_and_dev(settings))
 
@@ -246,14 +246,11 @@ def _data(settings: config.DataConfig) -> dict[str, Any]:
     if settings.task is None:
         return {"task": "none: plain text"}
     facts: dict[str, Any] = {"task": settings.task}
-    if settings.dir is None:
+    if not (settings.dir or settings.file):
         return {**facts, "files": "generated"}
-    source = from_config.source_of(settings)
-    task = from_config.task_of(settings, source)
-    facts |= {"metric": task.primary_metric, "files": str(source)}
-    for split, limit in (("train", settings.train_limit), ("dev", settings.dev_limit)):
-        examples = tasks.load_examples(task, source, split)
-        facts[split] = len(examples.first(limit))
+    task, train, dev = from_config.train_and_dev(settings)
+    facts |= {"metric": task.primary_metric, "files": settings.dir or settings.file}
+    facts |= {"train": len(train), "dev": len(dev)}
     if settings.unlabelled:
         facts["unlabelled"] = len(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
     return facts

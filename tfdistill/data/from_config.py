@@ -245,8 +245,13 @@ def train_and_dev(
 ) -> tuple[tasks.TaskSpec, tasks.Examples, tasks.Examples]:
     """Reads what a run learns from and is measured on: the task, with its labels, and both sets.
 
-    Generated data is in `folder`, or is written there; None for data that is there.
+    Generated data is in `folder`, or is written there; None for data that is there, and for one
+    labelled file, which is split and not written.
     """
+    if folder is None and settings.file is not None:
+        task, sets = declared_task(settings), _of_file(settings).sets
+        train, dev = (dataclasses.replace(sets[name], spec=task) for name in ("train", "dev"))
+        return task, train.first(settings.train_limit), dev.first(settings.dev_limit)
     source = source_of(settings, folder)
     task = task_of(settings, source)
     train = tasks.load_examples(task, source, "train").first(settings.train_limit)
