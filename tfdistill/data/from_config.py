@@ -61,8 +61,8 @@ def check(
 def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
     """The task without the labels that only its files name; see `task_of`.
 
-    Refuses class weights without classes, a promise without probabilities, and to cut the middle
-    out of texts that are not cut.
+    Refuses what its data do not read, class weights without classes, a promise without
+    probabilities, and to cut the middle out of texts that are not cut.
     """
     task = _declared(settings)
     if settings.class_weights is not None and not task.traits.one_class:
@@ -80,6 +80,9 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
             task.kind,
             "Its answers have no probability: leave it out.",
         )
+    if not task.traits.decodes_spans:
+        fields = ("unanswerable", "null_threshold", "max_answer_length")
+        _check_unread(settings, f"none with a task of kind {task.kind}", *fields)
     if settings.truncation == "middle" and not task.traits.cuts_texts:
         raise errors.ConfigError(
             "data.truncation",
@@ -88,6 +91,14 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
             "It reads a long text whole, in several parts: leave truncation out.",
         )
     return task
+
+
+def _check_unread(settings: config.DataConfig, expected: str, *names: str) -> None:
+    """Refuses fields of a section that its task does not read."""
+    for name in names:
+        value = getattr(settings, name)
+        if value != config.DataConfig.model_fields[name].default:
+            raise errors.ConfigError(f"data.{name}", expected, repr(value), "Leave it out.")
 
 
 def _is_written(settings: config.DataConfig) -> bool:
@@ -138,9 +149,10 @@ def _declared(settings: config.DataConfig) -> tasks.TaskSpec:
         raise errors.ConfigError(
             "data.task", "a task", "none", "Name one with --set data.task=NAME."
         )
-    if settings.task == synthetic.TASK.name:
-        return synthetic.TASK
-    task = tasks.task(settings.task)
+    built_in = settings.task == synthetic.TASK.name
+    task = synthetic.TASK if built_in else tasks.task(settings.task)
+    fields = ("pair_column", "label_separator", "layout")
+    _check_unread(settings, f"none with the built-in task {settings.task}", *fields)
     if settings.labels:
         task = task.with_labels(settings.labels)
     rules = dataclasses.replace(

@@ -1,0 +1,35 @@
+"""A data section is read, or what of it is not read is refused by name."""
+
+import pytest
+
+from tfdistill import config, errors
+from tfdistill.data import from_config, synthetic
+
+
+def test_the_built_in_data_take_metrics_labels_and_splits():
+    section = config.DataConfig(
+        task="assistant",
+        metrics=("macro_f1", "accuracy"),
+        labels=synthetic.INTENTS[::-1],
+        dev_split="test",
+    )
+    task = from_config.declared_task(section)
+    assert (task.metrics, task.primary_metric) == (("macro_f1", "accuracy"), "macro_f1")
+    assert (task.labels, task.dev_split) == (synthetic.INTENTS[::-1], "test")
+    assert from_config.declared_task(config.DataConfig(task="assistant")) == synthetic.TASK
+
+
+@pytest.mark.parametrize(
+    "task, field, value",
+    [
+        ("sst2", "pair_column", "title"),
+        ("assistant", "layout", "folders"),
+        ("mrpc", "label_separator", "|"),
+        ("imdb", "unanswerable", True),
+        ("ner", "max_answer_length", 5),
+    ],
+)
+def test_what_a_built_in_task_does_not_read_is_refused(task, field, value):
+    section = config.DataConfig(task=task, **{field: value})
+    with pytest.raises(errors.ConfigError, match=rf"^data\.{field}: expected none with "):
+        from_config.declared_task(section)
