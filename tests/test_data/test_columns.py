@@ -4,7 +4,7 @@ import pytest
 
 from tfdistill import errors
 from tfdistill.data import columns
-from tfdistill.tasks import label_kinds
+from tfdistill.tasks import label_kinds, tables
 
 TEXTS = [f"sentence number {index} of many" for index in range(60)]
 KINDS = ["good", "bad", "odd"] * 20
@@ -265,3 +265,13 @@ def test_an_empty_column_of_its_name_is_not_passed_over(tmp_path):
     assert columns.choose_roles(table, text="title").text == "title"
     spare = table_of(tmp_path, text=TEXTS, comment=[""] * 60, label=KINDS)
     assert columns.choose_roles(spare).text == "text"
+
+
+@pytest.mark.parametrize("above", [",,", ";", '"",""', " , \t"])
+def test_rows_without_a_filled_cell_above_the_names_are_passed_over(above, tmp_path):
+    mark = ";" if above == ";" else ","
+    rows = [f"some nice text {index}{mark}{'ab'[index % 2]}" for index in range(20)]
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join([above, "", f"text{mark}label", *rows]) + "\n")
+    assert tables.column_names(path) == ["text", "label"]
+    assert columns.choose_roles(columns.read_columns(path)) == ("text", None, "label")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tfdistill import errors, tasks
+from tfdistill.tasks import folders
 
 IMDB = tasks.task("imdb")
 OWN = tasks.TaskSpec("topics", "text", "label", layout="folders")
@@ -96,3 +97,12 @@ def test_a_file_that_is_not_utf_8_is_named(imdb):
 def test_only_classifications_lie_in_folders():
     with pytest.raises(errors.ConfigError, match="layout: expected one of table, received 'fold"):
         dataclasses.replace(OWN, kind="regression", metrics=(), primary_metric="")
+
+
+def test_digits_that_are_no_decimals_are_letters_of_a_name(tmp_path):
+    for label in ("neg", "pos"):
+        (tmp_path / label).mkdir()
+        for name in ("1\u00b22.txt", "3.txt"):
+            (tmp_path / label / name).write_text(f"{label} {name}")
+    read = folders.read_folders(tmp_path, ("neg", "pos"))
+    assert [path.name for path in read.paths] == ["1\u00b22.txt"] * 2 + ["3.txt"] * 2

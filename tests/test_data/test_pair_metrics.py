@@ -157,3 +157,12 @@ def test_texts_of_unknown_words_or_with_one_beginning_are_texts_of_their_own(toy
     scores = spec.score(np.ones((10, 3)), encoded_texts)
     # Four queries and four answers of one similarity: the best ranks are 3 and thrice 4.
     assert scores == {"recall_at_1": 0, "mrr": pytest.approx((1 / 3 + 3 / 4) / 4)}
+
+
+def test_vectors_that_are_equal_but_for_rounding_rank_behind_all_others(rng):
+    vectors = np.repeat(rng.normal(size=(1, 48)), 2 * 37, axis=0).astype(np.float32)
+    vectors += 1e-7 * rng.normal(size=vectors.shape).astype(np.float32)
+    keys = [str(index).encode() for index in range(len(vectors))]
+    names = ("mrr", "recall_at_1", "recall_at_10")
+    scores = pair_metrics.score_pairs(names, vectors, np.ones(37), keys)
+    assert scores == pytest.approx({"mrr": 1 / 37, "recall_at_1": 0.0, "recall_at_10": 0.0})

@@ -308,3 +308,13 @@ def test_other_suffixes_and_spans_are_refused(tmp_path):
         soft_labels.check_writable(tmp_path / "a.tsv")
     with pytest.raises(errors.ConfigError, match="answers inside texts"):
         soft_labels.read(tmp_path / "a.jsonl", tasks.task("squad"))
+
+
+def test_labels_that_differ_in_case_alone_keep_their_columns(tmp_path):
+    spec = tasks.TaskSpec("own", "text", "label", labels=("US", "us"))
+    (tmp_path / "a.csv").write_text("text,logits.us,logits.US\none,1,2\ntwo,3,4\n")
+    np.testing.assert_array_equal(
+        soft_labels.read(tmp_path / "a.csv", spec).values, [[2, 1], [4, 3]]
+    )
+    (tmp_path / "b.csv").write_text("text,label\none,US\ntwo,us\n")
+    assert soft_labels.read(tmp_path / "b.csv", spec).values.argmax(axis=1).tolist() == [0, 1]

@@ -280,3 +280,10 @@ def test_a_built_in_task_is_read_by_numbers_and_by_names(tmp_path):
         write_features(tmp_path / "train.parquet", columns, written)
         examples = tasks.load_examples(tasks.task("sst2"), tmp_path, "train")
         assert examples.labels.tolist() == columns["label"]
+
+
+def test_a_column_that_is_there_twice_is_refused_where_it_may_be_absent_too(tmp_path):
+    path = tmp_path / "test.csv"
+    path.write_text("text,label,label\none,a,b\n")
+    with pytest.raises(errors.DataError, match="one column 'label', received 2 of them"):
+        tables.read_table(path, ["text"], ["label"])

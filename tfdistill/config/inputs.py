@@ -243,7 +243,7 @@ def _teacher_faults(recipe: Recipe) -> list[str]:
     return [
         f"teacher.pretrain: stages.{name} ({stage.kind}) learns from a masked language model, "
         "and a preset is none before it is pre-trained"
-        for name, stage in recipe.stages.items()
+        for name, stage in recipe.used_stages.items()
         if stage.traits.predicts_words and stage.traits.has_teacher
     ]
 

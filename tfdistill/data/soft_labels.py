@@ -190,10 +190,12 @@ def _values(
 
 def _in_task_order(path: pathlib.Path, names: list[str], spec: TaskSpec) -> list[str]:
     """The names of a file's labels in the order of the task's."""
-    by_name = {name.strip().casefold(): name for name in names}
+    differ = len({name.strip().casefold() for name in names}) == len(names)
+    key = str.casefold if differ else str  # "US" and "us" may be two labels
+    by_name = {key(name.strip()): name for name in names}
     numbered = [f"label_{index}" for index in range(spec.num_labels)]
     for spelling in (spec.labels, spec.label_values, numbered):
-        order = [label.casefold() for label in spelling]
+        order = [key(label) for label in spelling]
         if len(names) == len(order) and set(order) == set(by_name):
             return [by_name[name] for name in order]
     raise errors.DataError(
@@ -203,18 +205,17 @@ def _in_task_order(path: pathlib.Path, names: list[str], spec: TaskSpec) -> list
 
 def _of_names(cells: Sequence[Any], place: Place, spec: TaskSpec) -> np.ndarray:
     """Probabilities that are certain of the labels in the cells, float64 (units, labels)."""
-    index_of = {
-        name.casefold(): index
-        for spelling in (spec.labels, spec.label_values)
-        for index, name in enumerate(spelling)
-    }
+    spellings = (spec.labels, spec.label_values)
+    exact = {name: index for names in spellings for index, name in enumerate(names)}
+    index_of = {name.casefold(): index for name, index in exact.items()} | exact
     several = spec.traits.many_classes
     sure = np.zeros((len(cells), spec.num_labels))
     for unit, cell in enumerate(cells):
         names = cell if isinstance(cell, (list, tuple)) else [str(cell)]
         if several and not isinstance(cell, (list, tuple)):
             names = names_in("" if cell is None else str(cell), spec.label_separator)
-        indices = [index_of.get(str(name).strip().casefold(), -1) for name in names]
+        names = [str(name).strip() for name in names]
+        indices = [index_of.get(name, index_of.get(name.casefold(), -1)) for name in names]
         if -1 in indices or (len(indices) != 1 and not several):
             raise errors.DataError(
                 f"{place(unit)}, {LABEL!r}", f"one of {', '.join(spec.labels)}", repr(cell)

@@ -205,7 +205,7 @@ def _tokenizer(
 
 def _corpus_lines(recipe: config.Recipe, source: pathlib.Path | None) -> list[str]:
     """The text files that the recipe names, or the generated one."""
-    named = [path for stage in recipe.stages.values() for path in stage.corpus]
+    named = [path for stage in recipe.used_stages.values() for path in stage.corpus]
     paths = [pathlib.Path(path) for path in dict.fromkeys(named)]
     if not paths and source is not None:
         paths = [source / synthetic.CORPUS_NAME]

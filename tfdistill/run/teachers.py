@@ -66,7 +66,7 @@ class TeacherModels:
     def words(self) -> keras.Model:
         """The masked language model before fine-tuning."""
         source = general_source(self._recipe, self._root)
-        nsp = any(stage.next_sentence for stage in self._recipe.stages.values())
+        nsp = any(stage.next_sentence for stage in self._recipe.used_stages.values())
         return weights.load_masked_lm(source, next_sentence=nsp).model
 
     def check(self) -> None:

@@ -75,4 +75,4 @@ def read_folders(folder: pathlib.Path, labels: Sequence[str]) -> LabelledTexts:
 def _natural(name: str) -> list[tuple[int, int, str]]:
     """Orders names with numbers by the numbers: 2_7.txt comes before 10_9.txt."""
     parts = re.split(r"(\d+)", name)
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts if part]
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]

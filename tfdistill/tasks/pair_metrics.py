@@ -91,7 +91,7 @@ def retrieval_scores(
     results: dict[str, list[float]] = {name: [] for name in names}
     for start in range(0, len(relevant), _BLOCK):
         scores = queries[start : start + _BLOCK] @ corpus.T  # (block, m)
-        scores = scores.toarray() if _is_sparse(scores) else scores
+        scores = np.round(scores.toarray() if _is_sparse(scores) else scores, _SIMILAR)
         for row, texts in zip(scores, relevant[start : start + _BLOCK], strict=True):
             texts = np.unique(np.asarray(texts, np.int64))
             others = np.delete(row, texts)

@@ -52,6 +52,7 @@ _SIGNATURES = {
 # A cell as Excel writes it between tabs: in quotation marks, or without any.
 _EXCEL_CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^"\t\n]*))(\t|\n|\Z)')
 _LONGEST_CELL = 2**31 - 1  # a text may be long; the file is in memory anyway
+_EMPTY = b",;|\" \t\r\n\f\v"  # what rows without a filled cell are made of
 _LINE_END = re.compile(r"\r\n?")
 _NUMBER = re.compile(r"[-+]?[\d.,]+\Z")
 
@@ -323,7 +324,7 @@ def header_of(path: pathlib.Path) -> list[str]:
     if suffix == ".parquet":
         return parquet.read_names(path)
     with path.open("rb") as raw:
-        lines = (line for line in raw if line.strip())
+        lines = (line for line in raw if line.strip(_EMPTY))
         start = next(lines, b"")
         if _EXCEL_SEPARATOR.match(start.decode("utf-8-sig", errors="ignore").rstrip("\n")):
             start += next(lines, b"")

@@ -167,8 +167,8 @@ def read_table(
     if required is None:
         chosen = [name for name in dict.fromkeys(names) if name]
     else:
-        _check_columns(path, required, names)
         chosen = [name for name in dict.fromkeys((*required, *optional)) if name in names]
+        _check_columns(path, (*required, *chosen), names)
     as_they_are = [name for name in dict.fromkeys(names) if name.partition(".")[0] in values]
     _check_columns(path, as_they_are, names)
     columns = {
