@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from tfdistill import augmentation, config, errors, models, run, weights
-from tfdistill.run import prepare
+from tfdistill.run import corpora, prepare
 
 
 @pytest.mark.slow
@@ -105,3 +105,16 @@ def test_a_teacher_without_a_head_for_words_is_refused_for_augmentation(prepared
     with pytest.raises(errors.WeightsError, match="new_head"):
         changed = recipe.model_copy(update={"data": data})
         prepare.augmented(changed, prepared, tmp_path / "x", "")
+
+
+def test_words_are_learnt_from_the_texts_of_stages_that_are_gone_through(tmp_path):
+    (tmp_path / "a.txt").write_text("Some words of a text.")
+    values = config.scaled_down(config.load_recipe("distilbert_6l")).model_dump()
+    (stage,) = values["stages"].values()
+    values["stages"] = {
+        "words": {**stage, "corpus": [str(tmp_path / "a.txt")]},
+        "idle": {**stage, "corpus": [str(tmp_path / "absent.txt")]},
+    }
+    values["variants"] = {"full": {"stages": ["words"]}}
+    lines = corpora._corpus_lines(config.Recipe.model_validate(values), None)
+    assert lines == ["Some words of a text."]
