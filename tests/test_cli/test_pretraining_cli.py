@@ -199,3 +199,19 @@ def test_pretraining_from_text_on_the_command_line(text, vocab_file, tmp_path, c
     assert metrics["steps"] == 6
     assert (tmp_path / "out" / metrics["model_folder"] / "model.safetensors").is_file()
     assert cli.main(arguments) == 2
+
+
+@pytest.mark.parametrize("size", ["nan", "inf", "0", "-1", "1e-9"])
+def test_a_shard_of_no_size_is_refused(size, text, vocab_file, tmp_path, capsys):
+    command = f"data prepare {text} --vocab {vocab_file} --out {tmp_path}/out --shard-mb {size}"
+    assert cli.main(command.split()) == 1
+    assert "--shard-mb: expected a number above 0, received" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", ["0", "-3", "1"])
+def test_characters_that_make_up_no_word_are_refused(count, text, tmp_path, capsys):
+    command = f"data vocab {text} --out {tmp_path}/vocab.txt --max-characters {count}"
+    assert cli.main(command.split()) == 1
+    assert f"max_characters: expected as many as make up a word of the texts, received {count}" in (
+        capsys.readouterr().err
+    )

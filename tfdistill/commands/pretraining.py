@@ -134,6 +134,9 @@ def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _prepare(args: argparse.Namespace) -> None:
     _existing_files([*args.text, args.vocab])
+    shard_bytes = args.shard_mb * 2**20
+    if not 1 <= shard_bytes < math.inf:
+        raise errors.DataError("--shard-mb", "a number above 0", args.shard_mb)
     from tfdistill.data import shards, tokenize
 
     corpus = shards.prepare_corpus(
@@ -141,7 +144,7 @@ def _prepare(args: argparse.Namespace) -> None:
         tokenize.Tokenizer(args.vocab, lower_case=False if args.cased else None),
         args.out,
         max_length=args.max_length,
-        shard_bytes=round(args.shard_mb * 2**20),
+        shard_bytes=round(shard_bytes),
         workers=args.workers,
         pipeline=args.pipeline,
         next_sentence=args.next_sentence,

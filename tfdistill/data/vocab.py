@@ -256,6 +256,11 @@ def train_from_counts(
     if max_characters is not None:
         ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
         characters = collections.Counter(dict(ranked[:max_characters]))
+    words = {word: n for word, n in counts.items() if characters.keys() >= set(word)}
+    if max_characters is not None and (max_characters < 1 or not words):
+        raise errors.VocabularyError(
+            "max_characters", "as many as make up a word of the texts", max_characters
+        )
     split_off = _always_split(sorted(characters))
     least = len(reserved) + 2 * len(characters) - len(split_off)
     if size < least:
@@ -267,7 +272,7 @@ def train_from_counts(
             "Ask for more tokens, or keep fewer characters.",
         )
     learned = learner.learn(
-        {word: n for word, n in counts.items() if characters.keys() >= set(word)},
+        words,
         vocab_size=size + len(split_off),
         reserved_tokens=list(reserved),
         lower_thresh=1,
