@@ -42,12 +42,12 @@ def digest_of(path: Any, suffixes: tuple[str, ...] = ("",)) -> str:
 
 def _files_in(folder: pathlib.Path) -> list[pathlib.Path]:
     """The files of a folder and of the folders in it, but for those of ours, sorted."""
-    files_below = []
+    paths: list[pathlib.Path] = []
     for parent, folders, names in os.walk(folder):
-        folders[:] = [f for f in folders if not pathlib.Path(parent, f, marker_file.MARKER).exists()]
-        paths = (pathlib.Path(parent, name) for name in names)
-        files_below += [path for path in paths if path.is_file()]
-    return sorted(files_below)
+        place = pathlib.Path(parent)
+        folders[:] = [name for name in folders if not (place / name / marker_file.MARKER).exists()]
+        paths += [place / name for name in names]
+    return sorted(path for path in paths if path.is_file())
 
 
 def _combined(parts: list[tuple[str, str]]) -> str:

@@ -311,7 +311,9 @@ def test_a_dry_run_looks_at_one_labelled_file_too(rows, tmp_path, capsys):
     label = {"good film": lambda row: row % 2, "same film": lambda row: "often" if row else "once"}
     lines = [f"{rows} {row},{label[rows](row)}" for row in range(100)]
     (tmp_path / "rows.csv").write_text("\n".join(["sentence,label", *lines]))
-    command = f"finetune bert-base-uncased --data {tmp_path}/rows.csv --out {tmp_path}/out --dry-run"
+    command = (
+        f"finetune bert-base-uncased --data {tmp_path}/rows.csv --out {tmp_path}/out --dry-run"
+    )
     code, shown = cli.main(command.split()), capsys.readouterr()
     if rows == "good film":
         assert code == 0 and f"files {tmp_path}/rows.csv, train 60, dev 20" in shown.out, shown

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfdistill import errors, tasks
-from tfdistill.tasks import folders
+from tfdistill.tasks.folders import read_folders
 
 IMDB = tasks.task("imdb")
 OWN = tasks.TaskSpec("topics", "text", "label", layout="folders")
@@ -104,5 +104,5 @@ def test_digits_that_are_no_decimals_are_letters_of_a_name(tmp_path):
         (tmp_path / label).mkdir()
         for name in ("1\u00b22.txt", "3.txt"):
             (tmp_path / label / name).write_text(f"{label} {name}")
-    read = folders.read_folders(tmp_path, ("neg", "pos"))
+    read = read_folders(tmp_path, ("neg", "pos"))
     assert [path.name for path in read.paths] == ["1\u00b22.txt"] * 2 + ["3.txt"] * 2

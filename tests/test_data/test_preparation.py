@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tfdistill import errors, locks, marker_file
-from tfdistill.data import shard_files, shards, tokenize, vocab
+from tfdistill.data import preparation, shard_files, shards, tokenize, vocab
 
 SHARD_BYTES = 400
 
@@ -119,6 +119,24 @@ def test_a_preparation_that_was_stopped_goes_on_to_the_same_files(prepare, tmp_p
     done = []
     prepare("stopped", resume=True, progress=done.append)
     assert done == []
+
+
+def test_a_text_that_changed_in_its_middle_is_prepared_anew(prepare, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(preparation, "_FINGERPRINTED", 10)
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.read_bytes())
+    prepare("out", path)
+    content = path.read_text()
+    middle = content.index(" film ", len(content) // 2)
+    path.write_text(f"{content[:middle]} good {content[middle + 6 :]}")
+    written, write = [], shard_files.write_shard
+    monkeypatch.setattr(
+        shard_files, "write_shard", lambda *args: written.append(args) or write(*args)
+    )
+    prepare("out", path, resume=True)
+    assert len(written) == 1
+    prepare("anew", path)
+    assert contents(tmp_path / "out") == contents(tmp_path / "anew")
 
 
 def test_resuming_writes_damaged_and_missing_shards_again(prepare, tmp_path):

@@ -94,8 +94,8 @@ def prepare_corpus(
         neighbouring texts, see `corpus.encode_corpus`.
       seed: Seed of the draws.
       on_invalid: What to do with bytes that are not UTF-8, see `textspans.read_span`.
-      resume: Whether to continue the same preparation in `folder`; its shards are checked by
-        their checksums, and what is missing or damaged is written.
+      resume: Whether to continue the same preparation in `folder`; its shards and their texts are
+        checked by their checksums, and what is missing, damaged or of another text is written.
       overwrite: Whether to remove an earlier corpus in `folder` first.
       progress: Called with the manifest as it grows; of a pipeline, when it has ended.
 
@@ -144,7 +144,9 @@ def prepare_corpus(
         else contextlib.nullcontext()
     ):
         corpus.shards.update(
-            _finished(root, entries, corpus, tokenizer.vocab, resume=resume, overwrite=overwrite)
+            _finished(
+                root, entries, corpus, spans, tokenizer.vocab, resume=resume, overwrite=overwrite
+            )
         )
         for unfinished in root.glob(".part-*.tfrecord"):  # of a preparation that was killed
             unfinished.unlink()
@@ -219,6 +221,7 @@ def _finished(
     folder: pathlib.Path,
     entries: pathlib.Path,
     wanted: shard_files.PreparedCorpus,
+    spans: Sequence[textspans.TextSpan],
     vocab: list[str],
     *,
     resume: bool,
@@ -256,12 +259,20 @@ def _finished(
     return {
         number: shard
         for number, shard in {**record.shards, **written}.items()
-        if shard_files.is_whole(shard, folder)
+        if number < len(spans)
+        and shard_files.is_whole(shard, folder)
+        and shard.text_sha256 in ("", _text_of(spans[number], wanted.settings)[1])
     }
 
 
+def _text_of(span: textspans.TextSpan, settings: dict[str, Any]) -> tuple[str, str]:
+    """A piece of text, and its SHA-256."""
+    text = textspans.read_span(span, settings["on_invalid"])
+    return text, hashlib.sha256(text.encode()).hexdigest()
+
+
 def _write(part: _Range, settings: dict[str, Any], tokenizer: Tokenizer) -> shard_files.Shard:
-    text = textspans.read_span(part.span, settings["on_invalid"])
+    text, digest = _text_of(part.span, settings)
     sentences = corpora.tokenize_sentences(textspans.documents(text), tokenizer)
     generator = np.random.default_rng([settings["seed"], part.number])
     short = settings["short_sequence_probability"]
@@ -282,4 +293,4 @@ def _write(part: _Range, settings: dict[str, Any], tokenizer: Tokenizer) -> shar
             encoded = corpora.assemble(
                 blocks, sentences.ids, tokenizer, settings["pair_fraction"], generator
             )
-    return shard_files.write_shard(encoded, part.shard)
+    return dataclasses.replace(shard_files.write_shard(encoded, part.shard), text_sha256=digest)

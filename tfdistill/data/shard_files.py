@@ -41,6 +41,7 @@ class Shard:
     num_tokens: _Count  # of all its records
     size_bytes: _Count
     sha256: str
+    text_sha256: str = ""  # of the text that it was made of; "" where nobody noted it
 
 
 @dataclasses.dataclass(frozen=True)

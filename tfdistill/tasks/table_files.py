@@ -52,7 +52,7 @@ _SIGNATURES = {
 # A cell as Excel writes it between tabs: in quotation marks, or without any.
 _EXCEL_CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^"\t\n]*))(\t|\n|\Z)')
 _LONGEST_CELL = 2**31 - 1  # a text may be long; the file is in memory anyway
-_EMPTY = b",;|\" \t\r\n\f\v"  # what rows without a filled cell are made of
+_EMPTY = b',;|" \t\r\n\f\v'  # what rows without a filled cell are made of
 _LINE_END = re.compile(r"\r\n?")
 _NUMBER = re.compile(r"[-+]?[\d.,]+\Z")
 
