@@ -138,11 +138,6 @@ COVERED_BY = (
         "tfdistill/data/shard_files",
     ),
     (
-        "test_run/test_task_kinds.py",
-        "the task and the files of a data section are found in runs of each kind",
-        "tfdistill/data/from_config",
-    ),
-    (
         "test_models/test_bert.py",
         "layers and their factory are parts of the encoder",
         "tfdistill/models/layer_factory tfdistill/models/layers",
