@@ -59,6 +59,10 @@ class WeightsError(TfdistillError, ValueError):
     """A checkpoint is missing, corrupt or does not fit the model."""
 
 
+class AbsentSplitError(DataError):
+    """A task has no files of a split."""
+
+
 class TeacherError(TfdistillError, ValueError):
     """A teacher is not fit to teach, for example one that answers near chance."""
 

@@ -7,6 +7,7 @@ import pytest
 from tfdistill import errors
 
 BUILT_IN = {
+    "AbsentSplitError": ValueError,
     "ConfigError": ValueError,
     "ShapeError": ValueError,
     "DataError": ValueError,

@@ -33,3 +33,17 @@ def test_what_a_built_in_task_does_not_read_is_refused(task, field, value):
     section = config.DataConfig(task=task, **{field: value})
     with pytest.raises(errors.ConfigError, match=rf"^data\.{field}: expected none with "):
         from_config.declared_task(section)
+
+
+def test_two_test_sets_are_a_fault_and_none_is_not(tmp_path):
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.csv").write_text("text,label\none,a\ntwo,b\n")
+    section = config.DataConfig(
+        task="own", dir=str(tmp_path), text_column="text", label_column="label"
+    )
+    assert from_config.test_examples(section) is None
+    (tmp_path / "test.csv").write_text("text,label\nthree,a\n")
+    assert from_config.test_examples(section).texts == ["three"]
+    (tmp_path / "test.tsv").write_text("text\tlabel\nfour\tb\n")
+    with pytest.raises(errors.DataError, match=r"one file, received .*test\.tsv, test\.csv"):
+        from_config.test_examples(section)

@@ -281,7 +281,7 @@ def test_examples(
     task = task_of(settings, source)
     try:
         path = task.split_file(source, "test")
-    except errors.DataError:  # there is none
+    except errors.AbsentSplitError:
         return None
     if path == task.split_file(source, task.dev_split):
         return None

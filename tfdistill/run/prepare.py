@@ -327,7 +327,7 @@ def say_use(named: Mapping[str, config.Stage], task: tasks.TaskSpec, num_labelle
 def _has_test_set(task: tasks.TaskSpec, source: pathlib.Path) -> bool:
     try:
         task.split_file(source, "test")
-    except errors.DataError:
+    except errors.AbsentSplitError:
         return False
     return True
 

@@ -30,7 +30,7 @@ def split_folder(source: str | os.PathLike[str], split: str) -> pathlib.Path:
         if (root / name).is_dir():
             return root / name
     there = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
-    raise errors.DataError(
+    raise errors.AbsentSplitError(
         f"{root}, split {split!r}",
         f"a folder {split} with a folder for each label",
         ", ".join(there[:8]) or ("an empty folder" if root.is_dir() else "no folder"),

@@ -88,7 +88,8 @@ def split_file(
       The file.
 
     Raises:
-      DataError: If there is none, or more than one.
+      AbsentSplitError: If there is none.
+      DataError: If there is more than one.
     """
     folder = pathlib.Path(source)
     if folder.is_file():
@@ -104,7 +105,7 @@ def split_file(
             names = ", ".join(path.name for path in paths)
             raise errors.DataError(f"{folder}, split {split!r}", "one file", names, "Remove one.")
     there = sorted(path.name for path in folder.iterdir() if path.suffix in suffixes)
-    raise errors.DataError(
+    raise errors.AbsentSplitError(
         f"{folder}, split {split!r}",
         " or ".join(split + version + end for version in versions for end in suffixes),
         ", ".join(there) or "a folder without data files",
