@@ -113,6 +113,12 @@ def test_labels_may_be_hidden_in_a_test_split_only(tmp_path):
             tasks.load_examples(TASK, tmp_path, split, labelled=labelled)
 
 
+def test_a_label_of_the_task_hides_nothing(tmp_path):
+    spec = tasks.TaskSpec("mood", "text", "label", labels=("-1", "0", "1"))
+    (tmp_path / "test.csv").write_text("text,label\nbad,-1\nworse,-1\n")
+    assert tasks.load_examples(spec, tmp_path, "test").labels.tolist() == [0, 0]
+
+
 def test_labels_may_be_hidden_anywhere_on_request_and_are_read_where_they_are(tmp_path):
     write(tmp_path / "dev.tsv", ("text",), ("a",))
     assert tasks.load_examples(TASK, tmp_path, "dev", may_hide_labels=True).labels is None

@@ -140,7 +140,8 @@ def load_examples(
         lists=[spec.label_column],
     )
     values = table.columns.get(spec.label_column)
-    if hidden_allowed and values is not None and set(values) <= _HIDDEN:
+    hidden = _HIDDEN - {*spec.labels, *spec.label_values}
+    if hidden_allowed and values is not None and set(values) <= hidden:
         values = None
     gold = None
     if values is not None:
