@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
+from collections.abc import Callable, Sequence
 from typing import Literal
 
+import numpy as np
 import tf_keras as keras
 
-from tfdistill import compress, errors, models
+from tfdistill import compress, errors, files, models
 
+from ..checking.evidence import FloatConversion
 from ..conversion import prepare
 from ..conversion import quantize as quantizing
 from ..model.request import ExportRequest
+
+Requested = Callable[[keras.Model, files.Path], ExportRequest]
 
 TABLE = "word_embeddings"
 _IN_4_BITS = ("dynamic_wi4_afp32_block32", "dynamic_wi4_afp32")  # the second for any width
@@ -33,6 +39,11 @@ class SizeStep:
     # whether no more words stay than fit; factors have the least rank then
     fewer_words: bool = False
 
+    @property
+    def shrinks_in_one_way(self) -> bool:
+        """Whether either factors or fewer words make its table smaller, not both."""
+        return self.factorised != self.fewer_words
+
 
 STEPS = (
     SizeStep("as it is"),
@@ -47,7 +58,7 @@ STEPS = (
     ),
     SizeStep("all in 4 bits, fewer words", "all", factorised=True, fewer_words=True),
 )
-"""What `fit_size` tries, the least lossy first."""
+"""What `fit_size` tries, the least lossy first; of factors and fewer words it measures which."""
 
 
 def ranks(model: keras.Model) -> list[int | None]:
@@ -106,3 +117,59 @@ def file_bytes(request: ExportRequest, step: SizeStep, rank: int | None) -> tupl
         else:
             rest += weight.num_elements * min(stored_as.bytes_per_constant)
     return rest, a_word
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SmallerModel:
+    """A model with a smaller table of words, or as it is."""
+
+    request: ExportRequest  # of its file
+    # what fewer words do to the development texts, or None
+    coverage: compress.VocabularyCoverage | None
+    floats: FloatConversion
+
+
+class SmallerModels:
+    """The models of one whole model, each made once, in folders of their own."""
+
+    def __init__(
+        self,
+        requested: Requested,
+        whole: ExportRequest,
+        corpus: Sequence[str],
+        counts: np.ndarray,
+        texts: Sequence[str],
+        folder: pathlib.Path,
+    ) -> None:
+        """Takes training texts, the counts of their pieces, and the development texts."""
+        self._requested, self._whole, self._folder = requested, whole, folder
+        self._corpus, self._counts, self._texts = corpus, counts, texts
+        as_it_is = SmallerModel(whole, None, FloatConversion(folder / "float32.tflite"))
+        self._num_words = models.config_of(whole.model).vocab_size
+        self._models = {(None, self._num_words): as_it_is}
+
+    def of(self, rank: int | None, num_words: int) -> SmallerModel:
+        """The one whose word vectors come from this rank, with so many words."""
+        if (rank, num_words) not in self._models:
+            folder = self._folder / f"smaller-{len(self._models)}"
+            folder.mkdir()
+            whole, coverage = self._whole, None
+            model, vocab_file = whole.model, whole.vocab_file
+            if rank is not None:
+                model = compress.factorise(model, rank, self._counts)
+            if num_words < self._num_words:
+                pruned = compress.prune_vocabulary(
+                    model,
+                    vocab_file,
+                    self._corpus,
+                    num_tokens=num_words,
+                    lower_case=whole.lower_case,
+                )
+                model, vocab_file = pruned.model, folder / "words.txt"
+                pruned.write_vocab(vocab_file)
+                coverage = pruned.coverage(self._texts)
+            request = self._requested(model, vocab_file).collected()
+            request = request.replace(lengths=whole.chosen_lengths)
+            floats = FloatConversion(folder / "float32.tflite")
+            self._models[rank, num_words] = SmallerModel(request, coverage, floats)
+        return self._models[rank, num_words]

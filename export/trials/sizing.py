@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import math
 import pathlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 
 import tf_keras as keras
 
@@ -17,7 +17,6 @@ from tfdistill.manifest import Manifest
 from tfdistill.results import Trial
 from tfdistill.tflite import agreement
 
-from ..checking.evidence import FloatConversion
 from ..checking.outputs import model_logits
 from ..conversion import prepare
 from ..conversion import quantize as quantizing
@@ -27,16 +26,15 @@ from ..model.request import ExportRequest
 from ..targets.tflite import refuse_weak
 from . import size_steps
 from .automatic import move
-from .size_steps import STEPS, SizeStep
+from .size_steps import STEPS, Requested, SizeStep, SmallerModel, SmallerModels
 from .trial import attempt
 
 _log = logging.getLogger(__name__)
 
 _LABELLED = "labelled texts of a task to check on"
 _STRIPPED = f"Leave size_mb out, or fit {compress.FLOAT_WEIGHTS}."
+_CLEARLY = 3.0  # dB: texts to come have more words without a row than development texts
 _MOST_GUESSES = 3  # at how many words fit: the size of a file corrects the next guess
-
-Requested = Callable[[keras.Model, files.Path], ExportRequest]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -104,9 +102,10 @@ def fit_size(
     Tries `STEPS` in their order and leaves out those whose weights alone are too large. Two factors
     of the word table (`compress.factorise`) have the highest rank that fits, a multiple of 32 of at
     least a third of the width. Where words must go, as many stay as fit: those of `corpus`, and of
-    the others the first of the vocabulary. Every file is checked as `to_tflite` does. The task's
-    primary metric of the file on the development texts may be `max_drop` below that of the whole
-    model.
+    the others the first of the vocabulary. Fewer words come before two factors where they leave
+    less than half of the squared error (3 dB of SQNR) in the answers to the development texts; not
+    where a model answers for tokens. Every file is checked as `to_tflite` does. The task's primary
+    metric of the file on the development texts may be `max_drop` below that of the whole model.
 
     Args:
       requested: The request for a file of a model with a vocabulary: of the whole model and of
@@ -149,13 +148,13 @@ def fit_size(
     bundle.write_card(paths.model, manifest)
     return SizeChoice(
         manifest,
-        candidate.model,
+        candidate.smaller.request.model,
         candidate.step,
         size_mb,
         candidate.rank,
         candidate.num_words,
         models.config_of(model).vocab_size,
-        candidate.coverage,
+        candidate.smaller.coverage,
         search.metric,
         search.reached,
         search.metric_of(candidate),
@@ -168,12 +167,10 @@ class _Candidate:
     """A file that was tried."""
 
     step: SizeStep
-    model: keras.Model
+    smaller: SmallerModel
     rank: int | None  # width of its word vectors, where the table has two factors; else None
     num_words: int  # rows of its table of words
     trial: Trial  # its figures
-    # what fewer words do to the development texts, or None
-    coverage: compress.VocabularyCoverage | None
     number: int  # which of the files it is
 
 
@@ -200,22 +197,22 @@ class _SizeSearch:
         if plan.examples.labels is None:
             raise errors.DataError("size_mb", _LABELLED, "texts without labels")
         refuse_weak(plan)  # the whole model: a file near chance is one that lost too much
-        logits = model_logits(plan.model, plan.examples, plan.lengths)
+        self._logits = model_logits(plan.model, plan.examples, plan.lengths)
         self.metric = task.primary_metric
-        self.reached = float(task.score(logits, plan.examples)[self.metric])
+        self.reached = float(task.score(self._logits, plan.examples)[self.metric])
         self.candidates: list[_Candidate] = []
         self._max_drop = max_drop
         self._allowed = agreement.allowed_drop(max_drop, heads.num_scored(plan.examples), None)
-        self._requested, self._whole = requested, whole.replace(lengths=plan.lengths)
-        self._vocab_file, self._corpus, self._folder = vocab_file, corpus, folder
-        self._texts = [*texts.texts, *(texts.pairs or ())]
+        self._whole, self._folder = whole.replace(lengths=plan.lengths), folder
         tokenizer = Tokenizer(vocab_file, whole.lower_case, whole.truncation)
-        self._counts = vocabulary.count_pieces(corpus, tokenizer)
+        counts = vocabulary.count_pieces(corpus, tokenizer)
         self._num_words = models.config_of(whole.model).vocab_size
-        self._needed = len(vocabulary.choose_tokens(self._counts, tokenizer.vocab))
+        self._needed = len(vocabulary.choose_tokens(counts, tokenizer.vocab))
         self._ranks = size_steps.ranks(whole.model)
         self._limit, self._overhead = 1e6 * size_mb, size_steps.usual_overhead(whole)
-        self._floats = FloatConversion(folder / "float32.tflite")
+        self._per_token = plan.head.per_token
+        texts_of = [*texts.texts, *(texts.pairs or ())]
+        self._models = SmallerModels(requested, self._whole, corpus, counts, texts_of, folder)
 
     @property
     def least(self) -> float:
@@ -228,7 +225,7 @@ class _SizeSearch:
 
     def run(self) -> _Candidate | None:
         """Returns the first file that is small and accurate enough, or the nearest, or None."""
-        for step in STEPS:
+        for step in self._least_lossy_first():
             for _ in range(_MOST_GUESSES):
                 shape = self._fitting(step)
                 if shape is None:
@@ -287,34 +284,36 @@ class _SizeSearch:
                 return rank, self._num_words
         return None
 
+    def _least_lossy_first(self) -> Iterator[SizeStep]:
+        """`STEPS`, of the ways to a smaller table fewer words first if they clearly cost less."""
+        ways = [step for step in STEPS if step.shrinks_in_one_way]
+        for step in STEPS:
+            if step not in ways or self._per_token:  # other tokens have other answers
+                yield step
+            elif step == ways[0]:
+                yield from sorted(ways, key=self._score, reverse=True)
+
+    def _score(self, step: SizeStep) -> float:
+        """How early a way comes: dB of the model with its table, in floats, against the whole."""
+        shape = self._fitting(step)
+        if shape is None:
+            return -math.inf
+        plan = prepare.make_plan(self._models.of(*shape).request)
+        logits = model_logits(plan.model, plan.examples, plan.lengths)
+        sqnr = agreement.compare(self._logits, logits).sqnr_db
+        _log.info(f"size: {step.summary}{_described(*shape)}, before 4 bits: {sqnr or 0:.1f} dB")
+        return math.inf if sqnr is None else sqnr + (0.0 if step.fewer_words else _CLEARLY)
+
     def _try(self, step: SizeStep, rank: int | None, num_words: int) -> _Candidate:
         """Exports the model in a step, of a rank and with some of its words."""
         number = len(self.candidates)
-        folder = self._folder / f"{number}"
-        folder.mkdir()
-        whole, coverage = self._whole, None
-        model, vocab_file, floats = whole.model, self._vocab_file, self._floats
-        if rank is not None:
-            model = compress.factorise(model, rank, self._counts)
-            floats = FloatConversion(folder / "float32.tflite")
-        if num_words < self._num_words:
-            pruned = compress.prune_vocabulary(
-                model,
-                vocab_file,
-                self._corpus,
-                num_tokens=num_words,
-                lower_case=whole.lower_case,
-            )
-            model, vocab_file = pruned.model, folder / "words.txt"
-            pruned.write_vocab(vocab_file)
-            coverage = pruned.coverage(self._texts)
-            floats = FloatConversion(folder / "float32.tflite")
+        (self._folder / f"{number}").mkdir()
+        whole, smaller = self._whole, self._models.of(rank, num_words)
         quantize, layers = size_steps.formats(whole, step, rank)
         wider = self._max_drop > quantizing.quantization(quantize).bounds.metric_drop
         allowed = {"metric_drop": self._max_drop} if wider else {}
-        request = whole if model is whole.model else self._requested(model, vocab_file).collected()
         trial = attempt(
-            request.replace(
+            smaller.request.replace(
                 path=self.file_of(number),
                 name=whole.manifest_name,
                 quantize=quantize,
@@ -323,9 +322,9 @@ class _SizeSearch:
                 allow_weak=True,
                 bounds={**allowed, **(whole.bounds or {})},
             ),
-            floats=floats,
+            floats=smaller.floats,
         )
-        candidate = _Candidate(step, model, rank, num_words, trial, coverage, number)
+        candidate = _Candidate(step, smaller, rank, num_words, trial, number)
         if trial.size_bytes is not None:
             rest, a_word = size_steps.file_bytes(self._whole, step, rank)
             self._overhead = trial.size_bytes - rest - num_words * a_word

@@ -119,12 +119,34 @@ def test_the_table_gets_4_bits_before_anything_is_left_out(fit, attempts):
     assert choice.step.summary == "word table in 4 bits"
 
 
+@pytest.fixture
+def low_rank(wide):
+    """Makes the table of words a product of rank 32 while a test runs."""
+    layer = wide.model.get_layer("word_embeddings")
+    (table,) = layer.get_weights()
+    left, scales, right = np.linalg.svd(table, full_matrices=False)
+    scales[32:] = 0.0
+    layer.set_weights([(left * scales) @ right])
+    yield
+    layer.set_weights([table])
+
+
+@pytest.mark.usefixtures("low_rank")
 def test_two_factors_of_the_highest_rank_that_fits_come_next(fit, attempts, wide):
-    choice = fit(REST + TABLE * IN_4_BITS - 1)
+    choice = fit(REST + 7000, corpus=["w1 w2"])  # 129 words, not all that the texts have
 
     assert size_steps.ranks(wide.model) == [64, 32]  # 64 takes more here than no factors
     assert attempts.tried[-1] == (INT8, INT4, 32, NUM_WORDS)
     assert choice.rank == models.config_of(choice.model).embedding_size == 32
+
+
+def test_fewer_words_come_before_two_factors_that_change_the_answers_more(fit, attempts):
+    attempts.drops = {INT4: 0.2}
+    fit(REST + TABLE * IN_4_BITS - 1, or_nearest=True)
+
+    (words,) = {tried[3] for tried in attempts.tried} - {NUM_WORDS, attempts.tried[-1][3]}
+    ways = [tried[2:] for tried in attempts.tried if tried[:2] == (INT8, INT4)]
+    assert ways[:2] == [(None, words), (32, NUM_WORDS)]
 
 
 def test_words_that_no_training_text_has_go_last(fit, attempts):
