@@ -25,7 +25,8 @@ def digest_of(path: Any, suffixes: tuple[str, ...] = ("",)) -> str:
     """The SHA-256 of a file, or of the names and contents of a folder's files; "" of neither.
 
     Of a folder only files count whose name ends in one of `suffixes`, and none with a leading dot;
-    nor do those of a folder in it that tfdistill wrote, such as a run with this model.
+    nor do those of a folder in it that tfdistill wrote, such as a run with this model, unless that
+    is a saved model.
     """
     if storage.is_remote(path):
         names = sorted(path.iterdir(), key=str) if path.is_dir() else []
@@ -41,11 +42,13 @@ def digest_of(path: Any, suffixes: tuple[str, ...] = ("",)) -> str:
 
 
 def _files_in(folder: pathlib.Path) -> list[pathlib.Path]:
-    """The files of a folder and of the folders in it, but for those of ours, sorted."""
+    """The files of a folder and of the folders in it, but for ours without a model, sorted."""
     paths: list[pathlib.Path] = []
     for parent, folders, names in os.walk(folder):
         place = pathlib.Path(parent)
-        folders[:] = [name for name in folders if not (place / name / marker_file.MARKER).exists()]
+        markers = {name: marker_file.read_marker(place / name) for name in folders}
+        ours = {name: marker[0] for name, marker in markers.items() if marker is not None}
+        folders[:] = [n for n in folders if ours.get(n) in (None, marker_file.SAVED_MODEL)]
         paths += [place / name for name in names]
     return sorted(path for path in paths if path.is_file())
 

@@ -10,6 +10,7 @@ from tfdistill import errors, files, locks, reading
 MARKER = ".tfdistill.json"
 FORMAT = "tfdistill folder"
 FORMAT_VERSION = 1
+SAVED_MODEL = "Hugging Face folder"  # the kind of a folder with weights
 NOT_LISTED = (MARKER, locks.LOCK, ".report.html.lock")
 
 

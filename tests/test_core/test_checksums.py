@@ -74,6 +74,9 @@ def test_a_run_in_the_folder_of_its_model_is_no_part_of_the_model(model):
     assert of_both != before
     marker_file.write_marker(model / "pooling", "run", set())
     assert checksums.digest_of(model, (".json", ".safetensors")) == before
+    # The parts of a model that this package saved, such as those of a sentence encoder, are.
+    marker_file.write_marker(model / "pooling", marker_file.SAVED_MODEL, set())
+    assert checksums.digest_of(model, (".json", ".safetensors")) == of_both
 
 
 def test_a_file_is_read_once_as_long_as_it_is_the_same(tmp_path, monkeypatch):

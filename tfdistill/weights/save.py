@@ -9,7 +9,7 @@ import numpy as np
 import safetensors.numpy
 import tf_keras as keras
 
-from tfdistill import checks, errors, files, models, tokenizer_json, work_folder
+from tfdistill import checks, errors, files, marker_file, models, tokenizer_json, work_folder
 from tfdistill.data import vocab
 from tfdistill.models import embedding
 from tfdistill.tasks.encoded import Truncation
@@ -25,7 +25,6 @@ from tfdistill.weights import (
 )
 
 _TOKENIZER_CLASSES = {"distilbert": "DistilBertTokenizer", "mobilebert": "MobileBertTokenizer"}
-KIND = "Hugging Face folder"
 
 
 def save_hf(
@@ -77,7 +76,7 @@ def save_hf(
       ParityError: If the folder is not the model; nothing was replaced.
     """
     folder = pathlib.Path(folder)
-    work_folder.WorkFolder(folder, KIND).check(overwrite=overwrite)
+    work_folder.WorkFolder(folder, marker_file.SAVED_MODEL).check(overwrite=overwrite)
     config = models.config_of(model)
     if not isinstance(config, models.EncoderConfig):
         raise errors.WeightsError(
@@ -122,7 +121,7 @@ def save_hf(
     if config.family != "distilbert" and not config.type_vocab_size:
         key = keys.exported_key("embeddings.token_type_embeddings.weight", config, bare=bare)
         tensors[key] = np.zeros((2, config.hidden_size), np.float32)
-    with work_folder.replaced(folder, KIND, overwrite=overwrite) as temporary:
+    with work_folder.replaced(folder, marker_file.SAVED_MODEL, overwrite=overwrite) as temporary:
         sentence_modules.write_json(temporary / checkpoint.CONFIG_FILE, written)
         safetensors.numpy.save_file(
             tensors, temporary / checkpoint.WEIGHTS_FILE, metadata={"format": "pt"}
