@@ -29,7 +29,8 @@ def check_steps(subtests, results):
     for case, (one, two) in results.items():
         with subtests.test(case):
             for name, values in one["logs"].items():
-                np.testing.assert_allclose(two["logs"][name], values, rtol=1e-5)
+                # Of a small term the sum of float32 terms near 1 leaves an error of its own.
+                np.testing.assert_allclose(two["logs"][name], values, rtol=1e-5, atol=1e-7)
             assert len(one["values"]) == len(two["values"]) > 40
             for ours, expected in zip(two["values"], one["values"], strict=True):
                 # Three steps of float32 in another order of addition.
