@@ -102,6 +102,8 @@ def test_class_weights_are_those_of_all_classes(teacher, student, data, class_we
     trainer.compile("sgd")
     with pytest.raises(errors.ConfigError, match="class_weight: expected a weight for each of"):
         trainer.fit(data, class_weight=class_weight, verbose=0)
+    with pytest.raises(errors.ConfigError, match="class_weight: expected a weight for each of"):
+        trainer.fit(data, None, None, 1, 0, None, 0.0, None, True, class_weight)
 
 
 def test_weights_of_examples_without_labels_are_refused_where_keras_drops_them(teacher, student):
@@ -115,6 +117,8 @@ def test_weights_of_examples_without_labels_are_refused_where_keras_drops_them(t
     ):
         with pytest.raises(errors.ConfigError, match="expected labels with the weights"):
             call(features, verbose=0, **options)
+    with pytest.raises(errors.ConfigError, match="sample_weight: expected none beside a data set"):
+        trainer.fit(tf.data.Dataset.from_tensors((features, [0, 1, 2, 0])), sample_weight=weights)
     # What the message advises has the weights.
     rows = tf.data.Dataset.from_tensor_slices((features, weights)).batch(4)
     advised = rows.map(lambda x, w: (x, None, w))

@@ -133,6 +133,18 @@ class WithDense(losses.Loss):
         return tf.reduce_mean(tf.math.squared_difference(teacher, self.dense(student)), axis=-1)
 
 
+class WithDenses(losses.Loss):
+    """Has the layer in a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.denses = [keras.layers.Dense(toys.NUM_LABELS, name="mapping")]
+
+    def call(self, teacher, student):
+        mapped = self.denses[0](student)
+        return tf.reduce_mean(tf.math.squared_difference(teacher, mapped), axis=-1)
+
+
 class Disagreement(losses.Loss):
     """Counts, which has no gradient."""
 
@@ -150,8 +162,9 @@ class OfNumPy(losses.Loss):
     ("loss", "fact"),
     [
         (WithDense(), "received mapping/bias:0, mapping/kernel:0, which would not be trained"),
-        (Disagreement(), "expected a value with a gradient for the student, received one without"),
-        (OfNumPy(), "expected a value with a gradient for the student, received one without"),
+        (WithDenses(), "received mapping/bias:0, mapping/kernel:0, which would not be trained"),
+        (Disagreement(), "a gradient for the student on the first batch, received one without"),
+        (OfNumPy(), "a gradient for the student on the first batch, received one without"),
         (Shapeless(), r"\(batch,\), or for each token"),
         (TooMany(), "as many values as examples"),
         (NotFinite(), "a finite number"),
@@ -178,10 +191,31 @@ class Doubled(losses.Loss):
         return tf.reduce_mean(tf.math.squared_difference(*values))
 
 
+class FixedMaps(losses.Loss):
+    """Fixed layers in a list and in a model, and the teacher's layers run once more."""
+
+    def __init__(self, teacher):
+        super().__init__()
+        fixed = keras.layers.Dense(toys.NUM_LABELS, trainable=False)
+        self.maps = [fixed, keras.Sequential([keras.layers.Dense(3, trainable=False)])]
+        self.classifier = teacher.get_layer("classifier")
+
+    def call(self, teacher, student):
+        for layer in self.maps:
+            teacher, student = layer(teacher), layer(student)
+        again = self.classifier(tf.pad(student, [[0, 0], [0, toys.TEACHER.hidden_size - 3]]))
+        values = tf.math.squared_difference(teacher, student) + tf.square(again)
+        return tf.reduce_mean(values, axis=-1)
+
+
 def test_fixed_layers_and_other_types_are_taken_and_what_is_off_is_not_judged(teacher, student):
     frozen = student.get_layer("word_embeddings")
     frozen.trainable = False
-    users_losses = {"fixed": WithDense(trainable=False), "double": Doubled()}
+    users_losses = {
+        "fixed": WithDense(trainable=False),
+        "maps": FixedMaps(teacher),
+        "double": Doubled(),
+    }
     off = Disagreement(weight=0.0)
     off.tap = None
     distiller = distillers.Distiller(teacher, student, {**users_losses, "off": off})

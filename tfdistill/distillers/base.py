@@ -87,7 +87,7 @@ class Distiller(keras.Model):
         super().__init__(name=name)
         self.student = student
         self.built = True  # as the student is: `summary` works before the first step
-        # Every replica logs the means of the whole batch; Keras adds those of workers up.
+        # Every replica logs means of the whole batch; Keras adds those of workers up.
         self.distribute_reduction_method = "first"
         self._learns_padding = not any(loss.counts_padding for loss in bound.values())
         # Judged on a batch: losses of this package are known to ignore padding.
@@ -268,15 +268,16 @@ class Distiller(keras.Model):
         later fit on the same Batches goes on with the first epoch that was not begun since
         `compile`, unless it names `initial_epoch` (a `StepRange` starts again). ConfigError if a
         loss has another head than their task.
-        Losses of your own are first computed on one batch, as it is and padded further: ConfigError
-        or ShapeError if they make no sense. Generators are left alone, since that would use it up.
-        A teacher that answers `validation_data` near chance is refused before the first step,
-        where these are labelled Batches of its task (TeacherError; `allow_weak` lets it pass).
+        Losses of your own are first computed on a batch, as it is and padded further: ConfigError
+        or ShapeError if they make no sense; not of generators, which that would use up. A teacher
+        that answers `validation_data` near chance is refused before the first step, where these are
+        labelled Batches of its task (TeacherError; `allow_weak` lets it pass).
         """
+        options.update(zip(checks.FIT_OPTIONS, args, strict=False))
         dev = options.get("validation_data")
-        for data in (x, dev):
-            self.check_task(data)
-        checks.check_weights(self.losses_by_name, self.student, y, options)
+        self.check_task(x)
+        self.check_task(dev)
+        checks.check_weights(self.losses_by_name, self.student, (x, y), options)
         if not (allow_weak or self._teacher_is_judged):
             self._teacher_is_judged = checks.check_teacher(self.teacher, dev)
         counting = contextlib.nullcontext()
@@ -290,22 +291,21 @@ class Distiller(keras.Model):
         if isinstance(dev, TrainingBatches):
             options["validation_data"] = dev.dataset()
         new = {t: self.losses_by_name[t] for t in self.active_terms if t in self._unjudged}
-        weights, strategy = options.get("sample_weight"), self.distribute_strategy
-        first = judging.first_batch(x, y, weights, batch_size, strategy) if new else None
+        batch = (x, y, options.get("sample_weight"), batch_size, self.distribute_strategy)
+        first = judging.first_batch(*batch) if new else None
         if first is not None:
-            learners = (self.student, *self.projections)
-            judging.check_losses(new, first, learners, self._run_teacher, self._inferred)
+            learn, run = (self.student, *self.projections), self._run_teacher
+            judging.check_losses(new, first, learn, self.teacher, run, self._inferred)
             self._unjudged -= new.keys()
         callbacks = keras3.convert_callbacks(callbacks)
         with counting:
-            return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **options)
+            return super().fit(x, y, batch_size, epochs, verbose, callbacks, **options)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **options: Any) -> Any:
         """`keras.Model.evaluate`, which takes what `fit` does; Batches are read once."""
         self.check_task(x)
-        checks.check_weights(self.losses_by_name, self.student, y, options)
-        if isinstance(x, TrainingBatches):
-            x = x.dataset()
+        checks.check_weights(self.losses_by_name, self.student, (x, y), options)
+        x = x.dataset() if isinstance(x, TrainingBatches) else x
         if "callbacks" in options:
             options["callbacks"] = keras3.convert_callbacks(options["callbacks"])
         return super().evaluate(x, y, *args, **options)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import analysis, errors, models
@@ -12,6 +15,14 @@ from tfdistill.data.batches import Batches
 from tfdistill.data.streaming import TrainingBatches
 from tfdistill.losses import labels
 from tfdistill.losses.base import Loss
+
+FIT_OPTIONS = tuple(inspect.signature(keras.Model.fit).parameters)[7:]
+"""Options of `keras.Model.fit` after those that `Distiller.fit` names, in their order."""
+
+_BY_EXAMPLE = (
+    "Without labels give tf.data.Dataset.from_tensor_slices((features, weights)).batch(n)"
+    ".map(lambda x, w: (x, None, w))."
+)
 
 
 def check_heads(losses: Mapping[str, Loss], data: Any) -> None:
@@ -21,28 +32,29 @@ def check_heads(losses: Mapping[str, Loss], data: Any) -> None:
 
 
 def check_weights(
-    losses: Mapping[str, Loss], student: keras.Model, y: Any, options: Mapping[str, Any]
+    losses: Mapping[str, Loss],
+    student: keras.Model,
+    data: tuple[Any, Any],
+    options: Mapping[str, Any],
 ) -> None:
     """Refuses weights of `fit` and `evaluate` that Keras would read otherwise, or not at all.
 
-    Keras reads any table of labels as one-hot: tags of tokens would weigh their whole text by the
-    place of the largest. Sample weights without labels it drops.
+    `data` are features and labels. Keras reads any table of labels as one-hot: tags of tokens would
+    weigh their whole text by the place of the largest. Sample weights without labels it drops.
     """
     dev = options.get("validation_data")
-    pairs = [("sample_weight", y, options.get("sample_weight"))]
+    weighted = [("sample_weight", *data, options.get("sample_weight"))]
     if isinstance(dev, tuple) and len(dev) == 3:
-        pairs.append(("validation_data", *dev[1:]))
-    for option, gold, weights in pairs:
+        weighted.append(("validation_data", *dev))
+    for option, features, gold, weights in weighted:
         if gold is None and weights is not None:
-            raise errors.ConfigError(
-                option,
-                "labels with the weights of examples",
-                "weights alone",
-                "Without labels give tf.data.Dataset.from_tensor_slices((features, weights))"
-                ".batch(n).map(lambda x, w: (x, None, w)).",
-            )
+            if not isinstance(features, Mapping | tuple | list | np.ndarray | tf.Tensor):
+                remedy = "Let the data set give them: (features, labels, weights)."
+                raise errors.ConfigError(option, "none beside a data set", "weights", remedy)
+            expected = "labels with the weights of examples"
+            raise errors.ConfigError(option, expected, "weights alone", _BY_EXAMPLE)
     by_class = options.get("class_weight")
-    if by_class is None:
+    if not by_class:
         return
     read = (labels.LogitLoss, labels.GoldLabels)
     heads = {loss.head for loss in losses.values() if isinstance(loss, read)}

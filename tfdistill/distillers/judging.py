@@ -44,6 +44,7 @@ def check_losses(
     losses: Mapping[str, Loss],
     data: Any,
     learners: Sequence[keras.layers.Layer],
+    teacher: Any,
     teach: Callable[[Mapping[str, tf.Tensor]], Mapping[str, Any]],
     step: Callable[..., batch.StepInputs],
 ) -> None:
@@ -51,19 +52,20 @@ def check_losses(
 
     `teach` gives the teacher's outputs, `step` what the losses see of a batch and these. A value
     has to be a finite scalar that more padding does not move, with a gradient for some variable of
-    the `learners`, the student and its projections, and for no others.
+    the `learners`, the student and its projections, and for no trainable one that the loss holds.
     """
     data, further = (_padded(data, columns, learners[0]) for columns in (0, _MORE_PADDING))
     inputs = step(data=further, teacher=teach(further[0]))
     padded = {name: loss.compute(inputs) for name, loss in losses.items()}
-    teacher = teach(data[0])
+    outputs = teach(data[0])
     with tf.GradientTape(persistent=True) as tape:
-        inputs = step(data=data, teacher=teacher)
+        inputs = step(data=data, teacher=outputs)
         values = {name: tf.convert_to_tensor(loss.compute(inputs)) for name, loss in losses.items()}
     learnt = [variable for learner in learners for variable in learner.variables]
+    taught = teacher.variables if isinstance(teacher, keras.layers.Layer) else []
     for name, loss in losses.items():
         _check_value(loss, name, values[name], padded[name])
-        _check_gradient(loss, name, tape, values[name], learnt)
+        _check_gradient(loss, name, tape, values[name], learnt, taught)
 
 
 def _padded(data: Any, columns: int, student: keras.Model) -> tuple[Any, Any, Any]:
@@ -95,33 +97,45 @@ def _check_value(loss: Loss, name: str, value: tf.Tensor, padded: Any) -> None:
 
 
 def _check_gradient(
-    loss: Loss, name: str, tape: tf.GradientTape, value: tf.Tensor, learnt: Sequence[tf.Variable]
+    loss: Loss,
+    name: str,
+    tape: tf.GradientTape,
+    value: tf.Tensor,
+    learnt: Sequence[tf.Variable],
+    taught: Sequence[tf.Variable],
 ) -> None:
     """Refuses a loss that nothing learns from, or that has variables which do not learn."""
     parts = tf.distribute.get_strategy().experimental_local_results  # those of the replicas
-    layers = [item for item in vars(loss).values() if isinstance(item, keras.layers.Layer)]
-    fixed = [variable for layer in layers if not layer.trainable for variable in layer.variables]
-    ours, frozen = (
+    held = [v for item in tf.nest.flatten([*vars(loss).values()]) for v in _trainable(item)]
+    ours, of_teacher, of_loss = (
         {id(part.handle) for variable in variables for part in parts(variable)}
-        for variables in (learnt, fixed)
+        for variables in (learnt, taught, held)
     )
     watched = tape.watched_variables()
     pairs = zip(watched, tape.gradient(value, watched), strict=True)
     reached = {id(v.handle): v.name for v, gradient in pairs if gradient is not None}
-    others = [reached[handle] for handle in reached.keys() - ours - frozen]
+    untrained = [reached[one] for one in reached.keys() & of_loss - ours - of_teacher]
     what = f"loss {name!r} ({loss.kind})"
-    if others:
+    if untrained:
         raise errors.ConfigError(
             what,
             "variables of the student and of projections alone",
-            f"{', '.join(sorted(others))}, which would not be trained",
+            f"{', '.join(sorted(untrained))}, which would not be trained",
             "Let a LayerLoss have the Dense layer: projection='shared' or 'per_layer'. A fixed "
-            "layer needs trainable=False, a fixed variable tf.stop_gradient where it is read.",
+            "layer or variable needs trainable=False.",
         )
     if not reached.keys() & ours:
         raise errors.ConfigError(
             what,
-            "a value with a gradient for the student",
+            "a value with a gradient for the student on the first batch",
             "one without",
-            "NumPy, argmax, comparisons and tf.stop_gradient cut it off.",
+            "NumPy, argmax, comparisons and tf.stop_gradient cut it off. A loss that is off at "
+            "times multiplies its value by 0 instead of returning a constant.",
         )
+
+
+def _trainable(item: Any) -> Sequence[tf.Variable]:
+    """What an attribute of a loss would have trained."""
+    if isinstance(item, keras.layers.Layer):
+        return item.trainable_variables
+    return [item] if isinstance(item, tf.Variable) and item.trainable else []
