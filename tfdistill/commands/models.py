@@ -157,7 +157,8 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
     training = add_run(parser, rate=None, of_run="--teacher")
     description = config.FineTuneConfig.model_fields["min_steps"].description
     narrow = config.joint_steps(192)
-    shown = f"{description} (default: of joint {_MIN_STEPS}, {narrow} at width 192; else none)"
+    usual = f"of joint and embedding {_MIN_STEPS}, of joint {narrow} at width 192; else none"
+    shown = f"{description} (default: {usual})"
     options.add_field(training, config.FineTuneConfig, "min_steps", help=shown)
     options.add_field(training, config.DataConfig, "class_weights")
 
