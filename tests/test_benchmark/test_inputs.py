@@ -95,6 +95,8 @@ def test_a_malformed_golden_file_is_explained(tmp_path):
         '"input_ids": [], "text": "a"',
         '"input_ids": [1.5]',
         '"input_ids": ["1"]',
+        '"input_ids": [[1, 2], [3, 4]]',
+        '"input_ids": [1, 2], "token_type_ids": [[0], [1]]',
         '"input_ids": [1], "text": 5',
         '"input_ids": [1], "signature": ["len4"]',
         '"input_ids": [1], "outputs": [[1.0], [1.0, 2.0]]',

@@ -267,11 +267,12 @@ def test_an_empty_column_of_its_name_is_not_passed_over(tmp_path):
     assert columns.choose_roles(spare).text == "text"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 @pytest.mark.parametrize("above", [",,", ";", '"",""', " , \t"])
-def test_rows_without_a_filled_cell_above_the_names_are_passed_over(above, tmp_path):
+def test_rows_without_a_filled_cell_above_the_names_are_passed_over(above, encoding, tmp_path):
     mark = ";" if above == ";" else ","
     rows = [f"some nice text {index}{mark}{'ab'[index % 2]}" for index in range(20)]
     path = tmp_path / "rows.csv"
-    path.write_text("\n".join([above, "", f"text{mark}label", *rows]) + "\n")
+    path.write_text("\n".join([above, "", f"text{mark}label", *rows]) + "\n", encoding)
     assert tables.column_names(path) == ["text", "label"]
     assert columns.choose_roles(columns.read_columns(path)) == ("text", None, "label")

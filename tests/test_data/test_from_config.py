@@ -35,6 +35,30 @@ def test_what_a_built_in_task_does_not_read_is_refused(task, field, value):
         from_config.declared_task(section)
 
 
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("pair_column", "title"),
+        ("label_separator", "|"),
+        ("labels", ("a", "b")),
+        ("layout", "folders"),
+    ],
+)
+def test_a_built_in_task_as_an_embedding_reads_its_encoding_and_no_more(field, value):
+    section = config.DataConfig(task="stsb", kind="embedding", encoding="latin-1")
+    assert from_config.declared_task(section).encoding == "latin-1"
+    with pytest.raises(errors.ConfigError, match=rf"^data\.{field}: expected none with "):
+        from_config.declared_task(section.model_copy(update={field: value}))
+
+
+def test_a_separator_of_several_labels_is_refused_where_there_is_one():
+    fields = {"task": "own", "text_column": "text", "label_column": "label", "label_separator": "|"}
+    several = config.DataConfig(**fields, kind="multi_label")
+    assert from_config.declared_task(several).label_separator == "|"
+    with pytest.raises(errors.ConfigError, match=r"^data\.label_separator: .* of kind classif"):
+        from_config.declared_task(config.DataConfig(**fields))
+
+
 def test_two_test_sets_are_a_fault_and_none_is_not(tmp_path):
     for split in ("train", "dev"):
         (tmp_path / f"{split}.csv").write_text("text,label\none,a\ntwo,b\n")

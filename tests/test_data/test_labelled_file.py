@@ -172,6 +172,18 @@ def test_a_run_reads_the_sets_of_a_file_that_is_gone(tmp_path, labels, kind):
     again, rows = from_config.labelled(data, "dev")
     assert again == task and task.kind == kind
     assert rows.texts == dev.texts and (rows.labels == dev.labels).all()
+    (source / config.SPLIT_FILE).write_text('{"bogus": 1}')
+    with pytest.raises(errors.ConfigError, match=r"section\.json: 1 fault\.\s+- data\.bogus: "):
+        config.data_of_run(str(run))
+
+
+def test_a_section_of_single_labels_names_no_separator_of_several(tmp_path):
+    rows = [(f"text number {index}", ("a", "b", "a|b")[index % 3]) for index in range(90)]
+    path = write(tmp_path / "x.csv", rows)
+    data = labelled_file.read_labelled_file(path, "own", kind="classification")
+    data.write(tmp_path / "data")
+    section = config.DataConfig.model_validate(data.section(tmp_path / "data"))
+    assert from_config.task_of(section, tmp_path / "data") == data.task
 
 
 @pytest.mark.parametrize("name", ["text (de|en|fr)", "a;b;c", 'the "text"; and, more', "a\tb\tc"])

@@ -318,3 +318,6 @@ def test_labels_that_differ_in_case_alone_keep_their_columns(tmp_path):
     )
     (tmp_path / "b.csv").write_text("text,label\none,US\ntwo,us\n")
     assert soft_labels.read(tmp_path / "b.csv", spec).values.argmax(axis=1).tolist() == [0, 1]
+    (tmp_path / "b.csv").write_text("text,label\none,US\ntwo,Us\n")
+    with pytest.raises(errors.DataError, match="line 3, 'label': expected one of US, us"):
+        soft_labels.read(tmp_path / "b.csv", spec)

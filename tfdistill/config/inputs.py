@@ -8,7 +8,7 @@ from typing import Any
 from tfdistill import errors, files, manifest, reading, storage
 from tfdistill.config.pruned import is_checkpoint, is_pruned
 from tfdistill.config.recipe import Recipe
-from tfdistill.config.recipe_files import load_recipe
+from tfdistill.config.recipe_files import load_recipe, parse_section
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, AnswersConfig, DataConfig
 from tfdistill.config.stages import STAGES, Stage
 
@@ -67,11 +67,14 @@ def data_of_run(source: str | None) -> DataConfig | None:
     held_out = pathlib.Path(recipe.data.promise_on or "")
     if was_split and held_out.parent == split:
         changes["promise_on"] = str(data_folder / held_out.name)
-    if recipe.data.file is not None and (data_folder / SPLIT_FILE).is_file():
-        recognised = reading.read_json_object(data_folder / SPLIT_FILE, error=errors.ConfigError)
+    source_file, section_file = folder / RECIPE_FILE, data_folder / SPLIT_FILE
+    if recipe.data.file is not None and section_file.is_file():
+        source_file = section_file
+        recognised = reading.read_json_object(section_file, error=errors.ConfigError)
         changes |= {**recognised, "file": None, "dir": str(data_folder)}
         changes["metrics"] = recipe.data.metrics or recognised.get("metrics")
-    return DataConfig.model_validate({**recipe.data.model_dump(), **changes})
+    values = {**recipe.data.model_dump(), **changes}
+    return parse_section(DataConfig, values, source=f"{source_file}", place="data")
 
 
 def check_saved_recipe(file: pathlib.Path) -> None:

@@ -80,9 +80,10 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
             task.kind,
             "Its answers have no probability: leave it out.",
         )
+    unread = [] if task.traits.many_classes else ["label_separator"]
     if not task.traits.decodes_spans:
-        fields = ("unanswerable", "null_threshold", "max_answer_length")
-        _check_unread(settings, f"none with a task of kind {task.kind}", *fields)
+        unread += ["unanswerable", "null_threshold", "max_answer_length"]
+    _check_unread(settings, f"none with a task of kind {task.kind}", *unread)
     if settings.truncation == "middle" and not task.traits.cuts_texts:
         raise errors.ConfigError(
             "data.truncation",
@@ -151,8 +152,8 @@ def _declared(settings: config.DataConfig) -> tasks.TaskSpec:
         )
     built_in = settings.task == synthetic.TASK.name
     task = synthetic.TASK if built_in else tasks.task(settings.task)
-    fields = ("pair_column", "label_separator", "layout")
-    _check_unread(settings, f"none with the built-in task {settings.task}", *fields)
+    expected = f"none with the built-in task {settings.task}"
+    _check_unread(settings, expected, "pair_column", "layout")
     if settings.labels:
         task = task.with_labels(settings.labels)
     rules = dataclasses.replace(
@@ -181,6 +182,8 @@ def _embedding_of(settings: config.DataConfig, name: str) -> tasks.TaskSpec:
             "a built-in task of pairs (stsb, mrpc, qqp), or columns of your own files",
             f"a task of kind {task.kind} without pairs",
         )
+    expected = f"none with the built-in task {name} of kind {settings.kind}"
+    _check_unread(settings, expected, "pair_column", "layout", "labels")
     usual = ("auc", "accuracy") if task.labels else ()
     return dataclasses.replace(
         task,
@@ -190,6 +193,7 @@ def _embedding_of(settings: config.DataConfig, name: str) -> tasks.TaskSpec:
         positive_label=None,
         metrics=settings.metrics or usual,
         primary_metric="",
+        encoding=settings.encoding,
         dev_split=settings.dev_split or task.dev_split,
     )
 

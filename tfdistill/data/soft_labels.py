@@ -207,7 +207,10 @@ def _of_names(cells: Sequence[Any], place: Place, spec: TaskSpec) -> np.ndarray:
     """Probabilities that are certain of the labels in the cells, float64 (units, labels)."""
     spellings = (spec.labels, spec.label_values)
     exact = {name: index for names in spellings for index, name in enumerate(names)}
-    index_of = {name.casefold(): index for name, index in exact.items()} | exact
+    folded: dict[str, int] = {}
+    for name, index in exact.items():
+        key = name.casefold()
+        folded[key] = index if folded.get(key, index) == index else -1  # "US" and "us"
     several = spec.traits.many_classes
     sure = np.zeros((len(cells), spec.num_labels))
     for unit, cell in enumerate(cells):
@@ -215,7 +218,7 @@ def _of_names(cells: Sequence[Any], place: Place, spec: TaskSpec) -> np.ndarray:
         if several and not isinstance(cell, (list, tuple)):
             names = names_in("" if cell is None else str(cell), spec.label_separator)
         names = [str(name).strip() for name in names]
-        indices = [index_of.get(name, index_of.get(name.casefold(), -1)) for name in names]
+        indices = [exact.get(name, folded.get(name.casefold(), -1)) for name in names]
         if -1 in indices or (len(indices) != 1 and not several):
             raise errors.DataError(
                 f"{place(unit)}, {LABEL!r}", f"one of {', '.join(spec.labels)}", repr(cell)

@@ -65,7 +65,8 @@ def judge(
         recognised = recognised._replace(why=f"{recognised.why}, written with a decimal comma")
     cells = points
     if kind is not None:
-        recognised = recognised._replace(kind=kind, why="as given")
+        mark = recognised.separator if kind == "multi_label" else ","
+        recognised = recognised._replace(kind=kind, separator=mark, why="as given")
     if separator is not None:
         recognised = recognised._replace(separator=separator)
     if recognised.kind == "regression" and kind is None:

@@ -324,13 +324,15 @@ def header_of(path: pathlib.Path) -> list[str]:
     if suffix == ".parquet":
         return parquet.read_names(path)
     with path.open("rb") as raw:
+        if raw.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+            raw.seek(0)
         lines = (line for line in raw if line.strip(_EMPTY))
         start = next(lines, b"")
-        if _EXCEL_SEPARATOR.match(start.decode("utf-8-sig", errors="ignore").rstrip("\n")):
+        if _EXCEL_SEPARATOR.match(start.decode(errors="ignore").rstrip("\n")):
             start += next(lines, b"")
     if b"\0" in start or start != start.decode(errors="ignore").encode():
         read_text(path)  # says what is wrong with it
-    text = _with_line_feeds(start.decode("utf-8-sig", errors="replace"))
+    text = _with_line_feeds(start.decode(errors="replace"))
     if not text.strip():
         return []
     first, _, second = text.partition("\n")

@@ -56,8 +56,8 @@ def examples_of(content: Any, what: str = "golden examples") -> tuple[GoldenExam
 
 
 def _example(content: dict[str, Any]) -> GoldenExample:
-    ids = _numbers(content["input_ids"], "i")
-    types = _numbers(content.get("token_type_ids") or [0] * len(ids), "i")
+    ids = _numbers(content["input_ids"], "i", 1)
+    types = _numbers(content.get("token_type_ids") or [0] * len(ids), "i", 1)
     if not ids or len(types) != len(ids):
         raise ValueError(f"{len(ids)} ids and {len(types)} token types")
     texts = [content.get(key) for key in ("text", "pair")]
@@ -68,8 +68,9 @@ def _example(content: dict[str, Any]) -> GoldenExample:
     return GoldenExample(ids, types, *texts, signature=signature, logits=logits, outputs=outputs)
 
 
-def _numbers(values: Any, kinds: str = "if") -> tuple[Any, ...]:
+def _numbers(values: Any, kinds: str = "if", most_axes: int = 2) -> tuple[Any, ...]:
     """A list of numbers, or of equally long lists of them; ValueError for anything else."""
-    if len(values) and np.asarray(values).dtype.kind not in kinds:
+    array = np.asarray(values)
+    if len(values) and (array.dtype.kind not in kinds or array.ndim > most_axes):
         raise ValueError(f"numbers: {errors.shortened(repr(values))}")
     return tuple(values)
