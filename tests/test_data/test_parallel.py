@@ -255,18 +255,24 @@ def test_of_a_worker_that_could_not_begin_the_reason_is_told(prepare, monkeypatc
 
 
 class _Doomed:
+    def __init__(self, begins):
+        self.begins = begins
+
     def setup(self):
-        return None
+        if not self.begins:
+            raise ValueError("no tools")
 
     def process(self, unit, tools):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.slow
-def test_a_worker_process_that_is_killed_is_explained(tmp_path):
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_worker_process_that_ends_early_is_explained(begins, tmp_path):
     units = [parallel.WorkUnit(name, str(tmp_path / name), None) for name in "ab"]
-    with pytest.raises(errors.EnvironmentFault, match=r"fewer --workers.*--resume"):
-        list(parallel.run(_Doomed(), units, workers=2))
+    causes = r"ended before it answered.*fewer --workers.*set-up.*__main__.*--resume"
+    with pytest.raises(errors.EnvironmentFault, match=causes):
+        list(parallel.run(_Doomed(begins), units, workers=2))
 
 
 def test_ctrl_c_cancels_the_pipeline(prepare, monkeypatch):

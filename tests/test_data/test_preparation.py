@@ -1,5 +1,6 @@
 """Preparing a corpus: the same files whatever happens on the way."""
 
+import dataclasses
 import json
 import pathlib
 import tracemalloc
@@ -137,6 +138,16 @@ def test_a_text_that_changed_in_its_middle_is_prepared_anew(prepare, text, tmp_p
     assert len(written) == 1
     prepare("anew", path)
     assert contents(tmp_path / "out") == contents(tmp_path / "anew")
+
+
+def test_where_no_text_was_noted_none_is_read(prepare, text, tmp_path, monkeypatch):
+    prepare()
+    record = shard_files.read_manifest(tmp_path / "out")
+    for number, shard in record.shards.items():
+        record.shards[number] = dataclasses.replace(shard, text_sha256="")
+    shard_files.write_manifest(record, tmp_path / "out")
+    monkeypatch.setattr(preparation, "_text_of", None)
+    prepare(resume=True)
 
 
 def test_resuming_writes_damaged_and_missing_shards_again(prepare, tmp_path):

@@ -479,6 +479,6 @@ def test_a_distiller_that_was_trained_before_is_refused(run, tmp_path):
 def test_fewer_batches_than_an_optimizer_step_has_are_refused(tmp_path):
     batches = toy_run.STEPS * toy_run.EPOCHS
     run = toy_run.Run(gradient_accumulation=batches + 1)
-    with pytest.raises(errors.ConfigError, match=f"at most {batches}, .* received {batches + 1}"):
+    with pytest.raises(errors.ConfigError, match=f"at most {batches}, .*no optimizer step"):
         training.fit(run.distiller, run.train, epochs=toy_run.EPOCHS, folder=tmp_path / "fit")
     assert not (tmp_path / "fit").exists()

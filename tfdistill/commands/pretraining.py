@@ -136,7 +136,9 @@ def _prepare(args: argparse.Namespace) -> None:
     _existing_files([*args.text, args.vocab])
     shard_bytes = args.shard_mb * 2**20
     if not 1 <= shard_bytes < math.inf:
-        raise errors.DataError("--shard-mb", "a number above 0", args.shard_mb)
+        raise errors.DataError(
+            "--shard-mb", "a finite size of at least one byte", f"{args.shard_mb:g} MB"
+        )
     from tfdistill.data import shards, tokenize
 
     corpus = shards.prepare_corpus(

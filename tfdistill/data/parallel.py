@@ -107,8 +107,10 @@ def _in_processes(work: UnitWorker, units: Sequence[WorkUnit], workers: int) -> 
         raise errors.EnvironmentFault(
             f"one of {min(workers, len(units))} worker processes",
             "one that stays until the end",
-            "one that was ended, as the system ends processes when memory runs out",
-            "Use fewer --workers. Finished units are kept: continue with --resume.",
+            "one that ended before it answered",
+            "Memory ran out (use fewer --workers), its set-up failed (its error is above), or a "
+            'script calls this outside of `if __name__ == "__main__":`. Finished units are kept: '
+            "continue with --resume.",
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)

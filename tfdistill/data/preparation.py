@@ -261,7 +261,10 @@ def _finished(
         for number, shard in {**record.shards, **written}.items()
         if number < len(spans)
         and shard_files.is_whole(shard, folder)
-        and shard.text_sha256 in ("", _text_of(spans[number], wanted.settings)[1])
+        and (
+            not shard.text_sha256
+            or shard.text_sha256 == _text_of(spans[number], wanted.settings)[1]
+        )
     }
 
 

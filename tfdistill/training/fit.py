@@ -71,7 +71,8 @@ def fit(
     if 0 < batches < of_step:
         raise errors.ConfigError(
             "gradient_accumulation",
-            f"at most {batches}, the batches of the training: fewer than a step has train nothing",
+            f"at most {batches}, the batches of the training: with more, no optimizer "
+            "step is taken",
             of_step,
         )
     strategy = distiller.distribute_strategy
