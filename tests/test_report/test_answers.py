@@ -70,7 +70,7 @@ def test_no_changed_answer_is_no_proof_of_no_difference(answered, analysis_of):
         "0",
         "0",
         "1",
-        "right and wrong alike",
+        "right on the same examples",
     ]
     assert "a difference of up to 8.8 points would go unseen" in verdict.headline(analysis_of())
 

@@ -315,7 +315,8 @@ def test_a_sweep_is_a_section_that_claims_little(pages):
         "and size."
     )
     assert "brief measurement" in value.sections[0].intro
-    _, busy, quiet = table_of(tree, "sweep-1-quantizations")
+    titles, busy, quiet = table_of(tree, "sweep-1-quantizations")
+    assert titles[-2] == "Agreement"  # of answers, or of vectors the nearest texts
     assert quiet[0] == "dynamic_wi8_afp32"
     assert ["busy machine" in " ".join(cells) for cells in (busy, quiet)] == [True, False]
     assert [figure.value for figure in value.figures] == ["90.0%", "2.00 ms", "14.0 MB"]

@@ -75,7 +75,7 @@ def _sweep_table(key: str, named: NamedSweep) -> Table:
         "In a zip",
         *(f"p50 at {length}" for length in lengths),
         fmt.metric_title(metric),
-        "Same answer",
+        "Agreement",
         "Verdict",
     )
     rows = tuple(

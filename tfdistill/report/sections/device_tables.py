@@ -238,7 +238,7 @@ def answers(device: DeviceResults) -> Table | None:
         "Examples",
         "Largest error",
         "Signal to noise",
-        "Same answer",
+        "Agreement",
         "Metric on the device",
         "On the host",
     )

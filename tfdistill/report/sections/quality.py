@@ -84,7 +84,8 @@ def differences(sides: AnswerSides | None) -> Table | None:
         title = one if one in sides.logits else fmt.baseline_words(one)
         if paired.is_none:
             hidden = fmt.points("accuracy", unseen_difference(len(sides.gold)))
-            shown, verdict = Cell("none", f"up to {hidden} unseen", 0.0), "right and wrong alike"
+            shown = Cell("none", f"up to {hidden} unseen", 0.0)
+            verdict = "right on the same examples"
         else:
             ends = fmt.difference_interval(name, *paired.interval)
             written = fmt.metric_difference(name, paired.difference)
