@@ -146,6 +146,7 @@ class SmallerModels:
         self._corpus, self._counts, self._texts = corpus, counts, texts
         as_it_is = SmallerModel(whole, None, FloatConversion(folder / "float32.tflite"))
         self._num_words = models.config_of(whole.model).vocab_size
+        self._models: dict[tuple[int | None, int], SmallerModel]
         self._models = {(None, self._num_words): as_it_is}
 
     def of(self, rank: int | None, num_words: int) -> SmallerModel:
@@ -155,6 +156,7 @@ class SmallerModels:
             folder.mkdir()
             whole, coverage = self._whole, None
             model, vocab_file = whole.model, whole.vocab_file
+            assert vocab_file is not None  # a size is fitted with a vocabulary
             if rank is not None:
                 model = compress.factorise(model, rank, self._counts)
             if num_words < self._num_words:
