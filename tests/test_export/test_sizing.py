@@ -9,6 +9,7 @@ import pytest
 
 import export
 from export.checking.outputs import model_logits
+from export.model import heads
 from export.model.request import ExportRequest
 from export.trials import size_steps, sizing
 from tfdistill import compress, errors, models
@@ -147,6 +148,14 @@ def test_fewer_words_come_before_two_factors_that_change_the_answers_more(fit, a
     (words,) = {tried[3] for tried in attempts.tried} - {NUM_WORDS, attempts.tried[-1][3]}
     ways = [tried[2:] for tried in attempts.tried if tried[:2] == (INT8, INT4)]
     assert ways[:2] == [(None, words), (32, NUM_WORDS)]
+
+
+def test_of_a_model_that_answers_for_tokens_factors_come_first(fit, attempts, monkeypatch):
+    monkeypatch.setattr(type(heads.HEADS["sequence"]), "per_token", True)
+
+    fit(REST + TABLE * IN_4_BITS - 1)  # where fewer words change no answer
+
+    assert attempts.tried[-1] == (INT8, INT4, 32, NUM_WORDS)
 
 
 def test_words_that_no_training_text_has_go_last(fit, attempts):
