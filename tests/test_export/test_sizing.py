@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -148,6 +149,15 @@ def test_fewer_words_come_before_two_factors_that_change_the_answers_more(fit, a
     (words,) = {tried[3] for tried in attempts.tried} - {NUM_WORDS, attempts.tried[-1][3]}
     ways = [tried[2:] for tried in attempts.tried if tried[:2] == (INT8, INT4)]
     assert ways[:2] == [(None, words), (32, NUM_WORDS)]
+
+
+@pytest.mark.parametrize(("of_words", "rank"), [(12.9, 32), (13.1, None)])
+def test_fewer_words_come_first_from_3_db_on(fit, attempts, monkeypatch, of_words, rank):
+    decibels = iter([10.0, of_words])
+    compared = types.SimpleNamespace
+    monkeypatch.setattr(sizing.agreement, "compare", lambda *_: compared(sqnr_db=next(decibels)))
+
+    assert fit(REST + TABLE * IN_4_BITS - 1).rank == rank
 
 
 def test_of_a_model_that_answers_for_tokens_factors_come_first(fit, attempts, monkeypatch):
