@@ -301,7 +301,8 @@ class _SizeSearch:
         plan = prepare.make_plan(self._models.of(*shape).request)
         logits = model_logits(plan.model, plan.examples, plan.lengths)
         sqnr = agreement.compare(self._logits, logits).sqnr_db
-        _log.info(f"size: {step.summary}{_described(*shape)}, before 4 bits: {sqnr or 0:.1f} dB")
+        cost = "no other answer" if sqnr is None else f"{sqnr:.1f} dB"
+        _log.info(f"size: {step.summary}{_described(*shape)}, before 4 bits: {cost}")
         return math.inf if sqnr is None else sqnr + (0.0 if step.fewer_words else _CLEARLY)
 
     def _try(self, step: SizeStep, rank: int | None, num_words: int) -> _Candidate:

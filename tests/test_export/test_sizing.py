@@ -142,9 +142,13 @@ def test_two_factors_of_the_highest_rank_that_fits_come_next(fit, attempts, wide
     assert choice.rank == models.config_of(choice.model).embedding_size == 32
 
 
-def test_fewer_words_come_before_two_factors_that_change_the_answers_more(fit, attempts):
+def test_fewer_words_come_before_two_factors_that_change_the_answers_more(fit, attempts, caplog):
     attempts.drops = {INT4: 0.2}
-    fit(REST + TABLE * IN_4_BITS - 1, or_nearest=True)
+    with caplog.at_level("INFO"):
+        fit(REST + TABLE * IN_4_BITS - 1, or_nearest=True)
+
+    told = [line for line in caplog.messages if "before 4 bits" in line]
+    assert [line.rpartition(": ")[2] for line in told][1] == "no other answer"
 
     (words,) = {tried[3] for tried in attempts.tried} - {NUM_WORDS, attempts.tried[-1][3]}
     ways = [tried[2:] for tried in attempts.tried if tried[:2] == (INT8, INT4)]
