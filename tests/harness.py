@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -21,6 +22,15 @@ Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 # Sums of a few hundred float32 squares, against float64 loops: rounding stays below 1e-6.
 RELATIVE = 1e-5
+
+
+def divergences(expected: Any, temperature: float = 1.0) -> Any:
+    """Approximates terms among which there is a KL divergence, times T^2 where that is given.
+
+    It is a difference of log probabilities of a size of about 1. In float32 each is up to two
+    roundings off, 2^-22, so that T^2 KL may be off by T^2 2^-21, however small KL itself is.
+    """
+    return pytest.approx(expected, rel=RELATIVE, abs=temperature**2 * 2**-21)
 
 
 @dataclass(frozen=True)

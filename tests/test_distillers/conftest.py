@@ -10,13 +10,14 @@ from tfdistill import distillers, models
 
 @pytest.fixture(scope="session")
 def built():
-    """Builds each toy once: (config, labels) -> model."""
+    """Builds each toy once: (config, labels) -> model; what an earlier test froze can learn."""
     models_of_shapes = {}
 
     def build(config, num_labels=toys.NUM_LABELS):
         key = (config, num_labels)
         if key not in models_of_shapes:
             models_of_shapes[key] = models.build_classifier(config, num_labels)
+        models_of_shapes[key].trainable = True
         return models_of_shapes[key]
 
     return build

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 import toys
 
+import harness
 from tfdistill import distillers, errors, models
 from tfdistill.losses import patient_layer_map
 
@@ -13,8 +14,6 @@ FEATURES = toys.features((5, 3, 6, 4))
 LABELS = toys.labels(4)
 WEIGHTS = tf.constant([1.0, 0.0, 3.0, 0.5])
 STUDENT = toys.STUDENT.replace(hidden_size=12)
-# float32 sums of some dozen terms against float64.
-RELATIVE = 1e-5
 
 
 # Which layers.
@@ -125,7 +124,7 @@ def test_terms_are_the_formulas(make, teacher, student, strategy, pairs, weights
     received = logged(make(**options), *data)
     expected = transcribed(teacher, student, pairs, 5.0, weights)
     expected["loss"] = 0.3 * expected["label"] + 0.7 * expected["logits"] + 50 * expected["patient"]
-    assert received == pytest.approx(expected, rel=RELATIVE)
+    assert received == harness.divergences(expected, 5.0)
     assert expected["patient"] > 0.01
 
 
@@ -147,7 +146,7 @@ def test_a_narrower_student_has_projections_that_learn(make, teacher, built):
     expected = transcribed(teacher, narrow, [(3, 0), (1, 1)], 5.0, None, project)
     received = logged(distiller, FEATURES, LABELS)
     assert received.pop("loss") > 0
-    assert received == pytest.approx(expected, rel=RELATIVE)
+    assert received == harness.divergences(expected, 5.0)
     before = [layer.get_weights() for layer in distiller.projections]
     distiller.train_step((FEATURES, LABELS))
     for layer, old in zip(distiller.projections, before, strict=True):

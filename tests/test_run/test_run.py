@@ -189,8 +189,9 @@ def test_an_existing_run_is_refused_and_left_as_it_is(finished, values):
     assert (out / "metrics.json").stat().st_mtime_ns == before
 
 
-def test_resuming_a_finished_run_trains_nothing(finished, values, monkeypatch):
-    out, metrics = finished
+def test_resuming_a_finished_run_trains_nothing(finished, values, tmp_path, monkeypatch):
+    metrics = finished[1]
+    out = shutil.copytree(finished[0], tmp_path / "toy")
     monkeypatch.setattr(
         training, "fit", lambda *a, **k: pytest.fail("trained a finished stage again")
     )
