@@ -4,6 +4,7 @@ import fcntl
 import gc
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
@@ -37,20 +38,40 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, handler)
 
 
+def pytest_addoption(parser):
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="another order of files and tests")
+    parser.addoption("--slow-of", metavar="LIST", help="slow tests: of these files, and the spine")
+
+
 def pytest_collection_modifyitems(config, items):
-    """Puts files with slow tests first; leaves out tests on what no variable names.
+    """Puts files with slow tests first; leaves out what was not asked for or has no data.
 
     A worker that begins a long file last would let the others wait.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+    if (seed := config.getoption("shuffle")) is not None:
+        generator = random.Random(seed)
+        files = sorted({item.path for item in items})
+        position = {path: number for number, path in enumerate(generator.sample(files, len(files)))}
+        generator.shuffle(items)
+        items.sort(key=lambda item: position[item.path])
     gc.collect()
     gc.freeze()  # TensorFlow's objects, which later collections need not look at
     gc.set_threshold(20_000, 10, 10)  # graphs are made of millions of objects, few of them garbage
     missing = [marker for marker, name in NAMED_INPUTS.items() if not os.environ.get(name)]
-    without = [item for item in items if any(map(item.get_closest_marker, missing))]
+    without = {item for item in items if any(map(item.get_closest_marker, missing))}
+    if (listing := config.getoption("slow_of")) is not None:
+        files = {config.rootpath / name for name in pathlib.Path(listing).read_text().split()}
+        without |= {
+            item
+            for item in items
+            if item.get_closest_marker("slow")
+            and not item.get_closest_marker("spine")
+            and item.path not in files
+        }
     if without:
-        config.hook.pytest_deselected(items=without)
+        config.hook.pytest_deselected(items=list(without))
         items[:] = [item for item in items if item not in without]
 
 

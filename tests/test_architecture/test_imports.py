@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from reached import file_of, modules_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -87,16 +88,8 @@ def product_files(root: pathlib.Path) -> list[pathlib.Path]:
 
 def imported_modules(file: pathlib.Path, root: pathlib.Path) -> Iterator[tuple[int, str]]:
     """Yields (line, absolute dotted name) of every import, also of those inside functions."""
-    package = file.relative_to(root).parent.parts
-    for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            module = ".".join([*base, *([node.module] if node.module else [])])
-            for alias in node.names:
-                yield node.lineno, f"{module}.{alias.name}"
+    tree = ast.parse(file.read_bytes(), str(file))
+    yield from modules_of(tree, file.relative_to(root).parent.parts)
 
 
 def package_of(module: str, root: pathlib.Path) -> str:
@@ -152,17 +145,6 @@ def export_faults(root: pathlib.Path) -> list[str]:
             if top == "export" and rest[0] not in open_to:
                 faults.append(f"{where}:{line}: {here} may not import {rest[0]} ({module})")
     return faults
-
-
-def file_of(module: str, root: pathlib.Path) -> pathlib.Path | None:
-    """Returns the file that an import of a dotted name runs last, a class's name left aside."""
-    path = root.joinpath(*module.split("."))
-    while path != root:
-        for file in (path.with_suffix(".py"), path / "__init__.py"):
-            if file.is_file():
-                return file
-        path = path.parent
-    return None
 
 
 def circles(root: pathlib.Path) -> set[tuple[str, ...]]:
