@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 # Before the first import of TensorFlow or transformers in any test.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -23,6 +24,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one process a processor: more threads
 import numpy as np
 import pytest
 
+STARTED_S = time.monotonic()
 DATA_VARIABLE = "TFDISTILL_DATA"
 # Markers of tests that need what a variable names.
 NAMED_INPUTS = {"shared_data": DATA_VARIABLE, "flink": "TFDISTILL_FLINK"}
@@ -41,6 +43,7 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
 def pytest_addoption(parser):
     parser.addoption("--shuffle", type=int, metavar="SEED", help="another order of files and tests")
     parser.addoption("--slow-of", metavar="LIST", help="slow tests: of these files, and the spine")
+    parser.addoption("--slow-minutes", type=float, help="after these, of the slow tests the spine")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -73,6 +76,14 @@ def pytest_collection_modifyitems(config, items):
     if without:
         config.hook.pytest_deselected(items=list(without))
         items[:] = [item for item in items if item not in without]
+
+
+def pytest_runtest_setup(item):
+    """Skips slow tests when the time for them is up, so that CI ends on the slowest machine."""
+    minutes = item.config.getoption("slow_minutes")
+    slow = item.get_closest_marker("slow") and not item.get_closest_marker("spine")
+    if slow and minutes is not None and time.monotonic() - STARTED_S > 60 * minutes:
+        pytest.skip(f"{minutes:g} minutes for slow tests are over: scripts/nightly runs it")
 
 
 @pytest.fixture(scope="session", autouse=True)

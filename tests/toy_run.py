@@ -40,8 +40,9 @@ class Run:
         self.distiller = distillers.LabelTrainer(self.student)
         self.train = batches.Batches(toys.encoded(num_examples, weights=True), batch_size=4, seed=3)
         assert self.train.steps_per_epoch == STEPS
+        # A small epsilon would make whole steps of gradients that are nothing but rounding.
         optimizer = training.adamw(
-            0.02, total_steps=2 * STEPS * EPOCHS, schedule="linear", warmup=0.2
+            0.02, total_steps=2 * STEPS * EPOCHS, schedule="linear", warmup=0.2, epsilon=1e-3
         )
         if built:  # its variables exist: the step is traced once instead of twice
             optimizer = keras.optimizers.Adam(0.02)

@@ -69,6 +69,7 @@ def done(inputs):
     )
 
 
+@pytest.mark.spine
 @pytest.mark.slow
 def test_all_rows_train_and_figures_are_those_of_rows_left_out(done):
     assert done.code == 0, done.told
@@ -90,6 +91,7 @@ def test_all_rows_train_and_figures_are_those_of_rows_left_out(done):
     assert len(logits) == 24
 
 
+@pytest.mark.spine
 @pytest.mark.slow
 def test_the_file_holds_the_head_and_promises_nothing(done):
     card = manifest.read_manifest(done.run / "export")
@@ -113,6 +115,7 @@ def test_a_training_that_needs_a_development_set_asks_for_one(done, tmp_path, ca
     assert "no development set: name a labelled file" in capsys.readouterr().err
 
 
+@pytest.mark.spine
 @pytest.mark.slow
 def test_predict_answers_with_a_probability(done, capsys):
     assert cli.main(["predict", str(done.run), "please play the song", "--json"]) == 0

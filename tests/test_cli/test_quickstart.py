@@ -90,6 +90,7 @@ def done(inputs):
     )
 
 
+@pytest.mark.spine
 @pytest.mark.slow
 def test_it_tells_what_it_recognised_and_chose(done):
     assert done.code == 0, done.told
@@ -111,6 +112,7 @@ def test_it_tells_what_it_recognised_and_chose(done):
     assert f"estimated {minutes[0]} minutes, took {minutes[1]}" in done.told
 
 
+@pytest.mark.spine
 @pytest.mark.slow
 def test_the_table_has_teacher_student_file_and_baselines(done):
     rows = {line.split("  ")[0]: line.split() for line in done.shown.splitlines()}
@@ -138,6 +140,7 @@ def test_the_table_has_teacher_student_file_and_baselines(done):
     assert (done.run / "report.html").is_file()
 
 
+@pytest.mark.spine
 @pytest.mark.slow
 def test_it_ends_with_a_verdict_answers_and_the_next_commands(done):
     headline = report.build(report.collect(done.run)).headline
@@ -287,6 +290,7 @@ def test_a_seed_below_zero_is_refused_as_an_option(inputs, capsys):
     assert "a whole number from 0 to 4294967295" in capsys.readouterr().err
 
 
+@pytest.mark.spine
 @pytest.mark.slow
 def test_the_figure_on_the_test_set_is_that_of_evaluate(done, capsys):
     assert cli.main(["evaluate", str(done.run / "export"), "--split", "test", "--json"]) == 0
@@ -343,6 +347,7 @@ def test_a_run_is_evaluated_from_elsewhere_and_says_what_it_was_trained_on(
     assert "30 of 30 texts" in second.err
 
 
+@pytest.mark.spine
 @pytest.mark.slow
 def test_what_the_run_knows_is_not_asked_for_again(done, tmp_path, capsys):
     sizes = {}
@@ -377,6 +382,7 @@ def _task(recipe):
     return from_config.declared_task(recipe.data)
 
 
+@pytest.mark.spine
 @pytest.mark.slow
 def test_a_second_call_needs_resume_and_gives_the_same_table(done, capsys):
     assert cli.main(distilling(done.folder)) == 2

@@ -34,6 +34,7 @@ def bert(tmp_path_factory):
     return campaign.Campaign(network, tmp_path_factory.mktemp("bert"))
 
 
+@pytest.mark.spine
 @pytest.mark.parametrize("name", [FORMATS[0], pytest.param(FORMATS[1], marks=pytest.mark.thorough)])
 def test_an_honest_file_is_written(bert, name):
     outcome = bert.honest(name)
@@ -55,6 +56,7 @@ def test_values_that_end_where_no_input_reaches_are_refused(bert):
     assert "activations: expected {'minimum': 0} of the model" in outcome.message
 
 
+@pytest.mark.spine
 @pytest.mark.parametrize(
     "number", [0, pytest.param(1, marks=pytest.mark.thorough)], ids=["8 bits", "4 bits"]
 )
@@ -87,7 +89,7 @@ def test_faults_of_a_word_table_in_4_bits_are_refused_in_a_file_of_8(bert, fault
     assert bert.honest(mixed).written
     outcomes = [bert.file_fault(fault, mixed) for fault in faults]
     assert [outcome.fault for outcome in outcomes if outcome.written] == []
-    assert "word_embeddings" in outcomes[0].message
+    assert any("word_embeddings" in outcome.message for outcome in outcomes)
 
 
 @pytest.fixture(scope="module")

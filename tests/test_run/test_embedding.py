@@ -72,6 +72,7 @@ def done(data, tmp_path_factory):
     return folder, run.distill_variant(recipe(data, allow_weak=True), folder)
 
 
+@pytest.mark.spine
 def test_the_student_embeds_as_its_teacher_does_into_the_same_space(done):
     folder, record = done
     student = weights.load_embedder(folder / record.model_folder).model
@@ -151,6 +152,7 @@ def shipped(done, tmp_path_factory):
     return out, assets
 
 
+@pytest.mark.spine
 def test_questions_are_indexed_for_the_app_and_answered(shipped, tmp_path, capsys):
     """The commands of docs/guides/faq.md, on generated questions."""
     out, assets = shipped
@@ -172,6 +174,7 @@ def test_questions_are_indexed_for_the_app_and_answered(shipped, tmp_path, capsy
     assert "search" in capsys.readouterr().err
 
 
+@pytest.mark.spine
 def test_a_run_is_exported_and_its_file_evaluated(done, shipped, data, capsys):
     folder, record = done
     out = shipped[0]

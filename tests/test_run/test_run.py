@@ -279,10 +279,7 @@ def test_a_run_writes_the_smallest_file_where_none_is_as_small_as_asked(
 ):
     changed = {**values, "export": {**values["export"], "size_mb": 0.001}}
     out = tmp_path / "run"
-    shutil.copytree(finished[0], out)
-    shutil.rmtree(out / "export")
-    (out / "benchmark.json").unlink()
-    run.run_recipe(config.parse_recipe(changed), out, resume=True)
+    run.run_recipe(config.parse_recipe(changed), out)
 
     card = manifest.read_manifest(out / "export")
     before = manifest.read_manifest(finished[0] / "export")
@@ -325,6 +322,7 @@ def test_resume_with_another_recipe_names_what_differs(finished, values):
         run.run_recipe(changed, out, resume=True)
 
 
+@pytest.mark.spine
 @pytest.mark.slow
 def test_a_run_that_was_interrupted_ends_like_one_that_was_not(
     finished, values, tmp_path, monkeypatch

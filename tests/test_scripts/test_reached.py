@@ -148,6 +148,13 @@ def test_of_the_slow_tests_those_of_the_list_and_the_spine_run(marked):
     ]
 
 
+def test_when_their_time_is_up_slow_tests_are_skipped_by_name_and_the_spine_runs(marked):
+    command = [sys.executable, "-m", "pytest", "-q", "-ra", "-W", "ignore", "--slow-minutes", "0"]
+    done = subprocess.run(command, cwd=marked, capture_output=True, text=True)
+    assert "4 passed, 2 skipped" in done.stdout
+    assert "0 minutes for slow tests are over: scripts/nightly runs it" in done.stdout
+
+
 def test_a_seed_decides_the_order_of_files_and_tests(marked):
     orders = [collected(marked, "--shuffle", str(seed)) for seed in (1, 1, 2, 3, 4)]
     assert orders[0] == orders[1]
