@@ -122,8 +122,7 @@ def test_the_source_distribution_holds_the_packages_and_the_changelog(sources, t
     with tarfile.open(sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
     packages = [sources / "tfdistill", sources / "export"]
-    files = [file for folder in packages for file in folder.rglob("*") if file.is_file()]
-    code = [file for file in files if "__pycache__" not in file.parts]  # of other tests' builds
+    code = [file for folder in packages for file in folder.rglob("*") if file.is_file()]
 
     assert {str(file.relative_to(sources)) for file in code} <= held
     assert {
@@ -152,6 +151,7 @@ def test_both_packages_are_ours_from_any_folder(mode, wheel, sources, tmp_path):
     (elsewhere / "export" / "model.json").touch()
     program = "import tfdistill, export; print(tfdistill.__file__, export.__file__, sep='\\n')"
     environment = {name: os.environ[name] for name in os.environ if name != "PYTHONPATH"}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # other tests list the files of `sources`
 
     for folder in ("/", elsewhere):
         command = [python, "-c", program]
