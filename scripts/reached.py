@@ -178,4 +178,5 @@ def reached(root: pathlib.Path = ROOT) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(*reached(), sep="\n")
+    for test in reached():
+        print(test)
