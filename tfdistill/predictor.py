@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
+import threading
 import time
 
 import numpy as np
@@ -34,7 +35,7 @@ class Prediction:
         None for a number.
       sure: Whether the file promises that at most a share of such answers is wrong; None where it
         promises nothing.
-      milliseconds: Of tokenizer and file.
+      milliseconds: Of tokenizer and file, without the wait for other threads.
       words: The words of the tags.
       reason: Why it is not sure where the probability is not what says so: "another kind of text".
     """
@@ -51,6 +52,9 @@ class Prediction:
 
 class Predictor(contextlib.AbstractContextManager["Predictor"]):
     """An exported file that answers texts: ``Predictor("runs/sst2/export").predict("Good.")``.
+
+    Threads may share it; they are answered one after the other. One for each thread answers them at
+    the same time.
 
     Args:
       path: The folder of an export, or a .tflite file in one.
@@ -95,6 +99,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
             truncation=self._tokens.truncation,
         )
         self._warm: set[int] = set()
+        self._lock = threading.Lock()
 
     def predict(self, text: str, pair: str | None = None) -> Prediction:
         """Answers a text.
@@ -115,14 +120,15 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         words = tuple(text.split()) if self._kind.over_tokens else ()
         if self._kind.over_tokens and not words:
             raise errors.DataError("text", "at least one word", repr(text))
-        begin = time.perf_counter()
-        encoded = self._encode(text, pair, words)
-        tokenized = time.perf_counter() - begin
-        for row in range(len(encoded)):
-            self._warm_up(encoded, row)
-        begin = time.perf_counter()
-        outputs = [self._run(encoded, row) for row in range(len(encoded))]
-        milliseconds = 1000 * (tokenized + time.perf_counter() - begin)
+        with self._lock:
+            begin = time.perf_counter()
+            encoded = self._encode(text, pair, words)
+            tokenized = time.perf_counter() - begin
+            for row in range(len(encoded)):
+                self._warm_up(encoded, row)
+            begin = time.perf_counter()
+            outputs = [self._run(encoded, row) for row in range(len(encoded))]
+            milliseconds = 1000 * (tokenized + time.perf_counter() - begin)
         return self._answer(text, pair, words, encoded, outputs, milliseconds)
 
     def __exit__(self, *_: object) -> None:

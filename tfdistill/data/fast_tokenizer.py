@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -50,7 +51,7 @@ class _Tokens(NamedTuple):
 
 
 class FastTokenizer:
-    """A tokenizer of the library `tokenizers`.
+    """A tokenizer of the library `tokenizers`. Threads may share it.
 
     `unk_id`, `cls_id` and `sep_id` are those of BERT's tokens; None of another tokenizer.
     """
@@ -67,6 +68,7 @@ class FastTokenizer:
         self._tokenizer, self._last_type = tokenizer, num_types - 1
         self._truncation: Truncation = truncation
         self._tokenizer.no_padding()
+        self._lock = threading.Lock()  # where to cut is a state of the library's tokenizer
         self.pad_id = pad_id
         self.vocab_size = tokenizer.get_vocab_size()
         special = [tokenizer.token_to_id(token) for token in ("[UNK]", "[CLS]", "[SEP]")]
@@ -103,7 +105,6 @@ class FastTokenizer:
         The characters are those of the text as given: accents that are stripped, characters that
         are dropped and letters that become two are counted.
         """
-        self._tokenizer.no_truncation()
         rows: list[list[int]] = []
         places: list[tuple[int, int]] = []
         for start in range(0, len(texts), _BLOCK):
@@ -137,9 +138,8 @@ class FastTokenizer:
             both = zip(texts, pairs, strict=True)
             inputs = [(text, pair) if pair else text for text, pair in both]
         if self._truncation == "end":
-            self._tokenizer.enable_truncation(max_length, strategy="longest_first")
-            return [_Tokens(row.ids, row.type_ids) for row in self._run(inputs, special=True)]
-        self._tokenizer.no_truncation()
+            rows = self._run(inputs, special=True, max_length=max_length)
+            return [_Tokens(row.ids, row.type_ids) for row in rows]
         return [self._cut(row, max_length) for row in self._run(inputs, special=True)]
 
     def _cut(self, encoding: tokenizers.Encoding, max_length: int) -> _Tokens:
@@ -152,9 +152,16 @@ class FastTokenizer:
             [encoding.type_ids[place] for place in places],
         )
 
-    def _run(self, inputs: Sequence[Any], *, special: bool) -> list[tokenizers.Encoding]:
+    def _run(
+        self, inputs: Sequence[Any], *, special: bool, max_length: int | None = None
+    ) -> list[tokenizers.Encoding]:
         try:
-            return self._tokenizer.encode_batch(list(inputs), add_special_tokens=special)
+            with self._lock:
+                if max_length is None:
+                    self._tokenizer.no_truncation()
+                else:
+                    self._tokenizer.enable_truncation(max_length, strategy="longest_first")
+                return self._tokenizer.encode_batch(list(inputs), add_special_tokens=special)
         except (TypeError, ValueError, UnicodeError) as error:
             raise errors.DataError("texts", "strings of Unicode characters", error) from None
 

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ class TfliteModel(contextlib.AbstractContextManager["TfliteModel"]):
     """A .tflite file that answers: ``TfliteModel(path)(input_ids=ids, attention_mask=mask)``.
 
     Inputs and outputs are bound by their names in the signature, never by position: converters
-    reorder them freely.
+    reorder them freely. Threads may share it; they are answered one after the other.
 
     Args:
       path: The file.
@@ -59,6 +60,7 @@ class TfliteModel(contextlib.AbstractContextManager["TfliteModel"]):
         self.signatures: dict[str | None, Signature] = {
             entry.key: entry for entry in self._file.runnable
         }
+        self._lock = threading.Lock()  # an interpreter has one set of tensors
         self._opened: _Here | _Elsewhere
         if isolated:
             job = {"file": str(self.path.resolve()), "threads": threads}
@@ -181,7 +183,8 @@ class TfliteModel(contextlib.AbstractContextManager["TfliteModel"]):
           ModelFileError: If LiteRT cannot run it on them.
         """
         try:
-            return self._opened.run(signature, values)
+            with self._lock:
+                return self._opened.run(signature, values)
         except (ValueError, RuntimeError) as error:  # such as an id outside the embedding
             if isinstance(error, errors.TfdistillError):
                 raise
@@ -198,7 +201,8 @@ class TfliteModel(contextlib.AbstractContextManager["TfliteModel"]):
         Raises:
           ModelFileError: If LiteRT cannot open it.
         """
-        return self._opened.delegations()
+        with self._lock:
+            return self._opened.delegations()
 
     def close(self) -> None:
         """Ends the process that runs the file, if it has one of its own."""
