@@ -56,9 +56,11 @@ def test_of_sure_answers_none_has_the_threshold_itself():
     assert (promise.coverage, promise.error) == (sure.mean(), 0.0) and sure.sum() in (200, 400)
 
 
-def test_all_answers_are_sure_where_few_of_all_are_wrong():
-    promise = analysis.find_promise(np.full(300, 0.6), np.arange(300) > 2, 0.05)
-    assert (promise.threshold, promise.coverage, promise.error) == (0.0, 1.0, 0.01)
+def test_where_few_of_all_are_wrong_what_is_as_sure_as_the_least_of_them_is_sure():
+    confidences = np.linspace(0.6, 0.9, 300)
+    promise = analysis.find_promise(confidences, np.arange(300) > 2, 0.05)
+    assert (promise.coverage, promise.error) == (1.0, 0.01)
+    assert promise.covers(0.6) and not promise.covers(0.5999999)
 
 
 def test_too_few_rows_promise_nothing_and_say_how_many_it_takes():
@@ -67,7 +69,7 @@ def test_too_few_rows_promise_nothing_and_say_how_many_it_takes():
     promise = analysis.find_promise(np.full(44, 0.9), np.ones(44, bool), 0.05)
     assert (promise.threshold, promise.rows_needed) == (None, 45)
     assert "no threshold keeps it on 44 texts, it would take about 45" in promise.summary
-    assert analysis.find_promise(np.full(45, 0.9), np.ones(45, bool), 0.05).threshold == 0.0
+    assert analysis.find_promise(np.full(45, 0.9), np.ones(45, bool), 0.05).covers(0.9)
     half = np.arange(400) % 2 == 0
     hopeless = analysis.find_promise(np.linspace(0, 1, 400), half, 0.05)
     assert (hopeless.threshold, hopeless.rows_needed) == (None, None)
@@ -78,7 +80,7 @@ def test_the_rows_that_a_promise_is_said_to_take_show_it():
     needed = analysis.find_promise(np.full(100, 0.9), right, 0.05).rows_needed
     assert needed > 100
     enough = np.arange(needed) >= math.ceil(0.04 * needed)
-    assert analysis.find_promise(np.full(needed, 0.9), enough, 0.05).threshold == 0.0
+    assert analysis.find_promise(np.full(needed, 0.9), enough, 0.05).covers(0.9)
 
 
 def test_a_stricter_promise_takes_more_rows_and_both_are_kept_with_so_many():

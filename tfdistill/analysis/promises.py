@@ -245,10 +245,12 @@ def find_promise(confidence: np.ndarray, right: np.ndarray, max_error: float) ->
         needed = _rows_needed(ordered, wrong_above, max_error)
         return Promise(max_error=max_error, rows=num_rows, rows_needed=needed)
     above = sure[count - 1]
+    # Where all pass, the least that was seen: of a lower confidence nothing is known.
+    threshold = ordered[above] if above < num_rows else np.nextafter(ordered[above - 1], 0.0)
     return Promise(
         max_error=max_error,
         rows=num_rows,
-        threshold=float(ordered[above]),
+        threshold=float(threshold),
         coverage=float(above / num_rows),
         error=float(wrong_above[above] / above),
     )
