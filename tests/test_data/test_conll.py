@@ -67,6 +67,25 @@ def test_columns_are_counted_from_either_end(tmp_path):
             conll.read_sentences(path, tag_column=column)
 
 
+def test_of_conll_u_the_words_of_the_text_alone_are_read(tmp_path):
+    rest = "\t".join("______")
+    rows = [
+        (1, "le", "DET"),
+        ("2-3", "du", "_"),
+        (2, "de", "ADP"),
+        ("2.1", "x", "VERB"),
+        (3, "#", "X"),
+    ]
+    lines = [f"{number}\t{word}\t{word}\t{tag}\t{rest}" for number, word, tag in rows]
+    text = "\n".join(["# sent_id = 1", "# text = le du", *lines, "", "# newdoc", lines[0]])
+    path = tmp_path / "train.conll"
+    path.write_text(text)
+    sentences = conll.read_sentences(path, word_column=1, tag_column=3)
+    assert sentences.words == [["le", "de", "#"], ["le"]]
+    assert sentences.tags == [["DET", "ADP", "X"], ["DET"]]
+    assert sentences.lines == [[3, 5, 7], [10]]
+
+
 def test_a_line_with_too_few_columns_is_named(tmp_path):
     path = write(tmp_path, "EU NNP B-ORG\nsays\n")
     with pytest.raises(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from tfdistill.tasks import tables
 SUFFIXES = (".txt", ".conll", ".tsv", ".bio", ".iob", ".iob2")
 UNLABELLED = -100
 _DOCUMENT = "-DOCSTART-"
+_CONLL_U = 10  # columns
+_NO_WORD = re.compile(r"\d+[-.]\d+")
 
 
 class TaggedSentences(NamedTuple):
@@ -33,8 +36,9 @@ def read_sentences(
 
     Columns are separated by tabs if the line has one, else by spaces, and counted from 0 or, if
     negative, from the end. Where words and tags are counted from different ends, all lines have as
-    many. Lines that mark a document (-DOCSTART-) end a sentence and are left out. The first CoNLL
-    files are in latin-1. Returns at least one sentence; none is empty.
+    many. Lines that mark a document (-DOCSTART-) end a sentence and are left out; so are, of
+    CoNLL-U, comments, ranges of words (ids such as 1-2) and words that are not in the text (1.1).
+    The first CoNLL files are in latin-1. Returns at least one sentence; none is empty.
     """
     text = tables.read_text(path, encoding)
     sentences = TaggedSentences([[]], [[]], [[]])
@@ -49,6 +53,11 @@ def read_sentences(
             if sentences.words[-1]:
                 for part in sentences:
                     part.append([])
+            continue
+        if word_column and (
+            (line.startswith("#") and "\t" not in line)
+            or (len(cells) == _CONLL_U and _NO_WORD.fullmatch(cells[0]))
+        ):
             continue
         # A word alone is its own last column.
         one = word_column != tag_column and (word_column - tag_column) % len(cells) == 0
