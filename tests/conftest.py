@@ -27,7 +27,11 @@ import pytest
 STARTED_S = time.monotonic()
 DATA_VARIABLE = "TFDISTILL_DATA"
 # Markers of tests that need what a variable names.
-NAMED_INPUTS = {"shared_data": DATA_VARIABLE, "flink": "TFDISTILL_FLINK"}
+NAMED_INPUTS = {
+    "shared_data": DATA_VARIABLE,
+    "flink": "TFDISTILL_FLINK",
+    "runtimes": "TFDISTILL_RUNTIMES",
+}
 WORDS = (
     *("the", "a", "it", "is", "not", "good", "bad", "film", "story", "play", "set", "an"),
     *("alarm", "for", "seven", "##s", "##ing", "##ed", "##ly", ".", ",", "?", "!", "'", "-"),

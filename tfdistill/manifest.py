@@ -182,6 +182,7 @@ class FileVariant(ManifestPart):
 
     model: FileRecord
     quantization: str
+    least_runtime: str | None = None
     quantized_layers: dict[str, str] = pydantic.Field(default_factory=dict)
     accelerators: list[AcceleratorRecord] = pydantic.Field(default_factory=list)
     calibration: Calibration | None = None
@@ -195,6 +196,7 @@ class Manifest(ManifestFile):
     """The whole of model.json.
 
     `device` is what the file was exported for, `variants` are files of the same model for others.
+    `least_runtime` is the oldest one that runs the file: one of `tflite.runtimes.RUNTIMES`.
     `text_lengths` counts the development texts by tokens, cut to the longest signature: what the
     expected time of a text is the mean over (`lengths.expected_time`).
     """
@@ -205,6 +207,7 @@ class Manifest(ManifestFile):
     converter: str  # "tensorflow 2.20.0"
     model: FileRecord
     quantization: str
+    least_runtime: str | None = None
     # pattern of layer names -> their own quantization
     quantized_layers: dict[str, str] = pydantic.Field(default_factory=dict)
     device: DeviceKind = "cpu"

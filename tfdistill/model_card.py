@@ -73,6 +73,8 @@ def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:
     kind = f"{quantities.size(manifest.model.size_bytes)} as `{manifest.quantization}`"
     verb = "cut after" if _cuts_texts(manifest) else "read in parts of at most"
     limits = [f"Texts are {verb} {lengths[-1]} tokens."]
+    if manifest.least_runtime is not None:
+        limits.append(f"It needs {manifest.least_runtime} or a later runtime.")
     if evidence.latency and not evidence.phone:
         limits.append("The latency is that of a host. It says little about a phone.")
     if not evidence.latency:

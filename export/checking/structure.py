@@ -107,6 +107,14 @@ def operators(evidence: Evidence) -> list[str]:
     return [fault for graph in evidence.report.graphs for fault in graph_faults(graph)]
 
 
+def versions(evidence: Evidence) -> list[str]:
+    """No operator of a version that a runtime registers which answers wrongly."""
+    return [
+        errors.explain(f"version of {name}", f"at least {version}", "a lower one")
+        for name, version in evidence.report.understated.items()
+    ]
+
+
 def floats_left(evidence: Evidence) -> list[str]:
     """With static activations no product is left in floats, with integers only no operator."""
     expected = expectation(evidence.plan)

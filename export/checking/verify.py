@@ -69,6 +69,7 @@ _BUILT = ("signatures", "operators", "floats left", "bytes")
 STATIC = (
     FileCheck("signatures", structure.signatures, error=errors.ExportError),
     FileCheck("operators", structure.operators, error=errors.ExportError),
+    FileCheck("versions", structure.versions, error=errors.ExportError),
     FileCheck("floats left", structure.floats_left, error=errors.ExportError),
     FileCheck("bytes", structure.sizes, error=errors.ExportError),
     FileCheck("packed files", structure.packed_files, error=errors.ExportError),

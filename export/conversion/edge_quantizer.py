@@ -16,7 +16,7 @@ from ai_edge_quantizer.utils import qsv_utils
 
 from tfdistill import errors, files
 from tfdistill.tasks.encoded import EncodedExamples
-from tfdistill.tflite import editing
+from tfdistill.tflite import editing, reader, runtimes
 from tfdistill.tflite.reader import text
 
 from . import calibrate, lookup, recipe
@@ -67,6 +67,7 @@ def quantize(
             engine.quantize(ranges).export_model(str(quantized))
         model = editing.read(quantized)
         fill_empty_scales(model)
+        state_needs(model, reader.read(quantized))
         # It stores constants after the flatbuffer, where writers of metadata lose them.
         editing.write(model, target)
 
@@ -89,6 +90,17 @@ def fill_empty_scales(model: Any) -> None:
                 data = np.asarray(editing.constant(model, holder), np.uint8)
                 filled = _filled(data.view(editing.dtype_of(holder)))
                 model.buffers[holder.buffer].data = filled.view(np.uint8)
+
+
+def state_needs(model: Any, described: reader.ModelFile) -> None:
+    """Writes what its operators need into a model, in place: older runtimes then refuse it."""
+    versions, release = runtimes.understated(described), runtimes.release(described)
+    for code in model.operatorCodes:
+        code.version = max(code.version, versions.get(editing.name_of_code(code), 0))
+    for record in model.metadata or []:
+        if text(record.name) == "min_runtime_version" and release:
+            padded = release.encode().ljust(16, b"\0")
+            model.buffers[record.buffer].data = np.frombuffer(padded, np.uint8)
 
 
 def _filled(scales: np.ndarray) -> np.ndarray:

@@ -50,6 +50,7 @@ def build_manifest(verified: Verified, contents: Mapping[pathlib.Path, bytes]) -
         converter=f"tensorflow {tf.__version__}",
         model=FileRecord(file=paths.model.name, sha256=report.sha256, size_bytes=report.size_bytes),
         quantization=plan.quantization.name,
+        least_runtime=report.least_runtime,
         device=plan.device.name,  # pyright: ignore[reportArgumentType]
         accelerators=verified.accelerators,
         quantized_layers=dict(request.layers or {}),

@@ -3,6 +3,7 @@
 import numpy as np
 import promises
 import pytest
+from scipy import special
 
 from tfdistill import analysis
 from tfdistill.tasks.encoded import EncodedExamples
@@ -44,7 +45,8 @@ def test_texts_of_another_kind_are_counted_with_a_second_threshold_and_without()
     classes = np.arange(400) % 2
     held = 6 * np.eye(2)[classes] + random.normal(size=(400, 2))
     foreign = held[:100] - 5  # as sure, of less energy
-    judged = analysis.JudgedTexts(np.full(400, 0.99), np.ones(400, bool))
+    confidence = special.softmax(held - 5, axis=1).max(axis=1)
+    judged = analysis.JudgedTexts(confidence, np.ones(400, bool))
     texts = [encoded(*([1, 2],) * count) for count in (400, 100)]
     figures = promises.strangers(
         judged,

@@ -201,6 +201,8 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
             lines.append(
                 f"quantization: {file.quantization} {file.quantized_layers or ''}".rstrip()
             )
+        if file.least_runtime is not None:
+            lines.append(_runtime(file.least_runtime, android=args.android is not None))
         if file.parity is not None:
             # Of limited size, the words are fewer or in two factors; the summary has the whole one.
             lines += _checked(file.parity, "model" if args.size_mb is None else "shrunken model")
@@ -233,6 +235,15 @@ def _write_cards(
     model_card.write(target, model_card.of_file(manifest, facts))
     if args.hf is not None:
         model_card.write(args.hf, model_card.of_checkpoint(manifest, facts))
+
+
+def _runtime(least: str, *, android: bool) -> str:
+    """Says which runtime a file needs, and in an app what to do where the module has an older."""
+    from tfdistill.tflite import runtimes
+
+    if not android or least in runtimes.OF_MODULE:
+        return f"runs in: {least} and later"
+    return f"runs in: {least} and later, which the app must depend on: docs/guides/own-app.md"
 
 
 def _accelerated(manifest: Manifest) -> Iterator[str]:

@@ -62,7 +62,11 @@ def write(model: Any, path: files.Path) -> None:
 
 def name_of(model: Any, operator: Any) -> str:
     """Returns an operator's name, such as "GATHER"."""
-    code = model.operatorCodes[operator.opcodeIndex]
+    return name_of_code(model.operatorCodes[operator.opcodeIndex])
+
+
+def name_of_code(code: Any) -> str:
+    """Returns the name of the operators of a code."""
     return operator_name(max(code.builtinCode, code.deprecatedBuiltinCode), code.customCode)
 
 

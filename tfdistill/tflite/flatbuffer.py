@@ -129,6 +129,14 @@ class Tables:
         positions = self.vectors(field, 4).positions()
         return Tables(self.content, positions + self.content.numbers(positions, "<u4"))
 
+    def table_numbers(self, field: int, inner: int, dtype: str) -> np.ndarray:
+        """The number in field `inner` of the table in a field; 0 where either is absent."""
+        places = self._places(field)
+        present, numbers = places > 0, np.zeros(len(places), dtype)
+        positions = places[present] + self.content.numbers(places[present], "<u4")
+        numbers[present] = Tables(self.content, positions).numbers(inner, dtype)
+        return numbers
+
     def _places(self, field: int) -> np.ndarray:
         """Where a field of each table lies; 0 where it has its default."""
         entry = 4 + 2 * field  # after the sizes of the list and of the table

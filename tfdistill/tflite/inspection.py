@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Mapping
 
 from tfdistill import errors, files, quantities
-from tfdistill.tflite import reader
+from tfdistill.tflite import reader, runtimes
 from tfdistill.tflite.model import TfliteModel
 from tfdistill.tflite.reader import ModelFile, OperatorInfo, Subgraph
 from tfdistill.tflite.signature import Signature, Tensor
@@ -54,6 +54,10 @@ class ModelReport:
       weight_bytes: Bytes of constants by dtype; a constant that graphs share counts once.
       metadata: Names of the metadata records.
       fault: Why LiteRT cannot open it; None where it can, or was not asked to.
+      least_runtime: The oldest runtime that is known to run it rightly, see `runtimes`; None where
+        that was not measured.
+      understated: Operators that older runtimes run wrongly, not refuse: name -> the version that
+        they would refuse.
     """
 
     file: str
@@ -63,6 +67,8 @@ class ModelReport:
     weight_bytes: dict[str, int]
     metadata: tuple[str, ...]
     fault: str | None = None
+    least_runtime: str | None = None
+    understated: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     @property
     def signatures(self) -> dict[str, GraphReport]:
@@ -101,6 +107,8 @@ def inspect(path: files.Path, *, open_it: bool = False) -> ModelReport:
         _weight_bytes(model),
         model.metadata,
         fault,
+        runtimes.least(model),
+        runtimes.understated(model),
     )
 
 
@@ -116,6 +124,10 @@ def format_text(report: ModelReport) -> str:
     ]
     if report.metadata:
         lines.append(f"metadata: {', '.join(report.metadata)}")
+    if report.least_runtime is not None:
+        lines.append(f"runs in: {report.least_runtime} and later")
+    for name, version in report.understated.items():
+        lines.append(f"older runtimes may answer wrongly: {name} is not of version {version}")
     if report.fault is not None:
         lines.append(f"LiteRT cannot run it: {report.fault}")
     seen: dict[str, str] = {}

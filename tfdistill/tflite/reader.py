@@ -41,6 +41,7 @@ class TensorInfo:
     dtype: str  # for example "float32", "int4"
     shape: tuple[int, ...]  # its dimensions, -1 where one is only known when the model runs
     buffer: int  # index of the buffer with its data; an empty one where it is no constant
+    in_blocks: bool = False  # whether blocks of its rows have scales of their own
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +52,7 @@ class OperatorInfo:
     # indices of the tensors that it reads, -1 for an optional one that is absent
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]  # indices of the tensors that it writes
+    version: int = 1  # of its kernel: a runtime refuses later ones than it knows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +95,7 @@ def read(path: files.Path) -> ModelFile:
     with _raising_damage(path):
         root = content.numbers(np.zeros(1, np.int64), "<u4").astype(np.int64)
         model = Tables(content, root)
-        codes = _operator_names(model.tables(_OPERATOR_CODES))
+        codes = _operator_codes(model.tables(_OPERATOR_CODES))
         buffer_bytes = _buffer_bytes(model.tables(_BUFFERS), len(content.bytes))
         subgraphs = _subgraphs(model.tables(_SUBGRAPHS), codes, len(buffer_bytes), path)
         return ModelFile(
@@ -174,10 +176,12 @@ def _end(graph: Subgraph, name: str, index: int) -> Tensor:
 _OPERATOR_CODES, _SUBGRAPHS, _BUFFERS, _METADATA, _SIGNATURES = 1, 2, 4, 6, 7
 
 
-def _operator_names(codes: Tables) -> list[str]:
+def _operator_codes(codes: Tables) -> list[tuple[str, int]]:
+    """Returns name and version of each; an absent version is 1."""
     builtin = np.maximum(codes.numbers(0, "<i1"), codes.numbers(3, "<i4"))
     customs = codes.vectors(1, 1).texts()
-    return [operator_name(*pair) for pair in zip(builtin.tolist(), customs, strict=True)]
+    names = [operator_name(*pair) for pair in zip(builtin.tolist(), customs, strict=True)]
+    return [*zip(names, np.maximum(codes.numbers(2, "<i4"), 1).tolist(), strict=True)]
 
 
 def _buffer_bytes(buffers: Tables, most: int) -> tuple[int, ...]:
@@ -191,12 +195,15 @@ def _buffer_bytes(buffers: Tables, most: int) -> tuple[int, ...]:
 
 
 def _subgraphs(
-    graphs: Tables, codes: list[str], num_buffers: int, path: pathlib.Path
+    graphs: Tables, codes: list[tuple[str, int]], num_buffers: int, path: pathlib.Path
 ) -> tuple[Subgraph, ...]:
     """Checks every index of all subgraphs; tensors and operators are made when looked at."""
     tensors, operators = graphs.tables(0), graphs.tables(3)
     num_tensors, num_operators = (graphs.vectors(field, 4).counts for field in (0, 3))
     types, buffers = tensors.numbers(1, "<i1"), tensors.numbers(2, "<u4")
+    in_blocks = (
+        tensors.table_numbers(4, 4, "<u1") == schema.QuantizationDetails.BlockwiseQuantization
+    )
     names = tensors.vectors(3, 1).copied()
     fixed, declared = (tensors.vectors(field, 4).copied() for field in (0, 7))
     kinds = operators.numbers(0, "<u4")
@@ -215,10 +222,12 @@ def _subgraphs(
         shape = tuple((declared if declared.counts[index] else fixed).of(index))
         with _raising_damage(path):
             name = names.text(index)
-        return TensorInfo(name, dtype_name(int(types[index])), shape, int(buffers[index]))
+        dtype, buffer = dtype_name(int(types[index])), int(buffers[index])
+        return TensorInfo(name, dtype, shape, buffer, bool(in_blocks[index]))
 
     def operator(index: int) -> OperatorInfo:
-        return OperatorInfo(codes[kinds[index]], *(tuple(side.of(index)) for side in ends))
+        name, version = codes[kinds[index]]
+        return OperatorInfo(name, *(tuple(side.of(index)) for side in ends), version)
 
     bounds = [np.cumsum([0, *counts]).tolist() for counts in (num_tensors, num_operators)]
     return tuple(
