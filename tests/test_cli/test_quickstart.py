@@ -221,6 +221,26 @@ def test_a_dry_run_is_a_page_and_with_v_the_recipe(inputs, capsys, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_minutes_are_kept_on_a_quiet_machine_and_the_load_of_now_is_named(
+    inputs, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(durations, "training_rate", lambda shape, tokens: (1e8, 3.0))
+    arguments = distilling(inputs, "--dry-run", "--set", "stages.joint.min_steps=400")
+    arguments[arguments.index("--out") + 1] = str(tmp_path / "out")
+    assert cli.main([*arguments, "--json"]) == 0
+    page = json.loads(capsys.readouterr().out)
+    (student,) = (part for part in page["parts"] if part["name"] == "distil the student")
+    seconds = page["estimated_seconds"] - 0.25 * student["steps"] * student["step_seconds"]
+    arguments += ["--max-minutes", f"{seconds / 60:.4f}"]
+    assert cli.main([*arguments, "--json"]) == 0
+    bounded = json.loads(capsys.readouterr().out)
+    assert 0.9 * seconds < bounded["estimated_seconds"] < seconds + 0.01  # of rounded minutes
+    assert bounded["load"] == 3.0
+    assert cli.main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "minutes on this machine; other programs make it 3.0 times as slow now" in shown
+
+
 def test_a_size_bounds_the_file_of_a_named_student(inputs, tmp_path, capsys):
     arguments = distilling(inputs, "--dry-run", "--json")
     arguments[arguments.index("--out") + 1] = str(tmp_path / "out")

@@ -1,5 +1,10 @@
 """How long a run takes, against one that was run: 4,887 questions, an encoder of 6 x 384."""
 
+import os
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
@@ -87,4 +92,41 @@ def test_a_training_in_bfloat16_takes_as_much_less_as_a_step_of_its_layer(monkey
 
 
 def test_the_rate_is_a_number_of_this_machine():
-    assert 1e8 < durations.training_rate(MINILM, 8) < 1e16
+    rate, load = durations.training_rate(MINILM, 8)
+    assert 1e8 < rate < 1e16 and 1 <= load < 1e3
+
+
+@pytest.mark.parametrize("waited, load", [(0.0, 1.0), (30.0, 3.0)])
+def test_a_rate_leaves_out_the_wait_for_a_processor_and_is_measured_once(waited, load, monkeypatch):
+    # 15 turns in 10 s on the clock, of which two threads had a processor for 15 s and waited.
+    readings = iter([[0, 0, 0], [0, 0, 0], [10, 15, waited]])
+    monkeypatch.setattr(durations, "_clocks", lambda: np.array(next(readings), float))
+    monkeypatch.setattr(durations, "_SECONDS", -1e9)
+    durations.training_rate.cache_clear()
+    flops = 6 * 32 * 8 * 384 * 1536
+    for _ in range(2):
+        rate = durations.training_rate(MINILM, 8)
+        assert rate == pytest.approx((15 * flops * load / 10, load))
+    durations.training_rate.cache_clear()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts the wait of threads")
+def test_the_clocks_count_the_wait_beside_another_program():
+    core = min(os.sched_getaffinity(0))
+    code = f"import os, sys; os.sched_setaffinity(0, [{core}]); print(flush=True)\nwhile True: pass"
+    busy = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    before = os.sched_getaffinity(0)
+    try:
+        busy.stdout.readline()
+        os.sched_setaffinity(0, [core])  # this thread
+        began = durations._clocks()
+        start = time.thread_time()
+        while time.thread_time() < start + 0.2:
+            pass
+        waited = (durations._clocks() - began)[2]
+    finally:
+        os.sched_setaffinity(0, before)
+        busy.kill()
+        busy.wait()
+        busy.stdout.close()
+    assert waited > 0.05  # the other has about half of the core, at least a quarter

@@ -266,9 +266,9 @@ def _page(
         data.task.num_labels,
     )
     tokens = round(float(proposal.tokens.clip(max=proposal.recipe.data.max_length).mean()))
-    rate = durations.training_rate(shape, max(tokens, 2))
+    rate, load = durations.training_rate(shape, max(tokens, 2))
     parts = durations.estimate(proposal.recipe, work, rate)
-    return quickstart_page.page_of(proposal, data, parts, fitted)
+    return quickstart_page.page_of(proposal, data, parts, fitted, load)
 
 
 def _say(notes: Any) -> None:

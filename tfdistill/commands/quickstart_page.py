@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tfdistill.search.fitting import FittedShape
 
 _MOST_LABELS = 12
+_BUSY = 1.5  # a training that is alone waits for its own threads: up to 1.45
 
 
 def label_note(data: LabelledFile) -> str:
@@ -45,6 +46,7 @@ class Page:
     parts: Sequence[TimedPart]
     size_bytes: float | None
     fitted: FittedShape | None = None
+    load: float = 1.0  # how many times as long it takes beside the programs that run now
 
     @property
     def seconds(self) -> float:
@@ -65,6 +67,7 @@ class Page:
                 f"{self.fitted.latency_ms:.3g} ms for {recipe.data.max_length} tokens with random "
                 "weights"
             )
+        slowed = f"; other programs make it {self.load:.1f} times as slow now"
         rows = [["step", "batches", "minutes"]]
         for number, part in enumerate(self.parts, start=1):
             steps = f"{part.steps:,}" if part.steps else "-"
@@ -73,7 +76,8 @@ class Page:
             f"student: {', '.join(facts)}",
             "",
             *tables.table(rows),
-            f"estimated: {self.seconds / 60:.1f} minutes on this machine",
+            f"estimated: {self.seconds / 60:.1f} minutes on this machine"
+            + (slowed if self.load >= _BUSY else ""),
         ]
 
     def as_json(self) -> dict[str, Any]:
@@ -83,6 +87,7 @@ class Page:
             "notes": list(self.proposal.notes),
             "parts": [dataclasses.asdict(part) for part in self.parts],
             "estimated_seconds": self.seconds,
+            "load": self.load,
             "student": {
                 "parameters": models.count_parameters(self.student),
                 "size_bytes": self.size_bytes,
@@ -96,6 +101,7 @@ def page_of(
     data: LabelledFile,
     parts: Sequence[TimedPart],
     fitted: FittedShape | None,
+    load: float = 1.0,
 ) -> Page:
     """Puts together what is known before the start."""
     from tfdistill.run import durations
@@ -110,4 +116,4 @@ def page_of(
         if (most := proposal.recipe.export.size_mb) is not None:
             small = costs.small_bytes(student, max(lengths), len(lengths), quantize)
             size = min(size, max(small, 1e6 * most))
-    return Page(proposal, student, parts, size, fitted)
+    return Page(proposal, student, parts, size, fitted, load)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import math
-import statistics
+import pathlib
 import time
 from collections.abc import Mapping
 
@@ -18,7 +20,7 @@ from tfdistill.training import precision
 
 _WORDS = 30522  # of a student that a preset names, where no teacher says more
 _BATCH = 32  # rows of a batch of the products that are timed
-_PRODUCTS = 15  # of each form, of which the median counts
+_PRODUCTS, _SECONDS = 15, 1.0  # of each form, and of all: the least that is timed
 _EFFICIENCY = 0.83  # of a training step beside its products alone: softmax, GELU, norms, batches
 _UPDATE = 500  # FLOPs in whose time AdamW updates a parameter
 # Seconds on a core with AVX-512, whose products reach `_USUAL_RATE` FLOP/s.
@@ -58,30 +60,46 @@ class TimedPart:
     step_seconds: float = 0.0
 
 
-def training_rate(shape: models.EncoderConfig, tokens: int) -> float:
-    """Measures the FLOP/s of a step's three products in a model's widest layer, on this machine."""
+@functools.cache
+def training_rate(shape: models.EncoderConfig, tokens: int) -> tuple[float, float]:
+    """Measures the FLOP/s of a step's three products in a model's widest layer, on this machine.
+
+    Returns those where no other program runs, and how many times as long they take now. Threads
+    that wait for a processor tell the two apart; where the system does not count that, and of a
+    machine of which others have a share, the rate is the present one. Measured once in a process.
+    """
     rows, width = _BATCH * tokens, shape.hidden_size
     inner = shape.intermediate_size or width
     inputs, kernel, gradient = (
         tf.random.stateless_normal(shape, seed=(0, 0))
         for shape in ((rows, width), (width, inner), (rows, inner))
     )
-    seconds = []
-    for turn in range(2 + _PRODUCTS):
-        began = time.perf_counter()
+    turns, began = -2, _clocks()  # the first ones find their buffers
+    while turns < _PRODUCTS or time.perf_counter() < began[0] + _SECONDS:
         products = (
             tf.matmul(inputs, kernel),
             tf.matmul(inputs, gradient, transpose_a=True),
             tf.matmul(gradient, kernel, transpose_b=True),
         )
         [product[0, 0].numpy() for product in products]
-        if turn > 1:  # the first ones find their buffers
-            seconds.append(time.perf_counter() - began)
-    return 6 * rows * width * inner / statistics.median(seconds)
+        turns += 1
+        began = _clocks() if turns == 0 else began
+    seconds, used, waited = _clocks() - began
+    load = 1 + max(0.0, waited) / used
+    return turns * 6 * rows * width * inner * load / seconds, load
+
+
+def _clocks() -> np.ndarray:
+    """Seconds on the clock, on processors, and (on Linux) in wait for one, of all threads; (3,)."""
+    waited = 0
+    for thread in pathlib.Path("/proc/self/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # it has ended
+            waited += int(thread.read_text().split()[1])
+    return np.array([time.perf_counter(), time.process_time(), waited / 1e9])
 
 
 def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPart]:
-    """Estimates the parts of a run, in their order; `rate` is that of `training_rate`."""
+    """Estimates the parts of a run, in their order; `rate` is the quiet one of `training_rate`."""
     longest = recipe.data.max_length
     length = max(2, round(float(np.minimum(work.tokens, longest).mean())))
     flops = {shape: models.flops(shape, length) for shape in (work.teacher, work.student) if shape}
