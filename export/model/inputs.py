@@ -121,7 +121,7 @@ def probes(encoded: EncodedExamples, lengths: Sequence[int], count: int = NUM_PR
     chosen: list[int] = []
     # Smallest group first, so that what it cannot fill goes to the others.
     for left, group in enumerate(sorted(groups, key=len)):
-        share = min(len(group), (count - len(chosen)) // (len(groups) - left))
+        share = min(len(group), max(1, (count - len(chosen)) // (len(groups) - left)))
         by_length = group[np.argsort(encoded.lengths[group], kind="stable")]
         ranks = np.linspace(0, len(group) - 1, share).round().astype(int)
         chosen.extend(int(index) for index in by_length[ranks])
@@ -131,13 +131,14 @@ def probes(encoded: EncodedExamples, lengths: Sequence[int], count: int = NUM_PR
 def whole_texts(encoded: EncodedExamples, chosen: np.ndarray) -> np.ndarray:
     """Completes a choice of examples, ascending, so that every text in it has all its examples.
 
-    Texts that would exceed `NUM_PROBES` examples are left out, but for the first. Ascending
-    indices, int64.
+    Texts that would exceed `NUM_PROBES` examples are left out, but never that of the shortest
+    example. Ascending indices, int64.
     """
     if encoded.sources is None:
         return chosen
     indices: list[int] = []
-    for source in dict.fromkeys(encoded.sources[chosen].tolist()):
+    shortest_first = chosen[np.argsort(encoded.lengths[chosen], kind="stable")]
+    for source in dict.fromkeys(encoded.sources[shortest_first].tolist()):
         of_source = np.flatnonzero(encoded.sources == source).tolist()
         if not indices or len(indices) + len(of_source) <= NUM_PROBES:
             indices += of_source

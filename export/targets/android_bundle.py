@@ -18,7 +18,7 @@ import os
 import pathlib
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pydantic
@@ -127,6 +127,14 @@ def to_android(
     return folder
 
 
+def check_lengths(sizes: Collection[int], lengths: Sequence[int]) -> None:
+    """Refuses a length that none of the golden examples, of so many tokens, fits into."""
+    if (shortest := min(sizes)) > min(lengths):
+        remedy = "The app compares answers at every length: leave it out, or add shorter examples."
+        expected = f"at least the {shortest} tokens of the shortest example"
+        raise errors.ConfigError("lengths of an Android bundle", expected, min(lengths), remedy)
+
+
 def check_texts(texts: Examples | None) -> None:
     """Refuses to begin without the texts that the golden vectors need."""
     if texts is None or not len(texts.texts):
@@ -211,6 +219,8 @@ def _contents(
             "none",
             "Export with the task's texts (--task and --data-dir, or a run folder).",
         )
+    lengths = [signature.sequence_length for signature in manifest.signatures.values()]
+    check_lengths([len(example["input_ids"]) for example in examples], lengths)
     vocab = source / manifest.tokenizer.vocab.file
     tokenizer = Tokenizer(vocab, manifest.tokenizer.lower_case, manifest.tokenizer.truncation)
     vectors = token_vectors.token_vectors(tokenizer, texts, manifest.tokenizer.max_length)

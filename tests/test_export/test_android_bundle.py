@@ -232,6 +232,16 @@ def test_golden_answers_that_the_bundle_does_not_give_are_refused(key, named, so
     assert not (tmp_path / "assets" / "bundles" / "index.json").exists()
 
 
+def test_a_length_that_no_golden_example_fits_is_refused(source, tmp_path):
+    def lengthen(examples):
+        examples[:] = [example for example in examples if len(example["input_ids"]) > 8]
+
+    folder = changed_export(source, tmp_path, lengthen)
+    with pytest.raises(errors.ConfigError, match=r"at least the 9 tokens .* received 8\. The app"):
+        export.to_android(folder, tmp_path / "assets")
+    assert not (tmp_path / "assets").exists()
+
+
 def test_an_export_without_vocabulary_or_golden_texts_is_refused(source, tmp_path):
     without = copy_of(source, tmp_path)
     golden = json.loads((without / "golden.json").read_text())

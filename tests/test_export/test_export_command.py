@@ -336,6 +336,17 @@ def test_a_way_that_the_model_cannot_go_is_refused_before_the_conversion(
     assert not recorder.calls
 
 
+def test_a_length_that_no_example_fits_is_refused_of_a_bundle_before_the_conversion(
+    place, tmp_path, monkeypatch, capsys
+):
+    recorder = Recorder(monkeypatch)
+    command = arguments(place, tmp_path / "export", "--lengths", "3,16")  # texts of 4 to 10 tokens
+    assert cli.main([*command, "--android", str(tmp_path / "assets")]) == 2
+    told = capsys.readouterr().err
+    assert "lengths of an Android bundle: expected at least the 4 tokens" in told
+    assert "received 3" in told and not recorder.calls
+
+
 @pytest.mark.parametrize("text", ["gpu,tpu", "gpu,gpu", "cpu,npu:", "", "cpu,"])
 def test_devices_are_known_ones_and_different(text):
     with pytest.raises(

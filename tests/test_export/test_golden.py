@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 
 from export.checking import golden
+from export.model import inputs
 from tfdistill import errors
 from tfdistill.data.batches import encode_examples
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples
+from tfdistill.tasks.encoded import EncodedExamples
 
 
 @pytest.fixture
@@ -40,6 +42,18 @@ def test_texts_of_another_vocabulary_are_refused(toy, examples, toy_vocab_file):
     encoded = encode_examples(examples, Tokenizer(toy.vocab_file), 16)
     with pytest.raises(errors.DataError, match="vocab_file, lower_case and truncation"):
         golden.texts_of(encoded, examples, Tokenizer(toy_vocab_file), 16)
+
+
+def test_the_shortest_example_is_golden_whatever_the_lengths_are():
+    sizes = np.arange(40, 1, -1)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    ids = np.ones(offsets[-1], np.int32)
+    sources = np.minimum(np.arange(39) // 31, 1)  # two texts, of 31 and of 8 examples
+    encoded = EncodedExamples(ids, offsets, np.zeros(len(ids), np.uint8), sources=sources)
+    for lengths in (range(2, 41), (2, 40), (2, *range(8, 41))):
+        chosen = inputs.probes(encoded, lengths)
+        assert encoded.lengths[chosen].min() == 2
+        assert encoded.lengths[inputs.whole_texts(encoded, chosen)].min() == 2
 
 
 def test_an_example_names_the_shortest_signature_that_holds_it(toy, examples):

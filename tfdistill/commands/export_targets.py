@@ -60,6 +60,8 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
     model = job.source.model
     if args.android is not None:
         android_bundle.check_texts(job.examples)
+        if (examples := job.check_set()) is not None:
+            android_bundle.check_lengths(examples.lengths, job.lengths)
     if args.mediapipe is not None:
         from export.targets import mediapipe
 
