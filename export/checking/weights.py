@@ -23,6 +23,7 @@ import tf_keras as keras
 from tfdistill import errors, models
 from tfdistill.tflite import editing
 
+from ..conversion.edge_quantizer import LEAST_STEP
 from ..conversion.prepare import ExportPlan
 from .pairing import Constant, Pair
 from .ranges import IN_ONE_RANGE
@@ -37,13 +38,13 @@ _TIE = 1e-3
 _FLOAT_ERROR = 2.0**-22
 # int8 steps are max / 127 or range / 255; a float16 scale of a block is 0.0005 off.
 _COARSER = 1.02
-_LEAST_RANGE = 1e-9  # the ai-edge-quantizer's: what is smaller gets the steps of this
 # Cut rows are cut where the squared error is least, found on a grid.
 _WORSE = 1.5
 # The converter multiplies a matrix's columns with the scales before its product and its rows with
 # those behind it (gamma, the attention's scale): two float32 products an element.
 _SCALED = 1e-5
 _SAME = 1e-4  # of fitted scales
+_DENORMAL = 1e-30  # products of less may have no digits left
 _ROUNDS = 30  # of fitting them: one after the other, exact where only one is there
 
 
@@ -159,11 +160,14 @@ def _integer_fault(
     off = np.abs(nearest - held) - 0.5 - _TIE - _FLOAT_ERROR * np.abs(exact)
     wrong = np.flatnonzero(off.reshape(-1) > 0)
     if len(wrong):
-        return _where(wrong, expected, f"{dtype} within half a step")
+        fault = _where(wrong, expected, f"{dtype} within half a step")
+        if dtype in _OF_SUMS:  # weights so near 0 that their step is too small for the bias
+            fault += ". Take dynamic_wi8_afp32, which keeps biases in float32."
+        return fault
     if dtype in _OF_SUMS or fixed_scales:
         return None
     largest = np.abs(values).max(axis=-1, keepdims=True)
-    needed = 2 * np.maximum(largest, _LEAST_RANGE) / (most - least - 1)
+    needed = np.maximum(2 * largest / (most - least - 1), LEAST_STEP)
     coarse = np.flatnonzero((largest > 0) & (scale.max(axis=-1, keepdims=True)
                                              > _COARSER * needed))  # fmt: skip
     if len(coarse):
@@ -336,13 +340,14 @@ def _are_scaled(
     along, across = ((i[0], j[0]), (i[1], j[1])), ((i[0], j[1]), (i[1], j[0]))
     if not np.allclose(product(*along, *across), product(*across, *along), rtol=1e-4, atol=0):
         return False
+    rows, others = (np.where(np.abs(each) < _DENORMAL, 0, each) for each in (rows, others))
     first, second = rows.astype(np.float64), others.astype(np.float64)
     row, column = np.ones((len(first), 1)), np.ones((1, first.shape[1]))
     for _ in range(_ROUNDS):
         column = _fitted(first * row, second, axis=0)
         row = _fitted(first * column, second, axis=1)
         off = np.abs(second - first * row * column)
-        if (off <= _SCALED * np.abs(second).max(axis=1, keepdims=True)).all():
+        if (off <= _SCALED * np.abs(second).max(axis=1, keepdims=True) + _DENORMAL).all():
             break
     else:
         return False

@@ -22,6 +22,9 @@ from tfdistill.tflite.reader import text
 from . import calibrate, lookup, recipe
 from .quantize import SMALLEST_QUANTIZED, Quantization
 
+# Of a group of weights: float16 has no scale much below it, nor int32 a bias.
+LEAST_STEP = 2.0**-21
+
 
 def quantize(
     source: files.Path,
@@ -60,6 +63,7 @@ def quantize(
             if base.method == "static":
                 ranges = _ranges(engine, prepared, examples)
                 share_ranges(model, ranges)
+                keep_biases(model, ranges)
                 if base.activation_bits == 16:
                     widen_ranges(model, ranges)
             elif engine.need_calibration:
@@ -73,23 +77,26 @@ def quantize(
 
 
 def fill_empty_scales(model: Any) -> None:
-    """Gives rows and blocks of zeros, whose scale would be 0, the least of the others; in place.
+    """Makes rows and blocks whose scale is 0, or no normal number, zeros with a scale; in place.
 
-    Their numbers are 0 at any scale, and XNNPACK runs no file with a scale of 0. A row that is not
-    0 has no such number: the check of each number that the file stores refuses it.
+    XNNPACK runs no file with such a scale. Blocks of weights below 2e-7 have it, too: float16 has
+    no smaller one. A row that is 0 for another reason is refused by the check of each number.
     """
+    of_blocks: dict[int, np.ndarray] = {}  # buffers, which several matrices may share
     for graph in model.subgraphs:
         for tensor in graph.tensors:
             stored = tensor.quantization
             if stored is None or editing.constant(model, tensor) is None:
                 continue
             if stored.scale is not None and len(stored.scale) > 1:
-                stored.scale = _filled(np.asarray(stored.scale, np.float32))
+                stored.scale = _filled(model, tensor, np.asarray(stored.scale, np.float32))
             if stored.details is not None and getattr(stored.details, "blockSize", 0):
                 holder = graph.tensors[stored.details.scales]
                 data = np.asarray(editing.constant(model, holder), np.uint8)
-                filled = _filled(data.view(editing.dtype_of(holder)))
-                model.buffers[holder.buffer].data = filled.view(np.uint8)
+                scales = _filled(model, tensor, data.view(editing.dtype_of(holder)))
+                of_blocks[holder.buffer] = scales.view(np.uint8)
+    for buffer, scales in of_blocks.items():
+        model.buffers[buffer].data = scales
 
 
 def state_needs(model: Any, described: reader.ModelFile) -> None:
@@ -103,8 +110,28 @@ def state_needs(model: Any, described: reader.ModelFile) -> None:
             model.buffers[record.buffer].data = np.frombuffer(padded, np.uint8)
 
 
-def _filled(scales: np.ndarray) -> np.ndarray:
-    return np.where(scales == 0, np.min(scales[scales > 0], initial=1), scales).astype(scales.dtype)
+def _filled(model: Any, tensor: Any, scales: np.ndarray) -> np.ndarray:
+    empty = scales < np.finfo(np.float32).tiny
+    numbers = np.array(editing.constant(model, tensor), np.uint8)
+    if len(numbers) % len(scales) == 0:  # else rows share bytes
+        numbers.reshape(len(scales), -1)[empty] = 0
+        model.buffers[tensor.buffer].data = numbers
+    return np.where(empty, LEAST_STEP, scales).astype(scales.dtype)
+
+
+def keep_biases(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
+    """Adds the ranges of the rows of matrices; those near 0 get the range of `LEAST_STEP`.
+
+    A bias has the step of its products: with the step of a row of zeros it is beyond int32.
+    """
+    for graph in model.subgraphs:
+        for operator in graph.operators:
+            is_product = editing.name_of(model, operator) == "FULLY_CONNECTED"
+            matrix = graph.tensors[operator.inputs[1]] if is_product else None
+            if matrix is not None and (data := editing.constant(model, matrix)) is not None:
+                rows = np.asarray(data, np.uint8).view(np.float32).reshape(matrix.shape)
+                largest = np.abs(rows).max(axis=1, keepdims=True, initial=127 * LEAST_STEP)
+                ranges[text(matrix.name)] = {"min": -largest, "max": largest}
 
 
 def share_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
@@ -189,6 +216,6 @@ def _quietly() -> Iterator[None]:
     """Suppresses the quantizer's prints, bars and hints, but no exception."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.filterwarnings("ignore", message="Warning: Enabling `experimental_preserve_all")
-        # Of a row of zeros it divides 0 by the scale 0; see `fill_empty_scales`.
-        with np.errstate(invalid="ignore"), contextlib.redirect_stderr(io.StringIO()):
+        # Of a row near 0 it divides by the scale 0; see `fill_empty_scales`.
+        with np.errstate(all="ignore"), contextlib.redirect_stderr(io.StringIO()):
             yield

@@ -308,14 +308,58 @@ def test_rows_of_zeros_are_exported_in_4_bits(toy, partly_zero, tmp_path, quanti
     assert card.model.file == "m.tflite"
 
 
+def _near_zero(model, size):
+    """The model with a row of such numbers in the word table and an output in each kernel."""
+    model = models.with_policy(model, "float32")
+    for layer in model.layers:
+        matrices = [weight for weight in layer.weights if len(weight.shape) == 2]
+        for weight in matrices:
+            value = weight.numpy()
+            line = value[2:3] if "embeddings" in layer.name else value[:, 2:3]
+            line[...] = size * np.sign(line)
+            weight.assign(value)
+    return model
+
+
+@pytest.mark.parametrize("size", [0, 1e-7, pytest.param(1e-40, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "quantize",
+    ["static_wi8_ai8", *INT4, pytest.param("dynamic_wi8_afp32", marks=pytest.mark.thorough)],
+)
+def test_rows_near_0_are_exported_next_to_ordinary_ones(toy, tmp_path, quantize, size):
+    unlabelled = dataclasses.replace(toy.encoded, labels=None)
+    more = {"calibrate_on": unlabelled} if quantize.startswith("static") else {}
+    model = _near_zero(toy.model, size)
+    card = export.to_tflite(
+        model, tmp_path / "m.tflite", quantize=quantize, check_on=unlabelled, lengths=(16,), **more
+    )
+    # What the same format keeps of the toy's ordinary rows.
+    assert card.parity.sqnr_db > TIGHT[quantize].sqnr_db - 6
+
+
+def test_a_bias_that_a_row_of_zeros_cannot_hold_names_a_format_that_can(toy, tmp_path):
+    model = _near_zero(toy.model, 0)
+    kernel, bias = model.get_layer("layer_0_intermediate").get_weights()
+    bias[2] = 1e4
+    model.get_layer("layer_0_intermediate").set_weights([kernel, bias])
+    with pytest.raises(errors.ParityError, match=r"int32 .*Take dynamic_wi8_afp32, which keeps"):
+        export.to_tflite(
+            model,
+            tmp_path / "m.tflite",
+            quantize="static_wi8_ai8",
+            lengths=(16,),
+            calibrate_on=toy.encoded,
+        )
+
+
 @pytest.mark.parametrize("quantize", INT4)
 def test_a_scale_of_0_is_refused_where_the_weights_are_not_0(
     partly_zero, tmp_path, quantize, monkeypatch
 ):
     honest = edge_quantizer._filled
 
-    def faulty(scales):
-        scales = honest(scales)
+    def faulty(*arguments):
+        scales = honest(*arguments)
         scales[7] = 0  # of a row, or a block, of other numbers
         return scales
 
