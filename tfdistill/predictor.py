@@ -68,7 +68,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
 
     Raises:
       ManifestError: If the manifest is missing or damaged, or answers no texts of this kind.
-      ConfigError: If the file does not promise such an error.
+      ConfigError: If the file does not promise such an error, or `threads` is not at least 1.
       ModelFileError: If LiteRT cannot open the file.
     """
 

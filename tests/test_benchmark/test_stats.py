@@ -97,6 +97,13 @@ def test_an_interval_that_holds_one_says_nothing():
     assert stats.is_faster((0.9, 1.0)) is None
 
 
+def test_a_certain_difference_below_one_percent_is_no_difference():
+    assert stats.is_faster((0.99997, 0.99999)) is None  # 5.0 against 5.0001 ms
+    assert stats.is_faster((1.001, 1.009)) is None
+    assert stats.is_faster((1.001, 1.011)) is True
+    assert stats.is_faster((0.989, 0.999)) is False
+
+
 def test_drift_that_both_models_share_cancels_in_the_ratio():
     rng = np.random.default_rng(4)
     drift = np.exp(rng.normal(0, 0.5, (3, 20)))  # each round of each repetition has its own

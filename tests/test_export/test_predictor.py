@@ -1,5 +1,6 @@
 """An exported file answers texts without TensorFlow, as the model and the app do."""
 
+import io
 import json
 import pathlib
 import re
@@ -251,6 +252,28 @@ def test_a_table_between_tabs_is_no_list_of_single_texts(tmp_path, capsys):
 
     assert cli.main(["predict", str(folder), "--file", str(tmp_path / "x.tsv")]) == 2
     assert "the table" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "2", None])
+def test_threads_are_a_whole_number_of_at_least_1(threads, tmp_path):
+    with pytest.raises(errors.ConfigError, match=r"threads: expected .* at least 1, received"):
+        Predictor(bundle("pairs", tmp_path / "export"), threads=threads)
+
+
+def test_lines_of_the_standard_input_end_as_those_of_a_file(tmp_path, capsys, monkeypatch):
+    folder = bundle("pairs", tmp_path / "export")
+    content = b"a\tb\rc\td\n\ne\tf\r\n\rg\th"
+    (tmp_path / "x.txt").write_bytes(content)
+    shown = []
+    for more in (["--file", str(tmp_path / "x.txt")], []):
+        # As Python opens the standard input of POSIX.
+        source = io.TextIOWrapper(io.BytesIO(content), "utf-8", newline="\n")
+        monkeypatch.setattr("sys.stdin", source)
+        assert cli.main(["predict", str(folder), "--json", *more]) == 0
+        captured = capsys.readouterr()
+        assert "2 blank line(s) were left out" in captured.err
+        shown.append([json.loads(line)["text"] for line in captured.out.splitlines()])
+    assert shown == [["a", "c", "e", "g"]] * 2
 
 
 def test_blank_lines_are_left_out_and_counted(tmp_path, capsys):

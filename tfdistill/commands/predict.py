@@ -117,10 +117,11 @@ def _texts(args: argparse.Namespace) -> Iterator[str]:
         blank = 0
         try:
             for line in lines:
-                if line.strip():
-                    yield line.rstrip("\r\n")
-                else:
-                    blank += 1
+                for text in line.rstrip("\r\n").split("\r"):  # the standard input keeps it
+                    if text.strip():
+                        yield text
+                    else:
+                        blank += 1
         except UnicodeDecodeError as error:
             remedy = "Convert it, for example with `iconv -f windows-1252 -t utf-8`."
             source = args.file or "standard input"

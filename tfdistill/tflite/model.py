@@ -42,6 +42,7 @@ class TfliteModel(contextlib.AbstractContextManager["TfliteModel"]):
       signatures: Its signatures by key; by None the graph of a file without signatures.
 
     Raises:
+      ConfigError: If `threads` is no whole number of at least 1.
       ModelFileError: If the file is missing, no TFLite file or damaged, or LiteRT cannot open it.
     """
 
@@ -54,6 +55,8 @@ class TfliteModel(contextlib.AbstractContextManager["TfliteModel"]):
         roles: Mapping[str, str] | None = None,
         timeout_seconds: float = 600.0,
     ) -> None:
+        if not isinstance(threads, int | np.integer) or threads < 1:
+            raise errors.ConfigError("threads", "a whole number of at least 1", repr(threads))
         self.path = pathlib.Path(path)
         self._roles = roles
         self._file = reader.read(self.path)

@@ -12,7 +12,7 @@ _KIND_WORDS = {"host": "a host", "emulator": "an emulated phone", "phone": "a ph
 # What identifies a device where one of the results has no id of it.
 _TRAITS = ("name", "soc", "abi", "fingerprint", "cores_logical", "memory_bytes")
 # What may change on one device; an update of its system changes the fingerprint.
-_STATE = ("fingerprint", "os", "kernel", "governor")
+_STATE = ("fingerprint", "os", "kernel", "governor", "max_frequencies_mhz")
 # Settings that are part of a case, and those that do not change a latency.
 _IRRELEVANT = {
     *("threads", "lengths", "delegates", "affinity", "baseline", "seed", "operators", "texts"),

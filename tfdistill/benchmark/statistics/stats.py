@@ -166,11 +166,15 @@ def compare_unpaired(
 
 
 def is_faster(speedup_interval: Interval) -> bool | None:
-    """Returns whether the candidate is faster; None where the interval includes 1."""
+    """Returns whether the candidate is faster.
+
+    None where the interval includes 1, or the whole of it is within 1% of 1: clocks of processors
+    change by more.
+    """
     low, high = speedup_interval
     if low > 1.0:
-        return True
-    return False if high < 1.0 else None
+        return True if high >= 1.01 else None
+    return False if high < 1.0 and low <= 0.99 else None
 
 
 def _shape(repetitions: Repetitions) -> list[int]:
