@@ -99,6 +99,15 @@ def fill_empty_scales(model: Any) -> None:
         model.buffers[buffer].data = scales
 
 
+def _filled(model: Any, tensor: Any, scales: np.ndarray) -> np.ndarray:
+    empty = scales < np.finfo(np.float32).tiny
+    numbers = np.array(editing.constant(model, tensor), np.uint8)
+    if len(numbers) % len(scales) == 0:  # else rows share bytes
+        numbers.reshape(len(scales), -1)[empty] = 0
+        model.buffers[tensor.buffer].data = numbers
+    return np.where(empty, LEAST_STEP, scales).astype(scales.dtype)
+
+
 def state_needs(model: Any, described: reader.ModelFile) -> None:
     """Writes what its operators need into a model, in place: older runtimes then refuse it."""
     versions, release = runtimes.understated(described), runtimes.release(described)
@@ -108,15 +117,6 @@ def state_needs(model: Any, described: reader.ModelFile) -> None:
         if text(record.name) == "min_runtime_version" and release:
             padded = release.encode().ljust(16, b"\0")
             model.buffers[record.buffer].data = np.frombuffer(padded, np.uint8)
-
-
-def _filled(model: Any, tensor: Any, scales: np.ndarray) -> np.ndarray:
-    empty = scales < np.finfo(np.float32).tiny
-    numbers = np.array(editing.constant(model, tensor), np.uint8)
-    if len(numbers) % len(scales) == 0:  # else rows share bytes
-        numbers.reshape(len(scales), -1)[empty] = 0
-        model.buffers[tensor.buffer].data = numbers
-    return np.where(empty, LEAST_STEP, scales).astype(scales.dtype)
 
 
 def keep_biases(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
