@@ -93,6 +93,8 @@ class TaskRecord(ManifestPart):
     kind: KindName
     labels: tuple[str, ...] = ()
     pair: bool = False
+    text_column: str | None = None  # of its tables; None where texts are no cells
+    pair_column: str | None = None
     primary_metric: str | None = None
     span: SpanRecord | None = None
 

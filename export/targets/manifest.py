@@ -129,11 +129,14 @@ def _tokenizer(plan: ExportPlan, vocab: FileRecord | None) -> TokenizerRecord | 
 def _task(plan: ExportPlan) -> TaskRecord | None:
     if plan.task is None:
         return None
+    of_tables = plan.task.layout == "table"
     return TaskRecord(
         name=plan.task.name,
         kind=plan.task.kind,  # pyright: ignore[reportArgumentType]
         labels=plan.labels,
         pair=plan.task.reads_pairs,
+        text_column=plan.task.text_column if of_tables else None,
+        pair_column=plan.task.pair_column if of_tables and plan.task.reads_pairs else None,
         primary_metric=plan.task.primary_metric,
         span=_span(plan, plan.task.spans) if plan.head.decodes_spans else None,
     )

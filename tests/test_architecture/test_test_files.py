@@ -14,11 +14,6 @@ COVERED_BY = (
         "tfdistill/tflite/flatbuffer",
     ),
     (
-        "test_export/test_predictor.py",
-        "the command prints what the predictor answers",
-        "tfdistill/commands/predict",
-    ),
-    (
         "test_cli/test_table_files.py",
         "Parquet files that unpack to too much are refused",
         "tfdistill/tasks/parquet",

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import corpus, tokenize
+from tfdistill.data import corpus, textspans, tokenize
 
 TEXT = """The film is good. It is not bad! Is it? "Yes." he said.
 Seven films.
@@ -20,6 +20,14 @@ def tokenizer(toy_vocab_file):
 def write(path, text):
     path.write_text(text, encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv", "A.CSV", "a.jsonl", "a.parquet", "a.xlsx"])
+def test_a_table_is_no_corpus(name, tmp_path):
+    path = write(tmp_path / name, "text,label\ngood,yes\n")
+    for read in (corpus.documents, lambda paths: textspans.plan_spans(paths, 100)):
+        with pytest.raises(errors.DataError, match="expected plain text, received a table"):
+            list(read([path]))
 
 
 def body(encoded, index, tokenizer):

@@ -23,10 +23,29 @@ def read(tmp_path, name, content, spec=TASK):
 
 
 def test_plain_text_has_a_text_in_each_line_that_is_not_blank(tmp_path):
-    texts = read(tmp_path, "more.txt", "one two\n\n  three\tfour \u2028five \n")
-    assert texts.examples.texts == ["one two", "three\tfour \u2028five"]
+    texts = read(tmp_path, "more.txt", "one two\n\n  three four \u2028five \n")
+    assert texts.examples.texts == ["one two", "three four \u2028five"]
     assert texts.examples.labels is None
     assert [place.rpartition(", ")[2] for place in texts.places] == ["line 1", "line 3"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("good\tyes\nbad\tno\n", r"more.txt, line 1: .* received 1 tab\(s\): 'good <tab> yes'"),
+        ("\nText\ngood\n", "more.txt, line 2: .* received the names of columns: 'Text'"),
+        ("label|text\nyes|good\n", "line 1: .* received the names of columns"),
+    ],
+)
+@pytest.mark.parametrize("of_task", [True, False], ids=["unlabelled", "embedding"])
+def test_a_table_is_never_read_as_lines(lines, message, of_task, tmp_path):
+    spec = (
+        TASK
+        if of_task
+        else tasks.TaskSpec("v", "text", "score", pair_column="other", kind="embedding")
+    )
+    with pytest.raises(errors.DataError, match=message):
+        read(tmp_path, "more.txt", lines, spec)
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,7 @@ def test_a_set_without_labels_is_checked_for_parity_alone_and_the_command_says_s
     assert (card.parity.inputs, card.parity.parity_only) == ("real", True)
     # The task's labels are in the order of their names; the model's outputs follow them.
     assert card.task.labels == ("maybe", "no", "yes")
+    assert (card.task.text_column, card.task.pair_column) == ("text", "pair")  # of tables
     source = inputs.open_answerer(str(folder / "out"))
     assert metrics_of(source, toy.encoded, toy.task) == {"accuracy": 0.9}
 

@@ -188,6 +188,7 @@ def test_the_manifest_says_how_answers_are_read_off(done):
     _, path, card = done("span", "float32")
     assert manifest.read_manifest(path) == card
     assert (card.task.kind, card.task.labels, card.task.pair) == ("span", (), True)
+    assert (card.task.text_column, card.task.pair_column) == (None, None)  # no cells of a table
     assert card.task.span == manifest.SpanRecord(
         doc_stride=6,
         max_question_length=4,

@@ -230,14 +230,15 @@ def test_what_is_no_export_is_refused_in_the_words_of_the_command(path, tmp_path
 
 def test_wrong_words_of_the_command_are_told(tmp_path, capsys):
     bundle("pairs", tmp_path / "export")
+    columns = ["--text-column", "a", "--pair-column", "b"]
     for argv, code, told in (
-        (["a"], 1, "a tab between them"),
+        (["a"], 1, "two texts with one tab between them"),
         (["a\tb", "--file", "x"], 2, "no TEXT beside it"),
         (["a\tb", "--max-error", "0.05"], 2, "--promise-on FILE"),
         (["--file", str(tmp_path / "none.txt")], 1, "none.txt"),
-        (["--file", str(tmp_path / "none.csv")], 2, "the table"),
-        (["--file", str(tmp_path / "none.json")], 2, "the table"),
-        (["--file", str(tmp_path / "none.tsv")], 1, "none.tsv"),  # lines of two texts
+        (["--file", str(tmp_path / "none.csv")], 2, "columns of the task's texts"),
+        (["--file", str(tmp_path / "none.tsv"), *columns], 1, "none.tsv: not there"),
+        (["--file", str(tmp_path / "none.json"), *columns], 1, "expected one of .tsv, .csv"),
     ):
         assert cli.main(["predict", str(tmp_path), *argv]) == code
         assert told in capsys.readouterr().err
@@ -250,8 +251,11 @@ def test_a_table_between_tabs_is_no_list_of_single_texts(tmp_path, capsys):
     (folder / "model.json").write_text(json.dumps(card))
     (tmp_path / "x.tsv").write_text("question\tkind\nWhere ?\tplace\n")
 
-    assert cli.main(["predict", str(folder), "--file", str(tmp_path / "x.tsv")]) == 2
-    assert "the table" in capsys.readouterr().err
+    argv = ["predict", str(folder), "--json", "--file", str(tmp_path / "x.tsv")]
+    assert cli.main(argv) == 2
+    assert "Name them with --text-column alone" in capsys.readouterr().err
+    assert cli.main([*argv, "--text-column", "question"]) == 0
+    assert [json.loads(capsys.readouterr().out)["text"]] == ["Where ?"]
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, "2", None])

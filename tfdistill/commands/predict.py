@@ -7,11 +7,12 @@ import contextlib
 import dataclasses
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import errors, manifest
+from tfdistill import config, errors, manifest
 from tfdistill.commands import base, benchmarks, options, plan, terminal_output
+from tfdistill.tasks import tables
 
 if TYPE_CHECKING:
     from tfdistill.predictor import Prediction, Predictor
@@ -31,8 +32,12 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--file",
         metavar="FILE",
-        help="texts, one a line (default without TEXT: the standard input)",
+        help="a table with the columns of the task, or texts, one a line, of a pair with a tab "
+        "between them (default without TEXT: the standard input)",
     )
+    for field, which in (("text_column", "first"), ("pair_column", "second")):
+        text = f"column of the {which} text in the table (default: that of the task's files)"
+        options.add_field(parser, config.DataConfig, field, None, metavar="NAME", help=text)
     parser.add_argument(
         "--max-error",
         type=float,
@@ -60,28 +65,25 @@ def _predict(args: argparse.Namespace) -> None:
         )  # fmt: skip
     if args.file is not None and args.text:
         raise errors.ConfigError("--file", "no TEXT beside it", args.file)
+    is_table = pathlib.Path(args.file or "").suffix.lower() in _TABLES
+    if (args.text_column or args.pair_column) and not is_table:
+        raise errors.ConfigError("--text-column", "a table in --file", args.file or "none")
     from tfdistill.predictor import Predictor
 
     with contextlib.ExitStack() as stack:
         predictor = stack.enter_context(Predictor(folder, max_error=args.max_error))
-        suffix = pathlib.Path(args.file or "").suffix.lower()
-        if suffix in _TABLES and not (suffix == ".tsv" and _takes_pairs(predictor)):
-            raise errors.ConfigError(
-                "--file", "texts, one a line", f"the table {args.file}",
-                "`tfdistill evaluate RUN --split FILE` scores the rows of tables, and `tfdistill "
-                "answers` writes the answers to them.",
-            )  # fmt: skip
         teacher = None
         if args.against == _TEACHER:
             file = _teacher(pathlib.Path(args.run))
             teacher = stack.enter_context(Predictor(file, max_error=args.max_error))
         if not args.json:
             print(_promised(predictor), file=sys.stderr)
-        for line in _texts(args):
-            text, pair = _split(line, predictor)
-            answers = {"": predictor.predict(text, pair)}
+        assert predictor.card.task is not None  # or it would answer no texts
+        rows = (_of_table if is_table else _of_lines)(args, predictor.card.task)
+        for row in rows:
+            answers = {"": predictor.predict(*row)}
             if teacher is not None:
-                answers[_TEACHER] = teacher.predict(text, pair)
+                answers[_TEACHER] = teacher.predict(*row)
             print(_as_json(answers) if args.json else _as_line(answers), flush=True)
             if not terminal_output.is_read():
                 return  # as the rest of an endless input would not be
@@ -105,44 +107,49 @@ def _promised(predictor: Predictor) -> str:
     return f"sure: {predictor.promise.summary}"
 
 
-def _texts(args: argparse.Namespace) -> Iterator[str]:
-    """Yields the texts of the command line, of the file or of the standard input."""
+def _of_table(args: argparse.Namespace, task: manifest.TaskRecord) -> Iterator[Sequence[str]]:
+    """Yields the texts of a table, of pairs both."""
+    named = (args.text_column or task.text_column, args.pair_column or task.pair_column)
+    columns = [name for name in named[: 1 + task.pair] if name]
+    if len(columns) < 1 + task.pair or (args.pair_column and not task.pair):
+        remedy = "Name them with --text-column" + (
+            " and --pair-column." if task.pair else " alone."
+        )
+        raise errors.ConfigError("--file", "columns of the task's texts", columns or "none", remedy)
+    table = tables.read_table(pathlib.Path(args.file), columns)
+    yield from zip(*map(table.columns.__getitem__, columns), strict=True)
+
+
+def _of_lines(args: argparse.Namespace, task: manifest.TaskRecord) -> Iterator[Sequence[str]]:
+    """Yields the texts of the command line, of the file or of the standard input, of pairs both."""
+    for text in args.text:
+        if task.pair:
+            tables.check_line("TEXT", text, tabs=1)
+        yield text.split("\t") if task.pair else [text]
     if args.text:
-        yield from args.text
         return
+    columns = list(filter(None, (task.text_column, task.pair_column)))
     with contextlib.ExitStack() as stack:
-        lines = sys.stdin
+        lines, source = sys.stdin, args.file or "standard input"
         if args.file is not None:
             lines = stack.enter_context(open(args.file, encoding="utf-8-sig"))
         blank = 0
         try:
-            for line in lines:
-                for text in line.rstrip("\r\n").split("\r"):  # the standard input keeps it
-                    if text.strip():
-                        yield text
-                    else:
-                        blank += 1
+            # The standard input keeps a lone "\r", which ends a line of a file.
+            split = (text for line in lines for text in line.rstrip("\r\n").split("\r"))
+            for number, text in enumerate(split, start=1):
+                if text.strip():
+                    first = number == blank + 1  # its columns may be named on top
+                    where = f"{source}, line {number}"
+                    tables.check_line(where, text, columns if first else (), tabs=int(task.pair))
+                    yield text.split("\t")
+                else:
+                    blank += 1
         except UnicodeDecodeError as error:
             remedy = "Convert it, for example with `iconv -f windows-1252 -t utf-8`."
-            source = args.file or "standard input"
             raise errors.DataError(source, "text in UTF-8", error, remedy) from error
         if blank:
             print(f"{blank} blank line(s) were left out", file=sys.stderr)
-
-
-def _takes_pairs(predictor: Predictor) -> bool:
-    """Whether the task is one of two texts."""
-    return predictor.card.task is not None and predictor.card.task.pair
-
-
-def _split(line: str, predictor: Predictor) -> tuple[str, str | None]:
-    """Splits a text for a task of pairs at its tab."""
-    if not _takes_pairs(predictor):
-        return line, None
-    text, tab, pair = line.partition("\t")
-    if not tab:
-        raise errors.DataError("text", "two texts with a tab between them", repr(line))
-    return text, pair
 
 
 def _as_json(answers: dict[str, Prediction]) -> str:

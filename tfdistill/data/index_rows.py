@@ -54,7 +54,7 @@ def read_rows(
             "--text-column, --answer-column", f"a table ({', '.join(tables.SUFFIXES)})", file
         )
     else:
-        texts, lines = tables.read_lines(file)
+        texts, lines = tables.read_lines(file, "text")
     seen: dict[tuple[str, str], int] = {}
     rows, empty, repeated = [], [], []
     for index, text in enumerate(texts):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Literal
 
 from tfdistill import errors, storage
+from tfdistill.tasks import tables
 
 Path = str | os.PathLike[str]
 OnInvalid = Literal["error", "replace"]
@@ -106,8 +107,13 @@ def documents(text: str) -> Iterator[list[str]]:
 
 
 def as_list(paths: Path | Sequence[Path]) -> list[Path]:
-    """Returns one path or several as a list."""
-    return [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    """Returns one path or several as a list; refuses tables, whose rows are no plain text."""
+    files = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    for path in files:
+        if str(path).lower().endswith(tables.SUFFIXES):
+            remedy = "Write the column of its texts into a .txt file."
+            raise errors.DataError(f"corpus {path}", "plain text", "a table", remedy)
+    return files
 
 
 def file_size(path: Path) -> int:

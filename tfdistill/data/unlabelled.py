@@ -62,7 +62,7 @@ def read_unlabelled(spec: TaskSpec, paths: Sequence[tables.Path]) -> UnlabelledT
                 "plain text",
             )
         else:
-            plain_texts, lines = tables.read_lines(path)
+            plain_texts, lines = tables.read_lines(path, spec.text_column)
             texts += plain_texts
             if not lines:
                 raise errors.DataError(f"unlabelled text {path}", "lines of text", "none")

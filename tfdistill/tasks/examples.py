@@ -183,7 +183,7 @@ def load_texts(spec: TaskSpec, path: pathlib.Path) -> Examples:
     They are in a table with the task's columns, which may lack the second texts, or plain text.
     """
     if path.suffix.lower() not in tables.SUFFIXES:
-        texts, lines = tables.read_lines(path)
+        texts, lines = tables.read_lines(path, spec.text_column)
         blank = ()
     else:
         optional = [] if spec.pair_column is None else [spec.pair_column]

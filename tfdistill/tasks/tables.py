@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pathlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
@@ -26,6 +27,7 @@ __all__ = [
     "SUFFIXES",
     "DataTable",
     "Places",
+    "check_line",
     "column_names",
     "header_remedy",
     "line_feeds",
@@ -37,6 +39,7 @@ __all__ = [
     "write_cells",
 ]
 
+_TAB = "\t"
 _LONGEST_NAME = 5  # words of the name of a column; more are a sentence
 _MOST_REPEATED = 10_000  # different cells of a column up to which equal ones are one object
 # Other names under which a split is looked for, after its own.
@@ -311,14 +314,33 @@ class Places(Sequence[str]):
         return f"{self._path}, line {self._lines[index]}, column {self._column!r}"
 
 
-def read_lines(path: pathlib.Path) -> tuple[list[str], list[int]]:
+def read_lines(path: pathlib.Path, column: str) -> tuple[list[str], list[int]]:
     """Reads a file of plain text, one text a line; empty lines are left out.
 
-    The texts, without blanks around them, and the line of each, from 1.
+    The texts, without blanks around them, and the line of each, from 1. A row of a table is
+    refused, as is its heading, known by the name of its `column` of texts; see `check_line`.
     """
     rows = list(enumerate(read_text(path).split("\n"), start=1))
     lines = [(line.strip(), number) for number, line in rows if line.strip()]
+    for text, number in lines:
+        check_line(f"{path}, line {number}", text, [column] if number == lines[0][1] else ())
     return [text for text, _ in lines], [number for _, number in lines]
+
+
+def check_line(where: str, line: str, columns: Sequence[str] = (), *, tabs: int = 0) -> None:
+    """Refuses a line of plain text that is a row of a table: one with more tabs, or fewer.
+
+    The first line may not hold the names of all `columns` either.
+    """
+    expected = "two texts with one tab between them" if tabs else "a text without tabs"
+    received, shown = f"{line.count(_TAB)} tab(s)", line.replace(_TAB, " <tab> ")
+    names = {cell.strip().strip('"').casefold() for cell in re.split(r"[\t,;|]", line)}
+    if columns and names >= {column.casefold() for column in columns}:
+        received = "the names of columns"
+    elif line.count(_TAB) == tabs:
+        return
+    remedy = "Name a table .tsv or .csv: its columns are read by name. In a text write blanks."
+    raise errors.DataError(where, expected, f"{received}: {errors.shortened(shown)!r}", remedy)
 
 
 def column_names(path: pathlib.Path) -> list[str]:
