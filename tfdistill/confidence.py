@@ -15,6 +15,7 @@ from tfdistill.manifest_parts import ManifestPart, Sha256
 
 USUAL_MAX_ERROR = 0.05
 """The promise that decides whether an answer is sure where none is named."""
+FEWEST_OTHERS = 45  # texts of no label that raise a threshold
 _MOVED = 0.02  # of the answered share, from one file to another
 _SIGNED = ("max_error", "rows", "threshold", "coverage", "error", "rows_needed")
 _SIGNED_OF_TEXTS = ("threshold", "first_word", "num_pieces", "pieces", "pairs")
@@ -27,6 +28,9 @@ class Promise(ManifestPart):
     number: `coverage` is the share of them that is sure, `error` the share of these that is
     answered wrongly. Where no threshold keeps it, these three are None, and `rows_needed`
     says how many such texts would show it; None too if more would not help.
+
+    Of `others`, texts of no label, one half raises the threshold until at most 5% of them are sure;
+    `others_sure` is the share of the other half, or of all where fewer than 45 raise nothing.
     """
 
     max_error: float = pydantic.Field(gt=0, lt=1)
@@ -35,6 +39,8 @@ class Promise(ManifestPart):
     coverage: float | None = pydantic.Field(default=None, gt=0, le=1)
     error: float | None = pydantic.Field(default=None, ge=0, le=1)
     rows_needed: int | None = None
+    others: int | None = None  # texts of no label that were given for it
+    others_sure: float | None = None  # the share of those that measure it
 
     def covers(self, confidence: float) -> bool:
         """Whether an answer of this confidence is sure."""
@@ -47,11 +53,21 @@ class Promise(ManifestPart):
         if self.coverage is not None and self.error is not None:
             return (
                 f"{what}: sure of {self.coverage:.0%} of {self.rows} texts, {self.error:.1%} of "
-                f"them wrong (confidence above {self.threshold:.4f})"
+                f"them wrong (confidence above {self.threshold:.4f}), {self.on_others}"
             )
         needed = self.rows_needed
         remedy = "and more would not help" if needed is None else f"it would take about {needed:,}"
         return f"{what}: no threshold keeps it on {self.rows} texts, {remedy}"
+
+    @property
+    def on_others(self) -> str:
+        """How many texts of no label are sure, as a clause."""
+        if self.others is None or self.others_sure is None:
+            return "not tested on texts of another kind"
+        few = self.others < FEWEST_OTHERS
+        number = self.others if few else self.others - self.others // 2
+        clause = f"{number} other texts: {self.others_sure:.1%} sure"
+        return clause + (", too few to raise the threshold" if few else "")
 
 
 class Confidence(ManifestPart):

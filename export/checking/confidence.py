@@ -8,6 +8,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import analysis
+from tfdistill.analysis import promises
 from tfdistill.confidence import Confidence
 from tfdistill.data import vocab
 from tfdistill.familiarity import Familiarity, fit_familiarity
@@ -51,7 +52,8 @@ def _familiarity(plan: ExportPlan) -> Familiarity | None:
     texts, rows, vocab_file = plan.trained_on, plan.promise_on, plan.request.vocab_file
     if texts is None or rows is None or vocab_file is None or rows.token_labels:
         return None
-    return fit_familiarity(texts, rows, vocab.read_vocab(vocab_file))
+    labelled = rows.select(np.flatnonzero(promises.has_label(rows)))
+    return fit_familiarity(texts, labelled, vocab.read_vocab(vocab_file))
 
 
 def fit_confidence(verified: Verified) -> Confidence | None:

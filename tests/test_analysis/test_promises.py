@@ -1,3 +1,4 @@
+import functools
 import math
 from unittest import mock
 
@@ -8,6 +9,7 @@ from scipy import special
 from tfdistill import analysis, errors, tasks
 from tfdistill.analysis import promises
 from tfdistill.confidence import Confidence
+from tfdistill.familiarity import Familiarity
 from tfdistill.tasks import probabilities
 from tfdistill.tasks.encoded import EncodedExamples
 
@@ -167,6 +169,78 @@ def test_the_error_of_the_surest_answers_is_told_for_each_share_of_them():
     np.testing.assert_allclose(points, expected)
     few = analysis.error_by_coverage(analysis.JudgedTexts(confidence, right), fewest=20)
     np.testing.assert_allclose(few, expected[-1:])
+
+
+def fitted(confidence, right, others, max_error=0.05, familiar=None):
+    """The promise for labelled texts, and texts of no label, at confidences of class 0."""
+    whole = np.concatenate([confidence, others])
+    logits = np.stack([np.log(whole / (1 - whole)), np.zeros(len(whole))], axis=1)
+    labels = np.concatenate([1 - right, np.full(len(others), -100)]).astype(np.int32)
+    examples = examples_of([1] * len(whole), labels)
+    fit = functools.partial(analysis.fit_confidence, KIND["classification"], None)
+    familiarity = None if familiar is None else mock.Mock(spec=Familiarity)
+    with mock.patch.object(Confidence, "of_file", lambda _, **values: values["promises"]):
+        if familiarity is not None:
+            familiarity.covers.return_value = familiar
+        (promise,) = fit(
+            (logits, examples), model_sha256="", familiarity=familiarity, max_errors=[max_error]
+        )
+    return promise
+
+
+def test_texts_of_no_label_raise_the_threshold_and_measure_it():
+    random = np.random.default_rng(3)
+    confidence, others = random.uniform(0.5, 0.999, 400), random.uniform(0.5, 0.9, 400)
+    right = np.ones(400, int)
+    alone, raised = fitted(confidence, right, others[:0]), fitted(confidence, right, others)
+    assert alone.coverage == 1 and (alone.others, alone.others_sure) == (None, None)
+    assert (alone.on_others in alone.summary, raised.on_others in raised.summary) == (True, True)
+    assert alone.on_others == "not tested on texts of another kind"
+    assert raised.threshold > alone.threshold and raised.error == 0
+    # The least sure one is right above the threshold: its confidence is rounded on the way.
+    assert raised.coverage == pytest.approx((confidence > raised.threshold).mean(), abs=1 / 399)
+    # Of the half that raised it at most 5% are sure: of all no more than 5% and the other half's.
+    sure = (others > raised.threshold).sum()
+    assert raised.others == 400 and sure - round(200 * raised.others_sure) <= 10
+    assert 0.5 < (others.max() - raised.threshold) / 0.02 < 1.5  # 5% of 0.4 is 0.02
+    assert raised.on_others == f"200 other texts: {raised.others_sure:.1%} sure"
+
+
+@pytest.mark.parametrize(("number", "few"), [(1, True), (44, True), (45, False)])
+def test_fewer_than_45_texts_of_no_label_are_counted_only(number, few):
+    confidence, right = np.linspace(0.6, 0.99, 200), np.ones(200, int)
+    promise = fitted(confidence, right, np.full(number, 0.8))
+    assert (promise.others, promise.others_sure) == (number, 1.0 if few else 0.0)
+    assert (promise.coverage == 1) == few
+    assert promise.on_others.endswith("too few to raise the threshold") == few
+
+
+def test_where_other_texts_are_as_sure_as_all_nothing_is_promised():
+    promise = fitted(np.linspace(0.6, 0.9, 200), np.ones(200, int), np.full(100, 0.95))
+    assert (promise.threshold, promise.coverage, promise.rows) == (None, None, 200)
+    assert "no threshold keeps it on 200 texts" in promise.summary
+
+
+def test_other_texts_that_are_not_familiar_are_not_sure_and_raise_nothing():
+    familiar = np.arange(300) < 200
+    promise = fitted(
+        np.linspace(0.6, 0.9, 200), np.ones(200, int), np.full(100, 0.95), familiar=familiar
+    )
+    assert (promise.coverage, promise.others, promise.others_sure) == (1.0, 100, 0.0)
+
+
+def test_a_raised_threshold_keeps_the_promise_in_nine_of_ten_draws(monkeypatch):
+    monkeypatch.setattr(promises, "_rows_needed", lambda *_: None)  # takes longer than all else
+    random = np.random.default_rng(7)
+    num_held = 0
+    for _ in range(DRAWS // 2):
+        confidence, right = draw(random, 400)
+        promise = fitted(confidence, right.astype(int), 0.5 + 0.5 * random.beta(3, 1, 100), 0.1)
+        new, right = draw(random, 20_000)
+        sure = [] if promise.threshold is None else right[new > promise.threshold]
+        num_held += not len(sure) or 1 - np.mean(sure) <= 0.1
+    # 450 are promised; 437 is two standard errors of 500 draws below.
+    assert num_held >= 437
 
 
 def test_several_labels_are_right_together():

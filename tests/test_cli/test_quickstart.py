@@ -428,7 +428,7 @@ def test_a_recipe_that_cannot_run_replaces_no_earlier_run(done, capsys):
 
 
 def test_texts_that_promise_an_error_are_split_off_and_named_where_they_are(
-    inputs, tmp_path, monkeypatch
+    inputs, tmp_path, monkeypatch, capsys
 ):
     commands = dict(zip(*synthetic.generate(6000, seed=5), strict=True))
     rows = list(commands.items())[:2100]
@@ -448,6 +448,20 @@ def test_texts_that_promise_an_error_are_split_off_and_named_where_they_are(
     assert began == [[]]
     with open(tmp_path / "out" / "data" / "promise.csv", encoding="utf-8", newline="") as file:
         assert len(list(csv.reader(file))) >= 1 + 200
+
+    other = tmp_path / "off topic.txt"
+    other.write_text("why did the roman empire fall\n" * 2 + "who was cleopatra\n")
+    arguments += ["--other", str(other)]
+    assert cli.main([*arguments, "--resume"]) == 2
+    assert "another other.txt" in capsys.readouterr().err
+    assert cli.main([*arguments, "--overwrite"]) == 1
+    assert "other texts: 2, too few to raise the thresholds" in capsys.readouterr().err
+    copy = tmp_path / "out" / "data" / "other.txt"
+    assert config.saved_recipe(tmp_path / "out").data.other == str(copy)
+    assert copy.read_bytes() == other.read_bytes() and began == [[], []]
+    other.write_text(f"{rows[7][0].upper()}\n")
+    assert cli.main([*arguments, "--overwrite"]) == 1
+    assert "expected no text of the labelled set, received 1 row" in capsys.readouterr().err
 
 
 def test_minutes_take_steps_of_the_student_away(recipe_of):

@@ -555,16 +555,20 @@ def test_a_run_reads_what_it_split_from_its_own_folder(split_by_run, tmp_path, m
     run = tmp_path / "moved"
     for folder in (named, run / "data"):
         folder.mkdir(parents=True)
-        for file in ("train.csv", "dev.csv", "promise.csv")[0 if split_by_run else 1 :]:
+        for file in ("train.csv", "dev.csv", "promise.csv", "other.txt")[
+            0 if split_by_run else 1 :
+        ]:
             (folder / file).write_text("text,label\n")
     recipe = config.load_recipe("demo")
     places = {"dir": "runs/data", "promise_on": "runs/data/promise.csv"}
+    places["other"] = "runs/data/other.txt"
     section = recipe.data.model_copy(update=places)
     text = recipe_files.dump_recipe(recipe.model_copy(update={"data": section}))
     (run / "recipe.yaml").write_text(text)
     monkeypatch.chdir(tmp_path)
     data = config.data_of_run(str(run))
     inside = {"dir": str(run / "data"), "promise_on": str(run / "data" / "promise.csv")}
+    inside["other"] = str(run / "data" / "other.txt")
     assert {name: getattr(data, name) for name in places} == (inside if split_by_run else places)
 
 

@@ -116,6 +116,26 @@ def test_texts_for_promises_are_taken_from_the_training_set_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("number", "effect"), [(44, "too few to raise"), (45, "half of them raise")]
+)
+def test_texts_of_no_label_are_counted_kept_and_not_in_the_labelled_file(number, effect, tmp_path):
+    path, other = tmp_path / "moods.csv", tmp_path / "off.txt"
+    rows = [f"text {i},{'glad' if i % 3 else 'sad'}" for i in range(670)]
+    path.write_text("text,label\n" + "\n".join(rows) + "\n")
+    other.write_text("".join(f"other {i}\n" for i in range(number)) + "Other  1\n")
+    data = labelled_file.read_labelled_file(path, "moods", promise=True, other=other)
+    assert f"other texts: {number}, {effect} the thresholds of sure answers" in data.notes
+    (tmp_path / "run").mkdir()
+    data.write(tmp_path / "run")
+    section = data.section(tmp_path / "run")
+    assert section["other"] == str(tmp_path / "run" / "other.txt")
+    assert (tmp_path / "run" / "other.txt").read_bytes() == other.read_bytes()
+    other.write_text("other\nTEXT 7\n")
+    with pytest.raises(errors.DataError, match=r"off\.txt, line 2: 'TEXT 7'"):
+        labelled_file.read_labelled_file(path, "moods", promise=True, other=other)
+
+
+@pytest.mark.parametrize(
     ("labels", "count", "promising"),
     [
         ("glad sad", 670, "test.csv"),

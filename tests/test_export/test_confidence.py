@@ -20,6 +20,7 @@ from export.conversion import convert
 from export.conversion.prepare import make_plan
 from export.model.request import ExportRequest
 from tfdistill import analysis, cli, config, errors, familiarity, manifest, model_card, weights
+from tfdistill.analysis import promises
 from tfdistill.commands import export_job, inspection
 from tfdistill.confidence import Confidence, Promise, moved_coverage
 from tfdistill.data import from_config, vocab
@@ -260,6 +261,23 @@ def test_the_data_of_a_task_gives_the_texts_that_chose_nothing(toy, splits):
     np.testing.assert_array_equal(request.promise_on.row(0), toy.encoded.row(70))
     without = tfdistill.load_data(splits, toy.vocab_file, **options)
     assert ExportRequest(toy.model, "m.tflite", data=without, lengths=(8,)).promise_on is None
+
+
+def test_texts_of_no_label_come_after_the_labelled_ones(toy, splits):
+    named = {"promise_on": str(splits / "promise.tsv"), "other": str(splits / "other.tsv")}
+    rows = "".join(f"good film {i}\tbad\n" for i in (1, 2, 2, 3))
+    (splits / "other.tsv").write_text(f"text\tpair\n{rows}")
+    options = {"task": "toy", "max_length": 16, **COLUMNS}
+    data = tfdistill.load_data(splits, toy.vocab_file, **named, **options)
+    promise_on = ExportRequest(toy.model, "m.tflite", data=data, lengths=(8, 16)).promise_on
+    assert len(promise_on) == 50 + 3 and promise_on.labels.tolist()[50:] == [-100] * 3
+    assert promises.has_label(promise_on).tolist() == [True] * 50 + [False] * 3
+    with pytest.raises(errors.ConfigError, match=r"data\.other: expected data\.promise_on too"):
+        tfdistill.load_data(splits, toy.vocab_file, other=named["other"], **options)
+    with open(splits / "other.tsv", "a") as file:
+        file.write(f"{toy.texts.texts[80]}\t{toy.texts.pairs[80]}\n")
+    with pytest.raises(errors.DataError, match="no text of the promise set, received 1 row"):
+        data.promise_examples()
 
 
 def test_the_command_reads_a_file_and_leaves_texts_out_that_chose_something(

@@ -51,6 +51,7 @@ def test_promises_are_tabled_and_formats_that_move_them_named(run_dir, edit):
     def promise(coverage):
         def add(card):
             sure = {"threshold": 0.75, "coverage": coverage, "error": 0.02}
+            sure |= {"others": 90, "others_sure": 0.03}
             needed = {"max_error": 0.01, "rows": 400, "rows_needed": 900}
             card["confidence"] = Confidence.of_file(
                 card["model"]["sha256"],
@@ -65,10 +66,10 @@ def test_promises_are_tabled_and_formats_that_move_them_named(run_dir, edit):
     edit(run_dir / "teacher" / "export" / "model.json", promise(0.87))
     page = report.render_html(report.build(report.collect(run_dir)))
     assert table_of(tree_of(page), "promises")[1:] == [
-        ["studentdynamic_wi8_afp32", "1%", "–", "–", "–", "400", "900"],
-        ["studentdynamic_wi8_afp32", "5%", "84.0%", "2.0%", "0.7500", "400", "–"],
-        ["teacherfloat32", "1%", "–", "–", "–", "400", "900"],
-        ["teacherfloat32", "5%", "87.0%", "2.0%", "0.7500", "400", "–"],
+        ["studentdynamic_wi8_afp32", "1%", "–", "–", "–", "400", "900", "–"],
+        ["studentdynamic_wi8_afp32", "5%", "84.0%", "2.0%", "0.7500", "400", "–", "3.0%"],
+        ["teacherfloat32", "1%", "–", "–", "–", "400", "900", "–"],
+        ["teacherfloat32", "5%", "87.0%", "2.0%", "0.7500", "400", "–", "3.0%"],
     ]
     assert "teacher by +3 points at 5%" in page
     edit(run_dir / "teacher" / "export" / "model.json", promise(0.855))

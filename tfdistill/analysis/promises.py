@@ -12,7 +12,7 @@ import scipy.special
 
 from tfdistill import errors
 from tfdistill.analysis.calibration import fit_temperature, is_at_end
-from tfdistill.confidence import Confidence, Promise
+from tfdistill.confidence import FEWEST_OTHERS, Confidence, Promise
 from tfdistill.familiarity import Familiarity
 from tfdistill.tasks import probabilities
 from tfdistill.tasks.conll import UNLABELLED
@@ -22,6 +22,7 @@ from tfdistill.tasks.kind import TaskKind
 MAX_ERRORS = (0.01, 0.02, 0.05, 0.1)  # that are promised
 LEVEL = 0.9  # of the guarantee
 _FIRST_SHARE = 0.25  # of the rows are above the first threshold that is tested
+_OTHERS_SURE = 0.05  # of the texts of no label that raise a threshold
 _STEPS = 50  # thresholds that are tested
 _MOST_ROWS = 10**6  # that a promise may be said to take
 
@@ -154,7 +155,7 @@ def fit_confidence(
         and these: they give the temperature, 1 where it would be at an end of its range. None
         where they have no labels: the temperature is 1.
       promise_on: The same of held-out labelled texts: they give the promises. None for
-        no promise.
+        no promise. Texts with the label `UNLABELLED` have none, and should not be sure.
       model_sha256: Of the file.
       familiarity: What tells texts of another kind: they give no promise. None where nothing does.
       max_errors: What is promised, rising.
@@ -173,7 +174,8 @@ def fit_confidence(
         familiar = np.ones(len(judged.right), bool)
         if familiarity is not None:
             familiar = familiarity.covers(promise_on[1])
-        promises = [_promise_of(judged, familiar, error) for error in max_errors]
+        others = ~has_label(promise_on[1])
+        promises = [_promise_of(judged, familiar, others, error) for error in max_errors]
     return Confidence.of_file(
         model_sha256,
         temperature=temperature,
@@ -184,16 +186,39 @@ def fit_confidence(
     )
 
 
-def _promise_of(judged: JudgedTexts, familiar: np.ndarray, max_error: float) -> Promise:
-    """The promise of the texts that may be sure, with shares of all of them."""
-    promise = find_promise(judged.confidence[familiar], judged.right[familiar], max_error)
-    num_rows, share = len(familiar), familiar.mean()
-    coverage, needed = promise.coverage, promise.rows_needed
+def has_label(examples: EncodedExamples) -> np.ndarray:
+    """Whether texts have a label, bool (n,); all texts of words have."""
+    if examples.token_labels:
+        return np.ones(len(examples), bool)
+    labels = np.asarray(examples.labels).reshape(len(examples), -1)
+    return (labels != UNLABELLED).any(axis=1)
+
+
+def _promise_of(
+    judged: JudgedTexts, familiar: np.ndarray, other: np.ndarray, max_error: float
+) -> Promise:
+    """The promise of the texts that may be sure, with shares of all of them.
+
+    Of the texts of no label, bool `other` (n,), one half excludes all labelled texts that are not
+    more confident than 95% of it, which says nothing of their labels.
+    """
+    confidence = np.where(familiar, judged.confidence, 0.0)
+    others = np.random.default_rng(0).permutation(confidence[other])
+    half = len(others) // 2 if len(others) >= FEWEST_OTHERS else 0
+    least = np.sort(others[:half])[-1 - int(half * _OTHERS_SURE)] if half else 0.0
+    rows, right = confidence[~other], judged.right[~other]
+    share = float((rows > least).mean())
+    if not share:
+        return Promise(max_error=max_error, rows=len(rows))
+    promise = find_promise(rows[rows > least], right[rows > least], max_error)
+    needed, sure = promise.rows_needed, [promise.covers(value) for value in others[half:]]
     return promise.model_copy(
         update={
-            "rows": num_rows,
-            "coverage": None if coverage is None else float(coverage * share),
-            "rows_needed": None if needed is None else math.ceil(needed / share),
+            "rows": len(rows),
+            "coverage": promise.coverage and promise.coverage * share,
+            "rows_needed": needed and math.ceil(needed / share),
+            "others": len(others) or None,
+            "others_sure": float(np.mean(sure)) if sure else None,
         }
     )
 

@@ -112,8 +112,8 @@ class Job:
             remedy = "Name the task of MODEL with --task."
             raise errors.ConfigError("promise_on", "a task", "none", remedy)
         _, train = from_config.labelled(self.settings, "train", folder=self.folder)
-        chosen_on = (train, self.examples)
-        return self.encode(from_config.promise_examples(self.promise_on, self.task, chosen_on))
+        named = self.promise_on, self.task, (train, self.examples), self.settings.other
+        return self.encode(from_config.promise_examples(*named))
 
     def training_set(self) -> EncodedExamples | None:
         """The training set as ids; None without a task."""

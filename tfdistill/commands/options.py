@@ -15,7 +15,7 @@ from tfdistill import config, errors
 SEED = 1  # of everything that is drawn at random
 _METAVARS = {
     **{"dir": "DIR", "vectors": "FILE", "masked_lm": "MODEL", "vocab": "FILE"},
-    **{"promise_on": "FILE"},
+    **{"promise_on": "FILE", "other": "FILE"},
     **{"max_length": "TOKENS", "doc_stride": "TOKENS", "min_seconds": "S"},
     **{"mask_rate": "SHARE", "held_out": "SHARE", "smoothing": "EXPONENT"},
     **{"steps": "BATCHES", "gradient_accumulation": "BATCHES"},

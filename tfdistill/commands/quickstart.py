@@ -64,6 +64,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         help="labelled texts: CSV, TSV, JSON Lines, Parquet or Excel, with the names of the "
         "columns on top",
     )
+    options.add_field(parser, config.DataConfig, "other")
     group = parser.add_argument_group("data, where it is not recognised")
     for field in ("text_column", "pair_column", "label_column", "label_separator"):
         options.add_field(group, config.DataConfig, field, None)
@@ -138,6 +139,7 @@ def _quickstart(args: argparse.Namespace) -> None:
         separator=args.label_separator,
         seed=args.seed,
         promise=True,
+        other=None if args.other is None else pathlib.Path(args.other),
     )
     trained = student is not None or args.finetune != "auto" or args.class_weights is not None
     bounded = args.latency_ms is not None or args.size_mb is not None
@@ -284,8 +286,9 @@ def _check(recipe: config.Recipe, data: pathlib.Path | None = None) -> None:
     if data is not None:
         # Where the files are until they are in the run.
         places = {"dir": str(data)}
-        if recipe.data.promise_on is not None:
-            places["promise_on"] = str(data / pathlib.Path(recipe.data.promise_on).name)
+        for key in ("promise_on", "other"):
+            if (path := getattr(recipe.data, key)) is not None:
+                places[key] = str(data / pathlib.Path(path).name)
         section = recipe.data.model_copy(update=places)
         faults += config.missing_inputs(recipe.model_copy(update={"data": section}))
     if faults:
@@ -327,10 +330,9 @@ COMMANDS = (
         name="quickstart",
         summary="from a teacher and one labelled file to a measured phone file",
         description="Recognises text and label columns, splits off a development set, a test set "
-        "and texts on which the file promises how sure it is (of fewer than 2,000 those of the "
-        "test set), writes a recipe and these files into the run folder and runs it: teacher, "
-        "baselines, "
-        "student, int8 file, measurement on this host, report. `tfdistill run` reproduces it. Few "
+        "and a held-out set for confidence thresholds (below 2,000 rows: the test set), writes a "
+        "recipe and these files into the run folder and runs it: teacher, baselines, student, int8 "
+        "file, measurement on this host, report. `tfdistill run` reproduces it. Few "
         "rows of each label are cross-validated, not split, and train no student. A "
         "budget of latency or size chooses the largest student within it, measured with random "
         "weights before anything is trained. Before it starts it says what it will do and how long "

@@ -64,9 +64,10 @@ def data_of_run(source: str | None) -> DataConfig | None:
     was_split = split.name == data_folder.name and (data_folder / "train.csv").is_file()
     if was_split or (generated and data_folder.is_dir()):
         changes |= {"dir": str(data_folder), "placeholder_data": False}
-    held_out = pathlib.Path(recipe.data.promise_on or "")
-    if was_split and held_out.parent == split:
-        changes["promise_on"] = str(data_folder / held_out.name)
+    for key in ("promise_on", "other"):
+        held_out = pathlib.Path(getattr(recipe.data, key) or "")
+        if was_split and held_out.parent == split:
+            changes[key] = str(data_folder / held_out.name)
     source_file, section_file = folder / RECIPE_FILE, data_folder / SPLIT_FILE
     if recipe.data.file is not None and section_file.is_file():
         source_file = section_file
@@ -180,9 +181,10 @@ def missing_inputs(recipe: Recipe) -> list[str]:
         for path in recipe.data.unlabelled
         if not _is_file(path)
     ]
-    promise_on = recipe.data.promise_on
-    if promise_on is not None and not pathlib.Path(promise_on).exists():
-        faults.append(f"data.promise_on: {promise_on} is not there")
+    for key in ("promise_on", "other"):
+        path = getattr(recipe.data, key)
+        if path is not None and not pathlib.Path(path).exists():
+            faults.append(f"data.{key}: {path} is not there")
     faults += _teacher_faults(recipe) if recipe.teacher.answers is None else answers_faults(recipe)
     faults += _augment_faults(recipe)
     if is_checkpoint(recipe.student.preset) and is_missing(recipe.student.preset):

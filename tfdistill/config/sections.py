@@ -140,6 +140,11 @@ class DataConfig(Section):
         "held-out labelled texts, in a file like the task's: the exported file promises "
         "on them how many of its sure answers are wrong",
     )
+    other: PathText | None = described(
+        None,
+        "texts of no label, plain or a table: half of them raise the thresholds until one in 20 of "
+        "them is sure, half measure the share; fewer than 45 raise nothing",
+    )
     augment: AugmentConfig | None = None
 
     @pydantic.field_validator("vocab")

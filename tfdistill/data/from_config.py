@@ -8,9 +8,12 @@ import logging
 import pathlib
 from collections.abc import Sequence
 
+import numpy as np
+
 from tfdistill import config, errors, files, tasks
 from tfdistill.data import labelled_file, placeholder_data, synthetic, unlabelled
 from tfdistill.tasks import tables
+from tfdistill.tasks.conll import UNLABELLED
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +75,9 @@ def declared_task(settings: config.DataConfig) -> tasks.TaskSpec:
             task.kind,
             "Leave class weights out.",
         )
+    if settings.other is not None and settings.promise_on is None:
+        remedy = "Leave it out: no answer is sure without a promise, which takes a test set of 100."
+        raise errors.ConfigError("data.other", "data.promise_on too", "none", remedy)
     if settings.promise_on is not None and not task.traits.gives_probabilities:
         kinds = [name for name, kind in tasks.KINDS.items() if kind.gives_probabilities]
         raise errors.ConfigError(
@@ -294,9 +300,12 @@ def test_examples(
 
 
 def promise_examples(
-    path: str, task: tasks.TaskSpec, chosen_on: Sequence[tasks.Examples]
+    path: str, task: tasks.TaskSpec, chosen_on: Sequence[tasks.Examples], other: str | None = None
 ) -> tasks.Examples:
-    """Reads held-out labelled texts, without those of the sets that something was chosen on."""
+    """Reads held-out labelled texts, without those of the sets that something was chosen on.
+
+    After them come the texts of the file `other`, each once, with the label `UNLABELLED`.
+    """
     examples = tasks.load_examples(task, path, "promise", labelled=True)
     used = {key for other in chosen_on for key in unlabelled.example_keys(other)}
     fresh = [row for row, key in enumerate(unlabelled.example_keys(examples)) if key not in used]
@@ -309,7 +318,20 @@ def promise_examples(
             f"{path}: {len(examples) - len(fresh)} of {len(examples)} texts are training or "
             "development texts too, and are left out of the promise."
         )
-    return examples.select(fresh)
+    examples = examples.select(fresh)
+    if other is None or examples.labels is None:
+        return examples
+    read = unlabelled.read_unlabelled(task, [other])
+    sets = {"training": chosen_on[0], "development": chosen_on[1], "promise": examples}
+    added = unlabelled.select_new(read, read.examples.select([]), sets).examples
+    labels = np.full((len(added), *examples.labels.shape[1:]), UNLABELLED, examples.labels.dtype)
+    return dataclasses.replace(
+        examples,
+        texts=examples.texts + added.texts,
+        pairs=examples.pairs and [*examples.pairs, *(added.pairs or ())],
+        labels=np.concatenate([examples.labels, labels]),
+        lines=None,
+    )
 
 
 def labelled(

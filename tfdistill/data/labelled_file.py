@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import re
+import shutil
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tfdistill import errors, files, tasks
+from tfdistill.confidence import FEWEST_OTHERS
 from tfdistill.data import columns, unlabelled
 from tfdistill.tasks import label_cells, label_kinds, label_names, splitting, tables
 from tfdistill.tasks.examples import check_joined_rows
@@ -34,6 +36,7 @@ class LabelledFile:
     # The set that chooses nothing and gives promises: "promise", "test" where there are too few
     # rows for that one, None for no promise.
     promising: str | None = None
+    other: pathlib.Path | None = None  # the file of texts of no label
 
     @property
     def cross_fitted(self) -> bool:
@@ -61,12 +64,15 @@ class LabelledFile:
             "metrics": task.metrics,
             "label_separator": task.label_separator,
             "promise_on": promise_on,
+            "other": self.other and str(pathlib.Path(folder) / f"other{self.other.suffix}"),
             **({"labels": task.labels} if of_file else {}),
             **({"cross_fitted": True, "dev_split": "train"} if self.cross_fitted else {}),
         }
 
     def write(self, folder: files.Path) -> None:
         """Writes train.csv and so for each set, which `tasks.load_examples` reads back."""
+        if self.other is not None:
+            shutil.copyfile(self.other, pathlib.Path(folder) / f"other{self.other.suffix}")
         for name, examples in self.sets.items():
             pairs = [] if examples.pairs is None else [examples.pairs]
             header = (self.task.text_column, self.task.pair_column, self.task.label_column)
@@ -101,13 +107,15 @@ def read_labelled_file(
     seed: int = 1,
     promise: bool = False,
     few: bool = False,
+    other: pathlib.Path | None = None,
 ) -> LabelledFile:
     """Reads a labelled file, recognises columns, kind and separator if unnamed, and splits it.
 
     Rows without a text and rows that repeat a text with its label are left out. With `promise`
     texts that choose nothing give promises, where the kind has probabilities: split off where there
     are enough of them, otherwise those of a test set of at least 100 rows. With `few` the rows stay
-    together where they are at most `FEW_OF_A_LABEL` for a class of single texts.
+    together where they are at most `FEW_OF_A_LABEL` for a class of single texts. `other` names a
+    file of texts of no label, none of which may be in the labelled file.
     """
     kinds = [name for name, traits in tasks.KINDS.items() if traits.row_a_text]
     if kind is not None and kind not in kinds:
@@ -187,6 +195,11 @@ def read_labelled_file(
         )
     gold = tasks.parse_labels(task, cells, where)
     everything = dataclasses.replace(everything, labels=gold)
+    if other is not None:
+        read, none = unlabelled.read_unlabelled(task, [other]), everything.select([])
+        number = len(unlabelled.select_new(read, none, {"labelled": everything}).examples)
+        effect = "half of them raise" if number >= FEWEST_OTHERS else "too few to raise"
+        notes.append(f"other texts: {number}, {effect} the thresholds of sure answers")
     if together:
         notes.append(
             f"{len(rows)} rows of {task.num_labels} labels: all of them train, and are "
@@ -194,7 +207,7 @@ def read_labelled_file(
         )
         of_rows = [cells[row] for row in rows]
         train = {"train": everything.select(rows)}
-        return LabelledFile(task, train, {"train": of_rows}, tuple(notes))
+        return LabelledFile(task, train, {"train": of_rows}, tuple(notes), other=other)
     numbers = numbers[rows]
     num_texts = len(np.unique(numbers))
     strata = splitting.strata_of(gold[rows])
@@ -215,7 +228,7 @@ def read_labelled_file(
         cells_of[part] = [cells[row] for row in rows[indices]]
     shown = ", ".join(f"{part} {len(examples)}" for part, examples in sets.items())
     notes.append(f"split: {shown}; stratified, no text in two of them, seed {seed}")
-    return LabelledFile(task, sets, cells_of, tuple(notes), promising)
+    return LabelledFile(task, sets, cells_of, tuple(notes), promising, other)
 
 
 def _with_one_separator(task: tasks.TaskSpec, cells: list[str]) -> tuple[tasks.TaskSpec, list[str]]:

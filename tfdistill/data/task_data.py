@@ -76,7 +76,8 @@ class TaskData(TextData):
         if self.settings.promise_on is None:
             return None
         known_texts = (self.train_examples, self.dev_examples)
-        return from_config.promise_examples(self.settings.promise_on, self.task, known_texts)
+        named = self.settings.promise_on, self.settings.other
+        return from_config.promise_examples(named[0], self.task, known_texts, named[1])
 
     def texts(self, *, labelled: bool = False, augmented: bool = False) -> batches.EncodedExamples:
         """The training texts, and unless labels are needed those without."""

@@ -88,7 +88,7 @@ def select_new(
                 "unlabelled text",
                 f"no text of the {name} set",
                 f"{len(leaked)} row(s), the first in {further.places[leaked[0]]}: {shown!r}",
-                "Remove them: the student would be tested on what it has learnt.",
+                "Remove them: that set is to test what was never seen.",
             )
     seen = set(example_keys(train))
     rows = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfdistill import analysis
-from tfdistill.report import format as fmt
+from tfdistill.confidence import USUAL_MAX_ERROR
 from tfdistill.report.answer_sides import FILE, TEACHER, AnswerSides
 from tfdistill.report.document import Picture, SectionPart
 from tfdistill.report.plot import charts, timeline
@@ -41,11 +41,8 @@ def parts(sides: AnswerSides) -> Iterator[SectionPart]:
 
 
 def _promised(sides: AnswerSides) -> str:
-    """What share of the texts the file answers at the errors that it promises."""
-    held = [p for p in sides.confidence.promises if p.coverage] if sides.confidence else []
-    if not held:
-        return ""
-    listed = fmt.join(
-        [f"{p.coverage:.0%} of the texts at an error of at most {p.max_error:.0%}" for p in held]
-    )
-    return f"The file answers {listed} (promised with 90% confidence on {held[0].rows:,} others)."
+    """The usual promise of the file, and what is known of texts of another kind."""
+    for promise in sides.confidence.promises if sides.confidence is not None else ():
+        if promise.max_error == USUAL_MAX_ERROR and promise.coverage:
+            return f"Promised with 90% confidence: {promise.summary}."
+    return ""
