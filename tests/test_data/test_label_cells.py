@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 from tfdistill import errors
@@ -70,3 +72,57 @@ def test_of_many_names_each_is_not_compared_with_all():
 def test_a_separator_of_no_character_is_refused():
     with pytest.raises(errors.ConfigError, match="at least one character"):
         label_cells.judge(["a|b", "a"], ["line 2", "line 3"], "multi_label", "")
+
+
+MARKS = ["|", "/", " / ", ";", "; ", "&", " + ", " - ", ", ", " and ", "||", "\u3001", "\uff0c"]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_names_that_few_parts_make_are_refused_with_the_row(mark):
+    moods = ("anger", "hope", "joy", "love")
+    ordered = [mark.join(pair) for pair in itertools.combinations(moods, 2)]
+    swapped = ["joy", *map(mark.join, [("anger", "hope"), ("love", "fear"), ("hope", "anger")])]
+    for cells in (ordered, swapped, [*ordered[:2], "joy", ordered[3]]):
+        for kind in (None, "multi_label")[: 1 + (mark != ", ")]:  # which is the usual one
+            with pytest.raises(errors.ConfigError, match=r"^line [01], --kind: .*classification"):
+                judge(cells * 5, kind)
+        assert judge(cells * 5, "classification")[0] == cells * 5
+    assert judge(ordered * 5, "multi_label", mark.strip())[1].separator == mark.strip()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["rock & roll", "jazz", "blues & soul"],
+        ["a/b testing", "operations", "ci/cd"],
+        ["yes|no", "maybe"],
+        ["New York", "New York City", "red", "red wine"],
+        ["alarm/set", "alarm/query", "clock/set", "clock/query", "set/volume"],
+        ["en-de", "de-en", "en-fr", "fr-en"],
+        ["1/3", "2/3", "3/3"],
+        ["yes/no", "no/yes", "no/no", "yes/yes"],
+        ["Cause-Effect(e1,e2)", "Cause-Effect(e2,e1)", "Other"],
+        ["10 - 20", "20 - 30", "30 - 40"],
+        ["[spam]", "(1)", "ham"],
+    ],
+    ids=str,
+)
+def test_names_with_marks_that_do_not_make_one_another_are_classes(names):
+    assert judge(names * 10)[1].kind == "classification"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '{"choices": ["anger", "joy"]}',
+        "{'choices': ['anger', 'joy']}",
+        '[{"label": "joy"}]',
+        "['anger' 'joy']",
+        '["anger", "joy"]',
+    ],
+)
+def test_a_structured_cell_among_names_is_refused_with_the_row(cell):
+    for kind in (None, "multi_label"):
+        with pytest.raises(errors.DataError, match=r"^line 2: expected a list .*classification"):
+            judge(["joy", "love", cell] * 5, kind)
+    assert judge(["joy", "love", cell] * 5, "classification")[0][2] == cell

@@ -74,7 +74,8 @@ def judge(
     if recognised.kind != "regression":
         check_names(cells, where, recognised)
         if kind != "classification":
-            _check_made_of_others(cells, where, recognised)
+            used = separator is not None and any(separator in cell for cell in cells)
+            _check_made_of_others(cells, where, recognised, few_parts=not used)
     return cells, recognised
 
 
@@ -110,29 +111,34 @@ def _shown(cell: str) -> str:
 
 
 def unpacked(cells: Sequence[str], where: Sequence[str]) -> list[str]:
-    """Lists that pandas wrote as text, such as ['anger', 'joy'], become lists: all or none."""
+    """Lists that pandas or JSON wrote as text, such as ['anger', 'joy'], become lists.
+
+    All or none: an object, or a list in some of the rows, is refused; names in brackets are names.
+    """
     bare = [cell.strip() for cell in cells]
     filled = [index for index, cell in enumerate(bare) if cell]
     written = [i for i in filled if len(bare[i]) > 1 and bare[i][0] + bare[i][-1] in _BRACKETS]
     items = {index: _literal(bare[index]) for index in written}
-    faulty = [index for index in written if items[index] is None]
-    if not written or (faulty and len(written) < len(filled)):
+    lists = {index: names for index, names in items.items() if isinstance(names, list)}
+    if len(lists) == len(filled):
+        unpacked_cells = list(cells)
+        for index, names in lists.items():
+            unpacked_cells[index] = "".join(f"{name}{LIST_MARK}" for name in names)
+        return unpacked_cells
+    structured = [index for index in written if items[index] is not None]
+    if not structured and len(written) < len(filled):
         return list(cells)  # names in brackets
-    if faulty or len(written) < len(filled):
-        index = faulty[0] if faulty else written[0]
-        expected = "a list of labels as Python writes it" if faulty else "a list in every row"
-        remedy = "Write ['anger', 'joy'], or anger|joy; for classes add --kind classification."
-        raise errors.DataError(where[index], expected, repr(bare[index]), remedy)
-    lists = list(cells)
-    for index, names in items.items():
-        lists[index] = "".join(f"{name}{LIST_MARK}" for name in names or ())
-    return lists
+    faulty = [index for index in written if index not in lists]
+    index = faulty[0] if faulty else min(lists)
+    expected = "a list of labels, as Python or JSON writes it" if faulty else "a list in every row"
+    remedy = "Write ['anger', 'joy'], or anger|joy; for classes add --kind classification."
+    raise errors.DataError(where[index], expected, repr(bare[index]), remedy)
 
 
-def _literal(cell: str) -> list[str] | None:
-    """The items of a list as Python or JSON writes it; None if it is none."""
+def _literal(cell: str) -> list[str] | bool | None:
+    """The items of a list as Python or JSON writes it; False if it is something else of these."""
     if _QUOTED_PAIR.search(cell):  # NumPy's way, which Python would join: ['a' 'b']
-        return None
+        return False
     try:
         value = json.loads(cell)
     except (ValueError, RecursionError):
@@ -142,10 +148,10 @@ def _literal(cell: str) -> list[str] | None:
             return None
     if isinstance(value, set):
         value = sorted(value, key=str)
-    if not isinstance(value, (list, tuple)) or not all(
-        isinstance(item, (str, int, float)) for item in value
-    ):
+    if not isinstance(value, (list, tuple, dict)):
         return None
+    if isinstance(value, dict) or not all(isinstance(item, (str, int, float)) for item in value):
+        return False
     return [item if isinstance(item, str) else json.dumps(item) for item in value]
 
 
@@ -182,19 +188,26 @@ def _check_asked(cells: Sequence[str], where: Sequence[str]) -> None:
         )
 
 
-def _check_made_of_others(cells: Sequence[str], where: Sequence[str], kind: LabelKind) -> None:
+def _check_made_of_others(
+    cells: Sequence[str], where: Sequence[str], kind: LabelKind, *, few_parts: bool
+) -> None:
     several = kind.kind == "multi_label"
     joined = made_of_others(
-        {name for cell in cells for name in (names_in(cell, kind.separator) if several else [cell])}
+        {
+            name
+            for cell in cells
+            for name in (names_in(cell, kind.separator) if several else [cell])
+        },
+        few_parts=few_parts,
     )
     if joined is None:
         return
-    name, mark = joined
+    name, mark, received = joined
     index = next(i for i, cell in enumerate(cells) if name in cell)
     raise errors.ConfigError(
         f"{where[index]}, --kind",
         "names of labels that are not made of one another",
-        repr(name),
+        received,
         "For one class of this name add --kind classification; for several labels add --kind "
         f"multi_label {separator_option(mark)}, or another mark.",
     )

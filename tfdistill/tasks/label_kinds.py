@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import re
 import unicodedata
@@ -14,6 +15,8 @@ from tfdistill.tasks.table_files import LIST_MARK, NULL
 
 MARKS = ("|", ";", ",", "\n", "#", "/", "+", "&")  # that may separate the labels of a cell
 PLAIN_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
+# Marks that stand inside one name rather than between two.
+_OF_ONE_NAME = re.compile(r"[\s_]+|[.'\u2019()\[\]-]+\s*")
 _MOSTLY = 0.9  # share of cells that are numbers in a column of numbers
 _MOST_CLASSES = 20  # whole numbers of more different values are amounts, or many classes
 
@@ -86,23 +89,46 @@ def kind_of(labels: Sequence[str]) -> LabelKind:
         alone = {names[0] for names in split if len(names) == 1}
         several = any(len(names) > 1 for names in split)
         if several and len(parts) <= len(whole) and len(parts & alone) >= len(parts) / 2:
-            return LabelKind("multi_label", mark, f"several labels with {mark!r} between")
+            return LabelKind(
+                "multi_label",
+                mark,
+                f"several labels with {mark!r} between; classes need --kind classification",
+            )
     return LabelKind("classification", ",", f"{len(whole)} different names")
 
 
-def made_of_others(names: Collection[str]) -> tuple[str, str] | None:
-    """A name that is two or more of the other names with the same characters between, and these.
+def made_of_others(
+    names: Collection[str], *, few_parts: bool = True
+) -> tuple[str, str, str] | None:
+    """A name that is made of the other names or of their parts, what is between, and the tell.
 
-    Between may be a word such as "and". None if there is none.
+    Either its parts are two or more of the other names; between may be a word such as "and". Or,
+    with `few_parts`, marks are between parts that no name repeats, and two names have the same
+    parts in another order, or no more parts than names make them, a third of these at several
+    positions (`domain/intent` has each at one). None if there is none.
     """
-    bare = {unicodedata.normalize("NFKC", name).strip().casefold(): name for name in names}
+    bare = {unicodedata.normalize("NFKC", name).strip().casefold(): name for name in sorted(names)}
+    joined: dict[str, dict[str, list[str]]] = {}  # by mark, the parts of each name that has it
     for key, name in bare.items():
         if number_of(key) is not None:
             continue
         for match in re.finditer(r"\s*(?:[^\w\s]+|_+|\b(?:and|und|et|y|or)\b)\s*|\s+", key):
             parts = [part for part in key.split(match[0]) if part != ""]
             if len(parts) > 1 and all(part in bare for part in parts):
-                return name, match[0]
+                return name, match[0], repr(name)
+            if len(parts) > 1 and few_parts and not _OF_ONE_NAME.fullmatch(match[0]):
+                joined.setdefault(match[0].strip(), {})[name] = [part.strip() for part in parts]
+    for mark, parts_of in joined.items():
+        positions = {(part, at) for parts in parts_of.values() for at, part in enumerate(parts)}
+        counts = collections.Counter(part for part, _ in positions)
+        moving = sum(count > 1 for count in counts.values())
+        sets = {frozenset(parts) for parts in parts_of.values()}
+        few = len(counts) <= len(parts_of) and 3 * moving >= len(counts)
+        repeated = any(len(set(parts)) < len(parts) for parts in parts_of.values())
+        if not repeated and (few or len(sets) < len(parts_of)):
+            name = next(iter(parts_of))
+            made = f"{len(counts)} parts with {mark!r} between make {len(parts_of)} names"
+            return name, mark, f"{name!r}: {made}"
     return None
 
 
