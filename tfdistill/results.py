@@ -232,6 +232,7 @@ class QuickstartRecord(ResultPart):
     device: Literal["host", "adb"] = "host"  # what that latency is of: "host" or "adb"
     size_mb: float | None = None  # the budget: the file in units of 1,000,000 bytes, or None
     max_minutes: float | None = None  # the budget: of the whole, or None
+    similar_together: bool = False  # whether no two sets have similar texts
 
 
 class Trial(ResultPart):

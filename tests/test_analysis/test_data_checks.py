@@ -180,3 +180,13 @@ def test_rows_of_several_labels_without_any_are_counted():
     labels[7:, 1] = labels[3, 0] = 1
     told = analysis.check_data(spec, examples(texts("train", 100), labels, spec), GOOD[1]).warnings
     assert any("6 of 100 training rows have no label (6 examples, first" in line for line in told)
+
+
+def test_development_texts_that_differ_in_punctuation_alone_are_counted():
+    train = examples([f"this is {name} text" for name in texts("one", 100)])
+    copies = examples([f"{text} !" for text in train.texts[:60]])
+    assert "60 of 60 development texts are training texts but for" in warnings_of(
+        TASK, train, copies
+    )
+    others = examples([f"this is {name} row" for name in texts("one", 60)])
+    assert "but for" not in warnings_of(TASK, train, others)

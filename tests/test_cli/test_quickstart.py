@@ -25,7 +25,7 @@ from tfdistill import (
     weights,
 )
 from tfdistill.commands import quickstart_budget, quickstart_recipe
-from tfdistill.data import answers, synthetic, vocab
+from tfdistill.data import answers, labelled_file, synthetic, vocab
 from tfdistill.run import durations
 from tfdistill.weights import hf_config
 
@@ -503,6 +503,33 @@ def test_a_run_with_a_budget_is_continued_from_wherever_it_ended(inputs, tmp_pat
     (tmp_path / "out" / "data" / "test.csv").unlink()
     assert cli.main([*arguments, "--resume"]) == 1
     assert len(recipes) == 3 and recipes[0] == recipes[1] == recipes[2]
+
+
+def test_a_run_that_split_similar_texts_is_continued_as_it_was(inputs, tmp_path, monkeypatch):
+    def begin(recipe, out, **options):
+        raise errors.DataError("stop", "here", "this")
+
+    monkeypatch.setattr(run, "run_recipe", begin)
+    words = [f"{verb} the {thing}" for verb in ("start", "stop", "set", "find", "show")
+             for thing in ("light", "music", "alarm", "timer", "door", "fan")]  # fmt: skip
+    rows = [(f"{word} at {n}", "ab"[len(word) % 2]) for n in range(4) for word in words]
+    file, out = tmp_path / "rows.csv", tmp_path / "out"
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        csv.writer(opened).writerows([("text", "label"), *rows])
+    arguments = ["quickstart", "--teacher", str(inputs / "bert"), "--data", str(file)]
+    arguments += ["--out", str(out)]
+    assert cli.main(arguments) == 1
+    record = json.loads((out / "quickstart.json").read_text())
+    assert record.pop("similar_together") is True
+    assert cli.main([*arguments, "--resume"]) == 1
+    before = labelled_file.read_labelled_file(file, "rows", promise=True, similar_together=False)
+    sets = [(out / "data" / f"{name}.csv").read_text() for name in before.sets]
+    before.write(out / "data")
+    (out / "quickstart.json").write_text(json.dumps(record))
+    written = [(out / "data" / f"{name}.csv").read_text() for name in before.sets]
+    assert written != sets
+    assert cli.main([*arguments, "--resume"]) == 1  # begin's, and no other
+    assert written == [(out / "data" / f"{name}.csv").read_text() for name in before.sets]
 
 
 def test_sizes_for_a_student_that_is_the_teacher_are_refused(inputs, tmp_path, capsys):

@@ -1,9 +1,10 @@
+import itertools
 import json
 
 import pytest
 
-from tfdistill import config, errors, tasks
-from tfdistill.data import from_config, labelled_file
+from tfdistill import analysis, config, errors, tasks
+from tfdistill.data import from_config, labelled_file, unlabelled
 
 ROWS = [(f"this is, text {index}", ("yes", "no")[index % 2]) for index in range(100)]
 
@@ -214,3 +215,65 @@ def test_marks_in_the_name_of_a_column_separate_nothing(tmp_path, name):
     data.write(tmp_path / "data")
     read = tasks.load_examples(data.task, tmp_path / "data", "train")
     assert read.texts == data.sets["train"].texts
+
+
+KINDS_OF_SIMILAR = {
+    "numbers": lambda base, i: f"order {i}: {base} on day {i % 30}",
+    "punctuation": lambda base, i: f"{base.title()}{'!?. ;:'[i % 6]}",
+    "scripts": lambda base, i: f"\u8ba2\u5355{base}\u53f7\u7801{i}\u5df2\u7ecf\u53d1\u8d27",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_SIMILAR)
+def test_texts_that_differ_in_digits_and_punctuation_are_in_one_set(kind, tmp_path):
+    names = ["".join(pair) for pair in itertools.product("abcdefg", "hijklmn")]
+    rows = []
+    for index in range(49 * 6):
+        base = f"the {names[index % 49]} box is here"
+        rows.append((KINDS_OF_SIMILAR[kind](base, index), "xy"[index % 49 % 2]))
+    data = labelled_file.read_labelled_file(write(tmp_path / "x.csv", rows), "own")
+    groups = [set(map(unlabelled.similar_text, part.texts)) for part in data.sets.values()]
+    assert sum(map(len, groups)) == len(set().union(*groups)) == 49
+    assert all(30 <= len(data.sets[part].texts) <= 70 for part in ("dev", "test"))
+    assert any(note.startswith("100% of the rows are like others") for note in data.notes)
+    before = labelled_file.read_labelled_file(tmp_path / "x.csv", "own", similar_together=False)
+    groups = [set(map(unlabelled.similar_text, part.texts)) for part in before.sets.values()]
+    assert sum(map(len, groups)) > 49
+
+
+def test_of_few_groups_the_texts_are_split_and_the_share_is_a_warning(tmp_path):
+    rows = [(f"the {'xy'[i % 2]} box is number {i}", "xy"[i % 2]) for i in range(120)]
+    data = labelled_file.read_labelled_file(write(tmp_path / "x.csv", rows), "own")
+    assert [len(part) for part in data.sets.values()] == [72, 24, 24]
+    findings = analysis.check_data(data.task, data.sets["train"], data.sets["dev"])
+    assert "24 of 24 development texts are training texts but for digits" in findings.warnings[-2]
+
+
+def test_rows_without_similar_ones_are_split_as_before(tmp_path):
+    rows = [(f"{text} {'abcdefghij'[i % 10]}{'klmnopqrst'[i // 10]}", label)
+            for i, (text, label) in enumerate(ROWS)]  # fmt: skip
+    path = write(tmp_path / "x.csv", rows)
+    now, before = (
+        labelled_file.read_labelled_file(path, "own", similar_together=together)
+        for together in (True, False)
+    )
+    assert now.notes == before.notes
+    assert [part.texts for part in now.sets.values()] == [
+        part.texts for part in before.sets.values()
+    ]
+
+
+def test_a_promise_counts_one_of_similar_texts_and_none_like_a_training_text(tmp_path, caplog):
+    names = ["red", "blue", "green", "white"]
+    rows = [(f"the {name} box is number {i}", "yes") for i in range(5) for name in names]
+    task = tasks.TaskSpec("own", "text", "label", labels=("no", "yes"))
+    path = write(tmp_path / "promise.csv", rows)
+    train = tasks.Examples(task, ["The red box is number 99!"], None, None)
+    left = from_config.promise_examples(str(path), task, [train])
+    assert left.texts == [f"the {name} box is number 0" for name in names[1:]]
+    assert "17 of 20 texts are like another one" in caplog.text
+    train = tasks.Examples(task, [f"the {name} box is number 7" for name in names], None, None)
+    assert from_config.promise_examples(str(path), task, [train]) is None
+    with pytest.raises(errors.DataError, match="training or development texts alone"):
+        train = tasks.Examples(task, [text for text, _ in rows], None, None)
+        from_config.promise_examples(str(path), task, [train])

@@ -56,3 +56,14 @@ def test_texts_for_promises_are_a_tenth_or_none(rows, promised):
             right = np.arange(count) >= wrong
             promise = analysis.find_promise(np.full(count, 0.9), right, 0.05)
             assert (promise.threshold is not None) is shown
+
+
+def test_groups_stay_together_where_a_stratum_has_five_that_are_small():
+    texts = np.arange(100)
+    strata = np.repeat([0, 1], [60, 40])
+    groups = np.concatenate([np.arange(60) // 4, 15 + np.arange(40) // 10])  # 15 and 4 of them
+    keys = splitting.split_keys(texts, groups, strata)
+    assert len(np.unique(keys[:60])) == 15 and len(np.unique(keys[60:])) == 40
+    groups[:11] = 0  # more than a tenth of the rows
+    keys = splitting.split_keys(texts, groups, strata)
+    assert len(np.unique(keys[:11])) == 11 and len(np.unique(keys[12:60])) == 12

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer  # imports TensorFlow
 
 _SHOWN = 3  # examples of a fault that a message shows
+_MOST_SIMILAR = 0.02  # share of development texts that may be similar to training texts
 _MOST_CUT = 0.10  # share of texts that may be cut without a word
 _LONGEST_INPUT = 512  # tokens that BERT's position table serves
 _FEW_CLASSES = 5  # classes of one example that are rare, not a wrong column
@@ -105,7 +106,16 @@ def check_data(
         texts, dev_texts = example_numbers(train, dev)
         _check_texts(task, train, dev, texts, faults, warnings)
         if dev is not train:  # the same object is cross-fitted
-            _check_overlap(dev, np.flatnonzero(np.isin(dev_texts, texts)), faults, warnings)
+            same = np.isin(dev_texts, texts)
+            _check_overlap(dev, np.flatnonzero(same), faults, warnings)
+            texts, dev_texts = example_numbers(train, dev, similar=True)
+            similar = np.flatnonzero(np.isin(dev_texts, texts) & ~same)
+            if len(similar) > _MOST_SIMILAR * len(dev):
+                warnings.append(
+                    f"{len(similar)} of {len(dev)} development texts are training texts but for "
+                    f"digits, punctuation or the order of a pair: {_shown(dev, similar)} "
+                    f"({_located(dev, similar)}). The metric is too good by up to that share."
+                )
     if dev.num_scored < 2:
         faults.append(errors.explain("development set", "at least 2 rows", dev.num_scored))
     elif dev.num_scored < _FEW_DEV:

@@ -113,7 +113,8 @@ class Job:
             raise errors.ConfigError("promise_on", "a task", "none", remedy)
         _, train = from_config.labelled(self.settings, "train", folder=self.folder)
         named = self.promise_on, self.task, (train, self.examples), self.settings.other
-        return self.encode(from_config.promise_examples(*named))
+        rows = from_config.promise_examples(*named)
+        return None if rows is None else self.encode(rows)
 
     def training_set(self) -> EncodedExamples | None:
         """The training set as ids; None without a task."""

@@ -140,6 +140,7 @@ def _quickstart(args: argparse.Namespace) -> None:
         seed=args.seed,
         promise=True,
         other=None if args.other is None else pathlib.Path(args.other),
+        similar_together=record is None or record.similar_together,
     )
     trained = student is not None or args.finetune != "auto" or args.class_weights is not None
     bounded = args.latency_ms is not None or args.size_mb is not None
@@ -204,6 +205,7 @@ def _quickstart(args: argparse.Namespace) -> None:
         device=args.device,
         size_mb=args.size_mb,
         max_minutes=args.max_minutes,
+        similar_together=True,
     )
     lock = locks.output_lock(out) if args.out is None else contextlib.nullcontext()
     with lock:

@@ -301,23 +301,30 @@ def test_examples(
 
 def promise_examples(
     path: str, task: tasks.TaskSpec, chosen_on: Sequence[tasks.Examples], other: str | None = None
-) -> tasks.Examples:
-    """Reads held-out labelled texts, without those of the sets that something was chosen on.
+) -> tasks.Examples | None:
+    """Reads held-out labelled texts: one of those that are similar, none that anything saw.
 
-    After them come the texts of the file `other`, each once, with the label `UNLABELLED`.
+    Nothing may have been chosen on it or on a similar one (`unlabelled.similar_text`): answers to
+    texts that depend on each other promise too much. None where none is left. After them come the
+    texts of the file `other`, each once, with the label `UNLABELLED`.
     """
     examples = tasks.load_examples(task, path, "promise", labelled=True)
-    used = {key for other in chosen_on for key in unlabelled.example_keys(other)}
-    fresh = [row for row, key in enumerate(unlabelled.example_keys(examples)) if key not in used]
-    if not fresh:
+    held_out, *used = unlabelled.example_numbers(examples, *chosen_on, similar=True)
+    groups, first = np.unique(held_out, return_index=True)
+    fresh = np.sort(first[~np.isin(groups, np.concatenate(used))])
+    same, *seen = unlabelled.example_numbers(examples, *chosen_on)
+    if np.isin(same, np.concatenate(seen)).all():
         raise errors.DataError(
             f"promise_on {path}", "held-out texts", "training or development texts alone"
         )
     if len(fresh) < len(examples):
         _log.warning(
-            f"{path}: {len(examples) - len(fresh)} of {len(examples)} texts are training or "
-            "development texts too, and are left out of the promise."
+            f"{path}: {len(examples) - len(fresh)} of {len(examples)} texts are like another one, "
+            "a training or a development text but for digits, punctuation or the order of a pair, "
+            "and are left out of the promise."
         )
+    if not len(fresh):
+        return None
     examples = examples.select(fresh)
     if other is None or examples.labels is None:
         return examples

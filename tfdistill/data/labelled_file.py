@@ -20,6 +20,7 @@ from tfdistill.tasks.examples import check_joined_rows
 FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
 FEW_OF_A_LABEL = 32  # rows, on average: no more are cross-validated, where that is wanted
 PROMISE = "promise"
+_MOST_SIMILAR = 0.02  # share of rows that are like others which a plan does not tell
 _JOINING = ("|", ";", ",", "/")  # that separate several labels in the files that are written
 
 
@@ -108,6 +109,7 @@ def read_labelled_file(
     promise: bool = False,
     few: bool = False,
     other: pathlib.Path | None = None,
+    similar_together: bool = True,
 ) -> LabelledFile:
     """Reads a labelled file, recognises columns, kind and separator if unnamed, and splits it.
 
@@ -115,7 +117,8 @@ def read_labelled_file(
     texts that choose nothing give promises, where the kind has probabilities: split off where there
     are enough of them, otherwise those of a test set of at least 100 rows. With `few` the rows stay
     together where they are at most `FEW_OF_A_LABEL` for a class of single texts. `other` names a
-    file of texts of no label, none of which may be in the labelled file.
+    file of texts of no label, none of which may be in the labelled file. With `similar_together`
+    texts that differ in digits and punctuation are in one set (`split_keys`).
     """
     kinds = [name for name, traits in tasks.KINDS.items() if traits.row_a_text]
     if kind is not None and kind not in kinds:
@@ -212,6 +215,16 @@ def read_labelled_file(
     num_texts = len(np.unique(numbers))
     strata = splitting.strata_of(gold[rows])
     held_out = splitting.held_out_size(num_texts)
+    if similar_together:
+        (groups,) = unlabelled.example_numbers(everything.select(rows), similar=True)
+        share = 1 - np.count_nonzero(np.bincount(groups) == 1) / len(rows)
+        if share > _MOST_SIMILAR:
+            notes.append(
+                f"{share:.0%} of the rows are like others but for digits, punctuation or the order "
+                f"of a pair: each of these {groups.max() + 1} groups is in one set, unless it has "
+                "over a tenth of the rows or its label has fewer than five"
+            )
+        numbers = splitting.split_keys(numbers, groups, strata)
     train, dev, test = splitting.split(numbers.tolist(), strata, held_out, seed)
     parts: dict[str, np.ndarray] = {"train": train, "dev": dev, "test": test}
     promising, possible = None, promise and task.traits.gives_probabilities

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pathlib
+import re
+import unicodedata
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -14,6 +16,28 @@ from tfdistill.tasks import Examples, TaskSpec, splitting, tables
 from tfdistill.tasks.examples import load_texts
 
 _log = logging.getLogger(__name__)
+
+# Characters that are about a word in scripts without blanks: two of Chinese and Japanese, four of
+# Thai, Lao, Burmese and Khmer.
+_WORD = re.compile(
+    "[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{2}"
+    "|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{4}"
+)
+_FEWEST_WORDS = 3  # of a text that is compared without its digits and punctuation
+
+
+class _Letters(dict[int, int | str]):
+    """What `str.translate` writes for a character: nothing for digits, a blank for marks."""
+
+    def __missing__(self, code: int) -> int | str:
+        category = unicodedata.category(chr(code))
+        mark = category[0] == "P" or category in ("Sm", "Sc", "Sk")  # emoji are words
+        inside = category[0] == "N" or chr(code) in "'\u2019"
+        self[code] = "" if inside else " " if mark else code
+        return self[code]
+
+
+_LETTERS = _Letters()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +114,7 @@ def select_new(
                 f"{len(leaked)} row(s), the first in {further.places[leaked[0]]}: {shown!r}",
                 "Remove them: that set is to test what was never seen.",
             )
+        warn_of_shared(part, further.examples, f"{name} texts")
     seen = set(example_keys(train))
     rows = []
     for index, key in enumerate(keys):
@@ -109,17 +134,21 @@ def example_keys(examples: Examples) -> list[tuple[str, ...]]:
     return [(normal_text(a), normal_text(b)) for a, b in zip(examples.texts, pairs, strict=True)]
 
 
-def example_numbers(*parts: Examples) -> list[np.ndarray]:
-    """Numbers the examples of sets, int64 (n,): equal ones (`example_keys`) have one number."""
+def example_numbers(*parts: Examples, similar: bool = False) -> list[np.ndarray]:
+    """Numbers the examples of sets, int64 (n,): equal ones (`example_keys`) have one number.
+
+    With `similar` also those that `similar_text` makes equal, and pairs in both orders.
+    """
     numbers: dict[Hashable, int] = {}
-    return [splitting.numbered(_keys(part), numbers) for part in parts]
+    return [splitting.numbered(_keys(part, similar), numbers) for part in parts]
 
 
-def _keys(examples: Examples) -> Iterator[Hashable]:
+def _keys(examples: Examples, similar: bool) -> Iterator[Hashable]:
+    key = similar_text if similar else normal_text
     if examples.pairs is None:
-        return map(normal_text, examples.texts)
-    both = zip(examples.texts, examples.pairs, strict=True)
-    return ((normal_text(a), normal_text(b)) for a, b in both)
+        return map(key, examples.texts)
+    both = zip(map(key, examples.texts), map(key, examples.pairs), strict=True)
+    return (tuple(sorted(pair)) for pair in both) if similar else both
 
 
 def normal_text(text: str) -> str:
@@ -127,11 +156,20 @@ def normal_text(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
+def similar_text(text: str) -> str:
+    """`normal_text` without digits and punctuation, where that leaves three words or more."""
+    normal = normal_text(text)
+    words = normal.translate(_LETTERS).split()
+    bare = " ".join(words)
+    enough = len(words) >= _FEWEST_WORDS or len(_WORD.findall(bare)) >= _FEWEST_WORDS
+    return bare if enough else normal
+
+
 def warn_of_shared(examples: Examples, train: Examples, what: str) -> None:
-    """Warns of texts that the training set has, too."""
-    trained, scored = example_numbers(train, examples)
+    """Warns of texts that the training set has, too, or has with other digits or punctuation."""
+    trained, scored = example_numbers(train, examples, similar=True)
     if shared := np.count_nonzero(np.isin(scored, trained)):
         _log.warning(
-            f"{shared} of {len(examples)} {what} are training texts too: their metric is too good "
-            "by up to that share."
+            f"{shared} of {len(examples)} {what} are training texts too, but for digits, "
+            "punctuation or the order of a pair: their metric is too good by up to that share."
         )

@@ -127,8 +127,8 @@ def made_of_others(
         repeated = any(len(set(parts)) < len(parts) for parts in parts_of.values())
         if not repeated and (few or len(sets) < len(parts_of)):
             name = next(iter(parts_of))
-            made = f"{len(counts)} parts with {mark!r} between make {len(parts_of)} names"
-            return name, mark, f"{name!r}: {made}"
+            ratio = f"{len(counts)} parts with {mark!r} between make {len(parts_of)} names"
+            return name, mark, f"{name!r}: {ratio}"
     return None
 
 

@@ -11,6 +11,7 @@ FEWEST, MOST_SHARE = 60, 0.2  # more of a small set, so that a metric is more th
 MOST = 2500  # of a large one: a standard error below 0.01
 PROMISE_SHARE, FEWEST_PROMISING = 0.1, 200  # rows for promises, and no fewer
 FEWEST_TESTED = 100  # of a test set that gives promises: fewer rarely show any
+_LARGEST_GROUP, _FEWEST_GROUPS = 0.1, 5  # of similar texts: its share of rows; of a stratum
 FOLDS = 5  # of a cross-validation
 _BANDS = 5  # quantiles that numbers are stratified by
 
@@ -46,6 +47,20 @@ def strata_of(labels: np.ndarray) -> np.ndarray:
         bounds = np.quantile(labels, np.linspace(0, 1, _BANDS + 1)[1:-1])
         return np.digitize(labels, np.unique(bounds))
     return labels
+
+
+def split_keys(texts: np.ndarray, groups: np.ndarray, strata: np.ndarray) -> np.ndarray:
+    """What rows are split by, int (n,): the group of similar texts, where that can be split.
+
+    Not where a stratum has fewer than five groups, or a group more than a tenth of the rows: these
+    rows are split by their text, so that each set has some. `texts`, `groups` and `strata` number
+    the rows, int (n,).
+    """
+    _, first, members, counts = np.unique(groups, True, True, True)
+    small = counts <= max(_LARGEST_GROUP * len(groups), 2)
+    _, stratum_of = np.unique(np.asarray(strata)[first], return_inverse=True)
+    enough = np.bincount(stratum_of, weights=small)[stratum_of] >= _FEWEST_GROUPS
+    return np.where((small & enough)[members], groups, groups.max(initial=0) + 1 + texts)
 
 
 def split(
