@@ -52,7 +52,7 @@ def texts_of(
     pairs = examples.pairs or unknown
     return Texts(
         tuple(text if ok else None for text, ok in zip(examples.texts, same, strict=True)),
-        tuple(pair or None if ok else None for pair, ok in zip(pairs, same, strict=True)),
+        tuple(pair if ok else None for pair, ok in zip(pairs, same, strict=True)),
     )
 
 

@@ -176,15 +176,19 @@ def _save(
     text = tf.TensorSpec([None], tf.string, name="text")
     pair = tf.TensorSpec([None], tf.string, name="pair")
 
-    @tf.function(input_signature=[text, pair], autograph=False)
-    def paired(text: tf.Tensor, pair: tf.Tensor) -> Outputs:
-        features = text_graph.encode(tokenizer, text, pair, max_length)
+    @tf.function(input_signature=[text, pair, tf.TensorSpec([], tf.bool)], autograph=False)
+    def answers(text: tf.Tensor, pair: tf.Tensor, is_pair: tf.Tensor) -> Outputs:
+        features = text_graph.encode(tokenizer, text, pair, max_length, is_pair)
         inputs = {name: features[name] for name in model.input_names}
         return answer(model(inputs, training=False))
 
+    @tf.function(input_signature=[text, pair], autograph=False)
+    def paired(text: tf.Tensor, pair: tf.Tensor) -> Outputs:
+        return answers(text, pair, tf.constant(True))
+
     @tf.function(input_signature=[text], autograph=False)
     def single(text: tf.Tensor) -> Outputs:
-        return paired(text, tf.zeros_like(text))
+        return answers(text, tf.zeros_like(text), tf.constant(False))
 
     module = tf.Module()
     # The variables alone: tracking the model would also trace and save each of its layers.

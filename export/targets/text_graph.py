@@ -11,15 +11,15 @@ from tfdistill.tasks.encoded import Truncation, heads_of
 
 
 def encode(
-    tokenizer: Tokenizer, texts: tf.Tensor, pairs: tf.Tensor, max_length: int
+    tokenizer: Tokenizer, texts: tf.Tensor, pairs: tf.Tensor, max_length: int, paired: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Encodes texts or pairs, string (n,), in graph mode; "" where there is no second text.
+    """Encodes texts or pairs, string (n,), in graph mode; `paired`, bool (), says which.
 
     Returns `input_ids`, `attention_mask` and `token_type_ids`, each int32 (n, L), L the longest
     example, of at most `max_length` tokens, which is at least 3.
     """
     first, second = tokenizer.tokenize(texts), tokenizer.tokenize(pairs)  # ragged (n, tokens)
-    has_pair = tf.cast(pairs != "", tf.int64)
+    has_pair = tf.fill(tf.shape(texts), tf.cast(paired, tf.int64))
     keep_first, keep_second = _kept(
         first.row_lengths(), second.row_lengths() * has_pair, has_pair, max_length
     )

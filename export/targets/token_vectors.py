@@ -64,7 +64,7 @@ def _cases(
     cases = []
     for index, text in enumerate(texts):
         case: dict[str, Any] = {"text": text}
-        if pairs is not None and pairs[index]:
+        if pairs is not None:
             case["pair"] = pairs[index]
         case["max_length"] = max_length
         case["input_ids"] = rows.row(index).tolist()

@@ -197,9 +197,22 @@ def test_encode_gives_the_ids_of_one_text(toy_vocab_file):
 
 @pytest.mark.parametrize("text", ["good", ""])
 @pytest.mark.parametrize("pair", [None, "", " ", "bad"])
-def test_encode_treats_an_empty_pair_as_the_fast_tokenizer_does(toy_vocab_file, text, pair):
-    expected = reference(toy_vocab_file)(text, pair)["input_ids"]
-    assert tokenize.Tokenizer(toy_vocab_file).encode(text, pair) == expected
+def test_an_empty_second_text_has_its_separator_as_in_a_batch_of_transformers(
+    toy_vocab_file, text, pair
+):
+    pairs = None if pair is None else [pair]
+    expected = reference(toy_vocab_file)([text], pairs)
+    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    assert tokenizer.encode(text, pair) == expected["input_ids"][0]
+    assert tokenizer.fast.encode_typed(text, pair) == (
+        expected["input_ids"][0],
+        expected["token_type_ids"][0],
+    )
+    for encoder in (tokenizer, tokenizer.fast):
+        rows = encoder.encode_batch([text], pairs)
+        assert rows.row(0).tolist() == expected["input_ids"][0]
+        assert rows.row_types(0).tolist() == expected["token_type_ids"][0]
+    assert tokenizer.lengths([text], pairs).tolist() == [len(expected["input_ids"][0])]
 
 
 def test_a_typed_special_token_is_ordinary_text(toy_vocab_file):

@@ -20,7 +20,7 @@ def test_a_text_is_given_where_it_encodes_to_the_ids(toy, examples):
     tokenizer = Tokenizer(toy.vocab_file)
     texts = golden.texts_of(encode_examples(examples, tokenizer, 16), examples, tokenizer, 16)
     assert texts.texts == tuple(examples.texts)
-    assert texts.pairs == (None, "w6", None, None)
+    assert texts.pairs == ("", "w6", "", "")
 
 
 def test_a_text_that_was_truncated_to_less_is_left_out(toy, examples):
@@ -28,7 +28,7 @@ def test_a_text_that_was_truncated_to_less_is_left_out(toy, examples):
     tokenizer = Tokenizer(toy.vocab_file)
     texts = golden.texts_of(encode_examples(examples, tokenizer, 8), examples, tokenizer, 16)
     assert texts.texts == ("w1 w2", "W3", None, "w5 unknown")
-    assert texts.pairs == (None, "w6", None, None)
+    assert texts.pairs == ("", "w6", None, "")
 
 
 def test_without_texts_or_tokenizer_there_are_none(toy, examples):
@@ -61,13 +61,13 @@ def test_an_example_names_the_shortest_signature_that_holds_it(toy, examples):
     encoded = encode_examples(examples, tokenizer, 16)
     texts = golden.texts_of(encoded, examples, tokenizer, 16)
     logits = np.arange(8.0).reshape(4, 2)
-    content = golden.golden(encoded, texts, (4, 8, 16), logits, logits + 0.5)
+    content = golden.golden(encoded, texts, (5, 8, 16), logits, logits + 0.5)
     rows = content["examples"]
     assert [(len(row["input_ids"]), row["signature"]) for row in rows] == [
-        (4, "len4"),
-        (5, "len8"),
+        (5, "len5"),
+        (5, "len5"),
         (16, "len16"),
-        (4, "len4"),
+        (5, "len5"),
     ]
     assert rows[1]["token_type_ids"] == [0, 0, 0, 1, 1]
     assert rows[1]["logits"] == [2.0, 3.0]

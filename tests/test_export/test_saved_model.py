@@ -53,13 +53,18 @@ def test_it_takes_text_and_gives_the_labels_and_scores_of_tokenizer_and_model(lo
     assert len(set(names)) == 3
 
 
-def test_a_text_alone_is_a_pair_with_nothing(loaded, toy):
+def test_a_text_alone_is_no_pair_with_an_empty_text(loaded, toy):
     texts = tf.constant(toy.texts.texts)
     alone = loaded.signatures["serving_text"](text=texts)
     default = loaded.signatures["serving_default"](text=texts)
     paired = loaded.signatures["serving_text_pair"](text=texts, pair=tf.zeros_like(texts))
+    tokenizer = Tokenizer(toy.vocab_file)
+    for answer, pairs in ((alone, None), (paired, [""] * len(toy.texts.texts))):
+        rows = tokenizer.encode_batch(toy.texts.texts, pairs)
+        scores = softmax_of(model_logits(toy.model, rows))
+        np.testing.assert_allclose(answer["scores"], scores, atol=1e-5)  # of float32, as above
+    assert np.abs(alone["scores"] - paired["scores"]).max() > 1e-4
     for name in alone:
-        np.testing.assert_array_equal(alone[name], paired[name])
         np.testing.assert_array_equal(alone[name], default[name])
     other = loaded.signatures["serving_text_pair"](text=texts, pair=texts)
     assert np.abs(alone["scores"] - other["scores"]).max() > 0.01
@@ -84,14 +89,17 @@ def test_the_graph_encodes_and_cuts_as_the_tokenizer_does(max_length, toy_vocab_
     ]
     texts = [*edge_cases, "good film " * 40, "", "a", "it is not good ."]
     pairs = [str(text) for text in rng.permutation(texts)]
-    features = text_graph.encode(tokenizer, tf.constant(texts), tf.constant(pairs), max_length)
-    rows = tokenizer.encode_batch(texts, pairs, max_length)
-    mask = features["attention_mask"].numpy() > 0
-    np.testing.assert_array_equal(mask.sum(axis=1), np.diff(rows.offsets))
-    np.testing.assert_array_equal(features["input_ids"].numpy()[mask], rows.ids)
-    np.testing.assert_array_equal(features["token_type_ids"].numpy()[mask], rows.types)
-    assert (features["input_ids"].numpy()[~mask] == tokenizer.pad_id).all()
-    assert features["token_type_ids"].numpy()[~mask].sum() == 0
+    for paired in (True, False):
+        features = text_graph.encode(
+            tokenizer, tf.constant(texts), tf.constant(pairs), max_length, tf.constant(paired)
+        )
+        rows = tokenizer.encode_batch(texts, pairs if paired else None, max_length)
+        mask = features["attention_mask"].numpy() > 0
+        np.testing.assert_array_equal(mask.sum(axis=1), np.diff(rows.offsets))
+        np.testing.assert_array_equal(features["input_ids"].numpy()[mask], rows.ids)
+        np.testing.assert_array_equal(features["token_type_ids"].numpy()[mask], rows.types)
+        assert (features["input_ids"].numpy()[~mask] == tokenizer.pad_id).all()
+        assert features["token_type_ids"].numpy()[~mask].sum() == 0
 
 
 @pytest.mark.parametrize("max_length", [3, 4, 5, 10])

@@ -77,8 +77,8 @@ class FastTokenizer:
     def encode(self, text: str, pair: str | None = None, max_length: int = 128) -> list[int]:
         """Encodes one text or pair with the special tokens of the checkpoint.
 
-        No pair is None or "". Of a pair that is longer than `max_length` the longer text is cut
-        first; each text at its end or in its middle, see `encoded.heads_of`.
+        No pair is None; "" is an empty one. Of a pair that is longer than `max_length` the longer
+        text is cut first; each text at its end or in its middle, see `encoded.heads_of`.
         """
         return self._encoded([text], None if pair is None else [pair], max_length)[0].ids
 
@@ -92,7 +92,7 @@ class FastTokenizer:
     def encode_batch(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, max_length: int = 128
     ) -> EncodedExamples:
-        """Encodes texts, or pairs with "" for no second text, as `encode` does."""
+        """Encodes texts or pairs, as `encode` does."""
         rows = self._encoded(texts, pairs, max_length)
         ids, offsets = _joined([row.ids for row in rows])
         types, _ = _joined([row.types for row in rows])
@@ -128,15 +128,12 @@ class FastTokenizer:
     ) -> list[_Tokens]:
         if pairs is not None and len(pairs) != len(texts):
             raise errors.DataError("pairs", f"{len(texts)} as texts", len(pairs))
-        paired = pairs is not None and any(pairs)
+        paired = pairs is not None
         check_max_length(max_length, paired=paired)
         special = self._tokenizer.num_special_tokens_to_add(paired)
         if max_length < special:
             raise errors.DataError("max_length", f"at least {special} special tokens", max_length)
-        inputs: list[Any] = list(texts)
-        if pairs is not None:
-            both = zip(texts, pairs, strict=True)
-            inputs = [(text, pair) if pair else text for text, pair in both]
+        inputs = list(texts) if pairs is None else list(zip(texts, pairs, strict=True))
         if self._truncation == "end":
             rows = self._run(inputs, special=True, max_length=max_length)
             return [_Tokens(row.ids, row.type_ids) for row in rows]

@@ -140,7 +140,7 @@ class Tokenizer:
 
         Args:
           text: A text; may be empty.
-          pair: A second text; None or "" for none.
+          pair: A second text, which may be empty; None for none.
           max_length: The most tokens to return, special ones included. A pair is cut by
             `encoded.truncated_lengths` (the longer text first), each text at its end or in its
             middle, see `encoded.heads_of`.
@@ -173,12 +173,12 @@ class Tokenizer:
         """
         if pairs is not None and len(pairs) != len(texts):
             raise errors.DataError("pairs", f"{len(texts)} as texts", len(pairs))
-        check_max_length(max_length, paired=pairs is not None and any(pairs))
+        check_max_length(max_length, paired=pairs is not None)
         ids, counts = self.pieces(texts)
-        others, other_counts, has_pair = ids, np.zeros_like(counts), np.zeros(len(counts), bool)
-        if pairs is not None:
-            others, other_counts = self.pieces(pairs)
-            has_pair = np.fromiter((pair != "" for pair in pairs), bool, len(pairs))
+        others, other_counts = self.pieces(pairs or ())
+        if pairs is None:
+            other_counts = np.zeros_like(counts)
+        has_pair = np.full(len(counts), pairs is not None)
         lengths = truncated_lengths(counts, other_counts, has_pair, max_length)
         first = kept_runs(ids, counts, lengths.first, self.truncation)
         second = kept_runs(others, other_counts, lengths.second, self.truncation)
@@ -263,9 +263,7 @@ def whole_lengths(counts: np.ndarray, pairs: Sequence[str] | None = None) -> np.
     """
     if pairs is None:
         return counts.astype(np.int64) + 2
-    first, second = counts[: -len(pairs)], counts[-len(pairs) :]
-    has_pair = np.fromiter((pair != "" for pair in pairs), bool, len(pairs))
-    return first.astype(np.int64) + 2 + np.where(has_pair, second + 1, 0)
+    return counts.astype(np.int64).reshape(2, -1).sum(axis=0) + 3
 
 
 def _without_surrogates(texts: Sequence[str]) -> list[str]:

@@ -81,13 +81,12 @@ constructor(
     /**
      * Encodes one text or pair.
      *
-     * @param pair a second text; null or "" for none
+     * @param pair a second text, which may be empty; null for none
      * @param maxLength the most tokens, special ones included; of a pair the longer text is cut
      *   first, each text where [Truncation] says
      */
     public fun encode(text: String, pair: String? = null, maxLength: Int): Encoding {
-        val second = if (pair.isNullOrEmpty()) null else pieces(pair).ids
-        return join(pieces(text).ids, second, maxLength)
+        return join(pieces(text).ids, pair?.let(::pieces)?.ids, maxLength)
     }
 
     /** Puts special tokens around pieces and cuts what is too long. */

@@ -5,7 +5,6 @@ import kotlinx.serialization.json.JsonObject
 import kotlinx.serialization.json.boolean
 import kotlinx.serialization.json.int
 import kotlinx.serialization.json.jsonPrimitive
-import org.junit.Assert.assertArrayEquals
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertFalse
 import org.junit.Assert.assertThrows
@@ -121,12 +120,15 @@ class TokenizerTest {
     }
 
     @Test
-    fun `an empty text is two special tokens, and an empty pair is none`() {
+    fun `an empty text is two special tokens, and an empty second text has its own`() {
         assertEquals(listOf("[CLS]", "[SEP]"), "".tokens())
         assertEquals(listOf("[CLS]", "[SEP]"), " \t\n\u0000\u200b".tokens())
-        val alone = tokenizer.encode("good film", null, 9)
-        assertArrayEquals(alone.ids, tokenizer.encode("good film", "", 9).ids)
-        assertEquals(5, tokenizer.encode("good film", " ", 9).size) // a pair without a token
+        assertEquals(4, tokenizer.encode("good film", null, 9).size)
+        for (second in listOf("", " ")) {
+            val pair = tokenizer.encode("good film", second, 9)
+            assertEquals(List(2) { bundle.vocabulary.sepId }, pair.ids.drop(3))
+            assertEquals(listOf(0, 0, 0, 0, 1), pair.types.asList())
+        }
     }
 
     @Test
