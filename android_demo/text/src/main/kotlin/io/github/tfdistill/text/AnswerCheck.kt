@@ -140,15 +140,18 @@ public class AnswerCheck(
      */
     private fun agreement(pairs: List<Both>): Double? {
         if (bundle.task.kind in listOf(TaskKind.REGRESSION, TaskKind.EMBEDDING)) return null
-        return pairs.count(::sameLabels).toDouble() / pairs.size
+        val tagged = bundle.task.kind == TaskKind.TOKEN
+        val labelled = pairs.filter { !tagged || it.example.firstPieces.isNotEmpty() }
+        return labelled.map { if (sameLabels(it)) 1.0 else 0.0 }.ifEmpty { null }?.average()
     }
 
     private fun sameLabels(pair: Both) =
         decided(pair.example, pair.host) == decided(pair.example, pair.here)
 
     /**
-     * What the outputs decide: the largest of a text, of each word's first piece, of starts and
-     * ends; of several labels those that apply; of a vector nothing.
+     * What the outputs decide: the largest of a text, of each word's first piece (golden.json lists
+     * them; what else a row has does not matter), of the starts and ends that an answer may have;
+     * of several labels those that apply; of a vector nothing.
      */
     private fun decided(example: GoldenExample, outputs: List<Float>): List<Int> {
         if (bundle.task.kind == TaskKind.MULTI_LABEL) {
@@ -159,11 +162,13 @@ public class AnswerCheck(
             when (bundle.task.kind) {
                 TaskKind.TOKEN ->
                     outputs.chunked(bundle.task.labels.size).filterIndexed { at, _ ->
-                        isFirstPiece(example.inputIds[at])
+                        at in example.firstPieces
                     }
                 TaskKind.SPAN ->
                     listOf(0, 1).map { column ->
-                        outputs.filterIndexed { at, _ -> at % 2 == column }
+                        outputs.filterIndexed { at, _ ->
+                            at % 2 == column && mayAnswer(example, at / 2)
+                        }
                     }
                 TaskKind.EMBEDDING -> emptyList()
                 else -> listOf(outputs)
@@ -171,11 +176,7 @@ public class AnswerCheck(
         return groups.map { Answers.argmax(it.toFloatArray()) }
     }
 
-    /** Whether a token can begin a word: what follows in a word has no tag, nor has [SEP]. */
-    private fun isFirstPiece(id: Int): Boolean {
-        val vocabulary = bundle.vocabulary
-        return id != vocabulary.clsId &&
-            id != vocabulary.sepId &&
-            !vocabulary.token(id).startsWith("##")
-    }
+    /** Whether a token can be part of an answer: [CLS], for none, and the text without [SEP]. */
+    private fun mayAnswer(example: GoldenExample, token: Int) =
+        token == 0 || token < example.inputIds.size - 1 && example.tokenTypeIds[token] == 1
 }

@@ -3,6 +3,7 @@ package io.github.tfdistill.text
 import kotlinx.serialization.SerialName
 import kotlinx.serialization.Serializable
 import kotlinx.serialization.SerializationException
+import kotlinx.serialization.Transient
 import kotlinx.serialization.json.Json
 import kotlinx.serialization.json.JsonElement
 import kotlinx.serialization.json.JsonNull
@@ -11,6 +12,7 @@ import kotlinx.serialization.json.JsonNull
  * An example of golden.json, as far as a benchmark needs it.
  *
  * @property outputs of the exported file on a computer, nested as the task's tensors are
+ * @property firstPieces the tokens whose outputs are the tags of words; empty where not listed
  */
 @Serializable
 internal data class GoldenExample(
@@ -19,6 +21,7 @@ internal data class GoldenExample(
     @SerialName("input_ids") val inputIds: List<Int>,
     @SerialName("token_type_ids") val tokenTypeIds: List<Int>,
     val outputs: JsonElement = JsonNull,
+    @Transient val firstPieces: List<Int> = emptyList(),
 )
 
 /** Real inputs of a model: the same as `tfdistill benchmark` takes on a host. */
@@ -54,7 +57,14 @@ public class GoldenExamples internal constructor(internal val examples: List<Gol
         private const val MOST_TEXTS = 32
         private val json = Json { ignoreUnknownKeys = true } // what other programs need
 
-        @Serializable private class Content(val examples: List<GoldenExample>)
+        @Serializable
+        private class Tags(val example: Int, @SerialName("first_pieces") val pieces: List<Int>)
+
+        @Serializable
+        private class Content(
+            val examples: List<GoldenExample>,
+            val sentences: List<Tags> = listOf(),
+        )
 
         /**
          * Reads the golden.json of a bundle.
@@ -70,7 +80,12 @@ public class GoldenExamples internal constructor(internal val examples: List<Gol
                 } catch (error: SerializationException) {
                     throw BundleException(BundleFault.MALFORMED, "golden.json: ${error.message}")
                 }
-            val examples = golden?.examples.orEmpty().filter { it.inputIds.isNotEmpty() }
+            val pieces = golden?.sentences.orEmpty().associate { it.example to it.pieces }
+            val rows =
+                golden?.examples.orEmpty().mapIndexed { row, example ->
+                    example.copy(firstPieces = pieces[row].orEmpty())
+                }
+            val examples = rows.filter { it.inputIds.isNotEmpty() }
             if (examples.isEmpty()) {
                 val message = explain("golden.json of ${bundle.name}", "examples", "none")
                 throw BundleException(BundleFault.UNSUITABLE, message)

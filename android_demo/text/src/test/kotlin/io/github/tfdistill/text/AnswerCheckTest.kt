@@ -47,6 +47,15 @@ class AnswerCheckTest {
     }
 
     @Test
+    fun `words without a tag say nothing of the labels, and their numbers count`() {
+        val bundle = Resources.bundles.open("tags-float32")
+        val golden = GoldenExamples.read(bundle, Resources).examples
+        val untagged = GoldenExamples(golden.map { it.copy(firstPieces = emptyList()) })
+        val rows = AnswerCheck(bundle, untagged).check(Replay(bundle, Resources) { -it })
+        assertTrue(rows.all { it.argmaxAgreement == null && it.maxAbsError > 0 })
+    }
+
+    @Test
     fun `an answer that is no number is refused`() {
         assertThrows(BundleException::class.java) { check("pairs-float32") { Float.NaN } }
     }
