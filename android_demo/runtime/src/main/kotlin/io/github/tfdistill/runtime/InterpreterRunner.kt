@@ -9,6 +9,7 @@ import java.nio.ByteOrder
 import org.tensorflow.lite.DataType
 import org.tensorflow.lite.Interpreter
 import org.tensorflow.lite.Tensor
+import org.tensorflow.lite.TensorFlowLite
 
 /**
  * A model on the CPU with TensorFlow Lite, bound by the names of its signatures.
@@ -30,6 +31,9 @@ public class InterpreterRunner(model: ByteBuffer, threads: Int = THREADS) : Mode
                 },
             )
         }
+
+    override val runtime: String
+        get() = "TensorFlow Lite ${TensorFlowLite.runtimeVersion()}"
 
     private val buffers = HashMap<String, Buffers>()
 

@@ -11,10 +11,15 @@ import java.nio.channels.FileChannel
 /**
  * Opens a bundle of the app's assets with TensorFlow Lite on the CPU; reads and checks each file.
  *
+ * The first time that a process opens a file, it answers one example of golden.json, which takes
+ * one inference: a version of TensorFlow Lite that computes the file otherwise than the export's
+ * runtime is an error, not wrong answers.
+ *
  * @param name of the bundle that `tfdistill export --android` put there
  * @param threads that an inference uses
  * @param maxError the promise that says which answers are sure, see [Predictor]
- * @throws io.github.tfdistill.text.BundleException if it is not there, damaged, or for a later app
+ * @throws io.github.tfdistill.text.BundleException if it is not there, damaged, or for a later app,
+ *   or this version of TensorFlow Lite answers otherwise than the file did where it was exported
  */
 public fun Predictor.Companion.open(
     assets: AssetManager,

@@ -28,4 +28,10 @@ class PredictorsTest {
         assertThrows(FileNotFoundException::class.java) { AssetSource(assets).open("none") }
         assertThrows(FileNotFoundException::class.java) { AssetSource(assets).map("none") }
     }
+
+    @Test
+    fun `the runner names its runtime, so that its answers are compared`() {
+        val runtime = InterpreterRunner::class.java.getMethod("getRuntime")
+        assertEquals(InterpreterRunner::class.java, runtime.declaringClass)
+    }
 }

@@ -103,6 +103,20 @@ public class AnswerCheck(
         )
     }
 
+    /**
+     * Compares one answer, of the example with the largest outputs: of these rounding is the least
+     * part.
+     *
+     * @return its SQNR, dB; null if nothing differs, or no example has outputs
+     */
+    internal fun oneSqnr(runner: ModelRunner): Double? {
+        val example =
+            examples.maxByOrNull { row -> GoldenRunner.flat(row.outputs).map { it * it }.average() }
+                ?: return null
+        val length = bundle.lengths.all.first { it >= example.inputIds.size }
+        return sqnr(listOf(compared(runner, example, length)))
+    }
+
     private fun compared(runner: ModelRunner, example: GoldenExample, length: Int) =
         Both(example, GoldenRunner.flat(example.outputs), answer(runner, example, length))
 

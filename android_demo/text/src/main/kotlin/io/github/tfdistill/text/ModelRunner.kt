@@ -21,6 +21,10 @@ public interface ModelRunner : AutoCloseable {
     public val sharesWithCpu: Boolean
         get() = false
 
+    /** Name and version of the runtime; if not null, [Predictor.open] compares a golden answer. */
+    public val runtime: String?
+        get() = null
+
     /**
      * Runs a signature.
      *

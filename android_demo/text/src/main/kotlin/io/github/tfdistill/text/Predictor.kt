@@ -1,6 +1,9 @@
 package io.github.tfdistill.text
 
+import java.nio.channels.ClosedByInterruptException
 import java.util.concurrent.CancellationException
+import java.util.concurrent.ConcurrentHashMap
+import kotlin.math.roundToInt
 
 /** What a model says about a text. */
 public sealed interface Outcome {
@@ -142,25 +145,47 @@ public class Predictor(
     override fun close(): Unit = runner.close()
 
     public companion object {
+        private val checked = ConcurrentHashMap.newKeySet<String>() // files, each with a runtime
+
         /**
          * Opens a bundle with a runtime; reads and checks each of its files.
          *
+         * If the runtime has a name ([ModelRunner.runtime]), it answers one example of golden.json
+         * the first time that a process opens a file with it: it may compute an operator otherwise
+         * than the runtime that the file was exported with. That takes one inference.
+         *
          * @param maxError see [Predictor]
-         * @throws BundleException if it is not there, damaged, or for a later app
+         * @throws BundleException if it is not there, damaged, or for a later app, or the runtime
+         *   answers otherwise than the file did where it was exported
          * @throws IllegalArgumentException if the file does not promise such an error
+         * @throws ClosedByInterruptException if the thread is interrupted
          */
         public fun open(
             source: FileSource,
             name: String,
             runners: RunnerFactory,
             maxError: Double? = null,
-        ): Predictor {
-            val bundle = Bundles(source).open(name)
-            promiseOf(bundle, maxError) // before the model is opened
-            return Predictor(bundle, bundle.openModel(source, runners), maxError = maxError)
+        ): Predictor = Bundles(source).open(name).open(source, runners, maxError)
+
+        /** Whether the runtime of a model answers as that of the export, see [open]. */
+        internal fun checkRuntime(bundle: Bundle, source: FileSource, runner: ModelRunner) {
+            val runtime = runner.runtime ?: return
+            val file = "${bundle.manifest.model.sha256} $runtime"
+            if (file in checked || bundle.manifest.goldenFile == null) return
+            val check = AnswerCheck(bundle, GoldenExamples.read(bundle, source))
+            val sqnrDb = check.oneSqnr(runner) ?: Double.POSITIVE_INFINITY
+            val least = ParityBounds.of(bundle.manifest).sqnrDb
+            if (sqnrDb < least) {
+                val expected = "that of golden.json, an SQNR of at least ${least.roundToInt()} dB"
+                val remedy = "It computes the file otherwise than the export's runtime: update it."
+                val what = "answer of ${bundle.name} by $runtime"
+                val message = explain(what, expected, "${sqnrDb.roundToInt()} dB", remedy)
+                throw BundleException(BundleFault.UNSUITABLE, message)
+            }
+            checked += file
         }
 
-        private fun promiseOf(bundle: Bundle, maxError: Double?): Promise? {
+        internal fun promiseOf(bundle: Bundle, maxError: Double?): Promise? {
             val promises = bundle.manifest.confidence?.promises.orEmpty()
             if (maxError == null && promises.isEmpty()) return null
             val wanted = maxError ?: Confidence.USUAL_MAX_ERROR
