@@ -78,7 +78,7 @@ fun Resources.headline(outcome: Outcome): String =
 fun Resources.details(prediction: Prediction): String {
     val (tokens, whole) = prediction.tokens.size to prediction.wholeLength
     val lines = ArrayList<String>()
-    if (prediction.sure == false) lines += getString(R.string.not_sure)
+    prediction.sure?.let { lines += getString(if (it) R.string.sure else R.string.not_sure) }
     lines += getString(R.string.latency, prediction.tokenizerMs, prediction.inferenceMs)
     lines += getString(R.string.length, tokens, prediction.sequenceLength)
     if (prediction.inferences > 1) lines += getString(R.string.windows, prediction.inferences)

@@ -42,13 +42,14 @@ class ManyLabelsTest {
     }
 
     @Test
-    fun `an answer that is not sure is said to be so`() {
+    fun `an answer is said to be sure, with what the promise was not tested on, or not sure`() {
         val outcome = Outcome.Labels(labels(2))
         val prediction = Prediction(outcome, emptyList(), 2, 16, 1, 0.1, 1.0, probability = 0.5)
-        for ((sure, says) in listOf(false to true, true to false, null to false)) {
-            val lines = application.resources.details(prediction.copy(sure = sure)).lines()
-            assertEquals(says, lines.first() == "Not sure")
-        }
+        fun lines(sure: Boolean?) =
+            application.resources.details(prediction.copy(sure = sure)).lines()
+        assertEquals("Not sure", lines(false).first())
+        assertEquals("Sure (not tested on texts of another kind)", lines(true).first())
+        assertEquals(lines(null), lines(true).drop(1))
     }
 
     @Test

@@ -42,8 +42,9 @@ public sealed interface Outcome {
  * @property inferences one, but of a question and of words to tag one for each window
  * @property probability of all labels, also those that do not apply, or of all tags together,
  *   calibrated where the export could fit it; null for other outcomes
- * @property sure whether the file promises that at most a share of such answers is wrong; never of
- *   a text of another kind than it was trained on; null where it promises nothing
+ * @property sure whether the file promises that at most a share of such answers is wrong; null
+ *   where it promises nothing. A text that is recognised as unlike the training texts is not sure;
+ *   the promise itself is not tested on texts of another kind than those that it was fitted on
  */
 public data class Prediction(
     val outcome: Outcome,
@@ -70,7 +71,8 @@ public data class Prediction(
  *
  * @property isCancelled is asked before each inference: a long text behind a question has many
  * @param maxError the promise that says which answers are sure, one of those in the manifest: at
- *   most this share of them is wrong; null for 0.05, where the file promises anything
+ *   most this share of them is wrong, on texts of the kind that it was fitted on; null for 0.05,
+ *   where the file promises anything
  * @throws IllegalArgumentException if the file does not promise this
  */
 public class Predictor(
