@@ -36,7 +36,8 @@ from . import android_bundle_checks, token_vectors
 FOLDER = "bundles"
 INDEX = "index.json"
 TOKENS = "tokens.jsonl"
-_NOT_OF_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+# Not what Android's packager leaves out: _x, .x, cvs, x.scc, thumbs.db, picasa.ini.
+_NAME = re.compile(r"(?!(?i:cvs|.*\.(scc|db|ini))$)[A-Za-z0-9][A-Za-z0-9._-]{0,98}(?<!\.)")
 
 
 class Bundle(ManifestPart):
@@ -85,7 +86,7 @@ def to_android(
       those of the bundle's files.
 
     Raises:
-      ConfigError: If the name is no name of a folder.
+      ConfigError: If the name, also the default one, is not one that every app can open.
       OutputExistsError: If there is another bundle of that name, or a folder that is none.
       ManifestError: If the export, or a bundle that is there already, is damaged or incomplete.
       ParityError: If the bundle is not the export; nothing was replaced.
@@ -148,15 +149,17 @@ def check_texts(texts: Examples | None) -> None:
 
 def bundle_name(name: str, quantization: str, device: str = "cpu") -> str:
     """Returns the name that a bundle has by default: files for CPU and GPU lie side by side."""
-    clean = _NOT_OF_A_NAME.sub("-", name).strip(".-")
-    return "-".join(filter(None, (clean, quantization, "" if device == "cpu" else device)))
+    return "-".join((name, quantization, *([] if device == "cpu" else [device])))
 
 
 def folder_of(target: files.Path, name: str) -> pathlib.Path:
-    """Returns the folder of a bundle; the name must be one of a folder."""
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
+    """Returns the folder of a bundle; Android's packager must keep a folder of that name."""
+    if not _NAME.fullmatch(name):
         raise errors.ConfigError(
-            "name of a bundle", "letters, digits, '.', '_' and '-'", repr(name)
+            "name of a bundle",
+            "up to 99 of A-Z, a-z, 0-9, and '.', '_', '-' inside; not cvs, *.scc, *.db, *.ini",
+            errors.shortened(repr(name)),
+            "Choose another one: --name of `tfdistill export`, `name` in Python.",
         )
     return pathlib.Path(target) / FOLDER / name
 

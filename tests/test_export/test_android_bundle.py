@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 
 import planted_outputs
@@ -260,10 +261,33 @@ def test_an_export_without_vocabulary_or_golden_texts_is_refused(source, tmp_pat
     assert not (tmp_path / "assets").exists()
 
 
-@pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "a b"])
-def test_a_name_that_is_no_folder_is_refused(name, source, tmp_path):
-    with pytest.raises(errors.ConfigError, match="name of a bundle"):
-        export.to_android(source, tmp_path, name=name)
+@pytest.mark.parametrize(
+    "name",
+    ["", "..", "a/b", ".hidden", "a b", "_x", "müsic", "a" * 300, "CVS", "x.scc", "x."],
+)
+def test_a_name_that_an_app_cannot_open_is_refused_with_the_option_that_sets_it(
+    name, source, tmp_path
+):
+    with pytest.raises(errors.ConfigError, match=r"name of a bundle.*--name"):
+        export.to_android(source, tmp_path / "assets", name=name)
+    assert not (tmp_path / "assets").exists()
+
+
+@pytest.mark.parametrize("name", ["müsic", "mäsic", "_x", "m" * 300, "my run"])
+def test_a_default_name_that_is_no_name_of_a_bundle_is_refused_and_not_changed(
+    name, source, tmp_path
+):
+    folder = copy_of(source, tmp_path)
+    card = json.loads((folder / "model.json").read_text())
+    files.atomic_write_json(folder / "model.json", {**card, "name": name})
+    with pytest.raises(errors.ConfigError, match=r"name of a bundle.*--name"):
+        export.to_android(folder, tmp_path / "assets", overwrite=True)
+
+
+def test_the_longest_name_is_one_that_the_app_measures(source, tmp_path):
+    folder = export.to_android(source, tmp_path, name="a" * 99)
+    protocol = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}"  # docs/reference/benchmark-protocol.md
+    assert re.fullmatch(protocol, folder.name + "-gpu")
 
 
 def test_a_folder_that_is_no_bundle_is_never_replaced(source, tmp_path):
@@ -275,9 +299,8 @@ def test_a_folder_that_is_no_bundle_is_never_replaced(source, tmp_path):
     assert (foreign / "file").read_text() == "mine"
 
 
-def test_the_name_of_a_bundle_is_made_of_safe_letters():
-    assert android_bundle.bundle_name("my run/ü", "float16") == "my-run-float16"
-    assert android_bundle.bundle_name("...", "float16") == "float16"
+def test_the_default_name_of_a_bundle_has_the_quantization_and_the_device():
+    assert android_bundle.bundle_name("run", "float16") == "run-float16"
     assert android_bundle.bundle_name("run", "float32", "gpu") == "run-float32-gpu"
 
 

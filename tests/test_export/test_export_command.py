@@ -347,6 +347,18 @@ def test_a_length_that_no_example_fits_is_refused_of_a_bundle_before_the_convers
     assert "received 3" in told and not recorder.calls
 
 
+@pytest.mark.parametrize("options", [(), ("--quantize", "auto"), ("--size-mb", "1")])
+@pytest.mark.parametrize("name", ["_x", "müsic", "a" * 300])
+def test_a_name_that_no_bundle_can_have_is_refused_before_the_conversion(
+    name, options, place, tmp_path, monkeypatch, capsys
+):
+    recorder = Recorder(monkeypatch)
+    target = ("--android", str(tmp_path / "assets"), "--name", name, *options)
+    assert cli.main(arguments(place, tmp_path / "out", *target)) == 2
+    assert "name of a bundle: expected up to 99 of" in capsys.readouterr().err
+    assert not recorder.calls
+
+
 @pytest.mark.parametrize("text", ["gpu,tpu", "gpu,gpu", "cpu,npu:", "", "cpu,"])
 def test_devices_are_known_ones_and_different(text):
     with pytest.raises(

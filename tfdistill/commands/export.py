@@ -182,7 +182,7 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     automatic = args.quantize == export_file.AUTO
     unknown = automatic or args.size_mb is not None  # then the name of the bundle is, too
     device, quantize = next(iter(export_file.formats(args).items()))
-    bundle = None if unknown else android_bundle.bundle_name(name, quantize, device)
+    bundle = android_bundle.bundle_name(name, export_file.AUTO if unknown else quantize, device)
     export_targets.check_paths(args, bundle)
     job = export_job.open_job(args)
     with files.temporary_folder("vocabulary") as temporary:

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--hf", metavar="DIR", help="Hugging Face folder")
 
 
-def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
+def check_paths(args: argparse.Namespace, bundle: str) -> None:
     """Refuses to replace a file or folder, before the long work."""
     from export.file import bundle as bundles
     from export.targets import android_bundle
@@ -49,7 +49,6 @@ def check_paths(args: argparse.Namespace, bundle: str | None) -> None:
         bundles.paths_of(args.mediapipe)  # which has a rule for names
     if args.android is not None:
         work_folder.check_writable(pathlib.Path(args.android) / android_bundle.FOLDER, args.android)
-    if args.android is not None and bundle is not None:
         android_bundle.check_free(args.android, bundle, overwrite=args.overwrite)
 
 
