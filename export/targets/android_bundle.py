@@ -6,14 +6,18 @@ A folder of assets holds ``bundles/index.json`` and a folder for each bundle::
     bundles/sst2-float16/         model.json, model.tflite, vocab.txt, labels.txt,
                                   golden.json (texts -> ids -> logits), tokens.jsonl (texts -> ids)
                                   of variants model-gpu.tflite, golden-gpu.json, ... besides
+    bundles/near-float32/search/  the index of texts of `tfdistill index`, where there is one
 
 Every file is listed with its SHA-256: those of model.json in the index, the others in model.json,
-tokens.jsonl in the index too. Nothing in the folder that is not ours is touched. The app maps the
-model straight from the package, so its build must not compress it: ``noCompress "tflite"``.
+tokens.jsonl and the manifest of an index of texts in the index too. Nothing in the folder that is
+not ours is touched. The app maps the model straight from the package, so its build must not
+compress it: ``noCompress "tflite"``.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import pathlib
 import re
@@ -25,6 +29,7 @@ import pydantic
 
 from tfdistill import checks, errors, files, reading, safe_paths
 from tfdistill import manifest as manifests
+from tfdistill.data import text_index
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.manifest import FileName, FileRecord, Manifest
 from tfdistill.manifest_parts import ManifestFile, ManifestPart
@@ -38,13 +43,16 @@ INDEX = "index.json"
 TOKENS = "tokens.jsonl"
 # Not what Android's packager leaves out: _x, .x, cvs, x.scc, thumbs.db, picasa.ini.
 _NAME = re.compile(r"(?!(?i:cvs|.*\.(scc|db|ini))$)[A-Za-z0-9][A-Za-z0-9._-]{0,98}(?<!\.)")
+_Records = tuple[FileRecord, ...]
+_log = logging.getLogger(__name__)
 
 
 class Bundle(ManifestPart):
     """A bundle in the index; `folder` is next to the index.
 
     Each variant in the manifest of a bundle has an entry of its own, `<bundle>-<device>`, with the
-    same folder and its `device`, which is null in other entries.
+    same folder and its `device`, which is null in other entries. `search` is search/index.json, if
+    an index of texts belongs to the bundle; None in entries of versions that did not record it.
     """
 
     folder: FileName
@@ -53,6 +61,7 @@ class Bundle(ManifestPart):
     manifest: FileRecord
     tokens: FileRecord
     device: manifests.DeviceKind | None = None
+    search: _Records | None = None
 
 
 class Index(ManifestFile):
@@ -78,7 +87,7 @@ def to_android(
       texts: Real texts for tokens.jsonl, next to the tokenizer's edge cases that it always has.
       name: Name of the bundle; default ``<name of the export>-<quantization>``.
       overwrite: Whether a bundle of that name is replaced. Files in its folder that are not of
-        the bundle stay.
+        the bundle stay; an index of texts belongs to it only if model and tokenizer are the same.
 
     Returns:
       The folder of the bundle. Before it was put in place, every file was compared with the
@@ -113,6 +122,7 @@ def to_android(
         )
     for other, entry in others.items():
         _check(safe_paths.inside(folder.parent, entry.folder), entry, other)
+    search = _index_of(folder, manifest)
     with bundle.writing(f"bundle {folder}"):
         with files.atomic_folder(folder) as temporary:
             _keep_foreign_files(folder, temporary)
@@ -122,7 +132,7 @@ def to_android(
                 temporary, source, manifest, tuple(_records(manifest)), TOKENS
             )
             checks.require(f"bundle {folder}", android_bundle_checks.CHECKS, written)
-            entries = dict(_entries(temporary, folder.name))
+            entries = dict(_entries(temporary, folder.name, search))
         index = Index(bundles=dict(sorted({**others, **entries}.items())))
         files.atomic_write_json(folder.parent / INDEX, index.model_dump(mode="json"))
     return folder
@@ -134,6 +144,23 @@ def check_lengths(sizes: Collection[int], lengths: Sequence[int]) -> None:
         remedy = "The app compares answers at every length: leave it out, or add shorter examples."
         expected = f"at least the {shortest} tokens of the shortest example"
         raise errors.ConfigError("lengths of an Android bundle", expected, min(lengths), remedy)
+
+
+def record_index(search_folder: pathlib.Path) -> None:
+    """Writes into bundles/index.json whether an index of texts belongs to the bundle around it.
+
+    Does nothing if there is none. Until this is done, an app refuses an index that was replaced.
+    """
+    folder = search_folder.absolute().parent
+    path = folder.parent / INDEX
+    if (search_folder.name, folder.parent.name) != (text_index.FOLDER, FOLDER) or not path.exists():
+        return
+    bundles = dict(read_index(folder.parents[1]).bundles)
+    search = _index_of(folder, manifests.read_manifest(folder, verify=False))
+    for name, entry in bundles.items():
+        if entry.folder == folder.name and entry.device is None:
+            bundles[name] = entry.model_copy(update={"search": search})
+    files.atomic_write_json(path, Index(bundles=bundles).model_dump(mode="json"))
 
 
 def check_texts(texts: Examples | None) -> None:
@@ -262,13 +289,27 @@ def _keep_foreign_files(folder: pathlib.Path, temporary: pathlib.Path) -> None:
         return
     old = manifests.read_manifest(folder, verify=False)
     ours = {record.file for record in _records(old)} | {TOKENS, manifests.FILE_NAME}
-    for entry in folder.iterdir():
-        if entry.name in ours:
-            continue
+    for entry in (path for path in folder.iterdir() if path.name not in ours):
         if entry.is_dir() and not entry.is_symlink():
             shutil.copytree(entry, temporary / entry.name, symlinks=True)
         else:
             shutil.copy2(entry, temporary / entry.name, follow_symlinks=False)
+
+
+def _index_of(folder: pathlib.Path, manifest: Manifest) -> _Records:
+    """Returns the record of the index of texts in a bundle's folder, () if it is of another model.
+
+    Its vectors are those of the model file and of the tokenizer.
+    """
+    file = folder / text_index.FOLDER / text_index.FILE_NAME
+    if not file.is_file():
+        return ()
+    with contextlib.suppress(errors.ManifestError):
+        text_index.check_model(text_index.read_index(file.parent).card, manifest)
+        if manifests.read_manifest(folder, verify=False).tokenizer == manifest.tokenizer:
+            return (_record(file),)
+    _log.warning(f"{file}: not of this model, so the bundle has no index; `tfdistill index` again")
+    return ()
 
 
 def _name_of(bundle: str, manifest: Manifest, device: str) -> str:
@@ -276,7 +317,7 @@ def _name_of(bundle: str, manifest: Manifest, device: str) -> str:
     return bundle if device == manifest.device else f"{bundle}-{device}"
 
 
-def _entries(folder: pathlib.Path, name: str) -> Iterator[tuple[str, Bundle]]:
+def _entries(folder: pathlib.Path, name: str, search: _Records) -> Iterator[tuple[str, Bundle]]:
     manifest = manifests.read_manifest(folder, verify=False)
     for file in manifest.each_file():
         variant = file.device != manifest.device
@@ -289,6 +330,7 @@ def _entries(folder: pathlib.Path, name: str) -> Iterator[tuple[str, Bundle]]:
                 manifest=_record(folder / manifests.FILE_NAME),
                 tokens=_record(folder / TOKENS),
                 device=file.device if variant else None,  # pyright: ignore[reportArgumentType]
+                search=() if variant else search,
             ),
         )
 
@@ -299,14 +341,15 @@ def _record(file: pathlib.Path) -> FileRecord:
 
 def _check(folder: pathlib.Path, entry: Bundle, name: str) -> None:
     """Checks that the files of a bundle are the ones that index and manifest describe."""
-    for record in (entry.manifest, entry.tokens):
-        file = safe_paths.inside(folder, record.file)
+    search = [(f"{text_index.FOLDER}/", record) for record in entry.search or ()]
+    for place, record in (("", entry.manifest), ("", entry.tokens), *search):
+        file = safe_paths.inside(folder, place + record.file)
         received = files.sha256_of(file) if file.is_file() else "no such file"
         if received != record.sha256:
             raise errors.ManifestError(
-                f"bundle {name}, {record.file}",
+                f"bundle {name}, {place}{record.file}",
                 f"sha256 {record.sha256}",
                 received,
-                "Export this bundle again, or take it out of the index.",
+                "Export, or index, this bundle again, or take it out of the index.",
             )
     manifests.read_manifest(folder)

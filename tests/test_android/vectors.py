@@ -298,6 +298,7 @@ THRESHOLD = 0.95
 
 def index(folder: pathlib.Path) -> None:
     """Writes an index of invented questions into the bundle of a sentence encoder."""
+    from export.targets import android_bundle
     from tfdistill.data import index_rows
     from tfdistill.run import indexing
 
@@ -310,6 +311,7 @@ def index(folder: pathlib.Path) -> None:
     # Of so few features even unrelated texts may be alike: no threshold follows from them.
     card = built.card.model_copy(update={"threshold": THRESHOLD})
     (built.folder / "index.json").write_text(card.model_dump_json(indent=2) + "\n", "utf-8")
+    android_bundle.record_index(built.folder)
 
 
 def searches(folder: pathlib.Path) -> list[dict[str, Any]]:

@@ -68,6 +68,7 @@ def test_the_index_names_the_bundle_and_its_checksums(assets):
                 "quantization": "dynamic_wi8_afp32",
                 "size_bytes": (folder / "model.tflite").stat().st_size,
                 "device": None,
+                "search": [],
                 **{
                     part: {
                         "file": name,

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from test_android import vectors
 
-from tfdistill import cli, errors, files, manifest
+import export as exporting
+from export.targets import android_bundle
+from tfdistill import cli, errors, files, manifest, marker_file
 from tfdistill.data import index_rows, text_index
 from tfdistill.data.text_index import Spread
 from tfdistill.run import index_checks, indexing
@@ -215,6 +217,102 @@ def test_nothing_is_overwritten_and_a_failure_leaves_the_old_index(
     with pytest.raises(errors.ExportError, match=r"received 0\.0%"):
         indexing.build(rows, indexing.open_encoder(str(export)), indexed, overwrite=True)
     assert before == {path.name: path.read_bytes() for path in indexed.iterdir()}
+
+
+@pytest.fixture
+def assets(tmp_path):
+    """A copy of the toys' bundles, of which one has an index."""
+    shutil.copytree(vectors.RESOURCES / "bundles", tmp_path / "assets" / "bundles")
+    search = tmp_path / "assets" / "bundles" / vectors.INDEXED / "search"
+    marker_file.write_marker(search, indexing.KIND, marker_file.entries(search))
+    return tmp_path / "assets"
+
+
+def recorded(assets, name=vectors.INDEXED):
+    """The digests of a bundle's index of texts in bundles/index.json."""
+    return [record.sha256 for record in android_bundle.read_index(assets).bundles[name].search]
+
+
+def test_a_new_index_of_a_bundle_is_recorded_with_its_digest(assets, questions):
+    bundle = assets / "bundles" / vectors.INDEXED
+    manifests = android_bundle.read_index(assets, verify=True)
+    command = ["index", str(questions), "--text-column", "q", "--overwrite"]
+    for place in (
+        ["--model", str(bundle)],
+        ["--model", str(bundle), "--out", str(assets), "--dim", "8"],
+        ["--model", str(bundle), "--out", str(bundle / "search"), "--answer-column", "a"],
+    ):
+        before = recorded(assets)
+        assert cli.main([*command, *place]) == 0
+        assert recorded(assets) == [files.sha256_of(bundle / "search" / "index.json")] != before
+        after = android_bundle.read_index(assets, verify=True)
+        assert {**after.bundles, vectors.INDEXED: None} == {
+            **manifests.bundles,
+            vectors.INDEXED: None,
+        }
+
+
+def test_an_index_of_another_model_is_not_recorded(assets, questions, export, tmp_path, caplog):
+    other = tmp_path / "other"
+    shutil.copytree(export, other)
+    (other / "model.tflite").write_bytes((other / "model.tflite").read_bytes() + b"\0")
+    changed = manifest.read_manifest(other, verify=False)
+    record = android_bundle._record(other / "model.tflite")
+    manifest.write_manifest(changed.model_copy(update={"model": record}), other)
+    out = str(assets / "bundles" / vectors.INDEXED / "search")
+    command = ["index", str(questions), "--text-column", "q", "--overwrite"]
+    assert cli.main([*command, "--model", str(other), "--out", out]) == 0
+    assert recorded(assets) == []
+    assert "not of this model" in caplog.text
+
+
+def test_a_replaced_bundle_keeps_its_index_only_with_its_model_and_tokenizer(
+    assets, export, tmp_path, caplog
+):
+    bundle = assets / "bundles" / vectors.INDEXED
+    digest = files.sha256_of(bundle / "search" / "index.json")
+
+    other = tmp_path / "export"
+    shutil.copytree(export, other)
+    card = manifest.read_manifest(other)
+
+    def replaced(**changes):
+        manifest.write_manifest(card.model_copy(update=changes), other)
+        exporting.to_android(other, assets, name=vectors.INDEXED, overwrite=True)
+        android_bundle.read_index(assets, verify=True)
+        return recorded(assets)
+
+    assert replaced(created="2030-01-01T00:00:00+00:00") == [digest]
+    assert not caplog.records
+    words = other / "vocab.txt"
+    words.write_text(words.read_text("utf-8").replace("\n?\n", "\n¿\n"), "utf-8")
+    update = {"vocab": android_bundle._record(words)}
+    assert replaced(tokenizer=card.tokenizer.model_copy(update=update)) == []
+    assert "`tfdistill index` again" in caplog.text
+    assert files.sha256_of(bundle / "search" / "index.json") == digest  # it is a user's
+
+
+def test_an_index_that_was_changed_or_removed_after_it_was_recorded_is_named(assets):
+    card = assets / "bundles" / vectors.INDEXED / "search" / "index.json"
+    card.write_text(card.read_text() + " ")
+    with pytest.raises(errors.ManifestError, match=r"search/index.json: expected sha256"):
+        android_bundle.read_index(assets, verify=True)
+    shutil.rmtree(card.parent)
+    with pytest.raises(errors.ManifestError, match=r"no such file.*index, this bundle again"):
+        android_bundle.read_index(assets, verify=True)
+
+
+def test_an_entry_of_an_earlier_version_stays_one_until_its_index_is_recorded(assets):
+    path = assets / "bundles" / "index.json"
+    content = json.loads(path.read_text())
+    for entry in content["bundles"].values():
+        del entry["search"]
+    files.atomic_write_json(path, content)
+    bundle = assets / "bundles" / vectors.INDEXED
+    exporting.to_android(bundle, assets, name="copy")  # writes the other entries anew
+    assert android_bundle.read_index(assets).bundles[vectors.INDEXED].search is None
+    android_bundle.record_index(bundle / "search")
+    assert recorded(assets) == [files.sha256_of(bundle / "search" / "index.json")]
 
 
 def test_an_index_goes_into_the_bundle_of_its_model(export, tmp_path):

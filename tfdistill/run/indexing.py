@@ -133,7 +133,7 @@ def build(
     width: int | None = None,
     overwrite: bool = False,
 ) -> Built:
-    """Writes an index of texts: all of its files, or none.
+    """Writes an index of texts: all of its files, or none; in a bundle's folder, records it there.
 
     `width` features are kept, the first ones; all by default. A model that was trained with
     `prefixes` loses little. Refuses int8 vectors that have other neighbours than the file's own.
@@ -185,6 +185,7 @@ def build(
             routes=index_checks.fit_routes(int8, rows.answers, threshold),
         )
         text_index.read_index(temporary)
+    android_bundle.record_index(target)
     return Built(target, card, tuple(notes))
 
 

@@ -8,7 +8,6 @@ import android.widget.TextView
 import io.github.tfdistill.text.EditedToys
 import io.github.tfdistill.text.FileSource
 import io.github.tfdistill.text.Toys
-import java.io.FileNotFoundException
 import kotlinx.serialization.json.Json
 import kotlinx.serialization.json.double
 import kotlinx.serialization.json.jsonArray
@@ -103,10 +102,9 @@ class SearchActivityTest : ScreenTest() {
 
     @Test
     fun `without an index the screen says how to make one`() {
-        val none = FileSource { path ->
-            if (path == card) throw FileNotFoundException(path) else Toys.open(path)
-        }
-        val screen = start(none).get()
+        val none = Regex("\"search\": \\[[^]]*]")
+        val edited = EditedToys("bundles/index.json") { it.replace(none, "\"search\": []") }
+        val screen = start(edited).get()
         assertTrue("tfdistill index" in screen.shown(R.id.answer))
         assertEquals(View.GONE, screen.find<View>(R.id.form).visibility)
     }

@@ -4,6 +4,7 @@ import java.io.FileNotFoundException
 import java.io.IOException
 import java.io.InputStream
 import java.nio.ByteBuffer
+import java.nio.channels.ClosedByInterruptException
 import java.security.MessageDigest
 
 /**
@@ -109,6 +110,8 @@ private fun <T> reading(path: String, remedy: String, read: () -> T): T =
         read()
     } catch (error: FileNotFoundException) {
         throw BundleException(BundleFault.MISSING, explain(path, "a file", "none", remedy), error)
+    } catch (error: ClosedByInterruptException) { // the file is whole, the thread is to end
+        throw error
     } catch (error: IOException) {
         throw BundleException(BundleFault.MALFORMED, explain(path, "a file", "$error"), error)
     }
@@ -194,21 +197,25 @@ public class Bundles(private val source: FileSource) {
     }
 
     /** The names of the bundles that have an index of texts. */
-    public fun searchable(): List<String> =
-        index().bundles.filterValues { it.device == null && hasSearch(it) }.keys.sorted()
+    public fun searchable(): List<String> = index().bundles.filterValues(::hasIndex).keys.sorted()
 
-    private fun hasSearch(entry: IndexEntry): Boolean =
-        try {
+    /**
+     * Whether an index of texts belongs to a bundle; where that is not recorded, its file tells.
+     */
+    internal fun hasIndex(entry: IndexEntry): Boolean {
+        if (entry.device != null || entry.search != null) return !entry.search.isNullOrEmpty()
+        return try {
             source.open("$FOLDER/${entry.folder}/${TextIndex.FOLDER}/${TextIndex.CARD}").close()
             true
         } catch (_: FileNotFoundException) {
             false
         }
+    }
 
     /**
      * Opens the index of texts of a bundle and checks its files.
      *
-     * @throws BundleException if there is none, or it is damaged, or of another model
+     * @throws BundleException if none belongs to the bundle, or it is damaged, or of another model
      */
     public fun openIndex(bundle: Bundle): TextIndex {
         val card = indexCard(bundle)
@@ -223,8 +230,20 @@ public class Bundles(private val source: FileSource) {
 
     /** Reads what the index of a bundle's texts says of itself. */
     internal fun indexCard(bundle: Bundle): TextIndexCard {
-        val path = "${searchFolder(bundle)}/${TextIndex.CARD}"
-        val content = opened(path, INDEX_REMEDY) { it.readBytes() }
+        if (!hasIndex(bundle.entry)) {
+            val message =
+                explain(
+                    "index of texts of ${bundle.name}",
+                    "one of this model",
+                    "none",
+                    INDEX_REMEDY,
+                )
+            throw BundleException(BundleFault.MISSING, message)
+        }
+        val folder = searchFolder(bundle)
+        val content =
+            bundle.entry.search?.let { verified(folder, it.first(), INDEX_REMEDY) }
+                ?: opened("$folder/${TextIndex.CARD}", INDEX_REMEDY) { it.readBytes() }
         val card =
             BundleJson.decode(
                 "${TextIndex.CARD} of the texts of ${bundle.name}",
@@ -254,7 +273,7 @@ public class Bundles(private val source: FileSource) {
 
     private fun compare(folder: String, record: FileRecord, received: String) {
         if (received == record.sha256) return
-        val remedy = "The file is not the one that was exported; export again."
+        val remedy = "The file is not the one that was written: export again, or index again."
         val message = explain("$folder/${record.file}", record.sha256, received, remedy)
         throw BundleException(BundleFault.TAMPERED, message)
     }

@@ -12,7 +12,8 @@ import java.time.format.DateTimeParseException
  * A bundle that an app downloads: the last version of it that answered well on this device.
  *
  * A new version is used only after each of its files had its SHA-256 and the model gave its golden
- * answers here. Until then, and whenever anything fails, the version before stays in use. Used by
+ * answers here. Until then, and whenever anything fails, the version before stays in use. An index
+ * of texts is a part of its version: it is downloaded, checked and given up with its model. Used by
  * one thread at a time.
  *
  * @param folder of the app's own files, into which nothing else writes
@@ -28,45 +29,48 @@ public class DownloadedBundle(
     private val current = File(home, "current") // names of versions, a line each, the newest first
     private val trial = File(home, "trial") // name of the version whose answers are being checked
     private val download = File(home, "download")
+    private var opened: String? = null // the version that `open` returned last
 
     init {
         ManifestChecks.checkName("name of a bundle", name)
     }
 
     /**
-     * Opens the version in use. Where its files were damaged since, the version before is used.
+     * Opens the version in use. Where its files, those of its index too, were damaged since, the
+     * version before is used.
      *
      * @param maxError see [Predictor]
      * @return null if no version was downloaded yet
      * @throws BundleException if all versions are damaged
+     * @throws IOException if the thread is interrupted
      * @throws IllegalArgumentException if the file does not promise such an error
      */
-    public fun open(maxError: Double? = null): Predictor? = used {
-        Predictor.open(it, name, runners, maxError)
-    }
-
-    /**
-     * Opens the index of texts of the version in use, as [open] does the model.
-     *
-     * @return null if no version was downloaded yet
-     * @throws BundleException if all versions are damaged, or have no index
-     */
-    public fun openIndex(): TextIndex? = used {
-        val bundles = Bundles(it)
-        bundles.openIndex(bundles.open(name))
-    }
-
-    private fun <T : Any> used(open: (FileSource) -> T): T? {
+    public fun open(maxError: Double? = null): Predictor? {
         var fault: BundleException? = null
         for (version in versions()) {
             try {
-                return open(source(version))
+                val predictor = verified(version).open(source(version), runners, maxError)
+                opened = version
+                return predictor
             } catch (error: BundleException) {
                 fault = fault ?: error
             }
         }
         if (fault != null) throw fault
         return null
+    }
+
+    /**
+     * Opens the index of texts that belongs to the model that [open] returned last, whatever
+     * [update] did since; if there was none, to the one that it would return.
+     *
+     * @return null if no version was downloaded yet
+     * @throws BundleException if no index belongs to this model, or it was damaged since
+     */
+    public fun openIndex(): TextIndex? {
+        if (opened == null) open()?.close()
+        val bundles = Bundles(source(opened ?: return null))
+        return bundles.openIndex(bundles.open(name))
     }
 
     /**
@@ -77,16 +81,17 @@ public class DownloadedBundle(
      * @return whether there is a new version, which [open] opens
      * @throws BundleException if it is damaged, older than the version in use, for a later app, or
      *   answers its golden examples otherwise
-     * @throws IOException if the server or the storage fails
+     * @throws IOException if the server or the storage fails, or the thread is interrupted
      */
     public fun update(server: FileSource, retry: Boolean = false): Boolean {
         remove(download)
         try {
             val entry = copyIndex(server)
-            val version = versionOf(server, entry)
             val latest = versions().firstOrNull { whole(it) != null }
-            if (version == latest) return false
             val before = latest?.let(::whole)
+            val hadIndex = before != null && Bundles(source(latest)).hasIndex(before.entry)
+            val version = versionOf(server, entry, hadIndex)
+            if (version == latest) return false
             if (!retry && trial.isFile && trial.readText() == version) {
                 val received = "$version, during whose check the app ended"
                 val remedy = "Publish another version, or call update with retry = true."
@@ -121,21 +126,38 @@ public class DownloadedBundle(
         return entry
     }
 
-    /** Downloads what the index of texts says of itself, if there is one; names both together. */
-    private fun versionOf(server: FileSource, entry: IndexEntry): String {
-        val path = searchCard(entry)
-        try {
-            copy(server, path, MOST_INDEX_BYTES)
-        } catch (_: FileNotFoundException) {
-            return entry.manifest.sha256 // not a bundle for searching
+    /**
+     * Downloads what the index of texts says of itself, if one belongs to the bundle; names both
+     * together.
+     *
+     * Earlier versions of tfdistill did not record whether one does. There a server may have none
+     * only if the version in use has none: it may have been forgotten, or refused this once.
+     */
+    private fun versionOf(server: FileSource, entry: IndexEntry, hadIndex: Boolean): String {
+        val folder = searchFolder(entry)
+        val record = entry.search?.firstOrNull()
+        val path = "$folder/${record?.file ?: TextIndex.CARD}"
+        val none = entry.manifest.sha256
+        when {
+            record != null -> copy(server, folder, record)
+            entry.search != null || entry.device != null -> return none
+            else ->
+                try {
+                    copy(server, path, MOST_INDEX_BYTES)
+                } catch (_: FileNotFoundException) {
+                    if (!hadIndex) return none
+                    val expected = "one, as the version in use has"
+                    val remedy = "Export the bundle again: that records whether it has one."
+                    throw unsuitable("index of texts of $name", expected, "none", remedy)
+                }
         }
         val digest = MessageDigest.getInstance("SHA-256")
         digest.update(entry.manifest.sha256.toByteArray())
         return Bundles.hex(digest.digest(File(download, path).readBytes()))
     }
 
-    private fun searchCard(entry: IndexEntry) =
-        "${Bundles.FOLDER}/${entry.folder}/${TextIndex.FOLDER}/${TextIndex.CARD}"
+    private fun searchFolder(entry: IndexEntry) =
+        "${Bundles.FOLDER}/${entry.folder}/${TextIndex.FOLDER}"
 
     /** Downloads all files of the bundle, and checks that they are the ones of its manifest. */
     private fun copyFiles(server: FileSource, entry: IndexEntry): Bundle {
@@ -149,10 +171,11 @@ public class DownloadedBundle(
                 variants.flatMap { listOf(it.goldenFile, it.model) }
         for (record in records.filterNotNull().distinctBy { it.file }) copy(server, folder, record)
         val bundle = bundles.open(name)
-        if (File(download, searchCard(entry)).isFile) {
+        if (bundles.hasIndex(entry)) {
             val texts = bundles.indexCard(bundle)
-            val search = "$folder/${TextIndex.FOLDER}"
-            for (record in listOf(texts.vectors, texts.texts)) copy(server, search, record)
+            for (record in listOf(texts.vectors, texts.texts)) {
+                copy(server, searchFolder(entry), record)
+            }
             bundles.openIndex(bundle)
         }
         return bundle
@@ -213,7 +236,8 @@ public class DownloadedBundle(
         val versions = listOf(version) + versions().filter { it != version && whole(it) != null }
         val wanted = versions.take(2)
         replace(current, wanted.joinToString("\n"))
-        val unused = home.listFiles { file -> VERSION.matches(file.name) && file.name !in wanted }
+        val unused =
+            home.listFiles { file -> VERSION.matches(file.name) && file.name !in wanted + opened }
         unused.orEmpty().forEach(::remove)
     }
 
@@ -222,10 +246,16 @@ public class DownloadedBundle(
 
     private fun source(version: String) = FolderSource(File(home, version))
 
-    /** A version of which every file is there as it was exported; null if it is damaged. */
+    /** Checks each file of a version, those of its index of texts too. */
+    private fun verified(version: String): Bundle {
+        val bundles = Bundles(source(version))
+        return bundles.open(name).also { if (bundles.hasIndex(it.entry)) bundles.openIndex(it) }
+    }
+
+    /** A version of which every file is there as it was written; null if it is damaged. */
     private fun whole(version: String): Bundle? =
         try {
-            Bundles(source(version)).open(name)
+            verified(version)
         } catch (_: BundleException) {
             null
         }

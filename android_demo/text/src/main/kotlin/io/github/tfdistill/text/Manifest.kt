@@ -249,6 +249,7 @@ internal data class IndexEntry(
     val manifest: FileRecord,
     val tokens: FileRecord,
     val device: String? = null, // of a variant; the others have the manifest's own file
+    val search: List<FileRecord>? = null, // search/index.json, or none; null: not recorded
 )
 
 /** The whole of bundles/index.json. */

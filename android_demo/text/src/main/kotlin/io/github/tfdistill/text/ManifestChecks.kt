@@ -23,6 +23,7 @@ internal object ManifestChecks {
             checkName("folder of a bundle", entry.folder)
             checkRecord(entry.manifest)
             checkRecord(entry.tokens)
+            entry.search.orEmpty().forEach(::checkRecord)
         }
     }
 

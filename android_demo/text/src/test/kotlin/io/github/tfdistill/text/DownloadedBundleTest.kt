@@ -28,7 +28,7 @@ class DownloadedBundleTest {
     /** What a runtime makes of an output of a model, whose last byte is that of its version. */
     private var answer: (version: Int, output: Float) -> Float = { _, output -> output }
 
-    private val runners = RunnerFactory { model ->
+    private fun runners(name: String) = RunnerFactory { model ->
         val version = model[model.capacity() - 1].toInt()
         val bundle = Bundles(Toys).open(name)
         Replay(bundle, Toys) { answer(version, it) }
@@ -41,10 +41,11 @@ class DownloadedBundleTest {
         assertTrue(downloads().update(server))
     }
 
-    private fun downloads(folder: File = this.folder) = DownloadedBundle(folder, name, runners)
+    private fun downloads(folder: File = this.folder, name: String = this.name) =
+        DownloadedBundle(folder, name, runners(name))
 
     /** A version of its own: other bytes of the model, a day later than the one before. */
-    private fun publish(version: Int) {
+    private fun publish(version: Int, name: String = this.name) {
         val path = "bundles/$name/model.tflite"
         val old = server.open(path).readBytes()
         val new = old + version.toByte()
@@ -54,6 +55,51 @@ class DownloadedBundleTest {
                 .replace("\"size_bytes\": ${old.size}", "\"size_bytes\": ${new.size}")
                 .replace(Regex("2026-11-\\d\\d"), "2026-11-%02d".format(20 + version))
         }
+        if (name != near) return
+        val index = server.text(search).replace(sha256(old), sha256(new)).toByteArray()
+        if ("\"search\"" in server.text("bundles/index.json")) server.putListed(search, index)
+        else server.put(search, index)
+    }
+
+    private val near = "vectors-float32"
+    private val search = "bundles/$near/search/index.json"
+
+    /** The versions of the model and of the index that a download gives, 0 for no index. */
+    private fun pair(downloaded: DownloadedBundle, open: Boolean = true): Pair<Int, Int> {
+        var model = 0
+        answer = { version, output -> output.also { model = version } }
+        if (open) checkNotNull(downloaded.open()).use { it.predict(questions.first) }
+        val index =
+            try {
+                checkNotNull(downloaded.openIndex()).card.model.sha256
+            } catch (error: BundleException) {
+                assertEquals(error.message, BundleFault.MISSING, error.fault)
+                null
+            }
+        return model to 1 + digests.indexOf(index)
+    }
+
+    private val questions by lazy {
+        GoldenExamples.read(Bundles(Toys).open(near), Toys).texts.first()
+    }
+    private val digests by lazy {
+        val content = Toys.open("bundles/$near/model.tflite").readBytes()
+        (1..4).runningFold(content) { old, version -> old + version.toByte() }.drop(1).map(::sha256)
+    }
+
+    /** Downloads of the sentence encoder, of which versions 1 to 2 are there and in use. */
+    private fun encoder(versions: IntRange = 1..1): DownloadedBundle {
+        val downloaded = downloads(name = near)
+        for (version in versions) {
+            publish(version, near)
+            assertTrue(downloaded.update(server))
+        }
+        assertEquals(versions.last to versions.last, pair(downloaded))
+        return downloaded
+    }
+
+    private val refusing = FileSource { // once, a server without listing answers so
+        if (it == search) throw FileNotFoundException("$it: HTTP 403") else server.open(it)
     }
 
     /** The version that answers; what was a test's change of the outputs is over. */
@@ -143,7 +189,7 @@ class DownloadedBundleTest {
         }
         assertFalse(outside.exists())
         for (other in listOf("..", "../$name", "a/b", "")) {
-            assertThrows(BundleException::class.java) { DownloadedBundle(folder, other, runners) }
+            assertThrows(BundleException::class.java) { downloads(name = other) }
         }
     }
 
@@ -230,9 +276,7 @@ class DownloadedBundleTest {
 
     @Test
     fun `a bundle for searching brings its index of texts`() {
-        val near = "vectors-float32"
-        val replay = RunnerFactory { Replay(Bundles(Toys).open(near), Toys) }
-        val downloaded = DownloadedBundle(folder, near, replay)
+        val downloaded = downloads(name = near)
         assertTrue(downloaded.update(server))
         val version = File(folder, "$near/current").readText()
         val bundles = Bundles(FolderSource(File(folder, "$near/$version")))
@@ -241,13 +285,105 @@ class DownloadedBundleTest {
         assertEquals(60, checkNotNull(downloaded.openIndex()).card.count)
         assertFalse(downloaded.update(server))
 
-        val card = "bundles/$near/search/index.json"
-        server.put(card, server.open(card).readBytes() + '\n'.code.toByte()) // texts of another day
+        val texts = server.open(search).readBytes() + '\n'.code.toByte() // of another day
+        server.putListed(search, texts)
         assertTrue(downloaded.update(server))
         assertFalse(downloaded.update(server))
-        assertNull(DownloadedBundle(temporary.newFolder(), near, replay).openIndex())
+        assertNull(downloads(temporary.newFolder(), near).openIndex())
         val error = assertThrows(BundleException::class.java) { downloads().openIndex() }
         assertEquals(BundleFault.MISSING, error.fault)
+    }
+
+    @Test
+    fun `a model without its index has none, and not that of the model before`() {
+        encoder()
+        publish(2, near)
+        server.recordSearch("[]")
+        assertTrue(downloads(name = near).update(server))
+        assertEquals(2 to 0, pair(downloads(name = near)))
+        assertFalse(downloads(name = near).update(server))
+    }
+
+    @Test
+    fun `a damaged version gives way with its index or its model, and is downloaded again`() {
+        val files = listOf("vocab.txt", "model.tflite", "search/index.json", "search/texts.jsonl")
+        for (file in files + "search/vectors.int8") {
+            serveAgain()
+            File(folder, near).deleteRecursively()
+            encoder(1..2)
+            val newest = File(folder, "$near/current").readLines().first()
+            for (damage in listOf<(File) -> Unit>({ it.appendText("x") }, { it.delete() })) {
+                damage(File(folder, "$near/$newest/bundles/$near/$file"))
+                assertEquals(file, 1 to 1, pair(downloads(name = near)))
+                assertEquals(file, 0 to 1, pair(downloads(name = near), open = false))
+                assertTrue(downloads(name = near).update(server))
+                assertEquals(file, 2 to 2, pair(downloads(name = near)))
+            }
+        }
+    }
+
+    @Test
+    fun `a server that refuses the index this once changes nothing`() {
+        encoder()
+        publish(2, near)
+        assertThrows(FileNotFoundException::class.java) { downloads(name = near).update(refusing) }
+        assertEquals(1 to 1, pair(downloads(name = near)))
+        val index = server.open(search).readBytes()
+        server.put(search, Toys.open(search).readBytes()) // of a model before, as a cache may have
+        assertThrows(BundleException::class.java) { downloads(name = near).update(server) }
+        assertEquals(1 to 1, pair(downloads(name = near)))
+        server.put(search, index)
+        publish(3, near)
+        assertTrue(downloads(name = near).update(server))
+        assertEquals(3 to 3, pair(downloads(name = near)))
+    }
+
+    @Test
+    fun `bundles without a record of their index update, but never lose one`() {
+        encoder()
+        server.recordSearch(null)
+        assertFalse(downloads(name = near).update(server)) // the same version, recorded or not
+        publish(2, near)
+        val error =
+            assertThrows(BundleException::class.java) { downloads(name = near).update(refusing) }
+        assertTrue(error.message, "index of texts of $near: expected one" in "${error.message}")
+        assertEquals(1 to 1, pair(downloads(name = near)))
+        assertTrue(downloads(name = near).update(server))
+        assertEquals(2 to 2, pair(downloads(name = near)))
+        assertEquals(0 to 2, pair(downloads(name = near), open = false))
+        publish(2) // one that never had an index
+        assertTrue(downloads().update(server))
+        assertEquals(2, version())
+        assertTrue(downloads(temporary.newFolder(), near).update(refusing)) // nothing to lose
+    }
+
+    @Test
+    fun `an index belongs to the model that is open, until another one is opened`() {
+        val downloaded = encoder()
+        for (version in 2..4) {
+            publish(version, near)
+            assertTrue(downloaded.update(server))
+            assertEquals(0 to 1, pair(downloaded, open = false))
+        }
+        assertEquals(4 to 4, pair(downloaded))
+        assertEquals(0 to 4, pair(downloads(name = near), open = false))
+    }
+
+    @Test
+    fun `an interrupted thread gets an IOException, and no other version`() {
+        publish(2)
+        val source = FileSource {
+            if (it.endsWith("vocab.txt")) Thread.currentThread().interrupt()
+            server.open(it)
+        }
+        assertThrows(IOException::class.java) { downloads().update(source) }
+        assertTrue(Thread.interrupted())
+        assertUnchanged()
+        assertTrue(downloads().update(server))
+        Thread.currentThread().interrupt()
+        assertThrows(IOException::class.java) { downloads().open() }
+        assertTrue(Thread.interrupted())
+        assertEquals(2, version())
     }
 
     @Test

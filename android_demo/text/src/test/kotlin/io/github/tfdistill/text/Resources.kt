@@ -81,13 +81,22 @@ class Copy(val folder: File) : FileSource by FolderSource(folder) {
         val old = String(open(path).readBytes(), Charsets.UTF_8)
         val new = edit(old)
         check(new != old) { "the edit changed nothing" }
-        put(path, new.toByteArray())
-        val digest = sha256(old.toByteArray())
-        val record = Regex("$digest(\",\\s+\"size_bytes\": )\\d+")
-        val bytes = new.toByteArray()
+        putListed(path, new.toByteArray())
+    }
+
+    /** Changes a file that the index lists, and the index so that it agrees. */
+    fun putListed(path: String, content: ByteArray) {
+        val record = Regex("${sha256(open(path).readBytes())}(\",\\s+\"size_bytes\": )\\d+")
+        put(path, content)
         editIndex { index ->
-            index.replace(record) { sha256(bytes) + it.groupValues[1] + bytes.size }
+            index.replace(record) { sha256(content) + it.groupValues[1] + content.size }
         }
+    }
+
+    /** Changes what the index says of indexes of texts; null: as it was before it said so. */
+    fun recordSearch(content: String?) {
+        val key = content?.let { ",\n\"search\": $it" }.orEmpty()
+        editIndex { it.replace(Regex(",\\s+\"search\": \\[[^]]*]"), key) }
     }
 
     fun editIndex(edit: (String) -> String) {

@@ -43,7 +43,7 @@ class TextIndexTest {
         val old = copy.text("$folder/index.json")
         val new = edit(old)
         check(new != old) { "the edit changed nothing" }
-        copy.put("$folder/index.json", new.toByteArray())
+        copy.putListed("$folder/index.json", new.toByteArray())
     }
 
     /** Puts other content in the place of a file, and a card that agrees. */
@@ -190,9 +190,25 @@ class TextIndexTest {
     @Test
     fun `bundles without an index are not searchable, and that is said`() {
         assertEquals(listOf(name), Resources.bundles.searchable())
-        copy.folder.resolve("$folder/index.json").delete()
+        copy.recordSearch("[]") // the files are there, but of another model
         assertEquals(emptyList<String>(), Bundles(copy).searchable())
         fails(BundleFault.MISSING, "tfdistill index")
+        copy = Copy(temporary.newFolder())
+        copy.folder.resolve("$folder/index.json").delete()
+        assertEquals(listOf(name), Bundles(copy).searchable())
+        fails(BundleFault.MISSING, "tfdistill index")
+        copy.recordSearch(null)
+        assertEquals(emptyList<String>(), Bundles(copy).searchable())
+        fails(BundleFault.MISSING, "tfdistill index")
+    }
+
+    @Test
+    fun `an index that is not the recorded one is found, and one without a record is opened`() {
+        val card = "$folder/index.json"
+        copy.put(card, copy.open(card).readBytes() + '\n'.code.toByte())
+        fails(BundleFault.TAMPERED, card, "index again")
+        copy.recordSearch(null)
+        assertEquals(60, Bundles(copy).openIndex(Bundles(copy).open(name)).card.count)
     }
 
     @Test
