@@ -113,3 +113,31 @@ def test_a_teacher_near_chance_is_refused_unless_told():
         analysis.check_model("teacher", {"accuracy": 0.1}, SPEC, labels)
     with pytest.raises(errors.TeacherError):
         analysis.check_model("teacher", {"accuracy": float("nan")}, SPEC, labels)
+
+
+def test_chance_of_f1_of_a_named_class_is_that_of_always_naming_it():
+    labels = np.array([0] * 6 + [1] * 3)
+    for name, share in (("no", 6 / 9), ("yes", 3 / 9)):
+        task = tasks.TaskSpec("t", "a", "b", labels=("no", "yes"), metrics=(f"f1:{name}",))
+        assert analysis.chance_level(task, labels) == pytest.approx(2 * share / (1 + share))
+
+
+@pytest.mark.parametrize(
+    ("scale", "offset", "right"),
+    [(1, 0, True), (0.5, 150_000, True), (0.1, 270_000, False), (1, 20, False), (1e-6, 0, False)],
+)
+def test_answers_on_another_scale_than_the_labels_are_refused(scale, offset, right, rng):
+    task = tasks.TaskSpec("r", "text", "score", kind="regression")
+    gold = rng.normal(300_000, 5, 200)
+    metrics = task.compute_metrics(scale * gold + offset, gold)
+    assert metrics["pearson"] > 0.999
+    if right:
+        analysis.check_model("teacher", metrics, task, gold)
+        return
+    with pytest.raises(errors.TeacherError, match=r"scale of the labels, an R2 of at least 0\.5"):
+        analysis.check_model("teacher", metrics, task, gold)
+    with pytest.raises(errors.StudentError, match=r"at a Pearson correlation of 1\.000"):
+        analysis.check_model("student", metrics, task, gold)
+    analysis.check_model("teacher", metrics, task, gold, allow_weak=True)
+    of_glue = {name: metrics[name] for name in tasks.task("stsb").metrics}
+    analysis.check_model("teacher", of_glue, tasks.task("stsb"), gold)

@@ -185,7 +185,7 @@ def test_rows_of_several_labels_without_any_are_counted():
 def test_development_texts_that_differ_in_punctuation_alone_are_counted():
     train = examples([f"this is {name} text" for name in texts("one", 100)])
     copies = examples([f"{text} !" for text in train.texts[:60]])
-    assert "60 of 60 development texts are training texts but for" in warnings_of(
+    assert "60 of 60 development texts are training texts too but for" in warnings_of(
         TASK, train, copies
     )
     others = examples([f"this is {name} row" for name in texts("one", 60)])

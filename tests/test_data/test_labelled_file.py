@@ -246,7 +246,9 @@ def test_of_few_groups_the_texts_are_split_and_the_share_is_a_warning(tmp_path):
     data = labelled_file.read_labelled_file(write(tmp_path / "x.csv", rows), "own")
     assert [len(part) for part in data.sets.values()] == [72, 24, 24]
     findings = analysis.check_data(data.task, data.sets["train"], data.sets["dev"])
-    assert "24 of 24 development texts are training texts but for digits" in findings.warnings[-2]
+    assert (
+        "24 of 24 development texts are training texts too but for digits" in findings.warnings[-2]
+    )
 
 
 def test_rows_without_similar_ones_are_split_as_before(tmp_path):

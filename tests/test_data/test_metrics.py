@@ -214,3 +214,56 @@ def test_f1_is_that_of_scikit_learn_to_the_last_bit(rng):
         assert value == sklearn.metrics.f1_score(
             gold, said, labels=list(range(count)), average="macro", zero_division=0.0
         )
+
+
+def test_f1_of_a_named_class_is_that_of_scikit_learn(rng):
+    gold, answers = rng.integers(0, 3, (2, 60))
+    for labels in (("fraud", "ok"), ("a", "b:c", "d")):
+        metrics = tuple(f"f1:{name}" for name in labels)
+        spec = tasks.TaskSpec("t", "t", "l", labels=labels, metrics=metrics)
+        of_labels = gold % len(labels), answers % len(labels)
+        values = spec.compute_metrics(np.eye(len(labels))[of_labels[1]], of_labels[0])
+        expected = sklearn.metrics.f1_score(*of_labels, average=None)
+        # Ratios of the same whole numbers, rounded once or twice.
+        assert list(values.values()) == pytest.approx(expected, rel=1e-15)
+        assert list(values) == list(metrics)
+
+
+@pytest.mark.parametrize("metric", ["f1:maybe", "accuracy:no", "f1:"])
+def test_a_class_that_the_task_does_not_have_is_refused(metric):
+    with pytest.raises(errors.ConfigError, match="f1:LABEL of one of"):
+        dataclasses.replace(BINARY, metrics=(metric,), primary_metric=metric)
+
+
+@pytest.mark.parametrize(
+    ("cells", "metrics"),
+    [
+        (["ok"] * 57 + ["fraud"] * 13, ("accuracy", "f1:fraud")),
+        (["ham"] * 13 + ["spam"] * 57, ("accuracy", "f1:ham")),
+        (["no", "yes"] * 20, ("accuracy", "f1:yes")),
+        (["10", "9"] * 20, ("accuracy", "f1:10")),
+        (["a", "b", "c"] * 20, ("accuracy", "f1")),
+        (["a"] * 100 + ["b"] * 3, ("macro_f1", "accuracy")),
+    ],
+)
+def test_f1_of_two_classes_is_that_of_the_rarer_one(cells, metrics):
+    assert tasks.KINDS["classification"].metrics_for(cells) == metrics
+    for name in ("mrpc", "qqp"):  # GLUE's is that of label 1
+        assert tasks.task(name).metrics == ("accuracy", "f1")
+        assert tasks.task(name).positive_label in ("equivalent", "duplicate")
+
+
+def test_r2_equals_its_formula_and_sees_the_scale(rng):
+    spec = tasks.TaskSpec("r", "t", "l", kind="regression")
+    gold = rng.normal(300_000, 5, 50)
+    answers = gold + rng.normal(0, 1, 50)
+    values = spec.compute_metrics(answers, gold)
+    expected = sklearn.metrics.r2_score(gold, answers)
+    # Squares of numbers that lost eps * 300,000 of about 1 to the rounding.
+    assert values["r2"] == pytest.approx(expected, rel=1e-9)
+    scaled = spec.compute_metrics((answers - 300_000) / 10, gold)
+    assert scaled["pearson"] == pytest.approx(values["pearson"], rel=1e-9)
+    assert scaled["r2"] < -1e6 < 0.9 < values["r2"]
+    constant = spec.compute_metrics(np.full(50, gold.mean()), gold)
+    assert constant["pearson"] == 0.0 and constant["r2"] == pytest.approx(0.0, abs=1e-9)
+    assert spec.compute_metrics(answers, np.full(50, 3.0))["r2"] == 0.0

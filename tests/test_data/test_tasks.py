@@ -243,7 +243,7 @@ def test_what_a_kind_leaves_open_follows_from_it():
     ner = tasks.task("ner")
     assert (ner.layout, ner.head, ner.primary_metric) == ("conll", "token", "entity_f1")
     regression = tasks.TaskSpec("r", "t", "l", kind="regression")
-    assert (regression.metrics, regression.head) == (("pearson", "spearman"), "sequence")
+    assert (regression.metrics, regression.head) == (("pearson", "spearman", "r2"), "sequence")
     assert regression.traits.one_number and regression.num_labels == 1
     assert tasks.task("imdb").head == "sequence"
     assert TASK.metrics == ("accuracy",)

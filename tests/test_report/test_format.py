@@ -43,6 +43,8 @@ def test_what_is_absent_is_a_dash():
         ("accuracy", "Accuracy", "accuracy", "91.3%"),
         ("entity_f1", "Entity F1", "entity F1", "91.3%"),
         ("f1", "F1", "F1", "91.3%"),
+        ("f1:a: b", "F1 of 'a: b'", "F1 of 'a: b'", "91.3%"),
+        ("r2", "R2", "R2", "0.913"),
         ("matthews", "Matthews correlation", "Matthews correlation", "0.913"),
         ("of_a_user", "of_a_user", "of_a_user", "0.913"),
     ],

@@ -14,6 +14,7 @@ from tfdistill.tasks.encoded import EncodedExamples
 # The least share of the way from chance to a perfect score. Measured: teachers that were never
 # fine-tuned score within 0.03 of a majority class of 0.5 to 0.8; a fine-tuned one for MRPC has an
 # F1 of 0.85 where chance is 0.81, 0.2 of the way.
+_OF_SCALE = 0.5  # R2 for the square of Pearson's correlation, which rescaling would make it
 MARGIN = 0.1
 
 
@@ -116,7 +117,14 @@ def _weakness(
     chance = chance_level(task, labels)
     bound = chance + MARGIN * (1 - chance)
     if value is not None and value >= bound:  # NaN is no better than chance
-        return None
+        pearson, r2 = metrics.get("pearson"), metrics.get("r2")
+        if pearson is None or r2 is None or r2 >= _OF_SCALE * pearson**2:
+            return None
+        least, received = quantities.apart(_OF_SCALE * pearson**2, r2)
+        return (
+            f"answers on the scale of the labels, an R2 of at least {least}",
+            f"{received} at a Pearson correlation of {pearson:.3f}",
+        )
     least, received = quantities.apart(bound, math.nan if value is None else value)
     received = "no number" if value is None else received
     return f"at least {least} (chance is {chance:.3f})", received

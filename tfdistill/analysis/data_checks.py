@@ -103,19 +103,9 @@ def check_data(
     if task.traits.one_class:
         _check_classes(task, train, dev, faults, warnings)
     if not task.traits.over_tokens:
-        texts, dev_texts = example_numbers(train, dev)
-        _check_texts(task, train, dev, texts, faults, warnings)
+        _check_texts(task, train, dev, faults, warnings)
         if dev is not train:  # the same object is cross-fitted
-            same = np.isin(dev_texts, texts)
-            _check_overlap(dev, np.flatnonzero(same), faults, warnings)
-            texts, dev_texts = example_numbers(train, dev, similar=True)
-            similar = np.flatnonzero(np.isin(dev_texts, texts) & ~same)
-            if len(similar) > _MOST_SIMILAR * len(dev):
-                warnings.append(
-                    f"{len(similar)} of {len(dev)} development texts are training texts but for "
-                    f"digits, punctuation or the order of a pair: {_shown(dev, similar)} "
-                    f"({_located(dev, similar)}). The metric is too good by up to that share."
-                )
+            _check_overlap(train, dev, faults, warnings)
     if dev.num_scored < 2:
         faults.append(errors.explain("development set", "at least 2 rows", dev.num_scored))
     elif dev.num_scored < _FEW_DEV:
@@ -277,11 +267,10 @@ def _check_texts(
     task: TaskSpec,
     train: Examples,
     dev: Examples,
-    texts: np.ndarray,
     faults: list[str],
     warnings: list[str],
 ) -> None:
-    """Looks for blank and empty texts, and for texts with two labels; `texts` numbers train's."""
+    """Looks for blank and empty texts, and for texts with two labels."""
     parts = {"training": train} | ({} if dev is train else {"development": dev})
     for name, part in parts.items():
         if part.blank_lines and part.path is not None:
@@ -300,6 +289,7 @@ def _check_texts(
             )
     if train.labels is None or task.traits.one_number:
         return
+    (texts,) = example_numbers(train)
     _, first, labels_of = np.unique(texts, return_index=True, return_inverse=True)
     differ = train.labels != train.labels[first[labels_of]]  # from that of the first such text
     differ = differ.any(axis=1) if differ.ndim > 1 else differ
@@ -311,30 +301,32 @@ def _check_texts(
         )
 
 
-def _check_overlap(
-    dev: Examples,
-    shared: np.ndarray,
-    faults: list[str],
-    warnings: list[str],
-) -> None:
-    """Tells of the development texts, by index, that are training texts too."""
-    if len(shared):
-        count = f"{len(shared)} of {len(dev)}"
-        shown = f"{_shown(dev, shared)} ({_located(dev, shared)})"
-        if len(shared) > len(dev) / 2:
-            faults.append(
-                errors.explain(
-                    "development set",
-                    "texts that the training set does not have",
-                    f"{count} that it has: {shown}",
-                    "Split the data again: the metric would only show what was memorized.",
-                )
+def _check_overlap(train: Examples, dev: Examples, faults: list[str], warnings: list[str]) -> None:
+    """Tells of the development texts that are training texts too, or similar to one."""
+    (texts, dev_texts), (groups, dev_groups) = (
+        example_numbers(train, dev, similar=similar) for similar in (False, True)
+    )
+    same, similar = np.isin(dev_texts, texts), np.isin(dev_groups, groups)
+    shared = np.flatnonzero(similar if similar.sum() > _MOST_SIMILAR * len(dev) else same)
+    if not len(shared):
+        return
+    count = f"{len(shared)} of {len(dev)}"
+    shown = f"{_shown(dev, shared)} ({_located(dev, shared)})"
+    if same.sum() > len(dev) / 2:
+        faults.append(
+            errors.explain(
+                "development set",
+                "texts that the training set does not have",
+                f"{count} that it has: {shown}",
+                "Split the data again: the metric would only show what was memorized.",
             )
-        else:
-            warnings.append(
-                f"{count} development texts are training texts too: {shown}. The metric is too "
-                "good by up to that share."
-            )
+        )
+        return
+    apart = "" if same[shared].all() else " but for digits, punctuation or the order of a pair"
+    warnings.append(
+        f"{count} development texts are training texts too{apart}: {shown}. The metric is too "
+        "good by up to that share."
+    )
 
 
 def _check_lengths(

@@ -71,10 +71,11 @@ def bound_size(proposal: QuickstartPlan, size_mb: float | None) -> QuickstartPla
 
 
 def as_before(proposal: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
-    """The proposal with the student and the steps that the recipe in a folder has."""
+    """The proposal with the metrics, the student and the steps that a folder's recipe has."""
     saved = config.saved_recipe(folder)
     if saved is None:
         return proposal
+    proposal = proposal.changed("data", "metrics: as before", metrics=saved.data.metrics)
     student = proposal.with_student(saved.student.preset, "student: as before")
     stage = saved.stages.get(_JOINT)
     if stage is None:

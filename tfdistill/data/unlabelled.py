@@ -102,10 +102,9 @@ def select_new(
 
     Texts are compared without differences of case and blanks (`normal_text`), pairs as pairs.
     """
-    keys = example_keys(further.examples)
-    for name, part in held_out.items():
-        labelled_keys = set(example_keys(part))
-        leaked = [index for index, key in enumerate(keys) if key in labelled_keys]
+    texts, trained, *others = example_numbers(further.examples, train, *held_out.values())
+    for (name, part), numbers in zip(held_out.items(), others, strict=True):
+        leaked = np.flatnonzero(np.isin(texts, numbers)).tolist()
         if leaked:
             shown = errors.shortened(further.examples.texts[leaked[0]])
             raise errors.DataError(
@@ -115,16 +114,14 @@ def select_new(
                 "Remove them: that set is to test what was never seen.",
             )
         warn_of_shared(part, further.examples, f"{name} texts")
-    seen = set(example_keys(train))
-    rows = []
-    for index, key in enumerate(keys):
-        if key not in seen and any(key):
-            seen.add(key)
-            rows.append(index)
+    _, first = np.unique(texts, return_index=True)
+    new = np.sort(first[~np.isin(texts[first], trained)]).tolist()
+    pairs = further.examples.pairs or further.examples.texts
+    rows = [row for row in new if (further.examples.texts[row] + pairs[row]).strip()]
     return UnlabelledTexts(
         further.examples.select(rows),
         tuple(further.places[index] for index in rows),
-        further.dropped + len(keys) - len(rows),
+        further.dropped + len(texts) - len(rows),
     )
 
 

@@ -14,6 +14,7 @@ _TITLES = {
     "matthews": "Matthews correlation",
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",
+    "r2": "R2",
     "auc": "AUC",
     "entity_f1": "Entity F1",
     "entity_precision": "Entity precision",
@@ -27,7 +28,7 @@ _TITLES = {
     "ndcg_at_10": "nDCG at 10",
 }
 # Whose capitals stay in a sentence.
-_NAMES = ("f1", "auc", "matthews", "pearson", "spearman", "ndcg_at_10")
+_NAMES = ("f1", "auc", "matthews", "pearson", "spearman", "r2", "ndcg_at_10")
 _BASELINES = {
     "majority": "Always the same answer",
     "tfidf": "TF-IDF and a linear model",
@@ -44,12 +45,14 @@ _SHARES = ("accuracy", "f1", "entity_", "exact_match", "macro_f1", "micro_f1")
 
 def metric_title(name: str) -> str:
     """Names a metric: "accuracy" -> "Accuracy"."""
-    return _TITLES.get(name, name)
+    name, _, label = name.partition(":")
+    return _TITLES.get(name, name) + (f" of {label!r}" if label else "")
 
 
 def metric_words(name: str) -> str:
     """Names a metric inside a sentence: "accuracy", "Matthews correlation"."""
     title = metric_title(name)
+    name, _, _ = name.partition(":")
     return title if name in _NAMES or name not in _TITLES else f"{title[0].lower()}{title[1:]}"
 
 

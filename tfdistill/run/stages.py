@@ -203,7 +203,8 @@ def distill(
         "student": repr(models.config_of(student)),
         "start": repr((origin.start, origin.layers, origin.seed)),
         "max_length": data.settings.max_length,
-        "metrics": data.task.metrics,
+        # As earlier versions named them: those beside the primary one choose nothing.
+        "metrics": [name.partition(":")[0] for name in data.task.metrics if name != "r2"],
         "primary_metric": data.task.primary_metric,
         "class_weights": None if data.class_weights is None else data.class_weights.tolist(),
         "train": digests.of_examples(data.train_examples),

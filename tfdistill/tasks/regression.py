@@ -25,7 +25,7 @@ class Number(TextKind):
 
     name = "regression"
     head = "sequence"
-    metrics = ("pearson", "spearman")
+    metrics = ("pearson", "spearman", "r2")
     column = "regression"
     nameless = "numbers, no names"
     one_number = True
@@ -61,12 +61,13 @@ class Number(TextKind):
         import scipy.stats
 
         predictions = scores[:, 0]
-        if np.ptp(predictions) == 0 or np.ptp(gold) == 0:
-            return dict.fromkeys(spec.metrics, 0.0)
-        correlations = {"pearson": scipy.stats.pearsonr, "spearman": scipy.stats.spearmanr}
-        return {
-            name: float(correlations[name](predictions, gold).statistic) for name in spec.metrics
-        }
+        values = dict.fromkeys(self.metrics, 0.0)
+        if np.ptp(gold) > 0:
+            values["r2"] = float(1 - np.mean((gold - predictions) ** 2) / np.var(gold))
+        if np.ptp(predictions) > 0 and np.ptp(gold) > 0:
+            values["pearson"] = float(scipy.stats.pearsonr(predictions, gold).statistic)
+            values["spearman"] = float(scipy.stats.spearmanr(predictions, gold).statistic)
+        return {name: values[name] for name in spec.metrics}
 
 
 def numbers(values: Sequence[str], where: Sequence[str]) -> np.ndarray:

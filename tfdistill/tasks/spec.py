@@ -58,6 +58,7 @@ class TaskSpec:
         an embedding. Empty for other kinds whose names are to be found in the train split
         (`with_labels_of`).
       metrics: Of ``KINDS[kind].metrics``, all "higher is better"; the usual ones when left out.
+        "f1:LABEL" is the F1 of one class.
       primary_metric: The one that chooses a checkpoint; the first when left out.
       kind: "classification" (one label), "regression" (a number), "multi_label" (any number of
         labels), "token" (a tag for each word), "span" (an answer inside a text) or "embedding" (a
@@ -138,7 +139,10 @@ class TaskSpec:
         for field, expected in traits.faults(self):
             self._refuse(field, expected)
         for metric in (*self.metrics, self.primary_metric):
-            self._check_choice("metric", metric, traits.metrics)
+            name, mark, label = metric.partition(":")
+            self._check_choice("metric", name, traits.metrics)
+            if mark and (name != "f1" or (self.labels and label not in self.labels)):
+                self._refuse("metrics", f"f1:LABEL of one of {self.labels}, or names alone")
         if self.primary_metric not in self.metrics:
             self._refuse("primary_metric", f"one of {self.metrics}")
         self._check_metrics_against_labels()
@@ -223,6 +227,7 @@ class TaskSpec:
         over all classes, also over two. auc: the area under the ROC curve of the positive class's
         probability, ties counting half; 0.5 where one of both classes is missing. matthews,
         pearson, spearman: correlations; 0 where all predictions (or all labels) are the same.
+        r2: ``1 - mean((label - prediction)^2) / var(label)``, which the scale counts in.
 
         Several labels, a class being predicted where its logit is above 0: micro_f1 counts all
         decisions together, macro_f1 is the unweighted mean over classes, exact_match the share of

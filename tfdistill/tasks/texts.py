@@ -72,10 +72,15 @@ class Classes(TextKind):
     exclusive = gives_probabilities = True
 
     def metrics_for(self, cells: Sequence[str]) -> tuple[str, ...]:
-        """Where a class is rare, the mean of all classes' F1 is the first."""
-        counts = collections.Counter(cells).values()
-        rare = min(counts) < _RARE * max(counts)
-        return ("macro_f1", "accuracy") if rare else ("accuracy", "f1")
+        """Where a class is rare, the mean of all classes' F1 is the first.
+
+        Of two classes it is the F1 of the rarer one, of equally frequent ones the second.
+        """
+        counts = collections.Counter(cells)
+        rarest = min(self.ordered(counts)[::-1], key=lambda name: counts[name])
+        if counts[rarest] < _RARE * max(counts.values()):
+            return ("macro_f1", "accuracy")
+        return ("accuracy", f"f1:{rarest}" if len(counts) == 2 else "f1")
 
     def cell(self, spec: TaskSpec, label: np.ndarray) -> str:
         """See `TaskKind.cell`."""
@@ -133,7 +138,7 @@ def no_label(spec: TaskSpec, index: dict[str, int], value: str, where: str) -> e
 
 def chance_of_classes(spec: TaskSpec, labels: np.ndarray) -> float:
     """The primary metric of always saying the class that suits it best, labels int (n,)."""
-    metric = spec.primary_metric
+    metric, _, label = spec.primary_metric.partition(":")
     if metric == "auc":
         return 0.5
     if metric not in ("accuracy", "f1", "macro_f1"):
@@ -143,10 +148,8 @@ def chance_of_classes(spec: TaskSpec, labels: np.ndarray) -> float:
         return float(shares.max())
     if metric == "macro_f1":
         classes = spec.num_labels
-    elif spec.positive_label is not None:
-        shares, classes = shares[[spec.labels.index(spec.positive_label)]], 1
-    elif spec.num_labels == 2:
-        shares, classes = shares[[1]], 1
+    elif label or spec.positive_label is not None or spec.num_labels == 2:
+        shares, classes = shares[[_positive(spec, label)]], 1
     else:
         classes = spec.num_labels
     return float(2 * shares.max() / (1 + shares.max()) / classes)
@@ -154,6 +157,7 @@ def chance_of_classes(spec: TaskSpec, labels: np.ndarray) -> float:
 
 def _of_classes(name: str, spec: TaskSpec, scores: np.ndarray, gold: np.ndarray) -> float:
     predictions = scores.argmax(axis=1)
+    name, _, label = name.partition(":")
     if name == "accuracy":
         return float(np.mean(predictions == gold))
     if name == "auc":
@@ -161,9 +165,10 @@ def _of_classes(name: str, spec: TaskSpec, scores: np.ndarray, gold: np.ndarray)
         return _auc(scores[:, positive] - scores[:, 1 - positive], gold == positive)
     if name in ("f1", "macro_f1"):
         of_classes = _f1_of_classes(predictions, gold.astype(np.int64), spec.num_labels)
-        if name == "macro_f1" or (spec.num_labels > 2 and spec.positive_label is None):
+        one = label or spec.positive_label or spec.num_labels == 2
+        if name == "macro_f1" or not one:
             return float(of_classes.mean())
-        return float(of_classes[_positive(spec)])
+        return float(of_classes[_positive(spec, label)])
     if np.ptp(predictions) == 0 or np.ptp(gold) == 0:
         return 0.0
     import sklearn.metrics
@@ -181,8 +186,9 @@ def _f1_of_classes(predictions: np.ndarray, gold: np.ndarray, count: int) -> np.
     return 2.0 * hits / np.maximum(total, 1)
 
 
-def _positive(spec: TaskSpec) -> int:
-    return 1 if spec.positive_label is None else spec.labels.index(spec.positive_label)
+def _positive(spec: TaskSpec, label: str = "") -> int:
+    label = label or spec.positive_label or ""
+    return spec.labels.index(label) if label else 1
 
 
 def _auc(scores: np.ndarray, positive: np.ndarray) -> float:

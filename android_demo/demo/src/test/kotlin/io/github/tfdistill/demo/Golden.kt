@@ -13,6 +13,7 @@ import kotlinx.serialization.json.jsonPrimitive
 
 /** golden.json of a toy. */
 class Golden(name: String, source: FileSource = Toys) {
+    /** An example; its pair is null where the second text is empty. */
     class Example(val text: String, val pair: String?, val outputs: List<Double>)
 
     class Question(val question: String, val context: String, val answer: String)
@@ -26,7 +27,10 @@ class Golden(name: String, source: FileSource = Toys) {
     val examples: List<Example> by lazy {
         list("examples")
             .filter { text(it, "text") != null }
-            .map { Example(checkNotNull(text(it, "text")), text(it, "pair"), numbers(it)) }
+            .map {
+                val pair = text(it, "pair")?.ifEmpty { null }
+                Example(checkNotNull(text(it, "text")), pair, numbers(it))
+            }
     }
 
     val questions: List<Question> by lazy {
