@@ -236,6 +236,11 @@ def test_texts_that_differ_in_digits_and_punctuation_are_in_one_set(kind, tmp_pa
     assert sum(map(len, groups)) == len(set().union(*groups)) == 49
     assert all(30 <= len(data.sets[part].texts) <= 70 for part in ("dev", "test"))
     assert any(note.startswith("100% of the rows are like others") for note in data.notes)
+    few = labelled_file.read_labelled_file(
+        write(tmp_path / "few.csv", rows[: 49 + 7]), "own", few=True
+    )
+    (told,) = (note for note in few.notes if "like others" in note)
+    assert few.cross_fitted and told.startswith("25% of the rows") and "too good" in told
     before = labelled_file.read_labelled_file(tmp_path / "x.csv", "own", similar_together=False)
     groups = [set(map(unlabelled.similar_text, part.texts)) for part in before.sets.values()]
     assert sum(map(len, groups)) > 49

@@ -21,6 +21,8 @@ FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
 FEW_OF_A_LABEL = 32  # rows, on average: no more are cross-validated, where that is wanted
 PROMISE = "promise"
 _MOST_SIMILAR = 0.02  # share of rows that are like others which a plan does not tell
+_GROUPED = "each is in one set, but for those of over a tenth of the rows or of labels with under 5"
+_CROSSED = "cross-validation takes them apart, and its figures are too good"
 _JOINING = ("|", ";", ",", "/")  # that separate several labels in the files that are written
 
 
@@ -182,6 +184,13 @@ def read_labelled_file(
     (numbers,) = unlabelled.example_numbers(everything)  # equal texts have one
     rows = _new_rows(everything, numbers, cells, notes)
     together = few and _are_few(task, len(rows))
+    (groups,) = unlabelled.example_numbers(everything.select(rows), similar=True)
+    share = 1 - np.count_nonzero(np.bincount(groups) == 1) / max(len(rows), 1)
+    if similar_together and share > _MOST_SIMILAR:
+        notes.append(
+            f"{share:.0%} of the rows are like others but for digits, punctuation or the order of "
+            f"a pair, in {groups.max() + 1} groups: {_CROSSED if together else _GROUPED}"
+        )
     if task.primary_metric == "macro_f1":
         weighted = "; --class-weights balanced makes rare labels count as much in training"
         notes.append(
@@ -216,14 +225,6 @@ def read_labelled_file(
     strata = splitting.strata_of(gold[rows])
     held_out = splitting.held_out_size(num_texts)
     if similar_together:
-        (groups,) = unlabelled.example_numbers(everything.select(rows), similar=True)
-        share = 1 - np.count_nonzero(np.bincount(groups) == 1) / len(rows)
-        if share > _MOST_SIMILAR:
-            notes.append(
-                f"{share:.0%} of the rows are like others but for digits, punctuation or the order "
-                f"of a pair: each of these {groups.max() + 1} groups is in one set, unless it has "
-                "over a tenth of the rows or its label has fewer than five"
-            )
         numbers = splitting.split_keys(numbers, groups, strata)
     train, dev, test = splitting.split(numbers.tolist(), strata, held_out, seed)
     parts: dict[str, np.ndarray] = {"train": train, "dev": dev, "test": test}

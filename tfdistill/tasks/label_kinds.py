@@ -119,10 +119,9 @@ def made_of_others(
         positions = {(part, at) for parts in parts_of.values() for at, part in enumerate(parts)}
         counts = collections.Counter(part for part, _ in positions)
         moving = sum(count > 1 for count in counts.values())
-        sets = {frozenset(parts) for parts in parts_of.values()}
         few = len(counts) <= len(parts_of) and 3 * moving >= len(counts)
         repeated = any(len(set(parts)) < len(parts) for parts in parts_of.values())
-        if not repeated and (few or len(sets) < len(parts_of)):
+        if not repeated and (few or len(set(map(frozenset, parts_of.values()))) < len(parts_of)):
             name = next(iter(parts_of))
             ratio = f"{len(counts)} parts with {mark!r} between make {len(parts_of)} names"
             return name, mark, f"{name!r}: {ratio}"
