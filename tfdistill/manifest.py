@@ -127,7 +127,8 @@ class Parity(ManifestPart):
     `min_cosine` the smallest cosine between the vectors of one text, and `neighbour_agreement` the
     share of the ten nearest texts of each that both have; of other files the last two are None.
     `num_scored` counts what the metrics are taken over: texts, questions or pairs, however many
-    rows `num_examples` counts; None without metrics.
+    rows `num_examples` counts; None without metrics. `test_metrics` are those of the file on the
+    test set of its run, where it has one; the others are of the examples of the check.
     """
 
     num_examples: int
@@ -142,6 +143,7 @@ class Parity(ManifestPart):
     neighbour_agreement: float | None = None
     model_metrics: dict[str, float] = pydantic.Field(default_factory=dict)
     file_metrics: dict[str, float] = pydantic.Field(default_factory=dict)
+    test_metrics: dict[str, float] = pydantic.Field(default_factory=dict)
     bounds: dict[str, float] = pydantic.Field(default_factory=dict)
 
     @property

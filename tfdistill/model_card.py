@@ -6,6 +6,7 @@ import dataclasses
 import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from tfdistill import files, quantities, tables, work_folder
 from tfdistill.manifest import Architecture, Manifest, TaskRecord
@@ -15,19 +16,8 @@ from tfdistill.tasks import KINDS
 
 FILE_NAME = "README.md"
 _LONGEST_NAME = 60  # letters of a label or task
+Sets = Mapping[str, Mapping[str, Mapping[str, float | None]]]
 MARK = "<!-- Written by tfdistill, which replaces only files with this line. -->"
-
-
-@dataclasses.dataclass(frozen=True)
-class MeasuredLatency:
-    """The median time of one inference, its 95% interval, and whether the machine was busy."""
-
-    sequence_length: int
-    threads: int
-    p50_ms: float
-    low_ms: float | None = None
-    high_ms: float | None = None
-    busy: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +31,12 @@ class CardFacts:
     synthetic: bool = False  # whether the data was generated
     # development metrics of the teacher
     teacher: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+    # of "teacher", "student", "file" on the test set, and how many examples that has
+    tested: Mapping[str, Mapping[str, float | None]] = dataclasses.field(default_factory=dict)
+    num_tested: int | None = None
+    caveats: Sequence[str] = ()  # what makes its figures doubtful
     baselines: Sequence[BaselineResult] = ()  # what the model is compared with
-    latency: Sequence[MeasuredLatency] = ()  # of the file
+    latency: Sequence[Any] = ()  # of the file: rows of `benchmark.schema.Summary`
     # expected time of a development text, by threads
     text_ms: Mapping[int, float] = dataclasses.field(default_factory=dict)
     measured_on: str = ""  # machine, runtime and load of the latency
@@ -53,6 +47,7 @@ def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:
     """Writes the card of a folder with a TFLite file."""
     evidence = evidence or CardFacts()
     metrics = manifest.parity.file_metrics if manifest.parity else {}
+    sets = _sets("this file", metrics, evidence.tested.get("file", {}), evidence)
     lengths = sorted(entry.sequence_length for entry in manifest.signatures.values())
     entry = next(iter(manifest.signatures.values()))
     runner = f"len{lengths[-1]}" if f"len{lengths[-1]}" in manifest.signatures else "serving"
@@ -69,7 +64,7 @@ def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:
         f'print(run({arguments})["{next(iter(entry.outputs))}"])',
         "```",
     ]
-    head = _head(manifest, metrics, evidence, ["tflite", "litert"], None)
+    head = _head(manifest, sets, evidence, ["tflite", "litert"], None)
     kind = f"{quantities.size(manifest.model.size_bytes)} as `{manifest.quantization}`"
     verb = "cut after" if _cuts_texts(manifest) else "read in parts of at most"
     limits = [f"Texts are {verb} {lengths[-1]} tokens."]
@@ -80,7 +75,7 @@ def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:
     if not evidence.latency:
         limits.append("Its latency was not measured.")
     body = [
-        *_figures(manifest, metrics, evidence, column="this file"),
+        *_figures(manifest, sets, evidence),
         *_latency(evidence, "text" if _cuts_texts(manifest) else "text's part"),
         *_checks(manifest),
         *_confidence(manifest),
@@ -103,8 +98,11 @@ def of_checkpoint(manifest: Manifest, evidence: CardFacts | None = None) -> str:
     whole_texts = task is not None and traits.row_a_text
     differs = whole_texts and manifest.architecture.family == "tinybert"
     metrics = manifest.parity.model_metrics if manifest.parity and not differs else {}
+    role = "student" if "student" in evidence.tested else "teacher"  # which it is, then
+    tested = {} if differs else evidence.tested.get(role, {})
+    sets = _sets("this model", metrics, tested, evidence)
     library = "sentence-transformers" if traits.vectors else "transformers"
-    head = _head(manifest, metrics, evidence, [], library)
+    head = _head(manifest, sets, evidence, [], library)
     if traits.vectors:
         use = [
             "from sentence_transformers import SentenceTransformer",
@@ -121,7 +119,7 @@ def of_checkpoint(manifest: Manifest, evidence: CardFacts | None = None) -> str:
             "differ from those that were scored. `tfdistill.load_teacher` reads the folder exactly."
         )
     body = [
-        *_figures(manifest, metrics, evidence, column="this model"),
+        *_figures(manifest, sets, evidence),
         "## Use",
         "",
         "```python",
@@ -146,7 +144,7 @@ def write(folder: files.Path, text: str) -> pathlib.Path | None:
 
 def _head(
     manifest: Manifest,
-    metrics: Mapping[str, float],
+    sets: Sets,
     evidence: CardFacts,
     tags: Sequence[str],
     library: str | None,
@@ -162,12 +160,13 @@ def _head(
             task_type=str(pipeline),
             dataset_type=task.name,
             dataset_name=task.name,
-            dataset_split="validation",
+            dataset_split=split.replace("development", "validation"),
             metric_type=metric,
             metric_value=round(value, 4),
         )
-        for metric, value in metrics.items()
-        if task is not None
+        for split, columns in list(sets.items())[:1]
+        for metric, value in next(iter(columns.values())).items()
+        if task is not None and value is not None
     ]
     data = huggingface_hub.ModelCardData(
         model_name=name if scores else None,
@@ -195,28 +194,36 @@ def _opening(shape: Architecture, task: TaskRecord | None, kind: str) -> str:
     return f"{text}, for the task {markdown(_cut(task.name))} ({kind_words}).{labels}"
 
 
-def _figures(
-    manifest: Manifest, metrics: Mapping[str, float], evidence: CardFacts, *, column: str
-) -> Iterator[str]:
-    if not metrics:
+def _sets(
+    column: str,
+    metrics: Mapping[str, float],
+    tested: Mapping[str, float | None],
+    evidence: CardFacts,
+) -> Sets:
+    """Name of a set -> column -> metrics: the test set first, where there is one."""
+    of_dev = {column: metrics, "teacher": evidence.teacher}
+    of_dev |= {row.name: row.metrics for row in evidence.baselines}
+    of_test = {column: tested, "teacher": evidence.tested.get("teacher", {})}
+    return ({"test": of_test} if tested else {}) | ({"development": of_dev} if metrics else {})
+
+
+def _figures(manifest: Manifest, sets: Sets, evidence: CardFacts) -> Iterator[str]:
+    if not sets:
         return
-    columns = {column: metrics, "teacher": evidence.teacher}
-    columns |= {row.name: row.metrics for row in evidence.baselines}
-    columns = {name: values for name, values in columns.items() if values}
+    names = [name for name, values in list(sets.values())[-1].items() if values]
     yield from ("## Figures", "")
-    yield f"| metric | {' | '.join(map(markdown, columns))} |"
-    yield "| --- |" + " ---: |" * len(columns)
-    for metric in metrics:
-        values = (values.get(metric) for values in columns.values())
-        cells = ["" if value is None else f"{value:.4f}" for value in values]
-        yield f"| {markdown(metric)} | {' | '.join(cells)} |"
+    yield f"| metric | set | {' | '.join(map(markdown, names))} |"
+    yield "| --- | --- |" + " ---: |" * len(names)
+    for split, columns in sets.items():
+        for metric in next(iter(columns.values())):
+            values = (columns.get(name, {}).get(metric) for name in names)
+            cells = ["" if value is None else f"{value:.4f}" for value in values]
+            yield f"| {markdown(metric)} | {split} | {' | '.join(cells)} |"
     parity, task = manifest.parity, manifest.task
     traits = None if task is None else KINDS[task.kind]
-    examples = parity.num_scored if parity else 0
-    if parity and examples is None and (traits is None or traits.row_a_text):
-        examples = parity.num_examples  # of an older manifest
-    error = ""
-    value = metrics.get("accuracy", 0.0)
+    split, columns = next(iter(sets.items()))
+    examples = evidence.num_tested if split == "test" else parity and parity.num_scored
+    error, value = "", next(iter(columns.values())).get("accuracy") or 0.0
     if 0 < value < 1 and examples and (traits is None or traits.one_class):  # else it would be 0
         error = (
             f" One standard error of the accuracy: {math.sqrt(value * (1 - value) / examples):.4f}."
@@ -224,7 +231,7 @@ def _figures(
     yield ""
     number = "the" if examples is None else examples
     what = "pairs" if traits is not None and traits.vectors else "examples"
-    yield f"On {number} development {what}.{error}" + (
+    yield f"On {number} {split} {what}.{error}" + (
         " The columns after the teacher are baselines." if evidence.baselines else ""
     )
     yield ""
@@ -241,8 +248,7 @@ def _latency(evidence: CardFacts, example: str) -> Iterator[str]:
     yield from ("## Latency", "", "| tokens | threads | median, ms | 95% interval |")
     yield "| ---: | ---: | ---: | --- |"
     for row in evidence.latency:
-        has_interval = row.low_ms is not None and row.high_ms is not None
-        interval = f"{row.low_ms:.3g} to {row.high_ms:.3g}" if has_interval else ""
+        interval = " to ".join(f"{end:.3g}" for end in row.p50_ci_ms)
         median = tables.marked(f"{row.p50_ms:.3g}", row.busy)
         yield f"| {row.sequence_length} | {row.threads} | {median} | {interval} |"
     for number, expected_ms in evidence.text_ms.items():
@@ -305,10 +311,10 @@ def _limits(manifest: Manifest, evidence: CardFacts, limits: Sequence[str]) -> I
             *limits,
         ]
     yield from ("## Limits", "")
-    for limit in limits:
+    for limit in (*evidence.caveats, *limits):
         yield f"- {limit}"
     if manifest.parity is not None and manifest.parity.file_metrics:
-        yield "- The development examples also chose the checkpoint, so the figures are optimistic."
+        yield "- The development examples also chose the checkpoint: their figures are optimistic."
     else:
         yield "- It was not scored on labelled examples."
     if not evidence.baselines:

@@ -218,6 +218,7 @@ class RunMetrics(ResultPart):
     chosen: str | None = None
     exports: tuple[ExportedFile, ...] = ()
     test_metrics: dict[str, dict[str, float | None]] = {}
+    caveats: tuple[str, ...] = ()  # what makes its figures doubtful, a sentence each
 
 
 class QuickstartRecord(ResultPart):

@@ -1,6 +1,7 @@
 """README.md of exported folders: what the hub reads, and what a person has to know."""
 
 import errno
+import types
 
 import huggingface_hub
 import pytest
@@ -42,6 +43,7 @@ def described(*, family="bert", kind="classification", metrics=None):
         ),
         parity=manifest.Parity(
             num_examples=100,
+            num_scored=100 if metrics else None,
             max_abs_error=0.1,
             mean_abs_error=0.01,
             sqnr_db=41.25,
@@ -53,6 +55,17 @@ def described(*, family="bert", kind="classification", metrics=None):
 
 
 SCORED = described(metrics={"accuracy": 0.91})
+
+
+def timed(length, threads, p50_ms, *ends, busy=False):
+    """A row of a measurement, as a card reads it."""
+    return types.SimpleNamespace(
+        sequence_length=length,
+        threads=threads,
+        p50_ms=p50_ms,
+        p50_ci_ms=ends or (p50_ms, p50_ms),
+        busy=busy,
+    )
 
 
 def metadata(text):
@@ -107,10 +120,39 @@ def test_the_figures_stand_beside_teacher_and_baselines_with_their_error():
     facts = model_card.CardFacts(teacher={"accuracy": 0.95}, baselines=[BASELINE])
     text = model_card.of_file(SCORED, facts)
 
-    assert "| metric | this file | teacher | tfidf |" in text
-    assert "| accuracy | 0.9000 | 0.9500 | 0.7500 |" in text
+    assert "| metric | set | this file | teacher | tfidf |" in text
+    assert "| accuracy | development | 0.9000 | 0.9500 | 0.7500 |" in text
     assert "standard error of the accuracy: 0.0300" in text  # sqrt(0.9 * 0.1 / 100)
+    (score,) = metadata(text).eval_results
+    assert (score.dataset_split, score.metric_value) == ("validation", 0.9)
     assert "SQNR 41.2 dB, the same answer for 99.0%" in text
+
+
+def test_where_there_is_a_test_set_its_figures_come_first_and_are_those_of_the_hub():
+    tested = {"teacher": 0.97, "student": 0.88, "file": 0.84}
+    facts = model_card.CardFacts(
+        teacher={"accuracy": 0.95},
+        baselines=[BASELINE],
+        tested={role: {"accuracy": value} for role, value in tested.items()},
+        num_tested=225,
+        caveats=("3 of 225 test texts are training texts too.",),
+    )
+    text = model_card.of_file(SCORED, facts)
+    (score,) = metadata(text).eval_results
+    assert (score.dataset_split, score.metric_value) == ("test", 0.84)
+    rows = [line for line in text.splitlines() if line.startswith("| accuracy")]
+    assert rows == [
+        "| accuracy | test | 0.8400 | 0.9700 |  |",
+        "| accuracy | development | 0.9000 | 0.9500 | 0.7500 |",
+    ]
+    assert "On 225 test examples. One standard error of the accuracy: 0.0244" in text
+    assert "- 3 of 225 test texts are training texts too." in text
+    checkpoint = model_card.of_checkpoint(SCORED, facts)
+    (score,) = metadata(checkpoint).eval_results
+    assert (score.dataset_split, score.metric_value) == ("test", 0.88)
+    del facts.tested["file"]  # of another file than was tested
+    text = model_card.of_file(SCORED, facts)
+    assert "| test |" not in text and metadata(text).eval_results[0].metric_value == 0.9
 
 
 @pytest.mark.parametrize(
@@ -132,12 +174,12 @@ def test_long_texts_and_agreement_are_told_as_the_kind_has_them(kind, cut, agree
     if kind == "embedding":
         parity = card.parity.model_copy(update={"min_cosine": 0.98})
         card = card.model_copy(update={"parity": parity})
-    latency = model_card.MeasuredLatency(sequence_length=16, threads=1, p50_ms=0.5)
+    latency = timed(16, 1, 0.5)
     facts = model_card.CardFacts(latency=[latency], text_ms={1: 0.5})
     text = model_card.of_file(card, facts)
 
-    timed = "text" if cut == "cut after" else "text's part"
-    assert f"A development {timed} takes 0.5 ms" in text
+    part = "text" if cut == "cut after" else "text's part"
+    assert f"A development {part} takes 0.5 ms" in text
     assert f"- Texts are {cut} 16 tokens." in text
     assert agreement in text
 
@@ -145,7 +187,7 @@ def test_long_texts_and_agreement_are_told_as_the_kind_has_them(kind, cut, agree
 @pytest.mark.parametrize(
     ("kind", "scored", "told"),
     [
-        ("classification", None, "On 100 development examples. One standard error of the accuracy"),
+        ("classification", 100, "On 100 development examples. One standard error of the accuracy"),
         ("token", 12, "On 12 development examples."),
         ("token", None, "On the development examples."),
         ("embedding", 50, "On 50 development pairs."),
@@ -164,7 +206,7 @@ def test_figures_are_of_what_was_scored_and_have_an_error_for_one_class_only(kin
 
 
 def test_a_latency_comes_with_its_circumstances_and_a_host_is_no_phone():
-    row = model_card.MeasuredLatency(16, 1, 0.5, 0.45, 0.6)
+    row = timed(16, 1, 0.5, 0.45, 0.6)
     facts = model_card.CardFacts(latency=[row], measured_on="host, no phone: a processor")
     on_phone = model_card.CardFacts(latency=[row], measured_on="phone: a phone", phone=True)
 
@@ -175,14 +217,14 @@ def test_a_latency_comes_with_its_circumstances_and_a_host_is_no_phone():
 
 
 def test_the_expected_time_of_a_text_follows_the_latencies():
-    latency = [model_card.MeasuredLatency(32, 2, 1.5)]
+    latency = [timed(32, 2, 1.5)]
     text = model_card.of_file(SCORED, model_card.CardFacts(latency=latency, text_ms={2: 1.234}))
 
     assert "A development text takes 1.23 ms on average\n(2 threads)" in text
 
 
 def test_a_latency_of_a_busy_machine_says_so_in_its_cell():
-    row = model_card.MeasuredLatency(16, 1, 0.5, 0.45, 0.6, busy=True)
+    row = timed(16, 1, 0.5, 0.45, 0.6, busy=True)
     text = model_card.of_file(SCORED, model_card.CardFacts(latency=[row]))
     assert "| 16 | 1 | 0.5 (busy machine) | 0.45 to 0.6 |" in text
 
@@ -211,9 +253,7 @@ def test_foreign_names_are_text_in_markdown_and_html():
     task = SCORED.task.model_copy(update={"labels": labels, "name": "# <b>mood</b>"})
     text = model_card.of_file(
         SCORED.model_copy(update={"task": task, "name": "# <i>m</i>\n"}),
-        model_card.CardFacts(
-            measured_on="<img src=x> | *here*", latency=[model_card.MeasuredLatency(16, 1, 0.5)]
-        ),
+        model_card.CardFacts(measured_on="<img src=x> | *here*", latency=[timed(16, 1, 0.5)]),
     )
     body = text.split("---\n", 2)[2].replace(model_card.MARK, "")
     assert "<" not in body.replace("&lt;", "") and "\u202e" not in body

@@ -1,6 +1,7 @@
 import pytest
 from page_reading import chart_of, words_of
 
+from tfdistill.analysis import PairedDifference
 from tfdistill.report.sections import verdict
 
 
@@ -54,12 +55,58 @@ def test_faster_is_said_only_where_the_interval_says_so(
     assert ("faster" in label) == (faster is True)
 
 
-def test_two_figures_that_are_written_alike_are_called_as_good(analysis_of, run_dir, edit):
+def test_two_figures_that_are_written_alike_are_level_and_not_tested(analysis_of, run_dir, edit):
     edit(
         run_dir / "export" / "model.json",
         lambda m: m["parity"].update(file_metrics={"accuracy": 0.9001}),
     )
-    assert "is as good as its teacher in accuracy" in verdict.headline(analysis_of())
+    said = verdict.headline(analysis_of())
+    assert (
+        "is level with its teacher in accuracy on 872" in said and "not tested for chance" in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("interval", "p_value", "said"),
+    [
+        ((-0.004, 0.002), 0.6, "No measurable loss of accuracy: 87.9% against 90.0% on 872"),
+        ((-0.02, 0.03), 0.6, "No measurable loss of accuracy: "),
+        ((-0.021, 0.05), 0.6, "Too few rows to say whether the student’s file is as good as its "),
+        ((-0.18, 0.06), 0.4, "Too few rows to say whether the student’s file is as good as its "),
+        ((-0.18, -0.06), 0.01, "The student’s file is 2.1 points below its teacher"),
+    ],
+)
+def test_equality_is_not_concluded_from_an_interval_more_than_2_points_down(
+    analysis_of, interval, p_value, said
+):
+    run = analysis_of()
+    run.against_teacher = PairedDifference(0.9, 0.879, interval, 9, 5, p_value)
+    assert verdict.headline(run).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("figure", "interval", "p_value", "said"),
+    [
+        (
+            0.875,
+            (-0.01, 0.02),
+            0.4,
+            "TF-IDF and a linear model does as well as the student, within",
+        ),
+        (0.875, (-0.04, 0.05), 0.4, "Too few rows to say whether the student is better than TF-"),
+        (0.88, (-0.04, 0.05), 1.0, "Too few rows to say whether the student is better than TF-"),
+        (0.875, (0.001, 0.02), 0.04, "The student’s file is 2.1 points below its teacher"),
+        (0.9, (-0.06, -0.01), 0.01, "TF-IDF and a linear model beats the student"),
+    ],
+)
+def test_the_best_baseline_is_tested_against_a_student_above_it_too(
+    analysis_of, run_dir, edit, figure, interval, p_value, said
+):
+    row = {"name": "tfidf", "metrics": {"accuracy": figure}}
+    edit(run_dir / "metrics.json", lambda m: m.update(baselines=[row]))
+    run = analysis_of()
+    run.against_baseline = PairedDifference(figure, 0.88, interval, 9, 5, p_value)
+    assert verdict.headline(run).startswith(said)
 
 
 def test_a_busy_machine_stands_beside_the_speed(analysis_of, run_dir, edit):

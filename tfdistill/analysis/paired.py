@@ -10,6 +10,7 @@ from tfdistill import errors
 from tfdistill.tasks.spec import TaskSpec
 
 _LEVEL = 0.05
+TELLING = 0.02  # of a metric: an interval that reaches further down shows no equality
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +49,11 @@ class PairedDifference:
         if self.p_value is not None:
             return self.p_value < _LEVEL
         return not self.interval[0] <= 0 <= self.interval[1]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be chance, and may as well be a loss of more than 2 points."""
+        return not self.is_clear and self.interval[0] < -TELLING
 
 
 def resampled_scores(

@@ -232,7 +232,7 @@ def _write_cards(
         facts = model_cards.evidence(pathlib.Path(args.model), manifest)
     told = {"name": name, "license": args.license, "language": args.language}
     facts = dataclasses.replace(facts, **told)
-    model_card.write(target, model_card.of_file(manifest, facts))
+    model_cards.write(target, manifest, facts)
     if args.hf is not None:
         model_card.write(args.hf, model_card.of_checkpoint(manifest, facts))
 

@@ -100,7 +100,7 @@ class DataConfig(Section):
     metrics: Annotated[tuple[str, ...], _EachOnce] | None = (
         None  # the first one chooses a checkpoint
     )
-    label_separator: str = described(",", "between several labels, if no comma", min_length=1)
+    label_separator: str = described(",", "separator between labels in a cell", min_length=1)
     class_weights: Literal["balanced"] | None = described(
         None,
         "weights of classes in losses on gold labels: balanced makes rare classes count as much as "
@@ -361,7 +361,7 @@ class ExportConfig(Section):
     also_quantize: tuple[Quantize, ...] = ()
     fallback: tuple[Quantize, ...] = ()
     size_mb: float | None = described(
-        None, "most megabytes of the file: takes the least lossy format and words that fit", gt=0
+        None, "maximum file size in MB; format and vocabulary are shrunk until it fits", gt=0
     )
     variants: dict[Literal["gpu", "npu"], Quantize] = pydantic.Field(default_factory=dict)
 

@@ -162,11 +162,18 @@ def similar_text(text: str) -> str:
     return bare if enough else normal
 
 
-def warn_of_shared(examples: Examples, train: Examples, what: str) -> None:
-    """Warns of texts that the training set has, too, or has with other digits or punctuation."""
+def warn_of_shared(examples: Examples, train: Examples, what: str) -> tuple[str, ...]:
+    """Warns of texts that the training set has, too, or has with other digits or punctuation.
+
+    Returns the warning, or nothing.
+    """
     trained, scored = example_numbers(train, examples, similar=True)
-    if shared := np.count_nonzero(np.isin(scored, trained)):
-        _log.warning(
-            f"{shared} of {len(examples)} {what} are training texts too, but for digits, "
-            "punctuation or the order of a pair: their metric is too good by up to that share."
-        )
+    shared = np.count_nonzero(np.isin(scored, trained))
+    if not shared:
+        return ()
+    warning = (
+        f"{shared} of {len(examples)} {what} are training texts too, but for digits, punctuation "
+        "or the order of a pair: their metric is too good by up to that share."
+    )
+    _log.warning(warning)
+    return (warning,)

@@ -244,8 +244,8 @@ def _deliver(context: RunContext, trained: Sequence[results.ModelResult]) -> res
         order = sorted(exports, key=lambda e: (e.of != "teacher", e.name != alike))
         folders = {e.name: (root / e.manifest).parent for e in order}
         deliver.measure(folders, recipe.benchmark, root / "benchmark.json")
-    tested = records.test_metrics(context)
-    metrics = _report(context, trained, compared, chosen, exports, tested)
+    tested, caveats = records.test_metrics(context)
+    metrics = _report(context, trained, compared, chosen, exports, tested, caveats)
     model_cards.write_all(root, exports)
     _log.info(f"report: {root / 'report.html'}")
     return metrics
@@ -258,6 +258,7 @@ def _report(
     chosen: results.ModelResult | None = None,
     exports: Sequence[results.ExportedFile] = (),
     tested: Mapping[str, dict[str, float | None]] = types.MappingProxyType({}),
+    caveats: tuple[str, ...] = (),
 ) -> results.RunMetrics:
     """Writes metrics.json and the report of what was trained, compared and exported."""
     recipe, task = context.recipe, context.data.task
@@ -280,6 +281,7 @@ def _report(
         chosen=None if chosen is None else chosen.folder,
         exports=tuple(exports),
         test_metrics=dict(tested),
+        caveats=caveats,
     )
     results.write_result_file(metrics, context.root / results.METRICS_FILE)
     report.write(context.root)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tfdistill import benchmark, config, errors, manifest, model_card, results
 from tfdistill.benchmark import schema, terminal
+from tfdistill.data import answers
 from tfdistill.weights import checkpoint as checkpoints
 
 
@@ -19,10 +20,18 @@ def evidence(root: pathlib.Path, file: manifest.Manifest | None = None) -> model
     metrics = results.read_result_file(path, results.RunMetrics)
     teacher = next((model for model in metrics.models if model.role == "teacher"), None)
     measured = _latency(root / "benchmark.json", file)
+    tested, of_test = dict(metrics.test_metrics), root / answers.TEST_FILE
+    if "file" in tested:
+        scored = manifest.read_manifest(root / "export", verify=False)
+        if file is None or file.model.sha256 != scored.model.sha256:
+            del tested["file"]
     return model_card.CardFacts(
         base_model=_hub_id(recipe.teacher.source),
         synthetic=metrics.synthetic_data,
         teacher={} if teacher is None else teacher.metrics,
+        tested=tested,
+        num_tested=len(answers.read(of_test).gold) if tested and of_test.is_file() else None,
+        caveats=metrics.caveats,
         baselines=metrics.baselines,
         **measured,
     )
@@ -34,10 +43,21 @@ def write_all(root: pathlib.Path, exports: tuple[results.ExportedFile, ...]) -> 
         path = root / exported.manifest
         described = manifest.read_manifest(path, verify=False)
         facts = evidence(root, described)
-        model_card.write(path.parent, model_card.of_file(described, facts))
+        write(path.parent, described, facts)
         checkpoint = root / "student" / "hf"
         if exported.name == "student" and checkpoint.is_dir():
             model_card.write(checkpoint, model_card.of_checkpoint(described, facts))
+
+
+def write(folder: pathlib.Path, file: manifest.Manifest, facts: model_card.CardFacts) -> None:
+    """Writes the card of a file, and its figures on the test set into its manifest."""
+    figures = {k: v for k, v in facts.tested.get("file", {}).items() if v is not None}
+    if figures and file.parity is not None:
+        parity = file.parity.model_copy(update={"test_metrics": figures})
+        file = file.model_copy(update={"parity": parity})
+        path = manifest.manifest_path(folder / file.model.file)
+        manifest.write_manifest(file, folder, file_name=path.name)
+    model_card.write(folder, model_card.of_file(file, facts))
 
 
 def _hub_id(source: str | None) -> str | None:
@@ -61,15 +81,8 @@ def _latency(path: pathlib.Path, file: manifest.Manifest | None) -> dict[str, An
     def usual(row: schema.Summary | schema.TextTime) -> bool:
         return row.model in names and row.delegate == "xnnpack" and row.affinity is None
 
-    latencies = tuple(
-        model_card.MeasuredLatency(
-            row.sequence_length, row.threads, row.p50_ms, *row.p50_ci_ms, busy=row.busy
-        )
-        for row in result.summary
-        if usual(row)
-    )
     return {
-        "latency": latencies,
+        "latency": tuple(filter(usual, result.summary)),
         "text_ms": {row.threads: row.expected_ms for row in result.text_times if usual(row)},
         "measured_on": f"{terminal.origin(result)}. {' '.join(result.notes)}".strip(),
         "phone": result.kind == "phone",

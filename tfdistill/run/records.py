@@ -22,6 +22,11 @@ from tfdistill.training import callbacks
 
 _log = logging.getLogger(__name__)
 
+_AS_IT_CAME = (
+    "The teacher was not fine-tuned in this run: if it was trained on rows of this data, its "
+    "figures and its student's are better than on new text."
+)
+
 PRETRAINED = "teacher/pretrained.json"
 _TUNED = "teacher/finetune/history.csv"
 _WORD_METRICS = ("mlm_accuracy", "mlm_loss")
@@ -185,21 +190,27 @@ def choose(
     return next(model for model, value in ranked if value == median)
 
 
-def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
+def test_metrics(
+    context: RunContext,
+) -> tuple[dict[str, dict[str, float | None]], tuple[str, ...]]:
     """Scores teacher, chosen student and its file on the test set, and keeps their answers.
 
     "teacher", "student", "file" -> metrics. Empty without a labelled test set, or where that is the
-    development set.
+    development set. Also returns what makes the figures of the run doubtful, a sentence each.
     """
-    settings, task = context.recipe.data, context.task_data.task
+    settings, task, data = context.recipe.data, context.task_data.task, context.task_data
+    dev = data.train_examples if settings.cross_fitted else data.dev_examples
+    caveats = analysis.check_data(task, data.train_examples, dev).warnings
+    if context.recipe.teacher.finetune is None:
+        caveats += (_AS_IT_CAME,)
     try:
         examples = from_config.test_examples(settings, context.root / "data")
     except errors.DataError as error:
         _log.warning(f"no figures on the test set: {error}")
-        return {}
+        return {}, caveats
     if examples is None:
-        return {}
-    unlabelled.warn_of_shared(examples, context.task_data.train_examples, "test texts")
+        return {}, caveats
+    caveats += unlabelled.warn_of_shared(examples, data.train_examples, "test texts")
     scores: dict[str, dict[str, float | None]] = {}
     logits: dict[str, np.ndarray] = {}
     for role, folder in (("teacher", "teacher/model"), ("student", "student"), ("file", "export")):
@@ -221,7 +232,7 @@ def test_metrics(context: RunContext) -> dict[str, dict[str, float | None]]:
     test_answers = answers.of_examples(examples, logits, model_sha256=digest)
     if test_answers is not None:
         answers.write(test_answers, context.root / answers.TEST_FILE)
-    return scores
+    return scores, caveats
 
 
 def _word_metrics(context: RunContext, model: keras.Model, stage: str) -> dict[str, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfdistill.benchmark import schema
-from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import TEST
 from tfdistill.report.run_analysis import RunAnalysis
 
@@ -26,6 +25,7 @@ def limits(run: RunAnalysis) -> Iterator[str]:
             "The data is synthetic: the figures show that the pipeline works, not how well it does "
             "on text that people wrote."
         )
+    yield from metrics.caveats if metrics is not None else ()
     if run.teacher_part:
         answered, whole = run.teacher_part
         yield (
@@ -87,7 +87,10 @@ def _of_examples(run: RunAnalysis) -> Iterator[str]:
             "without it. The file holds a head that was fitted to all rows, and was not measured."
         )
     elif run.split == TEST:
-        yield "Checkpoints may have been chosen on the development set; the test set chose nothing."
+        yield (
+            "Checkpoints may have been chosen on the development set. The test set chose none; it "
+            "may have set the thresholds of sure answers, which are then tested on no other texts."
+        )
     else:
         yield (
             "All metrics are of the development set, on which checkpoints may have been chosen; an "
@@ -95,12 +98,3 @@ def _of_examples(run: RunAnalysis) -> Iterator[str]:
         )
     if student is not None and len(student.models) == 1:
         yield "One seed: how much another seed would differ is unknown."
-    size = student.models[0].num_examples if student else None
-    value = student.mean(run.metric) if student else None
-    told = run.metric == "accuracy" and run.sides is None
-    if told and size and value is not None and 0 < value < 1:  # at the ends it would be 0
-        error = 100 * (value * (1 - value) / size) ** 0.5
-        yield (
-            f"With {size:,} examples the standard error of {fmt.metric_words(run.metric)} is about "
-            f"{error:.1f} points; smaller differences may be chance."
-        )

@@ -63,7 +63,7 @@ def test_set(run: RunAnalysis) -> Table | None:
             others = [cell if metric == run.metric else fmt.ABSENT for metric in names]
             rows.append(row(Cell(fmt.baseline_title(name)), *others))
     number = f"{len(sides.gold):,} " if sides else ""
-    caption = f"The {number}test examples, on which no choice was made"
+    caption = f"The {number}test examples, not used for training or model selection"
     return cells.table("test-set", caption, ("Model", *map(fmt.metric_title, names)), rows)
 
 
@@ -91,6 +91,7 @@ def differences(sides: AnswerSides | None) -> Table | None:
             written = fmt.metric_difference(name, paired.difference)
             shown = Cell(written, ends, paired.difference, interval=paired.interval)
             verdict = "within chance" if paired.difference else "equal"
+            verdict = "too few rows to say" if paired.is_open else verdict
             if paired.is_clear:
                 verdict = "better" if paired.difference > 0 else "worse"
         rows.append(

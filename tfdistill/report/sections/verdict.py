@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from markupsafe import Markup
 
 from tfdistill import quantities, tables
+from tfdistill.analysis.paired import TELLING
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import (
     FILE,
@@ -143,24 +144,25 @@ def _judgement(run: RunAnalysis) -> str:
         return f"{reached}."
     paired = run.against_teacher
     if paired is None:
-        if fmt.metric(run.metric, run.scores[judged]) == fmt.metric(
-            run.metric, run.scores[TEACHER]
-        ):
-            return f"{who} is as good as its teacher in {metric} {_on(run)} ({value})."
-        difference = run.scores[judged] - run.scores[TEACHER]
-        return f"{who} is {_away(run, difference)} {_on(run)} (not tested for chance)."
+        away = _away(run, run.scores[judged] - run.scores[TEACHER])
+        if value == _written(run, TEACHER):
+            away = f"level with its teacher in {metric}"
+        return f"{who} is {away} {_on(run)} (not tested for chance)."
     if paired.is_none:
-        hidden = fmt.points("accuracy", unseen_difference(run.num_examples or 1))
-        return (
-            f"{who} is right and wrong where its teacher is {_on(run)} ({metric} {value}); a "
-            f"difference of up to {hidden} would go unseen."
-        )
+        unseen = unseen_difference(run.num_examples or 1)
+        few = " too few rows to say more:" if unseen > TELLING else ""
+        hidden = f"{few} a difference of up to {fmt.points('accuracy', unseen)} would go unseen"
+        same = f"{who} gives the same right and wrong answers as its teacher {_on(run)}"
+        return f"{same} ({metric} {value});{hidden}."
     ends = fmt.difference_interval(run.metric, *paired.interval)
     if paired.is_clear:
         away = _away(run, paired.difference)
         return f"{who} is {away} {_on(run)} (95% interval {ends})."
-    told = f"cannot be told from its teacher by {metric}"
-    return f"{who} {told} {_on(run)} (difference {ends}, 95% interval)."
+    told = f"No measurable loss of {metric}"
+    if paired.is_open:
+        told = f"Too few rows to say whether the {who[4:]} is as good as its teacher in {metric}"
+    figures = f"{value} against {_written(run, TEACHER)}"
+    return f"{told}: {figures} {_on(run)} (difference {ends}, 95% interval)."
 
 
 def _away(run: RunAnalysis, difference: float) -> str:
@@ -188,7 +190,7 @@ def _beaten(run: RunAnalysis) -> str:
     if best is None or subject is None or value is None or other is None:
         return ""
     shown = [fmt.metric(run.metric, figure) for figure in (other, value)]
-    if other < value and shown[0] != shown[1]:
+    if other < value and shown[0] != shown[1] and (paired is None or paired.is_clear):
         return ""
     title = fmt.baseline_title(best.name)
     title += ", as large as the teacher," if best.name == "frozen_teacher" else ""
@@ -197,6 +199,9 @@ def _beaten(run: RunAnalysis) -> str:
     if paired is not None and run.results.cross_fitted:
         words += f" (difference {fmt.difference_interval(run.metric, *paired.interval)}, 95%)"
     advice = f" {WORDS_BETTER}" if run.results.cross_fitted else ""
+    if paired is not None and paired.is_open:
+        told = f"Too few rows to say whether the {subject.role} is better than {title}"
+        return f"{told}: {words}.{advice}"
     if shown[0] == shown[1]:
         return f"{title} does as well as the {subject.role}: {words}.{advice}"
     if paired is not None and not paired.is_clear:
@@ -215,6 +220,9 @@ def _no_better(run: RunAnalysis) -> str:
         return ""
     if paired.is_clear and paired.difference > 0:
         return ""
+    if paired.is_open:
+        answer = "always giving the same answer"
+        return f"Too few rows to say whether the {run.judged} is better than {answer}."
     return f"Always giving the same answer does as well as the {run.judged}."
 
 
