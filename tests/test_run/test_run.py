@@ -119,16 +119,17 @@ def test_the_manifest_describes_the_files_beside_it_and_the_task_of_the_run(fini
 def on_test_set(finished, values, data_dir, tmp_path):
     """Scores the models of the finished run with another test.tsv, or none."""
 
-    def score(content: str | None, **changes: str) -> dict:
+    def score(content: str | None, tuned: bool = True, **changes: str) -> tuple:
         for split in ("train", "dev"):
             shutil.copy(data_dir / f"{split}.tsv", tmp_path)
         if content is not None:
             (tmp_path / "test.tsv").write_text(content)
         data = {**values["data"], "dir": str(tmp_path), **changes}
-        recipe = config.parse_recipe({**values, "data": data})
+        teacher = {**values["teacher"], **({} if tuned else {"source": "./bert", "finetune": None})}
+        recipe = config.parse_recipe({**values, "data": data, "teacher": teacher})
         spec = from_config.task_of(recipe.data, tmp_path)
-        train = tasks.load_examples(spec, tmp_path, "train")
-        context = types.SimpleNamespace(task=spec, train_examples=train)
+        train, dev = (tasks.load_examples(spec, tmp_path, split) for split in ("train", "dev"))
+        context = types.SimpleNamespace(task=spec, train_examples=train, dev_examples=dev)
         return records.test_metrics(
             types.SimpleNamespace(recipe=recipe, root=finished[0], task_data=context)
         )
@@ -148,7 +149,7 @@ def test_the_test_set_is_scored_as_the_development_set_is(
         return original(source, task)
 
     monkeypatch.setattr(inputs, "open_answerer", opening)
-    again = on_test_set((data_dir / "dev.tsv").read_text())
+    again, _ = on_test_set((data_dir / "dev.tsv").read_text())
     assert opened == ["teacher/model", "student", "export"]
     by_folder = {model.folder: model.metrics for model in metrics.models}
     assert again["teacher"] == pytest.approx(by_folder["teacher"])
@@ -158,25 +159,37 @@ def test_the_test_set_is_scored_as_the_development_set_is(
     assert metrics.test_metrics != again  # of other rows
 
 
+def test_a_teacher_that_may_have_seen_the_rows_is_a_caveat(finished, on_test_set):
+    assert not any("was not fine-tuned" in caveat for caveat in on_test_set(None)[1])
+    assert "The teacher was not fine-tuned in this run" in on_test_set(None, tuned=False)[1][-1]
+    out, metrics = finished
+    assert metrics.caveats == on_test_set(None)[1]  # of a small development set
+    text = (out / "export" / "README.md").read_text("utf-8")
+    assert metrics.caveats and all(f"- {caveat}" in text for caveat in metrics.caveats)
+    file = manifest.read_manifest(out / "export")
+    assert file.parity.test_metrics == metrics.test_metrics["file"]
+
+
 def test_a_test_set_that_shares_texts_with_the_training_set_is_named(data_dir, on_test_set, capsys):
     train, dev = ((data_dir / f"{name}.tsv").read_text().splitlines() for name in ("train", "dev"))
     training_texts = {line.split("\t")[0] for line in train[1:]}
     shared = sum(line.split("\t")[0] in training_texts for line in dev[1:])
-    assert on_test_set("\n".join([*dev, train[1], train[2]])) != {}
-    expected = f"WARNING: {shared + 2} of {len(dev) + 1} test texts are training texts too"
-    assert expected in capsys.readouterr().err
+    scores, caveats = on_test_set("\n".join([*dev, train[1], train[2]]))
+    expected = f"{shared + 2} of {len(dev) + 1} test texts are training texts too"
+    assert scores and caveats[-1].startswith(expected)
+    assert f"WARNING: {expected}" in capsys.readouterr().err
 
 
 def test_a_test_set_without_labels_or_none_has_no_figures(data_dir, on_test_set, capsys):
     lines = (data_dir / "test.tsv").read_text().splitlines()
-    assert on_test_set(None) == {}
+    assert on_test_set(None)[0] == {}
     texts = [line.split("\t")[0] for line in lines]
-    assert texts[0] == "text" and on_test_set("\n".join(texts)) == {}
+    assert texts[0] == "text" and on_test_set("\n".join(texts))[0] == {}
     section = {"task": "own", "text_column": "text", "label_column": "label"}
-    assert on_test_set("\n".join(lines), **section) != {}
-    assert on_test_set("\n".join(lines), **section, dev_split="test") == {}
+    assert on_test_set("\n".join(lines), **section)[0] != {}
+    assert on_test_set("\n".join(lines), **section, dev_split="test")[0] == {}
     assert "WARNING: no figures" not in capsys.readouterr().err
-    assert on_test_set("\n".join([*lines, "play a song\tno_such_intent"])) == {}
+    assert on_test_set("\n".join([*lines, "play a song\tno_such_intent"]))[0] == {}
     said = capsys.readouterr().err
     assert "WARNING: no figures on the test set: " in said and "no_such_intent" in said
 

@@ -211,14 +211,14 @@ def _promise_of(
     if not share:
         return Promise(max_error=max_error, rows=len(rows))
     promise = find_promise(rows[rows > least], right[rows > least], max_error)
-    needed, sure = promise.rows_needed, [promise.covers(value) for value in others[half:]]
+    needed, measured = promise.rows_needed, others[half:] if promise.coverage else others[:0]
     return promise.model_copy(
         update={
             "rows": len(rows),
             "coverage": promise.coverage and promise.coverage * share,
             "rows_needed": needed and math.ceil(needed / share),
-            "others": len(others) or None,
-            "others_sure": float(np.mean(sure)) if sure else None,
+            "others": len(others) if len(measured) else None,
+            "others_sure": float(np.mean(measured > promise.threshold)) if len(measured) else None,
         }
     )
 
