@@ -83,7 +83,8 @@ def measure(run: str, held: Sequence[str], other: Sequence[str], resplits: int) 
         raise errors.ConfigError("run", "a run folder", run)
     task, train = from_config.labelled(recipe.data, "train")
     _, dev = from_config.labelled(recipe.data, "dev")
-    parts = [from_config.promise_examples(path, task, (train, dev)) for path in held]
+    left = [from_config.promise_examples(path, task, (train, dev)) for path in held]
+    parts = [part for part in left if part is not None]
     teacher, student = (config.model_folder(f"{run}/teacher"), config.model_folder(run))
     models = {
         name: inputs.open_answerer(path, task)

@@ -227,7 +227,8 @@ def _subgraphs(
 
     def operator(index: int) -> OperatorInfo:
         name, version = codes[kinds[index]]
-        return OperatorInfo(name, *(tuple(side.of(index)) for side in ends), version)
+        read, written = (tuple(side.of(index)) for side in ends)
+        return OperatorInfo(name, read, written, version)
 
     bounds = [np.cumsum([0, *counts]).tolist() for counts in (num_tensors, num_operators)]
     return tuple(
