@@ -170,8 +170,8 @@ def test_a_baseline_above_the_student_is_told_from_chance(answered, edit, wrong,
     answers.write(baseline_answers, answered / folder / answers.FILE_NAME)
     analysis_of = run_analysis.RunAnalysis(report.collect(answered))
     assert verdict.headline(analysis_of).startswith(
-        "Too few rows to say whether TF-IDF does as well as the student: "
-        f"accuracy {accuracy:.1%} against 92.5%."
+        "Too few rows to say whether a baseline does as well as the student (TF-IDF and a linear "
+        f"model): accuracy {accuracy:.1%} against 92.5%."
     )
     (answered / "recipe.yaml").write_text("data: {cross_fitted: true}\n")
     headline = verdict.headline(run_analysis.RunAnalysis(report.collect(answered)))

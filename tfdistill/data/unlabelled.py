@@ -111,7 +111,7 @@ def select_new(
                 "unlabelled text",
                 f"no text of the {name} set",
                 f"{len(leaked)} row(s), the first in {further.places[leaked[0]]}: {shown!r}",
-                "Remove them: that set is to test what was never seen.",
+                "Remove them from one of the two.",
             )
         warn_of_shared(part, further.examples, f"{name} texts")
     _, first = np.unique(texts, return_index=True)

@@ -200,8 +200,8 @@ def _beaten(run: RunAnalysis) -> str:
         words += f" (difference {fmt.difference_interval(run.metric, *paired.interval)}, 95%)"
     advice = f" {WORDS_BETTER}" if run.results.cross_fitted else ""
     if paired is not None and paired.is_open:
-        told = f"Too few rows to say whether {fmt.baseline_words(best.name)} does as well as"
-        return f"{told} the {subject.role}: {words}.{advice}"
+        told = f"Too few rows to say whether a baseline does as well as the {subject.role}"
+        return f"{told} ({fmt.baseline_title(best.name)}): {words}.{advice}"
     if shown[0] == shown[1]:
         return f"{title} does as well as the {subject.role}: {words}.{advice}"
     if paired is not None and not paired.is_clear:
