@@ -72,6 +72,22 @@ def test_every_script_that_is_named_can_be_run(document):
         assert (ROOT / name).stat().st_mode & 0o111, f"{name} is not executable"
 
 
+def test_every_page_that_the_code_names_exists():
+    folders = [ROOT / name for name in ("tfdistill", "export", "scripts", "tests")]
+    suffixes = {".py", ".yaml", ""}
+    named = {
+        (str(file.relative_to(ROOT)), name.rstrip("."))
+        for folder in folders
+        for file in folder.rglob("*")
+        if file.suffix in suffixes and file.is_file()
+        for name in re.findall(
+            r"(?<![\w/.-])docs/[\w./-]+\.\w+", file.read_text("utf-8", "replace")
+        )
+    }
+    assert len(named) > 20
+    assert sorted(place for place in named if not (ROOT / place[1]).is_file()) == []
+
+
 def test_every_decision_has_a_number_of_its_own_and_is_listed():
     pages = sorted((ROOT / "docs" / "adr").glob("0*.md"))
     index = (ROOT / "docs" / "adr" / "index.md").read_text("utf-8")
