@@ -13,10 +13,9 @@ import record
 
 from tfdistill import errors
 
-KINDS = ("training", "bucketing", "augmentation", "inference")
-# These only run when they are named: two need other runtimes, two a quiet machine, one minutes,
-# one an earlier checkout.
-EXTRA = ("peers", "noise", "busy", "accelerators", "lengths", "quickstart")
+KINDS = ("training", "inference")
+# These only run when they are named: two need other runtimes, one an earlier checkout.
+EXTRA = ("peers", "accelerators", "quickstart")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,8 +1,7 @@
 """A busy machine: what is marked, what is still told, and what is withheld.
 
-The samples of two files are those of docs/benchmarks/busy.json, which `scripts/bench busy` recorded
-on two cores that other work shared: "quiet" with real-time priority, which nothing preempts, and
-"loaded" beside a spinning process on each core.
+busy.json has the samples of two files, recorded on two cores that other work shared: "quiet" with
+real-time priority, which nothing preempts, and "loaded" beside a spinning process on each core.
 """
 
 import json
@@ -17,8 +16,7 @@ from tfdistill.benchmark import result, schema, terminal
 from tfdistill.benchmark.comparing import changes, comparison_text, gate
 from tfdistill.benchmark.statistics import disturbance
 
-ROOT = pathlib.Path(__file__).parents[2]
-RECORDED = json.loads((ROOT / "docs" / "benchmarks" / "busy.json").read_text())["samples"]
+RECORDED = json.loads(pathlib.Path(__file__).with_name("busy.json").read_text())["samples"]
 UNKNOWN = {"processor_ms": (), "waits": (), "preemptions": ()}
 FILES = [benchmark_results.model_file(name) for name in ("slow", "fast")]
 

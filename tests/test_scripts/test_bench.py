@@ -1,6 +1,5 @@
 """The benchmarks count, sample and report what they say; how fast anything is, is no test."""
 
-import dataclasses
 import importlib
 import json
 import os
@@ -10,22 +9,15 @@ import statistics
 import subprocess
 import sys
 
-import benchmark_results
 import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark import schema
 
 ROOT = pathlib.Path(__file__).parents[2]
 BENCHMARKS = ROOT / "scripts" / "benchmarks"
 UNRECORDED = ("quickstart",)  # it compares with an earlier checkout
-OF_OTHERS = (
-    "converter_routes",
-    "export_faults",
-    "promises",
-    "small-students",
-)  # not of scripts/bench
+OF_OTHERS = ("converter_routes", "export_faults", "promises")  # not of scripts/bench
 RECORDS = [
     path
     for path in sorted((ROOT / "docs" / "benchmarks").glob("*.json"))
@@ -40,136 +32,10 @@ def load(monkeypatch):
     return importlib.import_module
 
 
-@pytest.fixture
-def counted():
-    return json.loads((BENCHMARKS / "sst2_lengths.json").read_text())
-
-
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(BENCHMARKS), *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment)
-
-
-def test_the_lengths_are_those_of_all_training_examples(load, counted):
-    lengths = load("bucketing").lengths_of(counted)
-
-    assert len(lengths) == counted["num_examples"] == 67_349  # SST-2
-    assert lengths.sum() == counted["num_tokens"]
-    assert lengths.max() == counted["max_length"] == 64
-    assert (np.diff(lengths) >= 0).all()
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-@pytest.mark.shared_data
-def test_the_lengths_are_those_of_the_real_data(shared_data, counted):
-    command = [
-        *(sys.executable, str(BENCHMARKS / "count_lengths.py"), str(shared_data / "glue/SST-2")),
-        str(shared_data / "vocab/bert-base-uncased-vocab.txt"),
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-
-    assert json.loads(done.stdout) == counted
-
-
-@pytest.mark.thorough
-@pytest.mark.shared_data
-def test_the_lengths_of_development_texts_are_those_of_the_real_data(shared_data):
-    vocab = shared_data / "vocab/bert-base-uncased-vocab.txt"
-    command = [sys.executable, str(BENCHMARKS / "count_lengths.py"), str(shared_data), str(vocab)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-
-    done = subprocess.run([*command, "--dev"], capture_output=True, text=True, env=environment)
-
-    assert json.loads(done.stdout) == json.loads((BENCHMARKS / "dev_lengths.json").read_text())
-
-
-def test_the_token_ratio_is_that_of_the_batches(load, rng):
-    from tfdistill.data import batches
-
-    bucketing, steps = load("bucketing"), load("steps")
-    lengths = np.sort(rng.integers(3, 20, 50))
-    examples = steps.random_examples(lengths)
-    options = {"batch_size": 8, "max_length": 20}
-
-    bucketed = batches.Batches(examples, **options).padded_tokens()
-    padded = batches.Batches(examples, bucketing=False, **options).padded_tokens()
-
-    assert (examples.lengths == lengths).all()
-    assert bucketing.padded_ratio(lengths, 8, 20) == padded / bucketed
-
-
-def test_the_sample_has_the_lengths_of_the_whole(load, counted):
-    bucketing = load("bucketing")
-    lengths = bucketing.lengths_of(counted)
-
-    sample = bucketing.every_nth_batch(lengths, 12, 32)
-
-    assert len(sample) == 12 * 32
-    whole = bucketing.padded_ratio(lengths, 32, 64)
-    # 12 quantiles stand for 2,105 batches; the first twelve would be six times as favourable.
-    assert bucketing.padded_ratio(sample, 32, 64) == pytest.approx(whole, rel=0.01)
-
-
-@pytest.fixture(scope="module")
-def generated(tmp_path_factory):
-    """A tiny masked language model and its tokenizer over generated words."""
-    from tfdistill import models
-    from tfdistill.augmentation import STOP_WORDS
-    from tfdistill.data import tokenize
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        augmentation = importlib.import_module("augmentation")
-    stop_words = sorted(STOP_WORDS)
-    tokens = augmentation.vocabulary(stop_words, 400)
-    file = tmp_path_factory.mktemp("generated") / "vocab.txt"
-    file.write_text("\n".join(tokens) + "\n")
-    shape = models.preset("bert_tiny").replace(
-        vocab_size=400, hidden_size=8, intermediate_size=8, num_layers=1
-    )
-    model = models.build_masked_lm(shape)
-    random = np.random.default_rng(0)
-    model.set_weights([random.normal(0, 0.5, w.shape) for w in model.get_weights()])
-    return augmentation, tokens, stop_words, tokenize.Tokenizer(file), model
-
-
-@pytest.mark.slow
-def test_one_masked_word_at_a_time_finds_what_the_batches_find(generated):
-    from tfdistill.augmentation import CandidateFinder
-
-    augmentation, tokens, stop_words, tokenizer, model = generated
-    words = tokens[5 + len(stop_words) :]
-    texts = augmentation.sentences(np.array([3, 9, 5, 1]), words, stop_words)
-    finder = CandidateFinder(
-        model, tokenizer, None, num_candidates=15, stop_words=frozenset(stop_words)
-    )
-
-    replacements = [c for text in finder.find(texts) for c in text.candidates.values()]
-    best = augmentation.one_at_a_time(model, tokenizer, texts, stop_words)
-
-    assert len(replacements) == len(best) > 3
-    for candidates, ids in zip(replacements, best, strict=True):
-        assert candidates == [tokens[i] for i in sorted(ids) if i >= 5]
-
-
-def test_the_generated_sentences_have_the_lengths_and_masked_words_of_the_real_ones(
-    load, generated, counted
-):
-    augmentation, tokens, stop_words, _, _ = generated
-    lengths = load("bucketing").lengths_of(counted)
-
-    chosen = augmentation.quantiles(lengths, 64)
-    texts = augmentation.sentences(np.full(200, 40), tokens[5 + len(stop_words) :], stop_words)
-
-    assert abs(chosen.mean() / lengths.mean() - 1) < 0.02
-    assert {len(text.split()) for text in texts} == {40}
-    masked = [word not in stop_words for text in texts for word in text.split()]
-    # 8,000 draws: deviation 0.0054, five of them.
-    assert abs(np.mean(masked) - 273_305 / 762_341) < 0.027
 
 
 def test_every_task_has_its_turn_in_every_round_and_warm_up_is_not_timed(load):
@@ -197,18 +63,18 @@ def test_a_task_in_another_process_says_how_long_it_worked(load):
 
 
 def test_another_loss_than_ours_is_not_timed(load):
-    joint_stage = load("joint_stage")
-    joint_stage._check({"float32": {"tfdistill": 2.0, "pytorch": 2.00001}})
+    training = load("training")
+    training._check({"float32": {"tfdistill": 2.0, "pytorch": 2.00001}})
 
     with pytest.raises(errors.TfdistillError, match="expected 2, received"):
-        joint_stage._check({"float32": {"tfdistill": 2.0, "pytorch": 2.01}})
+        training._check({"float32": {"tfdistill": 2.0, "pytorch": 2.01}})
 
 
 def test_the_best_of_pytorch_is_compared_with_the_best_of_ours(load):
     taken = {"tfdistill float32": 2.0, "tfdistill bfloat16": 1.0}
     taken |= {"pytorch float32": 1.5, "pytorch bfloat16": 3.0}
 
-    figures = [*load("joint_stage")._figures(taken, taken)]
+    figures = [*load("training")._figures(taken, taken)]
 
     assert [figure.value for figure in figures] == [1.5, 0.75, 3.0]
     assert [figure.target is not None for figure in figures] == [True, False, False]
@@ -248,8 +114,8 @@ def test_a_record_is_not_replaced_unless_asked_for(tmp_path):
     ("arguments", "option"),
     [
         (("quickstart",), "--before"),
-        (("noise", "--before", "."), "--before"),
-        (("noise", "--torch"), "--torch"),
+        (("inference", "--before", "."), "--before"),
+        (("inference", "--torch"), "--torch"),
     ],
 )
 def test_an_option_of_one_benchmark_goes_with_it_alone(arguments, option):
@@ -260,22 +126,14 @@ def test_an_option_of_one_benchmark_goes_with_it_alone(arguments, option):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "kind",
-    ["noise", "training", "bucketing", "augmentation", "inference", "busy", "lengths"],
-)
+@pytest.mark.parametrize("kind", ["training", "inference"])
 def test_a_benchmark_runs_and_records(kind, tmp_path):
     done = bench(kind, "--quick", "--out", str(tmp_path))
 
     assert done.returncode == 0, done.stderr
     value = json.loads((tmp_path / f"{kind}.json").read_text())
     assert value["kind"] == kind and value["quick"]
-    if kind == "noise":
-        compared = value["samples"]["comparisons"]
-        assert [one["seed"] for one in compared] == [0, 1]
-        assert all(set(one["samples_ms"]) == {"a", "b"} for one in compared)
-    elif kind != "lengths":  # a quick one saves nothing
-        assert all(figure["value"] > 0 for figure in value["figures"])
+    assert all(figure["value"] > 0 for figure in value["figures"])
     assert all(figure["name"] in done.stdout for figure in value["figures"])
 
 
@@ -376,51 +234,6 @@ def test_the_turns_of_the_peers_are_ratios_of_processor_time(load):
     assert "3.00 to 3.00" in long.note and "by the clock 4.00x" in long.note
 
 
-@pytest.mark.parametrize(
-    ("interval", "held"),
-    [((0.99, 1.01), True), ((1.0, 1.2), True), ((1.001, 1.2), False), ((0.8, 0.999), False)],
-)
-def test_an_interval_holds_1_or_lies_beside_it(load, interval, held):
-    assert load("noise").holds_one(interval) is held
-
-
-def test_noise_counts_the_intervals_that_hold_1(load, monkeypatch, tmp_path):
-    import types
-
-    from tfdistill.benchmark import host, schema
-
-    noise = load("noise")
-    monkeypatch.setattr(
-        noise.inference, "export", lambda *arguments, **options: tmp_path / "a.tflite"
-    )
-    seeds = []
-
-    def compare(files, *, settings):
-        seed = settings.seed
-        assert set(files) == {"a", "b"} and len(set(files.values())) == 1
-        seeds.append(seed)
-        low = 1.01 if seed == 7 else 0.9
-        pair = schema.Comparison.model_construct(
-            baseline="a", candidate="b", speedup=1.0, speedup_ci=(low, 1.1)
-        )
-        row = types.SimpleNamespace(p50_ms=2.0)
-        before = types.SimpleNamespace(load_average=0.5)
-        return types.SimpleNamespace(
-            comparisons=[pair],
-            measurements=[types.SimpleNamespace(model=name, samples_ms=[2.0]) for name in "aab"],
-            summary=[row],
-            before=before,
-            settings=dataclasses.asdict(settings),
-        )
-
-    monkeypatch.setattr(host, "compare", compare)
-    outcome = noise.measure(quick=False)
-    assert outcome.samples["comparisons"][7]["samples_ms"] == {"a": [[2.0], [2.0]], "b": [[2.0]]}
-    (figure,) = outcome.figures
-    assert (figure.value, figure.target, figure.reached) == (19, 19, True)
-    assert seeds == list(range(20))
-
-
 def test_there_is_a_record_of_every_benchmark():
     (listed,) = set(re.findall(r"\{(.+?),all\}", bench("--help").stdout))
     kinds = listed.split(",")
@@ -453,17 +266,6 @@ def test_the_figures_of_a_record_follow_from_its_samples(path):
             operations / seconds["float32"] / peak,
             seconds["float32"] / seconds["bfloat16"],
         ]
-    elif value["kind"] == "bucketing":
-        pairs = [pair["seconds"] for pair in samples.values()]
-        expected = [median(pair["padded"]) / median(pair["bucketed"]) for pair in pairs]
-    elif value["kind"] == "augmentation":
-        seconds = {name: median(s) for name, s in samples["seconds"].items()}
-        batched = seconds["batched"]
-        expected = [
-            seconds["one_at_a_time"] / batched,
-            seconds["one_in_the_graph"] / batched,
-            batched / seconds["bfloat16"],
-        ]
     elif value["kind"] == "peers":
         ratios = {}
         for length, contestants in samples["milliseconds"].items():
@@ -474,37 +276,6 @@ def test_the_figures_of_a_record_follow_from_its_samples(path):
             ours = p50["litert dynamic_wi8_afp32"]
             ratios |= {f"faster than {name} at {length} tokens": p50[name] / ours for name in p50}
         expected = [ratios[figure["name"]] for figure in value["figures"]]
-    elif value["kind"] == "noise":
-        intervals = [one["speedup_ci"] for one in samples["comparisons"]]
-        expected = [sum(low <= 1 <= high for low, high in intervals)]
-    elif value["kind"] == "busy":
-        rows = {name: [schema.Measurement(**row) for row in samples[name]] for name in samples}
-        files = [benchmark_results.model_file(name) for name in ("slow", "fast")]
-        results = [benchmark_results.assembled(rows[name], models=files) for name in rows]
-        quiet, loaded = (result.comparisons[0].speedup for result in results)
-        expected = [min(quiet, loaded) / max(quiet, loaded)]
-    elif value["kind"] == "lengths":
-        counted = json.loads((BENCHMARKS / "dev_lengths.json").read_text())["count_by_length"]
-        times = {int(n): median(s) / settings["per_turn"] for n, s in samples["seconds"].items()}
-        operations = {int(n): count for n, count in samples["operations"].items()}
-        expected, speedups = [], []
-        for name, counts in counted.items():
-            texts = [int(n) for n, count in counts.items() for _ in range(count)]
-            usual, fitting = (
-                [min(n for n in file if n >= text) for text in texts]
-                for file in ((32, 64, 128), settings["chosen"][name])
-            )
-            costs = [sum(operations[n] for n in at) for at in (usual, fitting, texts)]
-            expected.append((costs[0] - costs[1]) / (costs[0] - costs[2]))
-            speedups.append(sum(times[n] for n in usual) / sum(times[n] for n in fitting))
-        expected += speedups
-        starts, sizes = samples["starts"], samples["bytes"]
-        few, many = (starts[w] for w in ("3 lengths", "fitting lengths"))
-        expected += [
-            median(few["processor_ms"]) / median(many["processor_ms"]),
-            (median(few["peak_bytes"]) - median(many["peak_bytes"])) / 1e6,
-            sizes["usual, scales for each signature"] / sizes["fitting"],
-        ]
     elif value["kind"] == "accelerators":
         verdicts = {name: one["verdict"] for name, one in samples.items()}
         right = [verdict in ("whole", "partial") for verdict in verdicts.values()]

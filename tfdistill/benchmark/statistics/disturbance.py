@@ -4,7 +4,7 @@ A program that shares a processor takes turns of some milliseconds. An inference
 often escapes; one that is longer never does, and takes several times as long. So a busy machine
 changes not only latencies but their ratio: on two cores with a spinning process on each, 88x on the
 clock where the same files have 22.5x. The processor time of one thread changes little (25x): see
-docs/benchmarks/busy.json.
+tests/test_benchmark/busy.json.
 
 A phone reports no processor time, neither to `benchmark_model` nor to the app. There the spread
 in a block shows it: over 1.3 times as long as the shortest of their block take at most 5% of the

@@ -1,6 +1,6 @@
-"""A joint stage in PyTorch: ``peer_joint_stage.py FOLDER``, in an environment with transformers.
+"""A joint stage in PyTorch: ``peer_training.py FOLDER``, in an environment with transformers.
 
-FOLDER has what `joint_stage.write` wrote: teacher and student as Hugging Face folders, the
+FOLDER has what `training.write_stage` wrote: teacher and student as Hugging Face folders, the
 projection of the hidden states, the batches and the settings. Losses, lengths and optimizer are
 those of `distillers.JointDistiller`. ``{"loss": ARITHMETIC}`` is answered with the loss of the
 first batch, without dropout; ``{"train": ARITHMETIC}`` with the processor seconds of one epoch.
