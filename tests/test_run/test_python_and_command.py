@@ -76,6 +76,7 @@ def write(folder: pathlib.Path, kind: str) -> None:
 def folder(tmp_path, monkeypatch):
     # Toy models answer near chance; what refuses them has tests of its own.
     monkeypatch.setattr("tfdistill.analysis.chance.MARGIN", -10.0)
+    monkeypatch.setattr("tfdistill.analysis.chance._OF_SCALE", -1e6)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
