@@ -31,7 +31,7 @@ from . import tracing
 NUM_EXAMPLES = 16
 # A dense layer's tensor is named after all that the converter merged into it; the product decides.
 _PRODUCTS = ("/MatMul", "/BiasAdd")
-_KEPT = (np.float32, np.float16, np.int8, np.int16)
+_KEPT = (np.float32, np.float16, np.int8)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,7 +210,7 @@ def _by_layer(
 
 def _as_float(value: np.ndarray, detail: Mapping[str, Any]) -> np.ndarray:
     """Returns a copy in float32, with an integer's scale and zero point applied."""
-    if detail["dtype"] not in (np.int8, np.int16):
+    if detail["dtype"] != np.int8:
         return value.astype(np.float32)
     scales = detail["quantization_parameters"]["scales"]
     points = detail["quantization_parameters"]["zero_points"]

@@ -26,8 +26,7 @@ from .pairing import Pair, chain
 _SAME = 1e-5  # relative; scales are float32
 NUM_TRACED = 16  # examples of each signature besides those of the calibration
 _WIDER = 1.25  # times the width of the values: 1.9 dB more noise of a tensor
-_HEADROOM = 2  # `edge_quantizer` doubles ranges of 16 bits
-_LEVELS = {"int8": (-128, 127), "int16": (-32768, 32767)}
+_LEAST, _MOST = -128, 127  # of int8
 # Kernels fix the ranges of these, whatever the data.
 FIXED = ("SOFTMAX", "LOGISTIC", "TANH")
 # These hand values on, in the range of where they come from.
@@ -53,7 +52,6 @@ class Range:
     least: float  # the least value that it can hold
     most: float  # the greatest one
     step: float  # the difference of neighbours
-    bits: int  # 8 or 16
     # width of the range of the integers that it was made of; 0 where it was not
     of_source: float = 0.0
 
@@ -106,12 +104,10 @@ def _note(
     if stored is None:
         return
     step, point = stored
-    levels = _LEVELS[editing.dtype_of(tensor)]
-    least, most = ((level - point) * step for level in levels)
+    least, most = ((level - point) * step for level in (_LEAST, _MOST))
     name = text(pair.float_graph.tensors[float_tensor].name)
-    bits = 8 if levels[1] == 127 else 16
     of_source = 0.0 if source is None else _range_width(pair.graph.tensors[source])
-    ranges.setdefault(index, Range(float_tensor, name, kind, least, most, step, bits, of_source))
+    ranges.setdefault(index, Range(float_tensor, name, kind, least, most, step, of_source))
 
 
 def differing(pairs: Sequence[Pair]) -> list[str]:
@@ -127,7 +123,7 @@ def differing(pairs: Sequence[Pair]) -> list[str]:
                 tensor = pair.graph.tensors[index]
                 quantization = tensor.quantization
                 if (
-                    editing.dtype_of(tensor) not in _LEVELS
+                    editing.dtype_of(tensor) != "int8"
                     or quantization is None
                     or quantization.scale is None
                 ):
@@ -160,16 +156,13 @@ def uneven(pair: Pair) -> list[str]:
 
 def _step(tensor: Any) -> tuple[float, int] | None:
     """Returns scale and zero point of a tensor of integers with one scale."""
-    return editing.step_of(tensor) if editing.dtype_of(tensor) in _LEVELS else None
+    return editing.step_of(tensor) if editing.dtype_of(tensor) == "int8" else None
 
 
 def _range_width(tensor: Any) -> float:
     """Returns the width of the range of a tensor of integers with one scale; 0 of any other."""
     step = _step(tensor)
-    if step is None:
-        return 0.0
-    least, most = _LEVELS[editing.dtype_of(tensor)]
-    return (most - least) * step[0]
+    return 0.0 if step is None else (_MOST - _LEAST) * step[0]
 
 
 def check(
@@ -181,11 +174,10 @@ def check(
     """Holds the ranges of a static quantization against the values of the float32 file.
 
     Every value of an example that was calibrated on lies in its range, to a step and a half (fixed
-    kernels end one step before 1); in one of 16 bits twice the value does. The range of a tensor is
-    at most `_WIDER` times as wide as all values that were seen in any of them: a range w times too
-    wide has w times the step, so 20 log10(w) dB more noise of that tensor. Of other real examples
-    few values are cut off, and no tensor loses a quarter of its energy. Returns a line for each
-    kind of fault.
+    kernels end one step before 1). The range of a tensor is at most `_WIDER` times as wide as all
+    values that were seen in any of them: a range w times too wide has w times the step, so
+    20 log10(w) dB more noise of that tensor. Of other real examples few values are cut off, and no
+    tensor loses a quarter of its energy. Returns a line for each kind of fault.
     """
     by_length = {int(pair.key.removeprefix(signature.PREFIX)): pair for pair in pairs}
     lengths = sorted(by_length)
@@ -217,9 +209,8 @@ def check(
             values_at.setdefault(place, []).append((stored, calibrated, other))
             if not calibrated.count:
                 continue
-            room = _room(stored)
-            below = stored.least - room * calibrated.least
-            above = room * calibrated.most - stored.most
+            below = stored.least - calibrated.least
+            above = calibrated.most - stored.most
             if max(below, above) > 1.5 * stored.step:
                 beyond[stored.name] = None
             if other.lost > 0.25 * other.energy:
@@ -228,8 +219,7 @@ def check(
     wide = [
         same[0][0].name
         for same in values_at.values()
-        if _width(same[0][0], *(seen for _, *both in same for seen in both))
-        > _WIDER * (1 if same[0][0].bits == 8 else _HEADROOM)
+        if _width(same[0][0], *(seen for _, *both in same for seen in both)) > _WIDER
     ]
     faults = []
     if beyond:
@@ -255,19 +245,11 @@ def _width(stored: Range, *seen: _Seen) -> float:
         return 1.0
     least = min(0.0, *(values.least for values in seen))
     most = max(0.0, *(values.most for values in seen))
-    if stored.bits == 16:  # symmetric
-        least, most = -max(-least, most), max(-least, most)
     steps = (most - least) / stored.step
     # Of a range of next to nothing the quantizer's least step decides.
     if steps * stored.step < 1e-6:
         return 1.0
     return (stored.most - stored.least) / max(most - least, stored.of_source)
-
-
-def _room(stored: Range) -> int:
-    """Returns how many times the range holds the values that it was calibrated on, at least."""
-    is_of_another = stored.kind in (*FIXED, *HANDING_ON) or stored.of_source > 0
-    return 1 if stored.bits == 8 or is_of_another else _HEADROOM
 
 
 def _line(names: Sequence[str], expected: str, received: str) -> str:

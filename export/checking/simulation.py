@@ -23,7 +23,6 @@ from .pairing import Operation, Pair, chain
 
 _LEVELS = 255  # steps of a row that is rounded to int8 when the product is computed
 _LEAST_STEP = 1e-30  # of a row of zeros
-_INTEGERS = ("int8", "int16")
 _MATRICES = ("int4", "int8")
 
 
@@ -103,7 +102,7 @@ class _Rounded:
 
     def _is_stored_as_integer(self, index: int) -> bool:
         tensor = self._found.graph.tensors[index]
-        return editing.dtype_of(tensor) in _INTEGERS and editing.step_of(tensor) is not None
+        return editing.dtype_of(tensor) == "int8" and editing.step_of(tensor) is not None
 
     def _rounded(self, source: int, like: Any) -> int:
         """Adds QUANTIZE to the type and scale of a tensor, and DEQUANTIZE."""

@@ -181,11 +181,7 @@ def float_faults(graph: GraphReport, expected: Expectation) -> list[str]:
     quantization = expected.quantization
     if quantization.method != "static" or expected.is_mixed:
         return []
-    left = {
-        name: count
-        for name, count in graph.float_operators.items()
-        if quantization.integer_only or name in _PRODUCTS
-    }
+    left = {name: count for name, count in graph.float_operators.items() if name in _PRODUCTS}
     if not left:
         return []
     counts = ", ".join(f"{count} {name}" for name, count in sorted(left.items()))
@@ -195,9 +191,6 @@ def float_faults(graph: GraphReport, expected: Expectation) -> list[str]:
             f"operators of {where}",
             f"integers ({quantization.name})",
             f"floats in {counts}",
-            "Take static_wi8_ai8, which may fall back to floats."
-            if quantization.integer_only
-            else "",
         )
     ]
 
@@ -253,9 +246,9 @@ def wrong_types(evidence: Evidence) -> list[str]:
 def wrong_activations(evidence: Evidence) -> list[str]:
     """Lists what is computed in another type than its layer should be.
 
-    With static activations products read integers of the format's bits, and whatever else is stored
-    as integers has as many; otherwise nothing that is computed is stored as integers, but for rows
-    that are looked up. Weights become floats before their product where they alone are quantized.
+    With static activations products read int8, and whatever else is stored as integers is int8;
+    otherwise nothing that is computed is stored as integers, but for rows that are looked up.
+    Weights become floats before their product where they alone are quantized.
     """
     plan = evidence.plan
     if plan.is_float or plan.quantize_aware:
@@ -271,7 +264,7 @@ def wrong_activations(evidence: Evidence) -> list[str]:
                 continue
             quantization = formats.pop() if formats else plan.quantization
             static = quantization.method == "static"
-            expected = f"int{quantization.activation_bits}" if static else "float32"
+            expected = "int8" if static else "float32"
             received = _activation_types(pair, operation, constants) - {expected}
             if received:
                 what = f"activations of {operation.name}"
@@ -301,7 +294,7 @@ def _activation_types(
             if (operation.name, position) not in constants
         ]
     types = {editing.dtype_of(pair.graph.tensors[tensor]) for tensor in tensors}
-    return types if operation.kind in _PRODUCTS else types & {"int8", "int16"}
+    return types if operation.kind in _PRODUCTS else types & {"int8"}
 
 
 def _type(quantization: Quantization) -> str:

@@ -30,7 +30,7 @@ from .ranges import IN_ONE_RANGE
 
 _RANGES = {
     name: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    for name, bits in (("int4", 4), ("int8", 8), ("int16", 16), ("int32", 32), ("int64", 64))
+    for name, bits in (("int4", 4), ("int8", 8), ("int32", 32), ("int64", 64))
 }
 _OF_SUMS = ("int32", "int64")  # biases: their scale is that of the products that they are added to
 # Of a step; quantizers divide in float32, of which a value of 2**23 steps loses half a step.

@@ -66,8 +66,6 @@ FORMS: dict[str, DeviceForm] = {
             "weight_only_wi8_afp32": "its answers are wrong there",
             **dict.fromkeys(_IN_BLOCKS, _BLOCKS),
             "static_wi8_ai8": _STATIC,
-            "static_wi8_ai8_integer_only": _STATIC,
-            "static_wi8_ai16": _STATIC,
         },
         instead="float32, dynamic_wi8_afp32 or dynamic_wi4_afp32",
     ),

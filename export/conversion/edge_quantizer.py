@@ -64,8 +64,6 @@ def quantize(
                 ranges = _ranges(engine, prepared, examples)
                 share_ranges(model, ranges)
                 keep_biases(model, ranges)
-                if base.activation_bits == 16:
-                    widen_ranges(model, ranges)
             elif engine.need_calibration:
                 ranges = ranges_of_tables(model)
             engine.quantize(ranges).export_model(str(quantized))
@@ -177,23 +175,6 @@ def ranges_of_tables(model: Any) -> dict[str, dict[str, np.ndarray]]:
     return ranges
 
 
-def widen_ranges(model: Any, ranges: dict[str, dict[str, np.ndarray]]) -> None:
-    """Doubles the ranges of activations, for those of 16 bits, in place; constants keep theirs.
-
-    A text that goes beyond what the calibration saw is cut off there, and its answer with it. Of 16
-    bits one is well spent on that: the weights' 8 bits decide the error either way.
-    """
-    constant = {
-        text(tensor.name)
-        for graph in model.subgraphs
-        for tensor in graph.tensors
-        if editing.constant(model, tensor) is not None
-    }
-    for name, extremes in ranges.items():
-        if name not in constant:
-            ranges[name] = {"min": 2 * extremes["min"], "max": 2 * extremes["max"]}
-
-
 def _ranges(
     engine: quantizer.Quantizer, file: pathlib.Path, examples: EncodedExamples | None
 ) -> Any:
@@ -203,7 +184,7 @@ def _ranges(
     meter = calibrator.Calibrator(
         file.read_bytes(),
         num_threads=min(4, os.cpu_count() or 1),
-        # The default, a moving average, cuts peaks off: 6 dB lost with int8 and 30 with int16.
+        # The default, a moving average, cuts peaks off: 6 dB lost.
         qsv_update_func=qsv_utils.min_max_update,
     )
     feeds = calibrate.feeds(meter.get_signature_list(), examples)

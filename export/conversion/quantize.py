@@ -4,8 +4,7 @@ One grammar: ``float32`` and ``float16`` store everything in that format; otherw
 ``<method>_w<type><bits>_a<type><bits>[_<detail>]`` names when activations are quantized
 (weight_only: never; dynamic: while the model runs; static: with ranges from calibration), then the
 type of the weights (w) and of the activations (a), ``i`` for integers and ``fp`` for floating
-point. ``block32``: 32 weights share a scale instead of a whole row; ``integer_only``: no operator
-may fall back to floats.
+point. ``block32``: 32 weights share a scale instead of a whole row.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tfdistill.tflite.agreement import Bounds
 
 _GRAMMAR = re.compile(
     r"(weight_only|dynamic|static)_w(i2|i4|i8|i16|fp16|fp32)_a(i4|i8|i16|fp16|fp32)"
-    r"(_block\d+|_integer_only)?"
+    r"(_block\d+)?"
 )
 # Smaller matrices stay float32 unless activations are static: they save nothing.
 SMALLEST_QUANTIZED = 1024  # elements
@@ -40,9 +39,7 @@ class Quantization:
     # bytes of one element of the others, biases, scales and positions: the least and the most
     bytes_per_constant: tuple[int, int]
     bounds: Bounds  # how far a file may differ from its model
-    activation_bits: int = 32  # bits of an activation that is quantized; 32 where none is
     block: int | None = None  # weights that share a scale; None for all of a row
-    integer_only: bool = False  # whether an operator that computes with floats is a fault
     # what of a table of words shares a scale, where no block does: each "row", which
     # EMBEDDING_LOOKUP reads, or the whole "table", which GATHER reads as well
     table_scales: Literal["row", "table"] = "row"
@@ -70,7 +67,7 @@ def _offer(
     if parts is None:  # float32 or float16
         bits = int(name.removeprefix("float"))
         return Quantization(name, summary, "float", bits, bytes_per_constant, bounds)
-    method, weights, activations, detail = parts.groups(default="")
+    method, weights, _, block = parts.groups(default="")
     return Quantization(
         name,
         summary,
@@ -78,9 +75,7 @@ def _offer(
         int(weights.strip("ifp")),
         bytes_per_constant,
         bounds,
-        activation_bits=int(activations.strip("ifp")),
-        block=int(detail.removeprefix("_block")) if detail.startswith("_block") else None,
-        integer_only=detail == "_integer_only",
+        block=int(block.removeprefix("_block")) if block else None,
         table_scales=table_scales,
     )
 
@@ -107,21 +102,8 @@ _ALL = (
         table_scales="table",
     ),
     _offer(
-        "static_wi8_ai16",
-        "for NPUs and DSPs with 16-bit activations; far slower than float32 on a CPU",
-        (2, 8),
-        agreement.INT8,
-    ),
-    _offer(
         "static_wi8_ai8",
         "for NPUs and DSPs; on a CPU slower than float32",
-        (1, 4),
-        agreement.COARSE,
-        table_scales="table",
-    ),
-    _offer(
-        "static_wi8_ai8_integer_only",
-        "as static_wi8_ai8 for hardware without floats: refused where an operator needs them",
         (1, 4),
         agreement.COARSE,
         table_scales="table",
@@ -166,10 +148,13 @@ _REFUSED = {
         "LiteRT has no FULLY_CONNECTED for int2 weights in blocks",
         "dynamic_wi4_afp32_block32",
     ),
-    "static_wi8_ai16_integer_only": (
-        "SQUARED_DIFFERENCE, a part of layer normalisation, has no 16-bit kernel in LiteRT, and "
-        "TensorFlow's converter cannot quantize CAST, which the int32 mask goes through",
-        "static_wi8_ai16",
+    "static_wi8_ai16": (
+        "16-bit activations take 10 to 25 times as long as float32 on a CPU",
+        "static_wi8_ai8",
+    ),
+    "static_wi8_ai8_integer_only": (
+        "its files were those of static_wi8_ai8",
+        "static_wi8_ai8",
     ),
 }
 

@@ -158,7 +158,7 @@ def _rules_for(regex: str, quantization: Quantization, operators: Collection[str
         halves = TensorQuantizationConfig(16, dtype=TensorDataType.FLOAT)
         config = OpQuantizationConfig(weight_tensor_config=halves)
         return [Rule(regex, name, config, AlgorithmName.FLOAT_CASTING) for name in names]
-    block, bits = quantization.block, quantization.activation_bits
+    block = quantization.block
     weights = TensorQuantizationConfig(
         quantization.weight_bits,
         granularity=QuantGranularity(f"BLOCKWISE_{block}" if block else "CHANNELWISE"),
@@ -171,7 +171,7 @@ def _rules_for(regex: str, quantization: Quantization, operators: Collection[str
     )
     config = lookups
     if quantization.method == "static":
-        activations = TensorQuantizationConfig(bits, symmetric=bits == 16)
+        activations = TensorQuantizationConfig(8, symmetric=False)
         config = OpQuantizationConfig(activations, weights, ComputePrecision.INTEGER)
     elif quantization.method == "weight_only":
         config = dataclasses.replace(

@@ -36,8 +36,6 @@ FORMATS = (
     "dynamic_wi8_afp32",
     "dynamic_wi4_afp32",
     "static_wi8_ai8",
-    "static_wi8_ai16",
-    "static_wi8_ai8_integer_only",
     "weight_only_wi8_afp32",
     "dynamic_wi4_afp32_block32",
     "dynamic_wi8_afp32+layer_0_*=float32",  # mixed
@@ -52,9 +50,7 @@ OTHERS = {
     "weight_only_wi8_afp32": "dynamic_wi8_afp32",
     "dynamic_wi4_afp32": "dynamic_wi4_afp32_block32",
     "dynamic_wi4_afp32_block32": "dynamic_wi4_afp32",
-    "static_wi8_ai8": "static_wi8_ai16",
-    "static_wi8_ai16": "static_wi8_ai8",
-    "static_wi8_ai8_integer_only": "static_wi8_ai16",
+    "static_wi8_ai8": "dynamic_wi8_afp32",
     "dynamic_wi8_afp32+layer_0_*=float32": "dynamic_wi8_afp32",
     "static_wi8_ai8+layer_1_*=float32": "static_wi8_ai8",
     "dynamic_wi8_afp32+word_embeddings=dynamic_wi4_afp32_block32": "dynamic_wi8_afp32",
@@ -117,8 +113,6 @@ class Campaign:
         if self.is_aware:
             return [name for name in names if name == "static_wi8_ai8"]
         formats = list(names)
-        if self._network.family.endswith("-embedding"):  # divides by the length in floats
-            formats = [name for name in formats if "integer_only" not in name]
         if self._network.family == "bilstm":
             formats = [
                 name for name in formats if not name.startswith("static") and "+" not in name

@@ -78,7 +78,7 @@ class File:
             for graph in self.tree.subgraphs
             for operator in graph.operators
             for index in operator.outputs
-            if editing.dtype_of(graph.tensors[index]) in ("int8", "int16")
+            if editing.dtype_of(graph.tensors[index]) == "int8"
             and graph.tensors[index].quantization is not None
             and graph.tensors[index].quantization.scale is not None
             and len(graph.tensors[index].quantization.scale) == 1
@@ -226,7 +226,7 @@ def _rewire(name: str) -> Callable[[File], None]:
 def _exchange_outputs(file: File) -> None:
     """The second signature has the first one's positions."""
     tables: dict[int, Any] = {}
-    for _, tensor in file.constants("float32", "float16", "int8", "int16"):
+    for _, tensor in file.constants("float32", "float16", "int8"):
         shape = [] if tensor.shape is None else list(tensor.shape)
         if len(shape) == 3 and shape[0] == 1 and shape[2] in (32, 64):
             tables[shape[1]] = tensor

@@ -258,7 +258,7 @@ def test_completion_knows_verbs_options_recipes_and_presets_without_tensorflow(t
         ("tfdistill distill --student tinybert_4", "tinybert_4l_312d"),
         ("tfdistill finetune m --task ss", "sst2"),
         ("tfdistill distill --student pru", "pruned:layers="),
-        ("tfdistill export m --quantize static_wi8_ai1", "static_wi8_ai16"),
+        ("tfdistill export m --quantize static_wi8_a", "static_wi8_ai8"),
         ("tfdistill export m --quantize int", "int8"),
         ("tfdistill export m --for n", "npu"),
     ):

@@ -134,6 +134,14 @@ def test_a_value_out_of_range_is_shown():
     assert "received 4096" in message
 
 
+def test_a_format_that_is_gone_is_refused_by_name_with_another():
+    for name in ("static_wi8_ai16", "static_wi8_ai8_integer_only"):
+        message = faults_of(export={"quantize": name, "also_quantize": ["int8", name]})
+        for key in ("quantize", "also_quantize.1"):
+            assert f"export.{key}: expected a quantization that this version offers" in message
+        assert message.count(f"received {name!r}. Take static_wi8_ai8") == 2
+
+
 def test_faults_are_said_in_words_of_recipes_once_each():
     message = faults_of(
         data=3,
@@ -156,8 +164,8 @@ def test_faults_are_said_in_words_of_recipes_once_each():
         "  - variants.full.stages: expected at least 1 of them, received [].",
         "  - seeds.0: expected a whole number, received 'a'.",
         "  - export.quantize: expected "
-        "'float32', 'float16', 'weight_only_wi8_afp32', 'dynamic_wi8_afp32', 'static_wi8_ai16', "
-        "'static_wi8_ai8', 'static_wi8_ai8_integer_only', 'dynamic_wi4_afp32_block32', "
+        "'float32', 'float16', 'weight_only_wi8_afp32', 'dynamic_wi8_afp32', 'static_wi8_ai8', "
+        "'dynamic_wi4_afp32_block32', "
         "'dynamic_wi4_afp32_block64', 'dynamic_wi4_afp32', 'int8' or 'int4', received 'int7'.",
         "  - export.lengths.0: expected at least 2, received 0.",
     ]

@@ -14,9 +14,7 @@ def test_every_quantization_is_named_in_the_grammar():
         "float16",
         "weight_only_wi8_afp32",
         "dynamic_wi8_afp32",
-        "static_wi8_ai16",
         "static_wi8_ai8",
-        "static_wi8_ai8_integer_only",
         "dynamic_wi4_afp32_block32",
         "dynamic_wi4_afp32_block64",
         "dynamic_wi4_afp32",
@@ -42,9 +40,9 @@ def test_a_name_says_what_the_value_holds():
         if value.method == "float":
             assert name == f"float{value.weight_bits}"
             continue
-        activations = "fp32" if value.activation_bits == 32 else f"i{value.activation_bits}"
-        detail = f"_block{value.block}" if value.block else "_integer_only" * value.integer_only
-        assert name == f"{value.method}_wi{value.weight_bits}_a{activations}{detail}"
+        activations = "i8" if value.method == "static" else "fp32"
+        block = f"_block{value.block}" if value.block else ""
+        assert name == f"{value.method}_wi{value.weight_bits}_a{activations}{block}"
         assert value.needs_calibration == name.startswith("static_")
 
 
@@ -63,7 +61,7 @@ def test_finer_formats_come_first_and_are_allowed_to_differ_less():
     [
         ("float32", 4),
         ("float16", 2),
-        ("static_wi8_ai16", 1),
+        ("static_wi8_ai8", 1),
         ("dynamic_wi4_afp32", 0.5),
         ("dynamic_wi4_afp32_block32", 0.5625),  # and a float16 for 32 of them
         ("dynamic_wi4_afp32_block64", 0.53125),

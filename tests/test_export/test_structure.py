@@ -145,21 +145,12 @@ def test_a_layer_of_its_own_counts_in_its_own_format():
 INTEGERS = {"int8": INT8 + FLOAT32 // 4, "int32": 100}
 
 
-@pytest.mark.parametrize("name", ["static_wi8_ai8", "static_wi8_ai8_integer_only"])
-def test_products_in_floats_are_no_static_quantization(name):
+def test_products_alone_in_floats_are_no_static_quantization():
+    static = stored_as("static_wi8_ai8")
     left = graph(16, float_operators={"FULLY_CONNECTED": 2})
     assert re.search(
         r"of len16.*floats in 2 FULLY_CONN",
-        "\n".join(faults(report(graph(8), left, weight_bytes=INTEGERS), stored_as(name))),
+        "\n".join(faults(report(graph(8), left, weight_bytes=INTEGERS), static)),
     )
-    assert faults(report(weight_bytes=INTEGERS), stored_as(name)) == []
-
-
-def test_only_integer_only_refuses_other_floats():
-    left = graph(16, float_operators={"GELU": 1})
-    built = report(graph(8), left, weight_bytes=INTEGERS)
-    assert faults(built, stored_as("static_wi8_ai8")) == []
-    assert re.search(
-        r"floats in 1 GELU.*Take static_wi8_ai8",
-        "\n".join(faults(built, stored_as("static_wi8_ai8_integer_only"))),
-    )
+    other = graph(16, float_operators={"GELU": 1})
+    assert faults(report(graph(8), other, weight_bytes=INTEGERS), static) == []

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.runtimes, pytest.mark.thorough]
 SIZES = {"hidden_size": 64, "intermediate_size": 128, "num_heads": 4}
 BLOCKS = "dynamic_wi4_afp32_block32"
 FORMATS = [
-    *((name, None) for name in quantize.quantizations() if not name.endswith("integer_only")),
+    *((name, None) for name in quantize.quantizations()),
     ("dynamic_wi8_afp32", {"word_embeddings": BLOCKS}),
     ("dynamic_wi8_afp32", {"word_embeddings": "dynamic_wi4_afp32"}),
     ("dynamic_wi8_afp32", {"word_embeddings": "float32"}),
@@ -40,9 +40,9 @@ ENVIRONMENTS = {
     "tensorflow-cpu==2.16.1": "TensorFlow Lite 2.16.1",
     "ai-edge-litert==1.0.1": "LiteRT 1.0.1",
     "ai-edge-litert==1.2.0": "LiteRT 1.0.1",
-    "ai-edge-litert==1.3.0": "LiteRT 1.3.0",
-    "ai-edge-litert==1.4.0": "LiteRT 1.3.0",
-    "ai-edge-litert==2.0.3": "LiteRT 1.3.0",
+    "ai-edge-litert==1.3.0": "LiteRT 1.0.1",
+    "ai-edge-litert==1.4.0": "LiteRT 1.0.1",
+    "ai-edge-litert==2.0.3": "LiteRT 1.0.1",
     "ai-edge-litert==2.1.1": "LiteRT 2.1.0",
     "ai-edge-litert==2.1.6": "LiteRT 2.1.2",
     "newest": "LiteRT 2.1.2",

@@ -21,21 +21,30 @@ def quantization_names(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(map(quantization_name, names)))
 
 
+_RETIRED = ("static_wi8_ai16", "static_wi8_ai8_integer_only")
+
+
+def _offered(name: object) -> object:
+    if name in _RETIRED:
+        expected = "a quantization that this version offers"
+        raise ValueError(f"expected {expected}, received {name!r}. Take static_wi8_ai8.")
+    return name
+
+
 Quantize = Annotated[
     Literal[
         "float32",
         "float16",
         "weight_only_wi8_afp32",
         "dynamic_wi8_afp32",
-        "static_wi8_ai16",
         "static_wi8_ai8",
-        "static_wi8_ai8_integer_only",
         "dynamic_wi4_afp32_block32",
         "dynamic_wi4_afp32_block64",
         "dynamic_wi4_afp32",
         "int8",
         "int4",
     ],
+    pydantic.BeforeValidator(_offered),
     pydantic.AfterValidator(quantization_name),
 ]
 """A quantization of a recipe: its name or a short one, of which the full one is kept."""

@@ -19,7 +19,6 @@ _RELEASES = {
     "TensorFlow Lite 2.14.0": "2.14.0",
     "TensorFlow Lite 2.16.1": "2.16.1",
     "LiteRT 1.0.1": "2.18.0",
-    "LiteRT 1.3.0": "2.20.0",
     "LiteRT 2.1.0": "2.21.0",
     "LiteRT 2.1.2": "2.21.0",
 }
@@ -61,8 +60,6 @@ def need(graph: Subgraph, operator: OperatorInfo) -> Need | None:
         case "EMBEDDING_LOOKUP", [_, "int4" | "int8"]:
             # A scale for each row is 4's; blocks are noise up to LiteRT 1.3.0, which registers 4.
             return Need(5, "LiteRT 2.1.2") if read[1].in_blocks else Need(4, "LiteRT 1.0.1")
-        case "GELU", ["int16"]:
-            return Need(1, "LiteRT 1.3.0")  # before it an error at the first run
     return None
 
 
@@ -80,6 +77,8 @@ def needs(model: ModelFile) -> dict[str, Need]:
 
 def least(model: ModelFile) -> str | None:
     """Returns the oldest of `RUNTIMES` that runs a file; None for operators not measured."""
+    if any(tensor.dtype == "int16" for graph in model.subgraphs for tensor in graph.tensors):
+        return None
     needed = needs(model)
     for operator in _operators(model):
         if operator.name not in _REGISTERED:
