@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import pathlib
-import types
 
 import benchmark_results
 
@@ -38,7 +37,6 @@ class Backend:
     name = "litert"
     affinity = None
     where = "a fake"
-    inputs = types.MappingProxyType({})
 
     def __init__(self, names="ab", act=lambda what, action: None, *, lengths=(8,), **settings):
         self.act = act

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import shutil
 import sys
@@ -64,19 +63,6 @@ Current Battery Service state:
   temperature: 298
   technology: Li-ion
 """
-UNLOCKED = """\
-WINDOW MANAGER POLICY STATE (dumpsys window policy)
-    mSafeMode=false mSystemReady=true mSystemBooted=true
-    KeyguardServiceDelegate
-      showing=false
-      inputRestricted=false
-      occluded=false
-      secure=true
-      dreaming=false
-      systemIsReady=true
-      deviceHasKeyguard=true
-      enabled=true
-"""
 
 
 def make_phone(root: pathlib.Path, **properties: str) -> pathlib.Path:
@@ -95,10 +81,6 @@ def make_phone(root: pathlib.Path, **properties: str) -> pathlib.Path:
     says = {
         "getprop": "".join(f"[{k}]: [{v}]\n" for k, v in sorted(values.items()) if v),
         "uname": "Linux 5.15.137-android14-11\n",
-        "logcat": "",
-        "compile": "Success\n",
-        "dumpsys/power": "POWER MANAGER (dumpsys power)\n  mWakefulness=Awake\n",
-        "dumpsys/window": UNLOCKED,
         "dumpsys/battery": BATTERY,
         "dumpsys/thermalservice": THERMAL.format(status=0),
     }
@@ -135,28 +117,6 @@ def install(root: pathlib.Path, program: pathlib.Path) -> None:
     else:
         shutil.copy(program, installed)
     installed.chmod(0o755)
-
-
-def install_app(
-    root: pathlib.Path,
-    bundles: dict[str, dict[str, object]],
-    *,
-    package: str = "io.github.tfdistill.demo",
-    fault: str = "",
-    thermal_status: int = 0,
-) -> None:
-    """Installs the demo app.
-
-    Args:
-      root: The phone.
-      bundles: By name what the app knows of a model file: sha256 and size_bytes.
-      package: Its name.
-      fault: What goes wrong: see app.py and device_bin/am.py.
-      thermal_status: What the app is told.
-    """
-    app = {"package": package, "bundles": bundles, "fault": fault}
-    text = json.dumps({**app, "thermal_status": thermal_status})
-    (root / "says/app.json").write_text(text)
 
 
 def set_thermal_status(root: pathlib.Path, status: int) -> None:

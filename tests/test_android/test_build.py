@@ -176,8 +176,6 @@ def test_the_parsers_read_what_the_framework_printed(build):
     assert device_backend.read_thermal(real) == (2, {"SKIN": 41.5}, "")
     overridden = dump("thermal-overridden").replace("HAL Ready: false", "HAL Ready: true")
     assert device_backend.read_thermal(overridden).unknown == "`IsStatusOverride: true`"
-    assert device_backend.keyguard_showing(dump("keyguard-true")) is True
-    assert device_backend.keyguard_showing(dump("keyguard-false")) is False
 
 
 def test_app_and_harness_know_the_same_emulators():

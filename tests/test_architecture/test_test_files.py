@@ -303,11 +303,6 @@ COVERED_BY = (
         "tfdistill/tflite/serving",
     ),
     (
-        "test_benchmark_adb",
-        "phones are measured through a simulated adb",
-        "tfdistill/benchmark/adb/app_protocol",
-    ),
-    (
         "test_report",
         "sections are seen in the pages and tables of one report",
         "tfdistill/report/answer_sides tfdistill/report/document tfdistill/report/model_groups "

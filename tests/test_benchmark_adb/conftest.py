@@ -9,18 +9,14 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 from adb_daemon import Daemon, launcher, make_phone
 
-from tfdistill.benchmark import adb as on_phones
-from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import tool_backend
 from tfdistill.benchmark.adb.binary import Binary
 from tfdistill.benchmark.settings import Settings
-from tfdistill.benchmark.subjects import Subject
 
 
 @pytest.fixture(autouse=True)
@@ -129,14 +125,3 @@ def strike() -> Callable[..., None]:
 def left_on() -> Callable[[Daemon], list[str]]:
     """Lists what is left where the harness puts its folders."""
     return lambda daemon: sorted(p.name for p in daemon.path("/data/local/tmp").iterdir())
-
-
-@pytest.fixture
-def measure_in_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[schema.Result]]:
-    """`adb.measure_in_app`, of subjects instead of files."""
-
-    def run(subjects: Sequence[Subject], **options: Any) -> list[schema.Result]:
-        monkeypatch.setattr("tfdistill.benchmark.adb.measuring.open_all", lambda *_: list(subjects))
-        return on_phones.measure_in_app(["file"], **options)
-
-    return run

@@ -123,33 +123,6 @@ def test_a_status_that_no_sensor_measured_is_unknown_and_says_why():
     assert "Thermal Status:" in device_backend.read_thermal("").unknown
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("POWER MANAGER\n  mWakefulness=Awake\n  mWakefulnessChanging=false\n", "Awake"),
-        ("  mWakefulness=Dozing\n", "Dozing"),
-        ("  mGlobalWakefulness=Awake\n", ""),
-        ("", ""),
-    ],
-)
-def test_the_wakefulness_is_read(text, expected):
-    assert device_backend.wakefulness(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("  KeyguardServiceDelegate\n    showing=true\n    occluded=false\n", True),
-        ("  KeyguardServiceDelegate\n    showing=false\n    inputRestricted=true\n", False),
-        ("    showing=false\n", None),
-        ("  showing=true\n  KeyguardServiceDelegate\n    showing=maybe\n", None),
-        ("", None),
-    ],
-)
-def test_the_keyguard_is_read(text, expected):
-    assert device_backend.keyguard_showing(text) is expected
-
-
 # Android 9.
 BATTERY_9 = """\
 Current Battery Service state:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import json
 import pathlib
 import re
 
 import pytest
 
 from tfdistill.benchmark import schema
-from tfdistill.benchmark.adb import app_protocol
-from tfdistill.benchmark.settings import Settings
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "reference" / "benchmark-protocol.md"
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "benchmark-protocol.md"
+(REQUEST,) = ROOT.glob("android_demo/benchmark/src/main/**/BenchmarkRequest.kt")
+KOTLIN = REQUEST.read_text("utf-8")
 PARTS = [
     part
     for _, part in inspect.getmembers(schema, inspect.isclass)
@@ -40,26 +42,16 @@ def test_every_key_of_a_part_is_documented_and_no_other(part):
     assert keys(section(part.__name__)) == names
 
 
-def test_the_extras_are_documented_with_their_types():
-    documented = re.findall(r"^\| `(\w+)` \| `(--e[sif])` \|", section("Start"), re.M)
-    arguments = app_protocol.start_arguments(
-        "a.b",
-        "x",
-        "y",
-        Settings(),
-        lengths=(8,),
-        delegate="xnnpack",
-        repetition=0,
-        sustained_seconds=0,
-    )
-    assert documented == list(zip(arguments[7::3], arguments[6::3], strict=True))
-
-
-def test_the_state_that_is_shown_is_one():
-    (shown,) = re.findall(r"```json\n(.*?)\n```", section("State and result"), re.S)
-    state = app_protocol.parse_state(shown, "the page")
-    assert (state.finished, state.of) == (3, 12)
-    assert keys(section("State and result")) == set(app_protocol.State.model_fields) - {
-        "format_version"
+def test_the_extras_are_those_of_the_app_with_their_types():
+    documented = re.findall(r"^\| `(\w+)` \| `--e([sif])` \|", section("Start"), re.M)
+    names = {
+        group: set(re.findall(r'"(\w+)"', re.search(rf"val {group} = setOf\((.*?)\)", KOTLIN)[1]))
+        for group in ("SECONDS", "COUNTS", "KEYS")
     }
-    assert app_protocol.folder_of("PACKAGE") + "/" in section("State and result")
+    types = dict.fromkeys(names["SECONDS"], "f") | dict.fromkeys(names["COUNTS"], "i")
+    assert dict(documented) == dict.fromkeys(names["KEYS"], "s") | types
+
+
+def test_the_state_that_is_shown_has_the_documented_keys():
+    (shown,) = re.findall(r"```json\n(.*?)\n```", section("State and result"), re.S)
+    assert keys(section("State and result")) == set(json.loads(shown)) - {"format_version"}

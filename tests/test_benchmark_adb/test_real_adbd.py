@@ -10,12 +10,10 @@ import threading
 import time
 
 import pytest
-from adb_daemon import bundles, launcher, real
-from adb_daemon.phone import install_app
+from adb_daemon import launcher, real
 
 from tfdistill import errors
 from tfdistill.benchmark import adb, measuring
-from tfdistill.benchmark.adb import app
 from tfdistill.benchmark.adb import measuring as on_phones
 from tfdistill.benchmark.adb.device_backend import DeviceBackend
 from tfdistill.benchmark.settings import Settings
@@ -89,18 +87,6 @@ def test_a_file_is_measured_and_answers_as_on_the_host(daemon, binary, fast, sho
     assert left_on(daemon) == []
 
 
-def test_the_app_is_measured_and_its_files_are_removed(daemon, measure_in_app, tmp_path):
-    file = bundles.subject(tmp_path)
-    install_app(daemon.root, bundles.bundle_files(file))
-    (measured,) = measure_in_app([file], settings=bundles.QUICK)
-    assert measured.failures == () and len(measured.measurements) == 8
-    assert any("was compiled ahead of time" in note for note in measured.notes)
-    assert bundles.left(daemon) == []
-    daemon.path("/says/dumpsys/window").write_text("KeyguardServiceDelegate\n  showing=true\n")
-    with pytest.raises(errors.BenchmarkError):
-        measure_in_app([file], settings=bundles.QUICK)
-
-
 def test_ctrl_c_ends_what_runs_on_the_device(daemon, binary, fast, short, strike, left_on):
     strike(daemon, "hang", first=1)  # the first block waits for Ctrl-C
     runs = daemon.path("/says/benchmark_model.runs")
@@ -155,4 +141,3 @@ def test_the_state_of_the_device_is_read(daemon):
     conditions = DeviceBackend(phone, [], Settings()).conditions()
     assert (conditions.thermal_status, conditions.battery_percent) == (0, 87.0)
     assert conditions.load_average is not None
-    app.check_awake(phone)

@@ -99,10 +99,6 @@ def test_a_run_folder_stands_for_its_export(settings_of_calls, tmp_path):
     [
         ("--serial x", "--serial: expected --device adb"),
         ("--binary x", "--binary: expected --device adb"),
-        ("--app", "--app: expected --device adb"),
-        ("--device adb --app --binary x", "--binary: expected benchmark_model"),
-        ("--device adb --app --operators", "--operators: expected benchmark_model"),
-        ("--device adb --app --task sst2", "--task: expected benchmark_model"),
         ("--device adb --binary-sha256 00", "--binary-sha256: expected --binary"),
         ("--data-dir x --limit 3", "--limit: expected --task"),
         ("--runs 0", "runs: expected at least 1"),
@@ -128,11 +124,18 @@ def test_all_misused_options_are_named_at_once(settings_of_calls, capsys):
 
 
 @pytest.mark.parametrize(
-    "option", [["--threads", "0"], ["--lengths", "a"], ["--device", "ios"], []]
+    "options",
+    [
+        ["a.tflite", "--threads", "0"],
+        ["a.tflite", "--lengths", "a"],
+        ["a.tflite", "--device", "ios"],
+        ["a.tflite", "--device", "adb", "--app"],  # an option of earlier versions
+        [],
+    ],
 )
-def test_what_does_not_parse_is_misuse(option):
+def test_what_does_not_parse_is_misuse(phones, options):
     with pytest.raises(SystemExit) as stopped:
-        cli.main(["benchmark", *option])
+        cli.main(["benchmark", *options])
     assert stopped.value.code == 2
 
 
@@ -230,22 +233,18 @@ def test_a_file_that_cannot_be_measured_exits_with_1(settings_of_calls, capsys):
 
 @pytest.fixture
 def phones(monkeypatch):
-    """Replaces both ways to measure on phones; lists their options."""
+    """Replaces the measurement on phones; lists its options."""
     from tfdistill.benchmark import adb
 
     other = fake.PHONE.model_copy(update={"id": "ba9876543210"})
     calls = []
 
-    def measured(backend):
-        def measure(models, **options):
-            calls.append((backend, models, options))
-            devices = [fake.PHONE, other] if len(options["serials"]) > 1 else [fake.PHONE]
-            return [a_result(device=device) for device in devices]
+    def measure(models, **options):
+        calls.append((models, options))
+        devices = [fake.PHONE, other] if len(options["serials"]) > 1 else [fake.PHONE]
+        return [a_result(device=device) for device in devices]
 
-        return measure
-
-    monkeypatch.setattr(adb, "measure", measured("benchmark_model"), raising=False)
-    monkeypatch.setattr(adb, "measure_in_app", measured("app"), raising=False)
+    monkeypatch.setattr(adb, "measure", measure, raising=False)
     return calls
 
 
@@ -253,27 +252,17 @@ def test_phones_are_measured_with_the_binary_that_is_named(phones):
     command = ["benchmark", "a.tflite", "--device", "adb", "--serial", "S1", "--delegates", "gpu"]
     checksum = "ab" * 32
     assert cli.main([*command, "--binary", "bm", "--binary-sha256", checksum]) == 0
-    ((backend, models, options),) = phones
-    assert (backend, models) == ("benchmark_model", [pathlib.Path("a.tflite")])
+    ((models, options),) = phones
+    assert models == [pathlib.Path("a.tflite")]
     assert options["serials"] == ("S1",)
     assert (options["binary"].source, options["binary"].sha256) == ("bm", checksum)
     assert options["settings"].delegates == ("gpu",)
     assert (options["examples"], options["metric"]) == ((), None)
 
 
-@pytest.mark.parametrize(
-    ("named", "package"),
-    [(["--app"], "io.github.tfdistill.demo"), (["--app", "org.example.mine"], "org.example.mine")],
-)
-def test_the_app_is_measured_by_its_package(phones, named, package):
-    assert cli.main(["benchmark", "a.tflite", "--device", "adb", *named]) == 0
-    ((backend, _, options),) = phones
-    assert (backend, options["package"], options["serials"]) == ("app", package, ())
-
-
 def test_each_of_several_phones_gets_a_file_of_its_own(phones, tmp_path, capsys):
     out = tmp_path / "latency.json"
-    command = ["benchmark", "a.tflite", "--device", "adb", "--app", "--out", str(out), "--json"]
+    command = ["benchmark", "a.tflite", "--device", "adb", "--out", str(out), "--json"]
     both = ["--serial", "S1", "--serial", "S2"]
     assert cli.main([*command, *both]) == 0
     names = sorted(path.name for path in tmp_path.iterdir())
@@ -292,8 +281,8 @@ def test_phones_that_say_they_are_one_do_not_replace_each_other_s_results(
     from tfdistill.benchmark import adb
 
     same = [a_result("one", device=fake.PHONE), a_result("two", device=fake.PHONE)]
-    monkeypatch.setattr(adb, "measure_in_app", lambda models, **options: same, raising=False)
-    command = ["benchmark", "a.tflite", "--device", "adb", "--app", "--serial", "all"]
+    monkeypatch.setattr(adb, "measure", lambda models, **options: same, raising=False)
+    command = ["benchmark", "a.tflite", "--device", "adb", "--serial", "all"]
     out = ["--out", str(tmp_path / "a[1].json")]
     assert cli.main([*command, *out]) == 0
     written = {path.name: result.read_result(path) for path in tmp_path.iterdir()}
@@ -353,9 +342,9 @@ def test_the_terminal_names_serials_and_files_do_not(monkeypatch, tmp_path, caps
         shown.update({"0123456789ab": "R5CT1234", "0123456789ab-1": "R5CT9"})
         return [a_result(device=fake.PHONE, failures=[lost, other])]
 
-    monkeypatch.setattr(adb, "measure_in_app", measure, raising=False)
+    monkeypatch.setattr(adb, "measure", measure, raising=False)
     out = tmp_path / "phone.json"
-    command = ["benchmark", "a.tflite", "--device", "adb", "--app", "--serial", "R5CT1234"]
+    command = ["benchmark", "a.tflite", "--device", "adb", "--serial", "R5CT1234"]
     assert cli.main([*command, "--out", str(out)]) == 1
     text = capsys.readouterr().out
     assert "the rest on R5CT1234: gone" in text and "the rest on R5CT9: gone" in text
@@ -382,7 +371,7 @@ def test_a_task_s_examples_are_fed_and_judged(settings_of_calls, phones, monkeyp
     assert cli.main(["benchmark", "a.tflite", *task]) == 0
     assert settings_of_calls[0].examples == rows.examples
     assert cli.main(["benchmark", "a.tflite", "--device", "adb", "--binary", "b", *task]) == 0
-    options = phones[0][2]
+    options = phones[0][1]
     assert (options["examples"], options["metric"]) == (rows.examples, len)
     assert seen[0] == seen[1]
     named = {key: value for key, value in seen[0].items() if value is not None}

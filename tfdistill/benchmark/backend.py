@@ -1,6 +1,6 @@
 """What a backend does for the measuring loop: it runs one case once, and describes its device.
 
-There are three: LiteRT on this host, `benchmark_model` on a device, and the app on a device. See
+There are two: LiteRT on this host, and `benchmark_model` on a device. See
 `tfdistill.benchmark.measuring` for the loop.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from tfdistill import safe_paths
@@ -56,7 +56,7 @@ class CaseGroup(NamedTuple):
     models: tuple[str, ...]  # names of the files
     delegate: schema.Delegate  # of the runtime
     sequence_length: int | None = None  # tokens; None where a repetition covers several lengths
-    threads: int | None = None  # of the runtime; None where a repetition covers several numbers
+    threads: int | None = None  # of the runtime
 
 
 def groups_by_length(subjects: Sequence[Subject], settings: Settings) -> list[CaseGroup]:
@@ -109,8 +109,6 @@ class Backend(Protocol):
     settings: Settings  # what to measure
     affinity: str | None  # mask of the cores to run on, or None
     rounds: int  # blocks of a repetition
-    # what the files were fed with, by their SHA-256, where that is not `Subject.examples`
-    inputs: Mapping[str, schema.Inputs]
     # whether a repetition counts that throttled in every try; otherwise it is a failure
     counts_last_try: bool
     where: str  # names the device in messages

@@ -20,7 +20,6 @@ from tfdistill import errors
 from tfdistill.benchmark import environment, result, schema
 from tfdistill.benchmark.backend import Backend, CaseGroup, Findings, name_of
 from tfdistill.benchmark.statistics import summaries
-from tfdistill.benchmark.subjects import Subject
 
 INTERRUPTED = schema.Failure(what="the rest", error="interrupted")
 _T = TypeVar("_T")
@@ -93,36 +92,13 @@ def _assembled(backend: Backend, findings: Findings, baseline: str) -> schema.Re
         backend=backend.name,
         device=fixed.device,
         runtime=fixed.runtime,
-        models=[_model_file(backend, subject) for subject in backend.subjects],
+        models=[result.model_file(subject) for subject in backend.subjects],
         settings=backend.settings,
         command=environment.command(),
         created=environment.now(),
         baseline=baseline,
         **{field.name: getattr(findings, field.name) for field in dataclasses.fields(findings)},
     )
-
-
-def _model_file(backend: Backend, subject: Subject) -> schema.MeasuredFile:
-    described = result.model_file(subject)
-    fed = backend.inputs.get(subject.sha256, described.inputs)
-    return described.model_copy(update={"inputs": fed})
-
-
-def with_conditions(
-    row: schema.Measurement, before: schema.Conditions | None, after: schema.Conditions | None
-) -> schema.Measurement:
-    """Adds conditions to a measurement; what it has already of its own stays."""
-    update = {"before": _merged(row.before, before), "after": _merged(row.after, after)}
-    return row.model_copy(update=update)
-
-
-def _merged(
-    conditions: schema.Conditions | None, other: schema.Conditions | None
-) -> schema.Conditions | None:
-    if conditions is None or other is None:
-        return conditions or other
-    unknown = {name: value for name, value in other if getattr(conditions, name) in (None, (), {})}
-    return conditions.model_copy(update=unknown)
 
 
 def _with_worst_status(
@@ -271,8 +247,7 @@ class _Loop:
                     )
 
     def _try(self, what: str, case: schema.BenchmarkCase, work: Callable[[], object]) -> None:
-        keys = ((case.sequence_length, case.threads), (None, None))
-        if any((case.model, case.delegate, *key) in self._failed for key in keys):
+        if (case.model, case.delegate, case.sequence_length, case.threads) in self._failed:
             return
         self._bar.set_description(what)
         try:

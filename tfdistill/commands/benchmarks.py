@@ -1,4 +1,4 @@
-"""benchmark: measure exported files on this host, on phones, and in the app on phones."""
+"""benchmark: measure exported files on this host and on phones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tfdistill.run.labelled import LabelledRows
 
 _DEFAULTS = Settings()
-_APP = "io.github.tfdistill.demo"
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,13 +35,6 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     _add_how_long(parser.add_argument_group("how long"))
     device = parser.add_argument_group("where")
     measurement_options.add_device(device, several=True)
-    device.add_argument(
-        "--app",
-        nargs="?",
-        const=_APP,
-        metavar="PACKAGE",
-        help=f"with --device adb: measure in the demo app instead (default: {_APP})",
-    )
     device.add_argument(
         "--adopt",
         nargs="+",
@@ -147,20 +139,10 @@ def _measure(
 
     if args.adopt is not None:
         return adb.adopt(args.adopt, models)
-    serials = tuple(args.serial)
-    if args.app is not None:
-        return adb.measure_in_app(
-            models,
-            settings=settings,
-            serials=serials,
-            package=args.app,
-            shown=shown,
-            progress=progress,
-        )
     return adb.measure(
         models,
         settings=settings,
-        serials=serials,
+        serials=tuple(args.serial),
         binary=measurement_options.binary_of(args),
         examples=() if rows is None else rows.examples,
         metric=None if rows is None else rows.metric,
@@ -180,10 +162,6 @@ def _rows(models: Sequence[pathlib.Path], args: argparse.Namespace) -> LabelledR
 def _check_options(args: argparse.Namespace) -> None:
     """Refuses options that nothing would read."""
     faults = []
-    if args.app is not None:
-        tool_options = {"--binary": args.binary, "--operators": args.operators, "--task": args.task}
-        remedy = "benchmark_model, without --app"
-        faults += [(name, remedy, "--app") for name, value in tool_options.items() if value]
     if args.adopt is not None:
         faults += [(name, "none with --adopt", "it") for name in _measuring_options(args)]
     if args.binary_sha256 is not None and args.binary is None:
@@ -214,7 +192,6 @@ def _measuring_options(args: argparse.Namespace) -> list[str]:
     ]
     named = {
         "--device": args.device != "host",
-        "--app": args.app is not None,
         "--task": args.task is not None,
     }
     return [*(name for name, is_given in named.items() if is_given), *changed]
@@ -313,9 +290,7 @@ COMMANDS = (
         summary="measure exported files on this host or on phones",
         arguments=_arguments,
         execute=_benchmark,
-        usual=(
-            "--threads --lengths --runs --device --serial --binary --app --out --overwrite --json"
-        ),
+        usual=("--threads --lengths --runs --device --serial --binary --out --overwrite --json"),
         examples=(
             "benchmark runs/demo/export --threads 1,2 --out latency.json",
             "benchmark runs/demo/export runs/other/export --device adb --binary benchmark_model",

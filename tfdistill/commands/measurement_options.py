@@ -99,7 +99,7 @@ def binary_of(args: argparse.Namespace) -> Binary | None:
 
 def device_faults(args: argparse.Namespace) -> list[str]:
     """Options of a phone that were given for the host."""
-    phone = ("serial", "binary", "binary_sha256", "app", "fixed_performance")
+    phone = ("serial", "binary", "binary_sha256", "fixed_performance")
     return [
         errors.explain(flag_of(name), "--device adb", "--device host")
         for name in phone

@@ -24,14 +24,11 @@ from tfdistill.benchmark.subjects import Subject
 OVERRIDDEN, STATUS, READY = "IsStatusOverride:", "Thermal Status:", "HAL Ready:"
 CURRENT, CACHED = "Current temperatures from HAL:", "Cached temperatures:"
 TEMPERATURE, NAME = "Temperature{mValue=", ", mName="
-WAKEFULNESS, KEYGUARD, SHOWING = "mWakefulness=", "KeyguardServiceDelegate", "showing="
 PRESENT, LEVEL, SCALE, BATTERY_TEMPERATURE = "present:", "level:", "scale:", "temperature:"
 POWERED = " powered:"  # "USB powered:" and others
 HEADINGS = {
     "com.android.server.power.ThermalManagerService": (OVERRIDDEN, STATUS, READY, CURRENT, CACHED),
     "android.os.Temperature": (TEMPERATURE, NAME),
-    "com.android.server.power.PowerManagerService": (WAKEFULNESS,),
-    "com.android.server.policy.keyguard.KeyguardServiceDelegate": (KEYGUARD, SHOWING),
     "com.android.server.BatteryService": (PRESENT, LEVEL, SCALE, BATTERY_TEMPERATURE, POWERED),
 }
 POLL_S = 5.0
@@ -258,19 +255,6 @@ def read_battery(text: str) -> tuple[float | None, float | None, bool | None]:
     return percent, temperature_c, any(powered) if powered else None
 
 
-def wakefulness(text: str) -> str:
-    """Reads from `dumpsys power` "Awake", "Asleep", "Dozing" or "Dreaming"; "" if it has none."""
-    match = re.search(rf"^\s*{WAKEFULNESS}(\w+)", text, flags=re.MULTILINE)
-    return match[1] if match else ""
-
-
-def keyguard_showing(text: str) -> bool | None:
-    """Reads from `dumpsys window policy` whether the keyguard is shown; None if it has it not."""
-    _, heading, block = text.partition(KEYGUARD)
-    showing = re.search(rf"^\s*{SHOWING}(true|false)\s*$", block, flags=re.MULTILINE)
-    return showing[1] == "true" if heading and showing else None
-
-
 def _temperatures(block: str) -> dict[str, float]:
     temperatures: dict[str, float] = {}
     for number, rest in re.findall(rf"{re.escape(TEMPERATURE)}([^,}}]*)([^}}]*)", block):
@@ -328,7 +312,7 @@ def fixed_performance(phone: Phone) -> Iterator[None]:
 
 
 class DeviceBackend:
-    """What the two backends on a device share; see `backend.Backend`."""
+    """What a backend on a device knows of it; see `backend.Backend`."""
 
     counts_last_try = False
     kind: schema.Kind
@@ -338,7 +322,6 @@ class DeviceBackend:
         self.subjects, self.settings = subjects, settings
         self.affinity: str | None = None
         self.device, self.kind = unknown_device(phone), "phone"
-        self.thermal_status_known = True
 
     @contextlib.contextmanager
     def prepared(self, findings: Findings) -> Iterator[DeviceEnvironment]:
@@ -347,7 +330,6 @@ class DeviceBackend:
         self.device, self.kind = described.device, described.kind
         question = {"thermal": _STATE_QUESTIONS["thermal"]}
         if unknown := read_thermal(self.phone.ask(question)["thermal"]).unknown:
-            self.thermal_status_known = False
             note = f"The thermal status is unknown ({unknown})"
             findings.note(f"{note}: throttling shows only in the durations.")
         if not self.settings.fixed_performance:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Collection, Mapping, MutableMapping, Seque
 
 from tfdistill import errors, files
 from tfdistill.benchmark import measuring, schema
-from tfdistill.benchmark.adb import app_protocol
-from tfdistill.benchmark.adb.app import AppBackend
 from tfdistill.benchmark.adb.binary import Binary, find_tool
 from tfdistill.benchmark.adb.phone import AdbRunner, Completed, Phone, find_adb
 from tfdistill.benchmark.adb.tool import read_layout
@@ -105,51 +103,8 @@ def measure(
     return measure_on_each(backends, baseline=baseline, shown=shown, progress=progress)
 
 
-def measure_in_app(
-    models: Sequence[files.Path] | Mapping[str, files.Path],
-    *,
-    settings: Settings | None = None,
-    serials: Sequence[str] = (),
-    package: str = app_protocol.PACKAGE,
-    baseline: str | None = None,
-    shown: MutableMapping[str, str] | None = None,
-    progress: bool = False,
-) -> list[schema.Result]:
-    """Measures files in the app, on one device or several, each with its own result.
-
-    The app must be installed with these files among its bundles: each one's checksum is compared.
-
-    Args:
-      models: Export folders or files; or a mapping from the names to use to them.
-      settings: How to measure; `Settings()` by default.
-      serials: See `measure`.
-      package: Of the app.
-      baseline: See `measure`.
-      shown: See `measure`.
-      progress: See `measure`.
-
-    Returns:
-      See `measure`.
-
-    Raises:
-      BenchmarkError: See `measure`.
-      EnvironmentFault: See `measure`.
-      ManifestError: See `measure`.
-      BenchmarkInterrupted: See `measure`.
-    """
-    settings = settings or Settings()
-    app_protocol.check(settings, package)
-    subjects = open_all(models, settings, ())
-    bundles = {subject.name: app_protocol.bundle_of(subject) for subject in subjects}
-    baseline = baseline_of(subjects, baseline)
-    backends = [
-        AppBackend(phone, package, bundles, subjects, settings) for phone in choose(serials)
-    ]
-    return measure_on_each(backends, baseline=baseline, shown=shown, progress=progress)
-
-
 def measure_on_each(
-    backends: Sequence[BenchmarkModelBackend] | Sequence[AppBackend],
+    backends: Sequence[BenchmarkModelBackend],
     *,
     baseline: str,
     shown: MutableMapping[str, str] | None = None,

@@ -236,8 +236,8 @@ def _explain_exit(text: str, what: str, exit_code: int) -> str:
         remedy = (
             "The file is executable; the file system that holds it is mounted noexec (`adb shell "
             "mount` shows it, /sdcard is one), or a policy of the device forbids programs there. "
-            "Programs run from /data/local/tmp; where that is forbidden, measure in the app "
-            "(--app)."
+            "Programs run from /data/local/tmp; where that is forbidden, measure in the "
+            "demo app and name its file with --adopt."
         )
     if exit_code > 128:
         try:

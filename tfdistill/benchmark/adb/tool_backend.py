@@ -14,7 +14,6 @@ import functools
 import statistics
 import sys
 import time
-import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -72,7 +71,6 @@ class BenchmarkModelBackend(DeviceBackend):
     """`benchmark_model` on a device; see `backend.Backend`."""
 
     name: schema.BackendName = "benchmark_model"
-    inputs: Mapping[str, schema.Inputs] = types.MappingProxyType({})
 
     def __init__(self, phone: Phone, plan: Plan) -> None:
         super().__init__(phone, plan.subjects, plan.settings)

@@ -12,8 +12,7 @@ import dataclasses
 import os
 import statistics
 import time
-import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tfdistill import errors
@@ -40,7 +39,6 @@ class HostBackend:
     """LiteRT in processes of this machine; see `backend.Backend`."""
 
     name: schema.BackendName = "litert"
-    inputs: Mapping[str, schema.Inputs] = types.MappingProxyType({})
     counts_last_try = True  # Linux counts short dips of the clock, too
     where = "this host"
 

@@ -1,37 +1,20 @@
-"""The protocol between the harness and the app: extras of an intent, a state, a result.
+"""Results that the app wrote by itself, such as on a device farm: read, checked and marked.
 
-The other side is `BenchmarkActivity` of the Android demo; docs/reference/benchmark-protocol.md
-describes both. `adopt` takes results that the app wrote where no shell of adb is to be had, such as
-on a device farm.
+docs/reference/benchmark-protocol.md describes how the app is started, and what it writes.
 """
 
 from __future__ import annotations
 
-import functools
-import pathlib
-import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
-import pydantic
-
-from tfdistill import errors, files, reading
-from tfdistill import manifest as manifests
+from tfdistill import errors, files
 from tfdistill.benchmark import result as results
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.backend import name_of
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject, open_all
-from tfdistill.manifest import Manifest
 
-PACKAGE = "io.github.tfdistill.demo"
-ACTIVITY = "io.github.tfdistill.demo.BenchmarkActivity"  # whatever the package is called
-ACCELERATORS: dict[schema.Delegate, str] = {"xnnpack": "cpu", "gpu": "gpu"}
-STATE_VERSION = 1
-MAX_STATE_BYTES = 1 << 16
-MAX_SECONDS = 3600.0  # what the app accepts
-_PACKAGE = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+")
-_BUNDLE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _OF_A_START = ("process_start_ms", "cold_start_ms")  # the runner of the test was in that process
 _NOTE = (
     "Adopted from a device farm: the app measured without the harness. Unknown are sensors, clocks "
@@ -41,179 +24,26 @@ _NOTE = (
 _COOL = "The thermal status was 0 throughout, which is also what a device without a sensor says."
 
 
-class State(pydantic.BaseModel):
-    """How far the app is."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
-
-    format_version: Literal[1]
-    state: Literal["running", "done", "failed"]
-    finished: int = pydantic.Field(ge=0)  # measurements
-    of: int = pydantic.Field(ge=0)  # all of them
-    error: str | None = None  # why it failed
-
-
-def check(settings: Settings, package: str) -> None:
-    """Checks that the app can measure what is asked for."""
-    faults = []
-    if not _PACKAGE.fullmatch(package):
-        faults.append(errors.explain("--app", f"a package such as {PACKAGE}", repr(package)))
-    if refused := [name for name in settings.delegates if name not in ACCELERATORS]:
-        faults.append(
-            errors.explain("delegates of the app", f"some of {(*ACCELERATORS,)}", refused)
-        )
-    without = "Leave out --app: benchmark_model can do that."
-    if settings.affinity not in (None, "all"):
-        faults.append(
-            errors.explain(
-                "affinity", "none: an app cannot choose its cores", settings.affinity, without
-            )
-        )
-    if settings.operators:
-        faults.append(errors.explain("operators", "none from an app", "--operators", without))
-    for name in ("min_seconds", "sustained_seconds"):
-        if getattr(settings, name) > MAX_SECONDS:
-            faults.append(
-                errors.explain(
-                    name, f"at most {MAX_SECONDS:g} s in an app", getattr(settings, name)
-                )
-            )
-    if faults:
-        raise errors.BenchmarkError("\n".join(faults))
-
-
-def bundle_of(subject: Subject) -> str:
-    """Returns the name of the bundle that `tfdistill export --android` made of a file.
-
-    A file below a folder of bundles is the one that is called like its folder; another export has
-    the name that it gets by default.
-    """
-    folder, name, variant = subject.file.parent, "", ""
-    described = subject.manifest
-    if described is not None:
-        described, variant = _variant_of(subject.file, described)
-    if (folder.parent / "index.json").is_file() and folder.parent.name == "bundles":
-        name = "-".join(filter(None, (folder.name, variant)))
-    elif described is not None:
-        clean = re.sub(r"[^A-Za-z0-9._-]+", "-", described.name).strip(".-")
-        device = "" if described.device == "cpu" else described.device
-        name = "-".join(filter(None, (clean, described.quantization, device, variant)))
-    if not _BUNDLE.fullmatch(name):
-        raise errors.BenchmarkError(
-            f"{subject.file.name}",
-            "an export that is a bundle of the app",
-            repr(name) if name else "a file without model.json",
-            "Name the folder that `tfdistill export` wrote, or that of the bundle among the "
-            "app's assets.",
-        )
-    return name
-
-
-def _variant_of(file: pathlib.Path, of_file: Manifest) -> tuple[Manifest, str]:
-    """Returns the manifest that a file is in, and for which device it is a variant there, or ""."""
-    path = manifests.manifest_path(file)
-    if not path.is_file():
-        return of_file, ""
-    described = manifests.read_manifest(path, verify=False)
-    variants = described.variants.items()
-    return described, next((d for d, variant in variants if variant.model.file == file.name), "")
-
-
-def start_arguments(
-    package: str,
-    run_id: str,
-    bundle: str,
-    settings: Settings,
-    *,
-    lengths: Sequence[int],
-    delegate: schema.Delegate,
-    repetition: int,
-    sustained_seconds: float,
-) -> list[str]:
-    """Returns the command that starts one repetition in a fresh process of the app."""
-    extras: dict[str, str | int | float] = {
-        "run_id": run_id,
-        "bundle": bundle,
-        "lengths": ",".join(map(str, lengths)),
-        "threads": ",".join(map(str, settings.threads)),
-        "accelerator": ACCELERATORS[delegate],
-        "warmup": settings.warmup,
-        "runs": settings.runs,
-        "min_seconds": float(settings.min_seconds),
-        "max_runs": settings.max_runs,
-        "repetitions": 1,
-        "rounds": settings.rounds,
-        "cool_down_seconds": 0.0,
-        "sustained_seconds": float(sustained_seconds),
-        "seed": (settings.seed + repetition) % (1 << 31),
-    }
-    arguments = ["am", "start", "-W", "-S", "-n", f"{package}/{ACTIVITY}"]
-    for name, value in extras.items():
-        option = {str: "--es", int: "--ei", float: "--ef"}[type(value)]
-        arguments += [option, name, str(value)]
-    return arguments
-
-
-def folder_of(package: str) -> str:
-    """Returns the folder of the app's that the shell may read, too."""
-    return f"/sdcard/Android/data/{package}/files/benchmark"
-
-
-_read = functools.partial(
-    reading.read_model,
-    error=errors.BenchmarkError,
-    remedy="The app and tfdistill may be of different versions: install the app that fits.",
-)
-
-
-def parse_state(text: str, what: str) -> State:
-    """Reads a state."""
-    return _read(text.encode(), State, what, expected=f"a state of format_version {STATE_VERSION}")
-
-
-def read_result(path: files.Path, what: str) -> schema.Result:
-    """Reads a result that an app wrote, and nothing else than what the schema knows."""
-    expected = f"a benchmark.json of format_version {schema.FORMAT_VERSION}"
-    result = _read(pathlib.Path(path).read_bytes(), schema.Result, what, expected=expected)
-    if result.backend != "app" or len(result.models) != 1:
-        received = f"backend {result.backend!r} with {len(result.models)} models"
-        raise errors.BenchmarkError(what, f"{expected} of an app, about one model", received)
-    return result
-
-
-def without_thermal_status(value: Any) -> Any:
+def _without_thermal_status(value: Any) -> Any:
     """Returns a result, or a part of one, in which every thermal status is unknown."""
     if isinstance(value, tuple):
-        return tuple(map(without_thermal_status, value))
+        return tuple(map(_without_thermal_status, value))
     if isinstance(value, schema.Conditions):
         return value.model_copy(update={"thermal_status": None})
     if isinstance(value, schema.Part):
-        parts = {name: without_thermal_status(part) for name, part in value}
+        parts = {name: _without_thermal_status(part) for name, part in value}
         return value.model_copy(update=parts)
     return value
 
 
-def check_file(ran: schema.Result, subject: Subject, what: str) -> None:
-    """Checks that the app measured the file that is meant."""
-    (model,) = ran.models
-    if model.sha256 != subject.sha256:
-        raise errors.BenchmarkError(
-            what,
-            f"the file {subject.name} with SHA-256 {subject.sha256}",
-            model.sha256,
-            "Put this file into the app with `tfdistill export --android`, build and install "
-            "it again.",
-        )
-
-
-def check_rows(
+def _check_rows(
     ran: schema.Result,
     subject: Subject,
     delegate: schema.Delegate,
     settings: Settings,
     what: str,
     *,
-    repetitions: int = 1,
+    repetitions: int,
 ) -> None:
     """Checks that a result is about all that was asked for and no more."""
     (model,) = ran.models
@@ -303,7 +133,7 @@ def _adopted(path: files.Path, subjects: Sequence[Subject]) -> schema.Result:
     _check_adopted(ran, subject, f"{path}")
     notes = [*ran.notes, _NOTE]
     if _always_cool(ran):
-        ran = without_thermal_status(ran)
+        ran = _without_thermal_status(ran)
         notes.append(_COOL)
     name = {"model": subject.name}
     renamed = {
@@ -333,7 +163,7 @@ def _check_adopted(ran: schema.Result, subject: Subject, what: str) -> None:
     settings = Settings(threads=tuple(sorted(threads)), lengths=tuple(sorted(lengths)))
     repetitions = 1 + max(row.repetition for row in ran.measurements)
     (delegate,) = delegates
-    check_rows(ran, subject, delegate, settings, what, repetitions=repetitions)
+    _check_rows(ran, subject, delegate, settings, what, repetitions=repetitions)
 
 
 def _requested(ran: schema.Result, name: str) -> set[int]:
