@@ -31,7 +31,7 @@ def subject(name, lengths=(8,)):
 class Backend:
     """Measures 1 ms an inference; `act(what, action)` is asked first and may raise.
 
-    Actions are "open", "start", "block", "finish", "operators", "sustain", "answers" and "rest".
+    Actions are "open", "start", "block", "finish", "operators", "answers" and "rest".
     """
 
     name = "litert"
@@ -81,11 +81,6 @@ class Backend:
     def operators(self, case):
         self.act(name_of(case), "operators")
         return schema.Operators(**case.model_dump(), source="a fake", operators=())
-
-    def sustain(self, case, findings):
-        self.act(name_of(case), "sustain")
-        for start in (0.0, 1.0):
-            yield schema.Window(start_s=start, n=1, p50_ms=1.0)
 
     def answers(self):
         return ()

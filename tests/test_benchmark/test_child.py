@@ -144,18 +144,3 @@ def test_modules_in_the_working_directory_do_not_shadow_the_worker_s(
 def test_ctrl_c_is_for_the_parent_and_not_for_its_workers():
     with child.Child({}, **script(SLEEPER)) as worker:
         assert os.getpgid(worker.report["pid"]) != os.getpgid(0)
-
-
-def test_windows_come_one_by_one_until_the_end():
-    code = (
-        "import json; print('{}'); [print(json.dumps({'n': i})) for i in range(3)]; "
-        "print('{\"end\": true}'); print('{\"peak_rss_bytes\": 1}')"
-    )
-    with child.Child({}, **script(code)) as worker:
-        windows = worker.stream({"sustain": 1.0, "window": 0.5})
-        assert list(windows) == [
-            {"n": 0},
-            {"n": 1},
-            {"n": 2},
-        ]
-        assert worker.finish() == {"peak_rss_bytes": 1}

@@ -116,33 +116,27 @@ def test_the_last_throttled_try_counts_where_the_backend_says_so():
         assert bool(findings.failures) is not counts
 
 
-def test_only_the_longest_length_is_run_without_pauses_and_every_one_is_profiled():
-    options = {"operators": True, "sustained_seconds": 1, "threads": (2, 1), "repetitions": 1}
+def test_every_length_is_profiled_with_the_first_number_of_threads():
+    options = {"operators": True, "threads": (2, 1), "repetitions": 1}
     findings, _ = measured(Backend("ab", lengths=(8, 16), **options))
     assert sorted((o.model, o.sequence_length, o.threads) for o in findings.operators) == [
         (name, length, 2) for name in "ab" for length in (8, 16)
     ]
-    assert sorted((s.model, s.sequence_length) for s in findings.sustained) == [
-        ("a", 16),
-        ("b", 16),
-    ]
-    assert [window.start_s for window in findings.sustained[0].windows] == [0.0, 1.0]
 
 
 def test_a_step_that_fails_is_a_failure_of_its_own_and_the_next_one_is_tried():
-    act, _ = breaks(lambda what, action: action == "operators")
-    findings, _ = measured(Backend("a", act, operators=True, sustained_seconds=1))
+    act, _ = breaks(lambda what, action: action == "operators" and ", 8" in what)
+    findings, _ = measured(Backend("a", act, lengths=(8, 16), operators=True))
     (failure,) = findings.failures
     assert failure.what == "operators of a, 8 tokens, 1 thread(s), xnnpack"
-    assert len(findings.sustained) == 1
+    assert [row.sequence_length for row in findings.operators] == [16]
 
 
-def test_what_could_not_be_timed_is_neither_profiled_nor_run_without_pauses():
+def test_what_could_not_be_timed_is_not_profiled():
     act, actions = breaks(lambda what, action: what.startswith("b,") and action == "start")
-    findings, _ = measured(Backend("ab", act, operators=True, sustained_seconds=1))
+    findings, _ = measured(Backend("ab", act, operators=True))
     assert len(findings.failures) == 1
-    steps = [(what[0], action) for what, action in actions if action in ("operators", "sustain")]
-    assert sorted(steps) == [("a", "operators"), ("a", "sustain")]
+    assert [what[0] for what, action in actions if action == "operators"] == ["a"]
 
 
 @pytest.mark.parametrize("action", ["start", "block", "operators"])

@@ -119,6 +119,23 @@ def test_a_result_survives_the_disk_with_its_samples_on_one_line(whole, tmp_path
     assert all(line.rstrip(",").endswith("]") for line in lines)
 
 
+def test_a_result_with_parts_that_are_no_longer_measured_is_read_without_them(whole, tmp_path):
+    """As earlier versions wrote it, with a checksum over all keys."""
+    path = tmp_path / "benchmark.json"
+    for part in ([], [{"model": "student", "windows": [{"start_s": 0.0, "p50_ms": 2.0}]}]):
+        earlier = {**json.loads(whole.model_dump_json()), "sustained": part}
+        earlier["settings"] = {**earlier["settings"], "sustained_seconds": 60.0}
+        path.write_text(result.to_json(earlier))
+        assert '"checksum"' in path.read_text()
+        again = result.read_result(path)
+        assert again.model_copy(update={"settings": whole.settings}) == whole
+        assert "sustained" not in again.model_dump()
+        assert result.read_result(result.write_result(again, path)) == again
+    path.write_text(result.to_json({**earlier, "sustain": part}))
+    with pytest.raises(errors.BenchmarkError, match="received sustain: "):
+        result.read_result(path)
+
+
 def test_a_result_without_a_summary_is_completed_when_it_is_read(whole, tmp_path):
     """As another program writes it, which knows nothing of the statistics."""
     bare = json.loads(whole.model_dump_json())

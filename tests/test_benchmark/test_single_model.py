@@ -7,7 +7,7 @@ from ai_edge_litert import interpreter as litert
 from tfdistill import errors
 from tfdistill.benchmark import host, schema
 from tfdistill.benchmark.backend import Findings
-from tfdistill.benchmark.host import backend, profiler, worker
+from tfdistill.benchmark.host import backend, profiler
 from tfdistill.benchmark.host.backend import MODULE
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import open_subject
@@ -191,42 +191,6 @@ def test_coverage_is_told_of_xnnpack_and_not_of_no_delegate(tflite_files):
     rows = {row.delegate: row.coverage for row in result.measurements}
     assert rows["none"] is None
     assert rows["xnnpack"].partitions >= 1
-
-
-def test_a_run_without_pauses_is_cut_into_windows_one_after_the_other(subject):
-    measured = on_host(subject, sustained_seconds=0.2, warmup=1)
-    windows = list(measured.sustain(case_of(subject, 16), Findings()))
-    starts = [window.start_s for window in windows]
-    assert starts[0] == 0.0
-    assert starts == sorted(set(starts))
-    assert 2 <= len(windows) <= 4
-    assert all(w.n > 0 and 0 < w.p50_ms <= w.p90_ms for w in windows)
-    assert all(w.conditions.load_average is not None for w in windows)
-
-
-def test_windows_take_up_where_the_last_one_ended_and_hold_their_own_samples(monkeypatch):
-    clock = iter(np.arange(0.0, 100.0, 0.5))
-    monkeypatch.setattr(worker.time, "perf_counter", lambda: next(clock))
-    taken = iter(range(1, 100))
-    rows = list(worker.sustain(lambda n: {"samples_ms": [next(taken)]}, 4.0, 1.3))
-    assert [row["start_s"] for row in rows] == [0.0, 1.5, 3.0]
-    assert [row["n"] for row in rows] == [3, 3, 2]
-    assert [row["p50_ms"] for row in rows] == [2.0, 5.0, 7.5]
-
-
-def test_the_last_window_is_no_scrap_of_an_inference(monkeypatch):
-    clock = iter(np.arange(0.0, 100.0, 0.5))
-    monkeypatch.setattr(worker.time, "perf_counter", lambda: next(clock))
-    rows = list(worker.sustain(lambda n: {"samples_ms": [1.0]}, 3.2, 1.0))
-    assert [(row["start_s"], row["n"]) for row in rows] == [(0.0, 2), (1.0, 2), (2.0, 3)]
-
-
-def test_only_the_longest_length_is_run_without_pauses(tflite_files):
-    result = host.measure(
-        tflite_files / "fast.tflite", settings=Settings(sustained_seconds=0.05, **QUICK)
-    )
-    assert [row.sequence_length for row in result.sustained] == [16]
-    assert result.operators == ()
 
 
 def test_operators_are_profiled_at_each_length_and_with_each_delegate(tflite_files):

@@ -112,9 +112,6 @@ def test_a_comparison_says_what_it_may(level, number, words):
 
 def test_everything_else_that_was_measured_is_told():
     place = {"model": "student", "sequence_length": 32, "threads": 2}
-    windows = [
-        schema.Window(start_s=at, n=100, p50_ms=p50) for at, p50 in ((0.0, 2.0), (60.0, 3.0))
-    ]
     operators = [
         schema.Operator(type="FULLY_CONNECTED", calls=9, ms=3.0),
         schema.Operator(type="GELU", calls=4, ms=1.0),
@@ -135,7 +132,6 @@ def test_everything_else_that_was_measured_is_told():
                 model="student", threads=2, repetition=0, tokenizer_ms=(0.05,), samples_ms=(2.2,)
             )
         ],
-        sustained=[schema.Sustained(**place, windows=tuple(windows))],
         operators=[schema.Operators(**place, source="LiteRT", operators=tuple(operators))],
         answers=[answers],
         failures=[schema.Failure(what="student at 64 tokens", error="out of memory")],
@@ -145,7 +141,6 @@ def test_everything_else_that_was_measured_is_told():
     for sentence in (
         "tokenizer: p50 0.050 ms a text",
         "student from text to answer, 2 threads: p50 2.200 ms",
-        "without pauses: p50 2.000 ms at first, 3.000 ms after 60 s (1.50x)",
         "largest difference 0.012, agreement 0.9800, accuracy 0.9000 (host 0.9200)",
         "operators (LiteRT): FULLY_CONNECTED 75%, GELU 25%",
         "NOT MEASURED: student at 64 tokens: out of memory",

@@ -60,6 +60,7 @@ def written():
         "runtime": {"name": "io.github.tfdistill.demo", "version": "1.0", "build": "release"},
         "models": [model],
         "measurements": [row(length, n) for n in range(2) for length in (16, 24)],
+        "sustained": [{"model": "pairs-float32", "windows": [{"start_s": 0.0, "p50_ms": 3.0}]}],
         "notes": ["a note of the app"],
     }
 

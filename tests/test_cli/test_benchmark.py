@@ -62,7 +62,7 @@ def settings_of_calls(monkeypatch):
 def test_every_option_reaches_the_settings(settings_of_calls):
     options = (
         "--threads 1,2 --lengths 32,64 --delegates none,xnnpack --affinity 1 --warmup 3 --runs 7 "
-        "--min-seconds 0.5 --repetitions 4 --cool-down 1.5 --sustained 60 --operators "
+        "--min-seconds 0.5 --repetitions 4 --cool-down 1.5 --operators "
         "--when-throttled repeat --timeout 9"
     )
     assert cli.main(["benchmark", "a.tflite", "b.tflite", *options.split()]) == 0
@@ -78,7 +78,6 @@ def test_every_option_reaches_the_settings(settings_of_calls):
         min_seconds=0.5,
         repetitions=4,
         cool_down_seconds=1.5,
-        sustained_seconds=60,
         operators=True,
         when_throttled="repeat",
         timeout_seconds=9,

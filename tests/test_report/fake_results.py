@@ -173,24 +173,6 @@ def conditions(**fields):
     return {"time": "2026-02-03T04:05:06+00:00", **fields}
 
 
-def sustained(name, length=128, *, windows=20, thermal=True, p50_ms=5.0):
-    """Ten minutes without pauses, in which heat halves the speed."""
-    rows = []
-    for i in range(windows):
-        heat = 0 if i < windows / 2 else 1 if i < 0.8 * windows else 2
-        state = conditions(thermal_status=heat, temperatures_c={"cpu": 40.0 + i})
-        rows.append(
-            {
-                "start_s": i * 600 / windows,
-                "n": 1000,
-                "p50_ms": p50_ms * (1 + i / windows),
-                "p90_ms": p50_ms * (1.1 + i / windows),
-                "conditions": state if thermal else None,
-            }
-        )
-    return {"model": name, "sequence_length": length, "threads": 1, "windows": rows}
-
-
 def operators(name, length=128, *, ms=5.0):
     """Ten kinds of operators, the largest first."""
     shares = {"FULLY_CONNECTED": 0.55, "BATCH_MATMUL": 0.2, "SOFTMAX": 0.1, "GELU": 0.05}

@@ -49,7 +49,6 @@ def many(fake_results):
         backend="benchmark_model",
         blocks=True,
         threads=(1, 4),
-        sustained=[fr.sustained("small")],
         answers=[fr.answers("small", 0.87)],
         failures=[{"what": "large, GPU", "error": "delegate: expected all, received 3 of 208."}],
     )
@@ -120,8 +119,8 @@ def test_the_page_stands_up_to_keyboard_and_screen_reader_and_asks_for_nothing(p
     assert page_reading.faults_of(tree) == []
     assert page_reading.requests_of(page) == []
     # Host: accuracy twice, lengths. Emulator: lengths (one file is no choice). Phone: accuracy
-    # twice, lengths, sustained. Sweep: accuracy twice.
-    assert len(pictures_of(tree)) == 3 + 1 + 4 + 2
+    # twice, lengths. Sweep: accuracy twice.
+    assert len(pictures_of(tree)) == 3 + 1 + 3 + 2
 
 
 def test_the_front_is_marked_in_chart_table_and_words(pages, many):
@@ -152,8 +151,6 @@ def test_blocks_and_throttling_and_failures_are_said(pages, many):
         "large, GPUphone",
         "delegate: expected all, received 3 of 208.",
     ]
-    sustained = table_of(tree, "device-1-sustained")
-    assert sustained[1][-2:] == ["1.95×", "moderate"]
 
 
 def test_a_host_that_slowed_down_is_not_called_hot(pages, many):
@@ -209,7 +206,6 @@ def test_hostile_names_stay_text_in_page_markdown_and_csv(fake_results, tmp_path
         notes=[HOSTILE],
         failures=[{"what": HOSTILE, "error": HOSTILE}],
         operators=[fr.operators("x")],
-        sustained=[fr.sustained("x")],
     )
     text = json.dumps(value).replace('"x"', json.dumps(HOSTILE))
     text = text.replace("FULLY_CONNECTED", json.dumps(HOSTILE)[1:-1])

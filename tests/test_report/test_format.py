@@ -10,7 +10,6 @@ def test_every_quantity_has_its_unit():
     assert fmt.interval(17.94, 18.46) == "[17.9, 18.5]"
     assert fmt.error(0.0932) == "0.093"
     assert fmt.error(0.0000071) == "7.1×10⁻⁶"
-    assert [fmt.duration(s) for s in (8.1, 90, 3900)] == ["8.1 s", "2 min", "1 h 05 min"]
 
 
 def test_accuracy_is_in_percent_and_a_correlation_is_not():
@@ -31,7 +30,6 @@ def test_what_is_absent_is_a_dash():
         fmt.metric("accuracy", None),
         fmt.ratio(None),
         fmt.milliseconds(None),
-        fmt.duration(None),
         fmt.mean_and_spread("accuracy", None, None),
     ]
     assert set(absent) == {"–"}

@@ -139,12 +139,12 @@ def test_everything_is_computed_once_for_all_three_renderers(run_dir, monkeypatc
         count(quality, name)
     count(parity, "parity")
     count(limits, "limits")
-    for name in ("latency", "text", "start", "operators", "sustained", "conditions"):
+    for name in ("latency", "text", "start", "operators", "conditions"):
         count(device_tables, name)
     for name in ("headline", "key_figures"):
         count(verdict, name)
     report.write(run_dir)
-    assert len(counted) == 14 and set(counted.values()) == {1}
+    assert len(counted) == 13 and set(counted.values()) == {1}
 
 
 def test_a_new_section_needs_no_change_of_a_renderer(run_dir):

@@ -3,7 +3,6 @@ import itertools
 import pytest
 from page_reading import chart_of, description_of, of_class, words_of
 
-from tfdistill.benchmark import schema
 from tfdistill.report.plot import timeline
 
 
@@ -80,32 +79,3 @@ def test_throttled_points_are_rings_and_intervals_whiskers():
     drawn = line("a", ((1, 5.0), (2, 4.0)), intervals=[(4.5, 5.5), None], hollow=(True, False))
     tree = latencies([drawn])
     assert len(of_class(tree, "ring")) == 1 and len(of_class(tree, "whisker")) == 1
-
-
-def window(start, p50, status=None, p90=None):
-    conditions = schema.Conditions(time="2026-01-01", thermal_status=status)
-    return schema.Window(start_s=start, n=10, p50_ms=p50, p90_ms=p90, conditions=conditions)
-
-
-def test_a_sustained_run_says_how_slow_and_hot_it_became():
-    windows = [window(60.0 * i, 5.0 + i, status=0 if i < 5 else 3) for i in range(10)]
-    tree = chart_of(timeline.sustained("k", "t", [("a", "a", 1, windows)]))
-    assert "minutes" in words_of(tree)
-    assert (
-        description_of(tree)
-        == "a: 5.00 ms at first, 14.0 ms after 9 min, thermal status up to severe"
-    )
-
-
-def test_the_tail_of_a_sustained_run_is_a_line_of_its_own():
-    windows = [window(5.0 * i, 5.0, p90=6.0) for i in range(3)]
-    tree = chart_of(timeline.sustained("k", "t", [("a", "a", 1, windows)]))
-    assert "seconds" in words_of(tree)
-    assert len(of_class(tree, "tail")) == 1
-    single = chart_of(timeline.sustained("k", "t", [("a", "a", 1, windows[:1])]))
-    assert len(of_class(single, "mark")) == 1
-
-
-def test_a_run_of_days_stays_small():
-    windows = [window(1.0 * i, 5.0 + i % 7) for i in range(4000)]
-    assert len(timeline.sustained("k", "t", [("a", "a", 1, windows)])) < 8000

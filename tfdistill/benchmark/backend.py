@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from tfdistill import safe_paths
@@ -26,7 +26,6 @@ class Findings:
 
     measurements: list[schema.Measurement] = dataclasses.field(default_factory=list)
     texts: list[schema.TextMeasurement] = dataclasses.field(default_factory=list)
-    sustained: list[schema.Sustained] = dataclasses.field(default_factory=list)
     operators: list[schema.Operators] = dataclasses.field(default_factory=list)
     answers: list[schema.AnswerComparison] = dataclasses.field(default_factory=list)
     failures: list[schema.Failure] = dataclasses.field(default_factory=list)
@@ -36,8 +35,7 @@ class Findings:
 
     def __bool__(self) -> bool:
         """Whether anything was measured."""
-        rows = (self.measurements, self.texts, self.sustained, self.operators, self.answers)
-        return any(rows)
+        return any((self.measurements, self.texts, self.operators, self.answers))
 
     def note(self, *notes: str) -> None:
         """Adds notes that are not there yet."""
@@ -143,10 +141,6 @@ class Backend(Protocol):
 
     def operators(self, case: schema.BenchmarkCase) -> schema.Operators:
         """Measures where the time of an inference goes."""
-        ...
-
-    def sustain(self, case: schema.BenchmarkCase, findings: Findings) -> Iterator[schema.Window]:
-        """Runs a file without pauses; may add notes and failures to `findings`."""
         ...
 
     def answers(

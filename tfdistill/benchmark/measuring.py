@@ -138,9 +138,6 @@ class _Loop:
         if self._settings.operators:
             for case in self._shuffled(list(self._cases())):
                 self._try("operators", case, lambda c=case: self._measure_operators(c))
-        if self._settings.sustained_seconds:
-            for case in self._shuffled(list(self._cases(longest=True))):
-                self._try("sustained run", case, lambda c=case: self._sustain(c))
         for case, compare in self._backend.answers():
             self._try("answers", case, lambda c=compare: self._findings.answers.append(c()))
 
@@ -233,10 +230,10 @@ class _Loop:
 
     # One file at a time
 
-    def _cases(self, *, longest: bool = False) -> Iterator[schema.BenchmarkCase]:
-        """Yields the cases of the first number of threads, or each file's longest of them."""
+    def _cases(self) -> Iterator[schema.BenchmarkCase]:
+        """Yields the cases of the first number of threads."""
         for subject in self._backend.subjects:
-            for length in subject.lengths(self._settings)[-1 if longest else 0 :]:
+            for length in subject.lengths(self._settings):
                 for delegate in self._settings.delegates:
                     yield schema.BenchmarkCase(
                         model=subject.name,
@@ -260,18 +257,6 @@ class _Loop:
     def _measure_operators(self, case: schema.BenchmarkCase) -> None:
         self._rested()
         self._findings.operators.append(self._backend.operators(case))
-
-    def _sustain(self, case: schema.BenchmarkCase) -> None:
-        self._rested()
-        windows = []
-        for window in self._backend.sustain(case, self._findings):
-            windows.append(window)
-            self._bar.refresh()
-        if not windows:
-            raise errors.BenchmarkError(f"sustained run of {name_of(case)}", "windows", "none")
-        self._findings.sustained.append(
-            schema.Sustained(**case.model_dump(), windows=tuple(windows))
-        )
 
     def _rested(self) -> schema.Conditions:
         """Rests, waits until the device is cool, and returns its state then."""

@@ -22,6 +22,7 @@ from tfdistill.benchmark.schema_environment import Runtime as Runtime
 from tfdistill.benchmark.settings import Delegate as Delegate
 
 FORMAT_VERSION = 2
+RETIRED = ("sustained",)  # keys of files that earlier versions wrote: dropped when one is read
 
 Kind = Literal["host", "emulator", "phone"]
 BackendName = Literal["litert", "benchmark_model", "app"]
@@ -130,23 +131,6 @@ class TextMeasurement(Part):
     preemptions: Counts = ()
 
     _columns = pydantic.model_validator(mode="after")(_check_columns)
-
-
-class Window(Part):
-    """A stretch of a sustained run."""
-
-    start_s: float  # seconds from the start of the run
-    n: int  # inferences
-    # their median, or their mean where the tool gives no single durations
-    p50_ms: float = pydantic.Field(gt=0)
-    p90_ms: float | None = None  # their 90th percentile, where it is known
-    conditions: Conditions | None = None  # the device at the end of the window
-
-
-class Sustained(BenchmarkCase):
-    """A run without pauses, for minutes: what heat leaves of the speed."""
-
-    windows: tuple[Window, ...]
 
 
 class Operator(Part):
@@ -305,7 +289,6 @@ class Result(Part):
     models: tuple[MeasuredFile, ...]
     measurements: tuple[Measurement, ...] = ()
     texts: tuple[TextMeasurement, ...] = ()  # from text to answer, in repetitions
-    sustained: tuple[Sustained, ...] = ()
     operators: tuple[Operators, ...] = ()
     answers: tuple[AnswerComparison, ...] = ()
     failures: tuple[Failure, ...] = ()  # what was not measured
@@ -316,3 +299,11 @@ class Result(Part):
     text_times: tuple[TextTime, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     notes: tuple[str, ...] = ()  # sentences that a reader of the numbers has to know
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _without_retired(cls, value: Any) -> Any:
+        """Leaves out what earlier versions measured."""
+        if not isinstance(value, dict):
+            return value
+        return {name: part for name, part in value.items() if name not in RETIRED}

@@ -38,8 +38,6 @@ class Settings:
         hold that one's weights. On a host; elsewhere a block is a process with its own `warmup`.
       cool_down_seconds: Rest before each repetition.
       fixed_performance: Whether a phone holds clocks that it can sustain while it is measured.
-      sustained_seconds: Length of a run without pauses for each file, at its longest length; 0 for
-        none.
       operators: Whether to measure where the time goes, operator by operator.
       texts: Whether to measure the way from text to answer, too, where there is a vocabulary.
       when_throttled: What becomes of a repetition on a throttled device: it counts and the result
@@ -64,7 +62,6 @@ class Settings:
     lead_in: int = 3
     cool_down_seconds: float = 0.0
     fixed_performance: bool = False
-    sustained_seconds: float = 0.0
     operators: bool = False
     texts: bool = True
     when_throttled: WhenThrottled = "flag"
@@ -85,7 +82,6 @@ class Settings:
             "max_repeats": 0,
             "min_seconds": 0,
             "cool_down_seconds": 0,
-            "sustained_seconds": 0,
             "cool_timeout_seconds": 0,
         }
         faults = [

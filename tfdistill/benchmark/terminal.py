@@ -26,7 +26,7 @@ def format_text(result: schema.Result) -> str:
     lines = [origin(result)]
     if result.summary:
         lines += ["", *_cases(result.summary)]
-    for part in (_text_times, _comparisons, _texts, _sustained, _answers, _operators, _failures):
+    for part in (_text_times, _comparisons, _texts, _answers, _operators, _failures):
         part_lines = list(part(result))
         lines += ["", *part_lines] if part_lines else []
     return "\n".join([*lines, *([""] if result.notes else []), *result.notes])
@@ -132,17 +132,6 @@ def _texts(result: schema.Result) -> Iterator[str]:
     for row in result.end_to_end:
         figure = marked(f"{milliseconds(row.p50_ms)} ms", row.busy)
         yield f"{row.model} from text to answer, {setting(row)}: p50 {figure}"
-
-
-def _sustained(result: schema.Result) -> Iterator[str]:
-    for row in result.sustained:
-        if row.windows:
-            first, last = row.windows[0], row.windows[-1]
-            yield (
-                f"{describe(row)}, without pauses: p50 {milliseconds(first.p50_ms)} ms at first, "
-                f"{milliseconds(last.p50_ms)} ms after {last.start_s:.0f} s "
-                f"({last.p50_ms / first.p50_ms:.2f}x)"
-            )
 
 
 def _answers(result: schema.Result) -> Iterator[str]:

@@ -70,13 +70,6 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     )
     measurement_options.add_affinity(group)
     group.add_argument(
-        "--sustained",
-        type=float,
-        default=_DEFAULTS.sustained_seconds,
-        metavar="S",
-        help="also run each file without pauses for S seconds",
-    )
-    group.add_argument(
         "--operators", action="store_true", help="also measure the time of each operator"
     )
 
@@ -211,7 +204,6 @@ def _settings(args: argparse.Namespace) -> Settings:
             repetitions=args.repetitions,
             cool_down_seconds=args.cool_down,
             fixed_performance=args.fixed_performance,
-            sustained_seconds=args.sustained,
             operators=args.operators,
             when_throttled=args.when_throttled,
             timeout_seconds=args.timeout,

@@ -114,8 +114,7 @@ class DeviceResults:
         numbers: dict[str, int] = {}
         for file in self.files:
             result = file.source.result
-            parts = (*result.summary, *result.sustained, *result.operators)
-            for part in parts:
+            for part in (*result.summary, *result.operators):
                 label = self.name(file, part)
                 if part.model != file.model.name or label in numbers:
                     continue
@@ -155,7 +154,6 @@ class DeviceResults:
             for named in self.results
             for part in (
                 *named.result.summary,
-                *named.result.sustained,
                 *named.result.operators,
                 *named.result.answers,
             )
@@ -202,9 +200,7 @@ class DeviceResults:
         """Returns an id for a part of this device's section, unique in the report."""
         return f"{self.key}-{name}" if self.key else name
 
-    def parts(
-        self, name: Literal["operators", "sustained", "answers"]
-    ) -> list[tuple[DeviceFile, Any]]:
+    def parts(self, name: Literal["operators", "answers"]) -> list[tuple[DeviceFile, Any]]:
         """Returns the parts of a kind of all results, each with its file."""
         return [
             (file, part)
@@ -260,11 +256,6 @@ def primary_metric(model: schema.MeasuredFile) -> str | None:
 def marks(summary: schema.Summary) -> str:
     """What disturbed a measurement: "busy machine", "throttled", both or nothing."""
     return ", ".join([tables.BUSY] * summary.busy + ["throttled"] * summary.throttled)
-
-
-def thermal_status(window: schema.Window) -> int | None:
-    """Returns Android's thermal status at a window, or None where it is not known."""
-    return window.conditions.thermal_status if window.conditions else None
 
 
 def thermal_words(status: int | None) -> str:

@@ -136,16 +136,6 @@ def milliseconds(value: float | None) -> str:
     return ABSENT if value is None else f"{quantities.digits(value)} ms"
 
 
-def duration(seconds: float | None) -> str:
-    """Writes a duration: "8.1 s", "12 min", "1 h 05 min"."""
-    if seconds is None:
-        return ABSENT
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
 def case(length: int, number: int) -> str:
     """Writes a length and a number of threads: "128 tokens, 1 thread"."""
     return f"{length} tokens, {quantities.plural(number, 'thread')}"

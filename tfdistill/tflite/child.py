@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfdistill import errors, processes
@@ -108,13 +108,6 @@ class Child(contextlib.AbstractContextManager["Child"]):
         except BrokenPipeError:
             pass  # it ended; what it answered before, or its exit code, says why
         return self._receive()
-
-    def stream(self, question: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Asks a question with several answers; yields each when it comes."""
-        answer = self.ask(question)
-        while "end" not in answer:
-            yield answer
-            answer = self._receive()
 
     def finish(self) -> dict[str, Any]:
         """Ends the process and returns its last answer: peak_rss_bytes."""

@@ -51,7 +51,7 @@ def _check_rows(
     model_and_delegate, threads = (model.name, delegate), settings.threads
     strange = {
         name_of(row)
-        for row in (*ran.measurements, *ran.sustained)
+        for row in ran.measurements
         if (row.model, row.delegate) != model_and_delegate
         or row.sequence_length not in lengths
         or row.threads not in threads
@@ -83,7 +83,6 @@ def _check_rows(
         raise errors.BenchmarkError(what, "measurements", faults or f"none at {lacking}")
     durations = [row.samples_ms for row in (*ran.measurements, *ran.texts)]
     durations += [row.tokenizer_ms for row in ran.texts]
-    durations += [tuple(window.p50_ms for window in row.windows) for row in ran.sustained]
     if not all(values and min(values) > 0 for values in durations):
         raise errors.BenchmarkError(what, "durations of more than 0 ms", "others")
     if delegate == "gpu" and not ran.answers:
@@ -138,7 +137,7 @@ def _adopted(path: files.Path, subjects: Sequence[Subject]) -> schema.Result:
     name = {"model": subject.name}
     renamed = {
         part: tuple(row.model_copy(update=name) for row in getattr(ran, part))
-        for part in ("texts", "sustained", "answers")
+        for part in ("texts", "answers")
     }
     name_and_start = {**name, **dict.fromkeys(_OF_A_START)}
     renamed["measurements"] = tuple(
@@ -175,6 +174,5 @@ def _requested(ran: schema.Result, name: str) -> set[int]:
 def _always_cool(ran: schema.Result) -> bool:
     states = [ran.before, ran.after]
     states += [state for row in ran.measurements for state in (row.before, row.after)]
-    states += [window.conditions for row in ran.sustained for window in row.windows]
     statuses = {state.thermal_status for state in states if state is not None}
     return statuses <= {0, None} and 0 in statuses

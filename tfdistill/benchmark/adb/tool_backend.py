@@ -13,7 +13,6 @@ import dataclasses
 import functools
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -128,23 +127,6 @@ class BenchmarkModelBackend(DeviceBackend):
         command.coverage(self._deployment.run(command, 0))
         rows = output.parse_profile(self._deployment.read_profile(), what=name_of(case))
         return schema.Operators(**case.model_dump(), source="benchmark_model", operators=rows)
-
-    def sustain(self, case: schema.BenchmarkCase, findings: Findings) -> Iterator[schema.Window]:
-        """Runs the tool again and again: each run is a window, with its own short start."""
-        total = self.settings.sustained_seconds
-        window_s = min(max(total / 20, 5.0), total / 2)
-        mean_ms = self.estimate(case)[0].block.mean_ms
-        start, count = time.monotonic(), 0
-        while (at := time.monotonic() - start) < total or count < 2:
-            runs = max(1, round(window_s * 1000 / mean_ms))
-            block = self.run(case, runs=runs, warmup=0).block
-            yield schema.Window(
-                start_s=round(at, 3),
-                n=block.n,
-                p50_ms=block.mean_ms if block.median_ms is None else block.median_ms,
-                conditions=self.conditions(),
-            )
-            mean_ms, count = block.mean_ms, count + 1
 
     def answers(self) -> Iterator[AnswerCheck]:
         """Lists each file and delegate, on its own examples or on those of a task.

@@ -31,7 +31,6 @@ from tfdistill.tflite import TfliteModel, child
 
 DELEGATES = ("xnnpack", "none")
 MODULE = "tfdistill.benchmark.host.worker"
-_WINDOWS = 60  # of a long run
 _OF_IDS = ("block_runs", "warmup_ms", "peak_rss_bytes")  # that a worker reports, and no text has
 
 
@@ -152,15 +151,6 @@ class HostBackend:
         )
         self._note_rough(operators)
         return operators
-
-    def sustain(self, case: schema.BenchmarkCase, findings: Findings) -> Iterator[schema.Window]:
-        """Runs a file without pauses in one worker."""
-        total = self.settings.sustained_seconds
-        window = max(total / _WINDOWS, min(1.0, total / 4))
-        job = self._ids_job(case, "ids")
-        with _worker(job, name_of(case), self.settings.timeout_seconds + window) as worker:
-            for row in worker.stream({"sustain": total, "window": window}):
-                yield schema.Window(**row, conditions=environment.conditions())
 
     def answers(self) -> Sequence[AnswerCheck]:
         """Lists nothing: the host is what answers are compared with."""

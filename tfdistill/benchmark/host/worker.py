@@ -2,9 +2,7 @@
 
 It imports what a program that runs the model needs and nothing else. As `tflite.serving` says, it
 gets a job, answered with what the start cost; then ``{"run": n, "lead_in": k}``, answered with n
-samples behind k inferences that do not count, or ``{"sustain": seconds, "window": seconds}``,
-answered with a line for each window and ``{"end": true}``; at the end of stdin, the peak of the
-memory.
+samples behind k inferences that do not count; at the end of stdin, the peak of the memory.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from ai_edge_litert import interpreter as litert
 
 from tfdistill.benchmark.host.stopwatch import NS_PER_MS, Stopwatch, milliseconds
@@ -155,28 +152,6 @@ def tokenizer(
     return encode
 
 
-def sustain(
-    run: Callable[..., dict[str, Any]], seconds: float, window: float
-) -> Iterator[dict[str, Any]]:
-    """Runs without pauses for so many seconds, and describes one window after the other.
-
-    Yields start_s, n, p50_ms and p90_ms of each, and keeps the samples of one only. A window starts
-    where the one before ended; the last takes what is left, half as long to half as long again.
-    """
-    begun, start = time.perf_counter(), 0.0
-    while start < seconds:
-        samples: list[float] = []
-        now, end = start, start + window
-        if seconds - end < window / 2:  # no scrap at the end, with a median of an inference or two
-            end = seconds
-        while now < end:
-            samples += run(1)["samples_ms"]
-            now = time.perf_counter() - begun
-        p50, p90 = np.percentile(samples, [50, 90])
-        yield {"start_s": round(start, 4), "n": len(samples), "p50_ms": p50, "p90_ms": p90}
-        start = now
-
-
 def _open(job: dict[str, Any]) -> tuple[dict[str, Any], serving.Answer]:
     if job["kind"] == "operators":
         from tfdistill.benchmark.host import profiler  # what is timed does not hold it
@@ -185,11 +160,7 @@ def _open(job: dict[str, Any]) -> tuple[dict[str, Any], serving.Answer]:
     report, run = {"ids": open_ids_job, "text": open_text_job}[job["kind"]](job)
 
     def answer(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        if "sustain" in question:
-            yield from sustain(run, question["sustain"], question["window"])
-            yield {"end": True}
-        else:
-            yield run(question["run"], question["lead_in"])
+        yield run(question["run"], question["lead_in"])
 
     return report, answer
 

@@ -1,4 +1,4 @@
-"""Line charts: training curves, latency by length, speed over time. Pure."""
+"""Line charts: training curves, latency by length. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from markupsafe import Markup
 
 from tfdistill import quantities
-from tfdistill.benchmark import schema
-from tfdistill.report import devices
 from tfdistill.report import format as fmt
 from tfdistill.report.plot import charts, labels, svg
 
@@ -29,8 +27,6 @@ class Line:
     # the 95% interval of each point, or None
     intervals: tuple[tuple[float, float] | None, ...] = ()
     hollow: tuple[bool, ...] = ()  # which of the points are marked, see `devices.marks`
-    # x and y of a thin line above it, such as a percentile
-    tail: tuple[tuple[float, float], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +73,7 @@ def latencies(key: str, title: str, lines: Sequence[Line]) -> Markup:
     """Draws latency over a few lengths."""
     ys = [y for line in lines for _, y in line.points]
     ends = [end for line in lines for interval in line.intervals if interval for end in interval]
-    frame, size = _latency_frame(lines, ys, [end for end in ends if end <= 1.6 * max(ys)], "tokens")
+    frame, size = _latency_frame(lines, ys, [end for end in ends if end <= 1.6 * max(ys)])
     low, high = frame.up.low, frame.up.high
     for i, line in enumerate(lines):
         aside = 2.6 * (i - (len(lines) - 1) / 2)  # so that whiskers do not cover one another
@@ -98,37 +94,6 @@ def latencies(key: str, title: str, lines: Sequence[Line]) -> Markup:
     return svg.picture(key, *size, title, description, frame.parts)
 
 
-def sustained(
-    key: str, title: str, runs: Sequence[tuple[str, str, int, Sequence[schema.Window]]]
-) -> Markup:
-    """Draws the median of each window of runs without pauses."""
-    longest = max(windows[-1].start_s for *_, windows in runs)
-    unit, x_title = (60.0, "minutes") if longest >= 120 else (1.0, "seconds")
-    lines = [
-        Line(
-            name,
-            tuple((window.start_s / unit, window.p50_ms) for window in windows),
-            series,
-            short,
-            tail=tuple((w.start_s / unit, w.p90_ms) for w in windows if w.p90_ms is not None),
-        )
-        for name, short, series, windows in runs
-    ]
-    ys = [y for line in lines for _, y in line.points]
-    tails = [y for line in lines for _, y in line.tail if y <= 1.5 * max(ys)]
-    frame, size = _latency_frame(lines, ys, tails, x_title, "Median of a window")
-    for line in lines:
-        frame.parts.extend(_curve(frame, line))
-    frame.parts.extend(_names(frame, lines))
-    description = "; ".join(
-        f"{name}: {fmt.milliseconds(windows[0].p50_ms)} at first, "
-        f"{fmt.milliseconds(windows[-1].p50_ms)} after {fmt.duration(windows[-1].start_s)}"
-        + _heat(windows)
-        for name, _, _, windows in runs
-    )
-    return svg.picture(key, *size, title, description, frame.parts)
-
-
 def loss(value: float) -> str:
     """Writes a loss at a tick: at most three digits."""
     if value == 0 or abs(value) >= 1:
@@ -140,8 +105,6 @@ def _latency_frame(
     lines: Sequence[Line],
     ys: Sequence[float],
     ends: Sequence[float],
-    x_title: str,
-    y_title: str = "Latency",
 ) -> tuple[_Frame, tuple[float, float]]:
     """Axes in milliseconds from zero, with room for names at the right, and the chart's size."""
     size = 350.0, 254.0
@@ -152,7 +115,7 @@ def _latency_frame(
     def show(value: float) -> str:
         return svg.tick_words(fmt.milliseconds, value) if value else "0"
 
-    return _frame(lines, limits, log, size, f"↑ {y_title}", x_title, show), size
+    return _frame(lines, limits, log, size, "↑ Latency", "tokens", show), size
 
 
 def _frame(
@@ -192,12 +155,9 @@ def _frame(
 def _curve(frame: _Frame, line: Line) -> list[Markup]:
     style = charts.style(line.series)
     spots = [(frame.across(x), frame.up(y)) for x, y in svg.thinned(line.points)]
-    tail = [(frame.across(x), frame.up(min(y, frame.up.high))) for x, y in svg.thinned(line.tail)]
-    parts = [
-        svg.element("path", d=svg.polyline(part), class_=f"{name} {style}")
-        for name, part in (("tail", tail), ("curve", spots))
-        if len(part) > 1
-    ]
+    parts = []
+    if len(spots) > 1:
+        parts.append(svg.element("path", d=svg.polyline(spots), class_=f"curve {style}"))
     if len(spots) <= 12:
         for i, (x, y) in enumerate(spots):
             if line.hollow and line.hollow[i]:
@@ -220,12 +180,6 @@ def _names(frame: _Frame, lines: Sequence[Line]) -> list[Markup]:
         name = labels.fitted(line.short, _LONGEST_NAME, labels.PLAIN)
         parts.append(svg.text(right + 14, height + 4, name, class_="name"))
     return parts
-
-
-def _heat(windows: Sequence[schema.Window]) -> str:
-    statuses = [devices.thermal_status(window) for window in windows]
-    hottest = max((status for status in statuses if status is not None), default=None)
-    return "" if hottest is None else f", thermal status up to {devices.thermal_words(hottest)}"
 
 
 def _is_log(values: Sequence[float]) -> bool:

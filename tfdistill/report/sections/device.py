@@ -97,11 +97,11 @@ def trade_off(key: str, value: tradeoff.TradeOff, *, several: bool = False) -> S
 
 
 def measurements(device: DeviceResults) -> list[SectionPart]:
-    """Latency, start, operators, sustained runs, answers, failures, conditions: what there is."""
+    """Latency, start, operators, answers, failures, conditions: what there is."""
     curve, latency = [by_length(device)], device_tables.latency(device)
-    runs, other = device_tables.sustained(device), device_tables.answers(device)
+    other = device_tables.answers(device)
     missing = device_tables.failures(device)
-    drawn = {"latency": curve, "sustained": [sustained(device)]}
+    drawn = {"latency": curve}
     parts = []
     if _is_long(latency):  # the chart stands above the folded table
         drawn["latency"] = []
@@ -109,7 +109,6 @@ def measurements(device: DeviceResults) -> list[SectionPart]:
     for name, title, table, folds in (
         ("latency", "Latency", latency, _is_long(latency)),
         ("texts", "Expected time of a text", device_tables.text_times(device), False),
-        ("sustained", "Sustained speed", runs, _is_long(runs)),
         ("answers", "Answers on the device", other, _is_long(other)),
         ("failures", "Not measured", missing, _is_long(missing)),
         ("start", "Start and memory", device_tables.start(device), True),
@@ -179,27 +178,6 @@ def by_length(device: DeviceResults) -> Picture | None:
     title = f"Latency by length {device.where}"
     chart = timeline.latencies(device.anchor("by-length"), title, drawn)
     return Picture(chart, "Latency by length", caption, _key(device, short))
-
-
-def sustained(device: DeviceResults) -> Picture | None:
-    """The sustained runs on one time axis."""
-    runs = [
-        (device.name(file, part), part.windows)
-        for file, part in device.parts("sustained")
-        if part.windows
-    ]
-    if not runs:
-        return None
-    caption = "without pauses: the median of each window"
-    tails = any(window.p90_ms for _, windows in runs for window in windows)
-    caption += "; thin lines are 90th percentiles." if tails else "."
-    caption += _more(len(runs), MOST_LINES)
-    runs = runs[:MOST_LINES]
-    short = timeline.short_names([name for name, _ in runs], device.order)
-    drawn = [(name, short[name], device.numbers[name], windows) for name, windows in runs]
-    title = f"Sustained speed {device.where}"
-    chart = timeline.sustained(device.anchor("sustained-chart"), title, drawn)
-    return Picture(chart, "Speed", caption, _key(device, short))
 
 
 def _more(number: int, shown: int) -> str:

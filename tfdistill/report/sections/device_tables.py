@@ -181,42 +181,6 @@ def operators(device: DeviceResults) -> Table | None:
     return cells.table(device.anchor("operators"), caption, columns, rows, (note,))
 
 
-def sustained(device: DeviceResults) -> Table | None:
-    """First and last window of every sustained run."""
-    rows = []
-    for file, part in device.parts("sustained"):
-        if not part.windows:
-            continue
-        first, last = part.windows[0], part.windows[-1]
-        statuses = [
-            s for window in part.windows if (s := devices.thermal_status(window)) is not None
-        ]
-        hottest = max(statuses, default=None)
-        rows.append(
-            row(
-                Cell(file.label, device.describe(part, file.source)),
-                cells.seconds(last.start_s),
-                *map(
-                    cells.milliseconds,
-                    (first.p50_ms, last.p50_ms, max(window.p50_ms for window in part.windows)),
-                ),
-                cells.ratio(last.p50_ms / first.p50_ms),
-                Cell(devices.thermal_words(hottest), value=hottest),
-            )
-        )
-    columns = (
-        "File",
-        "Last window at",
-        "First window",
-        "Last window",
-        "Slowest window",
-        "Last / first",
-        "Highest thermal status",
-    )
-    key, caption = device.anchor("sustained"), "Runs without pauses"
-    return cells.table(key, caption, columns, rows, drop_empty=True)
-
-
 def answers(device: DeviceResults) -> Table | None:
     """The device's answers against the host's, on the same examples."""
     rows = []
