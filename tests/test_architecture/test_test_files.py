@@ -297,7 +297,6 @@ COVERED_BY = (
         "tfdistill/benchmark/schema_environment tfdistill/benchmark/subjects "
         "tfdistill/benchmark/schema tfdistill/benchmark/settings "
         "tfdistill/benchmark/comparing/comparison_text tfdistill/benchmark/comparing/matching "
-        "tfdistill/benchmark/host/profiler "
         "tfdistill/benchmark/statistics/bootstrap tfdistill/benchmark/statistics/remarks "
         "tfdistill/benchmark/statistics/summaries tfdistill/tflite/xnnpack "
         "tfdistill/tflite/serving",

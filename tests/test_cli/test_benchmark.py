@@ -62,7 +62,7 @@ def settings_of_calls(monkeypatch):
 def test_every_option_reaches_the_settings(settings_of_calls):
     options = (
         "--threads 1,2 --lengths 32,64 --delegates none,xnnpack --affinity 1 --warmup 3 --runs 7 "
-        "--min-seconds 0.5 --repetitions 4 --cool-down 1.5 --operators "
+        "--min-seconds 0.5 --repetitions 4 --cool-down 1.5 "
         "--when-throttled repeat --timeout 9"
     )
     assert cli.main(["benchmark", "a.tflite", "b.tflite", *options.split()]) == 0
@@ -78,7 +78,6 @@ def test_every_option_reaches_the_settings(settings_of_calls):
         min_seconds=0.5,
         repetitions=4,
         cool_down_seconds=1.5,
-        operators=True,
         when_throttled="repeat",
         timeout_seconds=9,
     )
@@ -104,6 +103,7 @@ def test_a_run_folder_stands_for_its_export(settings_of_calls, tmp_path):
         ("--repetitions 0 --warmup -1", "warmup: expected at least 0"),
         ("--delegates tpu", "delegates: expected some of"),
         ("--delegates gpu", "--device adb"),
+        ("--operators", "operators on a host: expected none"),
         ("--affinity cores", "hexadecimal mask"),
         ("--min-seconds nan", "min_seconds: expected"),
     ],
@@ -249,13 +249,14 @@ def phones(monkeypatch):
 
 def test_phones_are_measured_with_the_binary_that_is_named(phones):
     command = ["benchmark", "a.tflite", "--device", "adb", "--serial", "S1", "--delegates", "gpu"]
+    command += ["--operators"]
     checksum = "ab" * 32
     assert cli.main([*command, "--binary", "bm", "--binary-sha256", checksum]) == 0
     ((models, options),) = phones
     assert models == [pathlib.Path("a.tflite")]
     assert options["serials"] == ("S1",)
     assert (options["binary"].source, options["binary"].sha256) == ("bm", checksum)
-    assert options["settings"].delegates == ("gpu",)
+    assert options["settings"].delegates == ("gpu",) and options["settings"].operators
     assert (options["examples"], options["metric"]) == ((), None)
 
 

@@ -38,7 +38,7 @@ class Settings:
         hold that one's weights. On a host; elsewhere a block is a process with its own `warmup`.
       cool_down_seconds: Rest before each repetition.
       fixed_performance: Whether a phone holds clocks that it can sustain while it is measured.
-      operators: Whether to measure where the time goes, operator by operator.
+      operators: Whether to measure where the time goes, operator by operator; on a phone alone.
       texts: Whether to measure the way from text to answer, too, where there is a vocabulary.
       when_throttled: What becomes of a repetition on a throttled device: it counts and the result
         says so, or it is left out and repeated.

@@ -70,7 +70,9 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
     )
     measurement_options.add_affinity(group)
     group.add_argument(
-        "--operators", action="store_true", help="also measure the time of each operator"
+        "--operators",
+        action="store_true",
+        help="on phones: also measure the time of each operator",
     )
 
 

@@ -8,7 +8,7 @@ import functools
 import os
 import pathlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -313,16 +313,14 @@ def serve_model(job: dict[str, Any]) -> tuple[dict[str, Any], serving.Answer]:
     opened = _Here(pathlib.Path(job["file"]), job["threads"])
     signatures = {entry.key: entry for entry in reader.read(job["file"]).runnable}
 
-    def answer(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def answer(question: dict[str, Any]) -> dict[str, Any]:
         if "delegations" in question:
             rows = opened.delegations().items()
-            counted = [{"signature": key, **dataclasses.asdict(row)} for key, row in rows]
-            yield {"delegations": counted}
-            return
+            return {"delegations": [{"signature": k, **dataclasses.asdict(r)} for k, r in rows]}
         entry = signatures[question["signature"]]
         pairs = zip(entry.inputs, question["inputs"], strict=True)
         outputs = opened.run(entry, [np.array(value, tensor.dtype) for tensor, value in pairs])
         values = [np.asarray(output) for output in outputs]
-        yield {"outputs": [{"dtype": str(v.dtype), "values": v.tolist()} for v in values]}
+        return {"outputs": [{"dtype": str(v.dtype), "values": v.tolist()} for v in values]}
 
     return {}, answer

@@ -12,18 +12,18 @@ import os
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tfdistill import processes
 
-Answer = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def serve(open_job: Callable[[dict[str, Any]], tuple[dict[str, Any], Answer]]) -> int:
     """Serves one job, the side of the child; returns the exit code. A runtime prints to stderr.
 
-    `open_job` returns the first answer, and a function from a question to its answers.
+    `open_job` returns the first answer, and a function from a question to its answer.
     """
     processes.end_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -39,8 +39,7 @@ def serve(open_job: Callable[[dict[str, Any]], tuple[dict[str, Any], Answer]]) -
         report, answer = open_job(job)
         write(report)
         for line in sys.stdin:
-            for value in answer(json.loads(line)):
-                write(value)
+            write(answer(json.loads(line)))
     except (ValueError, RuntimeError, KeyError, OSError) as error:
         write({"error": f"{type(error).__name__}: {error}"})
         return 1

@@ -135,22 +135,11 @@ class HostBackend:
             )
             return Findings(measurements=[measured])
 
-        return WorkerRun(self._ids_job(case, "ids"), name_of(case), self.settings, findings)
+        return WorkerRun(self._ids_job(case), name_of(case), self.settings, findings)
 
     def operators(self, case: schema.BenchmarkCase) -> schema.Operators:
-        """Profiles a file: at most 50 runs."""
-        try:
-            job = self._ids_job(case, "operators")
-            with _worker(job, name_of(case), self.settings.timeout_seconds) as worker:
-                rows = worker.report["operators"]
-        except errors.BenchmarkError as error:
-            remedy = "Leave --operators out, or profile it with benchmark_model: --device adb."
-            raise errors.BenchmarkError(f"{error} {remedy}") from error
-        operators = schema.Operators(
-            **case.model_dump(), source="LiteRT's profiler", operators=rows
-        )
-        self._note_rough(operators)
-        return operators
+        """Refuses: `host.check` saw to it that nobody asks."""
+        raise errors.BenchmarkError("operators", "none on a host", name_of(case))
 
     def answers(self) -> Sequence[AnswerCheck]:
         """Lists nothing: the host is what answers are compared with."""
@@ -169,13 +158,12 @@ class HostBackend:
             "warmup": self.settings.warmup,
         }
 
-    def _ids_job(self, case: schema.BenchmarkCase, kind: str) -> dict[str, Any]:
+    def _ids_job(self, case: schema.BenchmarkCase) -> dict[str, Any]:
         subject = self._by_name[case.model]
         return {
-            **self._job(subject, kind, case.threads, case.delegate),
+            **self._job(subject, "ids", case.threads, case.delegate),
             "signature": dataclasses.asdict(subject.signatures[case.sequence_length]),
             "feeds": feeds_for(subject, case.sequence_length),
-            "runs": self.settings.runs,
         }
 
     def _read_coverage(self, subject: Subject) -> None:
@@ -214,19 +202,6 @@ class HostBackend:
                 "window; about a longer one the file is asked once a window."
             )
         return findings
-
-    def _note_rough(self, measured: schema.Operators) -> None:
-        """Notes that operators are short against the profiler's unit, which it rounds down to.
-
-        On average half a microsecond is lost a call.
-        """
-        total_ms = sum(row.ms for row in measured.operators)
-        lost_ms = 0.0005 * sum(row.calls for row in measured.operators)
-        if lost_ms > 0.25 * total_ms:
-            self._findings.note(
-                f"{measured.model} at {measured.sequence_length} tokens: its operators are short "
-                "for a profiler that counts whole microseconds; their shares are rough."
-            )
 
 
 def _worker(job: dict[str, Any], what: str, timeout_seconds: float) -> child.Child:

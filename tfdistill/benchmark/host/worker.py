@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ai_edge_litert import interpreter as litert
@@ -153,16 +153,8 @@ def tokenizer(
 
 
 def _open(job: dict[str, Any]) -> tuple[dict[str, Any], serving.Answer]:
-    if job["kind"] == "operators":
-        from tfdistill.benchmark.host import profiler  # what is timed does not hold it
-
-        return profiler.operators(job), lambda question: iter(())
     report, run = {"ids": open_ids_job, "text": open_text_job}[job["kind"]](job)
-
-    def answer(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        yield run(question["run"], question["lead_in"])
-
-    return report, answer
+    return report, lambda question: run(question["run"], question["lead_in"])
 
 
 if __name__ == "__main__":
