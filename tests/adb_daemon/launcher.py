@@ -21,23 +21,18 @@ ELSEWHERE = PROCESSORS["aarch64" if HERE[1] == "x86_64" else "x86_64"]
 ABI = HERE[1]
 
 
-def make_binary(
-    folder: pathlib.Path, processor: tuple[int, str, bytes] = HERE, *, compiled: bool = False
-) -> pathlib.Path:
+def make_binary(folder: pathlib.Path, processor: tuple[int, str, bytes] = HERE) -> pathlib.Path:
     """Writes a `benchmark_model` for this processor, or for another one.
 
     Args:
       folder: Where to write it, with the script that it becomes.
       processor: One of `PROCESSORS`.
-      compiled: Whether it is the tool of the CompiledModel API.
 
     Returns:
       The program.
     """
     script = folder / "stand_in.sh"
-    script.write_text(
-        f'#!/bin/sh\nexec "{sys.executable}" -I "{STAND_IN}" {"compiled" * compiled} "$@"\n'
-    )
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I "{STAND_IN}" "$@"\n')
     script.chmod(0o755)
     machine, _, instructions = processor
     code = instructions + bytes(script) + b"\0"
@@ -49,7 +44,6 @@ def make_binary(
     )
     segment = struct.pack("<IIQQQQQQ", 1, 5, 0, base, base, size, size, 0x1000)
     program = folder / "benchmark_model"
-    flags = b"require_full_delegation" if compiled else b"input_layer_value_files"
-    program.write_bytes(header + segment + code + flags + b"\0")
+    program.write_bytes(header + segment + code)
     program.chmod(0o755)
     return program

@@ -11,8 +11,6 @@ from adb_daemon import launcher
 
 from tfdistill import errors
 from tfdistill.benchmark.adb import binary
-from tfdistill.benchmark.adb.binary import COMPILED_MODEL, INTERPRETER
-from tfdistill.benchmark.settings import Settings
 
 URL = "https://example.org/android_aarch64_benchmark_model"
 
@@ -66,21 +64,6 @@ def test_the_stand_in_is_what_it_says_it_is(tmp_path):
     for processor in launcher.PROCESSORS.values():
         program = launcher.make_binary(tmp_path, processor)
         assert binary.find_tool(binary.Binary(str(program))).abi == processor[1]
-
-
-def test_the_tool_of_the_compiled_model_api_is_known_and_refused_what_it_cannot(tmp_path):
-    program = launcher.make_binary(tmp_path, compiled=True)
-    located = binary.find_tool(binary.Binary(str(program)))
-    other = binary.find_tool(binary.Binary(str(launcher.make_binary(tmp_path))))
-    assert (located.api, other.api) == (COMPILED_MODEL, INTERPRETER)
-    settings = Settings(delegates=("gpu", "nnapi"), operators=True)
-    with pytest.raises(
-        errors.BenchmarkError, match="delegate nnapi, examples of a task, operators"
-    ):
-        located.check_can_measure(settings, on_task=True, signatures=["len8"])
-    with pytest.raises(errors.BenchmarkError, match="files without signatures"):
-        located.check_can_measure(Settings(), on_task=False, signatures=[None])
-    located.check_can_measure(Settings(delegates=("gpu",)), on_task=False, signatures=["len8"])
 
 
 @pytest.mark.parametrize(

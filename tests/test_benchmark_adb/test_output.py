@@ -3,7 +3,7 @@
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark.adb import binary, output
+from tfdistill.benchmark.adb import output
 
 NEW = """\
 INFO: STARTING!
@@ -93,9 +93,9 @@ def test_standard_error_may_stand_before_or_behind():
     assert parse("".join(rest + said)).replacements == parse("".join(said + rest)).replacements
 
 
-def coverage(text, delegate, *, api=binary.INTERPRETER, **more):
+def coverage(text, delegate, **more):
     where = {"subgraph": 1, "num_nodes": 75, **more}
-    return output.coverage(parse(text), delegate, api.taken, **where)
+    return output.coverage(parse(text), delegate, **where)
 
 
 def test_coverage_is_that_of_the_graph_that_ran():
@@ -188,44 +188,11 @@ def test_options_that_it_does_not_know_are_refused_even_with_figures():
         parse(text)
 
 
-COMPILED = (
-    "".join(line for line in NEW.splitlines(keepends=True) if "timings" not in line)
-    .split("Inference (avg): 4110.5")[0]
-    .split("INFO: Inference timings")[0]
-    + """INFO: [benchmark_litert_model.h:77]
-========== BENCHMARK RESULTS ==========
-INFO: [benchmark_litert_model.h:78] Model initialization: 8.12 ms
-INFO: [benchmark_litert_model.h:79] Warmup (first):       5.10 ms
-INFO: [benchmark_litert_model.h:99] Peak memory:          34.50 MB
-"""
-)
-
-
-def test_the_tool_of_the_compiled_model_api_is_read():
-    printed = parse(COMPILED)
-    assert (printed.init_ms, printed.first_inference_ms, printed.peak_bytes) == (
-        8.12,
-        5.103,
-        36175872,
-    )
-    assert (printed.block.n, printed.block.median_ms) == (10, 4.105)
-    assert coverage(COMPILED, "xnnpack", api=binary.COMPILED_MODEL).delegated_nodes == 71
-    with pytest.raises(errors.BenchmarkError):
-        coverage(COMPILED, "gpu", api=binary.COMPILED_MODEL)  # only XNNPACK replaced nodes
-    gpu = COMPILED.replace("TfLiteXNNPackDelegate", "LITERT_CL")
-    printed = coverage(gpu, "gpu", api=binary.COMPILED_MODEL)
-    assert (printed.delegated_nodes, printed.nodes, printed.partitions) == (71, 75, 5)
-
-
-def test_a_compiled_model_tool_without_ranges_is_refused():
-    text = "WARN: Unconsumed cmdline flags: --input_layer_value_range=a,0,1\n" + COMPILED
-    with pytest.raises(errors.BenchmarkError, match=r"LiteRT 2\.1\.5 or newer"):
-        parse(text)
-
-
 def test_the_tool_of_the_other_api_is_known_by_what_it_does_not_know():
     text = "Unconsumed cmdline flags: --input_layer=a --input_layer_shape=1,8\nBENCHMARK RESULTS"
-    with pytest.raises(errors.BenchmarkError, match="CompiledModel API"):
+    with pytest.raises(
+        errors.BenchmarkError, match="Use the benchmark_model of the Interpreter API"
+    ):
         parse(text, exit_code=1)
 
 

@@ -34,7 +34,7 @@ def job_for(path, length=16, **more):
     deployed = tool.Deployed("model0.tflite", layout, "v", 4)
     settings = {name: more.pop(name) for name in ("delegate", "affinity") if name in more}
     case = schema.BenchmarkCase(model="m", sequence_length=length, threads=2, **settings)
-    return tool.ToolCommand(more.pop("api", binary.INTERPRETER), deployed, case, **more)
+    return tool.ToolCommand(deployed, case, **more)
 
 
 def test_a_layout_is_that_of_the_signatures_own_graph(two_lengths):
@@ -87,20 +87,6 @@ def test_inputs_are_named_in_the_order_of_the_graph_with_files_of_their_own(two_
     )
     assert flags["signature_to_run_for"] == "len16"
     assert flags["graph"] == "model0.tflite"
-
-
-def test_the_compiled_model_tool_is_given_ranges_by_the_names_of_the_signature(two_lengths):
-    layout = {"vocabulary_rows": 90}
-    job = job_for(
-        two_lengths, api=binary.COMPILED_MODEL, layout=layout, delegate="gpu", memory=True
-    )
-    flags = options(job)
-    assert (
-        flags["input_layer_value_range"] == "token_type_ids,0,1:input_ids,0,89:attention_mask,0,1"
-    )
-    assert flags["signature_to_run_for"] == "len16" and flags["use_gpu"] == "true"
-    assert flags["report_peak_memory_footprint"] == "true" and flags["num_threads"]
-    assert not {"input_layer", "input_layer_value_files", "use_xnnpack"} & flags.keys()
 
 
 def test_the_only_signature_is_not_named(tmp_path):

@@ -7,7 +7,6 @@ import pathlib
 
 import numpy as np
 import pytest
-from adb_daemon import launcher
 
 from tfdistill import benchmark, cli
 from tfdistill.benchmark import adb
@@ -122,29 +121,6 @@ def test_a_tool_that_logs_no_nodes_is_profiled_for_them_once(
     assert nodes == {(result.measurements[0].coverage.nodes - 1, 1)}  # it leaves a GATHER
     profiled = [c for c in daemon.commands if "enable_op_profiling=true" in c]
     assert len(profiled) == 1
-
-
-def test_the_tool_of_the_compiled_model_api_measures_with_bounded_ids(
-    phone, tflite_files, short, strike, tmp_path, left_on
-):
-    daemon = phone()
-    binary = adb.Binary(str(launcher.make_binary(tmp_path, compiled=True)))
-    settings = dataclasses.replace(short, delegates=("gpu", "xnnpack"))
-    (result,) = adb.measure([tflite_files / "fast.tflite"], settings=settings, binary=binary)
-    assert result.failures == () and result.answers == ()
-    assert result.runtime.build == "CompiledModel API"
-    assert any("answers were not compared" in note for note in result.notes)
-    assert {m.delegate for m in result.measurements} == {"gpu", "xnnpack"}
-    for row in result.measurements:
-        assert [block.n for block in row.blocks] == [3, 3] and row.peak_rss_bytes == 36175872
-        assert row.coverage is not None and row.init_ms > 0 and row.first_inference_ms > 0
-    runs = [c for c in daemon.commands if "--graph=" in c]
-    assert all("input_ids,0,89" in c and "attention_mask,0,1" in c for c in runs)
-    assert left_on(daemon) == []
-    strike(daemon, "no accelerator")
-    (result,) = adb.measure([tflite_files / "fast.tflite"], settings=settings, binary=binary)
-    assert {m.delegate for m in result.measurements} == {"xnnpack"}  # no silent fallback
-    assert "GPU takes part in" in result.failures[0].error
 
 
 def test_a_throttled_repetition_counts_and_says_so(phone, binary, tflite_files, short, strike):

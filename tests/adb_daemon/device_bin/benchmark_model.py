@@ -27,12 +27,6 @@ FLAGS = {
     **{"op_profiling_output_file": "", "gpu_precision_loss_allowed": "true"},
     **{"use_xnnpack": "", "use_gpu": "false", "use_nnapi": "false"},
 }
-COMPILED_FLAGS = {
-    **{name: FLAGS[name] for name in ("num_runs", "min_secs", "max_secs", "num_threads", "graph")},
-    **{name: FLAGS[name] for name in ("warmup_runs", "warmup_min_secs", "signature_to_run_for")},
-    **{"input_layer_value_range": "", "report_peak_memory_footprint": "false"},
-    **{"use_gpu": "false", "use_cpu": "true", "require_full_delegation": "false"},
-}
 KERNELS = {"XNNPACK": "TfLiteXNNPackDelegate", "GPU": "TfLiteGpuDelegateV2", "NNAPI": "TfLiteNnapi"}
 DTYPES = {
     flat.TensorType.INT32: "<i4",
@@ -52,9 +46,8 @@ def say(line):
 
 def parse(arguments):
     """The options by name; unknown ones are only warned of, as in the real tool."""
-    flags = COMPILED_FLAGS if COMPILED else FLAGS
-    values, unknown = {**FLAGS, **flags}, []
-    accepted = set(flags) - set(fault.get("unknown", ()))
+    values, unknown = {**FLAGS}, []
+    accepted = set(FLAGS) - set(fault.get("unknown", ()))
     order = []
     for argument in arguments:
         name, _, value = argument.removeprefix("--").partition("=")
@@ -136,8 +129,6 @@ class Graph:
 
 def read_inputs(options, graph):
     """The values of the inputs by position, from files, or made up where there are none."""
-    if COMPILED:
-        return draw_inputs(options["input_layer_value_range"], graph)
     names = [name for name in options["input_layer"].split(",") if name]
     shapes = [s for s in options["input_layer_shape"].split(":") if s]
     if len(names) != len(shapes):
@@ -175,35 +166,6 @@ def read_inputs(options, graph):
             os.abort()
         values.append(np.frombuffer(content, dtype).reshape(shape))
     return values
-
-
-def draw_inputs(ranges, graph):
-    """Values from ranges by the signature's names; a range of one value is ignored."""
-    bounds = {}
-    for item in filter(None, ranges.split(":")):
-        name, low, high = item.split(",")
-        bounds[name] = (float(low), float(high))
-    values = []
-    for name, dtype, shape in zip(graph.inputs, graph.types, graph.shapes, strict=True):
-        low, high = bounds.get(name, (0, 99))
-        low, high = (0, 99) if low == high else (low, high)
-        values.append(np.random.default_rng(0).integers(low, high + 1, shape).astype(dtype))
-        say(f"Drawn: {name} {values[-1].min()}..{values[-1].max()}")
-    return values
-
-
-def apply_compiled(options, graph):
-    """The CompiledModel API logs which nodes went to which accelerator."""
-    left = graph.sizes[graph.index]
-    for name, used in (("LITERT_CL", options["use_gpu"]), ("TfLiteXNNPackDelegate", "true")):
-        if used == "true" and not (name == "LITERT_CL" and fault.get("fault") == "no accelerator"):
-            taken = left // 2 if name == "LITERT_CL" else max(1, left - 2)
-            print(
-                f"INFO: Replacing {taken} out of {left} node(s) with delegate ({name}) node, "
-                f"yielding 3 partitions for subgraph {graph.index} ().",
-                file=sys.stderr,
-            )
-            left -= taken
 
 
 def apply_delegates(order, options, graph):
@@ -326,10 +288,7 @@ def main():
     start = time.perf_counter_ns()
     graph = Graph(options)
     say(f"Loaded model {options['graph']}")
-    if COMPILED:
-        apply_compiled(options, graph)
-    else:
-        apply_delegates(order, options, graph)
+    apply_delegates(order, options, graph)
     init_us = (time.perf_counter_ns() - start) // 1000
     say(f"The input model file size (MB): {os.path.getsize(options['graph']) / 1e6:g}")
     say(f"Initialized session in {init_us / 1e3:g}ms.")
@@ -349,13 +308,6 @@ def main():
         graph, values, int(options["num_runs"]), float(options["min_secs"]), most, slower
     )
     mean = np.mean(counted)
-    if COMPILED:
-        print("INFO: [benchmark_litert_model.h:77] ========== BENCHMARK RESULTS ==========")
-        print(f"INFO: Model initialization: {init_us / 1000:.2f} ms")
-        print(f"INFO: Warmup (avg):         {np.mean(warm) / 1000:.2f} ms ({len(warm)} runs)")
-        print(f"INFO: Inference (avg):      {mean / 1000:.2f} ms ({len(counted)} runs)")
-        print("INFO: Peak memory:          34.50 MB")
-        return 0
     say(
         f"Inference timings in us: Init: {init_us}, First inference: {warm[0] if warm else 0}, "
         f"Warmup (avg): {np.mean(warm) if warm else np.nan:g}, Inference (avg): {mean:g}"
@@ -377,8 +329,6 @@ def main():
 
 
 if __name__ == "__main__":
-    COMPILED = sys.argv[1:2] == ["compiled"]
-    del sys.argv[1 : 2 if COMPILED else 1]
     fault, number = strike()
     try:
         code = main()

@@ -1,30 +1,18 @@
-"""The `benchmark_model` that is pushed: where it comes from, and which of LiteRT's two it is.
-
-The tool of the Interpreter API applies XNNPACK on its own where no option mentions it, before any
-other delegate, and a GPU then gets nothing and is still counted: so `--use_xnnpack` is always
-passed, after the delegate that comes first. Ids that it makes up itself are no words: so values
-always come from files. The tool of the CompiledModel API reads no values: it draws them from a
-range for each input of the signature, and ignores a range of one value.
-"""
+"""The `benchmark_model` that is pushed: where it comes from, and which processor it is for."""
 
 from __future__ import annotations
 
 import dataclasses
 import http.client
-import mmap
 import os
 import pathlib
 import struct
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Sequence
 
 from tfdistill import errors, files
-from tfdistill.benchmark import schema
-from tfdistill.benchmark.adb import output
-from tfdistill.benchmark.settings import Settings
-from tfdistill.tflite.signature import Tensor
 
 MAX_BYTES = 256 << 20
 HOW_TO_GET_IT = (
@@ -33,7 +21,7 @@ HOW_TO_GET_IT = (
     "android_aarch64_benchmark_model; or build it: `bazel build -c opt --config=android_arm64 "
     "//tflite/tools/benchmark:benchmark_model` in LiteRT's sources. Then pass --binary PATH, or "
     "--binary URL --binary-sha256 HEX. The benchmark_model of the CompiledModel API "
-    "(litert/binaries/..., from 2.1.5) measures durations only: it makes up its token ids."
+    "(litert/binaries/...) is another program, which takes no token ids."
 )
 # (ELF class, machine) by Android's name of the processor: 1 is 32 and 2 is 64 bits.
 _ELF = {
@@ -44,8 +32,6 @@ _ELF = {
     "riscv64": (2, 243),
 }
 _CHUNK = 1 << 20
-# Flags that only one of the two tools has; both are among the strings of a program.
-_INTERPRETER_FLAG, _COMPILED_FLAG = b"input_layer_value_files", b"require_full_delegation"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,105 +48,12 @@ class Binary:
 
 
 @dataclasses.dataclass(frozen=True)
-class ToolApi:
-    """What LiteRT's two programs called `benchmark_model` take, do and print differently."""
-
-    build: str | None  # as results call it
-    notes: tuple[str, ...]  # what a reader of its figures has to know
-    # whether it reads its inputs from files, writes its outputs, profiles operators, and runs files
-    # without signatures
-    reads_files: bool
-    names_signature: bool  # whether a signature has to be named even where it is the only one
-    # the arguments for the inputs: tensors in the graph's order, the files of their values, and the
-    # rows of the table that the ids are looked up in, if known
-    inputs: Callable[[Sequence[Tensor], Sequence[str], int | None], list[str]]
-    # the arguments for each delegate that it has: the one asked for comes first, and XNNPACK takes
-    # what a GPU or NNAPI leaves, as in apps
-    delegates: Mapping[schema.Delegate, Sequence[str]]
-    taken: Callable[[output.Output, str], output.Taken]  # what a delegate took
-
-
-def _files(
-    tensors: Sequence[Tensor], value_files: Sequence[str], vocabulary_rows: int | None
-) -> list[str]:
-    values = [
-        f"{tensor.graph_name.replace(':', '::')}:{file}"
-        for tensor, file in zip(tensors, value_files, strict=True)
-    ]
-    return [
-        f"--input_layer={','.join(tensor.graph_name for tensor in tensors)}",
-        f"--input_layer_shape={':'.join(','.join(map(str, t.shape)) for t in tensors)}",
-        f"--input_layer_value_files={','.join(values)}",
-    ]
-
-
-def _ranges(
-    tensors: Sequence[Tensor], value_files: Sequence[str], vocabulary_rows: int | None
-) -> list[str]:
-    """Ranges by the signature's names: ids of the vocabulary; 0 or 1 for masks and token types."""
-    largest = {"input_ids": max((vocabulary_rows or 100) - 1, 1)}  # 0..99 by default
-    ranges = [f"{t.name},0,{largest.get(t.role or '', 1)}" for t in tensors]
-    return [f"--input_layer_value_range={':'.join(ranges)}"]
-
-
-_NOTE = (
-    "benchmark_model gives statistics of runs, not single durations: medians and tails are over "
-    "blocks of inferences, each a process of its own."
-)
-INTERPRETER = ToolApi(
-    build=None,
-    notes=(_NOTE,),
-    reads_files=True,
-    names_signature=False,
-    inputs=_files,
-    delegates={
-        "none": ["--use_xnnpack=false"],
-        "xnnpack": ["--use_xnnpack=true"],
-        "gpu": ["--use_gpu=true", "--gpu_precision_loss_allowed=true", "--use_xnnpack=true"],
-        "nnapi": ["--use_nnapi=true", "--use_xnnpack=true"],
-    },
-    taken=output.taken_by_applied,
-)
-COMPILED_MODEL = ToolApi(
-    build="CompiledModel API",
-    notes=(
-        _NOTE,
-        "Measured with the benchmark_model of LiteRT's CompiledModel API: its inputs are random "
-        "ids of the vocabulary, and its answers were not compared, since it writes none.",
-    ),
-    reads_files=False,
-    names_signature=True,
-    inputs=_ranges,
-    delegates={"xnnpack": [], "gpu": ["--use_gpu=true"]},
-    taken=output.taken_by_replacing,
-)
-
-
-@dataclasses.dataclass(frozen=True)
 class BenchmarkModelTool:
     """A benchmark_model on this machine."""
 
     path: pathlib.Path  # the file
     sha256: str  # of it
     abi: str  # Android's name of the processor that it is built for
-    api: ToolApi = INTERPRETER  # which of LiteRT's two programs of this name it is
-
-    def check_can_measure(
-        self, settings: Settings, *, on_task: bool, signatures: Collection[str | None]
-    ) -> None:
-        """Checks that it can do what is asked for."""
-        lacking = {f"delegate {d}" for d in settings.delegates if d not in self.api.delegates}
-        if not self.api.reads_files:
-            lacking |= {"operators"} if settings.operators else set()
-            lacking |= {"examples of a task"} if on_task else set()
-            lacking |= {"files without signatures"} if None in signatures else set()
-        if lacking:
-            raise errors.BenchmarkError(
-                f"--binary {self.path.name}",
-                "the benchmark_model of the Interpreter API",
-                f"that of the {self.api.build}, which cannot measure {', '.join(sorted(lacking))}",
-                HOW_TO_GET_IT,
-            )
 
     def check_runs_on(self, abis: Sequence[str]) -> None:
         """Checks that a device can run it."""
@@ -193,7 +86,7 @@ def find_tool(binary: Binary | None, *, cache: files.Path | None = None) -> Benc
                 f"--binary {source}", "a file", "no such file", HOW_TO_GET_IT
             )
     abi = _abi_of(path)
-    return BenchmarkModelTool(path, _checked_digest(path, source, sha256), abi, _api_of(path))
+    return BenchmarkModelTool(path, _checked_digest(path, source, sha256), abi)
 
 
 def _cache() -> pathlib.Path:
@@ -282,9 +175,3 @@ def _abi_of(path: pathlib.Path) -> str:
         f"one for ELF machine {machine}, {32 * head[4]} bits",
         HOW_TO_GET_IT,
     )
-
-
-def _api_of(path: pathlib.Path) -> ToolApi:
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        compiled = content.find(_COMPILED_FLAG) >= 0 > content.find(_INTERPRETER_FLAG)
-    return COMPILED_MODEL if compiled else INTERPRETER

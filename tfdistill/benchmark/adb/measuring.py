@@ -95,8 +95,6 @@ def measure(
         for length, signature in subject.signatures.items()
     }
     tool = find_tool(binary)
-    signatures = [layout.key for layout in layouts.values()]
-    tool.check_can_measure(settings, on_task=bool(examples), signatures=signatures)
     plan = Plan(subjects, layouts, settings, tool, tuple(examples), metric)
     baseline = baseline_of(subjects, baseline)
     backends = [BenchmarkModelBackend(phone, plan) for phone in choose(serials)]

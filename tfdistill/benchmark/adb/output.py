@@ -10,11 +10,6 @@ each in newer builds)::
     Inference timings in us: Init: 8123, First inference: 1022, Warmup (avg): 950.5, ...
     Overall peak memory footprint (MB) via periodic monitoring: 34.2
 
-The tool of the CompiledModel API prints the same statistics, and instead of the last two lines::
-
-    Model initialization: 8.12 ms
-    Peak memory:          34.20 MB
-
 The first statistics line is about the warm-up, the second about what counts. The operator profile,
 as CSV, has a part for the start and one for the runs that count; each lists, graph by graph, the
 nodes in their order, then the same again sorted and summed. What a delegate reports of its inside
@@ -26,7 +21,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tfdistill import errors
@@ -41,7 +36,6 @@ _PAIR = re.compile(rf"(\w+)=({_NUMBER})")
 _TIMINGS = re.compile(
     rf"Inference timings in us: Init: ({_NUMBER}), First inference: ({_NUMBER})", re.IGNORECASE
 )
-_INITIALIZED = re.compile(rf"Model initialization: +({_NUMBER}) ms")
 _REPLACED = re.compile(
     r"Replacing (\d{1,9}) out of (\d{1,9}) node\(s\) with delegate \(([^)]*)\) node, yielding "
     r"(\d{1,9}) partitions(?: for subgraph (\d{1,9}))?"
@@ -52,7 +46,7 @@ _APPLIED = re.compile(
     rf"(?:{_PARTLY}|(?P<completely>completely executed))"
 )
 _PEAK = re.compile(
-    rf"(?:Overall peak memory footprint \(MB\) via periodic monitoring|Peak memory): +({_NUMBER})",
+    rf"Overall peak memory footprint \(MB\) via periodic monitoring: +({_NUMBER})",
     re.IGNORECASE,
 )
 _UNKNOWN = re.compile(r"Unconsumed cmdline flags: (.*)")
@@ -79,11 +73,6 @@ class Replacement(NamedTuple):
     subgraph: int | None
 
 
-# What a delegate took: parts of graphs; kernels of the graph that runs, 0 where it takes no part
-# and -1 where it runs the whole graph; partitions of that, None where a replacement says it.
-Taken = tuple[Sequence[Replacement], int, int | None]
-
-
 @dataclasses.dataclass(frozen=True)
 class Output:
     """What one run of the tool printed."""
@@ -107,8 +96,8 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
     if exit_code:
         raise errors.BenchmarkError(_explain_exit(text, what, exit_code))
     stats_lines = [_stats(match) for match in _STATS.finditer(text)]
-    timings, initialized = _TIMINGS.search(text), _INITIALIZED.search(text)
-    if (timings or initialized) is None or len(stats_lines) < 2:
+    timings = _TIMINGS.search(text)
+    if timings is None or len(stats_lines) < 2:
         raise errors.BenchmarkError(
             what,
             "benchmark_model's statistics and its line `Inference timings in us`",
@@ -116,12 +105,8 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
             f"{last_lines(text)} Is --binary the benchmark_model of TensorFlow Lite or LiteRT, "
             "and did the connection hold?",
         )
-    (warmups, warm), (runs, inference) = stats_lines[-2:]
-    if timings is not None:
-        init, first = (_milliseconds(value) for value in timings.groups())
-    else:
-        init = _figure(initialized[1]) if initialized else None
-        first = warm.get("first")
+    (warmups, _), (runs, inference) = stats_lines[-2:]
+    init, first = (_milliseconds(value) for value in timings.groups())
     first = (first if warmups else inference.get("first")) or 0.0
     mean, low, high = (inference.get(name) for name in ("avg", "min", "max"))
     if runs < 1 or init is None or not (mean and low and high and min(mean, low, high) > 0):
@@ -156,26 +141,9 @@ def parse(text: str, *, what: str, exit_code: int = 0) -> Output:
     )
 
 
-def taken_by_applied(output: Output, delegate: str) -> Taken:
-    """Reads what a delegate took from the lines about a delegate that was applied explicitly."""
-    kernels = output.kernels.get(PROVIDERS[delegate], 0)
-    parts = [r for r in output.replacements if delegate in r.delegate.lower()]
-    return parts, kernels, abs(kernels)
-
-
-def taken_by_replacing(output: Output, delegate: str) -> Taken:
-    """Reads it from the replacements alone: XNNPACK is the CPU, anything else the GPU."""
-    on_cpu = [r for r in output.replacements if "xnnpack" in r.delegate.lower()]
-    if delegate == "xnnpack":
-        return on_cpu, 1, None
-    parts = [r for r in output.replacements if r not in on_cpu]
-    return parts, sum(r.nodes for r in parts), None
-
-
 def coverage(
     output: Output,
     delegate: str,
-    taken: Callable[[Output, str], Taken],
     *,
     subgraph: int,
     num_nodes: int,
@@ -187,7 +155,8 @@ def coverage(
     """
     if delegate == "none":
         return None
-    parts, kernels, partitions = taken(output, delegate)
+    kernels = output.kernels.get(PROVIDERS[delegate], 0)
+    parts = [r for r in output.replacements if delegate in r.delegate.lower()]
     if not kernels:
         raise errors.BenchmarkError(
             output.what,
@@ -202,8 +171,7 @@ def coverage(
         exact = list(alike) if len(alike) == 1 else []
     if exact:
         last = exact[-1]
-        partitions = last.partitions if partitions is None else partitions
-        return schema.Coverage(delegated_nodes=last.nodes, nodes=last.of, partitions=partitions)
+        return schema.Coverage(delegated_nodes=last.nodes, nodes=last.of, partitions=abs(kernels))
     if kernels < 0:
         return schema.Coverage(delegated_nodes=num_nodes, nodes=num_nodes, partitions=1)
     return None
@@ -261,11 +229,9 @@ def _refuse_misunderstandings(text: str, what: str) -> None:
         remedy = "It would have measured something else. Use the binary of a newer release."
         if "input_layer" in options:
             remedy = (
-                "It is neither the benchmark_model of the Interpreter API "
-                "(android_aarch64_benchmark_model) nor a known one of the CompiledModel API."
+                "Use the benchmark_model of the Interpreter API (android_aarch64_benchmark_model): "
+                "that of the CompiledModel API takes no token ids."
             )
-        elif "input_layer_value_range" in options:
-            remedy = "Its own ids may be in no vocabulary: use the tool of LiteRT 2.1.5 or newer."
         raise errors.BenchmarkError(
             what,
             "a benchmark_model that knows all options that the measurement takes",

@@ -2,7 +2,10 @@
 
 It binds inputs by position: so all are named in the graph's order, and a different name in its
 answer is an error. It writes all outputs one after the other, in the subgraph's order. That order
-and the inputs' are known from the file alone.
+and the inputs' are known from the file alone. Ids that it makes up itself are no words: so values
+always come from files. It applies XNNPACK on its own where no option mentions it, before any other
+delegate, and a GPU then gets nothing and is still counted: so `--use_xnnpack` is always passed,
+after the delegate that comes first.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import numpy as np
 from tfdistill import errors, files
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import output
-from tfdistill.benchmark.adb.binary import BenchmarkModelTool, ToolApi
+from tfdistill.benchmark.adb.binary import BenchmarkModelTool
 from tfdistill.benchmark.adb.phone import Phone
 from tfdistill.benchmark.backend import name_of
 from tfdistill.benchmark.subjects import Subject
@@ -28,6 +31,13 @@ _DTYPES = ("float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bo
 BINARY, RUN_FILE, ANSWER_FILE = "benchmark_model", "run.sh", "answer.sh"
 OUTPUT_FILE, ANSWERS_FILE, PROFILE_FILE = "output.bin", "answers.bin", "profile.csv"
 LOG_FILE = "log.txt"
+# The delegate that was asked for comes first; XNNPACK takes what a GPU or NNAPI leaves, as in apps.
+_DELEGATES: Mapping[schema.Delegate, Sequence[str]] = {
+    "none": ["--use_xnnpack=false"],
+    "xnnpack": ["--use_xnnpack=true"],
+    "gpu": ["--use_gpu=true", "--gpu_precision_loss_allowed=true", "--use_xnnpack=true"],
+    "nnapi": ["--use_nnapi=true", "--use_xnnpack=true"],
+}
 _CHUNK = 16  # examples that are answered in one trip to the device
 _TIDY_SECONDS = 30.0  # beyond the tool's own limit, for what it does before and after
 # Both scripts: SCRIPT FOLDER FIRST LAST [FILE BYTES]... -- COMMAND...
@@ -181,7 +191,6 @@ class Deployed:
 class ToolCommand:
     """One run of the tool, or one for each of some examples."""
 
-    api: ToolApi  # of the tool
     deployed: Deployed  # what it runs
     case: schema.BenchmarkCase  # with how many threads, which delegate, and on which cores
     runs: int = 50  # inferences that count
@@ -202,17 +211,17 @@ class ToolCommand:
         deployed, layout, case = self.deployed, self.deployed.layout, self.case
         arguments = [
             f"--graph={deployed.graph}",
-            *self.api.inputs(layout.inputs, deployed.value_files, layout.vocabulary_rows),
+            *_input_arguments(layout.inputs, deployed.value_files),
             f"--num_threads={case.threads}",
             f"--num_runs={self.runs}",
             "--min_secs=0",
             f"--max_secs={self.max_seconds:g}",
             f"--warmup_runs={self.warmup}",
             f"--warmup_min_secs={self.warmup_seconds:g}",
-            *self.api.delegates[case.delegate],
+            *_DELEGATES[case.delegate],
         ]
         # Without it the tool runs the first graph. Releases before 2023 do not know it.
-        if self.api.names_signature or layout.num_signatures > 1 or layout.subgraph:
+        if layout.num_signatures > 1 or layout.subgraph:
             arguments.append(f"--signature_to_run_for={layout.key}")
         if self.dump:
             arguments.append(f"--output_filepath={OUTPUT_FILE}")
@@ -236,7 +245,20 @@ class ToolCommand:
         """Says how much of the graph the delegate took, see `output.coverage`."""
         layout = self.deployed.layout
         at = {"subgraph": layout.subgraph, "num_nodes": layout.num_nodes}
-        return output.coverage(printed, self.case.delegate, self.api.taken, **at)
+        return output.coverage(printed, self.case.delegate, **at)
+
+
+def _input_arguments(tensors: Sequence[Tensor], value_files: Sequence[str]) -> list[str]:
+    """The arguments for tensors in the graph's order, and the files of their values."""
+    values = [
+        f"{tensor.graph_name.replace(':', '::')}:{file}"
+        for tensor, file in zip(tensors, value_files, strict=True)
+    ]
+    return [
+        f"--input_layer={','.join(tensor.graph_name for tensor in tensors)}",
+        f"--input_layer_shape={':'.join(','.join(map(str, t.shape)) for t in tensors)}",
+        f"--input_layer_value_files={','.join(values)}",
+    ]
 
 
 class Deployment:

@@ -48,6 +48,10 @@ from tfdistill.tflite.model import rows_of, side_of
 
 Metric = Callable[[Sequence[np.ndarray]], Mapping[str, float]]
 
+_NOTE = (
+    "benchmark_model gives statistics of runs, not single durations: medians and tails are over "
+    "blocks of inferences, each a process of its own."
+)
 NUM_FEEDS = 8  # examples that timed runs go round, and that parity is checked with
 _ESTIMATE_RUNS = 5  # of a short run that shows roughly how long an inference takes
 _PROFILE_RUNS = 50
@@ -84,7 +88,7 @@ class BenchmarkModelBackend(DeviceBackend):
     def opened(self, findings: Findings) -> Iterator[None]:
         """Pushes the tool, the files and their inputs to a folder that is removed at the end."""
         binary = self._plan.binary
-        findings.note(*binary.api.notes)
+        findings.note(_NOTE)
         with self.prepared(findings) as described, self.phone.folder() as folder:
             binary.check_runs_on(described.abis)
             self.affinity = described.mask(self.settings.affinity)
@@ -99,10 +103,7 @@ class BenchmarkModelBackend(DeviceBackend):
 
     def environment(self) -> Environment:
         """Describes the device and the tool."""
-        binary = self._plan.binary
-        runtime = schema.Runtime(
-            name="benchmark_model", build=binary.api.build, sha256=binary.sha256
-        )
+        runtime = schema.Runtime(name="benchmark_model", sha256=self._plan.binary.sha256)
         return self.environment_with(runtime)
 
     def groups(self) -> Sequence[CaseGroup]:
@@ -133,8 +134,6 @@ class BenchmarkModelBackend(DeviceBackend):
 
         A task's examples are all answered at the longest length, where nothing is cut.
         """
-        if not self._plan.binary.api.reads_files:
-            return
         at = {"threads": self.settings.threads[0], "affinity": self.affinity}
         for subject in self.subjects:
             longest = max(subject.signatures)
@@ -160,7 +159,6 @@ class BenchmarkModelBackend(DeviceBackend):
         `options` are further fields of `ToolCommand`.
         """
         return ToolCommand(
-            self._plan.binary.api,
             deployed or self._deployed[case.model, case.sequence_length],
             case,
             warmup=warmup,
@@ -183,7 +181,7 @@ class BenchmarkModelBackend(DeviceBackend):
 
     def _profiled_coverage(self, case: schema.BenchmarkCase) -> schema.Coverage | None:
         """Reads it from a profile, where the tool logs no numbers of nodes and can profile."""
-        if case.delegate == "none" or not self._plan.binary.api.reads_files:
+        if case.delegate == "none":
             return None
         key = (case.model, case.sequence_length, case.delegate)
         if key not in self._profiled:
