@@ -167,11 +167,6 @@ def arm64(folder: pathlib.Path) -> None:
     install(sys.executable, LOCKS / "arm64.lock", *where, "--target", folder / "site")
 
 
-def openvino(folder: pathlib.Path) -> None:
-    """Unpacks OpenVINO; its libraries are used, Python's part needs packages that stay out."""
-    install(sys.executable, LOCKS / "openvino.lock", "--target", folder)
-
-
 def unpack(
     architecture: str,
     packages: list[str] | tuple[str, ...],
@@ -251,7 +246,6 @@ RUNTIME_MAKERS = {
     "web": Runtime(web, ("package.json", "package-lock.json"), 100_000_000),
     "arm64": Runtime(arm64, ("arm64.lock",), 300_000_000),
     "adbd": Runtime(adbd, (), 100_000_000),
-    "openvino": Runtime(openvino, ("openvino.lock",), 300_000_000),
 }
 
 

@@ -22,7 +22,7 @@ from tfdistill.tasks.kind import KindName
 FILE_NAME = "model.json"
 
 FileName = Annotated[str, pydantic.StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
-DeviceKind = Literal["cpu", "gpu", "npu"]
+DeviceKind = Literal["cpu", "gpu", "npu"]  # "npu": of earlier versions, which wrote such files
 PositiveInt = Annotated[int, pydantic.Field(gt=0)]
 
 
@@ -165,19 +165,6 @@ class Calibration(ManifestPart):
     source: Literal["given", "random"] = "given"  # random: token ids drawn for want of examples
 
 
-class AcceleratorRecord(ManifestPart):
-    """What an accelerator took of the file when it was exported, and how near its answers were."""
-
-    name: str  # of `tfdistill inspect --accelerators`
-    title: str
-    verdict: Literal["whole", "partial", "compiled", "unavailable"]
-    # by signature; None: not told
-    delegated: dict[str, int | None] = pydantic.Field(default_factory=dict)
-    operators: dict[str, int] = pydantic.Field(default_factory=dict)
-    # to the CPU's answers; None: not computed, or equal
-    sqnr_db: dict[str, float | None] = pydantic.Field(default_factory=dict)
-
-
 class FileVariant(ManifestPart):
     """Another file of the same model, for another kind of processor.
 
@@ -188,7 +175,6 @@ class FileVariant(ManifestPart):
     quantization: str
     least_runtime: str | None = None
     quantized_layers: dict[str, str] = pydantic.Field(default_factory=dict)
-    accelerators: list[AcceleratorRecord] = pydantic.Field(default_factory=list)
     calibration: Calibration | None = None
     confidence: Confidence | None = None
     signatures: dict[str, SignatureRecord]
@@ -215,7 +201,6 @@ class Manifest(ManifestFile):
     # pattern of layer names -> their own quantization
     quantized_layers: dict[str, str] = pydantic.Field(default_factory=dict)
     device: DeviceKind = "cpu"
-    accelerators: list[AcceleratorRecord] = pydantic.Field(default_factory=list)
     calibration: Calibration | None = None
     confidence: Confidence | None = None
     signatures: dict[str, SignatureRecord]
@@ -243,9 +228,6 @@ class Manifest(ManifestFile):
             owner = owners.setdefault(variant.model.file, device)
             if device == self.device or owner != device:
                 raise ValueError(f"variant {device}: {variant.model.file} is the file for {owner}")
-            for accelerator in variant.accelerators:
-                if (accelerator.name == "gpu") != (device == "gpu"):
-                    raise ValueError(f"variant {device}: it was checked on {accelerator.name}")
         return self
 
     @pydantic.model_validator(mode="after")

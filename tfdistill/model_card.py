@@ -289,17 +289,15 @@ def _files(manifest: Manifest) -> Iterator[str]:
     if not manifest.variants:
         return
     yield from ("## Files", "", "One model, a file for each kind of processor.", "")
-    yield "| file | for | quantization | MB | metric | checked on |"
-    yield "| --- | --- | --- | ---: | ---: | --- |"
+    yield "| file | for | quantization | MB | metric |"
+    yield "| --- | --- | --- | ---: | ---: |"
     metric = manifest.task.primary_metric if manifest.task else None
     for variant in manifest.each_file():
         score = variant.parity.file_metrics.get(metric or "") if variant.parity else None
-        checked = [f"{outcome.title}: {outcome.verdict}" for outcome in variant.accelerators]
         yield (
             f"| {_code(variant.model.file)} | {markdown(variant.device)} | "
             f"{_code(variant.quantization)} | {quantities.megabytes(variant.model.size_bytes)} | "
-            f"{'' if score is None else f'{score:.4f}'} | "
-            f"{markdown('; '.join(checked)) or 'CPU'} |"
+            f"{'' if score is None else f'{score:.4f}'} |"
         )
     yield from ("", "`model.json` lists all of them.", "")
 
@@ -317,6 +315,8 @@ def _limits(manifest: Manifest, evidence: CardFacts, limits: Sequence[str]) -> I
         yield "- The development examples also chose the checkpoint: their figures are optimistic."
     else:
         yield "- It was not scored on labelled examples."
+    if "gpu" in manifest.devices:
+        yield "- The file for a GPU was only run on a CPU; the app compares the GPU's answers."
     if not evidence.baselines:
         yield "- It was not compared with baselines."
     if manifest.tokenizer is not None and manifest.tokenizer.lower_case:

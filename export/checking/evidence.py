@@ -11,11 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill.accelerators import gate, vendors
-from tfdistill.accelerators.outcome import AcceleratorReport
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import TfliteModel, editing, inspection
-from tfdistill.tflite.golden import examples_of
 from tfdistill.tflite.inspection import ModelReport
 from tfdistill.tflite.reader import text
 
@@ -233,17 +230,6 @@ class Evidence:
         if self.plan.head.decodes_spans:
             chosen = inputs.whole_texts(self.plan.examples, chosen)
         return golden.content(self.plan, chosen, self.logits, self.outputs)
-
-    @functools.cached_property
-    def accelerator(self) -> AcceleratorReport | None:
-        """What the accelerator that the file is for takes of it; None for a CPU."""
-        if not self.plan.device.accelerator:
-            return None
-        chosen = vendors.parse(self.plan.device.accelerator)
-        timeout_s = self.plan.request.timeout_s
-        examples = examples_of(self.golden)
-        (report,) = gate.check(self.file, chosen, golden=examples, timeout_s=timeout_s)
-        return report
 
 
 def _with_logits(tree: Any) -> Any:

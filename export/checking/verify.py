@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfdistill import checks, errors, files
-from tfdistill.accelerators.outcome import AcceleratorReport
 from tfdistill.compress import rebuild
-from tfdistill.manifest import AcceleratorRecord, Parity
+from tfdistill.manifest import Parity
 from tfdistill.tflite import editing
 from tfdistill.tflite.inspection import ModelReport
 
@@ -57,14 +56,6 @@ def _unrounded(evidence: Evidence) -> list[str]:
         return [f"without its rounding, {line}" for lines in faults.values() for line in lines]
 
 
-def _accelerator(evidence: Evidence) -> list[str]:
-    """Holds the answers of the accelerator that a file is for against the CPU's."""
-    report = evidence.accelerator
-    if report is None or report.verdict not in ("wrong", "failed"):
-        return []
-    return [f"{report.name} ({report.title}), {report.fault}"]
-
-
 _BUILT = ("signatures", "operators", "floats left", "bytes")
 STATIC = (
     FileCheck("signatures", structure.signatures, error=errors.ExportError),
@@ -96,7 +87,6 @@ RUNNING = (
     FileCheck("noise of the format", quantized.beyond_rounding),
     FileCheck("bounds", quantized.beyond_bounds),
     FileCheck("metric", quantized.fallen_metric),
-    FileCheck("accelerator", _accelerator, ("noise of the format", "bounds", "metric")),
 )
 
 
@@ -109,8 +99,6 @@ class Verified:
     parity: Parity  # how far it agrees with the model
     golden: dict[str, Any]  # the content of golden.json
     answers: Answers  # what model and file answered
-    # what the accelerator that the file is for took of it; empty for a CPU
-    accelerators: list[AcceleratorRecord]
 
 
 def verify(converted: Converted, floats: FloatConversion | None = None) -> Verified:
@@ -134,7 +122,6 @@ def verify(converted: Converted, floats: FloatConversion | None = None) -> Verif
             quantized.record(evidence),
             evidence.golden,
             Answers(evidence.logits, evidence.outputs),
-            _accelerator_records(evidence.accelerator),
         )
 
 
@@ -144,26 +131,6 @@ def verdicts(listed: Sequence[FileCheck], evidence: Evidence) -> dict[str, list[
     return checks.verdicts(
         [each for each in listed if not (each.of_float and passed_before)], evidence
     )
-
-
-def _accelerator_records(report: AcceleratorReport | None) -> list[AcceleratorRecord]:
-    """Returns what a manifest says of an accelerator that did not fail."""
-    if report is None:
-        return []
-    signatures = report.signatures
-    return [
-        AcceleratorRecord(
-            name=report.name,
-            title=report.title,
-            verdict=report.verdict,  # pyright: ignore[reportArgumentType]
-            delegated={each.signature: each.delegated for each in signatures},
-            operators={each.signature: each.operators for each in signatures},
-            sqnr_db={
-                each.signature: None if each.answers is None else each.answers.sqnr_db
-                for each in signatures
-            },
-        )
-    ]
 
 
 def _refusal(

@@ -97,10 +97,7 @@ def convert_to(plan: ExportPlan, file: files.Path, float_file: files.Path | None
         saved, examples = folder / "saved_model", folder / "examples.npz"
         is_there = float_file is not None and os.path.exists(float_file)
         if not is_there or _is_direct(plan.quantize_aware, plan.quantization, plan.layers):
-            with device_form.masked(plan.model, plan.device):
-                signature.save(
-                    plan.model, saved, lengths=plan.lengths, softmax=plan.request.softmax
-                )
+            signature.save(plan.model, saved, lengths=plan.lengths, softmax=plan.request.softmax)
         if plan.calibration is not None:
             calibrate.save(plan.calibration, examples)
         conversion = Conversion(

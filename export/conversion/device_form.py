@@ -1,20 +1,18 @@
-"""What a file must look like for a CPU, a GPU or an NPU to take it whole and answer rightly.
+"""What a file must look like for a CPU or a GPU to take it whole and answer rightly.
 
-Found with `tfdistill inspect --accelerators`, LiteRT 2.3:
+Found with LiteRT 2.3 and its WebGPU accelerator on SwiftShader; no export runs a GPU:
 
 * A GPU takes GATHER with ids (L,) only, and of int8 tables only EMBEDDING_LOOKUP with a scale for
   each row: others give zeros or wrong numbers, though all is delegated.
 * A GPU reads (L, d) + (1, L, d) as another broadcast, and does not compile a FULLY_CONNECTED of
   integers that makes (L, d) of (1, L, e): what an operator reads needs the rank of its result.
-* An NPU takes both lookups; -1e4, MobileBERT's mask, becomes NaN in its 16 bits.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
@@ -26,10 +24,7 @@ from tfdistill.tflite.reader import text
 from . import lookup
 from .quantize import Quantization
 
-if TYPE_CHECKING:
-    import tf_keras as keras
-
-_STATIC = "it computes in floats; static integers are for NPUs"
+_STATIC = "it computes in floats; static integers are for integer units"
 _ELEMENTWISE = ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE")
 _IN_BLOCKS = ("dynamic_wi4_afp32_block32", "dynamic_wi4_afp32_block64")
 _BLOCKS = "LiteRT's GPU delegate crashes on weights in blocks"
@@ -39,11 +34,9 @@ _BLOCKS = "LiteRT's GPU delegate crashes on weights in blocks"
 class DeviceForm:
     """The form of a file for one kind of processor."""
 
-    name: str  # "cpu", "gpu" or "npu"
-    accelerator: str = ""  # the name under which `tfdistill.accelerators` checks it; "" for the CPU
+    name: str  # "cpu" or "gpu"
     # whether tables are looked up with ids (L,), and those of integers by row
     flat_ids: bool = False
-    small_mask: bool = False  # whether the mask is that of BERT in every family
     # quantization -> why it is not offered
     refused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     instead: str = ""  # what to take instead
@@ -59,7 +52,6 @@ FORMS: dict[str, DeviceForm] = {
     "cpu": DeviceForm("cpu"),
     "gpu": DeviceForm(
         "gpu",
-        "gpu",
         flat_ids=True,
         refused={
             "float16": "it does not take the tables; it computes float32 files in 16 bits as well",
@@ -69,12 +61,11 @@ FORMS: dict[str, DeviceForm] = {
         },
         instead="float32, dynamic_wi8_afp32 or dynamic_wi4_afp32",
     ),
-    "npu": DeviceForm("npu", "intel-npu", small_mask=True),
 }
 
 
 def form(name: str, *quantizations: Quantization) -> DeviceForm:
-    """Returns the form for a "cpu", "gpu" or "npu" of a file with these quantizations."""
+    """Returns the form for a "cpu" or "gpu" of a file with these quantizations."""
     if name not in FORMS:
         raise errors.ConfigError("device", ", ".join(FORMS), repr(name))
     device_form = FORMS[name]
@@ -87,23 +78,6 @@ def form(name: str, *quantizations: Quantization) -> DeviceForm:
                 f"Not offered: {why}.",
             )
     return device_form
-
-
-@contextlib.contextmanager
-def masked(model: keras.Model, device_form: DeviceForm) -> Iterator[None]:
-    """Gives a model the mask of a form while its signatures are traced."""
-    # Here, since options are checked by this module before TensorFlow is imported.
-    from tfdistill.models.attention import ATTENTION_MASK_VALUE, AttentionMask
-
-    layers = [layer for layer in model.layers if isinstance(layer, AttentionMask)]
-    before = [layer.value for layer in layers]
-    try:
-        for layer in layers if device_form.small_mask else []:
-            layer.value = max(layer.value, ATTENTION_MASK_VALUE)
-        yield
-    finally:
-        for layer, value in zip(layers, before, strict=True):
-            layer.value = value
 
 
 def flatten_ids(model: Any) -> int:

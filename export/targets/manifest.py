@@ -52,7 +52,6 @@ def build_manifest(verified: Verified, contents: Mapping[pathlib.Path, bytes]) -
         quantization=plan.quantization.name,
         least_runtime=report.least_runtime,
         device=plan.device.name,  # pyright: ignore[reportArgumentType]
-        accelerators=verified.accelerators,
         quantized_layers=dict(request.layers or {}),
         calibration=calibration,
         confidence=fit_confidence(verified),

@@ -82,9 +82,8 @@ def to_tflite(
         where they are not named.
       quantize: Name of a quantization, see `export.quantizations`, or in short int8 or int4, as
         wherever one is named.
-      device: What runs the file: "cpu", "gpu" or "npu"; see `export.conversion.device_form`. For
-        the last two `tfdistill.accelerators` holds the answers against the CPU's, where what it
-        needs is installed.
+      device: What runs the file: "cpu" or "gpu"; see `export.conversion.device_form`. A file for a
+        GPU is checked on the CPU: only the phone compares the GPU's answers.
       variants: Further files of the same model, next to this one and in its manifest: device ->
         quantization.
       layers: Layers that take another quantization: pattern of layer names, as for a shell

@@ -14,8 +14,8 @@ import record
 from tfdistill import errors
 
 KINDS = ("training", "inference")
-# These only run when they are named: two need other runtimes, one an earlier checkout.
-EXTRA = ("peers", "accelerators", "quickstart")
+# These only run when they are named: one needs other runtimes, one an earlier checkout.
+EXTRA = ("peers", "quickstart")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -49,7 +49,6 @@ RANKS = {
     "work_folder": 0,
     "data": 1,
     "benchmark": 1,
-    "accelerators": 2,
     "analysis": 2,
     "models": 2,
     "predictor": 2,
@@ -76,8 +75,7 @@ EXPORT_PACKAGES = ("model", "file", "conversion", "checking", "targets", "trials
 FOUNDATION = {package for package, rank in RANKS.items() if rank == 0}
 ONLY = {
     "benchmark": FOUNDATION,
-    "accelerators": FOUNDATION | {"benchmark"},
-    "export": FOUNDATION | {"accelerators", "analysis", "data", "models", "compress"},
+    "export": FOUNDATION | {"analysis", "data", "models", "compress"},
 }
 FIRST_PARTY = ("tfdistill", "export")
 

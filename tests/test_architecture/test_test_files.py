@@ -286,11 +286,6 @@ COVERED_BY = (
         "export/trials/trial",
     ),
     (
-        "test_accelerators/test_gate.py",
-        "the outcome of one accelerator is made and shown by its check",
-        "tfdistill/accelerators/outcome",
-    ),
-    (
         "test_benchmark",
         "files are measured here as a whole, with devices and clocks that tests control",
         "tfdistill/benchmark/backend tfdistill/benchmark/host/backend "

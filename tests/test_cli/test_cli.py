@@ -76,18 +76,8 @@ def test_every_recipe_is_valid_and_says_how_to_run_it():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--roles", "args_0=input_ids"), "--roles: expected --against FOLDER or --accelerators"),
+        (("--roles", "args_0=input_ids"), "--roles: expected --against FOLDER"),
         (("--labels", "l.txt"), "--labels: expected --against FOLDER"),
-        (("--against", "bert", "--accelerators", "gpu"), "--accelerators: expected no --against"),
-        (("--static", "--libraries", "foo"), "--libraries: expected --accelerators"),
-        (("--timeout", "5"), "--timeout: expected --accelerators"),
-        (("--against", "bert", "--timeout", "5"), "--timeout: expected --accelerators"),
-        (("--accelerators", "gpu", "--timeout", "-5"), "--timeout: expected more than 0 seconds"),
-        (("--accelerators", "gpu", "--static"), "--static: expected no --accelerators"),
-        (
-            ("--accelerators", "gpu", "--libraries", "intel=/"),
-            "--libraries intel-npu: expected --accelerators intel-npu, received gpu",
-        ),
         (("--against", "bert", "--static"), "--static: expected no --against"),
     ],
 )

@@ -260,7 +260,7 @@ def test_completion_knows_verbs_options_recipes_and_presets_without_tensorflow(t
         ("tfdistill distill --student pru", "pruned:layers="),
         ("tfdistill export m --quantize static_wi8_a", "static_wi8_ai8"),
         ("tfdistill export m --quantize int", "int8"),
-        ("tfdistill export m --for n", "npu"),
+        ("tfdistill export m --for g", "gpu"),
     ):
         program = (
             "import os, sys, atexit\n"

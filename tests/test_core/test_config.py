@@ -181,11 +181,31 @@ def test_short_names_of_quantizations_are_kept_in_full():
     exported = config.load_recipe("demo", assignments).export
     assert (exported.quantize, exported.teacher_quantize) == (int4, int8)
     assert (exported.also_quantize, exported.fallback) == ((int8, "float16", int4), (int8,))
-    exported = config.load_recipe(
-        "demo", ["export.variants={gpu: int8, npu: static_wi8_ai8}"]
-    ).export
-    assert exported.variants == {"gpu": int8, "npu": "static_wi8_ai8"}
+    exported = config.load_recipe("demo", ["export.variants={gpu: int4}"]).export
+    assert exported.variants == {"gpu": int4}
     assert "int8" not in config.dump_recipe(config.load_recipe("demo", ["export.quantize=int8"]))
+
+
+def test_a_retired_key_is_dropped_where_it_holds_its_default_and_refused_otherwise(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(recipe_files, "_RETIRED", {"data.rows": None, "export.gone.key": 3})
+    values = {**copy.deepcopy(MINIMAL), "export": {"quantize": "float32", "gone": None}}
+    recipe = config.parse_recipe({**values, "export": {"quantize": "float32"}})
+    path = tmp_path / "old.yaml"
+    for data, exported, fault in (
+        ({"rows": None}, {}, None),
+        ({}, {"gone": {"key": 4}}, "export.gone: unknown key"),
+        ({"rows": 5}, {}, "data.rows: unknown key"),
+        ({"row": None}, {}, "data.row: unknown key"),
+    ):
+        old = {**MINIMAL, "data": {**MINIMAL["data"], **data}}
+        path.write_text(yaml.safe_dump({**old, "export": {"quantize": "float32", **exported}}))
+        if fault is None:
+            assert config.load_recipe(str(path)) == recipe
+            continue
+        with pytest.raises(errors.ConfigError, match=fault):
+            config.load_recipe(str(path))
 
 
 def test_stages_and_variants_are_checked_against_each_other():

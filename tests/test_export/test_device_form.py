@@ -1,4 +1,4 @@
-"""A file for a GPU or an NPU: another form, the same answers, checked on the accelerator."""
+"""A file for a GPU: another form, the same answers on a CPU."""
 
 import json
 import shutil
@@ -7,27 +7,17 @@ import numpy as np
 import pytest
 
 import export
-from export.checking import evidence, pairing, verify
+from export.checking import pairing
 from export.conversion import convert, device_form, lookup, quantize
-from export.conversion.prepare import make_plan
 from export.file import bundle
-from export.model.request import ExportRequest
 from export.targets import android_bundle
 from tfdistill import cli, errors, manifest, models
-from tfdistill.accelerators import gate
-from tfdistill.accelerators.outcome import AcceleratorReport, SignatureOnAccelerator
 from tfdistill.tflite import TfliteModel, editing, inspection
-from tfdistill.tflite.golden import GoldenExample
-
-
-def outcome(verdict, fault=None, name="gpu"):
-    signatures = (SignatureOnAccelerator("len8", 9, 7, None, {"GATHER": "why"}, (), None),)
-    return AcceleratorReport(name, f"a {name.upper()}", verdict, signatures, fault)
 
 
 @pytest.fixture(scope="module")
 def files(toy, tmp_path_factory):
-    """The toy for a GPU that takes it whole, its float32 conversion, and a variant for an NPU."""
+    """The toy for a GPU, its float32 conversion, and a variant for a CPU."""
     folder = tmp_path_factory.mktemp("gpu")
     plain = convert.convert
 
@@ -38,11 +28,8 @@ def files(toy, tmp_path_factory):
         return converted
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            evidence.gate, "check", lambda _, wanted, **__: [outcome("whole", name=wanted[0][0])]
-        )
         patch.setattr(convert, "convert", keeping)
-        both = {"device": "gpu", "variants": {"npu": "float32"}}
+        both = {"device": "gpu", "variants": {"cpu": "float32"}}
         export.to_tflite(toy.model, folder / "model.tflite", **toy.arguments(**both))
     return folder / "model.tflite", folder / "float32.tflite"
 
@@ -67,72 +54,75 @@ def test_a_gpu_file_looks_all_ids_up_by_row_and_answers_as_well(files, toy):
 
 
 @pytest.mark.slow
-def test_the_manifest_says_what_the_file_is_for_and_what_was_taken(files):
-    card = manifest.read_manifest(files[0])
-    (record,) = card.accelerators
-
-    assert (card.device, record.name, record.verdict) == ("gpu", "gpu", "whole")
-    assert (record.delegated, record.operators) == ({"len8": 7}, {"len8": 9})
+@pytest.mark.parametrize("quantize", ["float32", "dynamic_wi8_afp32"])
+def test_a_mobilebert_for_a_gpu_needs_no_further_edit_and_its_cpu_file_does(quantize, tmp_path):
+    config = models.MobileBertConfig(
+        num_layers=1,
+        hidden_size=32,
+        num_heads=2,
+        intermediate_size=32,
+        vocab_size=40,
+        max_positions=8,
+        embedding_size=16,
+        bottleneck_size=16,
+        num_feed_forward=1,
+    )
+    model = models.build_random(config, models.Head("sequence", 2))
+    bounds = {"sqnr_db": 5.0, "argmax_agreement": 0.5, "max_error": 5.0, "mean_error": 5.0}
+    both = {"device": "gpu", "variants": {"cpu": quantize}, "bounds": bounds}
+    export.to_tflite(model, tmp_path / "m.tflite", quantize=quantize, lengths=(8,), **both)
+    edits = (device_form.flatten_ids, device_form.equal_ranks)
+    for name, is_done in (("m.tflite", True), ("m-cpu.tflite", False)):
+        tree = editing.read(tmp_path / name)
+        assert any([edit(tree) for edit in edits]) != is_done
 
 
 @pytest.mark.slow
 def test_files_for_several_devices_are_in_one_manifest(files, tmp_path):
     folder = files[0].parent
     whole = manifest.read_manifest(folder)
-    assert whole.devices == ("gpu", "npu")
-    other = manifest.read_manifest(folder / "model-npu.tflite")
-    assert (other.quantization, other.accelerators[0].name) == ("float32", "intel-npu")
+    assert whole.devices == ("gpu", "cpu")
+    other = manifest.read_manifest(folder / "model-cpu.tflite")
+    assert (other.quantization, other.device) == ("float32", "cpu")
     assert other.parity.sqnr_db > 100 > whole.parity.sqnr_db
     golden = [folder / file.golden_file.file for file in whole.each_file()]
-    assert [file.name for file in golden] == ["golden.json", "golden-npu.json"]
-    gpu, npu = (json.loads(file.read_text())["examples"] for file in golden)
-    assert [file["input_ids"] for file in gpu] == [file["input_ids"] for file in npu]
+    assert [file.name for file in golden] == ["golden.json", "golden-cpu.json"]
+    gpu, cpu = (json.loads(file.read_text())["examples"] for file in golden)
+    assert [file["input_ids"] for file in gpu] == [file["input_ids"] for file in cpu]
     assert [file["outputs"] for file in gpu] != [
-        file["outputs"] for file in npu
+        file["outputs"] for file in cpu
     ]  # each file its own
     card = (folder / "README.md").read_text()
-    assert "| `model-npu.tflite` | npu | `float32` |" in card
+    assert "| `model-cpu.tflite` | cpu | `float32` |" in card
+    assert "for a GPU was only run on a CPU" in card
 
     assets = tmp_path / "assets"
     bundle = export.to_android(folder, assets)
     names = {name: file.device for name, file in android_bundle.read_index(assets).bundles.items()}
-    assert names == {f"{bundle.name}": None, f"{bundle.name}-npu": "npu"}
-    assert (bundle / "model-npu.tflite").is_file() and (bundle / "golden-npu.json").is_file()
+    assert names == {f"{bundle.name}": None, f"{bundle.name}-cpu": "cpu"}
+    assert (bundle / "model-cpu.tflite").is_file() and (bundle / "golden-cpu.json").is_file()
     with pytest.raises(errors.OutputExistsError, match=f"that of {bundle.name}"):
-        export.to_android(folder / "model.tflite", assets, name=f"{bundle.name}-npu")
+        export.to_android(folder / "model.tflite", assets, name=f"{bundle.name}-cpu")
     export.to_android(folder / "model.tflite", assets, name=bundle.name, overwrite=True)
     assert list(android_bundle.read_index(assets).bundles) == [bundle.name]
 
 
 @pytest.mark.slow
-def test_inspect_takes_the_file_that_is_for_the_accelerator(files, monkeypatch, capsys):
-    checked = []
-
-    def check(file, wanted, *, golden, **_):
-        checked.append((file.name, wanted[0][0], golden[0].outputs))
-        return [outcome("whole", name=wanted[0][0])]
-
-    monkeypatch.setattr(gate, "check", check)
-    folder = str(files[0].parent)
-    assert cli.main(["inspect", folder, "--accelerators", "gpu,intel-npu", "--json"]) == 0
-    (gpu, _, of_gpu), (npu, _, of_npu) = checked
-    assert (gpu, npu) == ("model.tflite", "model-npu.tflite") and of_gpu != of_npu
-    shown = json.loads(capsys.readouterr().out)
-    assert [entry["file"] for entry in shown["accelerators"]] == [gpu, npu]
-    assert cli.main(["inspect", folder, "--static", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["variants"].keys() == {"npu"}
+def test_inspect_shows_the_files_of_all_devices(files, capsys):
+    assert cli.main(["inspect", str(files[0].parent), "--static", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["variants"].keys() == {"cpu"}
 
 
 @pytest.mark.slow
 def test_a_file_of_a_manifest_is_written_and_removed_with_the_others(files, tmp_path):
     folder = shutil.copytree(files[0].parent, tmp_path / "export")
     with pytest.raises(errors.ConfigError, match=r"a variant in .*model.json"):
-        bundle.paths_of(folder / "model-npu.tflite")
+        bundle.paths_of(folder / "model-cpu.tflite")
     paths = bundle.paths_of(folder / "model.tflite")
     alone = manifest.read_manifest(folder).for_device("gpu").model_dump_json()
     obsolete = bundle.variant_files(paths.manifest)
     bundle.write({paths.manifest: alone.encode()}, obsolete=obsolete)
-    assert not list(folder.glob("*-npu.*"))
+    assert not list(folder.glob("*-cpu.*"))
     assert manifest.read_manifest(folder).devices == ("gpu",)
 
 
@@ -209,34 +199,16 @@ def test_operands_get_the_rank_of_the_result_and_answers_stay(files, toy, tmp_pa
         assert np.array_equal(before.predict(ids, types), after.predict(ids, types))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("verdict", ["wrong", "failed"])
-def test_a_file_that_the_accelerator_answers_wrongly_is_refused(toy, files, monkeypatch, verdict):
-    plan = make_plan(ExportRequest(toy.model, files[0], **toy.arguments(device="gpu")))
-    checked = []
-
-    def check(file, accelerators, **options):
-        checked.append((file, accelerators, {type(entry) for entry in options["golden"]}))
-        return [outcome(verdict, "logits: all zero")]
-
-    monkeypatch.setattr(evidence.gate, "check", check)
-    with pytest.raises(errors.ParityError, match=r"gpu \(a GPU\), logits: all zero"):
-        verify.verify(convert.Converted(plan, *files))
-    assert checked == [(files[0], [("gpu", "")], {GoldenExample})]
-
-
 @pytest.mark.parametrize(
     ("device", "quantization", "message"),
     [
         ("gpu", "weight_only_wi8_afp32", "its answers are wrong there"),
         ("gpu", "dynamic_wi4_afp32_block32", "crashes on weights in blocks"),
-        ("gpu", "static_wi8_ai8", "static integers are for NPUs"),
-        ("tpu", "float32", "cpu, gpu, npu"),
+        ("gpu", "static_wi8_ai8", "static integers are for integer units"),
+        ("npu", "float32", "device: expected cpu, gpu, received 'npu'"),
     ],
 )
-def test_what_an_accelerator_does_not_take_is_refused_before_any_work(
-    device, quantization, message
-):
+def test_what_a_gpu_does_not_take_is_refused_before_any_work(device, quantization, message):
     with pytest.raises(errors.ConfigError, match=message):
         device_form.form(device, quantize.quantization(quantization))
 
@@ -244,25 +216,3 @@ def test_what_an_accelerator_does_not_take_is_refused_before_any_work(
 def test_what_is_refused_is_the_name_of_a_quantization():
     for form in device_form.FORMS.values():
         assert form.refused.keys() <= quantize.quantizations().keys()
-
-
-def test_an_npu_gets_a_mask_that_16_bits_hold_while_it_is_traced():
-    config = models.MobileBertConfig(
-        num_layers=1,
-        hidden_size=16,
-        num_heads=2,
-        intermediate_size=16,
-        vocab_size=20,
-        max_positions=8,
-        embedding_size=8,
-        bottleneck_size=8,
-        num_feed_forward=1,
-    )
-    model = models.build_classifier(config, 2)
-    layer = model.get_layer("attention_mask_scores")
-    mask = np.array([[1, 0]])
-
-    for name, expected in (("cpu", -1e4), ("gpu", -1e4), ("npu", -100.0)):
-        with device_form.masked(model, device_form.FORMS[name]):
-            assert layer(mask).numpy().ravel().tolist() == [0.0, expected]
-    assert layer(mask).numpy().ravel().tolist() == [0.0, -1e4]

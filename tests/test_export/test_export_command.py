@@ -251,12 +251,12 @@ class Recorder:
         (["--quantize", "auto", "--prefer", "latency"], "auto", {"max_drop": 0.01}),
         (["--for", "gpu"], "to_tflite", {"device": "gpu", "variants": {}, "name": "student"}),
         (
-            ["--for", "gpu:float32,cpu,npu", "--quantize", "dynamic_wi4_afp32"],
+            ["--for", "gpu:float32,cpu", "--quantize", "dynamic_wi4_afp32"],
             "to_tflite",
             {
                 "device": "cpu",
                 "quantize": "dynamic_wi4_afp32",
-                "variants": {"gpu": "float32", "npu": "dynamic_wi4_afp32"},
+                "variants": {"gpu": "float32"},
             },
         ),
     ],
@@ -359,11 +359,9 @@ def test_a_name_that_no_bundle_can_have_is_refused_before_the_conversion(
     assert not recorder.calls
 
 
-@pytest.mark.parametrize("text", ["gpu,tpu", "gpu,gpu", "cpu,npu:", "", "cpu,"])
+@pytest.mark.parametrize("text", ["gpu,npu", "gpu,gpu", "cpu,gpu:", "", "cpu,"])
 def test_devices_are_known_ones_and_different(text):
-    with pytest.raises(
-        argparse.ArgumentTypeError, match="expected different ones of cpu, gpu, npu"
-    ):
+    with pytest.raises(argparse.ArgumentTypeError, match="expected different ones of cpu, gpu,"):
         export_command._devices(text)
 
 

@@ -1,8 +1,10 @@
 """A run folder belongs to one process at a time, and holds nothing but a run."""
 
+import hashlib
 import json
 
 import pytest
+import yaml
 
 from tfdistill import config, errors, locks, marker_file, results
 from tfdistill.run import folder
@@ -120,6 +122,31 @@ def test_a_saved_recipe_that_was_changed_since_is_refused(place):
     saved.unlink()  # as after a kill between the two files
     with place.open(RECIPE, resume=True):
         assert config.saved_recipe(place.path) == RECIPE
+
+
+def test_a_run_of_an_earlier_version_with_a_file_for_an_npu_is_read_and_continued(place, caplog):
+    with place.open(RECIPE):
+        (place.path / "teacher").mkdir()
+    saved, recorded = place.path / config.RECIPE_FILE, place.path / folder.ENVIRONMENT
+    values = yaml.safe_load(saved.read_text())
+    values["export"]["variants"] = {"npu": "static_wi8_ai8", "gpu": "float32"}
+    saved.write_text(yaml.safe_dump(values))
+    digest = hashlib.sha256(saved.read_bytes()).hexdigest()
+    recorded.write_text(json.dumps({"recipe_sha256": digest}))
+
+    assert config.saved_recipe(place.path).export.variants == {"gpu": "float32"}
+    recipe = config.load_recipe(str(saved))  # what `run RUN/recipe.yaml --resume` reads
+    assert caplog.messages == [
+        f"{saved}: export.variants.npu is left out: see Removed in CHANGELOG.md"
+    ]
+    with place.open(recipe, resume=True):
+        assert hashlib.sha256(saved.read_bytes()).hexdigest() == digest
+    with pytest.raises(errors.ConfigError, match=r"variants\.gpu"), place.open(RECIPE, resume=True):
+        pass  # without the file for a GPU, it is another recipe
+    copy = place.path.with_name(config.RECIPE_FILE)  # a recipe that no run recorded
+    copy.write_bytes(saved.read_bytes())
+    with pytest.raises(errors.ConfigError, match=r"export\.variants\.npu: expected 'gpu'"):
+        config.load_recipe(str(copy))
 
 
 def test_a_fault_discards_what_this_session_prepared_alone(place):

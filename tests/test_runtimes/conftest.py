@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfdistill import errors
-
 ROOT = pathlib.Path(__file__).parents[2]
 RUNTIMES = ROOT / ".runtimes"
 HERE = pathlib.Path(__file__).parent
@@ -98,23 +96,6 @@ def arm64() -> Callable[..., list[dict[str, list[float]]]]:
         said = _run([*machine, *inside], {"model": str(model), "examples": examples})
         assert said["machine"] == "aarch64"
         return said["answers"]
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def accelerators() -> Callable[..., Any]:
-    """The gate: file and name of an accelerator -> its report."""
-    from tfdistill.accelerators import gate, vendors
-    from tfdistill.tflite.golden import read_golden
-
-    def run(model: pathlib.Path, name: str) -> Any:
-        try:
-            vendors.folder_of(name, {})
-        except errors.EnvironmentFault as fault:
-            _lacking(str(fault))
-        golden = read_golden(model.with_name("golden.json"))
-        return gate.check(model, vendors.parse(name), golden=golden)[0]
 
     return run
 

@@ -13,7 +13,6 @@ from test_android import vectors
 import export
 from export.checking.tokenizer_edge_cases import tokenizer_edge_cases
 from export.targets import mediapipe_tokenizer
-from tfdistill import manifest
 from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tflite import TfliteModel, inspection
 
@@ -186,33 +185,3 @@ def test_litert_on_arm64_answers_like_python(arm64, exports, toy, quantize, proc
     answers = arm64(exports(quantize), examples, processor)
 
     assert_outputs(answers, exports(quantize), examples, rows, quantize)
-
-
-@pytest.mark.parametrize(
-    ("accelerator", "quantize", "device", "verdict"),
-    [
-        pytest.param(*("gpu", "float32", "cpu", "partial"), marks=pytest.mark.thorough),
-        ("gpu", "dynamic_wi8_afp32", "gpu", "whole"),
-        ("gpu", "weight_only_wi8_afp32", "cpu", "wrong"),
-        ("intel-npu", "dynamic_wi8_afp32", "cpu", "whole"),
-    ],
-)
-def test_an_accelerator_takes_a_file_as_the_guide_says(
-    accelerators, exports, toy, tmp_path, accelerator, quantize, device, verdict
-):
-    file = exports(quantize) if device == "cpu" else tmp_path / "model.tflite"
-    if device != "cpu":
-        card_file = toy.export(file, quantize=quantize, device=device, lengths=(16,))
-        (outcome,) = manifest.read_manifest(card_file).accelerators
-        assert outcome.verdict == verdict
-        assert outcome.delegated == outcome.operators
-        return
-    report = accelerators(file, accelerator)
-
-    assert report.verdict == verdict, report.fault
-    for outcome in report.signatures:
-        assert outcome.answers.num_examples > 4
-        assert (outcome.delegated == outcome.operators) == (accelerator != "gpu")
-        if accelerator == "gpu":
-            assert "Only support 1D indices" in outcome.left["GATHER"]
-            assert "token_type_embeddings" in outcome.layers

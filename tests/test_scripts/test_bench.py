@@ -276,11 +276,6 @@ def test_the_figures_of_a_record_follow_from_its_samples(path):
             ours = p50["litert dynamic_wi8_afp32"]
             ratios |= {f"faster than {name} at {length} tokens": p50[name] / ours for name in p50}
         expected = [ratios[figure["name"]] for figure in value["figures"]]
-    elif value["kind"] == "accelerators":
-        verdicts = {name: one["verdict"] for name, one in samples.items()}
-        right = [verdict in ("whole", "partial") for verdict in verdicts.values()]
-        whole = [verdicts[name] == "whole" for name in verdicts if "--for cpu" not in name]
-        expected = [sum(right) / len(right), sum(whole) / len(whole)]
     else:
         taken: dict[tuple[str, int], list[float]] = {}
         for row in samples["measurements"]:

@@ -91,9 +91,8 @@ def _numbers(group: Any) -> None:
         type=_devices,
         default={"cpu": None},
         metavar="DEVICES",
-        help="what runs the file (default: cpu): the form of its tables and its mask, and for gpu "
-        "and npu the check of their answers; cpu,gpu,npu:static_wi8_ai8 writes a file for each, "
-        "with one manifest",
+        help="what runs the file (default: cpu): the form of its tables and of its operands; "
+        "cpu,gpu:float32 writes a file for each, with one manifest",
     )
     group.add_argument(
         "--layers",
@@ -118,7 +117,7 @@ def _quantizations(text: str) -> str:
 
 
 def _devices(text: str) -> dict[str, str | None]:
-    """Parses "gpu,cpu,npu:static_wi8_ai8": device -> its own quantization; the CPU comes first."""
+    """Parses "gpu:float32,cpu": device -> its own quantization; the CPU comes first."""
     from export.conversion import device_form
 
     parts = [part.strip().partition(":") for part in text.split(",")]
@@ -129,7 +128,7 @@ def _devices(text: str) -> dict[str, str | None]:
     if len(chosen) < len(parts) or not chosen.keys() <= forms.keys() or "" in chosen.values():
         raise argparse.ArgumentTypeError(
             f"expected different ones of {', '.join(forms)}, each with an optional quantization as "
-            f"in npu:static_wi8_ai8, received {text!r}"
+            f"in gpu:float32, received {text!r}"
         )
     return dict(sorted(chosen.items(), key=lambda item: item[0] != "cpu"))
 
@@ -208,7 +207,6 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
             lines += _checked(file.parity, "model" if args.size_mb is None else "shrunken model")
         if file.confidence is not None:
             lines += file.confidence.summary
-        lines += _accelerated(file)
     moved = moved_coverage(export_job.confidences(args.model, target, manifest))
     lines += [f"share of sure answers: {clause}" for clause in moved]
     lines += [f"{key}: {value}" for key, value in pruned.items()]
@@ -244,18 +242,6 @@ def _runtime(least: str, *, android: bool) -> str:
     if not android or least in runtimes.OF_MODULE:
         return f"runs in: {least} and later"
     return f"runs in: {least} and later, which the app must depend on: docs/guides/own-app.md"
-
-
-def _accelerated(manifest: Manifest) -> Iterator[str]:
-    """Describes what the accelerator of the file took of it."""
-    for record in manifest.accelerators:
-        if record.verdict == "unavailable":
-            yield f"{record.title}: not checked on this host; see tfdistill inspect --accelerators"
-            continue
-        yield f"{record.title}: {record.verdict}, " + ", ".join(
-            f"{name} {record.delegated[name]} of {record.operators[name]} operators"
-            for name in record.delegated
-        )
 
 
 def _reported(model: pathlib.Path, target: pathlib.Path) -> pathlib.Path | None:
@@ -382,7 +368,7 @@ COMMANDS = (
             "--list"
         ),
         examples=(
-            "export runs/demo --for cpu,gpu,npu:static_wi8_ai8 --out runs/demo-phones",
+            "export runs/demo --for cpu,gpu:float32 --out runs/demo-phones",
             "export ./bert-sst2 --task sst2 --data-dir glue/SST-2 --lengths 32,64 "
             "--quantize auto --max-drop 0.005 --android app/src/main/assets",
         ),

@@ -10,13 +10,10 @@ import pathlib
 import platform
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfdistill import cluster, errors, files, reading, safe_paths, tables
 from tfdistill.commands import base, measurement_options, options, plan
-
-if TYPE_CHECKING:
-    from tfdistill.manifest import Manifest
 
 _PACKAGES = {
     "tensorflow": "2.20",
@@ -33,7 +30,6 @@ _MODULES = {
     "tf-models-official": "official.nlp.optimization",
     "ai-edge-litert": "ai_edge_litert.interpreter",
 }
-_TIMEOUT_S = 300.0
 _LEAST_FREE_BYTES = 2_000_000_000
 
 
@@ -43,20 +39,6 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
         "--static",
         action="store_true",
         help="only read the file; do not open it in LiteRT to count XNNPACK's partitions",
-    )
-    parser.add_argument(
-        "--accelerators",
-        metavar="NAMES",
-        help="compile the file for gpu, intel-npu, qualcomm, ... (comma-separated; "
-        "qualcomm:SM8750 names the chip) and compare the answers with the CPU's; exit code 1 if "
-        "they are wrong or cannot be had",
-    )
-    parser.add_argument(
-        "--libraries",
-        metavar="NAME=DIR",
-        action="append",
-        default=[],
-        help="folder of an accelerator's libraries; may be repeated",
     )
     measurement_options.add_roles(parser)
     against = parser.add_argument_group("against the model that it was converted from")
@@ -78,40 +60,19 @@ def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
     against.add_argument(
         "--labels", metavar="FILE", help="the app's labels, a line each, compared with the folder's"
     )
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=float,
-        help="the most that a compiler or an accelerator may take (default 300)",
-    )
     options.add_json(parser)
 
 
 def _inspect(args: argparse.Namespace) -> int:
     plan.no_file_of_others(args.file, "file", exported=True)
-    if args.against is not None and args.accelerators is not None:
-        raise errors.ConfigError("--accelerators", "no --against", args.against)
-    for option, value in (("--libraries", args.libraries or None), ("--timeout", args.timeout)):
-        if value is not None and args.accelerators is None:
-            raise errors.ConfigError(option, "--accelerators NAMES", "none")
-    if args.timeout is not None and not args.timeout > 0:
-        raise errors.ConfigError("--timeout", "more than 0 seconds", args.timeout)
-    for option, value in (("--against", args.against), ("--accelerators", args.accelerators)):
-        if value is not None and args.static:
-            raise errors.ConfigError("--static", f"no {option}", value, "It runs the file.")
+    if args.against is not None and args.static:
+        raise errors.ConfigError("--static", "no --against", args.against, "It runs the file.")
     if args.against is not None:
         plan.model(args.against, "--against")
         return _against(args)
-    needs_against = ("text_file", "vocab", "cased", "labels")
+    needs_against = ("roles", "text_file", "vocab", "cased", "labels")
     if unread := [name for name in needs_against if getattr(args, name) is not None]:
         raise errors.ConfigError(f"--{unread[0].replace('_', '-')}", "--against FOLDER", "none")
-    if args.roles is not None and args.accelerators is None:
-        raise errors.ConfigError(
-            "--roles", "--against FOLDER or --accelerators", "neither",
-            "Without them no input is filled.",
-        )  # fmt: skip
-    if args.accelerators is not None:
-        return _on_accelerators(args)
     from tfdistill.tflite import inspection
 
     (_, path), *others = _model_files(pathlib.Path(args.file)).items()
@@ -132,9 +93,10 @@ def _against(args: argparse.Namespace) -> int:
     """Compares a file with the model of a Hugging Face folder; 1 if they differ."""
     from tfdistill.benchmark import host
     from tfdistill.run import against, against_result
+    from tfdistill.tflite import roles as tensor_roles
 
+    roles = None if args.roles is None else tensor_roles.parse(args.roles)
     path = next(iter(_model_files(pathlib.Path(args.file)).values()))
-    roles = _roles(args)
     for option, named in (("--vocab", args.vocab), ("--labels", args.labels)):
         if named is not None and not pathlib.Path(named).is_file():
             raise errors.ConfigError(option, "an existing file", repr(named))
@@ -169,65 +131,14 @@ def _against(args: argparse.Namespace) -> int:
     return 1 if compared.faults else 0
 
 
-def _roles(args: argparse.Namespace) -> dict[str, str] | None:
-    from tfdistill.tflite import roles
-
-    return None if args.roles is None else roles.parse(args.roles)
-
-
-def _on_accelerators(args: argparse.Namespace) -> int:
-    """Compiles a file for accelerators; 1 if one of them is not known to answer rightly."""
-    from tfdistill.accelerators import gate, outcome, vendors
-    from tfdistill.tflite.golden import read_golden
-
-    chosen = vendors.parse(args.accelerators)
-    libraries = vendors.parse_libraries(args.libraries)
-    for name in sorted(libraries.keys() - {name for name, _ in chosen}):
-        raise errors.ConfigError(f"--libraries {name}", f"--accelerators {name}", args.accelerators)
-    files_of = _model_files(pathlib.Path(args.file))
-    first = next(iter(files_of.values()))
-    reports, shown = [], []
-    for accelerator in chosen:
-        vendor = vendors.VENDORS[accelerator[0]]
-        path = files_of.get(vendor.kind, first)
-        golden = _golden_beside(path)
-        reports += gate.check(
-            path,
-            [accelerator],
-            golden=() if golden is None else read_golden(golden),
-            libraries=libraries,
-            timeout_s=_TIMEOUT_S if args.timeout is None else args.timeout,
-            input_roles=_roles(args),
-        )
-        shown.append({**dataclasses.asdict(reports[-1]), "file": path.name})
-    lines = [outcome.format_text(reports)]
-    if len(files_of) > 1:
-        lines = [
-            f"{entry['file']}\n{outcome.format_text([report])}"
-            for entry, report in zip(shown, reports, strict=True)
-        ]
-    base.show({"file": first.name, "accelerators": shown}, as_json=args.json, lines=lines)
-    return 0 if all(report.good for report in reports) else 1
-
-
-def _golden_beside(path: pathlib.Path) -> pathlib.Path | None:
-    """Returns the golden examples that a file's manifest names, checksums compared."""
-    card = _card_beside(path)
-    record = None if card is None else card.golden_file
-    return None if record is None else safe_paths.inside(path.parent, record.file)
-
-
 def _temperature_inside(path: pathlib.Path) -> float:
     """Returns what a file of probabilities divides its logits by, as far as a manifest says it."""
-    card = _card_beside(path)
-    record = None if card is None else card.confidence
-    return 1.0 if record is None else record.temperature_inside
-
-
-def _card_beside(path: pathlib.Path) -> Manifest | None:
     from tfdistill import manifest
 
-    return manifest.read_manifest(path) if manifest.manifest_path(path).is_file() else None
+    if not manifest.manifest_path(path).is_file():
+        return 1.0
+    record = manifest.read_manifest(path).confidence
+    return 1.0 if record is None else record.temperature_inside
 
 
 def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:
@@ -331,12 +242,9 @@ COMMANDS = (
         summary="show inputs, outputs, operators, types and sizes of a .tflite file",
         arguments=_inspect_arguments,
         execute=_inspect,
-        usual=(
-            "--static --accelerators --roles --against --text-file --vocab --labels --timeout "
-            "--json"
-        ),
+        usual="--static --roles --against --text-file --vocab --labels --json",
         examples=(
-            "inspect runs/demo/export --accelerators gpu,intel-npu",
+            "inspect runs/demo/export --static --json",
             "inspect model.tflite --against ./my-bert "
             "--roles args_0=input_ids,args_1=attention_mask,output_0=logits",
         ),

@@ -7,8 +7,6 @@ in `tfdistill.run` see these classes; everything below takes plain arguments.
 
 from tfdistill.config.derived import labels_alone, scaled_down, with_baseline
 from tfdistill.config.inputs import (
-    ENVIRONMENT_FILE,
-    RECIPE_FILE,
     RECIPE_SHA256,
     SPLIT_FILE,
     check_saved_recipe,
@@ -40,6 +38,8 @@ from tfdistill.config.quantizations import (
 )
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.recipe_files import (
+    ENVIRONMENT_FILE,
+    RECIPE_FILE,
     dump_recipe,
     find_recipe,
     load_recipe,

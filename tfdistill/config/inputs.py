@@ -8,16 +8,12 @@ from typing import Any
 from tfdistill import errors, files, manifest, reading, storage
 from tfdistill.config.pruned import is_checkpoint, is_pruned
 from tfdistill.config.recipe import Recipe
-from tfdistill.config.recipe_files import load_recipe, parse_section
+from tfdistill.config.recipe_files import ENVIRONMENT_FILE, RECIPE_FILE, load_recipe, parse_section
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, AnswersConfig, DataConfig
 from tfdistill.config.stages import STAGES, Stage
 
 # Losses of a combination that need no more than the vectors of a sentence encoder.
 _VECTOR_LOSSES = ("VectorMSE", "VectorCosine", "SimilarityKL")
-RECIPE_FILE = "recipe.yaml"
-"""The recipe of a run folder."""
-ENVIRONMENT_FILE = "environment.json"
-"""What a run began with: versions, devices, and the checksum of its recipe."""
 RECIPE_SHA256 = "recipe_sha256"
 """The key of that checksum."""
 SPLIT_FILE = "section.json"

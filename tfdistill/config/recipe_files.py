@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib.resources
+import logging
 import pathlib
 import types
 import typing
@@ -20,6 +22,16 @@ from tfdistill.config.schema import Section, SectionType, unknown_key
 from tfdistill.config.sections import SHORTHANDS, spelled_out
 from tfdistill.config.stages import STAGE_SECTIONS, Stage
 from tfdistill.config.training import COMPRESS_SECTIONS, CompressConfig
+
+RECIPE_FILE = "recipe.yaml"
+"""The recipe of a run folder."""
+ENVIRONMENT_FILE = "environment.json"
+"""What a run began with: versions, devices, and the checksum of its recipe."""
+_log = logging.getLogger(__name__)
+_ANY = object()
+# Keys of earlier versions, which wrote every key into recipe.yaml, with their defaults. One that
+# holds its default is dropped; of `_ANY`, which changes no model, that of a run whatever it holds.
+_RETIRED = {"export.variants.npu": _ANY}
 
 
 def recipes() -> dict[str, pathlib.Path]:
@@ -75,6 +87,7 @@ def _read_recipe(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> di
     values = reading.read_yaml(path, what=f"recipe {path.name}")
     if not isinstance(values, dict):
         raise errors.ConfigError(f"recipe {path.name}", "a mapping", type(values).__name__)
+    _drop_retired(values, path)
     if "extends" not in values:
         return values
     base = values.pop("extends")
@@ -92,6 +105,27 @@ def _read_recipe(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> di
             f"recipe {path.name}, extends", "a recipe that ends the chain", base
         )
     return _laid_over(_read_recipe(base_file, (*above, path.resolve())), values)
+
+
+def _drop_retired(values: dict[str, Any], path: pathlib.Path) -> None:
+    """Removes the keys of `_RETIRED` from a file's; others that are not known are faults."""
+    of_run = path.name == RECIPE_FILE and path.with_name(ENVIRONMENT_FILE).is_file()
+    for key, default in _RETIRED.items():
+        *parents, last = key.split(".")
+        section: Any = values
+        for parent in parents:
+            section = section.get(parent) if isinstance(section, dict) else None
+        if not isinstance(section, dict) or last not in section:
+            continue
+        if of_run if default is _ANY else section[last] == default:
+            del section[last]
+            if default is _ANY:
+                _left_out(str(path), key)
+
+
+@functools.cache  # a command reads the recipe of a run several times
+def _left_out(path: str, key: str) -> None:
+    _log.warning("%s: %s is left out: see Removed in CHANGELOG.md", path, key)
 
 
 def _beside(path: pathlib.Path, name: str) -> pathlib.Path | None:

@@ -363,7 +363,7 @@ class ExportConfig(Section):
     size_mb: float | None = described(
         None, "maximum file size in MB; format and vocabulary are shrunk until it fits", gt=0
     )
-    variants: dict[Literal["gpu", "npu"], Quantize] = pydantic.Field(default_factory=dict)
+    variants: dict[Literal["gpu"], Quantize] = pydantic.Field(default_factory=dict)
 
     @pydantic.model_validator(mode="after")
     def _one_file_falls_back(self) -> ExportConfig:

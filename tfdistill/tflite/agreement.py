@@ -91,13 +91,6 @@ COARSE = Bounds(
     max_error=1.0, mean_error=0.25, sqnr_db=10.0, argmax_agreement=0.9, metric_drop=0.02
 )
 
-# What an accelerator may differ from the CPU, in dB. Measured on toy files: floats in float32 agree
-# to 110 dB, in bfloat16 to 37 dB. Where the CPU rounds activations and the accelerator does not,
-# they differ by that rounding: 35 dB with ranges of each input, 20 dB with fixed ones.
-ACCELERATOR_FLOAT_DB = 50.0
-ACCELERATOR_FLOAT16_DB = 28.0
-ACCELERATOR_DYNAMIC_DB = 22.0
-ACCELERATOR_STATIC_DB = 14.0
 # Golden outputs against those of the same file on another CPU, which agree far better.
 GOLDEN_DB = 20.0
 # Probabilities and features of a copy of a file with the same weights: they differ by 1e-7.

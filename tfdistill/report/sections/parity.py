@@ -1,4 +1,4 @@
-"""The exported files: agreement with their models, and with accelerators. Pure."""
+"""The exported files: agreement with their models. Pure."""
 
 from __future__ import annotations
 
@@ -17,34 +17,9 @@ _INPUTS = {"real": "real inputs", "random": "random ids"}
 
 def sections(run: RunAnalysis) -> Iterator[ReportSection]:
     """Yields the folded section of checks."""
-    if parts := part("parity", "", parity(run), promises(run), accelerators(run)):
+    if parts := part("parity", "", parity(run), promises(run)):
         title = "Checks of the exported files"
         yield ReportSection("parity", title, "Checks", parts=tuple(parts), folds=True)
-
-
-def accelerators(run: RunAnalysis) -> Table | None:
-    """What the accelerators took of the files that are for them, and how they answered."""
-    rows = []
-    for name, card in _files(run):
-        for outcome in card.accelerators:
-            answered = outcome.verdict in ("whole", "partial")
-            for signature in outcome.operators or (fmt.ABSENT,):
-                taken, error = outcome.delegated.get(signature), outcome.sqnr_db.get(signature)
-                share = f"{taken} of {outcome.operators.get(signature)}"
-                rows.append(
-                    row(
-                        Cell(name, card.quantization),
-                        outcome.title,
-                        outcome.verdict,
-                        signature,
-                        fmt.ABSENT if taken is None else share,
-                        cells.decibels(error) if answered else Cell(fmt.ABSENT),
-                    )
-                )
-    columns = ("File", "Accelerator", "Verdict", "Signature", "Operators taken", "Signal to noise")
-    note = "Compiled by LiteRT on the exporting computer: it says nothing about a phone’s speed."
-    caption = "The files on the accelerators that they are for"
-    return cells.table("accelerators", caption, columns, rows, (note,))
 
 
 def promises(run: RunAnalysis) -> Table | None:
