@@ -9,20 +9,14 @@ import java.util.concurrent.Executors
 /** Who computes. */
 enum class Accelerator(val delegate: String) {
     CPU("xnnpack"),
-    GPU("gpu"),
-    NPU("npu");
+    GPU("gpu");
 
     /** A bundle with the file for this accelerator, or with its own where it has none. */
-    fun fileOf(bundle: Bundle): Bundle = variantOf(bundle) ?: bundle
-
-    /** Whether a bundle has a file for this accelerator. */
-    fun hasFile(bundle: Bundle): Boolean = variantOf(bundle) != null
-
-    private fun variantOf(bundle: Bundle): Bundle? =
-        if (this == CPU) null else bundle.forDevice(delegate)
+    fun fileOf(bundle: Bundle): Bundle =
+        if (this == CPU) bundle else bundle.forDevice(delegate) ?: bundle
 }
 
-/** Why a model does not run on a GPU or NPU. */
+/** Why a model does not run on a GPU. */
 class AcceleratorException(message: String, cause: Throwable? = null) : Exception(message, cause)
 
 /** Opens the model file of a bundle. */

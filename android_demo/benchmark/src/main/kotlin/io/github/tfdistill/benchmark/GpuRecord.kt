@@ -5,8 +5,8 @@ import android.os.Build
 import io.github.tfdistill.text.Bundle
 
 /**
- * What is known about GPU and NPU of this device, model by model: which models may run there,
- * because their answers were compared and agreed, and with which the app ended while it tried.
+ * What is known about the GPU of this device, model by model: which models may run there, because
+ * their answers were compared and agreed, and with which the app ended while it tried.
  *
  * A pass counts for one model file, one build of Android (drivers come with it), one version of
  * LiteRT and one of this app; anything else is compared again. Preferences keep it, which are
@@ -34,32 +34,31 @@ class GpuRecord(private val context: Context, private val runtimeVersion: () -> 
     }
 
     /** Whether the answers of a model agreed, in the same circumstances. */
-    fun hasPassed(bundle: Bundle, on: Accelerator = Accelerator.GPU): Boolean =
-        preferences.getString(PASSED + key(bundle, on), null) == circumstances()
+    fun hasPassed(bundle: Bundle): Boolean =
+        preferences.getString(PASSED + key(bundle), null) == circumstances()
 
-    /** Whether the user wants an accelerator for a model, and it passed. */
-    fun isOn(bundle: Bundle, on: Accelerator = Accelerator.GPU): Boolean =
-        preferences.getBoolean(ON + key(bundle, on), false) && hasPassed(bundle, on)
+    /** Whether the user wants the GPU for a model, and it passed. */
+    fun isOn(bundle: Bundle): Boolean =
+        preferences.getBoolean(ON + key(bundle), false) && hasPassed(bundle)
 
     /** Whether the app ended with a model on it, and nobody has tried again. */
-    fun hasEnded(bundle: Bundle, on: Accelerator = Accelerator.GPU): Boolean =
-        preferences.getBoolean(ENDED + key(bundle, on), false)
+    fun hasEnded(bundle: Bundle): Boolean = preferences.getBoolean(ENDED + key(bundle), false)
 
     /** Remembers that the answers agreed, and that the user wants it. */
-    fun allow(bundle: Bundle, circumstances: String, on: Accelerator = Accelerator.GPU) {
-        val model = key(bundle, on)
+    fun allow(bundle: Bundle, circumstances: String) {
+        val model = key(bundle)
         val edit =
             preferences.edit().putString(PASSED + model, circumstances).putBoolean(ON + model, true)
         edit.remove(ENDED + model).apply()
     }
 
     /** Remembers whether the user wants it; counts for nothing without a pass. */
-    fun switch(bundle: Bundle, wanted: Boolean, on: Accelerator = Accelerator.GPU) =
-        preferences.edit().putBoolean(ON + key(bundle, on), wanted).apply()
+    fun switch(bundle: Bundle, wanted: Boolean) =
+        preferences.edit().putBoolean(ON + key(bundle), wanted).apply()
 
     /** Forgets a pass: it failed since. */
-    fun forget(bundle: Bundle, on: Accelerator = Accelerator.GPU) {
-        val model = key(bundle, on)
+    fun forget(bundle: Bundle) {
+        val model = key(bundle)
         preferences.edit().remove(PASSED + model).remove(ON + model).apply()
     }
 
@@ -68,8 +67,8 @@ class GpuRecord(private val context: Context, private val runtimeVersion: () -> 
      *
      * @param job runs on the worker, and no other meanwhile
      */
-    fun <T> during(bundle: Bundle, on: Accelerator = Accelerator.GPU, job: () -> T): T {
-        val model = key(bundle, on)
+    fun <T> during(bundle: Bundle, job: () -> T): T {
+        val model = key(bundle)
         preferences.edit().putString(MARK, model).remove(ENDED + model).commit()
         try {
             return job()
@@ -78,8 +77,8 @@ class GpuRecord(private val context: Context, private val runtimeVersion: () -> 
         }
     }
 
-    private fun key(bundle: Bundle, on: Accelerator): String =
-        "${on.fileOf(bundle).manifest.model.sha256} ${on.delegate}"
+    private fun key(bundle: Bundle): String =
+        Accelerator.GPU.let { "${it.fileOf(bundle).manifest.model.sha256} ${it.delegate}" }
 
     private companion object {
         const val MARK = "trying"

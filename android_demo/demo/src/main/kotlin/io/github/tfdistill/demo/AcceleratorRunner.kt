@@ -2,7 +2,6 @@ package io.github.tfdistill.demo
 
 import android.content.Context
 import com.google.ai.edge.litert.Accelerator
-import com.google.ai.edge.litert.BuiltinNpuAcceleratorProvider
 import com.google.ai.edge.litert.CompiledModel
 import com.google.ai.edge.litert.Environment
 import com.google.ai.edge.litert.TensorBuffer
@@ -12,12 +11,12 @@ import io.github.tfdistill.text.SignatureTensors
 import io.github.tfdistill.text.TensorRecord
 
 /**
- * A model on the GPU or the NPU, bound by the names of its signatures.
+ * A model on the GPU, bound by the names of its signatures.
  *
  * All of it, where LiteRT takes all of it; else the CPU computes the rest, as [sharesWithCpu] says.
- * What computes nothing of a signature is refused: it would answer as the CPU does, bit for bit. Of
- * an NPU LiteRT does not tell, so it counts as one that shares. Two models at a time on a GPU have
- * made LiteRT fail: close one before opening another. Buffers are made once for each signature.
+ * What computes nothing of a signature is refused: it would answer as the CPU does, bit for bit.
+ * Two models at a time on a GPU have made LiteRT fail: close one before opening another. Buffers
+ * are made once for each signature.
  *
  * @property signatures what the manifest says of the file: LiteRT looks names up and tells no types
  */
@@ -27,7 +26,6 @@ private constructor(
     private val model: CompiledModel,
     override val signatures: Map<String, SignatureTensors>,
     override val sharesWithCpu: Boolean,
-    private val on: Accelerator = Accelerator.GPU,
 ) : ModelRunner {
     private val buffers = HashMap<String, Buffers>()
 
@@ -39,7 +37,7 @@ private constructor(
     }
 
     override fun run(signature: String, inputs: Map<String, IntArray>): Map<String, FloatArray> =
-        explained("run $signature", on) {
+        explained("run $signature") {
             val bound = buffers[signature] ?: open(signature)
             for ((name, values) in inputs) bound.inputs.getValue(name).writeInt(values)
             model.run(bound.inputs, bound.outputs, signature)
@@ -49,7 +47,7 @@ private constructor(
                 val output = buffer.readFloat()
                 if (output.size != expected) {
                     val received = "expected $expected numbers, received ${output.size}"
-                    throw AcceleratorException("output $name of $signature on the $on: $received.")
+                    throw AcceleratorException("output $name of $signature on the GPU: $received.")
                 }
                 output
             }
@@ -79,7 +77,7 @@ private constructor(
         private const val FEW_IDS = 10 // of any vocabulary
 
         /**
-         * Compiles a model for the GPU or the NPU; takes seconds.
+         * Compiles a model for the GPU; takes seconds.
          *
          * @param path of the model among the assets
          * @throws AcceleratorException if there is none, or it takes no part of a signature
@@ -88,46 +86,36 @@ private constructor(
             context: Context,
             path: String,
             signatures: Map<String, SignatureTensors>,
-            on: Accelerator = Accelerator.GPU,
         ): AcceleratorRunner =
-            explained("open $path", on) {
-                val environment =
-                    if (on == Accelerator.NPU)
-                        Environment.create(BuiltinNpuAcceleratorProvider(context))
-                    else Environment.create()
+            explained("open $path") {
+                val environment = Environment.create()
                 fun compile(vararg on: Accelerator): CompiledModel {
                     val options = CompiledModel.Options(*on)
                     return CompiledModel.create(context.assets, path, options, environment)
                 }
                 try {
-                    // Without the CPU among them, LiteRT throws if any of it would be left over; of
-                    // an NPU it may run the rest on the CPU and say nothing.
-                    val whole = if (on == Accelerator.GPU) runCatching { compile(on) } else null
-                    whole?.getOrNull()?.let {
-                        AcceleratorRunner(environment, it, signatures, false)
-                    } ?: shared(environment, signatures, on, whole?.exceptionOrNull(), ::compile)
+                    // Without the CPU among them, LiteRT throws if any of it would be left over.
+                    val whole = runCatching { compile(Accelerator.GPU) }
+                    whole.getOrNull()?.let { AcceleratorRunner(environment, it, signatures, false) }
+                        ?: shared(environment, signatures, whole.exceptionOrNull(), ::compile)
                 } catch (error: Throwable) {
                     environment.close()
                     throw error
                 }
             }
 
-        /**
-         * A model of which an accelerator computes a part at every length; [refused] says why not
-         * all.
-         */
+        /** A model of which the GPU computes a part at every length; [refused] says why not all. */
         private fun shared(
             environment: Environment,
             signatures: Map<String, SignatureTensors>,
-            on: Accelerator,
             refused: Throwable?,
             compile: (Array<Accelerator>) -> CompiledModel,
         ): AcceleratorRunner {
-            val both = arrayOf(on, Accelerator.CPU)
-            val runner = AcceleratorRunner(environment, compile(both), signatures, true, on)
+            val both = arrayOf(Accelerator.GPU, Accelerator.CPU)
+            val runner = AcceleratorRunner(environment, compile(both), signatures, true)
             try {
                 val alone = compile(arrayOf(Accelerator.CPU))
-                AcceleratorRunner(null, alone, signatures, true, on).use { cpu ->
+                AcceleratorRunner(null, alone, signatures, true).use { cpu ->
                     for ((name, tensors) in signatures) {
                         val inputs = tensors.inputs.mapValues { probe(it.key, it.value) }
                         val (here, there) = runner.run(name, inputs) to cpu.run(name, inputs)
@@ -136,7 +124,7 @@ private constructor(
                         val available = environment.getAvailableAccelerators().joinToString()
                         val why = refused?.let(::messageOf)
                         throw AcceleratorException(
-                            "The $on takes no part of $name. LiteRT says: $why (accelerators: $available)"
+                            "The GPU takes no part of $name. LiteRT says: $why (accelerators: $available)"
                         )
                     }
                 }
@@ -160,15 +148,15 @@ private constructor(
         }
 
         /** Whatever LiteRT throws, a library that is not there included, says what was done. */
-        private fun <T> explained(what: String, on: Accelerator, job: () -> T): T =
+        private fun <T> explained(what: String, job: () -> T): T =
             try {
                 job()
             } catch (error: AcceleratorException) {
                 throw error
             } catch (error: Exception) {
-                throw AcceleratorException("$what on the $on: ${messageOf(error)}", error)
+                throw AcceleratorException("$what on the GPU: ${messageOf(error)}", error)
             } catch (error: LinkageError) {
-                throw AcceleratorException("$what on the $on: ${messageOf(error)}", error)
+                throw AcceleratorException("$what on the GPU: ${messageOf(error)}", error)
             }
 
         private fun messageOf(error: Throwable) = error.message ?: "$error"

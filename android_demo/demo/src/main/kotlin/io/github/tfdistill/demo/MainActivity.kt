@@ -30,9 +30,7 @@ class MainActivity : Screen<MainState>(R.layout.main, R.id.first, R.id.second) {
         }
         view<Button>(R.id.stop).setOnClickListener { model.stop() }
         view<Spinner>(R.id.bundles).onChosen(model::select)
-        for ((id, on) in SWITCHES) {
-            view<Switch>(id).setOnClickListener { model.use(on, (it as Switch).isChecked) }
-        }
+        view<Switch>(R.id.gpu).setOnClickListener { model.useGpu((it as Switch).isChecked) }
     }
 
     override fun chosen() = listOfNotNull(model.state.chosen)
@@ -67,16 +65,11 @@ class MainActivity : Screen<MainState>(R.layout.main, R.id.first, R.id.second) {
         view<Button>(R.id.run).isEnabled = state.bundle != null
         view<View>(R.id.stop).showIf(state.running && state.bundle != null)
         val comparing = state.gpu is GpuNote.Comparing
-        for ((id, on) in SWITCHES) {
-            with(view<Switch>(id)) {
-                isEnabled = state.bundle != null
-                isChecked = comparing && state.noteOn == on || state.accelerator == on
-            }
+        with(view<Switch>(R.id.gpu)) {
+            isEnabled = state.bundle != null
+            isChecked = comparing || state.accelerator == Accelerator.GPU
         }
-        // Of a GPU the usual file may do; an NPU gets one that was made for it.
-        view<View>(R.id.npu).showIf(state.bundle?.let(Accelerator.NPU::hasFile) == true)
-        val note = state.gpu?.let { resources.note(it, state.noteOn) }
-        view<TextView>(R.id.gpu_note).say(note)
+        view<TextView>(R.id.gpu_note).say(state.gpu?.let(resources::note))
         view<TextView>(R.id.answer).text =
             when {
                 comparing -> null
@@ -104,9 +97,5 @@ class MainActivity : Screen<MainState>(R.layout.main, R.id.first, R.id.second) {
             showIf(span || task.pair)
             setHint(if (span) R.string.context else R.string.second_text)
         }
-    }
-
-    private companion object {
-        val SWITCHES = mapOf(R.id.gpu to Accelerator.GPU, R.id.npu to Accelerator.NPU)
     }
 }

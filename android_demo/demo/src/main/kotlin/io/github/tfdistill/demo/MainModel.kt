@@ -15,7 +15,7 @@ import io.github.tfdistill.text.Prediction
 import io.github.tfdistill.text.Predictor
 import java.util.concurrent.Executor
 
-/** What there is to say about an accelerator and the model that was chosen. */
+/** What there is to say about the GPU and the model that was chosen. */
 sealed interface GpuNote {
     /** Answers are being compared. */
     data class Comparing(val done: Int, val of: Int) : GpuNote
@@ -33,7 +33,7 @@ sealed interface GpuNote {
     data object Ended : GpuNote
 }
 
-/** What computed an answer; [shared] if the CPU did what the accelerator does not take. */
+/** What computed an answer; [shared] if the CPU did what the GPU does not take. */
 data class ComputedOn(val accelerator: Accelerator, val shared: Boolean)
 
 /**
@@ -42,7 +42,7 @@ data class ComputedOn(val accelerator: Accelerator, val shared: Boolean)
  * @property chosen name of the bundle that is open, being opened, or cannot be used
  * @property notice a string that asks the user for something
  * @property accelerator what the model runs on
- * @property gpu what there is to say about [noteOn]
+ * @property gpu what there is to say about the GPU
  * @property answeredBy what the answer was computed on, and whether the CPU helped
  */
 data class MainState(
@@ -57,7 +57,6 @@ data class MainState(
     val accelerator: Accelerator = Accelerator.CPU,
     val answeredBy: ComputedOn? = null,
     val gpu: GpuNote? = null,
-    val noteOn: Accelerator = Accelerator.GPU,
 )
 
 /** The main screen without its views. */
@@ -89,29 +88,31 @@ class MainModel(services: Services, private val gpu: GpuRecord, main: Executor) 
     }
 
     /**
-     * Wants an accelerator for the model that is open, or the CPU again. Before the first time all
-     * golden examples are run there and compared; only if they agree does the model move.
+     * Wants the GPU for the model that is open, or the CPU again. Before the first time all golden
+     * examples are run there and compared; only if they agree does the model move.
      */
-    fun use(on: Accelerator, wanted: Boolean) {
+    fun useGpu(wanted: Boolean) {
         val bundle = state.bundle ?: return
-        val comparing = state.gpu is GpuNote.Comparing && state.noteOn == on
-        if (wanted == (comparing || state.accelerator == on)) return
+        val comparing = state.gpu is GpuNote.Comparing
+        if (wanted == (comparing || state.accelerator == Accelerator.GPU)) return
         stop()
-        ACCELERATORS.filter { it != on || !wanted }.forEach { gpu.switch(bundle, false, it) }
         if (!wanted) {
+            gpu.switch(bundle, false)
             val note = if (comparing) GpuNote.Stopped else null
-            state = state.copy(accelerator = Accelerator.CPU, gpu = note, noteOn = on)
+            state = state.copy(accelerator = Accelerator.CPU, gpu = note)
             return
         }
         val note = GpuNote.Comparing(0, 0)
-        state = state.copy(running = true, notice = null, gpu = note, noteOn = on)
-        state = state.copy(accelerator = Accelerator.CPU)
-        work({ compare(bundle, on, it) }, { leave(bundle, on, it) }) { (parity, circumstances) ->
+        state = state.copy(running = true, notice = null, gpu = note)
+        work({ compare(bundle, it) }, { leave(bundle, it) }) { (parity, circumstances) ->
             state = state.copy(running = false)
-            if (parity == null || parity.passed) gpu.allow(bundle, circumstances, on)
+            if (parity == null || parity.passed) gpu.allow(bundle, circumstances)
             state =
                 if (parity?.passed == false) state.copy(gpu = GpuNote.Differs(parity))
-                else state.copy(accelerator = on, gpu = parity?.let { GpuNote.Agrees(it) })
+                else {
+                    val agrees = parity?.let { GpuNote.Agrees(it) }
+                    state.copy(accelerator = Accelerator.GPU, gpu = agrees)
+                }
         }
     }
 
@@ -135,7 +136,7 @@ class MainModel(services: Services, private val gpu: GpuRecord, main: Executor) 
             },
             { error ->
                 state = state.copy(running = false, error = error.message ?: "$error")
-                if (on != Accelerator.CPU) leave(bundle, on, error)
+                if (on != Accelerator.CPU) leave(bundle, error)
             },
         ) { (prediction, by) ->
             state = state.copy(prediction = prediction, running = false, answeredBy = by)
@@ -158,26 +159,22 @@ class MainModel(services: Services, private val gpu: GpuRecord, main: Executor) 
         old?.close()
     }
 
-    /** Opens a bundle, on the accelerator that the user wanted and that passed. */
+    /** Opens a bundle, on the GPU if the user wanted it and it passed. */
     private fun open(name: String): (MainState) -> MainState {
         close()
         val bundle = bundles.open(name)
-        val ended = ACCELERATORS.firstOrNull { gpu.hasEnded(bundle, it) }
-        var about = ended ?: Accelerator.GPU
-        var note = if (ended != null) GpuNote.Ended else null as GpuNote?
-        ACCELERATORS.firstOrNull { gpu.isOn(bundle, it) }
-            ?.let { on ->
-                try {
-                    marked(bundle, on) { opened(bundle, on) }
-                    return { it.copy(bundle = bundle, accelerator = on) }
-                } catch (error: Exception) { // whatever a driver comes up with
-                    gpu.forget(bundle, on)
-                    about = on
-                    note = GpuNote.Refused(error.message ?: "$error")
-                }
+        var note = if (gpu.hasEnded(bundle)) GpuNote.Ended else null as GpuNote?
+        if (gpu.isOn(bundle)) {
+            try {
+                marked(bundle, Accelerator.GPU) { opened(bundle, Accelerator.GPU) }
+                return { it.copy(bundle = bundle, accelerator = Accelerator.GPU) }
+            } catch (error: Exception) { // whatever a driver comes up with
+                gpu.forget(bundle)
+                note = GpuNote.Refused(error.message ?: "$error")
             }
+        }
         opened(bundle, Accelerator.CPU)
-        return { it.copy(bundle = bundle, gpu = note, noteOn = about) }
+        return { it.copy(bundle = bundle, gpu = note) }
     }
 
     private fun opened(bundle: Bundle, on: Accelerator): ModelRunner {
@@ -187,24 +184,20 @@ class MainModel(services: Services, private val gpu: GpuRecord, main: Executor) 
     }
 
     private fun <T> marked(bundle: Bundle, on: Accelerator, job: () -> T): T =
-        if (on != Accelerator.CPU) gpu.during(bundle, on, job) else job()
+        if (on != Accelerator.CPU) gpu.during(bundle, job) else job()
 
     /** What the comparison came to, null where it passed before, and what that is worth. */
-    private fun compare(
-        bundle: Bundle,
-        on: Accelerator,
-        isCancelled: () -> Boolean,
-    ): Pair<DeviceParity?, String> {
+    private fun compare(bundle: Bundle, isCancelled: () -> Boolean): Pair<DeviceParity?, String> {
         val circumstances = gpu.circumstances()
-        if (gpu.hasPassed(bundle, on)) return null to circumstances
-        val file = on.fileOf(bundle)
+        if (gpu.hasPassed(bundle)) return null to circumstances
+        val file = Accelerator.GPU.fileOf(bundle)
         val check = AnswerCheck(file, GoldenExamples.read(file, services.source), isCancelled)
         fun progress(done: Int, of: Int) = onMain {
             if (!isCancelled()) state = state.copy(gpu = GpuNote.Comparing(done, of))
         }
         val parity =
             try {
-                gpu.during(bundle, on) { check.parity(opened(bundle, on), ::progress) }
+                gpu.during(bundle) { check.parity(opened(bundle, Accelerator.GPU), ::progress) }
             } catch (error: Throwable) {
                 close()
                 throw error
@@ -213,11 +206,11 @@ class MainModel(services: Services, private val gpu: GpuRecord, main: Executor) 
         return parity to circumstances
     }
 
-    /** Back to the CPU; the accelerator has to be wanted anew before it is tried again. */
-    private fun leave(bundle: Bundle, on: Accelerator, error: Throwable) {
-        gpu.forget(bundle, on)
+    /** Back to the CPU; the GPU has to be wanted anew before it is tried again. */
+    private fun leave(bundle: Bundle, error: Throwable) {
+        gpu.forget(bundle)
         val note = GpuNote.Refused(error.message ?: "$error")
-        state = state.copy(running = false, accelerator = Accelerator.CPU, gpu = note, noteOn = on)
+        state = state.copy(running = false, accelerator = Accelerator.CPU, gpu = note)
     }
 
     /** Whatever keeps a model from being opened, the screen says it. */
@@ -230,6 +223,5 @@ class MainModel(services: Services, private val gpu: GpuRecord, main: Executor) 
 
     private companion object {
         const val THREADS = 2
-        val ACCELERATORS = Accelerator.entries - Accelerator.CPU
     }
 }

@@ -162,38 +162,38 @@ private fun Resources.probabilities(answers: List<Compared>): List<List<String>>
     return rows + listOf(listOf(note, "", ""))
 }
 
-/** What there is to say of a GPU or NPU, which have the same names in every language. */
-fun Resources.note(note: GpuNote, on: Accelerator): String =
+/** What there is to say of the GPU. */
+fun Resources.note(note: GpuNote): String =
     when (note) {
-        is GpuNote.Comparing -> getString(R.string.gpu_comparing, note.done, note.of, on.name)
+        is GpuNote.Comparing -> getString(R.string.gpu_comparing, note.done, note.of)
         is GpuNote.Agrees -> {
             val (error, allowed) = percents(note.parity)
-            getString(R.string.gpu_agrees, note.parity.numAnswers, error, allowed, on.name)
+            getString(R.string.gpu_agrees, note.parity.numAnswers, error, allowed)
         }
-        is GpuNote.Differs -> difference(note.parity, on)
-        is GpuNote.Refused -> getString(R.string.gpu_refused, note.reason, on.name)
+        is GpuNote.Differs -> difference(note.parity)
+        is GpuNote.Refused -> getString(R.string.gpu_refused, note.reason)
         GpuNote.Stopped -> getString(R.string.gpu_stopped)
-        GpuNote.Ended -> getString(R.string.gpu_ended, on.name)
+        GpuNote.Ended -> getString(R.string.gpu_ended)
     }
 
 private fun percents(parity: DeviceParity) = 100 * parity.maxError to 100 * parity.bounds.maxError
 
-private fun Resources.difference(parity: DeviceParity, on: Accelerator): String {
+private fun Resources.difference(parity: DeviceParity): String {
     if (parity.unchecked.isNotEmpty()) {
-        return getString(R.string.gpu_unchecked, parity.unchecked.joinToString(), on.name)
+        return getString(R.string.gpu_unchecked, parity.unchecked.joinToString())
     }
     val (error, allowed) = percents(parity)
     val example = (parity.changed.firstOrNull() ?: parity.worst).take(MOST_EXAMPLE_CHARACTERS)
     val (changed, count) = parity.changed.size to parity.numAnswers
-    return getString(R.string.gpu_differs, error, allowed, changed, count, example, on.name)
+    return getString(R.string.gpu_differs, error, allowed, changed, count, example)
 }
 
 /** What an answer was computed on. */
 fun Resources.computedOn(by: ComputedOn?): String =
     when {
         by == null || by.accelerator == Accelerator.CPU -> getString(R.string.on_cpu)
-        by.shared -> getString(R.string.on_both, by.accelerator.name)
-        else -> getString(R.string.on_gpu, by.accelerator.name)
+        by.shared -> getString(R.string.on_both)
+        else -> getString(R.string.on_gpu)
     }
 
 fun Resources.title(case: CaseSummary): String {

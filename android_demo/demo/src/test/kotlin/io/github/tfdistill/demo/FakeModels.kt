@@ -29,7 +29,7 @@ class FakeModels(private val source: FileSource = Toys) : ModelOpener {
     /** What happens during an inference. */
     var during: () -> Unit = {}
 
-    /** What happens when a model is opened on a GPU or NPU, and what that makes of an output. */
+    /** What happens when a model is opened on a GPU, and what that makes of an output. */
     var openingOnGpu: () -> Unit = {}
     var onGpu: (Float) -> Float = { it }
     var gpuShares = false

@@ -260,39 +260,21 @@ class MainGpuTest : ScreenTest() {
     }
 
     @Test
-    fun `an NPU runs the file that is for it after the same comparison`() {
-        val screen = start(withVariant("npu"))
-        assertEquals(View.VISIBLE, screen.find<View>(R.id.npu).visibility)
-        val bundle = Bundles(withVariant("npu")).open("pairs-float32")
-        fun on(id: Int): Boolean {
-            screen.find<Switch>(id).performClick()
-            worker.runAll()
-            return screen.find<Switch>(id).isChecked
-        }
-        models.onGpu = { 1.1f * it }
-        assertFalse(on(R.id.npu))
-        assertTrue(screen.note(), screen.note().startsWith("The NPU answers differently"))
-        models.onGpu = { it }
-        assertTrue(on(R.id.npu))
-        assertTrue(screen.note(), screen.note().startsWith("The NPU gives the answers"))
-        assertEquals("model-npu.tflite", models.openedFiles.last())
-        assertTrue("Computed on the NPU" in screen.answer())
-        assertTrue(application.gpu.isOn(bundle, Accelerator.NPU))
-
-        assertTrue(on(R.id.gpu)) // one of the two
-        assertFalse(screen.find<Switch>(R.id.npu).isChecked)
-        assertFalse(application.gpu.isOn(bundle, Accelerator.NPU))
-        assertTrue(on(R.id.npu)) // its pass still counts
-        models.openingOnGpu = { throw AcceleratorException("no dispatch library") }
-        screen.answer()
-        assertTrue(screen.note(), "The NPU cannot be used with this model: no d" in screen.note())
-        assertFalse(screen.find<Switch>(R.id.npu).isChecked)
+    fun `the GPU runs the file that is for it`() {
+        val screen = start(withVariant("gpu"))
+        assertTrue(screen.switch())
+        assertEquals("model-gpu.tflite", models.openedFiles.last())
+        assertTrue("Computed on the GPU" in screen.answer())
+        assertFalse(screen.switch())
         assertTrue("Computed on the CPU" in screen.answer())
         assertEquals("model.tflite", models.openedFiles.last())
     }
 
     @Test
-    fun `without a file for an NPU there is no switch for it`() {
-        assertEquals(View.GONE, start().find<View>(R.id.npu).visibility)
+    fun `a bundle of an earlier version with a file for an NPU runs that for the CPU`() {
+        val screen = start(withVariant("npu"))
+        assertTrue("Computed on the CPU" in screen.answer())
+        assertTrue(screen.switch())
+        assertEquals(setOf("model.tflite"), models.openedFiles.toSet())
     }
 }

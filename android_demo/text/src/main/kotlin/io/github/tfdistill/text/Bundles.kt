@@ -43,7 +43,8 @@ internal constructor(
             manifest.signatures.mapValues { SignatureTensors(it.value.inputs, it.value.outputs) }
 
     /**
-     * The bundle with its file for a kind of processor alone: "cpu", "gpu" or "npu".
+     * The bundle with its file for a kind of processor alone: "cpu", "gpu", or of earlier versions
+     * "npu".
      *
      * @return null if it has no such file
      */

@@ -151,24 +151,12 @@ internal data class Confidence(
     }
 }
 
-/** What an accelerator took of the file when it was exported, and how near its answers were. */
-@Serializable
-internal data class AcceleratorRecord(
-    val name: String,
-    val title: String,
-    val verdict: String,
-    val delegated: Map<String, Int?> = emptyMap(),
-    val operators: Map<String, Int> = emptyMap(),
-    @SerialName("sqnr_db") val sqnrDb: Map<String, Double?> = emptyMap(),
-)
-
 /** Another file of the same model, for another kind of processor. */
 @Serializable
 internal data class FileVariant(
     val model: FileRecord,
     val quantization: String,
     @SerialName("quantized_layers") val quantizedLayers: Map<String, String> = emptyMap(),
-    val accelerators: List<AcceleratorRecord> = emptyList(),
     val calibration: Calibration? = null,
     val confidence: Confidence? = null,
     val signatures: Map<String, Signature>,
@@ -184,7 +172,7 @@ internal data class FileVariant(
  * @property tfdistillVersion the version that exported it
  * @property model the .tflite file
  * @property quantization such as "dynamic_wi8_afp32"
- * @property device what the file was exported for: "cpu", "gpu" or "npu"
+ * @property device what the file was exported for: "cpu", "gpu", or of earlier versions "npu"
  */
 @Serializable
 @ConsistentCopyVisibility
@@ -199,7 +187,6 @@ internal constructor(
     public val quantization: String,
     @SerialName("quantized_layers") internal val quantizedLayers: Map<String, String> = emptyMap(),
     public val device: String = "cpu",
-    internal val accelerators: List<AcceleratorRecord> = emptyList(),
     internal val calibration: Calibration? = null,
     internal val confidence: Confidence? = null,
     internal val signatures: Map<String, Signature>,
@@ -223,7 +210,6 @@ internal constructor(
             model = variant.model,
             quantization = variant.quantization,
             quantizedLayers = variant.quantizedLayers,
-            accelerators = variant.accelerators,
             calibration = variant.calibration,
             confidence = variant.confidence,
             signatures = variant.signatures,

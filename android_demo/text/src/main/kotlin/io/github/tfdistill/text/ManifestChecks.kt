@@ -33,9 +33,6 @@ internal object ManifestChecks {
             require(device in DEVICES - card.device, "variant of ${card.name}", OTHERS, device)
             val owner = owners.put(variant.model.file, device)
             require(owner == null, "file of variant $device", "one of its own", "that of $owner")
-            val taken = variant.accelerators.map { it.name }
-            val right = taken.all { (it == "gpu") == (device == "gpu") }
-            require(right, "accelerators of variant $device", "its own", taken)
             check(checkNotNull(card.forDevice(device)))
         }
         val files = listOf(card.model, card.labelsFile, card.goldenFile, card.tokenizer?.vocab)

@@ -2,14 +2,12 @@
 // can be compiled where the library is not to be had. ADR 0012 says what they were compared with.
 package com.google.ai.edge.litert
 
-import android.content.Context
 import android.content.res.AssetManager
 
 enum class Accelerator {
     NONE,
     CPU,
     GPU,
-    NPU,
 }
 
 /** What LiteRT throws; a message, and a code that the app does not use. */
@@ -34,20 +32,6 @@ class Environment private constructor(handle: Long) : JniHandle(handle) {
 
     companion object {
         fun create(): Environment = Environment(StandIn.get().environment())
-
-        fun create(npuAcceleratorProvider: NpuAcceleratorProvider): Environment {
-            checkNotNull(npuAcceleratorProvider)
-            return create()
-        }
-    }
-}
-
-interface NpuAcceleratorProvider
-
-/** Takes the vendor's libraries from the package. */
-class BuiltinNpuAcceleratorProvider(context: Context) : NpuAcceleratorProvider {
-    init {
-        checkNotNull(context)
     }
 }
 
