@@ -53,8 +53,8 @@ class CaseGroup(NamedTuple):
 
     models: tuple[str, ...]  # names of the files
     delegate: schema.Delegate  # of the runtime
-    sequence_length: int | None = None  # tokens; None where a repetition covers several lengths
-    threads: int | None = None  # of the runtime
+    sequence_length: int | None  # tokens; None where a repetition covers several lengths
+    threads: int  # of the runtime
 
 
 def groups_by_length(subjects: Sequence[Subject], settings: Settings) -> list[CaseGroup]:

@@ -127,7 +127,7 @@ class _Loop:
         self._backend, self._findings, self._bar = backend, findings, bar
         self._settings = backend.settings
         self._rng = np.random.default_rng(backend.settings.seed)
-        self._failed: set[tuple[str, schema.Delegate, int | None, int | None]] = set()
+        self._failed: set[tuple[str, schema.Delegate, int | None, int]] = set()
 
     def run(self) -> None:
         """Measures: first in turns, then what takes one file at a time."""

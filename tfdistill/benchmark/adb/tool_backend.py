@@ -112,7 +112,7 @@ class BenchmarkModelBackend(DeviceBackend):
 
     def run_of(self, model: str, group: CaseGroup, repetition: int) -> ToolRun:
         """Returns a repetition of a file: runs of the tool."""
-        assert group.sequence_length is not None and group.threads is not None
+        assert group.sequence_length is not None
         case = schema.BenchmarkCase(
             model=model,
             sequence_length=group.sequence_length,

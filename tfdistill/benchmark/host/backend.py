@@ -98,7 +98,6 @@ class HostBackend:
     def run_of(self, model: str, group: CaseGroup, repetition: int) -> WorkerRun:
         """Returns a repetition of a file in a process of its own."""
         subject, length, threads = self._by_name[model], group.sequence_length, group.threads
-        assert threads is not None
         at: dict[str, Any] = {"model": model, "threads": threads, "delegate": group.delegate}
         at |= {"affinity": self.affinity}
         if length is None:
