@@ -188,9 +188,7 @@ def test_golden_vectors_hold_what_a_device_must_reproduce(toy, exported):
     assert len(examples) == inputs.NUM_PROBES >= 16
     assert {example["signature"] for example in examples} == {"len8", "len16"}
     file = TfliteModel(path)
-    known_texts = {
-        (text, pair or None) for text, pair in zip(toy.texts.texts, toy.texts.pairs, strict=True)
-    }
+    known_texts = set(zip(toy.texts.texts, toy.texts.pairs, strict=True))
     for example in examples:
         assert len(example["input_ids"]) <= int(example["signature"][3:])
         outputs = file.predict(example["input_ids"], example["token_type_ids"])
