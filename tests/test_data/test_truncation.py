@@ -22,7 +22,7 @@ def naive(tokenizer, text, pair, max_length, truncation):
 
     _, _, cls_id, sep_id, _ = tokenizer.special_ids
     first = tokenizer.pieces([text])[0].tolist()
-    if not pair:
+    if pair is None:
         count = min(len(first), max_length - 2)
         ids = first if count == len(first) else cut(first, count)
         return [cls_id, *ids, sep_id], [0] * (len(ids) + 2)
@@ -56,11 +56,11 @@ def test_bulk_single_library_and_graph_keep_the_tokens_of_a_naive_loop(tokenizer
     lengths = [0, 0, 1, max_length - 3, max_length - 2, max_length - 1, max_length, 3 * max_length]
     texts = texts_of_lengths(rng, [*lengths, *rng.integers(0, 3 * max_length, 60)])
     pairs = ["", *texts_of_lengths(rng, rng.integers(0, 3 * max_length, len(texts) - 1))]
-    pairs[3:40:5] = [""] * len(pairs[3:40:5])
-    pairs[7] = " "  # a second text without a token
+    pairs[3:40:5], pairs[7] = [""] * 8, " "  # without a token, too
     bulk = tokenizer.encode_batch(texts, pairs, max_length)
     library = tokenizer.fast.encode_batch(texts, pairs, max_length)
-    graph = text_graph.encode(tokenizer, tf.constant(texts), tf.constant(pairs), max_length)
+    both = tf.constant(texts), tf.constant(pairs)
+    graph = text_graph.encode(tokenizer, *both, max_length, paired=tf.constant(True))
     mask = graph["attention_mask"].numpy() > 0
     for i, (text, pair) in enumerate(zip(texts, pairs, strict=True)):
         ids, types = naive(tokenizer, text, pair, max_length, tokenizer.truncation)
