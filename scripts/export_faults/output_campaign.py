@@ -127,4 +127,5 @@ class OutputCampaign:
             texts=self._texts,
             task=_TASK,
             vocab_file=self._vocab_file,
+            allow_weak=True,  # some steps of training may teach it nothing of these labels
         )
