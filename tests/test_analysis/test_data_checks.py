@@ -190,3 +190,6 @@ def test_development_texts_that_differ_in_punctuation_alone_are_counted():
     )
     others = examples([f"this is {name} row" for name in texts("one", 60)])
     assert "but for" not in warnings_of(TASK, train, others)
+    mixed = examples([*train.texts[:40], *copies.texts[:20]])  # of a refusal equal ones count
+    (fault,) = analysis.check_data(TASK, train, mixed).faults
+    assert "received 40 of 60 that it has" in fault

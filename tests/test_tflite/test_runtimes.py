@@ -1,5 +1,8 @@
 """What a file needs follows from its operators and their types, and older runtimes refuse it."""
 
+import pathlib
+import re
+
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
@@ -12,6 +15,7 @@ from tfdistill.tflite import editing, inspection, reader, runtimes
 FLOAT32, INT32, INT16 = schema.TensorType.FLOAT32, schema.TensorType.INT32, schema.TensorType.INT16
 INT8, INT4 = schema.TensorType.INT8, schema.TensorType.INT4
 OPERATORS = schema.BuiltinOperator
+ROOT = pathlib.Path(__file__).parents[2]
 OLDEST, MODULE = runtimes.RUNTIMES[:2]
 
 
@@ -113,6 +117,12 @@ def test_of_what_was_not_measured_no_runtime_is_named(written, operator):
     report = inspection.inspect(written(*operator))
     assert report.least_runtime is None
     assert "runs in" not in inspection.format_text(report)
+
+
+def test_the_module_has_the_runtime_that_is_said():
+    versions = (ROOT / "android_demo/gradle/libs.versions.toml").read_text("utf-8")
+    (version,) = re.findall(r'^tensorflow-lite = "(.*?)"', versions, re.MULTILINE)
+    assert runtimes.OF_MODULE[-1] == f"TensorFlow Lite {version}"
 
 
 def test_damaged_operators_are_described_all_the_same(written):

@@ -307,12 +307,14 @@ def _check_overlap(train: Examples, dev: Examples, faults: list[str], warnings: 
         example_numbers(train, dev, similar=similar) for similar in (False, True)
     )
     same, similar = np.isin(dev_texts, texts), np.isin(dev_groups, groups)
-    shared = np.flatnonzero(similar if similar.sum() > _MOST_SIMILAR * len(dev) else same)
+    many = same.sum() > len(dev) / 2
+    told = similar if not many and similar.sum() > _MOST_SIMILAR * len(dev) else same
+    shared = np.flatnonzero(told)
     if not len(shared):
         return
     count = f"{len(shared)} of {len(dev)}"
     shown = f"{_shown(dev, shared)} ({_located(dev, shared)})"
-    if same.sum() > len(dev) / 2:
+    if many:
         faults.append(
             errors.explain(
                 "development set",

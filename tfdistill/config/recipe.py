@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from tfdistill.config.cross_checks import cross_faults
-from tfdistill.config.schema import Section, Seed, described
+from tfdistill.config.schema import Section, Seed, described, each_once
 from tfdistill.config.sections import (
     Baselines,
     BenchmarkConfig,
@@ -16,7 +16,6 @@ from tfdistill.config.sections import (
     StudentConfig,
     TeacherConfig,
     VariantConfig,
-    each_once,
     spelled_out,
     usual_lengths,
 )

@@ -7,7 +7,7 @@ read an option refuses it, and shows readers of the code the default of the base
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar, Union
 
 import pydantic
@@ -50,6 +50,13 @@ class Section(pydantic.BaseModel):
                     f"holds, received {errors.shortened(repr(number))}"
                 )
         return value
+
+
+def each_once(values: Sequence[Any] | None) -> Sequence[Any] | None:
+    """Refuses a list that names a value twice: it would be made twice, under one name."""
+    if values is not None and len(set(values)) < len(values):
+        raise ValueError(f"expected each value once, received {list(values)}")
+    return values
 
 
 def _numbers_in(value: Any) -> Iterator[float]:

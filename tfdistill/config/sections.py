@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import pydantic
@@ -13,7 +13,7 @@ from tfdistill import errors
 from tfdistill.config import pruned
 from tfdistill.config.pruned import Choice, is_checkpoint, is_pruned, parse_pruned
 from tfdistill.config.quantizations import Quantize
-from tfdistill.config.schema import Section, Seed, Tokens, Width, described
+from tfdistill.config.schema import Section, Seed, Tokens, Width, described, each_once
 from tfdistill.config.training import FineTuneConfig, PathText, TeacherPretrainConfig
 from tfdistill.tasks.encoded import Truncation
 from tfdistill.tasks.kind import KINDS, KindName
@@ -41,13 +41,6 @@ def spelled_out(values: Any) -> Any:
         if isinstance(values.get(section), str)
     }
     return {**values, **sections}
-
-
-def each_once(values: Sequence[Any] | None) -> Sequence[Any] | None:
-    """Refuses a list that names a value twice: it would be made twice, under one name."""
-    if values is not None and len(set(values)) < len(values):
-        raise ValueError(f"expected each value once, received {list(values)}")
-    return values
 
 
 _EachOnce = pydantic.AfterValidator(each_once)

@@ -137,10 +137,6 @@ class Batches:
             batches = [batches[position] for position in positions]
         return batches
 
-    def padded_tokens(self, epoch: int = 0) -> int:
-        """Returns the tokens that an epoch computes, padding included."""
-        return sum(len(batch) * self._width(batch) for batch in self.plan(epoch))
-
     def batch(self, indices: np.ndarray) -> tuple[Any, ...] | dict[str, np.ndarray]:
         """Assembles one batch.
 

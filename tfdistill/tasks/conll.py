@@ -24,6 +24,14 @@ class TaggedSentences(NamedTuple):
     tags: list[list[str]]
     lines: list[list[int]]
 
+    def first_lines(self) -> dict[str, int]:
+        """The line where each tag stands first."""
+        return {
+            tag: line
+            for tags, lines in zip(self.tags[::-1], self.lines[::-1], strict=True)
+            for tag, line in zip(tags[::-1], lines[::-1], strict=True)
+        }
+
 
 def read_sentences(
     path: pathlib.Path,

@@ -291,12 +291,8 @@ class TaskSpec:
             if self.layout == "folders":
                 names = {name: f"{path / name}" for name in folders.labels_in(path)}
             else:
-                read = self.read_sentences(path)
-                names = {
-                    tag: f"{path}, line {line}"
-                    for tags, lines in zip(read.tags[::-1], read.lines[::-1], strict=True)
-                    for tag, line in zip(tags[::-1], lines[::-1], strict=True)
-                }
+                first = self.read_sentences(path).first_lines()
+                names = {tag: f"{path}, line {line}" for tag, line in first.items()}
             for name, where in names.items():
                 label_cells.check_name(name, where)
             return set(names), path
