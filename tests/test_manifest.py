@@ -3,7 +3,9 @@ import json
 
 import pytest
 
-from tfdistill import confidence, errors, files, manifest
+from tfdistill import errors, manifest
+from tfdistill.io import files
+from tfdistill.manifest import confidence
 
 MODEL = b"a model"
 ENTRY = {"dtype": "int32", "shape": [1, 32]}

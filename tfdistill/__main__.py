@@ -10,7 +10,7 @@ _HOME = pathlib.Path(__file__).resolve().parents[1]
 if sys.path[0] == os.getcwd() and pathlib.Path.cwd() != _HOME:
     del sys.path[0]
 
-from tfdistill import processes  # noqa: E402
+from tfdistill.io import processes  # noqa: E402
 
 
 def program() -> None:

@@ -20,8 +20,10 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tfdistill import __version__, cluster, errors, files, locks, processes, storage, work_folder
+from tfdistill import errors
+from tfdistill._version import __version__
 from tfdistill.commands import base, terminal_output
+from tfdistill.io import cluster, files, locks, processes, storage, work_folder
 
 # Shells leave "~" alone behind "=", as in --out=~/runs and in --set data.dir=~/glue.
 _TILDE = re.compile(r"^([\w.-]+=)~(?=/|$)")

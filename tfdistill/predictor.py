@@ -10,9 +10,10 @@ import time
 
 import numpy as np
 
-from tfdistill import errors, files, manifest, safe_paths
-from tfdistill.confidence import Promise
+from tfdistill import errors, manifest
 from tfdistill.data import fast_tokenizer, tagged_words, vocab
+from tfdistill.io import files, safe_paths
+from tfdistill.manifest.confidence import Promise
 from tfdistill.tasks import kind_named, probabilities
 from tfdistill.tasks.conll import UNLABELLED
 from tfdistill.tasks.encoded import EncodedExamples

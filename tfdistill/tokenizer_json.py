@@ -11,7 +11,8 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tfdistill import errors, reading
+from tfdistill import errors
+from tfdistill.io import reading
 
 if TYPE_CHECKING:
     import tokenizers

@@ -9,9 +9,9 @@ import tf_keras as keras
 
 from tfdistill import analysis
 from tfdistill.analysis import promises
-from tfdistill.confidence import Confidence
 from tfdistill.data import vocab
-from tfdistill.familiarity import Familiarity, fit_familiarity
+from tfdistill.manifest.confidence import Confidence
+from tfdistill.manifest.familiarity import Familiarity, fit_familiarity
 from tfdistill.tasks import probabilities
 from tfdistill.tflite import TfliteModel
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from tfdistill import files
+from tfdistill.io import files
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
 

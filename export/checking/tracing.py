@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import interpreter as litert
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 from tfdistill.tasks.encoded import EncodedExamples, pad
 from tfdistill.tflite import editing
 

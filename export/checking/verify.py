@@ -10,8 +10,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfdistill import checks, errors, files
+from tfdistill import errors
 from tfdistill.compress import rebuild
+from tfdistill.io import checks, files
 from tfdistill.manifest import Parity
 from tfdistill.tflite import editing
 from tfdistill.tflite.inspection import ModelReport

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import errors, files
+from tfdistill import errors
 from tfdistill.data.batches import Batches
+from tfdistill.io import files
 from tfdistill.models import EncoderConfig
 from tfdistill.tasks.encoded import EncodedExamples, pad
 

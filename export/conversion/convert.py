@@ -20,7 +20,8 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tfdistill import errors, files, processes
+from tfdistill import errors
+from tfdistill.io import files, processes
 from tfdistill.tflite import child, editing
 
 from ..file import metadata

@@ -14,7 +14,8 @@ import numpy as np
 from ai_edge_quantizer import calibrator, quantizer
 from ai_edge_quantizer.utils import qsv_utils
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import editing, reader, runtimes
 from tfdistill.tflite.reader import text

@@ -15,8 +15,10 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 
-from tfdistill import errors, files, manifest, model_card, work_folder
+from tfdistill import errors, manifest
 from tfdistill.data import answers
+from tfdistill.io import files, work_folder
+from tfdistill.results import model_card
 
 SUFFIX = ".tflite"
 KIND = "export"

@@ -19,8 +19,9 @@ from typing import Any
 
 from ai_edge_litert import schema_py_generated as schema
 
-from tfdistill import errors, files
+from tfdistill import errors
 from tfdistill.data import vocab
+from tfdistill.io import files
 from tfdistill.tasks import KINDS
 from tfdistill.tasks.encoded import Truncation
 from tfdistill.tflite import editing

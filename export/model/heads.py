@@ -13,8 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from tfdistill import errors, registry
-from tfdistill.tasks import TaskSpec
+from tfdistill import errors
+from tfdistill.tasks import TaskSpec, registry
 from tfdistill.tasks.conll import UNLABELLED
 from tfdistill.tasks.encoded import EncodedExamples, spans
 from tfdistill.tflite.agreement import neighbours

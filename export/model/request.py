@@ -10,10 +10,13 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import config, errors, files, lengths, models, quantities
+from tfdistill import config, errors, models
 from tfdistill.data import vocab
 from tfdistill.data.task_data import TaskData
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.io import files
+from tfdistill.manifest import lengths
+from tfdistill.results import quantities
 from tfdistill.tasks import KINDS, Examples, TaskSpec
 from tfdistill.tasks.encoded import EncodedExamples, Truncation
 

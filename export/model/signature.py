@@ -13,7 +13,8 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 
 from . import graph
 

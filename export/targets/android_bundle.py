@@ -27,12 +27,13 @@ from typing import Any
 
 import pydantic
 
-from tfdistill import checks, errors, files, reading, safe_paths
+from tfdistill import errors
 from tfdistill import manifest as manifests
 from tfdistill.data import text_index
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.io import checks, files, reading, safe_paths
 from tfdistill.manifest import FileName, FileRecord, Manifest
-from tfdistill.manifest_parts import ManifestFile, ManifestPart
+from tfdistill.manifest.parts import ManifestFile, ManifestPart
 from tfdistill.tasks import Examples
 
 from ..file import bundle

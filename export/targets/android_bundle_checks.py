@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import checks, errors, files
+from tfdistill import errors
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.io import checks, files
 from tfdistill.manifest import FileRecord, Manifest, read_manifest
 from tfdistill.tflite import TfliteModel, agreement, golden
 

@@ -16,7 +16,8 @@ import tf_keras as keras
 from keras import layers as layers3
 from keras import ops
 
-from tfdistill import checks, errors, files, models
+from tfdistill import errors, models
+from tfdistill.io import checks, files
 
 from ..file import bundle
 from . import keras3_checks

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import checks, errors, models
+from tfdistill import errors, models
 from tfdistill.data import batches as batching
+from tfdistill.io import checks
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import agreement
 

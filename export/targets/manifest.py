@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from tfdistill import _version, models
-from tfdistill import lengths as lengths_of_texts
 from tfdistill.manifest import (
     Architecture,
     Calibration,
@@ -24,6 +23,7 @@ from tfdistill.manifest import (
     TensorRecord,
     TokenizerRecord,
 )
+from tfdistill.manifest import lengths as lengths_of_texts
 from tfdistill.tasks import SpanRules
 from tfdistill.tflite.signature import Tensor
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 import tf_keras as keras
 
-from tfdistill import checks, errors, files, models, reading, work_folder
+from tfdistill import errors, models
 from tfdistill import manifest as manifests
+from tfdistill.io import checks, files, reading, work_folder
 from tfdistill.tasks import Examples, TaskSpec
 from tfdistill.tasks.encoded import Truncation
 from tfdistill.tflite import TfliteModel, editing

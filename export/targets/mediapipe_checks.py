@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfdistill import checks, errors
+from tfdistill import errors
 from tfdistill.data import batches
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.io import checks
 from tfdistill.manifest import Manifest
 from tfdistill.tasks import Examples
 from tfdistill.tasks.encoded import EncodedExamples

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import checks, errors, files, models, work_folder
+from tfdistill import errors, models
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.io import checks, files, work_folder
 from tfdistill.tasks import Examples, TaskSpec
 from tfdistill.tasks.encoded import Truncation, check_max_length
 

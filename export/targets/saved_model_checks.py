@@ -13,8 +13,9 @@ import tensorflow as tf
 import tf_keras as keras
 from tensorflow.core.protobuf import saved_model_pb2
 
-from tfdistill import checks, errors
+from tfdistill import errors
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.io import checks
 from tfdistill.tasks import Examples
 from tfdistill.tasks.encoded import Truncation
 from tfdistill.tflite import agreement

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import analysis, files
+from tfdistill import analysis
 from tfdistill.data import answers, vocab
 from tfdistill.data.task_data import TaskData
+from tfdistill.io import files
 from tfdistill.manifest import Manifest, json_text
 from tfdistill.tasks import Examples, TaskSpec, probabilities
 from tfdistill.tasks.encoded import Truncation
@@ -89,16 +90,16 @@ def to_tflite(
       layers: Layers that take another quantization: pattern of layer names, as for a shell
         ("layer_0_*"), -> name. Of several patterns that fit a layer the first counts.
       lengths: Sequence lengths; they share the weights. Default with `data` those that minimize the
-        expected time of a development text (`tfdistill.lengths`), else 32, 64 and 128, as far as
-        the model has positions.
+        expected time of a development text (`tfdistill.manifest.lengths`), else 32, 64 and 128, as
+        far as the model has positions.
       softmax: Whether the file gives probabilities instead of logits, at the temperature that fits
         the labels of `check_on`.
       check_on: Real examples to check on: `Batches`, `EncodedExamples` or a dataset of batches,
         with labels for the task's metric. None draws random ids, and the manifest records it.
       promise_on: Labelled examples that chose nothing, neither weights nor epoch, number format or
         temperature, in the forms of `check_on`: the manifest then says above which confidence at
-        most 1, 2, 5 and 10% of the answers are wrong (see `tfdistill.confidence`). Default those of
-        `data`, where it names a file of them.
+        most 1, 2, 5 and 10% of the answers are wrong (see `tfdistill.manifest.confidence`). Default
+        those of `data`, where it names a file of them.
       calibrate_on: Real examples, without labels or with them, in the same forms, or a function
         that returns a generator of features by name: what the ranges of a static quantization are
         measured on, and with `promise_on` what tells texts of another kind, which are not sure.

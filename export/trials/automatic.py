@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 import tf_keras as keras
 
-from tfdistill import errors, files, models
+from tfdistill import errors, models
 from tfdistill.data.task_data import TaskData
+from tfdistill.io import files
 from tfdistill.manifest import Manifest, read_manifest
 from tfdistill.results import Trial
 from tfdistill.tasks import Examples, TaskSpec

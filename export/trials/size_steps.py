@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import compress, errors, files, models
+from tfdistill import compress, errors, models
+from tfdistill.io import files
 
 from ..checking.evidence import FloatConversion
 from ..conversion import prepare

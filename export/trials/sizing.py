@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator
 
 import tf_keras as keras
 
-from tfdistill import compress, errors, files, models, quantities
+from tfdistill import compress, errors, models
 from tfdistill.compress import vocabulary
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.io import files
 from tfdistill.manifest import Manifest
-from tfdistill.results import Trial
+from tfdistill.results import Trial, quantities
 from tfdistill.tflite import agreement
 
 from ..checking.outputs import model_logits

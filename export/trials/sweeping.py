@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, files, manifest, quantities, results, tables, work_folder
+from tfdistill import errors, manifest, results
 from tfdistill.data.task_data import TaskData
-from tfdistill.results import SweepResults, Trial
+from tfdistill.io import files, work_folder
+from tfdistill.results import SweepResults, Trial, quantities, tables
 from tfdistill.tasks import Examples, TaskSpec
 from tfdistill.tasks.encoded import EncodedExamples, Truncation
 

@@ -9,7 +9,8 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 from tfdistill.manifest import Manifest
 from tfdistill.results import Trial
 from tfdistill.tflite import TfliteModel

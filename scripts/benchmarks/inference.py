@@ -12,8 +12,8 @@ from typing import Any
 
 import record
 
-from tfdistill import tables
 from tfdistill.benchmark.settings import Settings
+from tfdistill.results import tables
 
 _STUDENT_LENGTHS = (32, 64, 128)
 _TEACHER_LENGTHS = (128,)

@@ -7,7 +7,7 @@ which share of the answers they cover, and how many of these are wrong. Texts of
 how many of them would pass as sure, by the confidence alone and behind a second threshold: on the
 energy ``log sum exp(z / T)`` or on the largest logit of the file, on the mean log probability of
 the text's pieces, each after the one before it, in the training texts, or on the score of an export
-(`tfdistill.familiarity`).
+(`tfdistill.manifest.familiarity`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import scipy.special
 from tfdistill import analysis, config, errors, tasks
 from tfdistill.data import from_config, vocab
 from tfdistill.data.batches import Batches
-from tfdistill.familiarity import fit_familiarity
+from tfdistill.manifest.familiarity import fit_familiarity
 from tfdistill.run import inputs
 from tfdistill.tasks.encoded import EncodedExamples
 

@@ -19,8 +19,9 @@ import numpy as np
 import record
 import turns
 
-from tfdistill import checksums, models, weights
+from tfdistill import models, weights
 from tfdistill.data import vocab
+from tfdistill.io import checksums
 
 _GOAL = 1 / 0.85  # of today's time, where no bfloat16 takes part
 _CLASSES = ("person", "place", "number", "thing")

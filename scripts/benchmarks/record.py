@@ -11,8 +11,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tfdistill import _version, files
+from tfdistill import _version
 from tfdistill.benchmark import environment, result
+from tfdistill.io import files
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FORMAT_VERSION = 1

@@ -24,7 +24,7 @@ from campaign import Campaign, Inapplicable, Outcome
 from output_campaign import OutputCampaign
 
 from export.checking import verify
-from tfdistill import files
+from tfdistill.io import files
 
 _FORMAT_VERSION = 1
 _FLOAT32_DB = 120.0  # honest float32 files are 115 to 130 dB from their models

@@ -27,7 +27,8 @@ from export.conversion import convert
 from export.conversion import quantize as quantizing
 from export.model import graph, signature
 from export.targets import tflite
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 from tfdistill.tflite import TfliteModel, agreement, editing
 
 FORMATS = (

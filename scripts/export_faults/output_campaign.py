@@ -17,9 +17,10 @@ from networks import Network
 
 import export
 from export.checking.outputs import model_logits
-from tfdistill import checks, errors, weights
+from tfdistill import errors, weights
 from tfdistill.data.batches import encode_examples
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.io import checks
 from tfdistill.tasks import Examples, TaskSpec
 
 TARGETS = tuple(planted_outputs.FAULTS)

@@ -42,7 +42,8 @@ def _plain(value: Any) -> Any:
 
 def _run() -> Any:
     """What a report of a run is made of, and what its models are verified against."""
-    from tfdistill import checksums, config, report
+    from tfdistill import config, report
+    from tfdistill.io import checksums
 
     models = [path.parent for path in sorted(pathlib.Path("run").rglob(checksums.FILE_NAME))]
     for model in models:
@@ -70,7 +71,7 @@ def _records() -> Any:
 
 
 def _weights() -> Any:
-    from tfdistill import arrays
+    from tfdistill.io import arrays
 
     paths = sorted(pathlib.Path("run").rglob("*.safetensors"))
     ours = [
@@ -151,7 +152,8 @@ def _sweep() -> Any:
 
 
 def _pretrained() -> Any:
-    from tfdistill import reading, results, weights
+    from tfdistill import results, weights
+    from tfdistill.io import reading
 
     opened = weights.open_checkpoint("pretrained/model/hf")
     return (
@@ -162,7 +164,7 @@ def _pretrained() -> Any:
 
 
 def _augmented() -> Any:
-    from tfdistill import reading
+    from tfdistill.io import reading
 
     return reading.read_json_object("augmented/augmentation.json")
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet
 import safetensors.numpy
 
-from tfdistill import files
+from tfdistill.io import files
 
 WORDS = ("good", "bad", "a", "film", "very", "dull", "bright", "the", "plot", "is", "was", "not")
 READY = "ready"  # a file that marks a finished folder

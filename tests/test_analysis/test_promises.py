@@ -8,8 +8,8 @@ from scipy import special
 
 from tfdistill import analysis, errors, tasks
 from tfdistill.analysis import promises
-from tfdistill.confidence import Confidence
-from tfdistill.familiarity import Familiarity
+from tfdistill.manifest.confidence import Confidence
+from tfdistill.manifest.familiarity import Familiarity
 from tfdistill.tasks import probabilities
 from tfdistill.tasks.encoded import EncodedExamples
 

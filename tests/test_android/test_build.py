@@ -18,9 +18,10 @@ import pytest
 from scipy import special
 from test_android import vectors
 
-from tfdistill import _version, files, manifest
+from tfdistill import _version, manifest
 from tfdistill.benchmark import adb, result, schema
 from tfdistill.benchmark.adb import device_backend
+from tfdistill.io import files
 
 DEMO = vectors.ROOT / "android_demo"
 MAVEN = DEMO / "ci" / "maven"

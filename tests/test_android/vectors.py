@@ -356,7 +356,7 @@ def routes(folder: pathlib.Path) -> dict[str, Any]:
 def confidences() -> list[dict[str, Any]]:
     """Manifests with a confidence, and what the predictor answers to the golden texts then."""
     from tfdistill import manifest
-    from tfdistill.confidence import Confidence
+    from tfdistill.manifest.confidence import Confidence
     from tfdistill.predictor import Predictor
 
     cases = []
@@ -416,7 +416,7 @@ def _encoded(folder: pathlib.Path, card: Any, texts: Sequence[tuple[str, str | N
 def _familiarity(folder: pathlib.Path, encoded: Any) -> Any:
     """That of half of the texts, so that the others are of another kind."""
     from tfdistill.data import vocab
-    from tfdistill.familiarity import fit_familiarity
+    from tfdistill.manifest.familiarity import fit_familiarity
 
     half = encoded.select(np.arange(1200) % (len(encoded) // 2))
     return fit_familiarity(half, half, vocab.read_vocab(folder / "vocab.txt"))

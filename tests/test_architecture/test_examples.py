@@ -95,7 +95,8 @@ def exported_to_keras_3(folder):
 
 def export_that_promises(folder):
     """An export of a toy as an app has it, all of whose answers are sure."""
-    from tfdistill import confidence, manifest
+    from tfdistill import manifest
+    from tfdistill.manifest import confidence
 
     bundles = ROOT / "android_demo" / "text" / "src" / "test" / "resources" / "bundles"
     shutil.copytree(bundles / "pairs-float32", folder)

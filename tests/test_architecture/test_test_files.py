@@ -21,7 +21,7 @@ COVERED_BY = (
     (
         "test_manifest.py",
         "its parts are read and refused with it",
-        "tfdistill/manifest_parts",
+        "tfdistill/manifest/parts",
     ),
     (
         "test_analysis/test_promises.py",
@@ -31,7 +31,7 @@ COVERED_BY = (
     (
         "test_architecture/test_seventh_kind.py",
         "a kind from outside is registered in every table",
-        "tfdistill/registry",
+        "tfdistill/tasks/registry",
     ),
     (
         "test_data/test_conll.py",
@@ -46,12 +46,12 @@ COVERED_BY = (
     (
         "test_core/test_files.py",
         "locks are those of files that are written",
-        "tfdistill/locks",
+        "tfdistill/io/locks",
     ),
     (
         "test_core/test_work_folder.py",
         "markers are those of the folders that tfdistill writes",
-        "tfdistill/marker_file",
+        "tfdistill/io/marker_file",
     ),
     (
         "test_weights/test_roberta.py",
@@ -231,7 +231,7 @@ COVERED_BY = (
     (
         "test_run/test_folder.py",
         "runs are resumed with what they began with, and with something else",
-        "tfdistill/resuming",
+        "tfdistill/io/resuming",
     ),
     (
         "test_run/test_against.py",

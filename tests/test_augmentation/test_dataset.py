@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import errors, files, models, tasks
+from tfdistill import errors, models, tasks
 from tfdistill.augmentation import CandidateFinder, augment_train, variants
 from tfdistill.data import parallel, tokenize
 from tfdistill.data.vectors import WordVectors
+from tfdistill.io import files
 
 OPTIONS = variants.AugmentOptions(copies=4, num_candidates=5, probability=0.5)
 FILMS = tasks.TaskSpec("films", "text", "label", labels=("bad", "good"), label_values=("0", "1"))

@@ -11,10 +11,12 @@ import statistics
 import benchmark_results
 import pytest
 
-from tfdistill import errors, files, tables
+from tfdistill import errors
 from tfdistill.benchmark import result, schema, terminal
 from tfdistill.benchmark.comparing import changes, comparison_text, gate
 from tfdistill.benchmark.statistics import disturbance
+from tfdistill.io import files
+from tfdistill.results import tables
 
 RECORDED = json.loads(pathlib.Path(__file__).with_name("busy.json").read_text())["samples"]
 UNKNOWN = {"processor_ms": (), "waits": (), "preemptions": ()}

@@ -8,11 +8,12 @@ import sys
 import numpy as np
 import pytest
 
-from tfdistill import errors, files
+from tfdistill import errors
 from tfdistill.benchmark import host, result
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import disturbance, remarks
 from tfdistill.benchmark.subjects import open_all
+from tfdistill.io import files
 from tfdistill.tflite import TfliteModel, child, inspection
 
 QUICK = {"runs": 20, "min_seconds": 0.0, "repetitions": 2, "rounds": 5, "warmup": 2}

@@ -5,9 +5,10 @@ import shutil
 import numpy as np
 import pytest
 
-from tfdistill import errors, files
+from tfdistill import errors
 from tfdistill.benchmark import inputs
 from tfdistill.benchmark.subjects import feeds_for, open_subject
+from tfdistill.io import files
 from tfdistill.tflite.golden import Example, read_golden
 
 

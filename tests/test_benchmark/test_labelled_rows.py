@@ -8,9 +8,10 @@ import shutil
 import numpy as np
 import pytest
 
-from tfdistill import cli, errors, files, tasks
+from tfdistill import cli, errors, tasks
 from tfdistill.benchmark import inputs as fed
 from tfdistill.data import batches, tokenize
+from tfdistill.io import files
 from tfdistill.run import labelled
 from tfdistill.tasks import squad
 from tfdistill.tasks.spec import TaskSpec

@@ -6,10 +6,11 @@ import benchmark_results
 import numpy as np
 import pytest
 
-from tfdistill import errors, files
+from tfdistill import errors
 from tfdistill.benchmark import result, schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import stats, summaries
+from tfdistill.io import files
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ import pathlib
 
 import pytest
 
-from tfdistill import cli, errors, files
+from tfdistill import cli, errors
 from tfdistill.benchmark import adb, result
+from tfdistill.io import files
 
 BUNDLES = pathlib.Path(__file__).parents[2] / "android_demo/text/src/test/resources/bundles"
 PAIRS = BUNDLES / "pairs-float32"

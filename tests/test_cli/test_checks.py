@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tfdistill import cli, config, errors, work_folder
+from tfdistill import cli, config, errors
 from tfdistill.commands import (
     augment,
     base,
@@ -20,6 +20,7 @@ from tfdistill.commands import (
     quickstart,
     search,
 )
+from tfdistill.io import work_folder
 
 FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's files
     ("finetune bert --task sst2 --data-dir {}/none --out o", 2,

@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from tfdistill import cli, config, errors, work_folder
+from tfdistill import cli, config, errors
 from tfdistill.commands import inspection
 from tfdistill.commands import recipes as recipe_commands
+from tfdistill.io import work_folder
 
 COMMANDS = [command.name for command in cli.commands()]
 

@@ -11,8 +11,9 @@ import shutil
 import pytest
 import toys
 
-from tfdistill import cli, marker_file, weights
+from tfdistill import cli, weights
 from tfdistill.data import tokenize
+from tfdistill.io import marker_file
 
 ROOT = pathlib.Path(__file__).parents[2]
 _TEMPORARY = re.compile(r"tfdistill-[a-z0-9_]{8}")

@@ -10,8 +10,9 @@ import sys
 
 import pytest
 
-from tfdistill import cli, config, locks, models
+from tfdistill import cli, config, models
 from tfdistill.commands import base, options
+from tfdistill.io import locks
 
 
 def parsers(parser):

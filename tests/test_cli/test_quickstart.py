@@ -10,22 +10,11 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import (
-    analysis,
-    cli,
-    config,
-    errors,
-    models,
-    quantities,
-    reading,
-    report,
-    results,
-    run,
-    tasks,
-    weights,
-)
+from tfdistill import analysis, cli, config, errors, models, report, results, run, tasks, weights
 from tfdistill.commands import quickstart_budget, quickstart_recipe
 from tfdistill.data import answers, labelled_file, synthetic, vocab
+from tfdistill.io import reading
+from tfdistill.results import quantities
 from tfdistill.run import durations
 from tfdistill.weights import hf_config
 

@@ -5,8 +5,9 @@ import json
 import pytest
 import simulated_device
 
-from tfdistill import cli, config, models, reading, results, work_folder
+from tfdistill import cli, config, models, results
 from tfdistill.benchmark import adb, host
+from tfdistill.io import reading, work_folder
 from tfdistill.search import measuring
 from tfdistill.weights import hf_config
 

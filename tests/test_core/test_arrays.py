@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from tfdistill import arrays, errors
+from tfdistill import errors
 from tfdistill.data import answers
+from tfdistill.io import arrays
 
 VALUES = {
     "a": np.arange(6, dtype=np.float32).reshape(2, 3).T,

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from tfdistill import checksums, errors, marker_file
+from tfdistill import errors
+from tfdistill.io import checksums, marker_file
 
 
 def flip(path):

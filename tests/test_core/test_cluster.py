@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from tfdistill import cluster, errors
+from tfdistill import errors
+from tfdistill.io import cluster
 
 CHIEF = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
 ALIKE = {"worker": ["a:1", "b:1"]}

@@ -8,8 +8,8 @@ import numpy as np
 import pydantic
 import pytest
 
-from tfdistill import familiarity
-from tfdistill.familiarity import fit_familiarity
+from tfdistill.manifest import familiarity
+from tfdistill.manifest.familiarity import fit_familiarity
 from tfdistill.tasks.encoded import EncodedExamples
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "the", *(f"w{i}x" for i in range(93)))

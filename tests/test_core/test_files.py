@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from tfdistill import errors, files, locks, reading
+from tfdistill import errors
+from tfdistill.io import files, locks, reading
 
 
 def only(folder, *names):
@@ -78,7 +79,7 @@ def test_a_kill_keeps_the_old_file(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
     code = (
-        "import sys, time\nfrom tfdistill import files\n"
+        "import sys, time\nfrom tfdistill.io import files\n"
         "with files.atomic_write(sys.argv[1]) as temporary:\n"
         "    temporary.write_text('half')\n    time.sleep(60)\n"
     )
@@ -289,7 +290,7 @@ def test_a_kill_between_the_two_renames_is_undone_by_the_next_writer(tmp_path):
     path.mkdir()
     (path / "kept").write_text("old")
     code = (
-        "import os, signal, sys\nfrom tfdistill import files\nreal = os.replace\n"
+        "import os, signal, sys\nfrom tfdistill.io import files\nreal = os.replace\n"
         "def replace(source, target):\n"
         "    if str(target) == sys.argv[1]: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    real(source, target)\n"
@@ -305,7 +306,7 @@ def test_a_kill_between_the_two_renames_is_undone_by_the_next_writer(tmp_path):
 def test_folders_in_the_temporary_folder_of_a_killed_process_are_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     code = (
-        "import os, signal\nfrom tfdistill import files\n"
+        "import os, signal\nfrom tfdistill.io import files\n"
         "with files.temporary_folder('export'): os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -367,7 +368,7 @@ def test_an_output_has_one_writer_at_a_time(tmp_path):
 
 def test_the_lock_of_a_killed_writer_is_free(tmp_path):
     code = (
-        "import os, signal, sys\nfrom tfdistill import locks\n"
+        "import os, signal, sys\nfrom tfdistill.io import locks\n"
         "with locks.output_lock(sys.argv[1]): os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path / "a"])
@@ -380,7 +381,7 @@ def test_the_lock_of_a_killed_writer_is_free(tmp_path):
 def test_many_processes_at_one_output_are_one_at_a_time(tmp_path):
     """Each that gets the lock finds nobody else inside; the rest are refused."""
     code = (
-        "import os, sys, time\nfrom tfdistill import errors, locks\n"
+        "import os, sys, time\nfrom tfdistill import errors\nfrom tfdistill.io import locks\n"
         "for _ in range(200):\n"
         "    try:\n"
         "        with locks.output_lock(sys.argv[1]):\n"

@@ -9,8 +9,9 @@ import sys
 import pytest
 
 import tfdistill
-from tfdistill import analysis, compress, processes, search
+from tfdistill import analysis, compress, search
 from tfdistill.compress import rebuild
+from tfdistill.io import processes
 from tfdistill.lazy_exports import lazy_exports
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

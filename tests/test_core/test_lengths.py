@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tfdistill import lengths
+from tfdistill.manifest import lengths
 
 
 def test_texts_are_counted_by_their_tokens():

@@ -6,7 +6,9 @@ import types
 import huggingface_hub
 import pytest
 
-from tfdistill import manifest, marker_file, model_card, results, work_folder
+from tfdistill import manifest, results
+from tfdistill.io import marker_file, work_folder
+from tfdistill.results import model_card
 
 TENSOR = manifest.TensorRecord(dtype="int32", shape=(1, 16))
 LOGITS = manifest.TensorRecord(dtype="float32", shape=(1, 2))

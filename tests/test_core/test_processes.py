@@ -5,11 +5,11 @@ import sys
 import time
 
 CHILD = (
-    "import os, sys, time\nfrom tfdistill import processes\n"
+    "import os, sys, time\nfrom tfdistill.io import processes\n"
     "processes.end_with_parent()\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n"
 )
 PARENT = (
-    "import subprocess, sys\nfrom tfdistill import processes\n"
+    "import subprocess, sys\nfrom tfdistill.io import processes\n"
     "subprocess.run([sys.executable, '-c', sys.argv[1]], env=processes.child_environment())\n"
 )
 
@@ -43,7 +43,7 @@ def test_a_child_whose_parent_is_gone_already_ends_at_once():
 
 
 SLOW_TO_CLEAN_UP = (
-    "import time\nfrom tfdistill import processes\n"
+    "import time\nfrom tfdistill.io import processes\n"
     "with processes.interruptible():\n"
     "    try:\n        print('begun', flush=True)\n        time.sleep(60)\n"
     "    except KeyboardInterrupt:\n"

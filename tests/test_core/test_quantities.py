@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from tfdistill import quantities
+from tfdistill.results import quantities
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from tfdistill import errors, files, reading
+from tfdistill import errors
+from tfdistill.io import files, reading
 
 
 def deep(levels, open_="[", close="]"):

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tfdistill import errors, reading, results
+from tfdistill import errors, results
+from tfdistill.io import reading
 
 MODEL = {
     "name": "full",

@@ -1,6 +1,7 @@
 import pytest
 
-from tfdistill import errors, locks, safe_paths
+from tfdistill import errors
+from tfdistill.io import locks, safe_paths
 
 
 @pytest.mark.parametrize("name", ["a.txt", "b/c.txt", "b/../a.txt", "./a.txt"])

@@ -11,17 +11,7 @@ import s3fs
 import toys
 from moto import server
 
-from tfdistill import (
-    arrays,
-    cli,
-    errors,
-    files,
-    locks,
-    marker_file,
-    safe_paths,
-    storage,
-    tasks,
-)
+from tfdistill import cli, errors, tasks
 from tfdistill.data import (
     corpus,
     parallel,
@@ -33,6 +23,7 @@ from tfdistill.data import (
     textspans,
     tokenize,
 )
+from tfdistill.io import arrays, files, locks, marker_file, safe_paths, storage
 
 DIRECT = ("--runner", "DirectRunner")
 OPTIONS = {"max_length": 24, "shard_bytes": 500, "seed": 3}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfdistill import tables
+from tfdistill.results import tables
 
 LONG = [
     ["file", "p50 ms", "remarks"],

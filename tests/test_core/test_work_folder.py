@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
-from tfdistill import errors, marker_file, work_folder
-from tfdistill.marker_file import MARKER
-from tfdistill.work_folder import WorkFolder
+from tfdistill import errors
+from tfdistill.io import marker_file, work_folder
+from tfdistill.io.marker_file import MARKER
+from tfdistill.io.work_folder import WorkFolder
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_an_exception_leaves_a_list_that_is_up_to_date(tmp_path):
 
 def test_after_a_kill_the_folder_resumes_and_what_is_not_listed_is_kept(tmp_path):
     code = (
-        "import os, signal; from tfdistill.work_folder import WorkFolder\n"
+        "import os, signal; from tfdistill.io.work_folder import WorkFolder\n"
         f"with WorkFolder({str(tmp_path / 'out')!r}, 'run').open() as folder:\n"
         "    (folder.path / 'first').write_text('1'); folder.save()\n"
         "    (folder.path / 'second').write_text('2'); os.kill(os.getpid(), signal.SIGKILL)"

@@ -12,8 +12,9 @@ import apache_beam
 import pytest
 import toys
 
-from tfdistill import errors, files
+from tfdistill import errors
 from tfdistill.data import parallel, preparation, shard_files, tokenize
+from tfdistill.io import files
 
 DIRECT = ("--runner", "DirectRunner")
 REPEATED = (*DIRECT, "--direct_runner_bundle_repeat=2")
@@ -153,7 +154,7 @@ class _Slow:
 
     def process(self, unit, tools):
         self.together.wait(10)
-        from tfdistill import files
+        from tfdistill.io import files
 
         files.atomic_write_text(unit.target, unit.task + tools)
 

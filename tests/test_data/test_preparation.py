@@ -8,8 +8,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tfdistill import errors, locks, marker_file
+from tfdistill import errors
 from tfdistill.data import preparation, shard_files, shards, tokenize, vocab
+from tfdistill.io import locks, marker_file
 
 SHARD_BYTES = 400
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdistill import errors, files
+from tfdistill import errors
 from tfdistill.data import shard_files, shards, streaming, tokenize, vocab
+from tfdistill.io import files
 
 
 @pytest.fixture(scope="module")

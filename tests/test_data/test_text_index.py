@@ -6,8 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from tfdistill import errors, files, manifest
+from tfdistill import errors, manifest
 from tfdistill.data import text_index
+from tfdistill.io import files
 
 MODEL = manifest.FileRecord(file="model.tflite", sha256="ab" * 32, size_bytes=9)
 SCORES = {"others": None, "nearest_other": None, "nearest_same": None}

@@ -10,8 +10,9 @@ import pytest
 import export
 from export.checking import tokenizer_edge_cases
 from export.targets import android_bundle, token_vectors
-from tfdistill import errors, files, manifest, reading
+from tfdistill import errors, manifest
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.io import files, reading
 
 pytestmark = pytest.mark.usefixtures("few_edge_cases")
 

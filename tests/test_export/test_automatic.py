@@ -7,7 +7,8 @@ import pytest
 import export
 from export.checking import layer_errors
 from export.trials import automatic as choosing
-from tfdistill import errors, manifest, marker_file
+from tfdistill import errors, manifest
+from tfdistill.io import marker_file
 from tfdistill.results import Trial
 
 # Bytes of each file as the tests pretend it to be; the toy's weights take 101 KB in float32.

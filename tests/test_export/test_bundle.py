@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from export.file import bundle
-from tfdistill import errors, marker_file
+from tfdistill import errors
+from tfdistill.io import marker_file
 
 ROOT = pathlib.Path(bundle.__file__).parents[1]
 

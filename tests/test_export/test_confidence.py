@@ -19,12 +19,14 @@ from export.checking.evidence import Evidence
 from export.conversion import convert
 from export.conversion.prepare import make_plan
 from export.model.request import ExportRequest
-from tfdistill import analysis, cli, config, errors, familiarity, manifest, model_card, weights
+from tfdistill import analysis, cli, config, errors, manifest, weights
 from tfdistill.analysis import promises
 from tfdistill.commands import export_job, inspection
-from tfdistill.confidence import Confidence, Promise, moved_coverage
 from tfdistill.data import from_config, unlabelled, vocab
 from tfdistill.data.batches import Batches
+from tfdistill.manifest import familiarity
+from tfdistill.manifest.confidence import Confidence, Promise, moved_coverage
+from tfdistill.results import model_card
 from tfdistill.run import inputs
 from tfdistill.tasks import KINDS
 from tfdistill.tflite import TfliteModel

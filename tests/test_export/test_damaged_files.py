@@ -13,7 +13,8 @@ from ai_edge_litert.tools import flatbuffer_utils
 import export
 from export.checking import outputs
 from export.model import heads
-from tfdistill import cli, errors, files, manifest, models
+from tfdistill import cli, errors, manifest, models
+from tfdistill.io import files
 from tfdistill.run import deliver, inputs
 from tfdistill.tflite import TfliteModel
 

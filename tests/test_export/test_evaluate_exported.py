@@ -10,8 +10,8 @@ import pytest
 
 from tfdistill import cli, errors, manifest, weights
 from tfdistill.commands import models
-from tfdistill.confidence import Confidence
 from tfdistill.data.batches import Batches
+from tfdistill.manifest.confidence import Confidence
 from tfdistill.run import inputs
 from tfdistill.tasks import SpanRules, TaskSpec
 

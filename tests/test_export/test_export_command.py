@@ -12,10 +12,11 @@ import toys
 
 import export
 from export.targets import android_bundle
-from tfdistill import cli, config, manifest, models, weights, work_folder
+from tfdistill import cli, config, manifest, models, weights
 from tfdistill.commands import export as export_command
 from tfdistill.commands import export_job
 from tfdistill.data import tokenize
+from tfdistill.io import work_folder
 from tfdistill.run import inputs
 
 WORDS = "the a it is not good bad film story play".split()

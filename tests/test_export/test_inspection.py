@@ -5,7 +5,8 @@ import sys
 import pytest
 
 import export
-from tfdistill import errors, quantities
+from tfdistill import errors
+from tfdistill.results import quantities
 from tfdistill.tflite import inspection
 
 

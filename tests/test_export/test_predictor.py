@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tfdistill import cli, errors, manifest
-from tfdistill.confidence import Confidence
+from tfdistill.manifest.confidence import Confidence
 from tfdistill.predictor import Predictor
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -13,7 +13,8 @@ from export.conversion.prepare import make_plan
 from export.model import signature
 from export.model.request import ExportRequest
 from export.trials import sweeping
-from tfdistill import errors, files, manifest, results
+from tfdistill import errors, manifest, results
+from tfdistill.io import files
 from tfdistill.results import Trial
 
 NAMES = ("float32", "dynamic_wi8_afp32")

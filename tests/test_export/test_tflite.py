@@ -17,8 +17,9 @@ from export.conversion.prepare import make_plan
 from export.model import inputs
 from export.model.request import ExportRequest
 from export.targets import tflite
-from tfdistill import errors, files, manifest, models
+from tfdistill import errors, manifest, models
 from tfdistill.data.batches import Batches
+from tfdistill.io import files
 from tfdistill.tasks.spec import TaskSpec
 from tfdistill.tflite import TfliteModel, agreement
 

@@ -7,7 +7,8 @@ import sys
 
 import fake_results
 
-from tfdistill import results, work_folder
+from tfdistill import results
+from tfdistill.io import work_folder
 
 ARCHITECTURE = {
     "teacher": {

@@ -8,8 +8,8 @@ import pytest
 from page_reading import table_of, tree_of
 
 from tfdistill import report, results, tasks
-from tfdistill.confidence import Confidence
 from tfdistill.data import answers
+from tfdistill.manifest.confidence import Confidence
 from tfdistill.report import answer_sides, run_analysis
 from tfdistill.report.sections import answers as answers_section
 from tfdistill.report.sections import coverage, quality, verdict

@@ -1,7 +1,7 @@
 from page_reading import table_of, tree_of
 
 from tfdistill import report
-from tfdistill.confidence import Confidence
+from tfdistill.manifest.confidence import Confidence
 from tfdistill.report import run_analysis
 from tfdistill.report.sections import parity
 

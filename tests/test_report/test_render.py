@@ -1,7 +1,8 @@
 import re
 
-from tfdistill import report, tables
+from tfdistill import report
 from tfdistill.report import cells
+from tfdistill.results import tables
 
 
 def test_markdown_holds_the_tables_of_the_page(run_dir):

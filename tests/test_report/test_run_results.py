@@ -4,8 +4,9 @@ import shutil
 import page_reading
 import pytest
 
-from tfdistill import errors, files, report
+from tfdistill import errors, report
 from tfdistill.benchmark import result
+from tfdistill.io import files
 from tfdistill.report.run_results import read_history
 
 

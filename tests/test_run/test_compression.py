@@ -9,10 +9,11 @@ import pytest
 from safetensors.numpy import load_file
 
 from export.checking import verify
-from tfdistill import arrays, compress, config, errors, manifest, models, run, training, weights
+from tfdistill import compress, config, errors, manifest, models, run, training, weights
 from tfdistill.commands import compression as command
 from tfdistill.commands import export as export_command
 from tfdistill.data import batches, from_config, synthetic, vocab
+from tfdistill.io import arrays
 from tfdistill.run import inputs
 
 STEP = {"kind": "prediction", "epochs": 2, "batch_size": 16, "learning_rate": 1e-3}

@@ -6,7 +6,8 @@ import json
 import pytest
 import yaml
 
-from tfdistill import config, errors, locks, marker_file, results
+from tfdistill import config, errors, results
+from tfdistill.io import locks, marker_file
 from tfdistill.run import folder
 
 RECIPE = config.load_recipe("demo")

@@ -10,9 +10,10 @@ from test_android import vectors
 
 import export as exporting
 from export.targets import android_bundle
-from tfdistill import cli, errors, files, manifest, marker_file
+from tfdistill import cli, errors, manifest
 from tfdistill.data import index_rows, text_index
 from tfdistill.data.text_index import Spread
+from tfdistill.io import files, marker_file
 from tfdistill.run import index_checks, indexing
 
 BUNDLE = vectors.RESOURCES / "bundles" / vectors.INDEXED

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import cli, config, errors, files, models, results, run, tasks, weights, work_folder
+from tfdistill import cli, config, errors, models, results, run, tasks, weights
 from tfdistill.data import batches
+from tfdistill.io import files, work_folder
 from tfdistill.run import folder, inputs, records
 
 FINETUNED = config.load_recipe("demo")  # its teacher is fine-tuned in the run

@@ -3,8 +3,9 @@
 import benchmark_results
 import pytest
 
-from tfdistill import config, manifest, model_card, results
+from tfdistill import config, manifest, results
 from tfdistill.benchmark import result
+from tfdistill.results import model_card
 from tfdistill.run import model_cards
 
 

@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from export.checking import verify
-from tfdistill import config, errors, manifest, models, reading, results, run, tasks, training
+from tfdistill import config, errors, manifest, models, results, run, tasks, training
 from tfdistill.data import from_config, parallel, synthetic
+from tfdistill.io import reading
 from tfdistill.run import inputs, prepare, records, students, teachers
 from tfdistill.training import variables
 

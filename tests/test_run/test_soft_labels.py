@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from tfdistill import arrays, cli, config, data, errors, models, run, tasks, weights
+from tfdistill import cli, config, data, errors, models, run, tasks, weights
 from tfdistill.data import answers, soft_label_values, synthetic, vocab
+from tfdistill.io import arrays
 from tfdistill.run import soft_labels, students
 
 pytestmark = pytest.mark.slow

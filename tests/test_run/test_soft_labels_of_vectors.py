@@ -7,8 +7,9 @@ import pytest
 import safetensors.numpy
 import toys
 
-from tfdistill import arrays, cli, config, errors, models, run, tasks, training, weights
+from tfdistill import cli, config, errors, models, run, tasks, training, weights
 from tfdistill.data import batches, soft_labels, tokenize, vocab
+from tfdistill.io import arrays
 from tfdistill.run import task_models
 
 pytestmark = pytest.mark.slow

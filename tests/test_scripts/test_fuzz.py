@@ -17,7 +17,7 @@ import fake_run  # noqa: E402
 import mutations  # noqa: E402
 import undamaged  # noqa: E402
 
-from tfdistill.files import atomic_write_json  # noqa: E402
+from tfdistill.io.files import atomic_write_json  # noqa: E402
 
 
 @pytest.fixture(scope="module")

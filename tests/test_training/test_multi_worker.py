@@ -61,7 +61,7 @@ def test_two_workers_train_as_two_devices_do(tmp_path):
 
 WAITING = """
 import signal, sys
-from tfdistill import processes
+from tfdistill.io import processes
 processes.continue_in_child("program", grace_s=3)
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 from tfdistill.training import strategies

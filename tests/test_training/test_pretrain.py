@@ -11,18 +11,9 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import (
-    checksums,
-    config,
-    errors,
-    files,
-    locks,
-    models,
-    reading,
-    tokenizer_json,
-    weights,
-)
+from tfdistill import config, errors, models, tokenizer_json, weights
 from tfdistill.data import masking, shard_files, shards, streaming, synthetic, tokenize, vocab
+from tfdistill.io import checksums, files, locks, reading
 from tfdistill.training import (
     MaskedLmEvaluation,
     PretrainConfig,

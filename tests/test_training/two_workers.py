@@ -19,7 +19,8 @@ import tensorflow as tf
 import tf_keras as keras
 import toy_run
 
-from tfdistill import cluster, errors
+from tfdistill import errors
+from tfdistill.io import cluster
 from tfdistill.training import callbacks, strategies
 
 SAVED, STOP = 7, 8  # of 15, in the second of 3 epochs; one batch is gathered at the first

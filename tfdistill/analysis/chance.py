@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from tfdistill import errors, quantities, tasks
+from tfdistill import errors, tasks
+from tfdistill.results import quantities
 from tfdistill.tasks.encoded import EncodedExamples
 
 # The least share of the way from chance to a perfect score. Measured: teachers that were never

@@ -12,8 +12,8 @@ import scipy.special
 
 from tfdistill import errors
 from tfdistill.analysis.calibration import fit_temperature, is_at_end
-from tfdistill.confidence import FEWEST_OTHERS, Confidence, Promise
-from tfdistill.familiarity import Familiarity
+from tfdistill.manifest.confidence import FEWEST_OTHERS, Confidence, Promise
+from tfdistill.manifest.familiarity import Familiarity
 from tfdistill.tasks import probabilities
 from tfdistill.tasks.conll import UNLABELLED
 from tfdistill.tasks.encoded import EncodedExamples

@@ -11,9 +11,10 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import errors, files, models, weights
+from tfdistill import errors, models, weights
 from tfdistill.augmentation import variants
 from tfdistill.data import basic_tokenizer, tokenize, vectors, vocab
+from tfdistill.io import files
 from tfdistill.tasks.encoded import EncodedExamples, pad
 
 _NO_LIMIT = np.iinfo(np.int32).max

@@ -13,10 +13,11 @@ from typing import Any
 
 import tqdm
 
-from tfdistill import errors, files, reading, resuming, work_folder
+from tfdistill import errors
 from tfdistill.augmentation import variants
 from tfdistill.augmentation.candidates import CandidateFinder
 from tfdistill.data import parallel
+from tfdistill.io import files, reading, resuming, work_folder
 from tfdistill.tasks import Examples
 
 FORMAT_VERSION = 1

@@ -11,10 +11,10 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from tfdistill import safe_paths
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject
+from tfdistill.io import safe_paths
 
 # A case, and what compares its answers with the host's.
 AnswerCheck = tuple[schema.BenchmarkCase, Callable[[], schema.AnswerComparison]]

@@ -10,7 +10,8 @@ import pathlib
 import re
 from collections.abc import Mapping, Sequence
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 
 _ROOT = "/sys/devices/system/cpu"
 

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Collection
 from typing import Any
 
-from tfdistill import files, safe_paths
 from tfdistill.benchmark import cores, schema
+from tfdistill.io import files, safe_paths
 
 # Instruction sets that decide how fast LiteRT's kernels run (x86, then Arm).
 FLAGS_OF_INTEREST = (

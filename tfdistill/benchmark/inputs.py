@@ -7,7 +7,8 @@ import pathlib
 
 import numpy as np
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 from tfdistill.tflite.golden import Example
 from tfdistill.tflite.signature import Signature
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import pydantic
 
-from tfdistill import _version, errors, files, quantities, reading
+from tfdistill import _version, errors
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import remarks, summaries
 from tfdistill.benchmark.subjects import Subject
+from tfdistill.io import files, reading
+from tfdistill.results import quantities
 
 FORMAT_VERSION = schema.FORMAT_VERSION
 _SHOWN = 3  # contradictions in a message

@@ -10,9 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from tfdistill import errors, files, safe_paths
+from tfdistill import errors
 from tfdistill.benchmark import inputs
 from tfdistill.benchmark.settings import Settings
+from tfdistill.io import files, safe_paths
 from tfdistill.manifest import FILE_NAME, Manifest, manifest_path, read_manifest
 from tfdistill.tflite import roles
 from tfdistill.tflite.described import check_signatures

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tfdistill import quantities
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import disturbance, summaries
-from tfdistill.tables import BUSY, marked, table, without_empty
+from tfdistill.results import quantities
+from tfdistill.results.tables import BUSY, marked, table, without_empty
 
 _KINDS = {
     "host": "host, no phone: {}",

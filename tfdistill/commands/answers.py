@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tfdistill import config, errors, storage
+from tfdistill import config, errors
 from tfdistill.commands import base, options, plan
+from tfdistill.io import storage
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,9 +9,10 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, get_args
 
-from tfdistill import config, errors, work_folder
+from tfdistill import config, errors
 from tfdistill.benchmark.settings import Settings, WhenThrottled
 from tfdistill.commands import base, measurement_options, options, plan, result_paths
+from tfdistill.io import work_folder
 from tfdistill.tflite import roles
 
 if TYPE_CHECKING:

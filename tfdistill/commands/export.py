@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import config, errors, files, locks, quantities, work_folder
+from tfdistill import config, errors
 from tfdistill.commands import (
     base,
     export_file,
@@ -20,7 +20,9 @@ from tfdistill.commands import (
     options,
     plan,
 )
-from tfdistill.confidence import moved_coverage
+from tfdistill.io import files, locks, work_folder
+from tfdistill.manifest.confidence import moved_coverage
+from tfdistill.results import quantities
 
 if TYPE_CHECKING:
     from tfdistill.manifest import Manifest, Parity
@@ -222,7 +224,7 @@ def _write_cards(
     args: argparse.Namespace, manifest: Manifest, target: pathlib.Path, name: str
 ) -> None:
     """Writes the model cards of the file and of the Hugging Face folder."""
-    from tfdistill import model_card
+    from tfdistill.results import model_card
     from tfdistill.run import model_cards
 
     facts = model_card.CardFacts()

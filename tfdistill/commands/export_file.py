@@ -8,8 +8,8 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import files
 from tfdistill.commands.export_job import Job
+from tfdistill.io import files
 
 if TYPE_CHECKING:
     from tfdistill.manifest import Manifest

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors, manifest
 from tfdistill.commands import options
-from tfdistill.confidence import Confidence
+from tfdistill.manifest.confidence import Confidence
 
 if TYPE_CHECKING:
     from tfdistill.run.inputs import Source

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tfdistill import config, errors, manifest, work_folder
+from tfdistill import config, errors, manifest
 from tfdistill.commands import base, options, plan
-from tfdistill.confidence import moved_coverage
+from tfdistill.io import work_folder
+from tfdistill.manifest.confidence import moved_coverage
 
 WITHOUT_TASK = ("kind", "promise_on")
 """Options of the data that count without --task, too: an encoder's head, and texts like a run's."""

@@ -6,8 +6,9 @@ import argparse
 import pathlib
 from typing import Any
 
-from tfdistill import errors, work_folder
+from tfdistill import errors
 from tfdistill.commands.export_job import Job
+from tfdistill.io import work_folder
 from tfdistill.tasks.encoded import Truncation
 
 

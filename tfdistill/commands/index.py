@@ -8,8 +8,10 @@ import pathlib
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import errors, locks, quantities, work_folder
+from tfdistill import errors
 from tfdistill.commands import base, options, plan
+from tfdistill.io import locks, work_folder
+from tfdistill.results import quantities
 
 if TYPE_CHECKING:
     from tfdistill.data.routes import Routes

@@ -12,8 +12,10 @@ import shutil
 import sys
 from typing import Any
 
-from tfdistill import cluster, errors, files, reading, safe_paths, tables
+from tfdistill import errors
 from tfdistill.commands import base, measurement_options, options, plan
+from tfdistill.io import cluster, files, reading, safe_paths
+from tfdistill.results import tables
 
 _PACKAGES = {
     "tensorflow": "2.20",

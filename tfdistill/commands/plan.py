@@ -7,9 +7,10 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import config, errors, manifest, models, work_folder
+from tfdistill import config, errors, manifest, models
 from tfdistill.commands import base
 from tfdistill.data import from_config, unlabelled
+from tfdistill.io import work_folder
 from tfdistill.weights import folders
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from tfdistill import config, errors, models, storage
+from tfdistill import config, errors, models
 from tfdistill.commands import base, options, plan
+from tfdistill.io import storage
 
 _SPAN_BYTES = 1 << 20  # text that is counted at a time
 _MASKING = ("mask_rate", "smoothing", "whole_words")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import config, errors, files, locks, results, tasks, work_folder
+from tfdistill import config, errors, results, tasks
 from tfdistill.commands import (
     base,
     options,
@@ -24,6 +24,7 @@ from tfdistill.commands import (
     quickstart_verdict,
 )
 from tfdistill.data import from_config
+from tfdistill.io import files, locks, work_folder
 
 if TYPE_CHECKING:
     from tfdistill.analysis import DataFindings

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdistill import models, quantities, tables
+from tfdistill import models
 from tfdistill.commands.quickstart_recipe import QuickstartPlan
+from tfdistill.results import quantities, tables
 
 if TYPE_CHECKING:
     from tfdistill.data.labelled_file import LabelledFile

@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from tfdistill import errors, manifest, quantities, results, tables
+from tfdistill import errors, manifest, results
 from tfdistill.commands import terminal_output
+from tfdistill.results import quantities, tables
 
 if TYPE_CHECKING:
     from tfdistill.report import Report

@@ -6,8 +6,10 @@ import argparse
 import pathlib
 import shlex
 
-from tfdistill import config, errors, files, models, quantities, tables, work_folder
+from tfdistill import config, errors, models
 from tfdistill.commands import base, options, plan
+from tfdistill.io import files, work_folder
+from tfdistill.results import quantities, tables
 
 
 def _list(args: argparse.Namespace) -> None:

@@ -6,8 +6,9 @@ import argparse
 import pathlib
 from collections.abc import Sequence
 
-from tfdistill import config, errors, locks, work_folder
+from tfdistill import config, errors
 from tfdistill.commands import base, baseline_lines, options, plan
+from tfdistill.io import locks, work_folder
 from tfdistill.results import RunMetrics, part_of
 
 

@@ -12,8 +12,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import arrays, errors, files, models
+from tfdistill import errors, models
 from tfdistill.compress import rebuild
+from tfdistill.io import arrays, files
 from tfdistill.weights import factorised
 
 RANGES = "ranges.safetensors"

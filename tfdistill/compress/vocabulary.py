@@ -21,9 +21,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, files, models
+from tfdistill import errors, models
 from tfdistill.data import vocab as vocabularies
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.io import files
 
 _TABLE = "word_embeddings"
 # Layers with something for each token -> the axis of their weights that counts the tokens.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from tfdistill import errors, safe_paths
+from tfdistill import errors
 from tfdistill.config.pruned import is_static
 from tfdistill.config.sections import (
     DataConfig,
@@ -15,6 +15,7 @@ from tfdistill.config.sections import (
 )
 from tfdistill.config.stages import STAGES, Stage
 from tfdistill.config.training import METHODS
+from tfdistill.io import safe_paths
 
 EMBEDDING = "embedding"
 _LONGEST_NAME = 200  # bytes of a folder's name, which file systems limit to 255

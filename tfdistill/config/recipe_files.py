@@ -15,13 +15,14 @@ from typing import Any
 import pydantic
 import yaml
 
-from tfdistill import errors, reading, safe_paths
+from tfdistill import errors
 from tfdistill.config.cross_checks import cross_faults
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.schema import Section, SectionType, unknown_key
 from tfdistill.config.sections import SHORTHANDS, spelled_out
 from tfdistill.config.stages import STAGE_SECTIONS, Stage
 from tfdistill.config.training import COMPRESS_SECTIONS, CompressConfig
+from tfdistill.io import reading, safe_paths
 
 RECIPE_FILE = "recipe.yaml"
 """The recipe of a run folder."""

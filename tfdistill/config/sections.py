@@ -335,7 +335,7 @@ Length = Annotated[int, pydantic.Field(ge=2, le=512)]
 
 
 class ExportConfig(Section):
-    """The phone file; `lengths` None: those that fit the development set (`tfdistill.lengths`).
+    """The phone file; `lengths` None: those that fit the development set (`manifest.lengths`).
 
     Student and teacher (where that is exported) also get a file in each of `also_quantize`, unless
     it differs too far. `variants` are files of the student for other devices, in one manifest.

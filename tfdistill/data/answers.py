@@ -12,7 +12,8 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from tfdistill import errors, files, reading
+from tfdistill import errors
+from tfdistill.io import files, reading
 from tfdistill.tasks import Examples
 from tfdistill.tasks.spec import TaskSpec
 

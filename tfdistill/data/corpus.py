@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tfdistill import errors, storage
+from tfdistill import errors
 from tfdistill.data import textspans
-from tfdistill.files import Path
+from tfdistill.io import storage
+from tfdistill.io.files import Path
 from tfdistill.tasks import tables
 from tfdistill.tasks.encoded import EncodedExamples, check_max_length
 

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tokenizers
 
-from tfdistill import errors, files, reading, tokenizer_json
+from tfdistill import errors, tokenizer_json
+from tfdistill.io import files, reading
 from tfdistill.tasks.encoded import (
     EncodedExamples,
     Truncation,

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfdistill import config, errors, files, tasks
+from tfdistill import config, errors, tasks
 from tfdistill.data import labelled_file, placeholder_data, synthetic, unlabelled
+from tfdistill.io import files
 from tfdistill.tasks import tables
 from tfdistill.tasks.conll import UNLABELLED
 

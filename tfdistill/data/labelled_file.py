@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import errors, files, tasks
-from tfdistill.confidence import FEWEST_OTHERS
+from tfdistill import errors, tasks
 from tfdistill.data import columns, unlabelled
+from tfdistill.io import files
+from tfdistill.manifest.confidence import FEWEST_OTHERS
 from tfdistill.tasks import label_cells, label_kinds, label_names, splitting, tables
 from tfdistill.tasks.examples import check_joined_rows
 

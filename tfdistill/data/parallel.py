@@ -22,7 +22,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from tfdistill import errors, files, processes, reading, storage
+from tfdistill import errors
+from tfdistill.io import files, processes, reading, storage
 
 _DIRECT = ("direct", "directrunner")
 

@@ -12,8 +12,9 @@ import pathlib
 
 import numpy as np
 
-from tfdistill import errors, files
+from tfdistill import errors
 from tfdistill.data import synthetic
+from tfdistill.io import files
 from tfdistill.tasks import TaskSpec
 
 _Row = dict[str, str]

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdistill import errors, files, storage, work_folder
+from tfdistill import errors
 from tfdistill.data import corpus as corpora
 from tfdistill.data import next_sentence as pairing
 from tfdistill.data import parallel, shard_files, textspans
 from tfdistill.data import vocab as vocabularies
+from tfdistill.io import files, storage, work_folder
 
 if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer

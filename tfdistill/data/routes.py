@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pydantic
 
-from tfdistill import manifest_parts
+from tfdistill.manifest import parts
 
 MAX_ERROR = 0.05  # of the sure answers to rows that were left out
 MOST_LABELS = 1000  # index.json names each
@@ -22,7 +22,7 @@ _FEWEST = 20  # answers with a label that give it a threshold of its own
 _NEAREST = 5  # rows of a label that a text is compared with
 
 
-class Routes(manifest_parts.ManifestPart):
+class Routes(parts.ManifestPart):
     """When an answer of an index is sure, fitted on its rows, each left out once."""
 
     thresholds: Mapping[str, float]  # label -> the margin that a sure answer exceeds

@@ -17,8 +17,9 @@ from typing import Annotated, Any
 import numpy as np
 import pydantic
 
-from tfdistill import errors, files, reading, safe_paths, storage
+from tfdistill import errors
 from tfdistill.data import vocab as vocabularies
+from tfdistill.io import files, reading, safe_paths, storage
 from tfdistill.tasks.encoded import EncodedExamples
 
 FORMAT_VERSION = 1

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tfdistill import errors, files
+from tfdistill import errors
 from tfdistill.data import shard_files, streaming
 from tfdistill.data.preparation import prepare_corpus
 from tfdistill.data.shard_files import check_shards
+from tfdistill.io import files
 from tfdistill.tasks.encoded import EncodedExamples, pad
 
 if TYPE_CHECKING:

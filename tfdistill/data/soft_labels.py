@@ -15,9 +15,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tfdistill import errors, files, storage
+from tfdistill import errors
 from tfdistill.data import soft_label_values
 from tfdistill.data.soft_label_values import numbers, to_logits
+from tfdistill.io import files, storage
 from tfdistill.tasks import KINDS, Examples, conll, tables
 from tfdistill.tasks.encoded import EncodedExamples, spans
 from tfdistill.tasks.label_kinds import names_in

@@ -18,8 +18,9 @@ import re
 import numpy as np
 import yaml
 
-from tfdistill import errors, files
-from tfdistill.files import Path
+from tfdistill import errors
+from tfdistill.io import files
+from tfdistill.io.files import Path
 from tfdistill.tasks import TaskSpec
 
 PHRASES = yaml.safe_load((pathlib.Path(__file__).parent / "phrases.yaml").read_text("utf-8"))

@@ -24,8 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pydantic
 
-from tfdistill import errors, files, manifest, manifest_parts, reading, safe_paths
+from tfdistill import errors, manifest
 from tfdistill.data.routes import Route, Routes, decide, rows_by_label
+from tfdistill.io import files, reading, safe_paths
+from tfdistill.manifest import parts
 
 FILE_NAME = "index.json"
 VECTORS = "vectors.int8"
@@ -39,7 +41,7 @@ _BLOCK_BYTES = 1 << 26
 _EXACT = {np.float32: 2**24, np.float64: 2**53}  # integers that each type holds
 
 
-class Spread(manifest_parts.ManifestPart):
+class Spread(parts.ManifestPart):
     """A distribution of scores."""
 
     p05: float
@@ -47,7 +49,7 @@ class Spread(manifest_parts.ManifestPart):
     p95: float
 
 
-class Checks(manifest_parts.ManifestPart):
+class Checks(parts.ManifestPart):
     """How the vectors of the index compare with those that the file gave, on `num_queries` rows."""
 
     num_queries: int = pydantic.Field(ge=1)
@@ -58,7 +60,7 @@ class Checks(manifest_parts.ManifestPart):
     max_score_error: float  # largest error of a score between two rows
 
 
-class Scores(manifest_parts.ManifestPart):
+class Scores(parts.ManifestPart):
     """How texts of the index score, over `Checks.num_queries` of them."""
 
     others: Spread | None  # two texts, of other answers where there are answers
@@ -67,7 +69,7 @@ class Scores(manifest_parts.ManifestPart):
     nearest_same: Spread | None
 
 
-class IndexManifest(manifest_parts.ManifestFile):
+class IndexManifest(parts.ManifestFile):
     """The whole of index.json."""
 
     name: str  # of the model's export
@@ -247,7 +249,7 @@ def read_index(folder: files.Path) -> TextIndex:
         IndexManifest,
         f"{path}",
         error=errors.ManifestError,
-        expected=f"an index of version {manifest_parts.FORMAT_VERSION}",
+        expected=f"an index of version {parts.FORMAT_VERSION}",
     )
     for record in (card.vectors, card.texts):
         file = safe_paths.inside(place, record.file)

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Literal
 
-from tfdistill import errors, storage
+from tfdistill import errors
+from tfdistill.io import storage
 from tfdistill.tasks import tables
 
 Path = str | os.PathLike[str]

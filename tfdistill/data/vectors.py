@@ -9,7 +9,7 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.data import text_index
-from tfdistill.files import Path
+from tfdistill.io.files import Path
 
 _MAX_PRODUCTS = 1 << 25  # similarities that are held at a time
 

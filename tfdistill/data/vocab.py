@@ -8,7 +8,8 @@ import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tfdistill import errors, files, reading, storage, tokenizer_json
+from tfdistill import errors, tokenizer_json
+from tfdistill.io import files, reading, storage
 from tfdistill.tokenizer_json import SPECIAL_TOKENS, SUFFIX_INDICATOR
 
 _LONGEST = 50  # characters of a word that the trainer learns from

@@ -15,8 +15,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfdistill import errors, registry
+from tfdistill import errors
 from tfdistill.losses.batch import StepInputs, span_logits, token_weights
+from tfdistill.tasks import registry
 
 
 class ComparedLogits(NamedTuple):

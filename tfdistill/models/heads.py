@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import registry
 from tfdistill.models import bert, classifiers, embedding, pretraining
 from tfdistill.models.config import EncoderConfig
 from tfdistill.models.layers import layer_of
+from tfdistill.tasks import registry
 
 _DEVIATION = 0.02  # BERT's own
 

@@ -10,7 +10,7 @@ import contextlib
 import pathlib
 from collections.abc import Sequence
 
-from tfdistill import files, marker_file, work_folder
+from tfdistill.io import files, marker_file, work_folder
 from tfdistill.report import comparison, sections
 from tfdistill.report.collection import Collection, gather
 from tfdistill.report.document import Report

@@ -9,8 +9,8 @@ import numpy as np
 
 from tfdistill import analysis
 from tfdistill.analysis import PairedDifference
-from tfdistill.confidence import Confidence
 from tfdistill.data.answers import LabelledAnswers
+from tfdistill.manifest.confidence import Confidence
 from tfdistill.tasks.spec import TaskSpec
 
 TEACHER, STUDENT, MODEL, FILE, MAJORITY = "teacher", "student", "model", "file", "majority"

@@ -7,9 +7,9 @@ import dataclasses
 import io
 from collections.abc import Sequence
 
-from tfdistill import quantities
 from tfdistill.report import format as fmt
-from tfdistill.tables import csv_cell
+from tfdistill.results import quantities
+from tfdistill.results.tables import csv_cell
 
 
 @dataclasses.dataclass(frozen=True)

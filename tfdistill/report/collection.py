@@ -8,8 +8,9 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from tfdistill import config, errors, files, manifest, reading, results
+from tfdistill import config, errors, manifest, results
 from tfdistill.benchmark import result as benchmark_result
+from tfdistill.io import files, reading
 from tfdistill.report.devices import NamedResult
 from tfdistill.results import METRICS_FILE, SWEEP_FILE
 

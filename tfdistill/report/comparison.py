@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from tfdistill import quantities, tables
 from tfdistill.benchmark import schema
 from tfdistill.report import cells, devices, tradeoff
 from tfdistill.report import format as fmt
@@ -14,7 +13,7 @@ from tfdistill.report.collection import Collection, NamedSweep
 from tfdistill.report.devices import DeviceResults
 from tfdistill.report.document import KeyFigure, Report, ReportSection, SectionPart
 from tfdistill.report.sections import device as device_section
-from tfdistill.results import Trial
+from tfdistill.results import Trial, quantities, tables
 
 _MOST_NOTES = 40
 _MOST_DRAWN = 12  # sections with charts

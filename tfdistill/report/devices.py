@@ -8,10 +8,10 @@ import functools
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal
 
-from tfdistill import tables
 from tfdistill.benchmark import schema
 from tfdistill.report import format as fmt
 from tfdistill.report.plot import charts
+from tfdistill.results import tables
 
 _KINDS = {"host": "Host", "emulator": "Emulated device", "phone": "Phone"}
 _DELEGATES = {"none": "plain kernels", "xnnpack": "XNNPACK", "gpu": "GPU", "nnapi": "NNAPI"}

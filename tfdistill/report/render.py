@@ -14,7 +14,7 @@ from tfdistill import _version
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.document import Definitions, Report, ReportSection, SectionPart
-from tfdistill.tables import markdown
+from tfdistill.results.tables import markdown
 
 TABLES_FOLDER = "report-tables"  # the CSV files next to a page
 _MOST_ROWS, _FEWEST_ROWS = 200, 12  # of a table in a page, before it is shortened

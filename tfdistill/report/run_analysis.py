@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from tfdistill import confidence, manifest
+from tfdistill import manifest
 from tfdistill.analysis import PairedDifference
 from tfdistill.benchmark import schema as measured
 from tfdistill.benchmark.statistics import summaries
+from tfdistill.manifest import confidence
 from tfdistill.report import answer_sides, devices
 from tfdistill.report.answer_sides import (
     CROSS_VALIDATED,

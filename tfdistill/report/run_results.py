@@ -9,11 +9,12 @@ import math
 import pathlib
 from typing import Any
 
-from tfdistill import config, errors, files, manifest, reading, results, safe_paths
+from tfdistill import config, errors, manifest, results
 from tfdistill.benchmark import result as benchmark_result
 from tfdistill.benchmark import schema as measured
 from tfdistill.data import answers
 from tfdistill.data.answers import LabelledAnswers
+from tfdistill.io import files, reading, safe_paths
 from tfdistill.report import collection
 from tfdistill.report.devices import NamedResult
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from tfdistill import pareto, tables
+from tfdistill import pareto
 from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Table, row
 from tfdistill.report.devices import DeviceFile, DeviceResults, Timing
 from tfdistill.report.plot import charts
-from tfdistill.results import SweepResults
+from tfdistill.results import SweepResults, tables
 
 NAMED = 10  # with more points only those on the front are named in a chart, others numbered
 

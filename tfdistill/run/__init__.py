@@ -10,16 +10,9 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tfdistill import (
-    config,
-    errors,
-    files,
-    manifest,
-    report,
-    results,
-    safe_paths,
-)
+from tfdistill import config, errors, manifest, report, results
 from tfdistill.data import parallel, synthetic
+from tfdistill.io import files, safe_paths
 from tfdistill.run import (
     baselines,
     candidates,

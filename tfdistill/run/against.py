@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from export.model import graph
-from tfdistill import errors, files, weights
+from tfdistill import errors, weights
 from tfdistill.benchmark import inputs as inputs_of_words
 from tfdistill.data import fast_tokenizer
 from tfdistill.data import vocab as vocabularies
+from tfdistill.io import files
 from tfdistill.models import heads
 from tfdistill.run import against_app, against_rounding
 from tfdistill.run.against_result import FolderComparison, OutputParity, WorstText

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfdistill import errors, files, reading, tokenizer_json, weights
+from tfdistill import errors, tokenizer_json, weights
 from tfdistill.data import vocab as vocabularies
+from tfdistill.io import files, reading
 
 
 def check(

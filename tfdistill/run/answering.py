@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import config, files, storage, tasks, training
+from tfdistill import config, tasks, training
 from tfdistill.data import from_config, soft_labels, unlabelled
+from tfdistill.io import files, storage
 from tfdistill.run import inputs
 
 _PARTS = ".parts"  # the suffix of the folder of what was answered before a stop

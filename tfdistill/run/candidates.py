@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfdistill import analysis, files, results
+from tfdistill import analysis, results
 from tfdistill.data import answers
+from tfdistill.io import files
 from tfdistill.run import records
 from tfdistill.run.folder import RunContext, RunFolder
 

@@ -8,9 +8,10 @@ import hashlib
 import pathlib
 from typing import Literal
 
-from tfdistill import config, errors, files, storage, training, weights
+from tfdistill import config, errors, training, weights
 from tfdistill.data import batches, corpus, masking, shards, streaming, synthetic, tokenize, vocab
 from tfdistill.data.task_data import TextData
+from tfdistill.io import files, storage
 
 TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
 _STAND_IN_DOCUMENTS = 150

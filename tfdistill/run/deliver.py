@@ -16,20 +16,11 @@ from export.conversion import device_form
 from export.conversion import quantize as quantizing
 from export.model.request import ExportRequest, fitting_lengths
 from export.targets import tflite
-from tfdistill import (
-    benchmark,
-    checksums,
-    compress,
-    config,
-    errors,
-    files,
-    models,
-    quantities,
-    results,
-    weights,
-)
+from tfdistill import benchmark, compress, config, errors, models, results, weights
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.io import checksums, files
+from tfdistill.results import quantities
 from tfdistill.tasks.encoded import EncodedExamples
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tfdistill import arrays, checksums, config, resuming, storage, tasks, weights
+from tfdistill import config, tasks, weights
+from tfdistill.io import arrays, checksums, resuming, storage
 from tfdistill.run import task_models
 from tfdistill.tasks.encoded import EncodedExamples
 

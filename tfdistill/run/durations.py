@@ -13,7 +13,8 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from tfdistill import config, lengths, models
+from tfdistill import config, models
+from tfdistill.manifest import lengths
 from tfdistill.run import stages, task_models
 from tfdistill.tasks import splitting
 from tfdistill.training import precision

@@ -17,19 +17,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfdistill import (
-    config,
-    errors,
-    files,
-    marker_file,
-    results,
-    resuming,
-    safe_paths,
-    weights,
-    work_folder,
-)
+from tfdistill import config, errors, results, weights
 from tfdistill._version import __version__
 from tfdistill.data.task_data import TaskData, TextData
+from tfdistill.io import files, marker_file, resuming, safe_paths, work_folder
 from tfdistill.results import ResultType
 from tfdistill.run import shapes
 from tfdistill.run.corpora import Corpus

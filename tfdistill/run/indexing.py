@@ -15,10 +15,11 @@ import tqdm
 from export.file import bundle
 from export.model import heads
 from export.targets import android_bundle
-from tfdistill import _version, errors, manifest, work_folder
+from tfdistill import _version, errors, manifest
 from tfdistill.data import index_rows, text_index, tokenize
 from tfdistill.data.routes import Route
 from tfdistill.data.text_index import Checks, IndexManifest, Match, TextIndex
+from tfdistill.io import work_folder
 from tfdistill.run import index_checks, inputs
 
 _log = logging.getLogger(__name__)

@@ -12,18 +12,9 @@ import tf_keras as keras
 from export.checking import outputs
 from export.file import bundle
 from export.model import heads
-from tfdistill import (
-    analysis,
-    config,
-    errors,
-    manifest,
-    models,
-    safe_paths,
-    tasks,
-    training,
-    weights,
-)
+from tfdistill import analysis, config, errors, manifest, models, tasks, training, weights
 from tfdistill.data import batches, fast_tokenizer, tokenize
+from tfdistill.io import safe_paths
 from tfdistill.run.task_models import open_model
 from tfdistill.tasks import probabilities
 from tfdistill.tasks.encoded import Truncation

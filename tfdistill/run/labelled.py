@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from export.model import heads
-from tfdistill import config, errors, files, tasks
+from tfdistill import config, errors, tasks
 from tfdistill.benchmark.inputs import LabelledExample
 from tfdistill.data import from_config
+from tfdistill.io import files
 from tfdistill.run import inputs
 from tfdistill.tasks.encoded import EncodedExamples
 

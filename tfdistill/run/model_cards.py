@@ -5,9 +5,10 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-from tfdistill import benchmark, config, errors, manifest, model_card, results
+from tfdistill import benchmark, config, errors, manifest, results
 from tfdistill.benchmark import schema, terminal
 from tfdistill.data import answers
+from tfdistill.results import model_card
 from tfdistill.weights import checkpoint as checkpoints
 
 

@@ -11,18 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import (
-    analysis,
-    augmentation,
-    config,
-    errors,
-    files,
-    losses,
-    tasks,
-    weights,
-)
+from tfdistill import analysis, augmentation, config, errors, losses, tasks, weights
 from tfdistill.data import from_config, labelled_file, task_data, tokenize, unlabelled, vocab
 from tfdistill.data.task_data import TaskData, TextData
+from tfdistill.io import files
 from tfdistill.run import corpora, digests, soft_labels
 from tfdistill.tasks import parquet
 

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import analysis, compress, errors, files, manifest, models, results, tasks, training
+from tfdistill import analysis, compress, errors, manifest, models, results, tasks, training
 from tfdistill.data import answers, batches, from_config, unlabelled
 from tfdistill.data.task_data import TaskData
+from tfdistill.io import files
 from tfdistill.run import corpora, deliver, inputs, students, teachers
 from tfdistill.run.folder import RunContext
 from tfdistill.run.soft_labels import SoftLabels

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-from tfdistill import config, errors, losses, models, pruning, reading
+from tfdistill import config, errors, losses, models, pruning
+from tfdistill.io import reading
 from tfdistill.run import deliver, lessons, task_models
 from tfdistill.weights import hf_config
 

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdistill import config, errors, safe_paths, tasks
+from tfdistill import config, errors, tasks
 from tfdistill.data import batches, soft_label_values, soft_labels
+from tfdistill.io import safe_paths
 from tfdistill.tasks.encoded import spans
 
 _log = logging.getLogger(__name__)

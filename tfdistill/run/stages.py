@@ -11,21 +11,11 @@ from typing import Any
 
 import tf_keras as keras
 
-from tfdistill import (
-    analysis,
-    config,
-    errors,
-    files,
-    losses,
-    models,
-    results,
-    resuming,
-    training,
-    work_folder,
-)
+from tfdistill import analysis, config, errors, losses, models, results, training
 from tfdistill.data import streaming
 from tfdistill.data.task_data import TaskData
 from tfdistill.distillers import checks
+from tfdistill.io import files, resuming, work_folder
 from tfdistill.run import digests, initialise, prepare, soft_labels, task_models, teachers
 from tfdistill.run.folder import RunContext
 from tfdistill.run.lessons import (

@@ -7,8 +7,10 @@ import math
 
 import numpy as np
 
-from tfdistill import config, errors, files, models, quantities
+from tfdistill import config, errors, models
 from tfdistill.benchmark.settings import Settings
+from tfdistill.io import files
+from tfdistill.results import quantities
 from tfdistill.search import costs, measuring, shapes
 from tfdistill.search.measuring import StudentBench
 from tfdistill.search.searching import Budget

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tqdm
 
-from tfdistill import _version, errors, files
+from tfdistill import _version, errors
 from tfdistill.benchmark import result, schema
 from tfdistill.benchmark.settings import Settings
+from tfdistill.io import files
 from tfdistill.search.result import MeasuredShape, Role
 from tfdistill.search.shapes import Candidate
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pathlib
 
-from tfdistill import config, files, quantities
+from tfdistill import config
+from tfdistill.io import files
+from tfdistill.results import quantities
 from tfdistill.search import result
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import Any, Literal
 
-from tfdistill import quantities, tables
 from tfdistill.benchmark import schema
-from tfdistill.results import CandidateMetrics
+from tfdistill.results import CandidateMetrics, quantities, tables
 
 FORMAT_VERSION = 1
 FILE_NAME = "search.json"

@@ -8,9 +8,11 @@ import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
-from tfdistill import config, errors, files, models, quantities, work_folder
+from tfdistill import config, errors, models
 from tfdistill._version import __version__
 from tfdistill.benchmark.settings import Settings
+from tfdistill.io import files, work_folder
+from tfdistill.results import quantities
 from tfdistill.search import costs, estimating, measuring, recipes, result, shapes
 from tfdistill.search.estimating import CostModel, Estimate
 from tfdistill.search.measuring import StudentBench

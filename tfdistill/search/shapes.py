@@ -6,7 +6,8 @@ import dataclasses
 import pathlib
 import re
 
-from tfdistill import config, errors, models, reading
+from tfdistill import config, errors, models
+from tfdistill.io import reading
 from tfdistill.pruning.shape import pruned_config
 
 _PRESET = "preset:"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.files import Path
+from tfdistill.io.files import Path
 from tfdistill.tasks import folders, squad, tables
 from tfdistill.tasks.spec import TaskSpec
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 import pydantic
 
-from tfdistill import errors, registry
-from tfdistill.tasks import label_kinds
+from tfdistill import errors
+from tfdistill.tasks import label_kinds, registry
 
 if TYPE_CHECKING:
     from tfdistill.tasks.encoded import EncodedExamples

@@ -14,7 +14,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from tfdistill import errors, files, reading
+from tfdistill import errors
+from tfdistill.io import files, reading
 from tfdistill.tasks import table_limits
 
 if TYPE_CHECKING:

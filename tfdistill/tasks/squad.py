@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfdistill import errors, reading
+from tfdistill import errors
+from tfdistill.io import reading
 from tfdistill.tasks import tables
 
 SUFFIXES = (".json",)

@@ -13,7 +13,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tfdistill import errors, reading
+from tfdistill import errors
+from tfdistill.io import reading
 from tfdistill.tasks import parquet, sheets, table_limits
 
 SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet", ".xlsx")

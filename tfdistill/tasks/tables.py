@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from tfdistill import errors
-from tfdistill.files import Path
+from tfdistill.io.files import Path
 from tfdistill.tasks import table_files
 from tfdistill.tasks.table_files import (
     LIST_MARK,

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import errors, quantities
+from tfdistill import errors
+from tfdistill.results import quantities
 
 _Choice = Callable[[float, float], float]
 _NEIGHBOURS = 10

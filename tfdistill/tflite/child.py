@@ -21,7 +21,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfdistill import errors, processes
+from tfdistill import errors
+from tfdistill.io import processes
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]  # the folder that holds our packages
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pathlib
 from typing import NoReturn
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 from tfdistill.manifest import Manifest, SignatureRecord, TaskRecord
 from tfdistill.tasks.kind import kind_named
 from tfdistill.tflite import reader

@@ -11,7 +11,8 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.tools import flatbuffer_utils
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 from tfdistill.tflite.reader import CONTROL_FLOW, IDENTIFIER, dtype_name, operator_name, text
 
 _ALIGNMENT = 16  # bytes: what the schema asks for the data of a buffer

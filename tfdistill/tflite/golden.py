@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import errors, files, reading
+from tfdistill import errors
+from tfdistill.io import files, reading
 
 FORMAT_VERSION = 1
 

@@ -7,7 +7,9 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping
 
-from tfdistill import errors, files, quantities
+from tfdistill import errors
+from tfdistill.io import files
+from tfdistill.results import quantities
 from tfdistill.tflite import reader, runtimes
 from tfdistill.tflite.model import TfliteModel
 from tfdistill.tflite.reader import ModelFile, OperatorInfo, Subgraph

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import interpreter as litert
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 from tfdistill.tflite import child, reader, roles, serving, xnnpack
 from tfdistill.tflite.signature import Signature, SignatureRunner
 from tfdistill.tflite.xnnpack import Delegation

@@ -19,7 +19,8 @@ from typing import TypeVar, overload
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 from tfdistill.tflite.flatbuffer import FileBytes, Tables
 from tfdistill.tflite.signature import Signature, Tensor
 

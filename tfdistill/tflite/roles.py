@@ -6,7 +6,8 @@ import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 from tfdistill.tflite import reader
 from tfdistill.tflite.signature import ROLES, Signature, Tensor
 

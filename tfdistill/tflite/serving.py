@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tfdistill import processes
+from tfdistill.io import processes
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 

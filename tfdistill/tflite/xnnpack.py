@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from ai_edge_litert import interpreter as litert
 
-from tfdistill import files
+from tfdistill.io import files
 from tfdistill.tflite import editing, reader
 
 

@@ -18,7 +18,8 @@ import tensorflow as tf
 import tf_keras as keras
 import tqdm
 
-from tfdistill import errors, files, reading
+from tfdistill import errors
+from tfdistill.io import files, reading
 from tfdistill.training import checkpoints, multi_worker
 
 

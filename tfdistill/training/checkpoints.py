@@ -8,7 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfdistill import distillers, errors, files
+from tfdistill import distillers, errors
+from tfdistill.io import files
 from tfdistill.training import multi_worker
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 
 import tf_keras as keras
 
-from tfdistill import distillers, errors, files
+from tfdistill import distillers, errors
 from tfdistill.data import streaming
 from tfdistill.data.streaming import TrainingBatches
+from tfdistill.io import files
 from tfdistill.results import FitResult
 from tfdistill.training import callbacks, checkpoints, multi_worker, strategies
 

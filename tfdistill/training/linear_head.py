@@ -11,9 +11,10 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import analysis, arrays, config, distillers, errors, losses, models, results
+from tfdistill import analysis, config, distillers, errors, losses, models, results
 from tfdistill.data import batches
 from tfdistill.data.task_data import TaskData, to_evaluate
+from tfdistill.io import arrays
 from tfdistill.models.layers import layer_of
 from tfdistill.tasks import splitting
 from tfdistill.training import callbacks, optimizers, precision

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import tensorflow as tf
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 
 _working = contextvars.ContextVar("working", default=False)
 

@@ -15,8 +15,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import files, models, reading
+from tfdistill import models
 from tfdistill.benchmark import environment
+from tfdistill.io import files, reading
 from tfdistill.training import multi_worker
 
 _log = logging.getLogger(__name__)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tf_keras as keras
 
-from tfdistill import distillers, errors, files, models
+from tfdistill import distillers, errors, models
 from tfdistill.config import PretrainConfig
 from tfdistill.data import masking, shards, streaming, tokenize
 from tfdistill.data.streaming import StepRange
+from tfdistill.io import files
 from tfdistill.results import FitResult
 from tfdistill.training import masked_lm, optimizers, precision
 from tfdistill.training.fit import fit

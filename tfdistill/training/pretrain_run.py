@@ -9,20 +9,11 @@ from typing import Any, Literal
 
 import tf_keras as keras
 
-from tfdistill import (
-    checksums,
-    errors,
-    files,
-    models,
-    results,
-    resuming,
-    storage,
-    weights,
-    work_folder,
-)
+from tfdistill import errors, models, results, weights
 from tfdistill.config import PretrainConfig
 from tfdistill.data import shard_files, shards, tokenize
 from tfdistill.data import vocab as vocabularies
+from tfdistill.io import checksums, files, resuming, storage, work_folder
 from tfdistill.training import multi_worker, strategies
 from tfdistill.training.pretrain import pretrain
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfdistill import cluster, errors
+from tfdistill import errors
+from tfdistill.io import cluster
 from tfdistill.training import multi_worker
 
 _log = logging.getLogger(__name__)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import arrays, errors, files, models, storage
+from tfdistill import errors, models
 from tfdistill.data import parallel
 from tfdistill.data.batches import Batches
+from tfdistill.io import arrays, files, storage
 from tfdistill.tasks.encoded import EncodedExamples
 
 _log = logging.getLogger(__name__)

@@ -12,8 +12,9 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import distillers, errors, files, reading
+from tfdistill import distillers, errors
 from tfdistill.data.streaming import StepRange, TrainingBatches
+from tfdistill.io import files, reading
 from tfdistill.losses import methods
 from tfdistill.results import FitResult, read_finished, read_result_file, write_result_file
 from tfdistill.training import multi_worker, transfer, variables

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from tfdistill import arrays, errors
+from tfdistill import errors
+from tfdistill.io import arrays
 
 _AGAIN = "Delete result.json next to it and resume: the stage is trained again."
 

@@ -17,8 +17,9 @@ import numpy as np
 import safetensors.numpy
 import tf_keras as keras
 
-from tfdistill import checksums, errors, files, models
+from tfdistill import errors, models
 from tfdistill.data import vocab
+from tfdistill.io import checksums, files
 from tfdistill.tasks.encoded import Truncation
 from tfdistill.weights import checkpoint, tokenizers
 from tfdistill.weights.filling import LoadReport

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import safetensors
 
-from tfdistill import checksums, errors, files, reading, safe_paths
+from tfdistill import errors
 from tfdistill.data import vocab
+from tfdistill.io import checksums, files, reading, safe_paths
 from tfdistill.tasks.encoded import Truncation
 from tfdistill.weights import filling, folders, hf_config, keys, tokenizers
 

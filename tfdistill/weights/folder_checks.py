@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import checks, errors, files, models, processes, reading, tokenizer_json
+from tfdistill import errors, models, tokenizer_json
 from tfdistill.data import vocab
 from tfdistill.data.tokenize import Tokenizer
+from tfdistill.io import checks, files, processes, reading
 from tfdistill.tasks.encoded import EncodedExamples, Truncation
 from tfdistill.tflite import agreement
 from tfdistill.weights import checkpoint, factorised, filling, keys, load, tokenizers

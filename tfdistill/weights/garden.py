@@ -10,7 +10,8 @@ import tensorflow as tf
 import tf_keras as keras
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from tfdistill import errors, files, models
+from tfdistill import errors, models
+from tfdistill.io import files
 from tfdistill.models import EncoderConfig
 from tfdistill.weights import checkpoint as hf_checkpoint
 from tfdistill.weights import filling, garden_config, garden_keys

@@ -6,7 +6,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from tfdistill import errors, reading
+from tfdistill import errors
+from tfdistill.io import reading
 from tfdistill.models import EncoderConfig, MobileBertConfig
 
 PARAMS_FILE = "params.yaml"

@@ -9,7 +9,8 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from tfdistill import errors, files, models
+from tfdistill import errors, models
+from tfdistill.io import files
 from tfdistill.models import MobileBertConfig
 from tfdistill.weights import filling, garden_keys
 

@@ -7,7 +7,8 @@ import pathlib
 
 import tf_keras as keras
 
-from tfdistill import errors, files, models
+from tfdistill import errors, models
+from tfdistill.io import files
 from tfdistill.models.heads import KINDS as HEAD_KINDS
 from tfdistill.tasks.encoded import Truncation
 from tfdistill.weights import factorised, filling, head_checks, hf_config, keys, sentence_modules

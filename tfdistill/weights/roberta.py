@@ -11,7 +11,8 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 from tfdistill.weights import checkpoint, folders, hf_config, load, tokenizers
 
 TOKENIZER_FILE = "tokenizer.json"

@@ -9,8 +9,9 @@ import numpy as np
 import safetensors.numpy
 import tf_keras as keras
 
-from tfdistill import checks, errors, files, marker_file, models, tokenizer_json, work_folder
+from tfdistill import errors, models, tokenizer_json
 from tfdistill.data import vocab
+from tfdistill.io import checks, files, marker_file, work_folder
 from tfdistill.models import embedding
 from tfdistill.tasks.encoded import Truncation
 from tfdistill.weights import (

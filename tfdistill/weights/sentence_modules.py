@@ -16,7 +16,8 @@ import numpy as np
 import safetensors.numpy
 import tf_keras as keras
 
-from tfdistill import errors, files, models, reading, safe_paths
+from tfdistill import errors, models
+from tfdistill.io import files, reading, safe_paths
 from tfdistill.models import embedding
 from tfdistill.weights import checkpoint
 

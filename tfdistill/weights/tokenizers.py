@@ -12,8 +12,9 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple, get_args
 
-from tfdistill import errors, reading, tokenizer_json
+from tfdistill import errors, tokenizer_json
 from tfdistill.data import vocab
+from tfdistill.io import reading
 from tfdistill.tasks.encoded import Truncation
 
 VOCAB_FILE = "vocab.txt"

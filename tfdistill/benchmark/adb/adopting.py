@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tfdistill import errors, files
+from tfdistill import errors
 from tfdistill.benchmark import result as results
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.backend import name_of
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject, open_all
+from tfdistill.io import files
 
 _OF_A_START = ("process_start_ms", "cold_start_ms")  # the runner of the test was in that process
 _NOTE = (

@@ -12,7 +12,8 @@ import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 
 MAX_BYTES = 256 << 20
 HOW_TO_GET_IT = (

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 
-from tfdistill import errors, files
+from tfdistill import errors
 from tfdistill.benchmark import measuring, schema
 from tfdistill.benchmark.adb.binary import Binary, find_tool
 from tfdistill.benchmark.adb.phone import AdbRunner, Completed, Phone, find_adb
@@ -21,6 +21,7 @@ from tfdistill.benchmark.adb.tool_backend import BenchmarkModelBackend, Metric, 
 from tfdistill.benchmark.backend import Findings
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import baseline_of, open_all
+from tfdistill.io import files
 from tfdistill.tflite.golden import Example
 
 ALL = "all"

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import IO
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 
 MAX_OUTPUT_BYTES = 64 << 20
 TEMPORARY = "/data/local/tmp"

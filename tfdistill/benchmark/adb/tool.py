@@ -16,13 +16,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tfdistill import errors, files
+from tfdistill import errors
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.adb import output
 from tfdistill.benchmark.adb.binary import BenchmarkModelTool
 from tfdistill.benchmark.adb.phone import Phone
 from tfdistill.benchmark.backend import name_of
 from tfdistill.benchmark.subjects import Subject
+from tfdistill.io import files
 from tfdistill.tflite import reader
 from tfdistill.tflite.signature import Signature, Tensor
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfdistill import quantities, tables
 from tfdistill.benchmark import schema, terminal
 from tfdistill.benchmark.comparing import changes
+from tfdistill.results import quantities, tables
 
 _ORIGIN = ("created", "kind", "backend")
 _ROW = (

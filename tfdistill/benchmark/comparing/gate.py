@@ -16,9 +16,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tfdistill import tables
 from tfdistill.benchmark import terminal
 from tfdistill.benchmark.comparing import changes
+from tfdistill.results import tables
 
 _ROUNDING = 1e-9  # of a difference of decimal fractions
 

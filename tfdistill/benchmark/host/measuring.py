@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
-from tfdistill import errors, files
+from tfdistill import errors
 from tfdistill.benchmark import cores, measuring, schema
 from tfdistill.benchmark.backend import Findings
 from tfdistill.benchmark.host.backend import DELEGATES, HostBackend
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import baseline_of, open_all
+from tfdistill.io import files
 from tfdistill.tflite.golden import Example
 
 

@@ -132,7 +132,8 @@ def tokenizer(
 
     A special token in the text is ordinary text; longer pairs lose tokens of the longer text first.
     """
-    from tfdistill import reading, tokenizer_json  # only this job needs them
+    from tfdistill import tokenizer_json  # only this job needs them
+    from tfdistill.io import reading  # only this job needs them
 
     tokens = reading.read_text(vocab_file).removesuffix("\n").split("\n")
     tokenizer = tokenizer_json.build_tokenizer(tokens, lower_case=lower_case)

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill import errors, lengths
+from tfdistill import errors
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import disturbance, drift, stats
+from tfdistill.manifest import lengths
 
 # Of a start there is one value a repetition; the summary gives their median.
 _START = (

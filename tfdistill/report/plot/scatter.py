@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from tfdistill import quantities
 from tfdistill.report import format as fmt
 from tfdistill.report.document import Legend
 from tfdistill.report.plot import charts, labels, svg
 from tfdistill.report.tradeoff import NAMED, Point
+from tfdistill.results import quantities
 
 _WIDTH, _HEIGHT = 350.0, 290.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 10.0, 26.0, 44.0

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from markupsafe import Markup
 
-from tfdistill import quantities
 from tfdistill.report import format as fmt
 from tfdistill.report.plot import charts, labels, svg
+from tfdistill.results import quantities
 
 MOST_LINES = 8  # more cannot be distinguished
 _LEFT, _TOP, _BOTTOM = 52.0, 32.0, 40.0

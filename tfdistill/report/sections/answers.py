@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from tfdistill import registry
 from tfdistill.report.answer_sides import AnswerSides
 from tfdistill.report.document import ReportSection, SectionPart
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.report.sections import class_answers, coverage
+from tfdistill.tasks import registry
 
 
 def sections(run: RunAnalysis) -> Iterator[ReportSection]:

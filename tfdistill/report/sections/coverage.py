@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfdistill import analysis
-from tfdistill.confidence import USUAL_MAX_ERROR
+from tfdistill.manifest.confidence import USUAL_MAX_ERROR
 from tfdistill.report.answer_sides import FILE, TEACHER, AnswerSides
 from tfdistill.report.document import Picture, SectionPart
 from tfdistill.report.plot import charts, timeline

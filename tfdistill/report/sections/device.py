@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from tfdistill import quantities
 from tfdistill.benchmark import schema
 from tfdistill.report import devices, tradeoff
 from tfdistill.report import format as fmt
@@ -24,6 +23,7 @@ from tfdistill.report.plot import charts, scatter, timeline
 from tfdistill.report.plot.timeline import MOST_LINES, Line
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.report.sections import device_tables
+from tfdistill.results import quantities
 
 _LONG = 18  # rows; a longer table is folded
 

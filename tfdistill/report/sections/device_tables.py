@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from tfdistill import quantities, tables
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import disturbance
 from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Row, Table, row
 from tfdistill.report.devices import DeviceResults, Timing
+from tfdistill.results import quantities, tables
 
 _MOST_OPERATORS = 12  # kinds of one file; the rest are added up
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfdistill import config, errors, reading, safe_paths
+from tfdistill import config, errors
+from tfdistill.io import reading, safe_paths
 from tfdistill.report import format as fmt
 from tfdistill.report.document import Definitions, Details
 from tfdistill.report.run_analysis import RunAnalysis

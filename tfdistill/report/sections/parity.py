@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfdistill import manifest
-from tfdistill.confidence import moved_coverage
+from tfdistill.manifest.confidence import moved_coverage
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.cells import Cell, Table, row

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from tfdistill import tables
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import TEST, AnswerSides, unseen_difference
@@ -13,7 +12,7 @@ from tfdistill.report.cells import Cell, Row, Table, row
 from tfdistill.report.document import ReportSection, part
 from tfdistill.report.model_groups import ModelGroup
 from tfdistill.report.run_analysis import RunAnalysis
-from tfdistill.results import BaselineResult
+from tfdistill.results import BaselineResult, tables
 
 _LONGEST_TITLE = 40  # letters; longer lists of stages are replaced by the variant's name
 

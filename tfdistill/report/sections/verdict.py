@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 from markupsafe import Markup
 
-from tfdistill import quantities, tables
 from tfdistill.analysis.paired import TELLING
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import (
@@ -21,7 +20,7 @@ from tfdistill.report.document import KeyFigure
 from tfdistill.report.model_groups import ModelGroup
 from tfdistill.report.plot import charts
 from tfdistill.report.run_analysis import RunAnalysis
-from tfdistill.results import UNDERTRAINED, WORDS_BETTER
+from tfdistill.results import UNDERTRAINED, WORDS_BETTER, quantities, tables
 
 
 def headline(run: RunAnalysis) -> str:

@@ -6,7 +6,7 @@ import kotlinx.serialization.SerialName
 import kotlinx.serialization.Serializable
 
 /**
- * Whether a text is of the kind that a file was trained on; `tfdistill/familiarity.py` says what
+ * Whether a text is of the kind that a file was trained on; `tfdistill/manifest/familiarity.py` says what
  * each value means.
  */
 @Serializable

@@ -137,7 +137,7 @@ internal data class Promise(
     @SerialName("rows_needed") val rowsNeeded: Int? = null,
 )
 
-/** How sure the answers of the file are; `tfdistill/confidence.py` says what each value means. */
+/** How sure the answers of the file are; `tfdistill/manifest/confidence.py` says what each value means. */
 @Serializable
 internal data class Confidence(
     val temperature: Double,
@@ -165,7 +165,7 @@ internal data class FileVariant(
 )
 
 /**
- * The whole of model.json; `tfdistill/manifest.py` says what each value means.
+ * The whole of model.json; `tfdistill/manifest/__init__.py` says what each value means.
  *
  * @property name of the export
  * @property created ISO 8601

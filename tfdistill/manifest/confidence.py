@@ -10,8 +10,8 @@ from typing import Any
 import pydantic
 
 from tfdistill import errors
-from tfdistill.familiarity import Familiarity
-from tfdistill.manifest_parts import ManifestPart, Sha256
+from tfdistill.manifest.familiarity import Familiarity
+from tfdistill.manifest.parts import ManifestPart, Sha256
 
 USUAL_MAX_ERROR = 0.05
 """The promise that decides whether an answer is sure where none is named."""

@@ -8,8 +8,9 @@ import os
 import pathlib
 from collections.abc import Iterator
 
-from tfdistill import errors, files, safe_paths
-from tfdistill.files import Path
+from tfdistill import errors
+from tfdistill.io import files, safe_paths
+from tfdistill.io.files import Path
 
 LOCK = ".lock"
 VARIABLE = "TFDISTILL_NO_LOCK"  # what --no-lock sets: for file systems without locks

@@ -7,7 +7,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from tfdistill import errors, files, reading
+from tfdistill import errors
+from tfdistill.io import files, reading
 
 _LONG_VALUES = 80  # letters of two values in a message
 

@@ -8,10 +8,10 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tfdistill import files, quantities, tables, work_folder
+from tfdistill.io import files, work_folder
 from tfdistill.manifest import Architecture, Manifest, TaskRecord
-from tfdistill.results import BaselineResult
-from tfdistill.tables import markdown, one_line
+from tfdistill.results import BaselineResult, quantities, tables
+from tfdistill.results.tables import markdown, one_line
 from tfdistill.tasks import KINDS
 
 FILE_NAME = "README.md"

@@ -12,7 +12,8 @@ import os
 import pathlib
 from typing import Any
 
-from tfdistill import errors, files, marker_file, reading, storage
+from tfdistill import errors
+from tfdistill.io import files, marker_file, reading, storage
 
 FILE_NAME = ".tfdistill-sha256.json"
 _REMEDY = (

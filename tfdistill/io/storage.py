@@ -17,7 +17,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 
-from tfdistill import errors, safe_paths
+from tfdistill import errors
+from tfdistill.io import safe_paths
 
 Path = safe_paths.Path
 _ADDRESS = re.compile(r"(?P<protocol>[A-Za-z][A-Za-z0-9+.-]*)://")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import pathlib
 
-from tfdistill import errors, files, locks, reading
+from tfdistill import errors
+from tfdistill.io import files, locks, reading
 
 MARKER = ".tfdistill.json"
 FORMAT = "tfdistill folder"

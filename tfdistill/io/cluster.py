@@ -11,7 +11,8 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from tfdistill import errors, reading
+from tfdistill import errors
+from tfdistill.io import reading
 
 VARIABLE = "TF_CONFIG"
 _ADDRESS = re.compile(r"[^\s/]+:[0-9]{1,5}")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pydantic
 
-from tfdistill.manifest_parts import ManifestPart
+from tfdistill.manifest.parts import ManifestPart
 from tfdistill.tasks.encoded import EncodedExamples
 
 FEWEST_TEXTS, FEWEST_ROWS = 1000, 100  # training texts and rows that chose nothing

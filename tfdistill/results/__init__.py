@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import pydantic
 
-from tfdistill import errors, files, reading
+from tfdistill import errors
+from tfdistill.io import files, reading
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,8 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from tfdistill import errors, files
+from tfdistill import errors
+from tfdistill.io import files
 
 _SHA256, _MADE_FROM = "sha256", "made_from"
 

@@ -23,7 +23,8 @@ import pathlib
 import tempfile
 from collections.abc import Iterator
 
-from tfdistill import errors, files, locks, marker_file
+from tfdistill import errors
+from tfdistill.io import files, locks, marker_file
 
 _RESUMABLE = ("run", "pre-training", "corpus", "augmentation")  # by --resume
 _SHOWN = 5

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
-from tfdistill import errors, files, storage
+from tfdistill import errors
+from tfdistill.io import files, storage
 
 # Bytes below 0xa0 of Western text in cp1252: euro, quotation marks, dashes, ellipsis, bullet,
 # trade mark, S, Z, OE and Y with their marks.

@@ -16,7 +16,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tfdistill import errors, safe_paths, storage
+from tfdistill import errors
+from tfdistill.io import safe_paths, storage
 
 Path = safe_paths.Path
 # Of what is being written: .NAME.tfdistill-XXXXXXXX.SUFFIX, locked by its writer while that lives.

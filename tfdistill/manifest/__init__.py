@@ -13,9 +13,10 @@ from typing import Annotated, Literal
 
 import pydantic
 
-from tfdistill import errors, files, reading, safe_paths
-from tfdistill.confidence import Confidence
-from tfdistill.manifest_parts import ManifestFile, ManifestPart, Sha256
+from tfdistill import errors
+from tfdistill.io import files, reading, safe_paths
+from tfdistill.manifest.confidence import Confidence
+from tfdistill.manifest.parts import ManifestFile, ManifestPart, Sha256
 from tfdistill.tasks.encoded import Truncation
 from tfdistill.tasks.kind import KindName
 

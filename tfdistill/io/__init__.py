@@ -1,0 +1,1 @@
+"""Reading and writing: paths, folders, locks, storage, bounded files and child processes."""
