@@ -2,11 +2,12 @@
 
 import json
 import os
+import time
 
 import pytest
 
 from tfdistill import errors
-from tfdistill.io import checksums, marker_file
+from tfdistill.io import checksums, files, marker_file
 
 
 def flip(path):
@@ -80,12 +81,19 @@ def test_a_run_in_the_folder_of_its_model_is_no_part_of_the_model(model):
     assert checksums.digest_of(model, (".json", ".safetensors")) == of_both
 
 
-def test_a_file_is_read_once_as_long_as_it_is_the_same(tmp_path, monkeypatch):
+def test_a_file_is_read_once_as_long_as_it_is_the_same(tmp_path):
     path, reads = tmp_path / "x", []
     path.write_text("text")
-    real = checksums.files.sha256_of
-    monkeypatch.setattr(checksums.files, "sha256_of", lambda p: reads.append(p) or real(p))
-    before = [checksums.digest_of(path) for _ in range(3)]
-    assert len(reads) == 1 and len(set(before)) == 1
+    reader = files.once(2)(lambda path: reads.append(path) or path.read_text())
+    for _ in range(3):  # just written: another write in this tick of the clock would not show
+        assert reader(path) == "text"
+    assert len(reads) == 3
+    time.sleep(0.1)
+    for _ in range(3):
+        assert reader(path) == "text"
+    assert len(reads) == 4
     flip(path)
-    assert checksums.digest_of(path) != before[0]
+    assert reader(path) != "text"
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        reader(path)

@@ -1,12 +1,7 @@
-"""SHA-256 of files and folders, and the record of a saved model that finds a changed file.
-
-A file is read once in a process, and again where its size, its time or its place on the disk
-differ. Nothing is remembered from one process to the next.
-"""
+"""SHA-256 of files and folders, and the record of a saved model that finds a changed file."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import pathlib
@@ -36,9 +31,9 @@ def digest_of(path: Any, suffixes: tuple[str, ...] = ("",)) -> str:
         return _combined(parts) if names else files.sha256_of(path)
     path = pathlib.Path(path).expanduser()
     if path.is_file():
-        return _of_file(path)
+        return files.sha256_of(path)
     shown = [n for n in _files_in(path) if n.name.endswith(suffixes) and n.name[0] != "."]
-    parts = [(name.relative_to(path).as_posix(), _of_file(name)) for name in shown]
+    parts = [(name.relative_to(path).as_posix(), files.sha256_of(name)) for name in shown]
     return _combined(parts) if parts else ""
 
 
@@ -56,18 +51,6 @@ def _files_in(folder: pathlib.Path) -> list[pathlib.Path]:
 
 def _combined(parts: list[tuple[str, str]]) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-def _of_file(path: pathlib.Path) -> str:
-    status = os.stat(path)
-    state = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_dev, status.st_ino)
-    return _read(str(path.absolute()), state)
-
-
-@functools.lru_cache(maxsize=4096)
-def _read(path: str, state: tuple[int, ...]) -> str:
-    del state  # a key of the cache
-    return files.sha256_of(path)
 
 
 def write_checksums(folder: files.Path, *, but: tuple[str, ...] = ()) -> None:
@@ -99,7 +82,7 @@ def check_folder(folder: files.Path) -> None:
             raise errors.WeightsError(f"{root / FILE_NAME}", "a record of files", received, remedy)
         for name in sorted(name for name in record if name.startswith(prefix)):
             file = root / name
-            received = _of_file(file) if file.is_file() else "no such file"
+            received = files.sha256_of(file) if file.is_file() else "no such file"
             if received != record[name]:
                 expected = f"the file that was saved, sha256 {str(record[name])[:12]}"
                 raise errors.WeightsError(f"{file}", expected, received[:12], remedy)

@@ -13,13 +13,16 @@ import pathlib
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from tfdistill import errors
 from tfdistill.io import safe_paths, storage
 
 Path = safe_paths.Path
+Reader = TypeVar("Reader", bound=Callable[..., Any])
+_TICK_NS = 50_000_000  # more than a tick of the clock of a file system
 # Of what is being written: .NAME.tfdistill-XXXXXXXX.SUFFIX, locked by its writer while that lives.
 _UNFINISHED = re.compile(r"\.(?P<name>.+)\.tfdistill-[a-z0-9_]{8}(?P<suffix>.*)", re.DOTALL)
 _TEMPORARY = re.compile(r"tfdistill-[a-z]+\.[a-z0-9_]{8}")
@@ -352,6 +355,43 @@ def local_copy(path: Path) -> Iterator[pathlib.Path]:
         yield folder / source.name
 
 
+def once(max_files: int) -> Callable[[Reader], Reader]:
+    """Makes a reader of a file remember what it returned, while the file is the same on the disk.
+
+    A process reads a file again where its size, times or place on the disk differ. A file that has
+    just been written is not remembered: another write in the same tick of the clock would not show.
+    What the reader returns is shared, and must not be changed.
+
+    Args:
+      max_files: How many results are kept, the last ones used.
+
+    Returns:
+      A decorator of functions whose first argument is a path; the others are hashable.
+    """
+
+    def decorate(read: Reader) -> Reader:
+        @functools.lru_cache(max_files)
+        def remembered(path: Path, state: tuple[int, ...], *more: Any, **options: Any) -> Any:
+            del state  # a key of the cache
+            return read(path, *more, **options)
+
+        @functools.wraps(read)
+        def reader(path: Path, *more: Any, **options: Any) -> Any:
+            try:
+                status = os.stat(path)
+            except (OSError, TypeError, ValueError):  # absent or remote: the reader says so
+                return read(path, *more, **options)
+            state = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+            if time.time_ns() - max(state[1:3]) < _TICK_NS:
+                return read(path, *more, **options)
+            return remembered(path, (*state, status.st_dev), *more, **options)
+
+        return reader  # pyright: ignore[reportReturnType]
+
+    return decorate
+
+
+@once(max_files=4096)
 def sha256_of(path: Path) -> str:
     """Returns the SHA-256 of a file as 64 lower-case hexadecimal digits."""
     digest = hashlib.sha256()

@@ -18,8 +18,11 @@ NOT_LISTED = (MARKER, locks.LOCK, ".report.html.lock")
 def read_marker(folder: files.Path) -> tuple[str, set[str]] | None:
     """The kind of a folder of ours and the names in its list; None without a valid marker."""
     path = pathlib.Path(folder) / MARKER
-    if path.is_symlink() or not path.is_file():
-        return None
+    return _read(path) if path.is_file() and not path.is_symlink() else None
+
+
+@files.once(max_files=64)
+def _read(path: pathlib.Path) -> tuple[str, set[str]] | None:
     try:
         content = reading.read_json_object(path)
         version = (content["format"], content["format_version"])
