@@ -38,6 +38,7 @@ INSTALL_REQUIRES = [
     "scikit-learn>=1.5,<2",
     "threadpoolctl>=3.1,<4",
     "pydantic>=2.7,<3",
+    "typing-extensions>=4.1",  # for type checkers alone: Unpack, which Python 3.10 has not
     "pyyaml>=6,<7",
     "jinja2>=3.1,<4",
     "markupsafe>=3,<4",

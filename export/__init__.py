@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tfdistill.tflite.inspection import inspect
 
     from .conversion.quantize import quantizations
+    from .model.options import ExportOptions
     from .targets.android_bundle import to_android
     from .targets.keras3 import to_keras
     from .targets.mediapipe import to_mediapipe
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .trials.sweeping import sweep
 
 __all__ = [
+    "ExportOptions",
     "SizeChoice",
     "auto",
     "fit_size",

@@ -99,15 +99,16 @@ class ExportPlan:
 
 def make_plans(request: ExportRequest) -> list[ExportPlan]:
     """Plans the file that is asked for and its variants, on the same examples."""
-    if not request.variants:
+    variants = request.variants
+    if not variants:
         return [make_plan(request)]
-    if request.device in request.variants:
+    if request.device in variants:
         raise errors.ConfigError(
-            "variants", f"files for others than {request.device}", list(request.variants)
+            "variants", f"files for others than {request.device}", list(variants)
         )
     request = request.collected()
     plans = [make_plan(request)]
-    for device, quantize in request.variants.items():
+    for device, quantize in variants.items():
         variant = request.replace(device=device, quantize=quantize, variants={})
         plans.append(dataclasses.replace(make_plan(variant), is_variant=True))
     return plans

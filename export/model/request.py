@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import tf_keras as keras
@@ -22,6 +22,7 @@ from tfdistill.tasks.encoded import EncodedExamples, Truncation
 
 from . import inputs
 from .heads import HEADS, OutputHead
+from .options import ExportOptions
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ _MOST_PADDING = 127
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExportRequest:
-    """The arguments of `to_tflite`, which documents them."""
+    """A model, the path of its .tflite file, and `ExportOptions` with their defaults."""
 
     model: keras.Model
     path: files.Path
@@ -39,7 +40,7 @@ class ExportRequest:
     data: dataclasses.InitVar[TaskData | None] = None
     quantize: str = "dynamic_wi8_afp32"
     device: str = "cpu"
-    variants: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    variants: Mapping[str, str] | None = dataclasses.field(default_factory=dict)
     layers: Mapping[str, str] | None = None
     lengths: Sequence[int] | None = None
     softmax: bool = False
@@ -60,6 +61,22 @@ class ExportRequest:
     overwrite: bool = False
     name: str | None = None
     timeout_s: float = 1800
+
+    @classmethod
+    def of(
+        cls,
+        model: keras.Model,
+        path: files.Path,
+        options: Mapping[str, Any],
+        *,
+        but: Collection[str] = (),
+    ) -> ExportRequest:
+        """Makes a request of keywords; refuses unknown ones, and those of `but`."""
+        names = ExportOptions.__annotations__.keys() - {*but}
+        if unknown := [name for name in options if name not in names]:
+            remedy = errors.nearest(unknown[0], names)
+            raise errors.ConfigError("options", "those of an export", repr(unknown[0]), remedy)
+        return cls(model, path, **options)
 
     def __post_init__(self, data: TaskData | None) -> None:
         """Spells the quantizations out, and takes from the data what is not named."""

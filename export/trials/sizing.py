@@ -21,14 +21,11 @@ from tfdistill.tflite import agreement
 from ..checking.outputs import model_logits
 from ..conversion import prepare
 from ..conversion import quantize as quantizing
-from ..file import bundle
 from ..model import heads
-from ..model.request import ExportRequest
 from ..targets.tflite import refuse_weak
 from . import size_steps
-from .automatic import move
 from .size_steps import STEPS, Requested, SizeStep, SmallerModel, SmallerModels
-from .trial import attempt
+from .trial import ROUNDING, Trials, drop_faults, trials
 
 _log = logging.getLogger(__name__)
 
@@ -131,22 +128,17 @@ def fit_size(
     """
     if not size_mb > 0:
         raise errors.ConfigError("size_mb", "a size above 0 MB", size_mb)
-    if not 0 <= max_drop <= 1:
-        raise errors.ConfigError("max_drop", "a drop from 0 to 1", max_drop)
+    if faults := drop_faults(max_drop):
+        raise errors.ConfigError(*faults)
     if compress.is_quantize_aware(model):
         received = "a quantization-aware one, whose ranges are for one format and one table"
         raise errors.ConfigError("model of size_mb", "float weights", received, _STRIPPED)
-    whole = requested(model, vocab_file).collected()
-    paths = bundle.paths_of(whole.path)
-    unknown = dict.fromkeys((paths.model, paths.manifest, paths.golden))
-    bundle.check_free(unknown, overwrite=whole.overwrite)
-    with files.temporary_folder("size") as folder:
-        search = _SizeSearch(requested, whole, size_mb, [*corpus], max_drop, folder)
+    with trials(requested(model, vocab_file)) as tried:
+        search = _SizeSearch(requested, tried, size_mb, [*corpus], max_drop)
         candidate = search.run()
         if candidate is None or not (search.keeps(candidate) or or_nearest):
             raise _nothing(search, candidate, size_mb)
-        manifest = move(search.file_of(candidate.number), paths, overwrite=whole.overwrite)
-    bundle.write_card(paths.model, manifest)
+        manifest = tried.deliver(candidate.file)
     return SizeChoice(
         manifest,
         candidate.smaller.request.model,
@@ -172,11 +164,11 @@ class _Candidate:
     rank: int | None  # width of its word vectors, where the table has two factors; else None
     num_words: int  # rows of its table of words
     trial: Trial  # its figures
-    number: int  # which of the files it is
+    file: pathlib.Path
 
 
 class _SizeSearch:
-    """Tries the steps on a model, each in a folder of its own.
+    """Tries the steps on a model.
 
     `reached` is the primary metric of the whole model; `candidates` are the files so far.
     """
@@ -184,13 +176,13 @@ class _SizeSearch:
     def __init__(
         self,
         requested: Requested,
-        whole: ExportRequest,
+        tried: Trials,
         size_mb: float,
         corpus: list[str],
         max_drop: float,
-        folder: pathlib.Path,
     ) -> None:
         """Takes the arguments of `fit_size`, and scores the whole model."""
+        whole = tried.request
         task, texts, vocab_file = whole.task, whole.texts, whole.vocab_file
         if task is None or texts is None or vocab_file is None or whole.check_on is None:
             raise errors.DataError("size_mb", _LABELLED, "none")
@@ -204,7 +196,7 @@ class _SizeSearch:
         self.candidates: list[_Candidate] = []
         self._max_drop = max_drop
         self._allowed = agreement.allowed_drop(max_drop, heads.num_scored(plan.examples), None)
-        self._whole, self._folder = whole.replace(lengths=plan.lengths), folder
+        self._trials, self._whole = tried, whole.replace(lengths=plan.lengths)
         tokenizer = Tokenizer(vocab_file, whole.lower_case, whole.truncation)
         counts = vocabulary.count_pieces(corpus, tokenizer)
         self._num_words = models.config_of(whole.model).vocab_size
@@ -213,12 +205,12 @@ class _SizeSearch:
         self._limit, self._overhead = 1e6 * size_mb, size_steps.usual_overhead(whole)
         self._per_token = plan.head.per_token
         texts_of = [*texts.texts, *(texts.pairs or ())]
-        self._models = SmallerModels(requested, self._whole, corpus, counts, texts_of, folder)
+        self._models = SmallerModels(requested, self._whole, corpus, counts, texts_of, tried.folder)
 
     @property
     def least(self) -> float:
         """The least metric that a file may have."""
-        return self.reached - self._allowed - 1e-9  # of decimal bounds such as 0.94 - 0.93
+        return self.reached - self._allowed - ROUNDING
 
     def keeps(self, candidate: _Candidate) -> bool:
         """Whether a file is small and accurate enough."""
@@ -308,35 +300,25 @@ class _SizeSearch:
 
     def _try(self, step: SizeStep, rank: int | None, num_words: int) -> _Candidate:
         """Exports the model in a step, of a rank and with some of its words."""
-        number = len(self.candidates)
-        (self._folder / f"{number}").mkdir()
         whole, smaller = self._whole, self._models.of(rank, num_words)
         quantize, layers = size_steps.formats(whole, step, rank)
         wider = self._max_drop > quantizing.quantization(quantize).bounds.metric_drop
         allowed = {"metric_drop": self._max_drop} if wider else {}
-        trial = attempt(
-            smaller.request.replace(
-                path=self.file_of(number),
-                name=whole.manifest_name,
-                quantize=quantize,
-                layers=layers,
-                lengths=whole.chosen_lengths,
-                allow_weak=True,
-                bounds={**allowed, **(whole.bounds or {})},
-            ),
-            floats=smaller.floats,
+        request = smaller.request.replace(
+            quantize=quantize,
+            layers=layers,
+            lengths=whole.chosen_lengths,
+            allow_weak=True,
+            bounds={**allowed, **(whole.bounds or {})},
         )
-        candidate = _Candidate(step, smaller, rank, num_words, trial, number)
+        trial, file = self._trials.attempt(request, smaller.floats)
+        candidate = _Candidate(step, smaller, rank, num_words, trial, file)
         if trial.size_bytes is not None:
             rest, a_word = size_steps.file_bytes(self._whole, step, rank)
             self._overhead = trial.size_bytes - rest - num_words * a_word
         self.candidates.append(candidate)
         _log.info(f"size: {self.describe(candidate)}")
         return candidate
-
-    def file_of(self, number: int) -> pathlib.Path:
-        """Where the file of a candidate is."""
-        return self._folder / f"{number}" / bundle.paths_of(self._whole.path).model.name
 
     def describe(self, candidate: _Candidate) -> str:
         """A line on a file that was tried."""

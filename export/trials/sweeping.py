@@ -8,23 +8,26 @@ import json
 import pathlib
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, manifest, results
-from tfdistill.data.task_data import TaskData
 from tfdistill.io import files, work_folder
 from tfdistill.results import SweepResults, Trial, quantities, tables
-from tfdistill.tasks import Examples, TaskSpec
-from tfdistill.tasks.encoded import EncodedExamples, Truncation
+from tfdistill.tasks.encoded import EncodedExamples
 
 from ..checking.evidence import FloatConversion
 from ..conversion import quantize as quantizing
 from ..file import bundle
 from ..model.request import ExportRequest
 from .trial import Measure, Report, attempt
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..model.options import ExportOptions
 
 _SETTLED = ("good", "beyond bounds")  # what trying again would not change
 _FILE = "model.tflite"
@@ -68,27 +71,7 @@ def sweep(
     measure: Measure | None = None,
     threads: int | None = None,
     report: Report | None = None,
-    overwrite: bool = False,
-    data: TaskData | None = None,
-    device: str = "cpu",
-    layers: Mapping[str, str] | None = None,
-    lengths: Sequence[int] | None = None,
-    softmax: bool = False,
-    check_on: Any = None,
-    promise_on: Any = None,
-    calibrate_on: Any = None,
-    num_calibration: int = 200,
-    seed: int = 1,
-    texts: Examples | None = None,
-    task: TaskSpec | None = None,
-    vocab_file: files.Path | None = None,
-    lower_case: bool | None = None,
-    truncation: Truncation = "end",
-    labels: Sequence[str] | None = None,
-    bounds: Mapping[str, float] | None = None,
-    metadata: bool | None = None,
-    allow_weak: bool = False,
-    timeout_s: float = 1800,
+    **options: Unpack[ExportOptions],
 ) -> Sweep:
     """Exports a model in many quantizations and lists size, speed and accuracy of each.
 
@@ -104,28 +87,9 @@ def sweep(
         `tfdistill.benchmark.quick_benchmark` does. None leaves these figures out.
       threads: How many `measure` uses, where that is known: of other threads is another sweep.
       report: Called with each trial as soon as it is finished; not with those of an earlier call.
-      overwrite: Whether to start anew where there is a sweep of something else, or this one.
-      data: As for `to_tflite`, as all that follow; `check_on` with labels and `task` give the
-        metric of each file, static quantizations need `calibrate_on`.
-      device: As there.
-      layers: As there.
-      lengths: As there.
-      softmax: As there.
-      check_on: As there.
-      promise_on: As there.
-      calibrate_on: As there.
-      num_calibration: As there.
-      seed: As there.
-      texts: As there.
-      task: As there.
-      vocab_file: As there.
-      lower_case: As there.
-      truncation: As there.
-      labels: As there.
-      bounds: As there.
-      metadata: As there.
-      allow_weak: As there.
-      timeout_s: As there.
+      **options: See `ExportOptions`; `check_on` with labels and `task` give the metric of each
+        file, static quantizations need `calibrate_on`. `overwrite` starts anew where there is a
+        sweep of something else, or this one.
 
     Returns:
       The rows.
@@ -137,33 +101,12 @@ def sweep(
     """
     chosen = [quantization.name for quantization in quantizing.chosen(names)]
     folder = pathlib.Path(folder)
-    request = ExportRequest(
-        model,
-        folder / _FILE,
-        data=data,
-        device=device,
-        layers=layers,
-        lengths=lengths,
-        softmax=softmax,
-        check_on=check_on,
-        promise_on=promise_on,
-        calibrate_on=calibrate_on,
-        num_calibration=num_calibration,
-        seed=seed,
-        texts=texts,
-        task=task,
-        vocab_file=vocab_file,
-        lower_case=lower_case,
-        truncation=truncation,
-        labels=labels,
-        bounds=bounds,
-        metadata=metadata,
-        allow_weak=allow_weak,
-        timeout_s=timeout_s,
-    ).collected()
+    of_a_row = ("quantize", "variants", "name")
+    request = ExportRequest.of(model, folder / _FILE, options, but=of_a_row).collected()
+    replaced = request.overwrite
     threads = None if measure is None else threads
     fingerprint = _fingerprint(request, measured=measure is not None, threads=threads)
-    with work_folder.WorkFolder(folder, KIND).open(resume=not overwrite, overwrite=overwrite):
+    with work_folder.WorkFolder(folder, KIND).open(resume=not replaced, overwrite=replaced):
         done = _finished(folder, fingerprint)
         _save(folder, fingerprint, done)
         with files.temporary_folder("sweep") as temporary:

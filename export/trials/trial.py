@@ -1,17 +1,19 @@
-"""One quantization, tried on a model: the file if it is good, and the figures in any case."""
+"""Files that are tried: one with its figures in any case, and those of a search for one path."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import pathlib
+import shutil
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tfdistill import errors
 from tfdistill.io import files
-from tfdistill.manifest import Manifest
+from tfdistill.manifest import Manifest, read_manifest
 from tfdistill.results import Trial
 from tfdistill.tflite import TfliteModel
 from tfdistill.tflite.agreement import Bounds
@@ -22,12 +24,14 @@ from ..checking.verify import verify
 from ..conversion import convert
 from ..conversion import quantize as quantizing
 from ..conversion.prepare import make_plan
+from ..file import bundle
 from ..model.request import ExportRequest
 from ..targets.tflite import check_free, refuse_weak, write
 
 Measure = Callable[[pathlib.Path], Mapping[str, Any]]
 Report = Callable[[Trial], None]
 
+ROUNDING = 1e-9  # of decimal bounds such as 0.94 - 0.93
 # Bounds that every finite answer keeps: for the figures of a file that will not be kept.
 _NO_BOUNDS = {
     "max_error": 1e30,
@@ -121,3 +125,77 @@ def _good(request: ExportRequest, manifest: Manifest, measure: Measure | None) -
         num_examples=parity.num_examples,
         partitions=max(partitions, default=None),
     )
+
+
+def drop_faults(max_drop: float) -> list[str]:
+    """Lists what is wrong with the most that a metric may fall."""
+    if 0 <= max_drop <= 1:
+        return []
+    return [errors.explain("max_drop", "a drop from 0 to 1", max_drop)]
+
+
+@dataclasses.dataclass
+class Trials:
+    """The files that a search tries, each in a folder of its own, and the figures of all."""
+
+    request: ExportRequest  # of the file that is looked for: a trial changes parts of it
+    folder: pathlib.Path  # where the files go
+    measure: Measure | None = None  # measures a file
+    report: Report | None = None  # called with the figures of each
+    rows: list[Trial] = dataclasses.field(default_factory=list)
+
+    def attempt(
+        self, request: ExportRequest, floats: FloatConversion, *, keep_refused: bool = False
+    ) -> tuple[Trial, pathlib.Path]:
+        """Tries one; returns its figures and its file, which may be a refused one or missing."""
+        number = len(self.rows)
+        file = self._new_file(f"{number}")
+        refused = self._new_file(f"{number}-refused") if keep_refused else None
+        request = request.replace(path=file, name=self.request.manifest_name)
+        trial = attempt(request, floats=floats, measure=self.measure, refused=refused)
+        self.rows.append(trial)
+        if self.report is not None:
+            self.report(trial)
+        return trial, file if refused is None or trial.verdict == "good" else refused
+
+    def _new_file(self, name: str) -> pathlib.Path:
+        """Returns a file in a folder of its own, where it gets the manifest's name of the target.
+
+        That is not model.json where the target's model.json is about another file.
+        """
+        folder = self.folder / name
+        folder.mkdir()
+        target = bundle.paths_of(self.request.path)
+        if target.manifest.name != "model.json":
+            shutil.copyfile(target.model.with_name("model.json"), folder / "model.json")
+        return folder / target.model.name
+
+    def deliver(self, file: pathlib.Path) -> Manifest:
+        """Moves a file to the path of the request, with all that belongs to it or not at all."""
+        sources, paths = bundle.paths_of(file), bundle.paths_of(self.request.path)
+        contents: dict[pathlib.Path, bytes | pathlib.Path] = {}
+        pairs = zip(dataclasses.astuple(sources), dataclasses.astuple(paths), strict=True)
+        for source, target in sorted(pairs, key=lambda pair: pair[0] == sources.manifest):  # last
+            if source.is_file():
+                contents[target] = source if source == sources.model else source.read_bytes()
+        small = {
+            target: None if isinstance(content, pathlib.Path) else content
+            for target, content in contents.items()
+        }
+        bundle.check_free(small, overwrite=self.request.overwrite)
+        bundle.write(contents)
+        manifest = read_manifest(paths.model)
+        bundle.write_card(paths.model, manifest)
+        return manifest
+
+
+@contextlib.contextmanager
+def trials(
+    request: ExportRequest, *, measure: Measure | None = None, report: Report | None = None
+) -> Iterator[Trials]:
+    """Refuses a path that is taken, and holds the folder of the files while a search lasts."""
+    paths = bundle.paths_of(request.path)
+    unknown = dict.fromkeys((paths.model, paths.manifest, paths.golden))
+    bundle.check_free(unknown, overwrite=request.overwrite)
+    with files.temporary_folder("trials") as folder:
+        yield Trials(request.collected(), folder, measure, report)

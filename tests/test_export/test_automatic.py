@@ -7,6 +7,7 @@ import pytest
 import export
 from export.checking import layer_errors
 from export.trials import automatic as choosing
+from export.trials import trial
 from tfdistill import errors, manifest
 from tfdistill.io import marker_file
 from tfdistill.results import Trial
@@ -62,7 +63,7 @@ class Attempts:
 @pytest.fixture
 def attempts(exported, monkeypatch):
     stub = Attempts(exported("dynamic_wi8_afp32").path)
-    monkeypatch.setattr(choosing, "attempt", stub)
+    monkeypatch.setattr(trial, "attempt", stub)
     monkeypatch.setattr(choosing, "layer_errors", lambda *arguments: [])
     return stub
 
@@ -75,13 +76,13 @@ def chosen(attempts, toy, tmp_path):
         told = []
         best = []
 
-        def move(file, paths, *, overwrite):
+        def deliver(trials, file):
             best.append(told[int(file.parent.name)])
-            return real(file, paths, overwrite=overwrite)
+            return whole(trials, file)
 
-        real = choosing.move
+        whole = trial.Trials.deliver
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(choosing, "move", move)
+            patch.setattr(trial.Trials, "deliver", deliver)
             arguments = {"names": NAMES, **arguments}
             export.auto(toy.model, tmp_path / "model.tflite", report=told.append, **arguments)
         return best[0].name, best[0].layers

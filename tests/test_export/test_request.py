@@ -10,6 +10,7 @@ import pytest
 import toys
 
 import export
+from export.model.options import ExportOptions
 from export.model.request import ExportRequest, fitting_lengths
 from export.targets import saved_model
 from tfdistill import errors, models
@@ -20,23 +21,35 @@ DOORS = (export.to_tflite, export.auto, export.sweep)
 REQUEST = {field.name: field for field in dataclasses.fields(ExportRequest)}
 
 
+def test_options_are_the_fields_of_a_request():
+    fields = {name: field.type for name, field in REQUEST.items() if name not in ("model", "path")}
+    fields["data"] = "TaskData | None"  # not kept
+    hints = {name: hint.__forward_arg__ for name, hint in ExportOptions.__annotations__.items()}
+    assert hints == fields
+    documented = inspect.getdoc(ExportOptions)
+    assert [name for name in hints if f"  {name}: " not in documented] == []
+
+
 @pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
-def test_every_door_names_its_options_with_the_defaults_of_the_request(door):
+def test_every_door_takes_the_options(door):
     parameters = inspect.signature(door).parameters
-    assert not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    for name in parameters.keys() & REQUEST.keys() - {"model", "path", "variants"}:
-        assert parameters[name].default == REQUEST[name].default, name
-        assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY, name
+    assert parameters["options"].annotation == "Unpack[ExportOptions]"
+    assert parameters.keys().isdisjoint(ExportOptions.__annotations__)  # declared once
     documented = inspect.getdoc(door)
     assert [name for name in parameters if f"{name}: " not in documented] == []
 
 
-def test_each_door_has_every_option_that_it_does_not_choose_itself():
-    options = REQUEST.keys() - {"model"}
-    missing = [options - inspect.signature(door).parameters.keys() for door in DOORS]
-    chosen = {"quantize", "variants"}
-    assert missing == [set(), {*chosen, "layers"}, {*chosen, "path", "name"}]
-    assert inspect.signature(export.to_tflite).return_annotation == "Manifest"
+@pytest.mark.parametrize(
+    ("door", "chosen"),
+    [
+        (export.auto, {"quantize", "variants", "layers"}),
+        (export.sweep, {"quantize", "variants", "name"}),
+    ],
+)
+def test_what_a_door_chooses_itself_is_no_option_of_it(door, chosen, toy, tmp_path):
+    for name in chosen:
+        with pytest.raises(errors.ConfigError, match=f"options: .* received '{name}'"):
+            door(toy.model, tmp_path / "m.tflite", **{name: None})
 
 
 def test_command_line_and_python_have_the_same_defaults():
@@ -52,7 +65,7 @@ def test_command_line_and_python_have_the_same_defaults():
 
 
 def test_an_option_that_does_not_exist_is_refused_before_anything_is_read(toy, tmp_path):
-    with pytest.raises(TypeError, match="quantise"):
+    with pytest.raises(errors.ConfigError, match=r"'quantise'\. Did you mean 'quantize'"):
         export.to_tflite(toy.model, tmp_path / "m.tflite", quantise="float32")
 
 

@@ -12,7 +12,7 @@ import export
 from export.checking.outputs import model_logits
 from export.model import heads
 from export.model.request import ExportRequest
-from export.trials import size_steps, sizing
+from export.trials import size_steps, sizing, trial
 from tfdistill import compress, errors, models
 from tfdistill.data import vocab as vocabularies
 from tfdistill.data.batches import encode_examples
@@ -75,8 +75,7 @@ class Attempts:
         self.drops = {}
         self.refused = set()
 
-    def __call__(self, request, *, floats):
-        del floats
+    def __call__(self, request, **_):
         table = request.layers.get("word_embeddings", request.quantize)
         shape = models.config_of(request.model)
         width = shape.embedding_size or WIDTH
@@ -101,7 +100,7 @@ class Attempts:
 @pytest.fixture
 def attempts(exported, monkeypatch):
     stub = Attempts(exported("dynamic_wi8_afp32").path)
-    monkeypatch.setattr(sizing, "attempt", stub)
+    monkeypatch.setattr(trial, "attempt", stub)
     monkeypatch.setattr(size_steps, "_A_LAYER", 0)  # less than the pretended files have
     return stub
 

@@ -297,7 +297,7 @@ def test_an_argument_that_suits_no_quantization_is_an_error_of_its_own(toy, tmp_
         sweeping.sweep(toy.model, tmp_path / "s", ["float61"])
     with pytest.raises(errors.ConfigError, match="names: expected at least one"):
         sweeping.sweep(toy.model, tmp_path / "s", [])
-    with pytest.raises(TypeError, match="quantize"):
+    with pytest.raises(errors.ConfigError, match="'quantize'"):
         sweeping.sweep(toy.model, tmp_path / "s", quantize="float32")
 
 

@@ -48,7 +48,7 @@ def _tflite(
     from tfdistill import benchmark
     from tfdistill.run import deliver
 
-    arguments = _arguments_of(args, job, layers, name)
+    arguments = options_of(args, job, calibrate=calibrated(args, layers), name=name)
     model = job.source.model
     if args.quantize != AUTO:
         (device, quantize), *others = formats(args).items()
@@ -65,22 +65,20 @@ def _tflite(
     )
 
 
-def _arguments_of(
-    args: argparse.Namespace, job: Job, layers: dict[str, str], name: str
+def options_of(
+    args: argparse.Namespace, job: Job, *, calibrate: bool, **others: Any
 ) -> dict[str, Any]:
-    """The arguments that every way to write the file takes."""
-    arguments: dict[str, Any] = {
-        **job.options(calibrate=calibrated(args, layers)),
+    """The `export.ExportOptions` that every way to write files takes."""
+    chosen = {"num_calibration": args.calibrate, "seed": args.seed}
+    return {
+        **job.options(calibrate=calibrate),
         "softmax": args.softmax,
         "metadata": args.metadata,
         "allow_weak": args.allow_weak or job.allow_weak,
         "overwrite": args.overwrite,
-        "name": name,
+        **{name: value for name, value in chosen.items() if value is not None},
+        **others,
     }
-    for option, value in (("num_calibration", args.calibrate), ("seed", args.seed)):
-        if value is not None:
-            arguments[option] = value
-    return arguments
 
 
 def _fit_size(
@@ -94,7 +92,7 @@ def _fit_size(
 
     def requested(model: Any, vocab_file: files.Path) -> ExportRequest:
         reading = job.read_by(model, pathlib.Path(vocab_file))
-        arguments = _arguments_of(args, reading, {}, name)
+        arguments = options_of(args, reading, calibrate=calibrated(args, {}), name=name)
         return ExportRequest(model, file, quantize=args.quantize, **arguments)
 
     choice = export.fit_size(

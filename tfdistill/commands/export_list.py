@@ -16,7 +16,6 @@ from tfdistill.manifest.confidence import moved_coverage
 
 WITHOUT_TASK = ("kind", "promise_on")
 """Options of the data that count without --task, too: an encoder's head, and texts like a run's."""
-_NUM_CALIBRATION = 200
 # What an export of one file reads, and a list of trials does not.
 _OF_ONE_FILE = (
     *("name", "metadata", "vocab_prune", "size_mb", "max_drop", "prefer", "layers", "license"),
@@ -74,7 +73,7 @@ def execute(args: argparse.Namespace) -> None:
         plan.check_data(options.data_of(args, model=args.model), ["train", "dev"])
     import export
     from tfdistill import benchmark
-    from tfdistill.commands import export_job
+    from tfdistill.commands import export_file, export_job
 
     job = export_job.open_job(args)
     threads = args.threads or 1
@@ -86,12 +85,8 @@ def execute(args: argparse.Namespace) -> None:
         measure=None if args.measure is False else measure,
         threads=threads,
         report=lambda trial: print(f"{trial.name}: {trial.verdict}", file=sys.stderr),
-        overwrite=args.overwrite,
-        softmax=args.softmax,
-        num_calibration=_NUM_CALIBRATION if args.calibrate is None else args.calibrate,
-        seed=options.SEED if args.seed is None else args.seed,
-        allow_weak=True,  # nothing is shipped
-        **job.options(calibrate=True),
+        # Nothing is shipped.
+        **export_file.options_of(args, job, calibrate=True, allow_weak=True),
     )
     folders = {row.name: swept.folder / row.name for row in swept.rows}  # of good ones a file
     records = {
