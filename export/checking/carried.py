@@ -9,11 +9,9 @@ places with the same scale and zero point.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import tf_keras as keras
 from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors
@@ -24,9 +22,6 @@ from .pairing import RECODING, Pair, chain
 from .ranges import FIXED, HANDING_ON
 
 _SAME = 1e-5  # relative; scales are float32
-_LEAST_RANGE = (
-    1e-6  # the converter widens narrower ranges to at least half of it on either side of 0
-)
 _MOST_LINES = 5
 # Kernels give these their range, (scale, zero point); the model's own one follows.
 _OF_KERNELS = {"SOFTMAX": (1 / 256, -128), "LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}
@@ -178,46 +173,6 @@ def _faults(
         return []
     shown = [f"steps of {step.scale:.6g} around {step.point}" for step in (expected, steps[0])]
     return [errors.explain(what, *shown)]
-
-
-def differing(model: keras.Model, carried: Iterable[Places]) -> list[str]:
-    """Compares the ranges in the float32 file with those of the model; a line where they differ.
-
-    A range that training never narrowed comes from min and max: scale (max - min) / 255, of a
-    matrix (max - min) / 254 around 0. Below a width of 1e-6 the converter takes
-    max(max, 5e-7) - min(min, -5e-7) instead of max - min.
-    """
-    values = {weight.name: float(weight) for weight in model.weights if not weight.shape.rank}
-    of_model = []
-    for name, least in values.items():
-        prefix = name.removesuffix("_min:0")
-        if prefix == name or f"{prefix}_max:0" not in values:
-            continue
-        levels = 255 if f"{prefix}_batches:0" in values else 254
-        of_model.append(_width(least, values[f"{prefix}_max:0"]) / levels)
-    for places in carried:
-        held = sorted({step.scale for step in places.values()})
-        if not _all_in(of_model, held) or not _all_in(held, of_model):
-            what = "ranges in the float32 file"
-            return [errors.explain(what, "those of the model", "others")]
-    return []
-
-
-def _width(least: float, most: float) -> float:
-    """Returns the width of a range as the converter writes it."""
-    if most - least > _LEAST_RANGE:
-        return most - least
-    return max(most, _LEAST_RANGE / 2) - min(least, -_LEAST_RANGE / 2)
-
-
-def _all_in(some: Sequence[float], others: Sequence[float]) -> bool:
-    """Whether each number is also among the others, to float32's rounding."""
-    ordered = np.sort(np.asarray(others))
-    if not len(ordered):
-        return not len(some)
-    index = np.clip(np.searchsorted(ordered, some), 1, max(1, len(ordered) - 1))
-    near = np.stack([ordered[index - 1], ordered[np.minimum(index, len(ordered) - 1)]])
-    return bool((np.abs(near / np.asarray(some) - 1).min(axis=0) <= _SAME).all())
 
 
 assert set(_OF_KERNELS) == set(FIXED)

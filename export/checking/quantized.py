@@ -39,11 +39,11 @@ def network(evidence: Evidence) -> list[str]:
 
 
 def constants(evidence: Evidence) -> list[str]:
-    """Each constant is its float32 value, rounded as the format rounds."""
+    """Each constant is its float32 value, rounded as the format rounds; matrices are shared."""
     if evidence.plan.is_float:
         return []
-    aware = evidence.plan.quantize_aware
-    return weights.check(*evidence.trees, evidence.pairs, carried=aware)
+    faults = weights.check(*evidence.trees, evidence.pairs, carried=evidence.plan.quantize_aware)
+    return faults + weights.copied(evidence.pairs)
 
 
 def places_of_rounding(evidence: Evidence) -> list[str]:

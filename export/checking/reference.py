@@ -21,12 +21,12 @@ from tfdistill import errors, models
 from tfdistill.models.bilstm import MaskedMean
 from tfdistill.models.layers import layer_of
 from tfdistill.tasks.encoded import EncodedExamples
-from tfdistill.tflite import TfliteModel, agreement, editing
+from tfdistill.tflite import agreement, editing
 from tfdistill.tflite.agreement import Bounds
 from tfdistill.tflite.reader import text
 
 from ..conversion.quantize import quantization
-from . import carried, outputs
+from . import outputs
 from .evidence import Evidence
 from .weights import lost
 
@@ -41,7 +41,6 @@ _BENDING = {
     "softmax",
 }  # fmt: skip
 _ERRORS = {"max_error", "mean_error", "sqnr_db"}  # names of bounds
-_SCORES = 1e-4  # a float32 softmax of the same logits is 1e-6 off
 # A quantization-aware model rounds while it runs: where a value lies on the border between two
 # steps the last bit of a float decides, and it is a step off. Some 2 of a million values are: less
 # than a thousandth of the noise of rounding all of them (30 dB), but more than floats alone.
@@ -90,8 +89,8 @@ def _is_trained(expected: np.ndarray, received: np.ndarray, temperature: float) 
     return np.allclose(temperature * wide, trained, rtol=2 * _STEP, atol=least, equal_nan=True)
 
 
-def matrices(evidence: Evidence) -> list[str]:
-    """Lists the matrices and tables that the conversion does not have as the model has them.
+def tables(evidence: Evidence) -> list[str]:
+    """Lists the tables of words, positions and types that the conversion does not have.
 
     Those of a quantization-aware model are rounded: see `verify`.
     """
@@ -100,17 +99,10 @@ def matrices(evidence: Evidence) -> list[str]:
     return lost(evidence.plan, evidence.float_tree)
 
 
-def ranges(evidence: Evidence) -> list[str]:
-    """Compares the ranges of a quantization-aware model with those of its float32 conversion."""
-    if not evidence.plan.quantize_aware:
-        return []
-    places = carried.remove(editing.read(evidence.float_file))
-    return carried.differing(evidence.plan.model, places.values())
-
-
 def operators(evidence: Evidence) -> list[str]:
     """Lists operators that bend values or end them at a number, beyond those of the model.
 
+    Each softmax of the model is there, too: that of the scores is behind what the outputs show.
     No output shows an end that the values never reach, and near 0 activations are much alike. Of
     encoders all signatures have the same operators; what one of them has alone may do next to
     nothing to the probes of an untrained model. (A BiLSTM has some for each token.)
@@ -138,8 +130,11 @@ def operators(evidence: Evidence) -> list[str]:
             if getattr(options, "beta", 1.0) != 1.0:
                 bending[f"{name} with beta {options.beta:g}"] += 1
         more = bending - expected
+        what = f"{text(entry.signatureKey)}, activations"
+        if bending["softmax"] < expected["softmax"]:
+            counts = (f"{each['softmax']} softmax" for each in (expected, bending))
+            faults.append(errors.explain(what, *counts))
         if more:
-            what = f"{text(entry.signatureKey)}, activations"
             of_model = {name: expected[name] for name in more}
             faults.append(errors.explain(what, f"{of_model} of the model", f"{dict(more)} more"))
     if not isinstance(plan.config, models.WordVectorConfig):
@@ -209,25 +204,6 @@ def float_noise(evidence: Evidence) -> list[str]:
     for group, received, of_group in zip(groups, evidence.float_answers, moved, strict=True):
         faults += noise_faults(group.logits, received, of_group, f"len{group.length}: ")
     return faults
-
-
-def scores(evidence: Evidence) -> list[str]:
-    """Compares the scores of a file with the softmax of the logits that it computes before."""
-    if not evidence.plan.request.softmax:
-        return []
-    whole, faults = TfliteModel(evidence.float_file), []
-    for group, logits in zip(evidence.groups, evidence.float_answers, strict=True):
-        received = outputs.file_outputs(whole, group.examples, length=group.length)
-        faults += _wrong_scores(received, logits, f"len{group.length}: ")
-    return faults
-
-
-def _wrong_scores(received: np.ndarray, logits: np.ndarray, where: str) -> list[str]:
-    off = float(np.abs(received - outputs.softmax_of(logits)).max())
-    if off <= _SCORES:
-        return []
-    expected = f"the softmax of its logits to {_SCORES:g}"
-    return [errors.explain(f"{where}scores", expected, f"{off:.3g} off")]
 
 
 def _faults(

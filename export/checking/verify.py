@@ -57,19 +57,16 @@ def _unrounded(evidence: Evidence) -> list[str]:
         return [f"without its rounding, {line}" for lines in faults.values() for line in lines]
 
 
-_BUILT = ("signatures", "operators", "floats left", "bytes")
+_BUILT = ("signatures", "operators")
 STATIC = (
     FileCheck("signatures", structure.signatures, error=errors.ExportError),
     FileCheck("operators", structure.operators, error=errors.ExportError),
     FileCheck("versions", structure.versions, error=errors.ExportError),
-    FileCheck("floats left", structure.floats_left, error=errors.ExportError),
-    FileCheck("bytes", structure.sizes, error=errors.ExportError),
     FileCheck("packed files", structure.packed_files, error=errors.ExportError),
     FileCheck("numbers of the model", reference.numbers, _BUILT, of_float=True),
     FileCheck("trained weights", reference.weights, _BUILT, of_float=True),
     FileCheck("activations of the model", reference.operators, _BUILT, of_float=True),
-    FileCheck("matrices of the model", reference.matrices, _BUILT, of_float=True),
-    FileCheck("ranges of the model", reference.ranges, _BUILT, of_float=True),
+    FileCheck("tables of the model", reference.tables, _BUILT, of_float=True),
     FileCheck("network", quantized.network, _BUILT),
     FileCheck("constants", quantized.constants, ("network",)),
     FileCheck("places of rounding", quantized.places_of_rounding, ("network",)),
@@ -82,7 +79,6 @@ RUNNING = (
     FileCheck("answers in float32", reference.answers, of_float=True),
     FileCheck("padding", reference.padding, of_float=True),
     FileCheck("noise of float32", reference.float_noise, of_float=True),
-    FileCheck("scores", reference.scores, of_float=True),
     FileCheck("unrounded network", _unrounded, of_float=True),
     FileCheck("ranges of the data", quantized.ranges_of_data),
     FileCheck("noise of the format", quantized.beyond_rounding),

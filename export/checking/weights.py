@@ -1,8 +1,7 @@
 """Whether a file holds the weights of its model.
 
-A float32 file has each matrix and table, up to the scales that the converter merges into it:
-outputs show neither a row of a table that no input looks up nor a single wrong weight. In a
-quantized file each constant is the float32 value, rounded as the format rounds.
+A float32 file has each table: outputs do not show a row that no input looks up. In a quantized
+file each constant is the float32 value, rounded as the format rounds.
 
 With w a float32 constant, s the scale and z the zero point of its group (the tensor, a row, a block
 of a row), an integer constant holds q = round(w / s) + z, at most half a step off, and beyond the
@@ -18,21 +17,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tf_keras as keras
 
-from tfdistill import errors, models
+from tfdistill import errors
 from tfdistill.tflite import editing
 
 from ..conversion.edge_quantizer import LEAST_STEP
 from ..conversion.prepare import ExportPlan
+from ..conversion.quantize import SMALLEST_QUANTIZED
 from .pairing import Constant, Pair
 from .ranges import IN_ONE_RANGE
 
 _RANGES = {
     name: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    for name, bits in (("int4", 4), ("int8", 8), ("int32", 32), ("int64", 64))
+    for name, bits in (("int4", 4), ("int8", 8), ("int32", 32))
 }
-_OF_SUMS = ("int32", "int64")  # biases: their scale is that of the products that they are added to
+_OF_SUMS = "int32"  # biases: their scale is that of the products that they are added to
 # Of a step; quantizers divide in float32, of which a value of 2**23 steps loses half a step.
 _TIE = 1e-3
 _FLOAT_ERROR = 2.0**-22
@@ -40,12 +39,6 @@ _FLOAT_ERROR = 2.0**-22
 _COARSER = 1.02
 # Cut rows are cut where the squared error is least, found on a grid.
 _WORSE = 1.5
-# The converter multiplies a matrix's columns with the scales before its product and its rows with
-# those behind it (gamma, the attention's scale): two float32 products an element.
-_SCALED = 1e-5
-_SAME = 1e-4  # of fitted scales
-_DENORMAL = 1e-30  # products of less may have no digits left
-_ROUNDS = 30  # of fitting them: one after the other, exact where only one is there
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +72,26 @@ def check(
     return faults
 
 
+def copied(pairs: Sequence[Pair]) -> list[str]:
+    """Lists the matrices that a signature has a copy of its own of."""
+    first_seen: dict[int, set[int]] = {}  # buffer of the float file -> those of a signature
+    faults = []
+    for pair in pairs:
+        stored: dict[int, set[int]] = {}
+        for constant in pair.constants:
+            tensor = pair.float_graph.tensors[constant.float_tensor]
+            shape = editing.shape_of(tensor)
+            if len(shape) == 2 and math.prod(shape) >= SMALLEST_QUANTIZED:
+                place = pair.graph.tensors[constant.tensor].buffer
+                stored.setdefault(tensor.buffer, set()).add(place)
+        copies = [one for one in stored if first_seen.setdefault(one, stored[one]) != stored[one]]
+        if copies:
+            received = f"copies of {len(copies)}"
+            what = f"{pair.key}, matrices"
+            faults.append(errors.explain(what, "those of the other signatures", received))
+    return faults
+
+
 def stored_once(pair: Pair, constant: Constant) -> tuple[Any, ...]:
     """Returns what is equal for two constants of a file only if both stand for the same floats.
 
@@ -89,7 +102,7 @@ def stored_once(pair: Pair, constant: Constant) -> tuple[Any, ...]:
     shape = editing.shape_of(pair.float_graph.tensors[constant.float_tensor])
     if quantization is None:
         return (tensor.buffer, shape)
-    if quantization.details is not None or editing.dtype_of(tensor) in _OF_SUMS:
+    if quantization.details is not None or editing.dtype_of(tensor) == _OF_SUMS:
         return (tensor.buffer, shape, pair.key, constant.tensor, constant.siblings)
     scales, points = (
         np.asarray(quantization.scale).tobytes(),
@@ -161,10 +174,10 @@ def _integer_fault(
     wrong = np.flatnonzero(off.reshape(-1) > 0)
     if len(wrong):
         fault = _where(wrong, expected, f"{dtype} within half a step")
-        if dtype in _OF_SUMS:  # weights so near 0 that their step is too small for the bias
+        if dtype == _OF_SUMS:  # weights so near 0 that their step is too small for the bias
             fault += ". Take dynamic_wi8_afp32, which keeps biases in float32."
         return fault
-    if dtype in _OF_SUMS or fixed_scales:
+    if dtype == _OF_SUMS or fixed_scales:
         return None
     largest = np.abs(values).max(axis=-1, keepdims=True)
     needed = np.maximum(2 * largest / (most - least - 1), LEAST_STEP)
@@ -229,7 +242,7 @@ def _scales(model: Any, pair: Pair, constant: Constant, shape: tuple[int, ...]) 
     point = np.asarray(quantization.zeroPoint, np.int64)
     if point.size != scale.size:
         point = np.zeros(scale.size, np.int64)
-    if editing.dtype_of(tensor) in _OF_SUMS and len(constant.siblings) > 1:
+    if editing.dtype_of(tensor) == _OF_SUMS and len(constant.siblings) > 1:
         # LiteRT takes the scale of the products, whatever is written here.
         factors = [pair.graph.tensors[i].quantization for i in constant.siblings[:2]]
         scale = np.asarray(factors[0].scale, np.float64) * np.asarray(factors[1].scale, np.float64)
@@ -241,8 +254,8 @@ def _scales(model: Any, pair: Pair, constant: Constant, shape: tuple[int, ...]) 
 
 
 def lost(plan: ExportPlan, tree: Any) -> list[str]:
-    """Lists the matrices and tables of a model that its float32 conversion does not have."""
-    constants: dict[tuple[int, int], list[np.ndarray]] = {}
+    """Lists the tables of a model that its float32 conversion does not have."""
+    constants: dict[tuple[int, ...], list[np.ndarray]] = {}
     seen: set[tuple[int, int]] = set()  # signatures share buffers
     for graph in tree.subgraphs:
         for tensor in graph.tensors:
@@ -254,126 +267,20 @@ def lost(plan: ExportPlan, tree: Any) -> list[str]:
                 seen.add((tensor.buffer, width))
                 value = np.frombuffer(data, np.float32).reshape(-1, width)
                 constants.setdefault(value.shape, []).append(value)
-    scales = _allowed_scales(plan.model)
+
+    def held(table: np.ndarray) -> bool:
+        return any(np.array_equal(table, other) for other in constants.get(table.shape, ()))
+
     faults = []
     for layer in plan.model.layers:
-        factors = _factors(plan.config, layer.name)
-        for weight in layer.weights:
-            value = weight.numpy()
-            if value.ndim != 2:
-                continue
-            parts = [value]
-            if layer.name == "position_embeddings":  # each signature has the first rows
-                parts = [value[:length] for length in plan.lengths]
-                if _is_held(layer.name, value, constants, scales, factors):  # and sliced there
-                    parts = []
+        tables = [weight.numpy() for weight in layer.weights if len(weight.shape) == 2]
+        for table in tables if "embeddings" in layer.name else ():
+            parts = [table]
+            if layer.name == "position_embeddings" and not held(table):  # or sliced in the file
+                parts = [table[:length] for length in plan.lengths]  # each has the first rows
             for part in parts:
-                if not _is_held(layer.name, part, constants, scales, factors):
+                if not held(part):
                     what = f"{layer.name}, {'x'.join(map(str, part.shape))}"
                     expected = "its weights in the float32 file"
                     faults.append(errors.explain(what, expected, "others"))
     return faults
-
-
-def _allowed_scales(model: keras.Model) -> dict[int, list[np.ndarray]]:
-    """Returns what the rows or columns of a matrix may be multiplied with: length -> vectors.
-
-    These are ones and the scales of the model's normalisations.
-    """
-    vectors: dict[int, list[np.ndarray]] = {}
-    for weight in model.weights:
-        for size in weight.shape:
-            vectors.setdefault(int(size), [np.ones(int(size))])
-        name = weight.name.rpartition("/")[2]
-        if len(weight.shape) == 1 and not name.startswith(("bias", "beta")):
-            vectors[int(weight.shape[0])].append(weight.numpy().astype(np.float64))
-    return vectors
-
-
-def _factors(config: Any, layer: str) -> tuple[float, ...]:
-    """Returns what a whole matrix may be multiplied with on top: of queries the attention's."""
-    if isinstance(config, models.EncoderConfig) and layer.endswith("_query"):
-        return (1.0, config.head_width**-0.5)
-    return (1.0,)
-
-
-def _is_held(
-    layer: str,
-    value: np.ndarray,
-    constants: dict[tuple[int, int], list[np.ndarray]],
-    scales: dict[int, list[np.ndarray]],
-    factors: Sequence[float],
-) -> bool:
-    same = constants.get(value.shape, [])
-    if "embeddings" in layer:
-        return any(np.array_equal(table, value) for table in same)
-    rows = value.T  # (outputs, inputs), as FULLY_CONNECTED has them
-    same = constants.get(rows.shape, [])
-    if any(np.array_equal(rows, other) for other in same):
-        return True
-    of_row, of_column = (scales[size] for size in rows.shape)
-    return any(_are_scaled(rows, other, of_row, of_column, factors) for other in same)
-
-
-def _are_scaled(
-    rows: np.ndarray,
-    others: np.ndarray,
-    of_row: Sequence[np.ndarray],
-    of_column: Sequence[np.ndarray],
-    factors: Sequence[float] = (1.0,),
-) -> bool:
-    """Whether `others` are `rows` with rows and columns times numbers that they may have.
-
-    `of_row` and `of_column` are vectors, one of which has the numbers; one of `factors` multiplies
-    the whole matrix on top.
-    """
-    # Of such a pair these two products are equal wherever two rows and two columns cross.
-    i, j = np.random.default_rng(0).integers(rows.shape, size=(2, 64, 2)).transpose(2, 0, 1)
-
-    def product(*at: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        first, second = (
-            [matrix[place].astype(np.float64) for place in places]
-            for matrix, places in ((others, at[:2]), (rows, at[2:]))
-        )
-        return first[0] * first[1] * second[0] * second[1]
-
-    along, across = ((i[0], j[0]), (i[1], j[1])), ((i[0], j[1]), (i[1], j[0]))
-    if not np.allclose(product(*along, *across), product(*across, *along), rtol=1e-4, atol=0):
-        return False
-    rows, others = (np.where(np.abs(each) < _DENORMAL, 0, each) for each in (rows, others))
-    first, second = rows.astype(np.float64), others.astype(np.float64)
-    row, column = np.ones((len(first), 1)), np.ones((1, first.shape[1]))
-    for _ in range(_ROUNDS):
-        column = _fitted(first * row, second, axis=0)
-        row = _fitted(first * column, second, axis=1)
-        off = np.abs(second - first * row * column)
-        if (off <= _SCALED * np.abs(second).max(axis=1, keepdims=True) + _DENORMAL).all():
-            break
-    else:
-        return False
-    by_row = _multiples(row[:, 0], of_row, np.asarray(first.any(axis=1)))
-    by_column = _multiples(column[0], of_column, np.asarray(first.any(axis=0)))
-    return bool(second.any()) and any(
-        np.isclose(one * other, factors, rtol=_SAME, atol=0).any()
-        for one in by_row
-        for other in by_column
-    )
-
-
-def _multiples(numbers: np.ndarray, vectors: Sequence[np.ndarray], live: np.ndarray) -> list[float]:
-    """Returns a for each vector v of which the numbers are a v, where the matrix is not 0."""
-    factors = []
-    for vector in vectors:
-        energy = float(np.square(vector[live]).sum())
-        factor = float((numbers * vector)[live].sum()) / energy if energy else 0.0
-        off = np.abs(numbers - factor * vector)[live]
-        if (off <= _SAME * np.abs(factor * vector)[live]).all():
-            factors.append(factor)
-    return factors
-
-
-def _fitted(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:
-    """Returns what each line of the first is to be multiplied with to be nearest the second."""
-    energy = np.square(first).sum(axis=axis, keepdims=True)
-    product = (first * second).sum(axis=axis, keepdims=True)
-    return np.divide(product, energy, out=np.zeros_like(energy), where=energy > 0)

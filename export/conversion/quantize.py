@@ -36,13 +36,16 @@ class Quantization:
     # "static"
     method: Literal["float", "weight_only", "dynamic", "static"]
     weight_bits: int  # bits of one element of a weight matrix or an embedding table
-    # bytes of one element of the others, biases, scales and positions: the least and the most
-    bytes_per_constant: tuple[int, int]
     bounds: Bounds  # how far a file may differ from its model
     block: int | None = None  # weights that share a scale; None for all of a row
     # what of a table of words shares a scale, where no block does: each "row", which
     # EMBEDDING_LOOKUP reads, or the whole "table", which GATHER reads as well
     table_scales: Literal["row", "table"] = "row"
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes of one element of the others, biases, scales and positions, at the least."""
+        return {"float": self.weight_bits // 8, "static": 1}.get(self.method, 4)
 
     @property
     def needs_calibration(self) -> bool:
@@ -58,7 +61,6 @@ class Quantization:
 def _offer(
     name: str,
     summary: str,
-    bytes_per_constant: tuple[int, int],
     bounds: Bounds,
     table_scales: Literal["row", "table"] = "row",
 ) -> Quantization:
@@ -66,14 +68,13 @@ def _offer(
     parts = _GRAMMAR.fullmatch(name)
     if parts is None:  # float32 or float16
         bits = int(name.removeprefix("float"))
-        return Quantization(name, summary, "float", bits, bytes_per_constant, bounds)
+        return Quantization(name, summary, "float", bits, bounds)
     method, weights, _, block = parts.groups(default="")
     return Quantization(
         name,
         summary,
         method,  # pyright: ignore[reportArgumentType]
         int(weights.strip("ifp")),
-        bytes_per_constant,
         bounds,
         block=int(block.removeprefix("_block")) if block else None,
         table_scales=table_scales,
@@ -81,49 +82,42 @@ def _offer(
 
 
 _ALL = (
-    _offer("float32", "nothing lost; the reference", (4, 4), agreement.FLOAT32),
+    _offer("float32", "nothing lost; the reference", agreement.FLOAT32),
     _offer(
         "float16",
         "half the size; computes in float32 on a CPU, in float16 on a GPU",
-        (2, 2),
         agreement.FLOAT16,
     ),
     _offer(
         "weight_only_wi8_afp32",
         "a quarter of the size at float32's speed; only the weights lose precision",
-        (4, 4),
         agreement.INT8,
     ),
     _offer(
         "dynamic_wi8_afp32",
         "a quarter of the size and the fastest on a CPU; weights int8, activations as they come",
-        (4, 4),
         agreement.INT8,
         table_scales="table",
     ),
     _offer(
         "static_wi8_ai8",
         "for NPUs and DSPs; on a CPU slower than float32",
-        (1, 4),
         agreement.COARSE,
         table_scales="table",
     ),
     _offer(
         "dynamic_wi4_afp32_block32",
         "an eighth of the size, a scale for each 32 weights; widths must be multiples of 32",
-        (4, 4),
         agreement.COARSE,
     ),
     _offer(
         "dynamic_wi4_afp32_block64",
         "as block32 with half the scales; widths must be multiples of 64",
-        (4, 4),
         agreement.COARSE,
     ),
     _offer(
         "dynamic_wi4_afp32",
         "an eighth of the size, a scale for each row: for any width",
-        (4, 4),
         agreement.COARSE,
     ),
 )
@@ -148,14 +142,7 @@ _REFUSED = {
         "LiteRT has no FULLY_CONNECTED for int2 weights in blocks",
         "dynamic_wi4_afp32_block32",
     ),
-    "static_wi8_ai16": (
-        "16-bit activations take 20 to 30 times as long as float32 on a CPU",
-        "static_wi8_ai8",
-    ),
-    "static_wi8_ai8_integer_only": (
-        "where it was not refused, its file was that of static_wi8_ai8",
-        "static_wi8_ai8",
-    ),
+    **{name: (why, "static_wi8_ai8") for name, why in config.RETIRED_QUANTIZATIONS.items()},
 }
 
 

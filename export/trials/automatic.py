@@ -211,10 +211,9 @@ def _order(model: keras.Model, names: Sequence[str] | None) -> list[Quantization
 
 def _least_bytes(model: keras.Model, quantization: Quantization) -> float:
     """Bytes of the weights alone: what no file of that quantization undercuts."""
-    least = min(quantization.bytes_per_constant)
     return sum(
         int(weight.shape.num_elements())
-        * (quantization.bytes_per_weight if len(weight.shape) > 1 else least)
+        * (quantization.bytes_per_weight if len(weight.shape) > 1 else quantization.least_bytes)
         for weight in model.weights
     )
 

@@ -116,7 +116,7 @@ def file_bytes(request: ExportRequest, step: SizeStep, rank: int | None) -> tupl
         elif weight.is_matrix:
             rest += weight.num_elements * stored_as.bytes_per_weight
         else:
-            rest += weight.num_elements * min(stored_as.bytes_per_constant)
+            rest += weight.num_elements * stored_as.least_bytes
     return rest, a_word
 
 

@@ -10,7 +10,7 @@ import planted
 import planted_files
 import pytest
 
-from export.checking import pairing, ranges, reference, simulation, structure, weights
+from export.checking import pairing, ranges, simulation, structure, weights
 from export.conversion.quantize import quantization
 from export.model import inputs
 from tfdistill.tflite import editing
@@ -109,7 +109,7 @@ def factorised(tmp_path_factory):
 )
 def test_faults_of_a_word_table_in_two_factors_are_refused(factorised, fault):
     assert factorised.honest("float32").written
-    assert "matrices of the model" in factorised.graph_fault(fault, "float32").checks
+    assert not factorised.graph_fault(fault, "float32").written
 
 
 def test_there_are_forty_faults_and_more():
@@ -197,56 +197,6 @@ def test_one_row_of_a_table_with_one_scale_may_not_be_cut_off():
     assert "cut off" in judge(held) and "row 7" in judge(held)
 
 
-def _matrix(shape=(8, 12)):
-    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
-
-
-GAMMA = np.linspace(1, 3, 12)
-
-
-def _scaled(change, factors=(1.0,)):
-    first = _matrix()
-    scales = [np.ones(8)], [np.ones(12), GAMMA]
-    return weights._are_scaled(first, change(first.copy()).astype(np.float32), *scales, factors)
-
-
-def _zero_row(matrix):
-    matrix[3] = 0
-    return matrix
-
-
-def _zero_column(matrix):
-    matrix[:, 3] = 0
-    return matrix
-
-
-def _one_head(matrix):
-    matrix[:4] *= 2
-    return matrix
-
-
-@pytest.mark.parametrize(
-    "change", [_zero_row, _zero_column, np.negative, _one_head, lambda matrix: 1.01 * matrix]
-)
-def test_a_lost_line_or_a_sign_or_a_number_of_no_layer_is_no_scale(change):
-    assert not _scaled(change)
-
-
-def test_the_scales_of_the_model_are_scales():
-    assert _scaled(lambda matrix: matrix * GAMMA)
-    assert _scaled(lambda matrix: 0.5 * matrix * GAMMA, (1.0, 0.5))
-    assert not _scaled(lambda matrix: matrix * GAMMA[::-1])
-
-
-@pytest.mark.parametrize("gamma", [0.0, -0.5])
-def test_a_scale_of_the_model_that_is_not_positive_may_turn_its_row(gamma):
-    first, scales = _matrix(), np.ones((8, 1), np.float32)
-    scales[2] = gamma
-    of_model = [np.ones(8), scales[:, 0]], [np.ones(12)]
-    assert weights._are_scaled(first, first * scales, *of_model)
-    assert not weights._are_scaled(first, first * np.roll(scales, 1), *of_model)
-
-
 def test_the_simulated_file_has_each_constant_once(bert, pairs, tmp_path):
     float_model = editing.read(bert._folder / "float32.tflite")  # it is changed
     _, model, _ = pairs
@@ -283,15 +233,6 @@ def test_a_layer_is_stored_in_the_type_that_was_asked_for(bert, pairs, base, lay
     assert len(faults) == count if count is not None else len(faults) > 10
     if count == 1:
         assert "layer_0_query" in faults[0] and "int8" in faults[0]
-
-
-def test_scores_are_the_softmax_of_the_logits():
-    logits = _matrix()
-    powers = np.exp(logits)
-    assert not reference._wrong_scores(powers / powers.sum(-1, keepdims=True), logits, "")
-    halved = np.exp(0.5 * logits)
-    assert reference._wrong_scores(halved / halved.sum(-1, keepdims=True), logits, "len8: ")
-    assert reference._wrong_scores(np.full_like(logits, np.nan), logits, "")
 
 
 def _static_pair(key, *, first=0.1, after=0.2):

@@ -224,48 +224,6 @@ def test_an_int8_file_that_differs_from_its_quantization_aware_model_is_refused(
     assert message is None or re.search(message, faults[0])
 
 
-@pytest.mark.parametrize(
-    ("layer", "part", "factor"),
-    [("layer_0_query", "output", 1.02), ("layer_0_value", "kernel", 0.5), ("", "", 1.0)],
-)
-def test_the_float32_file_has_the_ranges_of_the_model(aware, exported, layer, part, factor):
-    names = [f"{layer}/{part}_{end}:0" for end in ("min", "max")]
-    changed = [weight for weight in aware.weights if weight.name in names]
-    before = [weight.numpy() for weight in changed]
-    assert len(changed) == (2 if layer else 0)
-    try:
-        for weight in changed:
-            weight.assign(factor * weight)
-        places = carried.remove(editing.read(exported.float_file)).values()
-        assert bool(carried.differing(aware, places)) == bool(layer)
-    finally:
-        for weight, value in zip(changed, before, strict=True):
-            weight.assign(value)
-
-
-@pytest.mark.parametrize("narrow", [False, True])
-@pytest.mark.parametrize(
-    ("least", "most"), [(-3.8e-7, 3.8e-7), (-1e-7, 6e-7), (0.0, 5e-7), (-6e-7, 6e-7), (-0.1, 0.3)]
-)
-def test_ranges_are_as_wide_as_the_converter_writes_them(least, most, narrow, tmp_path):
-    """A fresh MobileBERT has attention scores near 1e-7."""
-
-    @tf.function(input_signature=[tf.TensorSpec([1, 4])])
-    def function(values):
-        return 2 * tf.quantization.fake_quant_with_min_max_vars(values, least, most, 8, narrow)
-
-    tf.saved_model.save(tf.Module(), tmp_path / "saved", function.get_concrete_function())
-    converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "saved"))
-    (tmp_path / "model.tflite").write_bytes(converter.convert())
-    (places,) = carried.remove(editing.read(tmp_path / "model.tflite")).values()
-    held = tf.Module()
-    ends = {"min": least, "max": most} | ({} if narrow else {"batches": 1.0})
-    held.weights = [tf.Variable(value, name=f"x_{end}") for end, value in ends.items()]
-    assert not carried.differing(held, [places])
-    held.weights[1].assign(2 * most + 1e-6)
-    assert carried.differing(held, [places])
-
-
 def test_other_quantizations_and_ranges_that_are_missing_say_what_to_do(aware, student, tmp_path):
     with pytest.raises(
         errors.ConfigError, match=r"compress\.strip.* a copy of its folder student/hf"

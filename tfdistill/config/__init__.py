@@ -31,6 +31,7 @@ from tfdistill.config.pruned import (
     short_form_faults,
 )
 from tfdistill.config.quantizations import (
+    RETIRED_QUANTIZATIONS,
     SHORT_QUANTIZATIONS,
     Quantize,
     quantization_name,
@@ -96,6 +97,7 @@ __all__ = [
     "QUANTIZE_AWARE",
     "RECIPE_FILE",
     "RECIPE_SHA256",
+    "RETIRED_QUANTIZATIONS",
     "SHORT_QUANTIZATIONS",
     "SPLIT_FILE",
     "STAGES",
