@@ -13,10 +13,14 @@ import setuptools
 ROOT = pathlib.Path(__file__).parent
 VERSION = runpy.run_path(str(ROOT / "tfdistill" / "_version.py"))["__version__"]
 
-# Upper bounds stand where the next major version is known or likely to break. TensorFlow, tf-keras,
-# tensorflow-text and tf-models-official are released together and only fit at the same minor one:
-# TensorFlow 2.21 waits for tf-models-official, whose newest is 2.20. CPython 3.14 waits for the
-# wheels of TensorFlow and tensorflow-text.
+# Upper bounds stand where the next major version is known or likely to break; each waits for that
+# release and a run of the tests with it. Those that wait for others:
+# - TensorFlow, tf-keras, tensorflow-text and tf-models-official are released together and only fit
+#   at the same minor version: TensorFlow 2.21 waits for tf-models-official, whose newest is 2.20.
+# - tensorflow-model-optimization 0.9 waits for itself: 0.8.1 is the newest, and knows tf_keras.
+# - litert-quantizer (ai-edge-quantizer until 0.10) asks for one ai-edge-litert exactly, 0.11 for
+#   2.3.0: another LiteRT waits for its next release. It is below 1, where minor versions may break.
+# - CPython 3.14 waits for the wheels of TensorFlow and tensorflow-text.
 INSTALL_REQUIRES = [
     "tensorflow~=2.20.0",
     "tf-keras~=2.20.0",
@@ -30,7 +34,7 @@ INSTALL_REQUIRES = [
     "h5py>=3.11,<4",
     "tokenizers>=0.22,<1",
     "ai-edge-litert>=2.3,<3",
-    "ai-edge-quantizer>=0.10,<0.11",
+    "litert-quantizer>=0.11,<0.12",
     "flatbuffers>=25,<26",
     "numpy>=2,<3",
     "scipy>=1.13,<2",

@@ -1,7 +1,7 @@
 """SavedModel -> TFLite in a process of its own.
 
 TensorFlow's converter writes float32 and float16 files and those of quantization-aware models;
-every quantization to integers is made from its float32 file by the ai-edge-quantizer.
+every quantization to integers is made from its float32 file by the litert-quantizer.
 
 The converter leaks memory at each call and a fault in it ends its process, so every conversion
 gets a fresh one: ``python -m export.conversion.convert CONVERSION.json``.

@@ -1,4 +1,4 @@
-"""A float file -> a quantized one, by the ai-edge-quantizer."""
+"""A float file -> a quantized one, by the litert-quantizer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from ai_edge_quantizer import calibrator, quantizer
-from ai_edge_quantizer.utils import qsv_utils
+from litert_quantizer import calibrator, quantizer
+from litert_quantizer.utils import qsv_utils
 
 from tfdistill import errors
 from tfdistill.io import files

@@ -1,6 +1,6 @@
 """GATHER from a table of vectors -> EMBEDDING_LOOKUP, which quantizers can store.
 
-The ai-edge-quantizer leaves the table of a GATHER in float32: three quarters of a small model. The
+The litert-quantizer leaves the table of a GATHER in float32: three quarters of a small model. The
 same rows through EMBEDDING_LOOKUP may be int8 or int4 with a scale of their own, and only the rows
 that are looked up become floats.
 """

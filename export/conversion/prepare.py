@@ -202,7 +202,7 @@ def _check_method(
         raise errors.ConfigError(
             f"quantize {quantization.name}",
             "an encoder with attention",
-            f"a {config.title}, whose ranges the ai-edge-quantizer cannot measure",
+            f"a {config.title}, whose ranges the litert-quantizer cannot measure",
             "Take dynamic_wi8_afp32: as small, and more accurate.",
         )
     if not aware:

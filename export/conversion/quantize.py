@@ -131,7 +131,7 @@ _REFUSED = {
         "dynamic_wi4_afp32",
     ),
     "dynamic_wi8_afp32_block32": (
-        "the ai-edge-quantizer has no int8 weights in blocks and leaves them float32",
+        "the litert-quantizer has no int8 weights in blocks and leaves them float32",
         "dynamic_wi8_afp32",
     ),
     "dynamic_wi2_afp32": (

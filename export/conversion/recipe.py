@@ -1,4 +1,4 @@
-"""The recipe of the ai-edge-quantizer: a rule for the file, and one for each layer of its own.
+"""The recipe of the litert-quantizer: a rule for the file, and one for each layer of its own.
 
 An operator belongs to the layers whose names its output carries: the converter names
 ``model/layer_0_key/MatMul;model/layer_0_key/BiasAdd`` what it fused from these two.
@@ -12,8 +12,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ai_edge_quantizer.algorithm_manager import AlgorithmName
-from ai_edge_quantizer.qtyping import (
+from litert_quantizer.algorithm_manager import AlgorithmName
+from litert_quantizer.qtyping import (
     ComputePrecision,
     OpQuantizationConfig,
     QuantGranularity,
@@ -21,7 +21,7 @@ from ai_edge_quantizer.qtyping import (
     TensorQuantizationConfig,
     TFLOperationName,
 )
-from ai_edge_quantizer.utils import tfl_flatbuffer_utils
+from litert_quantizer.utils import tfl_flatbuffer_utils
 
 from tfdistill import errors
 from tfdistill.tflite import editing
@@ -57,7 +57,7 @@ def rules(
     layers: Mapping[str, Quantization],
     matrices: Sequence[str],
 ) -> list[Rule]:
-    """Makes a recipe for the ai-edge-quantizer; of rules that fit one operator the last counts.
+    """Makes a recipe for the litert-quantizer; of rules that fit one operator the last counts.
 
     `matrices` names the layers that have a weight matrix, in the order of the model. Raises
     ExportError if one with a quantization of its own has no operator in the file, or shares one

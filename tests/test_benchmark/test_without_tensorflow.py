@@ -15,7 +15,7 @@ ABSENT = (
     *(
         "huggingface_hub",
         "safetensors",
-        "ai_edge_quantizer",
+        "litert_quantizer",
         "jinja2",
         "markupsafe",
         "threadpoolctl",

@@ -1,4 +1,4 @@
-"""Quantizations by the ai-edge-quantizer: what is in their files, and how they answer."""
+"""Quantizations by the litert-quantizer: what is in their files, and how they answer."""
 
 import dataclasses
 
