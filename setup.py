@@ -116,6 +116,7 @@ setuptools.setup(
             "data/*.yaml",
             "recipes/*.yaml",
             "report/**/*.j2",
+            "results/*.j2",
             "report/**/*.css",
         ],
         "export": ["py.typed"],

@@ -141,34 +141,35 @@ def format_rows(
     """
     primary = next((row.primary_metric for row in rows if row.file_metrics), None)
     several = f", {threads} threads" if threads is not None and threads > 1 else ""
-    titles = ["quantization", "MB", "zip MB"]
-    titles += [f"p50 ms @{length}{several}" for length in lengths]
-    titles += [primary or "", "drop", "agree", "SQNR dB", "parts", "RSS MB", "verdict"]
-    table = [titles]
+    lines = []
     for row in rows:
         equal = row.size_bytes is not None and row.sqnr_db is None
-        cells = [_title(row), *map(_megabytes, (row.size_bytes, row.zipped_bytes))]
-        cells += [
-            tables.marked(_number(row.p50_ms.get(length), 2), length in row.busy_lengths)
+        latencies = {
+            f"p50 ms @{length}{several}": tables.marked(
+                _number(row.p50_ms.get(length), 2), length in row.busy_lengths
+            )
             for length in lengths
-        ]
-        cells += [
-            _number(row.file_metrics.get(primary or ""), 4),
-            _number(row.metric_drop, 4),
-            _number(row.argmax_agreement, 4),
-            "equal" if equal else _number(row.sqnr_db, 1),
-            "-" if row.partitions is None else str(row.partitions),
-            _megabytes(row.peak_rss_bytes),
-            row.verdict,
-        ]
-        table.append(cells)
+        }
+        cells = {
+            "quantization": _title(row),
+            "MB": _megabytes(row.size_bytes),
+            "zip MB": _megabytes(row.zipped_bytes),
+            **latencies,
+            primary or "": _number(row.file_metrics.get(primary or ""), 4),
+            "drop": _number(row.metric_drop, 4),
+            "agree": _number(row.argmax_agreement, 4),
+            "SQNR dB": "equal" if equal else _number(row.sqnr_db, 1),
+            "parts": "-" if row.partitions is None else str(row.partitions),
+            "RSS MB": _megabytes(row.peak_rss_bytes),
+            "verdict": row.verdict,
+        }
+        lines.append(tables.row(cells))
     reasons = [f"{_title(row)}: {row.why}" for row in rows if row.verdict != "good"]
     if any(row.size_bytes is not None and not row.file_metrics for row in rows):
         reasons.append("No metric: labelled examples and their task were not given; parity only.")
     if any(not row.real_inputs for row in rows):
         reasons.append("Checked on random token ids, for want of real examples.")
-    lines = tables.table(tables.without_empty(table))
-    return "\n".join([*lines, *([""] if reasons else []), *reasons])
+    return "\n".join([*tables.lines(lines), *([""] if reasons else []), *reasons])
 
 
 def _title(row: Trial) -> str:

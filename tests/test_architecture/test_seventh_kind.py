@@ -25,6 +25,7 @@ from tfdistill.models import heads as model_heads
 from tfdistill.report import answer_sides, cells
 from tfdistill.report.document import SectionPart
 from tfdistill.report.sections import answers as answers_section
+from tfdistill.results import tables
 from tfdistill.tasks import kind, texts
 from tfdistill.tflite import TfliteModel
 
@@ -101,8 +102,8 @@ class StarsOutputs(outputs.SequenceHead):
 def parts(sides):
     for name in sides.logits:
         far = np.abs((sides.logits[name] > 0).sum(axis=1) - sides.gold) > 1
-        rows = [cells.row("more than one star off", cells.number(int(far.sum())))]
-        table = cells.table("stars", f"Stars of the {name}", ("What", "Texts"), rows)
+        line = {"What": "more than one star off", "Texts": cells.number(int(far.sum()))}
+        table = tables.of_rows("stars", f"Stars of the {name}", [tables.row(line)])
         yield SectionPart("stars-part", tables=(table,))
 
 

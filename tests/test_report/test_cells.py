@@ -2,11 +2,11 @@ import csv
 import io
 
 from tfdistill.report import cells
-from tfdistill.report.cells import Cell, Row, Table
+from tfdistill.results.tables import Cell, Row, Table
 
 
 def read(table):
-    return list(csv.reader(io.StringIO(cells.render_csv(table))))
+    return list(csv.reader(io.StringIO(table.csv())))
 
 
 def table(*rows, columns=("File", "p50", "Why")):
@@ -52,16 +52,15 @@ def test_sizes_are_megabytes_and_large_numbers_stay_whole():
 
 def test_rows_beyond_a_limit_are_left_out_and_this_is_said():
     whole = table(*((Cell(str(i)), Cell(""), Cell("")) for i in range(1500)))
-    short = cells.shortened(whole, 200, "report-tables/k.csv")
+    short = whole.shortened(200, "report-tables/k.csv")
     assert len(short.rows) == 200
     assert short.notes == ("1,300 more rows are in report-tables/k.csv.",)
-    assert cells.shortened(whole, 1500, "there") is whole
+    assert whole.shortened(1500, "there") is whole
 
 
 def test_columns_that_hold_nothing_are_left_out():
-    lines = cells.without_empty(
-        table((Cell("a"), Cell("–"), Cell("x")), (Cell("b"), Cell("–"), Cell("–")))
-    )
+    lines = table((Cell("a"), Cell("–"), Cell("x")), (Cell("b"), Cell("–"), Cell("–")))
+    lines = lines.without_empty()
     assert lines.columns == ("File", "Why")
     assert [row.cells for row in lines.rows] == [(Cell("x"),), (Cell("–"),)]
 

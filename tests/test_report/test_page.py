@@ -9,11 +9,11 @@ from page_reading import HTML, table_of, text_of
 
 from tfdistill import errors, report
 from tfdistill.data import answers
-from tfdistill.report import cells, sections
-from tfdistill.report.cells import Table
+from tfdistill.report import sections
 from tfdistill.report.document import Picture, ReportSection, SectionPart
 from tfdistill.report.plot import charts
 from tfdistill.report.sections import device_tables, limits, parity, quality, verdict
+from tfdistill.results import tables
 
 HOSTILE = "<script>alert('x')</script>\"&|`*_\x00"
 
@@ -149,9 +149,8 @@ def test_everything_is_computed_once_for_all_three_renderers(run_dir, monkeypatc
 
 def test_a_new_section_needs_no_change_of_a_renderer(run_dir):
     value = report.build(report.collect(run_dir))
-    table = Table(
-        "confusion", "Confusion", ("Label", "Of it"), (cells.row("x|y", "7"),), ("Rows.",)
-    )
+    rows = [tables.row({"Label": "x|y", "Of it": "7"})]
+    table = tables.of_rows("confusion", "Confusion", rows, ["Rows."])
     chart = charts.bars("confusion-chart", "Confused", [charts.Bar("x", "7", 7.0, 1)])
     part = SectionPart("confusion-part", pictures=(Picture(chart, "Confused"),), tables=(table,))
     section = ReportSection("classes", "Classes", "By class", "Seven.", (part,))

@@ -1,7 +1,6 @@
 import re
 
 from tfdistill import report
-from tfdistill.report import cells
 from tfdistill.results import tables
 
 
@@ -11,7 +10,7 @@ def test_markdown_holds_the_tables_of_the_page(run_dir):
     shown = list(value.tables())
     assert len(shown) == 9
     for table in shown:
-        for row in cells.plain(table):
+        for row in table.plain:
             assert all(tables.markdown(cell) in text for cell in row)
     assert "| Teacher (6 layers × 384) | 90.0% | 100% | 90.0% | 22.9 |" in text
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import disturbance, summaries
-from tfdistill.results import quantities
-from tfdistill.results.tables import BUSY, marked, table, without_empty
+from tfdistill.results import quantities, tables
+from tfdistill.results.tables import BUSY, marked
 
 _KINDS = {
     "host": "host, no phone: {}",
@@ -66,27 +66,39 @@ def interval(bounds: schema.Interval | None) -> str:
     return "" if bounds is None else f"[{milliseconds(bounds[0])}, {milliseconds(bounds[1])}]"
 
 
-def setting_columns(rows: Sequence[schema.BenchmarkCase]) -> list[list[str]]:
-    """Gives length, threads, delegate and affinity as columns, the usual of the latter empty."""
-    usual = all(row.delegate == "xnnpack" and row.affinity is None for row in rows)
-    columns = [["length", "threads", "delegate", "affinity"]]
-    for row in rows:
-        more = ["", ""] if usual else [row.delegate, row.affinity or "-"]
-        columns.append([str(row.sequence_length), str(row.threads), *more])
-    return columns
+def setting_cells(
+    case: schema.BenchmarkCase, among: Sequence[schema.BenchmarkCase]
+) -> dict[str, str]:
+    """Gives length, threads, delegate and affinity by title; "-" where all have the usual ones."""
+    usual = all(other.delegate == "xnnpack" and other.affinity is None for other in among)
+    return {
+        "length": str(case.sequence_length),
+        "threads": str(case.threads),
+        "delegate": "-" if usual else case.delegate,
+        "affinity": case.affinity or "-",
+    }
 
 
 def _cases(summary: Sequence[schema.Summary]) -> list[str]:
-    rows = [["n", "p50 ms", "95%", "p90", "p99", "first", "cold", "peak MB", "remarks"]]
-    for row in summary:
-        tails = [milliseconds(value) for value in (row.p90_ms, row.p99_ms)]
-        start = [milliseconds(value) for value in (row.first_inference_ms, row.cold_start_ms)]
-        peak = "-" if row.peak_rss_bytes is None else quantities.megabytes(row.peak_rss_bytes)
-        shown = [str(row.n), milliseconds(row.p50_ms), interval(row.p50_ci_ms), *tails]
-        rows.append([*shown, *start, peak, _remark(row)])
-    names = [["model"], *([row.model] for row in summary)]
-    columns = zip(names, setting_columns(summary), rows, strict=True)
-    return table(without_empty([[*a, *b, *c] for a, b, c in columns]))
+    rows = [
+        tables.row(
+            {
+                "model": case.model,
+                **setting_cells(case, summary),
+                "n": str(case.n),
+                "p50 ms": milliseconds(case.p50_ms),
+                "95%": interval(case.p50_ci_ms),
+                "p90": milliseconds(case.p90_ms),
+                "p99": milliseconds(case.p99_ms),
+                "first": milliseconds(case.first_inference_ms),
+                "cold": milliseconds(case.cold_start_ms),
+                "peak MB": quantities.megabytes(case.peak_rss_bytes, absent="-"),
+                "remarks": _remark(case),
+            }
+        )
+        for case in summary
+    ]
+    return tables.lines(rows)
 
 
 def _remark(row: schema.Summary) -> str:

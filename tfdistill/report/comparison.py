@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from tfdistill.benchmark import schema
 from tfdistill.report import cells, devices, tradeoff
 from tfdistill.report import format as fmt
-from tfdistill.report.cells import Table, row
 from tfdistill.report.collection import Collection, NamedSweep
 from tfdistill.report.devices import DeviceResults
 from tfdistill.report.document import KeyFigure, Report, ReportSection, SectionPart
 from tfdistill.report.sections import device as device_section
 from tfdistill.results import Trial, quantities, tables
+from tfdistill.results.tables import Cell, Table, row
 
 _MOST_NOTES = 40
 _MOST_DRAWN = 12  # sections with charts
@@ -55,7 +55,8 @@ def _sweep(key: str, named: NamedSweep) -> ReportSection:
         value = dataclasses.replace(value, task=named.label)
         parts.append(device_section.trade_off(f"{key}-tradeoff", value))
     table = _sweep_table(key, named)
-    parts.append(SectionPart(f"{key}-all", "All quantizations", tables=(table,)))
+    if table is not None:
+        parts.append(SectionPart(f"{key}-all", "All quantizations", tables=(table,)))
     intro = (
         "A sweep of quantizations. Latencies are those of a brief measurement on the host that "
         "made the files, one after another: small differences mean nothing."
@@ -64,37 +65,29 @@ def _sweep(key: str, named: NamedSweep) -> ReportSection:
     return ReportSection(f"{key}-section", title, f"Sweep {named.label}", intro, tuple(parts))
 
 
-def _sweep_table(key: str, named: NamedSweep) -> Table:
+def _sweep_table(key: str, named: NamedSweep) -> Table | None:
     trials = named.sweep.rows
     lengths = sorted({length for trial in trials for length in trial.p50_ms})
     metric = next((trial.primary_metric for trial in trials if trial.primary_metric), "accuracy")
-    columns = (
-        "Quantization",
-        "Size",
-        "In a zip",
-        *(f"p50 at {length}" for length in lengths),
-        fmt.metric_title(metric),
-        "Agreement",
-        "Verdict",
-    )
-    rows = tuple(
+    rows = [
         row(
-            trial.name,
-            cells.size(trial.size_bytes),
-            cells.size(trial.zipped_bytes),
-            *(_latency(trial, length) for length in lengths),
-            cells.metric(metric, trial.file_metrics.get(metric)),
-            cells.share(trial.argmax_agreement),
-            trial.verdict,
+            {
+                "Quantization": trial.name,
+                "Size": cells.size(trial.size_bytes),
+                "In a zip": cells.size(trial.zipped_bytes),
+                **{f"p50 at {length}": _latency(trial, length) for length in lengths},
+                fmt.metric_title(metric): cells.metric(metric, trial.file_metrics.get(metric)),
+                "Agreement": cells.share(trial.argmax_agreement),
+                "Verdict": trial.verdict,
+            }
         )
         for trial in trials
-    )
+    ]
     why = tuple(f"{trial.name}: {trial.why.splitlines()[0][:300]}" for trial in trials if trial.why)
-    caption = f"Quantizations of {named.label}"
-    return Table(f"{key}-quantizations", caption, columns, rows, why)
+    return tables.of_rows(f"{key}-quantizations", f"Quantizations of {named.label}", rows, why)
 
 
-def _latency(trial: Trial, length: int) -> cells.Cell:
+def _latency(trial: Trial, length: int) -> Cell:
     cell = cells.milliseconds(trial.p50_ms.get(length))
     return dataclasses.replace(cell, detail=tables.BUSY if length in trial.busy_lengths else "")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from tfdistill.report.cells import Table
+from tfdistill.results.tables import Table
 
 Legend = tuple[tuple[Markup, str], ...]  # marks and their meanings
 Definitions = tuple[tuple[str, str], ...]  # names and values

@@ -152,8 +152,3 @@ def shortened(text: str, longest: int) -> str:
         return text
     tail = (longest - 1) * 2 // 5
     return f"{text[: longest - 1 - tail].rstrip()}…{text[-tail:].lstrip()}"
-
-
-def cut(text: str, longest: int = 600) -> str:
-    """Shortens a foreign text, such as a command line."""
-    return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from tfdistill import pareto
 from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
-from tfdistill.report.cells import Cell, Table, row
 from tfdistill.report.devices import DeviceFile, DeviceResults, Timing
 from tfdistill.report.plot import charts
 from tfdistill.results import SweepResults, tables
+from tfdistill.results.tables import Cell, Table, row
 
 NAMED = 10  # with more points only those on the front are named in a chart, others numbered
 
@@ -131,20 +131,17 @@ def of_sweep(sweep: SweepResults) -> TradeOff | None:
 def table(key: str, value: TradeOff) -> Table:
     """The points with their numbers in the charts, those of the front first."""
     numbered = len(value.points) > NAMED
-    rows = [
-        row(
-            Cell(point.label, point.marks),
-            cells.number(point.number if numbered else None),
-            cells.metric(value.metric, point.accuracy),
-            cells.milliseconds(point.latency_ms, point.interval_ms),
-            cells.size(point.size_bytes),
-            "yes" if point.on_front else "no",
-            strong=point.on_front,
-        )
-        for point in sorted(value.points, key=lambda p: (not p.on_front, p.latency_ms))
-    ]
-    metric = fmt.metric_title(value.metric)
-    columns = ("File", "No.", metric, "p50", "Size", "On the front")
+    metric, rows = fmt.metric_title(value.metric), []
+    for point in sorted(value.points, key=lambda p: (not p.on_front, p.latency_ms)):
+        line = {
+            "File": Cell(point.label, point.marks),
+            "No.": cells.number(point.number if numbered else None),
+            metric: cells.metric(value.metric, point.accuracy),
+            "p50": cells.milliseconds(point.latency_ms, point.interval_ms),
+            "Size": cells.size(point.size_bytes),
+            "On the front": "yes" if point.on_front else "no",
+        }
+        rows.append(row(line, strong=point.on_front))
     notes = (
         value.checked,
         "On the front: no other file is as good in all three and better in one. A latency is "
@@ -152,7 +149,7 @@ def table(key: str, value: TradeOff) -> Table:
         *(f"Left out: {reason}" for reason in value.left_out),
     )
     caption = f"{metric} on {value.task}, latency at {value.case}, and size"
-    return cells.without_empty(Table(key, caption, columns, tuple(rows), notes))
+    return Table(key, caption, rows[0].titles, tuple(rows), notes).without_empty()
 
 
 def _of_task(

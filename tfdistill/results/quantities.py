@@ -11,9 +11,9 @@ def size(value: float | None) -> str:
     return _scaled(value, (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)), "B")
 
 
-def megabytes(value: float | None) -> str:
+def megabytes(value: float | None, *, absent: str = ABSENT) -> str:
     """Writes a size for a column of megabytes: "14.9", "0.0231"."""
-    return ABSENT if value is None else digits(value / 1e6)
+    return absent if value is None else digits(value / 1e6)
 
 
 def count(value: float | None) -> str:

@@ -70,21 +70,22 @@ def format_text(comparison: changes.Changes) -> str:
         lines = [f"{terminal.origin(comparison.old)}; the files took turns"]
     else:
         lines.append(f"new: {terminal.origin(comparison.new)}")
-    names = [["file"]]
+    rows = []
     for row in comparison.rows:
         both = row.case.model == row.baseline
-        names.append([row.case.model if both else f"{row.case.model} for {row.baseline}"])
-    cells = [["old ms", "new ms", "speed-up", "95%", "verdict"]]
-    for row in comparison.rows:
-        low, high = row.speedup_ci or (None, None)
-        interval = "" if low is None else f"[{low:.2f}, {high:.2f}]"
-        times = [terminal.milliseconds(t) for t in (row.old_p50_ms, row.new_p50_ms)]
         mark = "; throttled" if row.throttled else ""
         mark += f"; {tables.BUSY}" if row.busy and not row.reason else ""
-        cells.append([*times, f"{row.speedup:.2f}x", interval, row.verdict + mark])
-    settings = terminal.setting_columns([row.case for row in comparison.rows])
-    joined = [[*a, *b, *c] for a, b, c in zip(names, settings, cells, strict=True)]
-    lines += ["", *tables.table(tables.without_empty(joined)), ""]
+        cells = {
+            "file": row.case.model if both else f"{row.case.model} for {row.baseline}",
+            **terminal.setting_cells(row.case, [other.case for other in comparison.rows]),
+            "old ms": terminal.milliseconds(row.old_p50_ms),
+            "new ms": terminal.milliseconds(row.new_p50_ms),
+            "speed-up": f"{row.speedup:.2f}x",
+            "95%": "[{:.2f}, {:.2f}]".format(*row.speedup_ci) if row.speedup_ci else "",
+            "verdict": row.verdict + mark,
+        }
+        rows.append(tables.row(cells))
+    lines += ["", *tables.lines(rows), ""]
     for old, new in _text_times(comparison):
         times = [terminal.milliseconds(row.expected_ms) for row in (old, new)]
         lines.append(

@@ -18,8 +18,9 @@ from tfdistill.report.answer_sides import (
     TEST,
     AnswerSides,
 )
-from tfdistill.report.cells import Cell, Table, row
 from tfdistill.report.document import SectionPart, part
+from tfdistill.results import tables
+from tfdistill.results.tables import Cell, Row, Table, row
 
 _MOST_LABELS = 12  # of a matrix; of more labels the pairs that are most often confused are listed
 _MOST_PAIRS = 15
@@ -37,7 +38,7 @@ def parts_of_classes(sides: AnswerSides) -> Iterator[SectionPart]:
     yield from _changes(sides)
 
 
-def _samples(sides: AnswerSides) -> Table:
+def _samples(sides: AnswerSides) -> Table | None:
     """Three right answers to different classes, and the three surest wrong ones."""
     answers, logits = sides.answers(sides.subject), sides.logits[sides.subject]
     right = np.flatnonzero(answers == sides.gold)
@@ -53,8 +54,7 @@ def _samples(sides: AnswerSides) -> Table:
     numbers = [min(len(some), _FEW_SENTENCES) for some in (right, wrong)]
     shown = [f"{numbers[0]} right", f"the {numbers[1]} surest wrong"]
     listed = ", then ".join(text for text, number in zip(shown, numbers, strict=True) if number)
-    caption = f"{counted}. Shown: {listed}"
-    return Table("samples", caption, ("Text", "Label", *map(str.capitalize, names)), tuple(rows))
+    return tables.of_rows("samples", f"{counted}. Shown: {listed}", rows)
 
 
 def _classes(sides: AnswerSides) -> Iterator[SectionPart]:
@@ -65,12 +65,14 @@ def _classes(sides: AnswerSides) -> Iterator[SectionPart]:
     others = [name for name in scores if name != subject]
     rows = [
         row(
-            cells.name(score.label, longest=_LABEL),
-            cells.number(score.num_examples),
-            cells.share(score.precision, 1),
-            cells.share(score.recall, 1),
-            cells.share(score.f1, 1),
-            *(cells.share(scores[name][i].f1, 1) for name in others),
+            {
+                "Class": cells.name(score.label, longest=_LABEL),
+                "Examples": cells.number(score.num_examples),
+                "Precision": cells.share(score.precision, 1),
+                "Recall": cells.share(score.recall, 1),
+                "F1": cells.share(score.f1, 1),
+                **{f"F1 ({name})": cells.share(scores[name][i].f1, 1) for name in others},
+            }
         )
         for i, score in enumerate(scores[subject])
     ]
@@ -78,8 +80,7 @@ def _classes(sides: AnswerSides) -> Iterator[SectionPart]:
     if len(rows) > _LONG:
         rows.sort(key=lambda row: row.cells[3].value or 0.0)
         caption += ", the lowest F1 first"
-    columns = ("Class", "Examples", "Precision", "Recall", "F1", *(f"F1 ({n})" for n in others))
-    classes = Table("classes", caption, columns, tuple(rows))
+    classes = Table("classes", caption, rows[0].titles, tuple(rows))
     shown = [table for table in (classes, _confusion(sides)) if len(table.rows) <= _LONG]
     yield from part("classes", "", *shown)
     if classes not in shown:
@@ -93,9 +94,9 @@ def _confusion(sides: AnswerSides) -> Table:
         totals = np.maximum(counts.sum(axis=1, keepdims=True), 1)
         shades = np.ceil(_SHADES * counts / totals).astype(int)  # share of the row's examples
         rows = tuple(
-            row(
+            Row(
                 cells.name(label, longest=_LABEL),
-                *map(_shaded, counts[i].tolist(), shades[i].tolist()),
+                tuple(map(_shaded, counts[i].tolist(), shades[i].tolist())),
             )
             for i, label in enumerate(labels)
         )
@@ -106,10 +107,9 @@ def _confusion(sides: AnswerSides) -> Table:
     order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_PAIRS]
     places = [np.unravel_index(place, wrong.shape) for place in order]
     rows = tuple(
-        row(
+        Row(
             cells.name(labels[i], longest=_LABEL),
-            cells.name(labels[j], longest=_LABEL),
-            cells.number(int(wrong[i, j])),
+            (cells.name(labels[j], longest=_LABEL), cells.number(int(wrong[i, j]))),
         )
         for i, j in places
         if wrong[i, j]
@@ -122,7 +122,7 @@ def _shaded(count: int, shade: int) -> Cell:
     return Cell(f"{count:,}" if count else fmt.ABSENT, value=count, shade=shade)
 
 
-def _calibration(sides: AnswerSides) -> Table:
+def _calibration(sides: AnswerSides) -> Table | None:
     rows = [_calibrated(sides, name.capitalize(), name) for name in sides.logits]
     notes = [
         "Confidence is the largest probability; the calibration error (ECE, 15 bins of equal mass) "
@@ -138,37 +138,28 @@ def _calibration(sides: AnswerSides) -> Table:
         few = f"A calibrated file would have {100 * noise:.1f}% on so few examples."
         fitted = " The temperature was fitted on them." if sides.split != TEST else ""
         notes.append(few + fitted)
-    columns = (
-        "Model",
-        "Right",
-        "Mean confidence",
-        "Cross entropy",
-        "Calibration error",
-        "Best temperature",
-    )
-    return Table("calibration", "How sure the models are", columns, tuple(rows), tuple(notes))
+    return tables.of_rows("calibration", "How sure the models are", rows, notes)
 
 
-def _calibrated(sides: AnswerSides, shown: str, name: str, temperature: float = 1.0) -> cells.Row:
+def _calibrated(sides: AnswerSides, shown: str, name: str, temperature: float = 1.0) -> Row:
     logits = sides.logits[name] / temperature
     confidence = float(scipy.special.softmax(logits, axis=1).max(axis=1).mean())
     accuracy = float((sides.answers(name) == sides.gold).mean())
     scores = analysis.calibration_scores(logits, sides.gold)
     nll, ece = scores["nll"], scores["ece"]
     best = analysis.fit_temperature(logits, sides.gold)
-    low, high = (f"{100 * end:.1f}" for end in ece.interval)
+    within = "[{:.3f}, {:.3f}]".format(*nll.interval)
+    percent = "[{:.1f}, {:.1f}]".format(*(100 * end for end in ece.interval))
+    share = f"{100 * ece.value:.1f}%"
     return row(
-        Cell(shown),
-        cells.share(accuracy, 1),
-        cells.share(confidence, 1),
-        Cell(
-            f"{nll.value:.3f}",
-            f"[{nll.interval[0]:.3f}, {nll.interval[1]:.3f}]",
-            nll.value,
-            interval=nll.interval,
-        ),
-        Cell(f"{100 * ece.value:.1f}%", f"[{low}, {high}]", ece.value, interval=ece.interval),
-        Cell(f"{best:.2f}", value=best),
+        {
+            "Model": shown,
+            "Right": cells.share(accuracy, 1),
+            "Mean confidence": cells.share(confidence, 1),
+            "Cross entropy": Cell(f"{nll.value:.3f}", within, nll.value, interval=nll.interval),
+            "Calibration error": Cell(share, percent, ece.value, interval=ece.interval),
+            "Best temperature": Cell(f"{best:.2f}", value=best),
+        }
     )
 
 
@@ -197,15 +188,14 @@ def _listed(
     rows = [_sentence(sides, i, names) for i in indices[:_MOST_SENTENCES].tolist()]
     title += f": {len(indices):,} of {len(sides.gold):,}"
     title += f", the first {_MOST_SENTENCES}" if len(indices) > _MOST_SENTENCES else ""
-    columns = ("Text", "Label", *map(str.capitalize, names))
-    yield from part(key, title, cells.table(key, title, columns, rows), folds=True)
+    yield from part(key, title, tables.of_rows(key, title, rows), folds=True)
 
 
-def _sentence(
-    sides: AnswerSides, i: int, names: Iterable[str], *, marks: bool = False
-) -> cells.Row:
+def _sentence(sides: AnswerSides, i: int, names: Iterable[str], *, marks: bool = False) -> Row:
     """A text, its label, and the answer of each model with its probability."""
-    shown = []
+    text = sides.texts[i] if sides.texts else f"Example {i + 1}"
+    gold = cells.name(sides.task.labels[sides.gold[i]], longest=_LABEL)
+    line: dict[str, Cell | str] = {"Text": text, "Label": gold}
     for name in names:
         # Of the file as an app gives them.
         scale = sides.confidence.temperature if name == FILE and sides.confidence else 1.0
@@ -213,8 +203,6 @@ def _sentence(
         best = int(probabilities.argmax())
         mark = ("✓ " if best == sides.gold[i] else "✗ ") if marks else ""
         label = cells.name(mark + sides.task.labels[best], longest=_LABEL)
-        shown.append(
-            Cell(label.text, f"probability {100 * probabilities[best]:.0f}%", whole=label.whole)
-        )
-    text = sides.texts[i] if sides.texts else f"Example {i + 1}"
-    return row(text, cells.name(sides.task.labels[sides.gold[i]], longest=_LABEL), *shown)
+        probability = f"probability {100 * probabilities[best]:.0f}%"
+        line[name.capitalize()] = Cell(label.text, probability, whole=label.whole)
+    return row(line)

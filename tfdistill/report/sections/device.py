@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from tfdistill.benchmark import schema
 from tfdistill.report import devices, tradeoff
 from tfdistill.report import format as fmt
-from tfdistill.report.cells import Table
 from tfdistill.report.devices import DeviceResults, Timing
 from tfdistill.report.document import (
     Definitions,
@@ -23,7 +22,8 @@ from tfdistill.report.plot import charts, scatter, timeline
 from tfdistill.report.plot.timeline import MOST_LINES, Line
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.report.sections import device_tables
-from tfdistill.results import quantities
+from tfdistill.results import quantities, tables
+from tfdistill.results.tables import Table
 
 _LONG = 18  # rows; a longer table is folded
 
@@ -144,7 +144,7 @@ def description(device: schema.Device) -> Definitions:
         ("Build", device.fingerprint),
         ("Device id", device.id),
     ]
-    return tuple((name, fmt.cut(value)) for name, value in rows if value)
+    return tuple((name, tables.cut(value)) for name, value in rows if value)
 
 
 def by_length(device: DeviceResults) -> Picture | None:

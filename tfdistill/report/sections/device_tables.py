@@ -8,9 +8,9 @@ from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import disturbance
 from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
-from tfdistill.report.cells import Cell, Row, Table, row
 from tfdistill.report.devices import DeviceResults, Timing
 from tfdistill.results import quantities, tables
+from tfdistill.results.tables import Cell, Row, Table, row
 
 _MOST_OPERATORS = 12  # kinds of one file; the rest are added up
 
@@ -32,21 +32,17 @@ def latency(device: DeviceResults) -> Table | None:
         case = (summary.threads, summary.sequence_length)
         comparison = compared.get((source, summary.model, *_case(summary)))
         is_baseline = comparison is None and (source, summary.model) in baselines
-        tails = map(cells.milliseconds, (summary.p90_ms, summary.p95_ms, summary.p99_ms))
-        rows.append(
-            row(
-                _head(timing),
-                cells.number(summary.sequence_length),
-                cells.number(summary.threads),
-                cells.milliseconds(summary.p50_ms, summary.p50_ci_ms),
-                *tails,
-                _speedup(comparison) if comparison else "1×" if is_baseline else fmt.ABSENT,
-                cells.number(summary.n, "in blocks" if summary.of == "blocks" else ""),
-                opens=previous not in (None, case),
-            )
-        )
+        line = {
+            "File": _head(timing),
+            "Tokens": cells.number(summary.sequence_length),
+            "Threads": cells.number(summary.threads),
+            "p50": cells.milliseconds(summary.p50_ms, summary.p50_ci_ms),
+            **_tails(summary),
+            "Speed-up": _speedup(comparison) if comparison else "1×" if is_baseline else fmt.ABSENT,
+            "Samples": cells.number(summary.n, "in blocks" if summary.of == "blocks" else ""),
+        }
+        rows.append(row(line, opens=previous not in (None, case)))
         previous = case
-    columns = ("File", "Tokens", "Threads", "p50", "p90", "p95", "p99", "Speed-up", "Samples")
     why = "its thermal status was raised, or latency rose and stayed high"
     if device.kind == "host":
         why = "latency rose and stayed high, usually because something else ran"
@@ -66,7 +62,7 @@ def latency(device: DeviceResults) -> Table | None:
     }
     notes = [remark for remark, holds in remarks.items() if holds]
     caption = f"One inference {device.where}"
-    return cells.table(device.anchor("latency"), caption, columns, rows, notes, drop_empty=True)
+    return tables.of_rows(device.anchor("latency"), caption, rows, notes, drop_empty=True)
 
 
 def text_times(device: DeviceResults) -> Table | None:
@@ -77,15 +73,18 @@ def text_times(device: DeviceResults) -> Table | None:
         for value in named.result.text_times:
             busy = tables.BUSY if value.busy else ""
             detail = ", ".join(filter(None, (device.configuration(value, named), busy)))
-            head = Cell(labels.get(value.model, value.model), detail)
-            time = cells.milliseconds(value.expected_ms)
-            rows.append(row(head, cells.number(value.threads), time, cells.number(value.num_texts)))
+            line = {
+                "File": Cell(labels.get(value.model, value.model), detail),
+                "Threads": cells.number(value.threads),
+                "A text": cells.milliseconds(value.expected_ms),
+                "Texts": cells.number(value.num_texts),
+            }
+            rows.append(row(line))
     notes = (
         "The mean over the development texts of each file, each at the shortest length of the file "
         "that holds it.",
     )
-    columns = ("File", "Threads", "A text", "Texts")
-    return cells.table(device.anchor("texts"), "Expected time of a text", columns, rows, notes)
+    return tables.of_rows(device.anchor("texts"), "Expected time of a text", rows, notes)
 
 
 def start(device: DeviceResults) -> Table | None:
@@ -101,17 +100,17 @@ def start(device: DeviceResults) -> Table | None:
         return None
     rows = [
         row(
-            _head(timing),
-            cells.number(summary.sequence_length),
-            *map(
-                cells.milliseconds,
-                (summary.cold_start_ms, summary.init_ms, summary.first_inference_ms),
-            ),
-            cells.size(summary.peak_rss_bytes),
+            {
+                "File": _head(timing),
+                "Tokens": cells.number(summary.sequence_length),
+                "Cold start": cells.milliseconds(summary.cold_start_ms),
+                "Opening the file": cells.milliseconds(summary.init_ms),
+                "First inference": cells.milliseconds(summary.first_inference_ms),
+                "Peak memory": cells.size(summary.peak_rss_bytes),
+            }
         )
         for timing, summary in zip(timings, summaries, strict=True)
     ]
-    columns = ("File", "Tokens", "Cold start", "Opening the file", "First inference", "Peak memory")
     notes = []
     if any(summary.cold_start_ms for summary in summaries):
         what = "Python and its imports" if device.kind == "host" else "whatever the program loads"
@@ -121,15 +120,16 @@ def start(device: DeviceResults) -> Table | None:
     if any(summary.peak_rss_bytes for summary in summaries):
         notes.append("Peak memory is that of the whole process.")
     caption = f"Start and memory ({quantities.plural(fewest, 'thread')})"
-    return cells.table(device.anchor("start"), caption, columns, rows, notes, drop_empty=True)
+    return tables.of_rows(device.anchor("start"), caption, rows, notes, drop_empty=True)
 
 
 def text(device: DeviceResults) -> Table | None:
     """The tokenizer, and from text to answer."""
 
     def timed(head: str, detail: str, value: schema.Percentiles) -> Row:
-        times = (value.p50_ms, value.p90_ms, value.p95_ms, value.p99_ms)
-        return row(Cell(head, detail), *map(cells.milliseconds, times), cells.number(value.n))
+        p50, samples = cells.milliseconds(value.p50_ms), cells.number(value.n)
+        line = {"Step": Cell(head, detail), "p50": p50, **_tails(value), "Samples": samples}
+        return row(line)
 
     rows = []
     for named in device.results:
@@ -142,8 +142,7 @@ def text(device: DeviceResults) -> Table | None:
             head = f"Text to answer, {labels.get(value.model, value.model)}"
             rows.append(timed(head, ", ".join(filter(None, words)), value))
     notes = ("Each text runs at the shortest length of the file that fits it.",)
-    columns = ("Step", "p50", "p90", "p95", "p99", "Samples")
-    return cells.table(device.anchor("text"), "From text to answer", columns, rows, notes)
+    return tables.of_rows(device.anchor("text"), "From text to answer", rows, notes)
 
 
 def operators(device: DeviceResults) -> Table | None:
@@ -161,24 +160,19 @@ def operators(device: DeviceResults) -> Table | None:
             calls, ms = sum(o.calls for o in rest), sum(o.ms for o in rest)
             shown = [*shown, schema.Operator(type=f"{len(rest)} other kinds", calls=calls, ms=ms)]
         for i, operator in enumerate(shown):
-            share = operator.ms / whole
-            rows.append(
-                row(
-                    Cell(file.label, device.describe(part, file.source)),
-                    operator.type,
-                    cells.number(operator.calls),
-                    cells.milliseconds(operator.ms),
-                    cells.share(share, 1),
-                    opens=i == 0 and bool(rows),
-                )
-            )
+            line = {
+                "File": Cell(file.label, device.describe(part, file.source)),
+                "Operator": operator.type,
+                "Calls": cells.number(operator.calls),
+                "Time": cells.milliseconds(operator.ms),
+                "Share": cells.share(operator.ms / whole, 1),
+            }
+            rows.append(row(line, opens=i == 0 and bool(rows)))
     note = (
         f"Measured by {', '.join(dict.fromkeys(sources))}. Profiling itself takes time: shares are "
         "more reliable than the sum."
     )
-    columns = ("File", "Operator", "Calls", "Time", "Share")
-    caption = "Operators of one inference"
-    return cells.table(device.anchor("operators"), caption, columns, rows, (note,))
+    return tables.of_rows(device.anchor("operators"), "Operators of one inference", rows, (note,))
 
 
 def answers(device: DeviceResults) -> Table | None:
@@ -186,39 +180,30 @@ def answers(device: DeviceResults) -> Table | None:
     rows = []
     for file, part in device.parts("answers"):
         name = devices.primary_metric(file.model) or next(iter(part.metrics), "accuracy")
-        rows.append(
-            row(
-                Cell(file.label, device.describe(part, file.source)),
-                cells.number(part.num_examples),
-                Cell(fmt.error(part.max_abs_error), value=part.max_abs_error),
-                cells.decibels(part.sqnr_db),
-                cells.share(part.argmax_agreement),
-                cells.metric(name, part.metrics.get(name), fmt.metric_title(name)),
-                cells.metric(name, part.host_metrics.get(name)),
-            )
-        )
-    columns = (
-        "File",
-        "Examples",
-        "Largest error",
-        "Signal to noise",
-        "Agreement",
-        "Metric on the device",
-        "On the host",
-    )
+        value, title = part.metrics.get(name), fmt.metric_title(name)
+        line = {
+            "File": Cell(file.label, device.describe(part, file.source)),
+            "Examples": cells.number(part.num_examples),
+            "Largest error": Cell(fmt.error(part.max_abs_error), value=part.max_abs_error),
+            "Signal to noise": cells.decibels(part.sqnr_db),
+            "Agreement": cells.share(part.argmax_agreement),
+            "Metric on the device": cells.metric(name, value, title),
+            "On the host": cells.metric(name, part.host_metrics.get(name)),
+        }
+        rows.append(row(line))
     caption = "Answers of the device against those of the host to the same examples"
-    return cells.table(device.anchor("answers"), caption, columns, rows)
+    return tables.of_rows(device.anchor("answers"), caption, rows)
 
 
 def failures(device: DeviceResults) -> Table | None:
     """What was not measured, and why."""
     several = len(device.results) > 1
     rows = [
-        row(Cell(failure.what, named.label if several else ""), failure.error)
+        row({"What": Cell(failure.what, named.label if several else ""), "Why": failure.error})
         for named in device.results
         for failure in named.result.failures
     ]
-    return cells.table(device.anchor("failures"), "Not measured", ("What", "Why"), rows)
+    return tables.of_rows(device.anchor("failures"), "Not measured", rows)
 
 
 def conditions(device: DeviceResults) -> Table | None:
@@ -227,32 +212,21 @@ def conditions(device: DeviceResults) -> Table | None:
     for named in device.results:
         result = named.result
         runtime = " ".join(filter(None, (result.runtime.name, result.runtime.version)))
-        adopted = fmt.cut(str(result.settings.get("adopted", "")), 40)
+        adopted = tables.cut(str(result.settings.get("adopted", "")), 40)
         backend = ", ".join(filter(None, (result.backend, adopted)))
         for when, state in (("before", result.before), ("after", result.after)):
             if when == "after" and state is None:
                 continue
-            rows.append(
-                row(
-                    Cell(fmt.cut(named.label, 80), when),
-                    (state.time if state else result.created)[:19].replace("T", " "),
-                    Cell(fmt.cut(runtime, 80), backend),
-                    devices.thermal_words(state.thermal_status if state else None),
-                    *_state(state),
-                    opens=when == "before" and bool(rows),
-                )
-            )
-    columns = (
-        "Result",
-        "Time",
-        "Runtime",
-        "Thermal status",
-        "Hottest sensor",
-        "Battery",
-        "Load average",
-    )
+            line = {
+                "Result": Cell(tables.cut(named.label, 80), when),
+                "Time": (state.time if state else result.created)[:19].replace("T", " "),
+                "Runtime": Cell(tables.cut(runtime, 80), backend),
+                "Thermal status": devices.thermal_words(state.thermal_status if state else None),
+                **_state(state),
+            }
+            rows.append(row(line, opens=when == "before" and bool(rows)))
     caption = "The state of the device before and after"
-    return cells.table(device.anchor("conditions"), caption, columns, rows, drop_empty=True)
+    return tables.of_rows(device.anchor("conditions"), caption, rows, drop_empty=True)
 
 
 def _case(part: schema.BenchmarkCase | schema.Comparison) -> tuple[int, int, str, str | None]:
@@ -275,12 +249,17 @@ def _speedup(comparison: schema.Comparison) -> Cell:
     return dataclasses.replace(cell, detail=f"{cell.detail} {why}")
 
 
-def _state(state: schema.Conditions | None) -> tuple[Cell, Cell, Cell]:
+def _tails(value: schema.Percentiles) -> dict[str, Cell]:
+    tails = {"p90": value.p90_ms, "p95": value.p95_ms, "p99": value.p99_ms}
+    return {title: cells.milliseconds(tail) for title, tail in tails.items()}
+
+
+def _state(state: schema.Conditions | None) -> dict[str, Cell]:
     """The hottest sensor, the battery and the load average."""
     sensor = battery = load = Cell(fmt.ABSENT)
     if state is not None and state.temperatures_c:
         name, value = max(state.temperatures_c.items(), key=lambda item: item[1])
-        sensor = Cell(f"{value:.1f}", fmt.cut(name, 40), value, "°C")
+        sensor = Cell(f"{value:.1f}", tables.cut(name, 40), value, "°C")
     if state is not None and state.battery_percent is not None:
         warmth = state.battery_temperature_c
         parts = [] if warmth is None else [f"{warmth:.1f} °C"]
@@ -290,4 +269,4 @@ def _state(state: schema.Conditions | None) -> tuple[Cell, Cell, Cell]:
         battery = Cell(f"{percent:.0f}%", ", ".join(parts), percent)
     if state is not None and state.load_average is not None:
         load = Cell(f"{state.load_average:.2f}", value=state.load_average)
-    return sensor, battery, load
+    return {"Hottest sensor": sensor, "Battery": battery, "Load average": load}

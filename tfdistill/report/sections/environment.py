@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfdistill import config, errors
 from tfdistill.io import reading, safe_paths
-from tfdistill.report import format as fmt
 from tfdistill.report.document import Definitions, Details
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.report.sections.device import description
+from tfdistill.results import tables
 
 
 def environment(run: RunAnalysis) -> Iterator[Details]:
@@ -58,7 +58,7 @@ def _short(recipe: str) -> str:
 
 
 def _shown(rows: Sequence[tuple[str, object]]) -> Definitions:
-    return tuple((name, fmt.cut(str(value))) for name, value in rows if value)
+    return tuple((name, tables.cut(str(value))) for name, value in rows if value)
 
 
 def _words(values: object, separator: str = ", ") -> str:

@@ -8,9 +8,10 @@ from tfdistill import manifest
 from tfdistill.manifest.confidence import moved_coverage
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
-from tfdistill.report.cells import Cell, Table, row
 from tfdistill.report.document import ReportSection, part
 from tfdistill.report.run_analysis import RunAnalysis
+from tfdistill.results import tables
+from tfdistill.results.tables import Cell, Table, row
 
 _INPUTS = {"real": "real inputs", "random": "random ids"}
 
@@ -28,75 +29,51 @@ def promises(run: RunAnalysis) -> Table | None:
     records = {name: card.confidence for name, card in _files(run)}
     for name, card in _files(run):
         for promise in card.confidence.promises if card.confidence is not None else ():
-            rows.append(
-                row(
-                    Cell(name, card.quantization),
-                    cells.share(promise.max_error, 0),
-                    cells.share(promise.coverage, 1),
-                    cells.share(promise.error, 1),
-                    Cell(fmt.ABSENT if promise.threshold is None else f"{promise.threshold:.4f}"),
-                    cells.number(promise.rows),
-                    cells.number(promise.rows_needed),
-                    cells.share(promise.others_sure, 1),
-                )
-            )
-    columns = (
-        "File",
-        "Wrong at most",
-        "Answered",
-        "Wrong of these",
-        "Confidence above",
-        "Texts",
-        "Texts needed",
-        "Other texts sure",
-    )
+            above = fmt.ABSENT if promise.threshold is None else f"{promise.threshold:.4f}"
+            line = {
+                "File": Cell(name, card.quantization),
+                "Wrong at most": cells.share(promise.max_error, 0),
+                "Answered": cells.share(promise.coverage, 1),
+                "Wrong of these": cells.share(promise.error, 1),
+                "Confidence above": above,
+                "Texts": cells.number(promise.rows),
+                "Texts needed": cells.number(promise.rows_needed),
+                "Other texts sure": cells.share(promise.others_sure, 1),
+            }
+            rows.append(row(line))
     notes = ["Each promise holds with 90% confidence, for texts like the held-out ones."]
     if moved := moved_coverage(records):
         notes.append(f"Share of answers against that of the first file: {'; '.join(moved)}.")
     caption = "Answers that are sure enough to be right as often as promised"
-    return cells.table("promises", caption, columns, rows, notes) if rows else None
+    return tables.of_rows("promises", caption, rows, notes)
 
 
 def parity(run: RunAnalysis) -> Table | None:
     """How far each file agrees with the model that it came from."""
-    rows, bounds, words = [], [], set()
-    for name, card in _files(run):
-        checked = card.parity
-        if checked is None:
-            continue
-        words.add(checked.answer_word)
-        rows.append(
-            row(
-                Cell(name, card.quantization),
-                cells.number(checked.num_examples, _INPUTS[checked.inputs]),
-                _error(checked.max_abs_error, checked),
-                _error(checked.mean_abs_error, checked),
-                cells.decibels(checked.sqnr_db),
-                cells.share(checked.argmax_agreement),
-                cells.metric(run.metric, checked.model_metrics.get(run.metric)),
-                cells.metric(run.metric, checked.file_metrics.get(run.metric)),
-                Cell(card.model.sha256[:12]),
-            )
-        )
+    rows, bounds = [], []
+    checks = [(name, card, card.parity) for name, card in _files(run) if card.parity is not None]
+    same = f"Same {' or '.join(sorted({parity.answer_word for *_, parity in checks}))}"
+    title = fmt.metric_title(run.metric)
+    for name, card, checked in checks:
+        line = {
+            "File": Cell(name, card.quantization),
+            "Examples": cells.number(checked.num_examples, _INPUTS[checked.inputs]),
+            "Largest error": _error(checked.max_abs_error, checked),
+            "Mean error": _error(checked.mean_abs_error, checked),
+            "Signal to noise": cells.decibels(checked.sqnr_db),
+            same: cells.share(checked.argmax_agreement),
+            f"{title} (model)": cells.metric(run.metric, checked.model_metrics.get(run.metric)),
+            f"{title} (file)": cells.metric(run.metric, checked.file_metrics.get(run.metric)),
+            "sha256": card.model.sha256[:12],
+        }
+        rows.append(row(line))
         if checked.bounds:
             listed = ", ".join(f"{key} {value:g}" for key, value in checked.bounds.items())
             bounds.append(f"{name}: {listed}")
-    title = fmt.metric_title(run.metric)
-    columns = (
-        "File",
-        "Examples",
-        "Largest error",
-        "Mean error",
-        "Signal to noise",
-        f"Same {' or '.join(sorted(words)) or 'answer'}",
-        f"{title} (model)",
-        f"{title} (file)",
-        "sha256",
-    )
     notes = ["Errors of the outputs; rms is the root mean square of the model’s outputs."]
     notes += [f"Bounds that had to be met. {'; '.join(bounds)}."] if bounds else []
     caption = "Each file against the model that it was made from, on the same inputs"
-    return cells.table("parity", caption, columns, rows, notes)
+    return tables.of_rows("parity", caption, rows, notes)
 
 
 def _files(run: RunAnalysis) -> Iterator[tuple[str, manifest.Manifest]]:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from tfdistill.report import cells
 from tfdistill.report import format as fmt
 from tfdistill.report.answer_sides import TEST, AnswerSides, unseen_difference
-from tfdistill.report.cells import Cell, Row, Table, row
 from tfdistill.report.document import ReportSection, part
 from tfdistill.report.model_groups import ModelGroup
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.results import BaselineResult, tables
+from tfdistill.results.tables import Cell, Row, Table, row
 
 _LONGEST_TITLE = 40  # letters; longer lists of stages are replaced by the variant's name
 
@@ -45,25 +45,23 @@ def test_set(run: RunAnalysis) -> Table | None:
     names = list(dict.fromkeys(name for values in scores.values() for name in values))
     sides = run.judged_sides if run.split == TEST else None
     titles = {"file": "The student’s file"}
-    rows = [
-        row(
-            Cell(titles.get(model, model.capitalize())),
-            *(
-                cells.metric(name, values.get(name), _interval(sides, name, run.metric, model))
-                for name in names
-            ),
-            strong=model == "file",
-        )
-        for model, values in scores.items()
-    ]
+    rows = []
+    for model, values in scores.items():
+        line = {"Model": Cell(titles.get(model, model.capitalize()))}
+        for name in names:
+            interval = _interval(sides, name, run.metric, model)
+            line[fmt.metric_title(name)] = cells.metric(name, values.get(name), interval)
+        rows.append(row(line, strong=model == "file"))
     for name, value in (sides.scores if sides else {}).items():
         if name not in scores:
-            cell = cells.metric(run.metric, value)
-            others = [cell if metric == run.metric else fmt.ABSENT for metric in names]
-            rows.append(row(Cell(fmt.baseline_title(name)), *others))
+            line = {"Model": Cell(fmt.baseline_title(name))}
+            for metric in names:
+                of_it = value if metric == run.metric else None
+                line[fmt.metric_title(metric)] = cells.metric(metric, of_it)
+            rows.append(row(line))
     number = f"{len(sides.gold):,} " if sides else ""
     caption = f"The {number}test examples, not used for training or model selection"
-    return cells.table("test-set", caption, ("Model", *map(fmt.metric_title, names)), rows)
+    return tables.of_rows("test-set", caption, rows)
 
 
 def _interval(sides: AnswerSides | None, name: str, metric: str, model: str) -> str:
@@ -93,25 +91,23 @@ def differences(sides: AnswerSides | None) -> Table | None:
             verdict = "too few rows to say" if paired.is_open else verdict
             if paired.is_clear:
                 verdict = "better" if paired.difference > 0 else "worse"
-        rows.append(
-            row(
-                Cell(f"{other.capitalize()} against {title}"),
-                shown,
-                cells.number(paired.lost),
-                cells.number(paired.gained),
-                _p_value(paired.p_value),
-                verdict,
-            )
-        )
-    metric, has_p = fmt.metric_title(name), any(line.cells[3].value is not None for line in rows)
-    columns = ("Comparison", f"{metric} with 95% interval", "Lost", "Gained", "p", "Verdict")
+        line = {
+            "Comparison": f"{other.capitalize()} against {title}",
+            f"{fmt.metric_title(name)} with 95% interval": shown,
+            "Lost": cells.number(paired.lost),
+            "Gained": cells.number(paired.gained),
+            "p": _p_value(paired.p_value),
+            "Verdict": verdict,
+        }
+        rows.append(row(line))
+    has_p = any(line.cells[3].value is not None for line in rows)
     notes = (
         "Lost, gained: examples that only the second, or only the first, has right. Intervals: "
         "paired bootstrap"
         + (", of accuracy also the exact one; p: exact McNemar test." if has_p else "."),
     )
     caption = f"Differences on the {len(sides.gold):,} {sides.split} examples"
-    return cells.table("paired", caption, columns, rows, notes, drop_empty=True)
+    return tables.of_rows("paired", caption, rows, notes, drop_empty=True)
 
 
 def _p_value(value: float | None) -> Cell:
@@ -121,7 +117,7 @@ def _p_value(value: float | None) -> Cell:
 
 def models(run: RunAnalysis) -> Table | None:
     """Teacher, student without teacher, student by stages, baselines: quality, size and speed."""
-    case, length = run.headline_case(), run.flops_length()
+    case, length, metric = run.headline_case(), run.flops_length(), fmt.metric_title(run.metric)
     rows = []
     borrowed = False
     for group in run.groups:
@@ -134,34 +130,21 @@ def models(run: RunAnalysis) -> Table | None:
         borrowed |= bool(mark) and (card is not None or latency is not None)
         size = cells.size(card.model.size_bytes, card.quantization) if card else Cell(fmt.ABSENT)
         model = group.models[0]
-        rows.append(
-            row(
-                Cell(variant_title(group), _shape(group)),
-                _metric(run, group),
-                _share(run, group),
-                _of_file(run, group),
-                cells.millions(model.parameters),
-                cells.millions(model.flops.get(length or "")),
-                _marked(size, mark),
-                _marked(cells.milliseconds(latency.p50_ms if latency else None), mark + busy),
-                cells.seconds(group.train_seconds() or None),
-                strong=group is run.student,
-            )
-        )
+        p50 = cells.milliseconds(latency.p50_ms if latency else None)
+        line = {
+            "Model": Cell(variant_title(group), _shape(group)),
+            metric: _metric(run, group),
+            "Of the teacher’s": _share(run, group),
+            f"{metric} of the file": _of_file(run, group),
+            "Parameters": cells.millions(model.parameters),
+            "FLOPs": cells.millions(model.flops.get(length or "")),
+            "File": _marked(size, mark),
+            "Latency": _marked(p50, mark + busy),
+            "Training": cells.seconds(group.train_seconds() or None),
+        }
+        rows.append(row(line, strong=group is run.student))
     baselines = run.results.metrics.baselines if run.results.metrics else ()
     rows += [_baseline(run, baseline, opens=i == 0) for i, baseline in enumerate(baselines)]
-    metric = fmt.metric_title(run.metric)
-    columns = (
-        "Model",
-        metric,
-        "Of the teacher’s",
-        f"{metric} of the file",
-        "Parameters",
-        "FLOPs",
-        "File",
-        "Latency",
-        "Training",
-    )
     facts = [f"FLOPs at {length} tokens"] if length is not None else []
     facts += [f"median latency {run.where} at {fmt.case(*case)}"] if case is not None else []
     notes = [f"{fmt.join(facts)}.".capitalize().replace("Flops", "FLOPs")] if facts else []
@@ -178,7 +161,7 @@ def models(run: RunAnalysis) -> Table | None:
     number = run.subject.models[0].num_examples if run.subject else None
     counted = f"{number:,} " if number else ""
     caption = f"Models and baselines on the {counted}{run.dev_split} examples"
-    return cells.table("models", caption, columns, rows, notes, drop_empty=True)
+    return tables.of_rows("models", caption, rows, notes, drop_empty=True)
 
 
 def _baseline(run: RunAnalysis, baseline: BaselineResult, *, opens: bool) -> Row:
@@ -193,18 +176,18 @@ def _baseline(run: RunAnalysis, baseline: BaselineResult, *, opens: bool) -> Row
     seconds = baseline.seconds
     if baseline.name == "majority":  # it ignores its input
         size = seconds = None
-    return row(
-        Cell(fmt.baseline_title(baseline.name), baseline.note),
-        cells.metric(run.metric, value),
-        cells.share(run.share_of_teacher(value), 1),
-        fmt.ABSENT,
-        cells.millions(baseline.parameters if size is not None else None),
-        fmt.ABSENT,
-        _marked(cells.size(size), mark),
-        _marked(cells.milliseconds(latency_ms), mark),
-        cells.seconds(seconds),
-        opens=opens,
-    )
+    line = {
+        "Model": Cell(fmt.baseline_title(baseline.name), baseline.note),
+        fmt.metric_title(run.metric): cells.metric(run.metric, value),
+        "Of the teacher’s": cells.share(run.share_of_teacher(value), 1),
+        f"{fmt.metric_title(run.metric)} of the file": fmt.ABSENT,
+        "Parameters": cells.millions(baseline.parameters if size is not None else None),
+        "FLOPs": fmt.ABSENT,
+        "File": _marked(cells.size(size), mark),
+        "Latency": _marked(cells.milliseconds(latency_ms), mark),
+        "Training": cells.seconds(seconds),
+    }
+    return row(line, opens=opens)
 
 
 def seeds(run: RunAnalysis) -> Table | None:
@@ -214,20 +197,18 @@ def seeds(run: RunAnalysis) -> Table | None:
     if len(listed) == len(run.groups) and len(names) < 2:
         return None
     chosen = run.results.metrics.chosen if run.results.metrics else None
-    rows = [
-        row(
-            Cell(variant_title(group), group.name if group.name != group.role else ""),
-            fmt.ABSENT if model.seed is None else str(model.seed),
-            *(cells.metric(name, model.metrics.get(name)) for name in names),
-            cells.number(model.num_examples),
-            cells.seconds(model.train_seconds),
-            strong=model.folder is not None and model.folder == chosen,
-        )
-        for group, model in listed
-    ]
-    columns = ("Model", "Seed", *map(fmt.metric_title, names), "Examples", "Training")
+    rows = []
+    for group, model in listed:
+        line = {
+            "Model": Cell(variant_title(group), group.name if group.name != group.role else ""),
+            "Seed": fmt.ABSENT if model.seed is None else str(model.seed),
+            **{fmt.metric_title(n): cells.metric(n, model.metrics.get(n)) for n in names},
+            "Examples": cells.number(model.num_examples),
+            "Training": cells.seconds(model.train_seconds),
+        }
+        rows.append(row(line, strong=model.folder is not None and model.folder == chosen))
     caption = f"Every model on the {run.dev_split} examples; the exported one is highlighted"
-    return cells.table("seeds", caption, columns, rows)
+    return tables.of_rows("seeds", caption, rows)
 
 
 def _marked(cell: Cell, mark: str) -> Cell:

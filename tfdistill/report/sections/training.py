@@ -5,14 +5,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
-from tfdistill.report import cells
 from tfdistill.report import format as fmt
-from tfdistill.report.cells import Cell, Table, row
 from tfdistill.report.document import Picture, ReportSection, SectionPart, part
 from tfdistill.report.plot import charts, timeline
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.report.run_results import StageHistory
 from tfdistill.report.sections.quality import variant_title
+from tfdistill.results import tables
+from tfdistill.results.tables import Cell, Table, row
 
 _NO_LOSS_TERM = ("epoch", "step", "loss", "learning_rate", "seconds", "examples_per_second")
 
@@ -44,20 +44,18 @@ def _table(run: RunAnalysis, stages: dict[str, list[StageHistory]]) -> Table | N
         for history in histories:
             losses, dev = history.values("loss"), history.values(f"val_{run.metric}")
             speeds, epochs = history.values("examples_per_second"), history.values("epoch")
-            rows.append(
-                row(
-                    Cell(stage, history.label),
-                    f"{epochs[-1]:g}" if epochs else fmt.ABSENT,
-                    timeline.loss(losses[0]) if losses else fmt.ABSENT,
-                    timeline.loss(losses[-1]) if losses else fmt.ABSENT,
-                    fmt.metric(run.metric, max(dev) if dev else None),
-                    f"{statistics.fmean(speeds):,.0f}" if speeds else fmt.ABSENT,
-                )
-            )
-    best = f"Best {fmt.metric_words(run.metric)}"
-    columns = ("Stage", "Epochs", "First loss", "Last loss", best, "Examples per second")
+            best = fmt.metric(run.metric, max(dev) if dev else None)
+            line = {
+                "Stage": Cell(stage, history.label),
+                "Epochs": f"{epochs[-1]:g}" if epochs else fmt.ABSENT,
+                "First loss": timeline.loss(losses[0]) if losses else fmt.ABSENT,
+                "Last loss": timeline.loss(losses[-1]) if losses else fmt.ABSENT,
+                f"Best {fmt.metric_words(run.metric)}": best,
+                "Examples per second": f"{statistics.fmean(speeds):,.0f}" if speeds else fmt.ABSENT,
+            }
+            rows.append(row(line))
     caption = "Training by stage; losses of different stages are different quantities"
-    return cells.table("training", caption, columns, rows)
+    return tables.of_rows("training", caption, rows)
 
 
 def _by_stage(run: RunAnalysis) -> dict[str, list[StageHistory]]:
