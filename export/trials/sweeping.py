@@ -163,7 +163,7 @@ def format_rows(
             "RSS MB": _megabytes(row.peak_rss_bytes),
             "verdict": row.verdict,
         }
-        lines.append(tables.row(cells))
+        lines.append(cells)
     reasons = [f"{_title(row)}: {row.why}" for row in rows if row.verdict != "good"]
     if any(row.size_bytes is not None and not row.file_metrics for row in rows):
         reasons.append("No metric: labelled examples and their task were not given; parity only.")

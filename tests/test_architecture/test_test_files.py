@@ -303,6 +303,7 @@ COVERED_BY = (
         "tfdistill/report/sections/class_answers "
         "tfdistill/report/sections/coverage "
         "tfdistill/report/sections/device tfdistill/report/sections/device_tables "
+        "tfdistill/report/sections/limits "
         "tfdistill/report/sections/training tfdistill/results/templates",
     ),
 )

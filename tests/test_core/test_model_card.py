@@ -1,13 +1,16 @@
 """README.md of exported folders: what the hub reads, and what a person has to know."""
 
 import errno
+import pathlib
 import types
 
+import golden_page
 import huggingface_hub
 import pytest
 
 from tfdistill import manifest, results
 from tfdistill.io import marker_file, work_folder
+from tfdistill.manifest import confidence
 from tfdistill.results import model_card
 
 TENSOR = manifest.TensorRecord(dtype="int32", shape=(1, 16))
@@ -74,6 +77,79 @@ def metadata(text):
     return huggingface_hub.ModelCard(text).data
 
 
+def of_a_test_set():
+    tested = {"teacher": 0.97, "student": 0.88, "file": 0.84}
+    return model_card.CardFacts(
+        teacher={"accuracy": 0.95},
+        baselines=[BASELINE],
+        tested={role: {"accuracy": value} for role, value in tested.items()},
+        num_tested=225,
+        caveats=("3 of 225 test texts are training texts too.",),
+    )
+
+
+def with_everything():
+    """A file for two devices, with promises and all that a card tells of its measurement."""
+    sure = {"threshold": 0.75, "coverage": 0.84, "error": 0.02, "others": 90, "others_sure": 0.03}
+    promising = confidence.Confidence.of_file(
+        "a" * 64,
+        temperature=1.5,
+        num_examples=300,
+        promises=(
+            {"max_error": 0.01, "rows": 400, "rows_needed": 900},
+            {"max_error": 0.05, "rows": 400, **sure},
+        ),
+    )
+    whole = SCORED.model_dump(mode="json")
+    shared = {key: whole[key] for key in ("signatures", "parity")}
+    file = {**whole["model"], "file": "model-gpu.tflite"}
+    whole["variants"] = {"gpu": {**shared, "model": file, "quantization": "float32"}}
+    card = manifest.Manifest.model_validate(whole)
+    return card.model_copy(update={"confidence": promising, "least_runtime": "2.18"})
+
+
+MEASURED = model_card.CardFacts(
+    name="mine",
+    base_model="a/bert",
+    license="apache-2.0",
+    language="en",
+    synthetic=True,
+    latency=[timed(16, 1, 0.5, 0.45, 0.6), timed(32, 2, 12.345, busy=True)],
+    text_ms={2: 1.234},
+    measured_on="host, no phone: a processor",
+)
+ON_PHONE = model_card.CardFacts(
+    latency=[timed(16, 1, 0.5)], text_ms={1: 0.5}, measured_on="phone: a phone", phone=True
+)
+TAGS = described(kind="token", metrics={"f1": 0.5})
+CARDS = {
+    "bare": lambda: model_card.of_file(described()),
+    "with_everything": lambda: model_card.of_file(with_everything(), MEASURED),
+    "tested": lambda: model_card.of_file(SCORED, of_a_test_set()),
+    "tested_checkpoint": lambda: model_card.of_checkpoint(SCORED, of_a_test_set()),
+    "tags": lambda: model_card.of_file(TAGS, ON_PHONE),
+    "vectors": lambda: model_card.of_checkpoint(described(kind="embedding", metrics={"mrr": 0.5})),
+    "tinybert": lambda: model_card.of_checkpoint(  # whose figures transformers would not reach
+        described(family="tinybert", metrics={"accuracy": 0.91})
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_a_card_is_the_page_of_its_name(name):
+    """See tests/golden_page.py."""
+    golden_page.check(CARDS[name](), pathlib.Path(__file__).parent / "cards" / f"{name}.md")
+
+
+def test_a_test_set_gives_the_figures_of_the_hub_unless_it_scored_another_file():
+    (score,) = metadata(model_card.of_file(SCORED, of_a_test_set())).eval_results
+    assert (score.dataset_split, score.metric_value) == ("test", 0.84)
+    facts = of_a_test_set()
+    del facts.tested["file"]
+    text = model_card.of_file(SCORED, facts)
+    assert "| test |" not in text and metadata(text).eval_results[0].metric_value == 0.9
+
+
 def test_the_hub_reads_the_figures_of_the_file_and_all_that_is_known():
     facts = model_card.CardFacts(base_model="a/bert", license="apache-2.0", language="en")
     data = metadata(model_card.of_file(SCORED, facts))
@@ -109,83 +185,6 @@ def test_each_kind_of_task_has_its_pipeline(kind, pipeline):
     assert ("SentenceTransformer(" in text) == (kind == "embedding")
 
 
-def test_what_is_not_known_is_left_out_and_said():
-    text = model_card.of_file(described())
-
-    assert metadata(text).to_dict().keys() == {"pipeline_tag", "tags"}
-    assert "## Figures" not in text and "## Latency" not in text
-    for limit in ("not scored", "not compared with baselines", "No licence", "was not measured"):
-        assert limit in text
-
-
-def test_the_figures_stand_beside_teacher_and_baselines_with_their_error():
-    facts = model_card.CardFacts(teacher={"accuracy": 0.95}, baselines=[BASELINE])
-    text = model_card.of_file(SCORED, facts)
-
-    assert "| metric | set | this file | teacher | tfidf |" in text
-    assert "| accuracy | development | 0.9000 | 0.9500 | 0.7500 |" in text
-    assert "standard error of the accuracy: 0.0300" in text  # sqrt(0.9 * 0.1 / 100)
-    (score,) = metadata(text).eval_results
-    assert (score.dataset_split, score.metric_value) == ("validation", 0.9)
-    assert "SQNR 41.2 dB, the same answer for 99.0%" in text
-
-
-def test_where_there_is_a_test_set_its_figures_come_first_and_are_those_of_the_hub():
-    tested = {"teacher": 0.97, "student": 0.88, "file": 0.84}
-    facts = model_card.CardFacts(
-        teacher={"accuracy": 0.95},
-        baselines=[BASELINE],
-        tested={role: {"accuracy": value} for role, value in tested.items()},
-        num_tested=225,
-        caveats=("3 of 225 test texts are training texts too.",),
-    )
-    text = model_card.of_file(SCORED, facts)
-    (score,) = metadata(text).eval_results
-    assert (score.dataset_split, score.metric_value) == ("test", 0.84)
-    rows = [line for line in text.splitlines() if line.startswith("| accuracy")]
-    assert rows == [
-        "| accuracy | test | 0.8400 | 0.9700 |  |",
-        "| accuracy | development | 0.9000 | 0.9500 | 0.7500 |",
-    ]
-    assert "On 225 test examples. One standard error of the accuracy: 0.0244" in text
-    assert "- 3 of 225 test texts are training texts too." in text
-    checkpoint = model_card.of_checkpoint(SCORED, facts)
-    (score,) = metadata(checkpoint).eval_results
-    assert (score.dataset_split, score.metric_value) == ("test", 0.88)
-    del facts.tested["file"]  # of another file than was tested
-    text = model_card.of_file(SCORED, facts)
-    assert "| test |" not in text and metadata(text).eval_results[0].metric_value == 0.9
-
-
-@pytest.mark.parametrize(
-    ("kind", "cut", "agreement"),
-    [
-        (
-            "classification",
-            "cut after",
-            "On 100 development examples: SQNR 41.2 dB, the same answer",
-        ),
-        ("embedding", "cut after", "examples: SQNR 41.2 dB, the same nearest text for 99.0%"),
-        ("token", "read in parts of at most", "On 100 parts of development texts: SQNR 41.2 dB"),
-        ("span", "read in parts of at most", "On 100 parts of development texts: SQNR 41.2 dB"),
-    ],
-)
-def test_long_texts_and_agreement_are_told_as_the_kind_has_them(kind, cut, agreement):
-    card = described(kind=kind)
-    assert card.parity is not None
-    if kind == "embedding":
-        parity = card.parity.model_copy(update={"min_cosine": 0.98})
-        card = card.model_copy(update={"parity": parity})
-    latency = timed(16, 1, 0.5)
-    facts = model_card.CardFacts(latency=[latency], text_ms={1: 0.5})
-    text = model_card.of_file(card, facts)
-
-    part = "text" if cut == "cut after" else "text's part"
-    assert f"A development {part} takes 0.5 ms" in text
-    assert f"- Texts are {cut} 16 tokens." in text
-    assert agreement in text
-
-
 @pytest.mark.parametrize(
     ("kind", "scored", "told"),
     [
@@ -205,39 +204,6 @@ def test_figures_are_of_what_was_scored_and_have_an_error_for_one_class_only(kin
     perfect = parity.model_copy(update={"file_metrics": {"accuracy": 1.0}})
     text = model_card.of_file(card.model_copy(update={"parity": perfect}))
     assert "standard error" not in text
-
-
-def test_a_latency_comes_with_its_circumstances_and_a_host_is_no_phone():
-    row = timed(16, 1, 0.5, 0.45, 0.6)
-    facts = model_card.CardFacts(latency=[row], measured_on="host, no phone: a processor")
-    on_phone = model_card.CardFacts(latency=[row], measured_on="phone: a phone", phone=True)
-
-    text = model_card.of_file(SCORED, facts)
-    assert "| 16 | 1 | 0.5 | 0.45 to 0.6 |\n\nhost, no phone: a processor" in text
-    assert "says little about a phone" in text
-    assert "says little about a phone" not in model_card.of_file(SCORED, on_phone)
-
-
-def test_the_expected_time_of_a_text_follows_the_latencies():
-    latency = [timed(32, 2, 1.5)]
-    text = model_card.of_file(SCORED, model_card.CardFacts(latency=latency, text_ms={2: 1.234}))
-
-    assert "A development text takes 1.23 ms on average\n(2 threads)" in text
-
-
-def test_a_latency_of_a_busy_machine_says_so_in_its_cell():
-    row = timed(16, 1, 0.5, 0.45, 0.6, busy=True)
-    text = model_card.of_file(SCORED, model_card.CardFacts(latency=[row]))
-    assert "| 16 | 1 | 0.5 (busy machine) | 0.45 to 0.6 |" in text
-
-
-def test_figures_that_transformers_would_not_reach_are_not_claimed_there():
-    tinybert = described(family="tinybert", metrics={"accuracy": 0.91})
-    text = model_card.of_checkpoint(tinybert)
-
-    assert metadata(text).eval_results is None and "0.91" not in text
-    assert "no ReLU between pooler and classifier" in text
-    assert metadata(model_card.of_file(tinybert)).eval_results is not None
 
 
 def test_a_card_is_renewed_and_a_text_of_somebody_else_stays(tmp_path):

@@ -16,7 +16,11 @@ def _load(name):
     return sys.modules[name]
 
 
-for _name in ("page_reading", "chromium"):  # the tests beside this file import them by name
+for _name in (
+    "page_reading",
+    "chromium",
+    "fake_answers",
+):  # the tests beside this file import them by name
     _load(_name)
 
 

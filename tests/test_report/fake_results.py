@@ -205,6 +205,38 @@ def answers(name, accuracy, length=128, **place):
     }
 
 
+def many():
+    """A host's result, two of one phone, and one of an emulated device, with everything in them."""
+    models = [
+        model("small", number=1, p50_ms=2.0, accuracy=0.88, size_bytes=5_000_000),
+        model("large", number=2, p50_ms=20.0, accuracy=0.92, size_bytes=50_000_000),
+        model("bad", number=3, p50_ms=22.0, accuracy=0.87, size_bytes=51_000_000),
+    ]
+    for one in models:
+        one.p50_ms[32] = one.p50_ms[128] / 5
+    phone = result(
+        models,
+        kind="phone",
+        backend="benchmark_model",
+        blocks=True,
+        threads=(1, 4),
+        answers=[answers("small", 0.87)],
+        failures=[{"what": "large, GPU", "error": "delegate: expected all, received 3 of 208."}],
+    )
+    gpu = result(models, kind="phone", backend="benchmark_model", blocks=True, delegate="gpu")
+    gpu["summary"][0]["throttled"] = True
+    host = result(
+        models,
+        threads=(1, 2),
+        comparisons=True,
+        texts=True,
+        operators=[operators("small")],
+        notes=["Load average 3."],
+    )
+    emulator = result(models[:1], kind="emulator", backend="benchmark_model")
+    return {"phone": phone, "phone_gpu": gpu, "emulator": emulator, "host": host}
+
+
 def _file(one):
     of_card = one.card["model"]["size_bytes"] if one.card else one.size_bytes
     return {

@@ -22,26 +22,6 @@ def tree_of(run_dir):
     return page_reading.tree_of(report.render_html(report.build(report.collect(run_dir))))
 
 
-def test_every_stage_has_its_curves(run_dir):
-    value = report.build(report.collect(run_dir))
-    (training,) = [section for section in value.sections if section.key == "training"]
-    stages = [part for part in training.parts if part.pictures]
-    assert [(part.title, len(part.pictures)) for part in stages] == [
-        ("intermediate", 3),  # loss, attention, hidden; one epoch of "general" is no curve
-        ("prediction", 2),  # loss, dev accuracy
-        ("labels", 2),
-        ("teacher", 2),
-    ]
-
-
-def test_the_environment_holds_versions_commit_and_command(run_dir):
-    page = text_of(tree_of(run_dir))
-    for fact in ("0123456789ab", "2.20.0", "Example 9000", "avx512_vnni", "25.3 GB"):
-        assert fact in page
-    assert "tfdistill run tinybert_3l_192d_sst2 --set data.dir=SST-2" in page
-    assert "kind: intermediate, epochs: 4" in page  # the recipe
-
-
 def test_the_page_asks_for_nothing_from_outside(run_dir):
     assert page_reading.requests_of(report.render_html(report.build(report.collect(run_dir)))) == []
 
@@ -169,21 +149,6 @@ def test_rendering_is_pure(run_dir):
     assert report.render_markdown(report.build(results)) == report.render_markdown(
         report.build(results)
     )
-
-
-def test_what_a_reader_wants_first_comes_first_and_settings_come_last_and_folded(run_dir):
-    page = tree_of(run_dir)
-    headings = [text_of(h) for h in page.iter(HTML + "h2")]
-    assert headings == [
-        "Quality",
-        "Size and latency on this host",
-        "What these numbers do not show",
-        "Training",
-        "Checks of the exported files",
-        "Environment",
-    ]
-    folded = [text_of(e) for d in page.iter(HTML + "details") for e in d.iter(HTML + "h2")]
-    assert folded == headings[3:]
 
 
 def test_a_column_has_one_unit_and_its_head_names_it(run_dir):

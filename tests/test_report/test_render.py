@@ -1,18 +1,289 @@
+"""Whole pages, compared with the files under pages/: see tests/golden_page.py.
+
+A function below makes each run or comparison what the file is named after.
+"""
+
+import pathlib
 import re
 
-from tfdistill import report
-from tfdistill.results import tables
+import fake_answers
+import golden_page
+import numpy as np
+import pytest
+
+from tfdistill import _version, report
+from tfdistill.benchmark import schema
+from tfdistill.data import answers
+from tfdistill.report.collection import NamedSweep
+from tfdistill.report.devices import NamedResult
+from tfdistill.results import SweepResults
+
+PAGES = pathlib.Path(__file__).parent / "pages"
+METRICS, BENCHMARK = "metrics.json", "benchmark.json"
+STUDENT, TEACHER = "export/model.json", "teacher/export/model.json"
 
 
-def test_markdown_holds_the_tables_of_the_page(run_dir):
+def whole(run, change):
+    """Nothing is missing, nothing was tested."""
+
+
+def scored_on_a_test_set(run, change):
+    """Scores of a test set, without answers to it."""
+    scores = {"teacher": 0.8, "student": 0.72, "file": 0.7}
+    scores = {role: {"accuracy": value} for role, value in scores.items()}
+    change(METRICS, lambda m: m.update(test_metrics=scores))
+
+
+def of_other_shapes(run, change):
+    """Pruned heads, many stages, no shape in common; a file in a format that nobody asked for."""
+
+    def prune(metrics):
+        for model in metrics["models"]:
+            if model["role"] == "student":
+                model["architecture"] |= {"num_heads": 6, "head_size": 16}
+            if model["name"] == "no_teacher":
+                model["architecture"]["num_layers"] = 4
+            if model["stages"] == ["general", "intermediate", "prediction"]:
+                model["stages"] = ["general", "intermediate_augmented", "prediction_augmented"]
+
+    change(METRICS, prune)
+    (run / "recipe.yaml").write_text("export:\n  quantize: dynamic_wi8_afp32\n")
+    change(STUDENT, lambda card: card.update(quantization="weight_only_wi8_afp32"))
+
+
+def correlated(run, change):
+    """A correlation, one seed, and a file that was made to fit."""
+
+    def keep_one(metrics):
+        metrics["task"]["primary_metric"] = "matthews"
+        metrics["models"] = [m for m in metrics["models"] if m["seed"] == 1]
+        for model in metrics["models"]:
+            model["metrics"] = {"matthews": model["metrics"]["accuracy"] - 0.4, "accuracy": None}
+
+    change(METRICS, keep_one)
+    (run / "recipe.yaml").write_text("export:\n  quantize: dynamic_wi8_afp32\n  size_mb: 4.5\n")
+    layers = {"quantized_layers": {"word_embeddings": "dynamic_wi4_afp32"}}
+    change(STUDENT, lambda card: card.update(layers))
+
+
+def with_baselines(run, change):
+    """Baselines below the student, and a teacher that left examples out."""
+    rows = [
+        {"name": "majority", "metrics": {"accuracy": 0.5}},
+        {"name": "tfidf", "metrics": {"accuracy": 0.8}, "parameters": 50_000, "latency_ms": 0.3},
+        {"name": "frozen_teacher", "metrics": {"accuracy": 0.85}, "parameters": 22_000_000},
+        {"name": "no_teacher", "metrics": {"accuracy": 0.81}, "parameters": 7_330_370},
+    ]
+    change(METRICS, lambda m: m.update(baselines=rows))
+    change(METRICS, lambda m: m["models"][0].update(num_examples=100))
+    (run / "recipe.yaml").write_text("export:\n  quantize: dynamic_wi8_afp32\n")
+
+
+def beaten(run, change):
+    """A baseline above the student."""
+    rows = [{"name": "majority", "metrics": {"accuracy": 0.5}}]
+    rows.append({"name": "tfidf", "metrics": {"accuracy": 0.89}, "seconds": 2.0})
+    change(METRICS, lambda m: m.update(baselines=rows))
+
+
+def above_its_teacher(run, change):
+    """One seed is better than the teacher, which is no share above one."""
+
+    def one_seed(metrics):
+        metrics["models"] = [m for m in metrics["models"] if m["seed"] == 1]
+        for model in metrics["models"]:
+            model["metrics"]["accuracy"] = 0.93 if model["name"] == "full" else 0.9
+
+    change(METRICS, one_seed)
+
+
+def doubtful(run, change):
+    """Synthetic data, caveats, notes, files that were checked on ids or not at all, a busy host."""
+
+    def disturb(benchmark):
+        benchmark["notes"] = ["Load average 3"]
+        for row in benchmark["summary"]:
+            row["busy"] = row["model"] == "teacher"
+            row["throttled"] = row["threads"] == 2
+        for row in benchmark["comparisons"]:  # of several threads, no ratio can be told
+            row["speedup_ci"] = row["speedup_ci"] if row["threads"] == 1 else None
+
+    change(METRICS, lambda m: m.update(synthetic_data=True, caveats=["3 of 40 texts are known."]))
+    change(BENCHMARK, disturb)
+    change(STUDENT, lambda card: card["parity"].update(inputs="random"))
+    change(TEACHER, lambda card: card.update(parity=None))
+
+
+def with_promises(run, change):
+    """Files for other devices, and promises that move from format to format."""
+
+    def add_variants(card):
+        shared = {key: card[key] for key in ("signatures", "parity")}
+        for device in ("gpu", "npu"):  # that of an NPU is of an earlier version
+            model = {**card["model"], "file": f"model-{device}.tflite"}
+            variant = {**shared, "model": model, "quantization": "float32"}
+            card.setdefault("variants", {})[device] = variant
+
+    def promise(coverage):
+        sure = {"threshold": 0.75, "coverage": coverage, "error": 0.02}
+        sure |= {"others": 90, "others_sure": 0.03}
+        needed = {"max_error": 0.01, "rows": 400, "rows_needed": 900}
+        promises = (needed, {"max_error": 0.05, "rows": 400, **sure})
+        return lambda card: fake_answers.promise(card, *promises, temperature=1.5)
+
+    change(STUDENT, add_variants)
+    change(STUDENT, promise(0.84))
+    change(TEACHER, promise(0.87))
+
+
+def answered(run, change):
+    """What teacher, student and file answered to the development set."""
+    fake_answers.add(run)
+
+
+def unchanged(run, change):
+    """No answer changed, which is no proof of no difference."""
+    fake_answers.add(run)
+    fake_answers.write_file(run, [0], [0])
+
+
+def clearly_worse(run, change):
+    """A file that lost far more than chance would; its temperature is known."""
+    fake_answers.add(run)
+    fake_answers.write_file(run, [0], range(15))
+    change(STUDENT, fake_answers.promise)
+
+
+def answered_test_set(run, change):
+    """Answers to a test set, which give the headline."""
+    fake_answers.add(run)
+    scores = {"teacher": 0.975, "student": 0.925, "file": 0.6}
+    scores = {role: {"accuracy": value} for role, value in scores.items()}
+    change(METRICS, lambda m: m.update(test_metrics=scores))
+    wrong = {"teacher": [0], "student": [0, 1, 2], "file": range(16)}
+    logits = {role: fake_answers.logits_of(those) for role, those in wrong.items()}
+    logits["majority"] = np.tile([[0.1, 0.0]], (40, 1))
+    (run / "test").mkdir()
+    given = fake_answers.answers_of(logits, model_sha256="b" * 64)
+    answers.write(given, run / answers.TEST_FILE)
+
+
+RUNS = (
+    *(
+        whole,
+        scored_on_a_test_set,
+        of_other_shapes,
+        correlated,
+        with_baselines,
+        beaten,
+        above_its_teacher,
+    ),
+    *(doubtful, with_promises, answered, unchanged, clearly_worse, answered_test_set),
+)
+
+
+@pytest.mark.parametrize("make", RUNS, ids=[make.__name__ for make in RUNS])
+def test_the_page_of_a_run(make, run_dir, edit):
+    make(run_dir, lambda name, work: edit(run_dir / name, work))
     value = report.build(report.collect(run_dir))
-    text = report.render_markdown(value)
-    shown = list(value.tables())
-    assert len(shown) == 9
-    for table in shown:
-        for row in table.plain:
-            assert all(tables.markdown(cell) in text for cell in row)
-    assert "| Teacher (6 layers × 384) | 90.0% | 100% | 90.0% | 22.9 |" in text
+    golden_page.check(report.render_markdown(value), PAGES / f"{make.__name__}.md")
+
+
+def test_the_page_of_a_run_whose_teacher_has_the_format_of_the_student(run_dir, fake_run):
+    fake_run.add_teacher_like_student(run_dir)
+    text = report.render_markdown(report.build(report.collect(run_dir)))
+    golden_page.check(text, PAGES / "like_for_like.md")
+
+
+def test_the_page_of_an_export_outside_a_run(run_dir):
+    fake_answers.add(run_dir)
+    text = report.render_markdown(report.build(report.collect(run_dir / "export")))
+    golden_page.check(text, PAGES / "export.md")
+
+
+def test_the_page_in_html_and_its_tables_as_csv(run_dir):
+    value = report.build(report.collect(run_dir))
+    page = re.sub("(?s)<style>.*</style>", "", report.render_html(value))
+    page = page.replace(f"tfdistill {_version.__version__}", "tfdistill VERSION")
+    golden_page.check(page, PAGES / "whole.html")
+    written = report.render_csv(value)
+    texts = (f"{name}\n{written[name]}" for name in ("latency.csv", "models.csv"))
+    golden_page.check("\n".join(texts), PAGES / "whole.csv")
+
+
+SWEEP = SweepResults.model_validate(
+    {
+        "format_version": 1,
+        "rows": [
+            {
+                "name": name,
+                "verdict": "good",
+                "size_bytes": size,
+                "p50_ms": {"128": latency},
+                "busy_lengths": [128] if name == "float32" else [],
+                "file_metrics": {"accuracy": accuracy},
+                "primary_metric": "accuracy",
+            }
+            for name, size, latency, accuracy in [
+                ("float32", 50_000_000, 5.0, 0.9),
+                ("dynamic_wi8_afp32", 14_000_000, 2.0, 0.89),
+            ]
+        ],
+    }
+)
+
+
+def devices(fr):
+    """A host, an emulated device and a phone: each has a section, no table holds two."""
+    return fr.many()
+
+
+def slowed_host(fr):
+    """A host that slowed down is not called hot."""
+    host = fr.many()["host"]
+    host["summary"][0]["throttled"] = True
+    return {"host": host}
+
+
+def measured_twice(fr):
+    """Files that two results measured are as many files and twice as many measurements."""
+    return {"host": fr.many()["host"], "again": fr.many()["host"]}
+
+
+def of_two_tasks(fr):
+    """Two tasks have charts of their own; a file without a manifest is measured, not judged."""
+    cola = fr.model("b", number=2, task="cola", metric="matthews")
+    return {"host": fr.result([fr.model("a"), cola, fr.Model("bare", "e" * 64, {128: 1.0})])}
+
+
+def one_file(fr):
+    """One file is no choice."""
+    return {"host": fr.result([fr.model("only")])}
+
+
+def no_file(fr):
+    """Nothing was measured."""
+    return {"host": fr.result([])}
+
+
+def swept(fr):
+    """A sweep of quantizations, beside nothing else."""
+    return {}
+
+
+COMPARED = (devices, slowed_host, measured_twice, of_two_tasks, one_file, no_file, swept)
+
+
+@pytest.mark.parametrize("make", COMPARED, ids=[make.__name__ for make in COMPARED])
+def test_the_page_of_a_comparison(make, fake_results):
+    results = tuple(
+        NamedResult(label, schema.Result.model_validate(value))
+        for label, value in make(fake_results).items()
+    )
+    sweeps = (NamedSweep("swept", SWEEP),) if make in (devices, swept) else ()
+    collected = report.Collection(results, sweeps, unmeasured=("new",) if sweeps else ())
+    text = report.render_markdown(report.build(collected))
+    golden_page.check(text, PAGES / f"{make.__name__}.md")
 
 
 def test_every_row_of_a_table_has_as_many_cells_as_its_head(run_dir, edit):
@@ -23,14 +294,3 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head(run_dir, edit):
     for block in blocks:
         counts = {len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}
         assert len(counts) == 1
-
-
-def test_limits_and_the_headline_are_there(run_dir):
-    text = report.render_markdown(report.build(report.collect(run_dir)))
-    assert text.startswith(
-        "# tinybert\\_3l\\_192d\\_sst2\n\nThe student’s file is 2.1 points below"
-    )
-    assert "not of a phone" in text
-    assert "- **2.00 ms** a text of 128 tokens on this host, 18.0× faster" in text
-    assert "- Version: 0.1.0, 0123456789ab" in text
-    assert text.endswith("\n") and not text.endswith("\n\n")

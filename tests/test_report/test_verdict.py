@@ -1,32 +1,7 @@
 import pytest
-from page_reading import chart_of, words_of
 
 from tfdistill.analysis import PairedDifference
 from tfdistill.report.sections import verdict
-
-
-def test_the_headline_says_what_came_of_it(analysis_of):
-    assert verdict.headline(analysis_of()) == (
-        "The student’s file is 2.1 points below its teacher in accuracy on 872 development "
-        "examples (not tested for chance). It is 12.0× smaller and 18.0× faster on this host."
-    )
-    assert list(verdict.tags(analysis_of()))[:2] == [
-        "task sst2",
-        "3-layer student of a 6-layer teacher",
-    ]
-
-
-def test_the_figures_are_quality_size_and_latency_beside_the_teachers(analysis_of):
-    quality, size, latency = verdict.key_figures(analysis_of())
-    assert (quality.value, quality.label) == ("87.9%", "accuracy on 872 development examples")
-    assert (size.value, size.label) == ("7.61 MB", "file, 12.0× smaller")
-    assert size.detail == "dynamic_wi8_afp32 against float32"
-    assert (latency.value, latency.label) == (
-        "2.00 ms",
-        "a text of 128 tokens on this host, 18.0× faster",
-    )
-    assert latency.detail == "128 tokens, 1 thread; 95% interval of the ratio [17.5, 18.4]"
-    assert words_of(chart_of(size.chart)) == ["Teacher’s file", "91.3 MB", "File", "7.61 MB"]
 
 
 @pytest.mark.parametrize(
@@ -117,19 +92,3 @@ def test_the_best_baseline_is_tested_against_a_student_above_it_too(
     run = analysis_of()
     run.against_baseline = PairedDifference(figure, 0.88, interval, 9, 5, p_value)
     assert verdict.headline(run).startswith(said)
-
-
-def test_a_busy_machine_stands_beside_the_speed(analysis_of, run_dir, edit):
-    def disturb(benchmark):
-        for row in benchmark["summary"]:
-            row["busy"] = row["model"] == "teacher"
-        for row in benchmark["comparisons"]:  # of several threads, no ratio can be told
-            row["speedup_ci"] = row["speedup_ci"] if row["threads"] == 1 else None
-
-    assert "busy machine" not in verdict.headline(analysis_of())
-    edit(run_dir / "benchmark.json", disturb)
-    run = analysis_of()
-    assert "18.0× faster (busy machine) on this host" in verdict.headline(run)
-    *_, latency = verdict.key_figures(run)
-    assert "(busy machine)" in latency.label
-    assert {speed.threads for speed in run.speeds} == {1}

@@ -81,21 +81,19 @@ def setting_cells(
 
 def _cases(summary: Sequence[schema.Summary]) -> list[str]:
     rows = [
-        tables.row(
-            {
-                "model": case.model,
-                **setting_cells(case, summary),
-                "n": str(case.n),
-                "p50 ms": milliseconds(case.p50_ms),
-                "95%": interval(case.p50_ci_ms),
-                "p90": milliseconds(case.p90_ms),
-                "p99": milliseconds(case.p99_ms),
-                "first": milliseconds(case.first_inference_ms),
-                "cold": milliseconds(case.cold_start_ms),
-                "peak MB": quantities.megabytes(case.peak_rss_bytes, absent="-"),
-                "remarks": _remark(case),
-            }
-        )
+        {
+            "model": case.model,
+            **setting_cells(case, summary),
+            "n": str(case.n),
+            "p50 ms": milliseconds(case.p50_ms),
+            "95%": interval(case.p50_ci_ms),
+            "p90": milliseconds(case.p90_ms),
+            "p99": milliseconds(case.p99_ms),
+            "first": milliseconds(case.first_inference_ms),
+            "cold": milliseconds(case.cold_start_ms),
+            "peak MB": quantities.megabytes(case.peak_rss_bytes, absent="-"),
+            "remarks": _remark(case),
+        }
         for case in summary
     ]
     return tables.lines(rows)

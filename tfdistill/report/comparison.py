@@ -13,7 +13,7 @@ from tfdistill.report.devices import DeviceResults
 from tfdistill.report.document import KeyFigure, Report, ReportSection, SectionPart
 from tfdistill.report.sections import device as device_section
 from tfdistill.results import Trial, quantities, tables
-from tfdistill.results.tables import Cell, Table, row
+from tfdistill.results.tables import Cell, Table
 
 _MOST_NOTES = 40
 _MOST_DRAWN = 12  # sections with charts
@@ -70,17 +70,15 @@ def _sweep_table(key: str, named: NamedSweep) -> Table | None:
     lengths = sorted({length for trial in trials for length in trial.p50_ms})
     metric = next((trial.primary_metric for trial in trials if trial.primary_metric), "accuracy")
     rows = [
-        row(
-            {
-                "Quantization": trial.name,
-                "Size": cells.size(trial.size_bytes),
-                "In a zip": cells.size(trial.zipped_bytes),
-                **{f"p50 at {length}": _latency(trial, length) for length in lengths},
-                fmt.metric_title(metric): cells.metric(metric, trial.file_metrics.get(metric)),
-                "Agreement": cells.share(trial.argmax_agreement),
-                "Verdict": trial.verdict,
-            }
-        )
+        {
+            "Quantization": trial.name,
+            "Size": cells.size(trial.size_bytes),
+            "In a zip": cells.size(trial.zipped_bytes),
+            **{f"p50 at {length}": _latency(trial, length) for length in lengths},
+            fmt.metric_title(metric): cells.metric(metric, trial.file_metrics.get(metric)),
+            "Agreement": cells.share(trial.argmax_agreement),
+            "Verdict": trial.verdict,
+        }
         for trial in trials
     ]
     why = tuple(f"{trial.name}: {trial.why.splitlines()[0][:300]}" for trial in trials if trial.why)

@@ -37,6 +37,9 @@ class Cell:
     whole: str = ""  # the text before it was shortened, for CSV and as a tooltip
 
 
+Line = Mapping[str, Cell | str]  # the cells of a row by the titles of their columns
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     """A row: the cell that names it, the others, and how it stands out."""
@@ -142,7 +145,7 @@ class Table:
         return out.getvalue()
 
 
-def row(cells: Mapping[str, Cell | str], *, strong: bool = False, opens: bool = False) -> Row:
+def row(cells: Line, *, strong: bool = False, opens: bool = False) -> Row:
     """A row by the titles of its columns; a string is a cell of text alone."""
     written = [Cell(cell) if isinstance(cell, str) else cell for cell in cells.values()]
     return Row(written[0], tuple(written[1:]), strong, opens, tuple(cells))
@@ -151,7 +154,7 @@ def row(cells: Mapping[str, Cell | str], *, strong: bool = False, opens: bool = 
 def of_rows(
     key: str,
     caption: str,
-    rows: Sequence[Row],
+    rows: Sequence[Row | Line],
     notes: Sequence[str] = (),
     *,
     drop_empty: bool = False,
@@ -159,11 +162,12 @@ def of_rows(
     """A table of rows with the same columns, or None; `drop_empty` leaves out those that are."""
     if not rows:
         return None
-    whole = Table(key, caption, rows[0].titles, tuple(rows), tuple(notes))
+    listed = tuple(each if isinstance(each, Row) else row(each) for each in rows)
+    whole = Table(key, caption, listed[0].titles, listed, tuple(notes))
     return whole.without_empty() if drop_empty else whole
 
 
-def lines(rows: Sequence[Row]) -> list[str]:
+def lines(rows: Sequence[Line]) -> list[str]:
     """Rows as lines for a terminal, without what is empty in all of them."""
     whole = of_rows("", "", rows, drop_empty=True)
     return [] if whole is None else whole.text()

@@ -84,7 +84,7 @@ def format_text(comparison: changes.Changes) -> str:
             "95%": "[{:.2f}, {:.2f}]".format(*row.speedup_ci) if row.speedup_ci else "",
             "verdict": row.verdict + mark,
         }
-        rows.append(tables.row(cells))
+        rows.append(cells)
     lines += ["", *tables.lines(rows), ""]
     for old, new in _text_times(comparison):
         times = [terminal.milliseconds(row.expected_ms) for row in (old, new)]

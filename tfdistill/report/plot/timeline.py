@@ -13,6 +13,7 @@ from tfdistill.results import quantities
 
 MOST_LINES = 8  # more cannot be distinguished
 _LEFT, _TOP, _BOTTOM = 52.0, 32.0, 40.0
+_LARGE = 350.0, 254.0  # pixels
 _LONGEST_NAME = 100.0  # pixels
 
 
@@ -73,8 +74,13 @@ def latencies(key: str, title: str, lines: Sequence[Line]) -> Markup:
     """Draws latency over a few lengths."""
     ys = [y for line in lines for _, y in line.points]
     ends = [end for line in lines for interval in line.intervals if interval for end in interval]
-    frame, size = _latency_frame(lines, ys, [end for end in ends if end <= 1.6 * max(ys)])
-    low, high = frame.up.low, frame.up.high
+    most, log, size = (
+        max([*ys, *(end for end in ends if end <= 1.6 * max(ys))]),
+        _is_log(ys),
+        _LARGE,
+    )
+    low, high = (min(ys) / 1.3, most * 1.3) if log else (0.0, most * 1.1)
+    frame = _frame(lines, (low, high), log, size, "↑ Latency", "tokens", _latency_tick)
     for i, line in enumerate(lines):
         aside = 2.6 * (i - (len(lines) - 1) / 2)  # so that whiskers do not cover one another
         for (x, _), interval in zip(line.points, line.intervals, strict=True):
@@ -101,21 +107,8 @@ def loss(value: float) -> str:
     return quantities.digits(value, 3).rstrip("0")
 
 
-def _latency_frame(
-    lines: Sequence[Line],
-    ys: Sequence[float],
-    ends: Sequence[float],
-) -> tuple[_Frame, tuple[float, float]]:
-    """Axes in milliseconds from zero, with room for names at the right, and the chart's size."""
-    size = 350.0, 254.0
-    log = _is_log(ys)
-    most = max([*ys, *ends])
-    limits = (min(ys) / 1.3, most * 1.3) if log else (0.0, most * 1.1)
-
-    def show(value: float) -> str:
-        return svg.tick_words(fmt.milliseconds, value) if value else "0"
-
-    return _frame(lines, limits, log, size, "↑ Latency", "tokens", show), size
+def _latency_tick(value: float) -> str:
+    return svg.tick_words(fmt.milliseconds, value) if value else "0"
 
 
 def _frame(

@@ -20,7 +20,7 @@ from tfdistill.report.answer_sides import (
 )
 from tfdistill.report.document import SectionPart, part
 from tfdistill.results import tables
-from tfdistill.results.tables import Cell, Row, Table, row
+from tfdistill.results.tables import Cell, Line, Row, Table
 
 _MOST_LABELS = 12  # of a matrix; of more labels the pairs that are most often confused are listed
 _MOST_PAIRS = 15
@@ -64,26 +64,23 @@ def _classes(sides: AnswerSides) -> Iterator[SectionPart]:
     }
     others = [name for name in scores if name != subject]
     rows = [
-        row(
-            {
-                "Class": cells.name(score.label, longest=_LABEL),
-                "Examples": cells.number(score.num_examples),
-                "Precision": cells.share(score.precision, 1),
-                "Recall": cells.share(score.recall, 1),
-                "F1": cells.share(score.f1, 1),
-                **{f"F1 ({name})": cells.share(scores[name][i].f1, 1) for name in others},
-            }
-        )
+        {
+            "Class": cells.name(score.label, longest=_LABEL),
+            "Examples": cells.number(score.num_examples),
+            "Precision": cells.share(score.precision, 1),
+            "Recall": cells.share(score.recall, 1),
+            "F1": cells.share(score.f1, 1),
+            **{f"F1 ({name})": cells.share(scores[name][i].f1, 1) for name in others},
+        }
         for i, score in enumerate(scores[subject])
     ]
     caption = f"Every class, of the {subject}"
     if len(rows) > _LONG:
-        rows.sort(key=lambda row: row.cells[3].value or 0.0)
+        rows.sort(key=lambda line: line["F1"].value or 0.0)
         caption += ", the lowest F1 first"
-    classes = Table("classes", caption, rows[0].titles, tuple(rows))
-    shown = [table for table in (classes, _confusion(sides)) if len(table.rows) <= _LONG]
-    yield from part("classes", "", *shown)
-    if classes not in shown:
+    classes = tables.of_rows("classes", caption, rows)
+    yield from part("classes", "", None if len(rows) > _LONG else classes, _confusion(sides))
+    if len(rows) > _LONG:
         yield from part("all-classes", f"All {len(rows):,} classes", classes, folds=True)
 
 
@@ -141,7 +138,7 @@ def _calibration(sides: AnswerSides) -> Table | None:
     return tables.of_rows("calibration", "How sure the models are", rows, notes)
 
 
-def _calibrated(sides: AnswerSides, shown: str, name: str, temperature: float = 1.0) -> Row:
+def _calibrated(sides: AnswerSides, shown: str, name: str, temperature: float = 1.0) -> Line:
     logits = sides.logits[name] / temperature
     confidence = float(scipy.special.softmax(logits, axis=1).max(axis=1).mean())
     accuracy = float((sides.answers(name) == sides.gold).mean())
@@ -151,16 +148,14 @@ def _calibrated(sides: AnswerSides, shown: str, name: str, temperature: float = 
     within = "[{:.3f}, {:.3f}]".format(*nll.interval)
     percent = "[{:.1f}, {:.1f}]".format(*(100 * end for end in ece.interval))
     share = f"{100 * ece.value:.1f}%"
-    return row(
-        {
-            "Model": shown,
-            "Right": cells.share(accuracy, 1),
-            "Mean confidence": cells.share(confidence, 1),
-            "Cross entropy": Cell(f"{nll.value:.3f}", within, nll.value, interval=nll.interval),
-            "Calibration error": Cell(share, percent, ece.value, interval=ece.interval),
-            "Best temperature": Cell(f"{best:.2f}", value=best),
-        }
-    )
+    return {
+        "Model": shown,
+        "Right": cells.share(accuracy, 1),
+        "Mean confidence": cells.share(confidence, 1),
+        "Cross entropy": Cell(f"{nll.value:.3f}", within, nll.value, interval=nll.interval),
+        "Calibration error": Cell(share, percent, ece.value, interval=ece.interval),
+        "Best temperature": Cell(f"{best:.2f}", value=best),
+    }
 
 
 def _changes(sides: AnswerSides) -> Iterator[SectionPart]:
@@ -191,11 +186,11 @@ def _listed(
     yield from part(key, title, tables.of_rows(key, title, rows), folds=True)
 
 
-def _sentence(sides: AnswerSides, i: int, names: Iterable[str], *, marks: bool = False) -> Row:
+def _sentence(sides: AnswerSides, i: int, names: Iterable[str], *, marks: bool = False) -> Line:
     """A text, its label, and the answer of each model with its probability."""
     text = sides.texts[i] if sides.texts else f"Example {i + 1}"
     gold = cells.name(sides.task.labels[sides.gold[i]], longest=_LABEL)
-    line: dict[str, Cell | str] = {"Text": text, "Label": gold}
+    line = {"Text": text, "Label": gold}
     for name in names:
         # Of the file as an app gives them.
         scale = sides.confidence.temperature if name == FILE and sides.confidence else 1.0
@@ -205,4 +200,4 @@ def _sentence(sides: AnswerSides, i: int, names: Iterable[str], *, marks: bool =
         label = cells.name(mark + sides.task.labels[best], longest=_LABEL)
         probability = f"probability {100 * probabilities[best]:.0f}%"
         line[name.capitalize()] = Cell(label.text, probability, whole=label.whole)
-    return row(line)
+    return line

@@ -10,7 +10,7 @@ from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
 from tfdistill.report.devices import DeviceResults, Timing
 from tfdistill.results import quantities, tables
-from tfdistill.results.tables import Cell, Row, Table, row
+from tfdistill.results.tables import Cell, Line, Row, Table, row
 
 _MOST_OPERATORS = 12  # kinds of one file; the rest are added up
 
@@ -79,7 +79,7 @@ def text_times(device: DeviceResults) -> Table | None:
                 "A text": cells.milliseconds(value.expected_ms),
                 "Texts": cells.number(value.num_texts),
             }
-            rows.append(row(line))
+            rows.append(line)
     notes = (
         "The mean over the development texts of each file, each at the shortest length of the file "
         "that holds it.",
@@ -99,16 +99,14 @@ def start(device: DeviceResults) -> Table | None:
     if not any(s.init_ms or s.first_inference_ms or s.peak_rss_bytes for s in summaries):
         return None
     rows = [
-        row(
-            {
-                "File": _head(timing),
-                "Tokens": cells.number(summary.sequence_length),
-                "Cold start": cells.milliseconds(summary.cold_start_ms),
-                "Opening the file": cells.milliseconds(summary.init_ms),
-                "First inference": cells.milliseconds(summary.first_inference_ms),
-                "Peak memory": cells.size(summary.peak_rss_bytes),
-            }
-        )
+        {
+            "File": _head(timing),
+            "Tokens": cells.number(summary.sequence_length),
+            "Cold start": cells.milliseconds(summary.cold_start_ms),
+            "Opening the file": cells.milliseconds(summary.init_ms),
+            "First inference": cells.milliseconds(summary.first_inference_ms),
+            "Peak memory": cells.size(summary.peak_rss_bytes),
+        }
         for timing, summary in zip(timings, summaries, strict=True)
     ]
     notes = []
@@ -126,10 +124,9 @@ def start(device: DeviceResults) -> Table | None:
 def text(device: DeviceResults) -> Table | None:
     """The tokenizer, and from text to answer."""
 
-    def timed(head: str, detail: str, value: schema.Percentiles) -> Row:
+    def timed(head: str, detail: str, value: schema.Percentiles) -> Line:
         p50, samples = cells.milliseconds(value.p50_ms), cells.number(value.n)
-        line = {"Step": Cell(head, detail), "p50": p50, **_tails(value), "Samples": samples}
-        return row(line)
+        return {"Step": Cell(head, detail), "p50": p50, **_tails(value), "Samples": samples}
 
     rows = []
     for named in device.results:
@@ -190,7 +187,7 @@ def answers(device: DeviceResults) -> Table | None:
             "Metric on the device": cells.metric(name, value, title),
             "On the host": cells.metric(name, part.host_metrics.get(name)),
         }
-        rows.append(row(line))
+        rows.append(line)
     caption = "Answers of the device against those of the host to the same examples"
     return tables.of_rows(device.anchor("answers"), caption, rows)
 
@@ -199,7 +196,7 @@ def failures(device: DeviceResults) -> Table | None:
     """What was not measured, and why."""
     several = len(device.results) > 1
     rows = [
-        row({"What": Cell(failure.what, named.label if several else ""), "Why": failure.error})
+        {"What": Cell(failure.what, named.label if several else ""), "Why": failure.error}
         for named in device.results
         for failure in named.result.failures
     ]

@@ -11,7 +11,7 @@ from tfdistill.report import format as fmt
 from tfdistill.report.document import ReportSection, part
 from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.results import tables
-from tfdistill.results.tables import Cell, Table, row
+from tfdistill.results.tables import Cell, Table
 
 _INPUTS = {"real": "real inputs", "random": "random ids"}
 
@@ -40,7 +40,7 @@ def promises(run: RunAnalysis) -> Table | None:
                 "Texts needed": cells.number(promise.rows_needed),
                 "Other texts sure": cells.share(promise.others_sure, 1),
             }
-            rows.append(row(line))
+            rows.append(line)
     notes = ["Each promise holds with 90% confidence, for texts like the held-out ones."]
     if moved := moved_coverage(records):
         notes.append(f"Share of answers against that of the first file: {'; '.join(moved)}.")
@@ -66,7 +66,7 @@ def parity(run: RunAnalysis) -> Table | None:
             f"{title} (file)": cells.metric(run.metric, checked.file_metrics.get(run.metric)),
             "sha256": card.model.sha256[:12],
         }
-        rows.append(row(line))
+        rows.append(line)
         if checked.bounds:
             listed = ", ".join(f"{key} {value:g}" for key, value in checked.bounds.items())
             bounds.append(f"{name}: {listed}")

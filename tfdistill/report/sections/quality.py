@@ -58,7 +58,7 @@ def test_set(run: RunAnalysis) -> Table | None:
             for metric in names:
                 of_it = value if metric == run.metric else None
                 line[fmt.metric_title(metric)] = cells.metric(metric, of_it)
-            rows.append(row(line))
+            rows.append(line)
     number = f"{len(sides.gold):,} " if sides else ""
     caption = f"The {number}test examples, not used for training or model selection"
     return tables.of_rows("test-set", caption, rows)
@@ -74,7 +74,7 @@ def differences(sides: AnswerSides | None) -> Table | None:
     """How models differ on the same examples, and whether chance alone may do so."""
     if sides is None:
         return None
-    name, rows = sides.task.primary_metric, []
+    name, rows, has_p = sides.task.primary_metric, [], False
     for one, other in sides.pairs:
         paired = sides.difference(one, other)
         assert paired is not None
@@ -91,6 +91,7 @@ def differences(sides: AnswerSides | None) -> Table | None:
             verdict = "too few rows to say" if paired.is_open else verdict
             if paired.is_clear:
                 verdict = "better" if paired.difference > 0 else "worse"
+        has_p |= paired.p_value is not None
         line = {
             "Comparison": f"{other.capitalize()} against {title}",
             f"{fmt.metric_title(name)} with 95% interval": shown,
@@ -99,8 +100,7 @@ def differences(sides: AnswerSides | None) -> Table | None:
             "p": _p_value(paired.p_value),
             "Verdict": verdict,
         }
-        rows.append(row(line))
-    has_p = any(line.cells[3].value is not None for line in rows)
+        rows.append(line)
     notes = (
         "Lost, gained: examples that only the second, or only the first, has right. Intervals: "
         "paired bootstrap"

@@ -12,7 +12,7 @@ from tfdistill.report.run_analysis import RunAnalysis
 from tfdistill.report.run_results import StageHistory
 from tfdistill.report.sections.quality import variant_title
 from tfdistill.results import tables
-from tfdistill.results.tables import Cell, Table, row
+from tfdistill.results.tables import Cell, Table
 
 _NO_LOSS_TERM = ("epoch", "step", "loss", "learning_rate", "seconds", "examples_per_second")
 
@@ -53,7 +53,7 @@ def _table(run: RunAnalysis, stages: dict[str, list[StageHistory]]) -> Table | N
                 f"Best {fmt.metric_words(run.metric)}": best,
                 "Examples per second": f"{statistics.fmean(speeds):,.0f}" if speeds else fmt.ABSENT,
             }
-            rows.append(row(line))
+            rows.append(line)
     caption = "Training by stage; losses of different stages are different quantities"
     return tables.of_rows("training", caption, rows)
 
