@@ -18,19 +18,6 @@ def trade_offs(fake_results):
     return make
 
 
-def test_accuracy_is_the_manifests_latency_the_summarys_and_size_the_files(
-    trade_offs, fake_results
-):
-    (value,) = trade_offs(
-        [fake_results.model("m", p50_ms=4.0, accuracy=0.87, size_bytes=7_000_000)]
-    )
-    (point,) = value.points
-    assert (value.task, value.metric, value.case) == ("sst2", "accuracy", "128 tokens, 1 thread")
-    assert (point.accuracy, point.latency_ms, point.size_bytes) == (0.87, 4.0, 7_000_000)
-    assert point.interval_ms == pytest.approx((3.96, 4.08))
-    assert "872 development examples" in value.checked and "on the host" in value.checked
-
-
 def test_tasks_and_metrics_are_never_mixed(trade_offs, fake_results):
     values = trade_offs(
         [
@@ -91,23 +78,6 @@ def test_another_number_of_examples_is_said(trade_offs, fake_results):
     ]
     (value,) = trade_offs(models)
     assert "on 200 to 872 development examples (not the same for all)" in value.checked
-
-
-def test_the_table_names_the_front_from_the_lowest_latency_up(trade_offs, fake_results):
-    (value,) = trade_offs(
-        [
-            fake_results.model("big", number=1, p50_ms=40.0, accuracy=0.92, size_bytes=90_000_000),
-            fake_results.model("bad", number=2, p50_ms=41.0, accuracy=0.91, size_bytes=95_000_000),
-            fake_results.model("small", number=3, p50_ms=2.0, accuracy=0.88),
-        ]
-    )
-    assert [point.on_front for point in value.points] == [True, False, True]
-    rows = tradeoff.table("k", value).rows
-    assert [(row.head.text, row.cells[-1].text, row.strong) for row in rows] == [
-        ("small", "yes", True),
-        ("big", "yes", True),
-        ("bad", "no", False),
-    ]
 
 
 def test_a_sweep_gives_a_point_for_each_good_quantization():
