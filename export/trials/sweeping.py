@@ -152,15 +152,15 @@ def format_rows(
         }
         cells = {
             "quantization": _title(row),
-            "MB": _megabytes(row.size_bytes),
-            "zip MB": _megabytes(row.zipped_bytes),
+            "MB": quantities.megabytes(row.size_bytes, absent="-"),
+            "zip MB": quantities.megabytes(row.zipped_bytes, absent="-"),
             **latencies,
             primary or "": _number(row.file_metrics.get(primary or ""), 4),
             "drop": _number(row.metric_drop, 4),
             "agree": _number(row.argmax_agreement, 4),
             "SQNR dB": "equal" if equal else _number(row.sqnr_db, 1),
             "parts": "-" if row.partitions is None else str(row.partitions),
-            "RSS MB": _megabytes(row.peak_rss_bytes),
+            "RSS MB": quantities.megabytes(row.peak_rss_bytes, absent="-"),
             "verdict": row.verdict,
         }
         lines.append(cells)
@@ -180,10 +180,6 @@ def _title(row: Trial) -> str:
 
 def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _megabytes(value: float | None) -> str:
-    return "-" if value is None else quantities.megabytes(value)
 
 
 def _fingerprint(request: ExportRequest, *, measured: bool, threads: int | None) -> dict[str, Any]:

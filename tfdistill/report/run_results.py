@@ -7,7 +7,8 @@ import dataclasses
 import functools
 import math
 import pathlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from tfdistill import config, errors, manifest, results
 from tfdistill.benchmark import result as benchmark_result
@@ -18,6 +19,7 @@ from tfdistill.io import files, reading, safe_paths
 from tfdistill.report import collection
 from tfdistill.report.devices import NamedResult
 
+Value = TypeVar("Value")
 _REPORTED = (results.METRICS_FILE, "benchmark.json", manifest.FILE_NAME)
 _SAME_METRIC = 1e-3  # between a metric and that of the logarithms of a file's probabilities
 _EXPORTS = f"export*/{manifest.FILE_NAME}"  # what `tfdistill export RUN` writes
@@ -146,10 +148,7 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
         )
     missing: list[str] = []
     metrics = _metrics(folder)
-    measured_file = folder / "benchmark.json"
-    benchmark = (
-        benchmark_result.read_result(measured_file) if files.is_there(measured_file) else None
-    )
+    benchmark = _optional(folder / "benchmark.json", benchmark_result.read_result)
     others = tuple(
         NamedResult(path.stem, benchmark_result.read_result(path))
         for path in collection.other_results(folder)
@@ -176,8 +175,8 @@ def collect(run_dir: files.Path, *, texts: bool = True) -> RunResults:
             "tfdistill benchmark --out)."
         )
     name = metrics.recipe if metrics is not None else folder.resolve().name
-    recipe = _text(folder / "recipe.yaml")
-    environment = _json(folder / config.ENVIRONMENT_FILE)
+    recipe = _optional(folder / "recipe.yaml", reading.read_text)
+    environment = _optional(folder / config.ENVIRONMENT_FILE, reading.read_json_object)
     if recipe is not None:
         _check_recipe(recipe, folder)
     elif metrics is not None or not manifests:  # an export has none
@@ -248,9 +247,7 @@ def _histories(
             seen.add(path)
             if entry.sha256 is not None and files.is_there(path):
                 _check_history(path, entry.sha256)
-            text = _text(path)
-            columns = read_history(text) if text is not None else {}
-            if columns:
+            if columns := read_history(_optional(path, reading.read_text) or ""):
                 histories.append(StageHistory(model.name, model.seed, entry.stage, columns))
             else:
                 missing.append(f"{entry.csv} is missing or empty: no loss curve of that stage.")
@@ -295,13 +292,11 @@ def _answers(
     for name in sorted(paths.keys() - by_place.keys()) if by_place else ():
         missing.append(f"{name}/{answers.FILE_NAME} is missing: its answers are not shown.")
     for name, card in manifests.items():
-        path = folders[name] / answers.FILE_NAME
-        if files.is_there(path):
-            file_answers = answers.read(path)
-            if file_answers.model_sha256 == card.model.sha256:
-                by_place[f"file {name}"] = file_answers
-            else:
-                missing.append(f"The answers next to the {name} file are those of another file.")
+        file_answers = _optional(folders[name] / answers.FILE_NAME, answers.read)
+        if file_answers is not None and file_answers.model_sha256 == card.model.sha256:
+            by_place[f"file {name}"] = file_answers
+        elif file_answers is not None:
+            missing.append(f"The answers next to the {name} file are those of another file.")
     return by_place
 
 
@@ -316,8 +311,7 @@ def _test_answers(
 
     Those of another set, or of another run, have other metrics than metrics.json records.
     """
-    path = folder / answers.TEST_FILE
-    test_answers = answers.read(path) if files.is_there(path) else None
+    test_answers = _optional(folder / answers.TEST_FILE, answers.read)
     digests = {card.model.sha256 for card in manifests.values()}
     if test_answers is None or test_answers.model_sha256 not in ("", *digests):
         return None
@@ -342,8 +336,8 @@ def _without_texts(value: LabelledAnswers, texts: bool) -> LabelledAnswers:
     return value if texts else dataclasses.replace(value, texts=())
 
 
-def _json(path: pathlib.Path) -> dict[str, Any] | None:
-    return reading.read_json_object(path) if files.is_there(path) else None
+def _optional(path: pathlib.Path, read: Callable[[pathlib.Path], Value]) -> Value | None:
+    return read(path) if files.is_there(path) else None
 
 
 def _check_recipe(text: str, folder: pathlib.Path) -> None:
@@ -362,7 +356,3 @@ def _check_history(path: pathlib.Path, sha256: str) -> None:
             "another content",
             "Restore it from a copy, or delete it: the report leaves out its curves.",
         )
-
-
-def _text(path: pathlib.Path) -> str | None:
-    return reading.read_text(path) if files.is_there(path) else None

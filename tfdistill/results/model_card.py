@@ -48,13 +48,11 @@ def of_file(manifest: Manifest, evidence: CardFacts | None = None) -> str:
     metrics = manifest.parity.file_metrics if manifest.parity else {}
     lengths = sorted(entry.sequence_length for entry in manifest.signatures.values())
     runner = f"len{lengths[-1]}" if f"len{lengths[-1]}" in manifest.signatures else "serving"
-    values = {
-        "of_file": True,
-        "lengths": lengths,
-        "runner": runner,
-        "entry": next(iter(manifest.signatures.values())),
-    }
-    return _card(manifest, evidence, metrics, evidence.tested.get("file", {}), values)
+    entry = next(iter(manifest.signatures.values()))
+    values = {"lengths": lengths, "runner": runner, "entry": entry}
+    return _card(
+        manifest, evidence, metrics, evidence.tested.get("file", {}), of_file=True, **values
+    )
 
 
 def of_checkpoint(manifest: Manifest, evidence: CardFacts | None = None) -> str:
@@ -66,7 +64,7 @@ def of_checkpoint(manifest: Manifest, evidence: CardFacts | None = None) -> str:
     metrics = manifest.parity.model_metrics if manifest.parity and not differs else {}
     role = "student" if "student" in evidence.tested else "teacher"  # which it is, then
     tested = {} if differs else evidence.tested.get(role, {})
-    return _card(manifest, evidence, metrics, tested, {"of_file": False, "differs": differs})
+    return _card(manifest, evidence, metrics, tested, of_file=False, differs=differs)
 
 
 def write(folder: files.Path, text: str) -> pathlib.Path | None:
@@ -84,12 +82,14 @@ def _card(
     evidence: CardFacts,
     metrics: Metrics,
     tested: Metrics,
-    values: Mapping[str, Any],
+    *,
+    of_file: bool,
+    **values: object,
 ) -> str:
     """Fills the template; `metrics` are of the development set, `tested` of the test set."""
     task, parity = manifest.task, manifest.parity
     traits = KINDS[task.kind if task is not None else "classification"]
-    subject = "this file" if values["of_file"] else "this model"
+    subject = "this file" if of_file else "this model"
     of_dev = {subject: metrics, "teacher": evidence.teacher}
     of_dev |= {row.name: row.metrics for row in evidence.baselines}
     of_test = {subject: tested, "teacher": evidence.tested.get("teacher", {})}
@@ -109,14 +109,11 @@ def _card(
         "model_card.md.j2",
         {
             **values,
-            "metadata": _metadata(manifest, evidence, tested or metrics, bool(tested), values),
+            "of_file": of_file,
+            "metadata": _metadata(manifest, evidence, tested, metrics, of_file),
             "mark": MARK,
             "name": evidence.name or manifest.name,
             "manifest": manifest,
-            "shape": manifest.architecture,
-            "task": task,
-            "tokenizer": manifest.tokenizer,
-            "parity": parity,
             "facts": evidence,
             "traits": traits,
             "subject": subject,
@@ -135,9 +132,9 @@ def _card(
 def _metadata(
     manifest: Manifest,
     evidence: CardFacts,
-    figures: Metrics,
-    is_test: bool,
-    values: Mapping[str, Any],
+    tested: Metrics,
+    metrics: Metrics,
+    of_file: bool,
 ) -> str:
     """What the hub reads."""
     import huggingface_hub  # slow to import
@@ -150,23 +147,23 @@ def _metadata(
             task_type=str(traits and traits.pipeline),
             dataset_type=task.name,
             dataset_name=task.name,
-            dataset_split="test" if is_test else "validation",
+            dataset_split="test" if tested else "validation",
             metric_type=metric,
             metric_value=round(value, 4),
         )
-        for metric, value in figures.items()
+        for metric, value in (tested or metrics).items()
         if task is not None and value is not None
     ]
-    of_file = ["tflite", "litert"] if values["of_file"] else []
+    formats = ["tflite", "litert"] if of_file else []
     data = huggingface_hub.ModelCardData(
         model_name=(evidence.name or manifest.name) if scores else None,
         eval_results=scores or None,
         base_model=evidence.base_model,
         license=evidence.license,
         language=evidence.language,
-        library_name=None if values["of_file"] else library,
+        library_name=None if of_file else library,
         pipeline_tag=traits and traits.pipeline,
-        tags=[*of_file, manifest.architecture.family, "knowledge-distillation", "tfdistill"],
+        tags=[*formats, manifest.architecture.family, "knowledge-distillation", "tfdistill"],
     )
     return data.to_yaml().rstrip()
 
