@@ -19,7 +19,7 @@ from scipy import special
 from test_android import vectors
 
 from tfdistill import _version, manifest
-from tfdistill.benchmark import adb, result, schema
+from tfdistill.benchmark import adb, schema
 from tfdistill.benchmark.adb import device_backend
 from tfdistill.io import files
 
@@ -64,60 +64,33 @@ def test_the_harness_reads_a_result_that_the_app_wrote(build):
     assert first.peak_rss_bytes is not None and first.left_out == "the device throttled"
     assert (second.delegate, second.repetition, second.samples_ms) == ("gpu", 1, ())
     assert phone.before.thermal_status == 1 and phone.after.thermal_status is None
-    assert b'"sustained"' in (build.results / "benchmark.json").read_bytes()  # not read
     assert phone.failures[0].error == 'no such "accelerator" \U0001f600 \u2028'
     assert phone.settings["delegates"] == ["xnnpack"] and phone.settings["lengths"] == [16]
     assert not phone.summary
 
 
 @pytest.mark.slow
-def test_the_harness_completes_what_a_started_app_left_behind(build):
-    content = json.loads((build.results / "app.json").read_bytes())
-    for row in content["texts"]:  # the clock of the test stands still while it tokenizes
-        row["tokenizer_ms"] = [0.1] * len(row["tokenizer_ms"])
-    completed = result.complete(schema.Result.model_validate(content))
-    assert len(completed.measurements) == 8 and len(completed.texts) == 4
-    assert {(row.sequence_length, row.threads) for row in completed.summary} == {
-        (length, threads) for length in (16, 24) for threads in (1, 2)
-    }
-    # Every inference took 1.5 ms of the test's own clock.
-    assert (
-        {row.p50_ms for row in completed.summary}
-        == {row.p50_ms for row in completed.end_to_end}
-        == {1.5}
-    )
-    # The runtime of the test replays the golden outputs.
-    assert {(row.sequence_length, row.threads, row.max_abs_error) for row in completed.answers} == {
-        (length, threads, 0.0) for length in (16, 24) for threads in (1, 2)
-    }
-    assert not completed.failures
-    assert completed.runtime.packages == {"litert": "9.9"}
-    assert completed.device.os == "Android 15 (API 35)"
-
-
-@pytest.mark.slow
-def test_what_a_device_farm_collects_can_be_adopted(build):
+def test_what_a_device_farm_collects_is_adopted_and_completed(build):
     folder = vectors.RESOURCES / "bundles" / "pairs-float32"
     content = json.loads((build.results / "farm.json").read_bytes())
-    for row in (*content["measurements"], *content["texts"]):  # the clock of the test stands still
-        for name in row.keys() & {"samples_ms", "tokenizer_ms"}:
-            row[name] = [1.5] * len(row[name])
+    for row in content["texts"]:  # the clock of the test stands still while it tokenizes
+        row["tokenizer_ms"] = [0.1] * len(row["tokenizer_ms"])
     path = build.results / "farm-0.json"
     files.atomic_write_json(path, content)
     (adopted,) = adb.adopt([path], [folder])
-    assert {(row.sequence_length, row.n) for row in adopted.summary} == {(16, 4), (24, 4)}
+    cases = {(length, threads) for length in (16, 24) for threads in (1, 2)}
+    assert len(adopted.measurements) == 8 and len(adopted.texts) == 4
+    assert {(row.sequence_length, row.threads) for row in adopted.summary} == cases
+    # Every inference took 1.5 ms of the test's own clock.
+    rows = (*adopted.summary, *adopted.end_to_end)
+    assert {row.p50_ms for row in rows} == {1.5}
+    # The runtime of the test replays the golden outputs.
+    answers = {(row.sequence_length, row.threads, row.max_abs_error) for row in adopted.answers}
+    assert answers == {(*case, 0.0) for case in cases}
+    assert not adopted.failures
+    assert adopted.runtime.packages == {"litert": "9.9"}
+    assert adopted.device.os == "Android 15 (API 35)"
     assert adopted.settings["adopted"] == "device farm" and adopted.settings["seed"] == 3
-
-
-@pytest.mark.slow
-def test_the_harness_reads_the_state_that_the_app_wrote(build):
-    assert json.loads((build.results / "state.json").read_text()) == {
-        "format_version": 1,
-        "state": "running",
-        "finished": 1,
-        "of": 3,
-        "error": None,
-    }
 
 
 @pytest.mark.slow
@@ -525,7 +498,7 @@ def test_all_classes_are_in_the_dex(archive):
     dex = archive.read("classes.dex")
     assert dex.startswith(b"dex\n03")
     for name in (
-        *("MainActivity", "BenchmarkActivity", "CompareActivity", "MeasureActivity"),
+        *("MainActivity", "CompareActivity", "MeasureActivity"),
         *("DistributionView", "AcceleratorRunner"),
     ):
         assert b"Lio/github/tfdistill/demo/" + name.encode() + b";" in dex
@@ -559,22 +532,13 @@ def test_the_manifest_says_what_the_gradle_build_says(package):
 
 
 @pytest.mark.slow
-def test_only_adb_may_start_a_benchmark(package):
+def test_other_apps_start_the_first_screen_alone(package):
     tree = tool("aapt2", "dump", "xmltree", str(package), "--file", "AndroidManifest.xml")
     activities = tree.split("E: activity")[1:]
-    exported = {re.search(r'name\(.*?\)="\.?([\w.]+)"', part).group(1): part for part in activities}
-
-    def those_with(pattern):
-        return {
-            name.rpartition(".")[2] for name, part in exported.items() if re.search(pattern, part)
-        }
-
-    assert those_with(r"android\.permission\.DUMP") == {"BenchmarkActivity"}
-    assert those_with(r"exported\(.*?\)=(true|.*0xffffffff)") == {
-        "MainActivity",
-        "BenchmarkActivity",
-    }
-    assert len(exported) == 6
+    exported = r"exported\(.*?\)=(true|.*0xffffffff)"
+    (first,) = (part for part in activities if re.search(exported, part))
+    assert re.search(r'name\(.*?\)="\.?(?:[\w.]+\.)?MainActivity"', first)
+    assert "android:permission(" not in tree and len(activities) == 5
 
 
 @pytest.mark.slow

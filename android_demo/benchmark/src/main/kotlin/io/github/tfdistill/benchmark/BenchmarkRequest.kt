@@ -10,11 +10,9 @@ import kotlinx.serialization.json.putJsonArray
 /**
  * What to measure and how often; `tfdistill/benchmark/settings.py` says what each value means.
  *
- * @property runId name of the result's file
  * @property lengths of the signatures to measure; empty for all
  */
 data class BenchmarkRequest(
-    val runId: String,
     val bundle: String,
     val lengths: List<Int> = emptyList(),
     val threads: List<Int> = listOf(1),
@@ -26,7 +24,6 @@ data class BenchmarkRequest(
     val repetitions: Int = 3,
     val rounds: Int = 10,
     val coolDownSeconds: Double = 0.0,
-    val sustainedSeconds: Double = 0.0,
     val seed: Int = 0,
 ) {
     /** How many samples a block has, given about how long one takes. */
@@ -47,40 +44,29 @@ data class BenchmarkRequest(
         put("repetitions", repetitions)
         put("rounds", rounds)
         put("cool_down_seconds", coolDownSeconds)
-        put("sustained_seconds", sustainedSeconds)
         put("seed", seed)
     }
 
     companion object {
-        private val RUN_ID = Regex("[A-Za-z0-9_-]{1,64}")
         private val BUNDLE = Regex("[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
         private val NUMBERS = Regex("[0-9]{1,5}(,[0-9]{1,5}){0,15}")
         private const val MOST_SECONDS = 3600.0
 
-        /** The keys of an intent whose values are floats, and those whose values are integers. */
-        val SECONDS = setOf("min_seconds", "cool_down_seconds", "sustained_seconds")
-        val COUNTS = setOf("warmup", "runs", "max_runs", "repetitions", "rounds", "seed")
-
-        /** The only keys that an intent may bring. */
-        val KEYS = setOf("run_id", "bundle", "lengths", "threads", "accelerator") + COUNTS + SECONDS
-
-        /** The run id alone, where it can be a file's name: what a refusal is reported under. */
-        fun runId(extras: Map<String, Any?>): String? =
-            (extras["run_id"] as? String)?.takeIf(RUN_ID::matches)
+        /** What can be asked for. */
+        val KEYS =
+            setOf("bundle", "lengths", "threads", "accelerator", "warmup", "runs", "min_seconds") +
+                setOf("max_runs", "repetitions", "rounds", "cool_down_seconds", "seed")
 
         /**
-         * Reads what an intent brought and refuses everything that is out of bounds.
+         * Reads what the screen or a device farm's test was given.
          *
-         * @param extras by name, as Android gives them: String, Int, Float
-         * @throws IllegalArgumentException which says all that is wrong
+         * @param settings texts by name, of [KEYS]; one that is null or missing has its default
+         * @throws IllegalArgumentException which says all that is out of bounds
          */
-        fun parse(extras: Map<String, Any?>): BenchmarkRequest =
-            Reader(extras).run {
-                val unknown = extras.keys - KEYS
-                if (unknown.isNotEmpty()) fault("extras", "some of $KEYS", unknown)
+        fun parse(settings: Map<String, String?>): BenchmarkRequest =
+            Reader(settings).run {
                 val request =
                     BenchmarkRequest(
-                        runId = text("run_id", null, RUN_ID),
                         bundle = text("bundle", null, BUNDLE),
                         lengths = numbers("lengths", emptyList(), 4096),
                         threads = numbers("threads", listOf(1), 64),
@@ -92,24 +78,23 @@ data class BenchmarkRequest(
                         repetitions = number("repetitions", 3, 1..100),
                         rounds = number("rounds", 10, 1..1000),
                         coolDownSeconds = seconds("cool_down_seconds", 0.0),
-                        sustainedSeconds = seconds("sustained_seconds", 0.0),
                         seed = number("seed", 0, 0..Int.MAX_VALUE),
                     )
                 require(faults.isEmpty()) { faults.joinToString("\n") }
                 request
             }
 
-        private class Reader(private val extras: Map<String, Any?>) {
+        private class Reader(private val settings: Map<String, String?>) {
             val faults = ArrayList<String>()
 
-            fun fault(what: String, expected: String, received: Any?) {
-                faults.add(explain(what, expected, received.toString().take(200)))
+            fun fault(what: String, expected: String) {
+                faults.add(explain(what, expected, settings[what].toString().take(200)))
             }
 
             fun text(name: String, default: String?, pattern: Regex): String {
-                val value = extras[name] ?: default
-                if (value is String && pattern.matches(value)) return value
-                fault(name, "$pattern", value)
+                val value = settings[name] ?: default
+                if (value != null && pattern.matches(value)) return value
+                fault(name, "$pattern")
                 return ""
             }
 
@@ -119,26 +104,25 @@ data class BenchmarkRequest(
             }
 
             fun numbers(name: String, default: List<Int>, most: Int): List<Int> {
-                if (extras[name] == null) return default
+                if (settings[name] == null) return default
                 val values = text(name, null, NUMBERS).split(',').mapNotNull { it.toIntOrNull() }
                 if (values.any { it !in 1..most } || values.distinct().size < values.size) {
-                    fault(name, "different numbers from 1 to $most", extras[name])
+                    fault(name, "different numbers from 1 to $most")
                 }
                 return values
             }
 
             fun number(name: String, default: Int, range: IntRange): Int {
-                val value = extras[name] ?: default
-                if (value is Int && value in range) return value
-                fault(name, "$range", value)
+                val value = (settings[name] ?: return default).toIntOrNull()
+                if (value != null && value in range) return value
+                fault(name, "$range")
                 return default
             }
 
             fun seconds(name: String, default: Double): Double {
-                val value = extras[name] ?: return default
-                val seconds = (value as? Number)?.toDouble() ?: Double.NaN
-                if (seconds in 0.0..MOST_SECONDS) return seconds
-                fault(name, "0 to $MOST_SECONDS seconds", value)
+                val value = (settings[name] ?: return default).toDoubleOrNull()
+                if (value != null && value in 0.0..MOST_SECONDS) return value
+                fault(name, "0 to $MOST_SECONDS seconds")
                 return default
             }
         }

@@ -76,10 +76,8 @@ data class Measurement(
     @SerialName("warmup_ms") val warmupMs: List<Double> = emptyList(),
     @SerialName("samples_ms") val samplesMs: List<Double> = emptyList(),
     @SerialName("block_runs") val blockRuns: Int? = null,
-    @SerialName("process_start_ms") val processStartMs: Double? = null,
     @SerialName("init_ms") val initMs: Double? = null,
     @SerialName("first_inference_ms") val firstInferenceMs: Double? = null,
-    @SerialName("cold_start_ms") val coldStartMs: Double? = null,
     @SerialName("baseline_rss_bytes") val baselineRssBytes: Long? = null,
     @SerialName("peak_rss_bytes") val peakRssBytes: Long? = null,
     val before: Conditions? = null,
@@ -96,26 +94,6 @@ data class TextMeasurement(
     val repetition: Int,
     @SerialName("tokenizer_ms") val tokenizerMs: List<Double>,
     @SerialName("samples_ms") val samplesMs: List<Double>,
-)
-
-/** A stretch of a sustained run. */
-@Serializable
-data class SustainedWindow(
-    @SerialName("start_s") val startSeconds: Double,
-    val n: Int,
-    @SerialName("p50_ms") val p50Ms: Double,
-    @SerialName("p90_ms") val p90Ms: Double? = null,
-    val conditions: Conditions? = null,
-)
-
-/** A run without pauses. */
-@Serializable
-data class Sustained(
-    val model: String,
-    @SerialName("sequence_length") val sequenceLength: Int,
-    val threads: Int,
-    val delegate: String,
-    val windows: List<SustainedWindow>,
 )
 
 /** The answers of the device against those of a computer, on the same examples. */
@@ -154,7 +132,6 @@ data class BenchmarkResult(
     val models: List<ModelFile>,
     val measurements: List<Measurement> = emptyList(),
     val texts: List<TextMeasurement> = emptyList(),
-    val sustained: List<Sustained> = emptyList(),
     val answers: List<Answered> = emptyList(),
     val failures: List<Failure> = emptyList(),
     val notes: List<String> = emptyList(),

@@ -32,7 +32,6 @@ interface Probe {
 data class Measured(
     val measurements: List<Measurement>,
     val texts: List<TextMeasurement>,
-    val sustained: List<Sustained>,
     val answers: List<Answered>,
     val failures: List<Failure>,
 )
@@ -45,7 +44,6 @@ data class Measured(
  * Not thread-safe; [measure] runs on one thread and takes minutes.
  *
  * @property open opens the model with a number of threads
- * @property processStartMs until the app could open the file: of the first measurement
  * @property isCancelled is asked between inferences
  * @property progress is told after each measurement how many of how many are finished
  */
@@ -55,7 +53,6 @@ class BenchmarkRun(
     private val golden: GoldenExamples,
     private val probe: Probe,
     private val open: (threads: Int) -> ModelRunner,
-    private val processStartMs: Double? = null,
     private val isCancelled: () -> Boolean = { false },
     private val progress: (finished: Int, of: Int) -> Unit = { _, _ -> },
 ) {
@@ -91,7 +88,7 @@ class BenchmarkRun(
             for (case in cases.shuffled(random)) {
                 probe.sleep(request.coolDownSeconds)
                 attempt("length ${case.length}, threads ${case.threads}") {
-                    measurements += measurement(case, repetition, measurements.isEmpty())
+                    measurements += measurement(case, repetition)
                 }
                 progress(++finished, of)
             }
@@ -106,11 +103,8 @@ class BenchmarkRun(
         for (threads in request.threads) {
             attempt("answers, threads $threads") { answers += answersOf(threads) }
         }
-        val sustained = ArrayList<Sustained>()
-        for (threads in request.threads.takeIf { request.sustainedSeconds > 0 }.orEmpty()) {
-            attempt("sustained, threads $threads") { sustained += sustainedOf(threads) }
-        }
-        return Measured(measurements, texts, sustained, answers, failures)
+        checkCancelled() // during the last inference, too
+        return Measured(measurements, texts, answers, failures)
     }
 
     private fun attempt(what: String, work: () -> Unit) {
@@ -123,7 +117,7 @@ class BenchmarkRun(
         }
     }
 
-    private fun measurement(case: Case, repetition: Int, first: Boolean): Measurement {
+    private fun measurement(case: Case, repetition: Int): Measurement {
         val feeds =
             golden.forLength(bundle.lengths.all, case.length).map {
                 bundle.lengths.feed(it, bundle.vocabulary.padId, case.length)
@@ -141,7 +135,6 @@ class BenchmarkRun(
             val estimate = if (warmup.isEmpty()) firstMs else Statistics.median(warmup)
             val blockRuns = request.blockRuns(estimate)
             val samples = List(blockRuns * request.rounds) { inference() }
-            val startMs = processStartMs.takeIf { first }
             Measurement(
                 model = bundle.name,
                 sequenceLength = case.length,
@@ -153,10 +146,8 @@ class BenchmarkRun(
                 warmupMs = warmup,
                 samplesMs = samples,
                 blockRuns = blockRuns,
-                processStartMs = startMs,
                 initMs = initMs,
                 firstInferenceMs = firstMs,
-                coldStartMs = startMs?.let { it + initMs + firstMs },
                 baselineRssBytes = baseline,
                 peakRssBytes = probe.peakResidentBytes(),
                 before = before,
@@ -202,32 +193,6 @@ class BenchmarkRun(
             }
         }
 
-    /** A run without pauses at the longest length. */
-    private fun sustainedOf(threads: Int): Sustained {
-        val length = lengths.max()
-        val feeds =
-            golden.forLength(bundle.lengths.all, length).map {
-                bundle.lengths.feed(it, bundle.vocabulary.padId, length)
-            }
-        val window = maxOf(1.0, request.sustainedSeconds / MOST_WINDOWS)
-        val windows = ArrayList<SustainedWindow>()
-        open(threads).use { runner ->
-            val begin = probe.nanoTime()
-            var next = 0
-            while (since(begin) < 1000 * request.sustainedSeconds) {
-                val start = since(begin) / 1000
-                val samples = ArrayList<Double>()
-                do {
-                    samples += timed(runner, feeds[next++ % feeds.size])
-                } while (since(begin) / 1000 < start + window)
-                val times = Statistics.summarize(samples)
-                val at = probe.conditions()
-                windows += SustainedWindow(start, times.n, times.p50Ms, times.p90Ms, at)
-            }
-        }
-        return Sustained(bundle.name, length, threads, delegate, windows)
-    }
-
     private fun timed(runner: ModelRunner, feed: Feed): Double {
         checkCancelled()
         val begin = probe.nanoTime()
@@ -239,9 +204,5 @@ class BenchmarkRun(
 
     private fun checkCancelled() {
         if (isCancelled()) throw CancellationException("the benchmark was told to stop")
-    }
-
-    private companion object {
-        const val MOST_WINDOWS = 60
     }
 }

@@ -8,7 +8,7 @@ import io.github.tfdistill.text.DeviceParity
 import io.github.tfdistill.text.GoldenExamples
 import java.util.Locale
 
-/** From a request to a whole benchmark.json: what adb and the app's own screen start. */
+/** From a request to a whole benchmark.json. */
 class BundleBenchmark(
     private val context: Context,
     private val services: Services,
@@ -17,7 +17,6 @@ class BundleBenchmark(
     /**
      * Measures; takes minutes. On the GPU the answers are compared first, each time.
      *
-     * @param processStartMs until the app could open the file; null where the app ran before
      * @param isCancelled is asked between inferences
      * @param heat is told the thermal status whenever Android tells it
      * @param progress is told after each measurement how many of how many are finished
@@ -26,15 +25,14 @@ class BundleBenchmark(
      */
     fun measure(
         request: BenchmarkRequest,
-        processStartMs: Double?,
         isCancelled: () -> Boolean,
-        heat: (status: Int) -> Unit = {},
+        heat: (status: Int) -> Unit,
         progress: (finished: Int, of: Int) -> Unit,
     ): BenchmarkResult {
         val bundle = Bundles(services.source).open(request.bundle)
         val golden = GoldenExamples.read(bundle, services.source)
         if (request.accelerator == Accelerator.CPU) {
-            return measure(bundle, golden, request, processStartMs, isCancelled, heat, progress)
+            return measure(bundle, golden, request, isCancelled, heat, progress)
         }
         return gpu.during(bundle) {
             val (parity, shared) =
@@ -42,8 +40,7 @@ class BundleBenchmark(
                     AnswerCheck(bundle, golden, isCancelled).parity(it) to it.sharesWithCpu
                 }
             if (!parity.passed) throw AcceleratorException(parity.faults().joinToString("\n"))
-            // A start is no cold one any more.
-            val result = measure(bundle, golden, request, null, isCancelled, heat, progress)
+            val result = measure(bundle, golden, request, isCancelled, heat, progress)
             result.copy(notes = result.notes + note(parity) + listOf(SHARED).filter { shared })
         }
     }
@@ -52,7 +49,6 @@ class BundleBenchmark(
         bundle: Bundle,
         golden: GoldenExamples,
         request: BenchmarkRequest,
-        processStartMs: Double?,
         isCancelled: () -> Boolean,
         heat: (status: Int) -> Unit,
         progress: (finished: Int, of: Int) -> Unit,
@@ -67,7 +63,6 @@ class BundleBenchmark(
                     golden,
                     probe,
                     { services.models.open(bundle, it, request.accelerator) },
-                    processStartMs,
                     isCancelled,
                     progress,
                 )
@@ -87,7 +82,6 @@ class BundleBenchmark(
                 models = listOf(file(bundle, golden)),
                 measurements = measured.measurements,
                 texts = measured.texts,
-                sustained = measured.sustained,
                 answers = measured.answers,
                 failures = measured.failures,
                 notes = notes(measured),
@@ -114,9 +108,7 @@ class BundleBenchmark(
     }
 
     private fun notes(measured: Measured): List<String> {
-        val states =
-            measured.measurements.flatMap { listOf(it.before, it.after) } +
-                measured.sustained.flatMap { run -> run.windows.map { it.conditions } }
+        val states = measured.measurements.flatMap { listOf(it.before, it.after) }
         val worst = states.mapNotNull { it?.thermalStatus }.maxOrNull() ?: 0
         return if (worst > 0) listOf("The device throttled: thermal status $worst.")
         else emptyList()

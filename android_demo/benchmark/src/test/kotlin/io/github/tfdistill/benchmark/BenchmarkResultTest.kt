@@ -17,7 +17,7 @@ class BenchmarkResultTest {
         val conditions =
             Conditions("2026-01-02T03:04:05+00:00", 1, 80.0, 31.5, true, listOf(1800.0))
         val file = "${bundle.name}/${card.model.file}"
-        val request = BenchmarkRequest("a", bundle.name, listOf(16), listOf(2))
+        val request = BenchmarkRequest(bundle.name, listOf(16), listOf(2))
         return BenchmarkResult(
             formatVersion = BenchmarkResult.FORMAT_VERSION,
             kind = BenchmarkResult.PHONE,
@@ -67,10 +67,8 @@ class BenchmarkResultTest {
                         listOf(3.5),
                         listOf(1.25, 1.5, 1.0e-4),
                         10,
-                        120.0,
                         8.0,
                         9.0,
-                        140.0,
                         1L shl 33,
                         5,
                         conditions,
@@ -80,16 +78,6 @@ class BenchmarkResultTest {
                     Measurement(bundle.name, 24, 1, BenchmarkResult.GPU, repetition = 1),
                 ),
             texts = listOf(TextMeasurement(bundle.name, 2, "xnnpack", 0, listOf(0.1), listOf(1.5))),
-            sustained =
-                listOf(
-                    Sustained(
-                        bundle.name,
-                        24,
-                        2,
-                        "xnnpack",
-                        listOf(SustainedWindow(0.0, 9, 1.5, 2.0, conditions)),
-                    )
-                ),
             failures = listOf(Failure("gpu", "no such \"accelerator\" \ud83d\ude00 \u2028")),
             notes = listOf("a note"),
         )
@@ -106,11 +94,7 @@ class BenchmarkResultTest {
         System.getProperty("tfdistill.results")
             .orEmpty()
             .takeIf { it.isNotEmpty() }
-            ?.let {
-                File(it, "benchmark.json").writeText(content)
-                File(it, "state.json")
-                    .writeText(BenchmarkState(1, BenchmarkState.RUNNING, 1, 3, null).toJson())
-            }
+            ?.let { File(it, "benchmark.json").writeText(content) }
     }
 
     @Test

@@ -48,18 +48,15 @@ class MeasureActivity : Screen<MeasureState>(R.layout.measure) {
         if (request == SAVE && result == RESULT_OK) data?.data?.let(model::save)
     }
 
-    private fun settings(): Map<String, Any?> {
-        fun whole(id: Int): Any = typed(id).trim().let { it.toIntOrNull() ?: it }
+    private fun settings(): Map<String, String?> {
         val lengths = typed(R.id.lengths).filterNot(Char::isWhitespace)
-        val seconds = typed(R.id.sustained).trim()
         return mapOf(
-            "bundle" to view<Spinner>(R.id.bundles).selectedItem,
+            "bundle" to view<Spinner>(R.id.bundles).selectedItem as String?,
             "lengths" to lengths.ifEmpty { null },
             "threads" to typed(R.id.threads).filterNot(Char::isWhitespace),
             "accelerator" to if (view<Switch>(R.id.gpu).isChecked) "gpu" else "cpu",
-            "warmup" to whole(R.id.warmup),
-            "runs" to whole(R.id.runs),
-            "sustained_seconds" to (seconds.toDoubleOrNull() ?: seconds),
+            "warmup" to typed(R.id.warmup).trim(),
+            "runs" to typed(R.id.runs).trim(),
         )
     }
 
@@ -142,7 +139,6 @@ class MeasureActivity : Screen<MeasureState>(R.layout.measure) {
         if (result == null) return
         val lines =
             result.answers.map { resources.answers(it) } +
-                result.sustained.map { resources.sustained(it) } +
                 result.failures.map { getString(R.string.not_measured, it.what, it.error) } +
                 result.notes.filter { result.measurements.any { row -> row.delegate == "gpu" } }
         view<TextView>(R.id.more).text = lines.joinToString("\n")

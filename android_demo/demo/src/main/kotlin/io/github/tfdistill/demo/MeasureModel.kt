@@ -64,7 +64,7 @@ class MeasureModel(
     private val gpu: GpuRecord,
     main: Executor,
 ) : ScreenModel<MeasureState>(MeasureState(), services, main) {
-    private val files = ResultFiles(ResultProvider.folder(context), RUN_ID)
+    private val files = ResultFiles(ResultProvider.folder(context), NAME)
 
     init {
         services.worker.execute {
@@ -83,13 +83,13 @@ class MeasureModel(
     /**
      * Measures.
      *
-     * @param settings what an intent would bring, without the run's name
+     * @param settings texts by name, as [BenchmarkRequest.parse] reads them
      */
-    fun start(settings: Map<String, Any?>) {
+    fun start(settings: Map<String, String?>) {
         if (state.phase == Phase.RUNNING) return
         val request =
             try {
-                BenchmarkRequest.parse(settings + ("run_id" to RUN_ID))
+                BenchmarkRequest.parse(settings)
             } catch (error: IllegalArgumentException) {
                 state = state.copy(phase = Phase.FAILED, error = error.message)
                 return
@@ -151,7 +151,6 @@ class MeasureModel(
         val result =
             BundleBenchmark(context, services, gpu).measure(
                 request,
-                null,
                 isCancelled,
                 { status -> show { it.copy(thermalStatus = status) } },
             ) { finished, of ->
@@ -194,9 +193,9 @@ class MeasureModel(
     }
 
     companion object {
-        private const val RUN_ID = "benchmark"
+        private const val NAME = "benchmark"
 
         /** Name of the file that has the last result. */
-        const val FILE = "$RUN_ID.json"
+        const val FILE = "$NAME.json"
     }
 }

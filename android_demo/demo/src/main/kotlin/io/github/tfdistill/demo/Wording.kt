@@ -14,7 +14,6 @@ import io.github.tfdistill.benchmark.Conditions
 import io.github.tfdistill.benchmark.Device
 import io.github.tfdistill.benchmark.Runtime
 import io.github.tfdistill.benchmark.Summary
-import io.github.tfdistill.benchmark.Sustained
 import io.github.tfdistill.text.BundleException
 import io.github.tfdistill.text.BundleFault
 import io.github.tfdistill.text.DeviceParity
@@ -219,22 +218,6 @@ fun Resources.heat(status: Int?): String? =
 fun Resources.answers(row: Answered): String {
     val (length, threads) = row.sequenceLength to row.threads
     return getString(R.string.answers, length, threads, row.numExamples, row.maxAbsError)
-}
-
-/** How a run without pauses began and ended, and whether the device was hot. */
-fun Resources.sustained(run: Sustained): String {
-    val (first, last) = run.windows.first() to run.windows.last()
-    val text =
-        getString(
-            R.string.sustained_result,
-            run.sequenceLength,
-            run.threads,
-            first.p50Ms,
-            last.p50Ms,
-            last.startSeconds,
-        )
-    val hot = run.windows.any { (it.conditions?.thermalStatus ?: 0) > 0 }
-    return if (hot) "$text ${getString(R.string.throttled)}" else text
 }
 
 /** The device page: a line for each fact, and that Android does not tell an app where it is so. */

@@ -62,7 +62,6 @@ class InsetsTest : ScreenTest() {
                 SearchActivity::class.java,
                 MeasureActivity::class.java,
                 DeviceActivity::class.java,
-                BenchmarkActivity::class.java,
             )) {
             val screen = start(type)
             cover(screen)
@@ -82,7 +81,7 @@ class InsetsTest : ScreenTest() {
     @Test
     fun `what is being typed is in sight above the keyboard`() {
         val screen = start(MeasureActivity::class.java)
-        val field = screen.find<EditText>(R.id.sustained)
+        val field = screen.find<EditText>(R.id.runs)
         val free = screen.window.decorView.height - over.bottom
         assertTrue(field.place()[1] > free)
         field.requestFocus()

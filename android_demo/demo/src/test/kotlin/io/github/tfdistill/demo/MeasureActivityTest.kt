@@ -18,6 +18,8 @@ import android.widget.TextView
 import io.github.tfdistill.benchmark.Accelerator
 import io.github.tfdistill.benchmark.BenchmarkResult
 import io.github.tfdistill.benchmark.BenchmarkState
+import io.github.tfdistill.benchmark.Services
+import io.github.tfdistill.text.Toys
 import java.io.ByteArrayOutputStream
 import java.io.File
 import java.io.FileInputStream
@@ -79,7 +81,6 @@ class MeasureActivityTest : ScreenTest() {
         screen.enter(R.id.lengths, "24, 16")
         screen.enter(R.id.threads, "1,2")
         screen.enter(R.id.runs, "60")
-        screen.enter(R.id.sustained, "2")
         screen.click(R.id.start)
         worker.runAll()
         assertEquals("Done: pairs-float32", screen.shown())
@@ -98,13 +99,9 @@ class MeasureActivityTest : ScreenTest() {
             val drawn = row.findViewById<DistributionView>(R.id.distribution)!!
             assertTrue("median 20.00 ms" in drawn.contentDescription)
         }
-        val sustained = screen.shown(R.id.more)
-        assertTrue(sustained, "24 tokens, threads: 2: p50 20.00 ms at first" in sustained)
+        val more = screen.shown(R.id.more)
         val same = "24 tokens, threads: 1: answers of"
-        assertTrue(
-            sustained,
-            sustained.lines().any { same in it && it.endsWith("at most 0.0e+00") },
-        )
+        assertTrue(more, more.lines().any { same in it && it.endsWith("at most 0.0e+00") })
         assertEquals(BenchmarkState(1, "done", 12, 12, null), lastState())
     }
 
@@ -114,6 +111,24 @@ class MeasureActivityTest : ScreenTest() {
         power.setCurrentThermalStatus(PowerManager.THERMAL_STATUS_SEVERE)
         val figures = measured().get().rows().map { it.findViewById<TextView>(R.id.figures)!!.text }
         assertTrue(figures.isNotEmpty() && figures.all { "throttled" in it })
+    }
+
+    @Test
+    fun `heat during the run is told, also when it passes`() {
+        val power = shadowOf(application.getSystemService(PowerManager::class.java))
+        models.during = {
+            if (models.runs == 5) {
+                power.setCurrentThermalStatus(PowerManager.THERMAL_STATUS_MODERATE)
+                power.setCurrentThermalStatus(PowerManager.THERMAL_STATUS_NONE)
+            }
+        }
+        val settings = mapOf("bundle" to "pairs-float32", "lengths" to "16", "repetitions" to "2")
+        application.screens.measure.start(settings)
+        worker.runAll()
+        val result = checkNotNull(application.screens.measure.state.result)
+        val told = result.measurements.map { it.before?.thermalStatus to it.after?.thermalStatus }
+        assertEquals(listOf(0 to 2, 0 to 0), told)
+        assertEquals(listOf("The device throttled: thermal status 2."), result.notes)
     }
 
     @Test
@@ -347,20 +362,52 @@ class MeasureActivityTest : ScreenTest() {
         val result = checkNotNull(application.screens.measure.state.result)
         assertEquals(setOf("gpu"), result.measurements.map { it.delegate }.toSet())
         assertEquals(setOf("gpu"), result.answers.map { it.delegate }.toSet())
+        assertTrue("24 golden answers were compared on the GPU first" in result.notes.single())
+        assertTrue(marks().isEmpty()) // the comparison of a benchmark switches nothing on
         val title = screen.rows().first().findViewById<TextView>(R.id.case_title)
         assertEquals("GPU, 16 tokens, threads: 1", title?.text.toString())
     }
 
+    private fun marks() = application.getSharedPreferences("gpu", 0).all.keys
+
+    @Test
+    fun `a process that ends on the GPU leaves its mark behind`() {
+        models.during = {
+            if (models.runs == 3) assertEquals(setOf("trying"), marks())
+            if (models.runs == 40) assertEquals(setOf("trying"), marks()) // it measures by now
+        }
+        models.gpuShares = true
+        val settings = mapOf("bundle" to "pairs-float32", "accelerator" to "gpu", "runs" to "4")
+        application.screens.measure.start(settings + ("min_seconds" to "0"))
+        worker.runAll()
+        val notes = application.screens.measure.state.result?.notes.orEmpty()
+        assertTrue("$notes", notes.last().startsWith("The CPU computed the part"))
+        assertTrue(models.runs > 40)
+    }
+
+    @Test
+    fun `without a GPU it fails with the reason, and is not measured on the CPU instead`() {
+        application.services = Services(Toys, AssetModels(application), worker)
+        val screen = start().get()
+        screen.click(R.id.gpu)
+        screen.click(R.id.start)
+        worker.runAll()
+        assertTrue(screen.shown(), "model.tflite on the GPU: " in screen.shown())
+        assertFalse(File(folder, "benchmark.json").exists())
+    }
+
     @Test
     fun `a GPU that answers differently measures nothing`() {
-        models.onGpu = { 2 * it }
+        models.onGpu = { 1.2f * it }
         val screen = start().get()
         screen.click(R.id.gpu)
         screen.click(R.id.start)
         worker.runAll()
         assertTrue(screen.shown(), screen.shown().startsWith("Nothing was measured: answers of"))
         assertNull(application.screens.measure.state.result)
+        assertEquals(24 to listOf(Accelerator.GPU), models.runs to models.openedOn)
         assertEquals(0, models.open)
+        assertTrue(marks().isEmpty())
     }
 
     @Test

@@ -1,9 +1,6 @@
 package io.github.tfdistill.demo
 
 import android.app.Activity
-import android.content.Intent
-import io.github.tfdistill.benchmark.BenchmarkResult
-import java.io.File
 import java.time.Duration
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertNull
@@ -23,8 +20,7 @@ class OldestAndroidTest : ScreenTest() {
         models.during = { ShadowSystemClock.advanceBy(Duration.ofMillis(20)) }
     }
 
-    private fun <T : Activity> start(screen: Class<T>, intent: Intent? = null): T =
-        open(screen, intent).get()
+    private fun <T : Activity> start(screen: Class<T>): T = open(screen).get()
 
     @Test
     fun `a text is answered`() {
@@ -47,18 +43,9 @@ class OldestAndroidTest : ScreenTest() {
         val screen = start(MeasureActivity::class.java)
         screen.press(R.id.start)
         assertEquals("Done: pairs-float32", screen.shown(R.id.state))
-        val states =
-            application.screens.measure.state.result?.measurements.orEmpty().map { it.after }
-        assertEquals(6, states.size)
-        for (state in states) assertNull(state?.thermalStatus)
-    }
-
-    @Test
-    fun `adb's benchmark leaves a result`() {
-        val intent = Intent().putExtra("run_id", "old").putExtra("bundle", "pairs-float32")
-        start(BenchmarkActivity::class.java, intent)
-        val file = File(application.getExternalFilesDir(null), "benchmark/old.json")
-        val result = BenchmarkResult.read(file.readText())
+        val result = checkNotNull(application.screens.measure.state.result)
+        assertEquals(6, result.measurements.size)
+        for (row in result.measurements) assertNull(row.after?.thermalStatus)
         assertEquals("Android 8.0.0 (API 26)", result.device.os)
         assertNull(result.device.soc)
     }
