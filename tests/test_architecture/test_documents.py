@@ -117,8 +117,6 @@ def test_every_run_that_is_shown_names_all_that_its_recipe_needs(line):
 
     args = cli.parser().parse_args(shlex.split(line)[1:])
     recipe = config.load_recipe(args.recipe, args.set)
-    if args.scaled_down:
-        recipe = config.scaled_down(recipe)
     missing = config.missing_inputs(recipe)
 
     assert [fault for fault in missing if not fault.endswith("is not there")] == []

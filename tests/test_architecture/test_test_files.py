@@ -90,7 +90,7 @@ COVERED_BY = (
     ),
     (
         "test_core",
-        "recipes are read, merged and scaled down through `config.load_recipe`",
+        "recipes are read and merged through `config.load_recipe`",
         "tfdistill/config/derived tfdistill/config/recipe tfdistill/config/recipe_files "
         "tfdistill/config/quantizations tfdistill/config/schema tfdistill/config/sections "
         "tfdistill/config/stage_kinds "

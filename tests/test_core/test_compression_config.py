@@ -100,6 +100,5 @@ def test_what_a_stage_cannot_do_says_why(compress, options, told):
 def test_a_head_to_keep_needs_a_folder():
     values = recipe("quantize").model_dump(mode="json")
     values["student"]["keep_head"] = True
-    values["data"]["placeholder_data"] = True
     faults = config.missing_inputs(config.parse_recipe(values))
     assert [fault for fault in faults if fault.startswith("student.keep_head")]

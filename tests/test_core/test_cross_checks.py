@@ -49,11 +49,6 @@ def test_the_baseline_without_a_teacher_is_refused():
         config.Recipe.model_validate({**values(), "baselines": "all"})
 
 
-def test_no_toy_stands_for_a_sentence_encoder():
-    with pytest.raises(errors.ConfigError, match="a task with labels"):
-        config.scaled_down(config.Recipe.model_validate(values()))
-
-
 def test_faults_inside_a_section_hide_none_between_the_valid_ones():
     wrong = values(stages__far={"kind": "logits"}, variants__two={"stages": ["far", "gone"]})
     wrong["teacher"] = {"source": "preset:bert_tiny", "dtype": "float8"}

@@ -150,6 +150,26 @@ def test_a_run_of_an_earlier_version_with_a_file_for_an_npu_is_read_and_continue
         config.load_recipe(str(copy))
 
 
+def test_a_toy_run_of_an_earlier_version_is_read_with_its_generated_data(place, caplog):
+    with place.open(RECIPE):
+        (place.path / "data").mkdir()
+    saved, recorded = place.path / config.RECIPE_FILE, place.path / folder.ENVIRONMENT
+    values = yaml.safe_load(saved.read_text())
+    values["data"] |= {"task": "sst2", "dir": None}
+    for generated in (False, True):
+        values["data"]["placeholder_data"] = generated
+        saved.write_text(yaml.safe_dump(values))
+        digest = hashlib.sha256(saved.read_bytes()).hexdigest()
+        recorded.write_text(json.dumps({"recipe_sha256": digest}))
+        assert config.data_of_run(str(place.path)).dir == str(place.path / "data")
+        assert len(caplog.messages) == generated
+    assert "data.placeholder_data is left out" in caplog.text
+    copy = place.path.with_name(config.RECIPE_FILE)
+    copy.write_bytes(saved.read_bytes())
+    with pytest.raises(errors.ConfigError, match=r"data\.placeholder_data"):
+        config.load_recipe(str(copy))
+
+
 def test_a_fault_discards_what_this_session_prepared_alone(place):
     def failing(**options):
         with pytest.raises(errors.DataError), place.open(RECIPE, **options):

@@ -265,11 +265,6 @@ def test_what_needs_a_teacher_s_model_is_refused_with_the_reason(
     assert message in str(caught.value)
 
 
-def test_scaled_down_a_toy_teacher_stands_for_the_files(folder):
-    toy = config.scaled_down(recipe_of(folder, {"answers": ["none.jsonl"]}))
-    assert toy.teacher.answers is None and config.missing_inputs(toy) == []
-
-
 def test_logits_that_there_are_not_are_not_compared(folder, tmp_path):
     texts = dict.fromkeys(texts_of(folder, "train", "dev"))
     rows = [{TASK.text_column: text, "label": TASK.labels[0]} for text in texts]

@@ -3,14 +3,21 @@
 import dataclasses
 
 import pytest
+import toy_recipes
 
 from tfdistill import augmentation, config, errors, models, run, weights
 from tfdistill.run import corpora, prepare
 
 
+def scaled_down(name, folder):
+    recipe = config.load_recipe(name)
+    toy_recipes.write_data(recipe, folder)
+    return toy_recipes.scaled_down(recipe, folder).model_dump()
+
+
 @pytest.mark.slow
 def test_a_recipe_without_a_task_ends_in_a_masked_language_model_and_a_report(tmp_path):
-    values = config.scaled_down(config.load_recipe("distilbert_6l")).model_dump()
+    values = scaled_down("distilbert_6l", tmp_path / "files")
     values["teacher"]["num_layers"] = 2
     values["student"] |= {"num_layers": 1, "teacher_layers": (0,)}
     recipe = config.Recipe.model_validate(values)
@@ -34,7 +41,7 @@ def test_a_recipe_without_a_task_ends_in_a_masked_language_model_and_a_report(tm
 def prepared_run(tmp_path_factory):
     """A recipe with augmentation, its data, and a masked language model of its vocabulary."""
     root = tmp_path_factory.mktemp("run")
-    values = config.scaled_down(config.load_recipe("tinybert_4l")).model_dump()
+    values = scaled_down("tinybert_4l", root / "files")
     values["data"] |= {"train_limit": 12, "dev_limit": 6}
     recipe = config.Recipe.model_validate(values)
     prepared = prepare.prepare(recipe.model_copy(update={"stages": {}, "variants": {}}), root).data
@@ -109,7 +116,7 @@ def test_a_teacher_without_a_head_for_words_is_refused_for_augmentation(prepared
 
 def test_words_are_learnt_from_the_texts_of_stages_that_are_gone_through(tmp_path):
     (tmp_path / "a.txt").write_text("Some words of a text.")
-    values = config.scaled_down(config.load_recipe("distilbert_6l")).model_dump()
+    values = scaled_down("distilbert_6l", tmp_path / "files")
     (stage,) = values["stages"].values()
     values["stages"] = {
         "words": {**stage, "corpus": [str(tmp_path / "a.txt")]},

@@ -106,7 +106,6 @@ def test_every_recipe_is_valid_and_builds_the_student(finished):
         assert pruning.pruned_config(simulated_device.TEACHER, part) == shape_of(proposal)
         assert proposed.export.lengths == (64,)
         assert proposed.export.quantize == "dynamic_wi8_afp32"
-        assert config.missing_inputs(config.scaled_down(proposed)) == []
 
 
 def test_a_recipe_says_where_it_comes_from_and_what_it_needs(finished):

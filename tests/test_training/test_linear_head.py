@@ -250,11 +250,6 @@ def recipe(**changes):
     return values
 
 
-def test_no_toy_stands_for_a_frozen_encoder():
-    with pytest.raises(errors.ConfigError, match="method labels, received frozen"):
-        config.scaled_down(config.parse_recipe(recipe(), source="test"))
-
-
 @pytest.mark.parametrize(
     ("place", "value", "fault"),
     [

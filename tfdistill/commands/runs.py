@@ -16,11 +16,6 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", help="a name (see `tfdistill recipes ls`) or a YAML file")
     options.add_set(parser, "the recipe", "data.dir=glue/SST-2")
     parser.add_argument(
-        "--scaled-down",
-        action="store_true",
-        help="run the same steps in minutes: generated data, toy models, few steps",
-    )
-    parser.add_argument(
         "--no-teacher",
         action="store_true",
         help="also train the student without a teacher, where the recipe does not",
@@ -38,8 +33,6 @@ def _run(args: argparse.Namespace) -> None:
     recipe = config.load_recipe(args.recipe, args.set)
     if args.no_teacher:
         recipe = config.with_baseline(recipe)
-    if args.scaled_down:
-        recipe = config.scaled_down(recipe)
     out = pathlib.Path(args.out or f"runs/{recipe.name}")
     _run_recipe(recipe, out, args, args.gpus, args.pipeline)
 
@@ -166,9 +159,7 @@ COMMANDS = (
         summary="run a recipe: teacher, students, export, measurement, report",
         arguments=_run_arguments,
         execute=_run,
-        usual=(
-            "--set --scaled-down --no-teacher --out --resume --overwrite --gpus --dry-run --json"
-        ),
+        usual=("--set --no-teacher --out --resume --overwrite --gpus --dry-run --json"),
         examples=(
             "run tinybert_4l --set teacher=bert-base-uncased --set data.dir=glue/SST-2 "
             "--set stages.general.corpus=[books.txt]",

@@ -143,7 +143,7 @@ def _recipe(args: argparse.Namespace) -> config.Recipe:
     of_run = config.data_of_run(args.teacher)
     if of_run is not None and not {"task", "dir"} & data.keys():
         data = {**of_run.model_dump(mode="json", exclude_defaults=True), **data}
-    for name in ("max_length", "doc_stride", "placeholder_data", "vocab", "augment"):
+    for name in ("max_length", "doc_stride", "vocab", "augment"):
         data.pop(name, None)  # by the lengths of the files; the words are the teacher's
     named = {"lengths": sorted(args.lengths)} if args.lengths else {}
     longest = max(args.lengths or [config.trained_length(args.teacher) or _LENGTH])

@@ -5,7 +5,7 @@ and reports every fault at once, with the nearest valid key for a misspelt one. 
 in `tfdistill.run` see these classes; everything below takes plain arguments.
 """
 
-from tfdistill.config.derived import labels_alone, scaled_down, with_baseline
+from tfdistill.config.derived import labels_alone, with_baseline
 from tfdistill.config.inputs import (
     RECIPE_SHA256,
     SPLIT_FILE,
@@ -150,7 +150,6 @@ __all__ = [
     "recipes",
     "run_folder",
     "saved_recipe",
-    "scaled_down",
     "short_form_faults",
     "teacher_rate",
     "trained_length",

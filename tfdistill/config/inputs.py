@@ -60,7 +60,7 @@ def data_of_run(source: str | None) -> DataConfig | None:
     split = pathlib.Path(recipe.data.dir or "")
     was_split = split.name == data_folder.name and (data_folder / "train.csv").is_file()
     if was_split or (generated and data_folder.is_dir()):
-        changes |= {"dir": str(data_folder), "placeholder_data": False}
+        changes["dir"] = str(data_folder)
     for key in ("promise_on", "other"):
         held_out = pathlib.Path(getattr(recipe.data, key) or "")
         if was_split and held_out.parent == split:
@@ -165,7 +165,7 @@ def missing_inputs(recipe: Recipe) -> list[str]:
       A sentence for every input that is not named or not there, with its remedy.
     """
     faults = []
-    embedded = recipe.data.task == BUILT_IN_DATA or recipe.data.placeholder_data
+    embedded = recipe.data.task == BUILT_IN_DATA
     if recipe.data.file is not None:
         if not _is_file(recipe.data.file):
             faults.append(f"data.file: {recipe.data.file} is not there")

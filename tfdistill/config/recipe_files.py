@@ -30,9 +30,10 @@ ENVIRONMENT_FILE = "environment.json"
 """What a run began with: versions, devices, and the checksum of its recipe."""
 _log = logging.getLogger(__name__)
 _ANY = object()
-# Keys of earlier versions, which wrote every key into recipe.yaml, with their defaults. One that
-# holds its default is dropped; of `_ANY`, which changes no model, that of a run whatever it holds.
-_RETIRED = {"export.variants.npu": _ANY}
+# Keys of earlier versions, which wrote every key into recipe.yaml, with their defaults: one that
+# holds its default is dropped. Of a run's, those that change no model are dropped in any case.
+_RETIRED = {"data.placeholder_data": False, "export.variants.npu": _ANY}
+_WITHOUT_EFFECT = {"data.placeholder_data", "export.variants.npu"}
 
 
 def recipes() -> dict[str, pathlib.Path]:
@@ -118,9 +119,10 @@ def _drop_retired(values: dict[str, Any], path: pathlib.Path) -> None:
             section = section.get(parent) if isinstance(section, dict) else None
         if not isinstance(section, dict) or last not in section:
             continue
-        if of_run if default is _ANY else section[last] == default:
+        holds_default = section[last] == default
+        if holds_default or (of_run and key in _WITHOUT_EFFECT):
             del section[last]
-            if default is _ANY:
+            if not holds_default:
                 _left_out(str(path), key)
 
 

@@ -81,7 +81,6 @@ class DataConfig(Section):
         "development and test sets are split off",
     )
     split_seed: Seed = 1  # of that split
-    placeholder_data: bool = False  # generated files in the task's form, to try it without its data
     text_column: str | None = described(None, "column of the text, for a task of your own")
     pair_column: str | None = described(None, "column of the second text, if there is one")
     label_column: str | None = described(None, "column of the label, for a task of your own")

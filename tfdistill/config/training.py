@@ -36,7 +36,6 @@ FINE_TUNING_RATE = 5e-5
 """A teacher that is fine-tuned."""
 PRETRAINING_RATE = 5e-4
 """A model that is trained from random weights on plain text."""
-SCALED_DOWN_RATE = 1e-4
 GENERAL_RATE = 3e-4
 """A general stage that `distill --corpus` puts in front."""
 STATIC_RATE = 3e-3

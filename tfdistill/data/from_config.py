@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tfdistill import config, errors, tasks
-from tfdistill.data import labelled_file, placeholder_data, synthetic, unlabelled
+from tfdistill.data import labelled_file, synthetic, unlabelled
 from tfdistill.io import files
 from tfdistill.tasks import tables
 from tfdistill.tasks.conll import UNLABELLED
@@ -111,8 +111,7 @@ def _check_unread(settings: config.DataConfig, expected: str, *names: str) -> No
 
 def _is_written(settings: config.DataConfig) -> bool:
     """Whether the files of the splits are written into the run folder."""
-    generated = settings.task == synthetic.TASK.name or settings.placeholder_data
-    return generated or settings.file is not None
+    return settings.task == synthetic.TASK.name or settings.file is not None
 
 
 def _of_file(settings: config.DataConfig) -> labelled_file.LabelledFile:
@@ -252,14 +251,12 @@ def source_of(settings: config.DataConfig, folder: pathlib.Path | None = None) -
         with files.atomic_folder(folder) as temporary:
             if settings.task == synthetic.TASK.name:
                 synthetic.write_task(temporary)
-            elif settings.file is not None:
+            else:
                 read = _of_file(settings)
                 read.write(temporary)
                 section = read.section(temporary)
                 section = {name: section[name] for name in section.keys() - {"dir", "promise_on"}}
                 files.atomic_write_json(temporary / config.SPLIT_FILE, section)
-            else:
-                placeholder_data.write_placeholder_data(task_of(settings, folder), temporary)
     return folder
 
 

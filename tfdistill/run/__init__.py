@@ -268,7 +268,7 @@ def _report(
         created=now(),
         seed=recipe.seeds[0],
         task=described,
-        synthetic_data=described.name == synthetic.TASK.name or recipe.data.placeholder_data,
+        synthetic_data=described.name == synthetic.TASK.name,
         models=tuple(trained),
         baselines=tuple(compared),
         chosen=None if chosen is None else chosen.folder,

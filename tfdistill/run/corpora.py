@@ -11,10 +11,9 @@ from typing import Literal
 from tfdistill import config, errors, training, weights
 from tfdistill.data import batches, corpus, masking, shards, streaming, synthetic, tokenize, vocab
 from tfdistill.data.task_data import TextData
-from tfdistill.io import files, storage
+from tfdistill.io import storage
 
 TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
-_STAND_IN_DOCUMENTS = 150
 HELD_OUT = 0.01  # of the text under a head for masked words
 
 
@@ -134,14 +133,9 @@ def open_texts(
 ) -> tuple[TextData, dict[str, Corpus]]:
     """Opens the tokenizer, and the text of every stage on plain text.
 
-    Generated text, vocabularies and shards are written into `folder`. `source` is the folder of the
+    Vocabularies and shards are written into `folder`. `source` is the folder of the
     task, `sentences` are its texts, None without a task.
     """
-    if sentences is None and recipe.data.placeholder_data:
-        source = folder
-        if not (source / synthetic.CORPUS_NAME).is_file():
-            text = synthetic.generate_corpus(_STAND_IN_DOCUMENTS)
-            files.atomic_write_text(source / synthetic.CORPUS_NAME, text)
     tokenizer = _tokenizer(recipe, folder, source, sentences)
     opened = functools.partial(
         open_corpus,

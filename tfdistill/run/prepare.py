@@ -20,7 +20,7 @@ from tfdistill.tasks import parquet
 
 _log = logging.getLogger(__name__)
 
-_OF_RECIPES = ("augment", "placeholder_data")  # keys of a data section that `load_data` lacks
+_OF_RECIPES = ("augment",)  # keys of a data section that `load_data` lacks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,7 @@ def load_data(
       seed: Seed of the order of the training set, and of the split of one file.
       allow_weak: Whether words that the tokenizer does not know may be many.
       **settings: Further keys of the section `data` of a recipe, such as ``unlabelled``; not
-        `augment` and `placeholder_data`, which only a run makes.
+        `augment`, which only a run makes.
 
     Returns:
       The task and its sets: `train`, `dev` and `test` are batches.

@@ -29,7 +29,6 @@ def write_recipes(
                 f"{quantities.size(proposal.size_bytes)}.",
                 _accuracy(proposal, outcome.distillation),
                 f"What it needs: tfdistill recipes check {file}",
-                f"The same path in minutes on generated data: tfdistill run {file} --scaled-down",
             ]
             # A device names itself: whatever YAML takes for a new line stays in the comment.
             header = "".join(f"# {' '.join(note.splitlines())}".rstrip() + "\n" for note in notes)

@@ -12,7 +12,6 @@ import pathlib
 
 import numpy as np
 
-from tfdistill import errors
 from tfdistill.data import synthetic
 from tfdistill.io import files
 from tfdistill.tasks import TaskSpec
@@ -30,7 +29,7 @@ def write_placeholder_data(
     two commands in a row. Two texts: whether both mean the same intent (two labels), or also
     whether the second forbids it (three); for a regression, a number from 0 (other intents) to 5
     (the same words). Tags: the words after a preposition. Questions: which command of a few is of
-    an intent. Files of these names are replaced; a task with more labels than intents is refused.
+    an intent. Files of these names are replaced.
     """
     texts, intents = synthetic.generate(4 * (num_train + num_dev) + 100, seed)
     by_intent: dict[str, list[str]] = {}
@@ -56,25 +55,6 @@ class _Rows:
     def command(self, intent: int) -> str:
         texts = self.texts[synthetic.INTENTS[intent]]
         return texts[int(self.generator.integers(len(texts)))]
-
-    def check(self) -> None:
-        """Refuses a table whose labels cannot be told from intents."""
-        spec, most = self.spec, len(synthetic.INTENTS)
-        few = 2 <= spec.num_labels <= most and not spec.traits.one_number
-        if spec.pair_column is None and not few:
-            raise errors.DataError(
-                f"placeholder data for {spec.name}",
-                f"2 to {most} labels over one text, or a pair of texts",
-                f"{spec.num_labels} outputs",
-            )
-        if spec.pair_column is not None and not (
-            spec.traits.one_number or self._several or spec.num_labels in (2, 3)
-        ):
-            raise errors.DataError(
-                f"placeholder data for {spec.name}",
-                "two or three labels over a pair of texts",
-                f"{spec.num_labels} labels",
-            )
 
     @property
     def _several(self) -> bool:
@@ -125,7 +105,6 @@ class _Rows:
 
 
 def _write_table(rows: _Rows, target: pathlib.Path, count: int) -> None:
-    rows.check()
     spec = rows.spec
     named = (spec.text_column, spec.pair_column, spec.label_column)
     columns = list(spec.header) or [column for column in named if column is not None]
