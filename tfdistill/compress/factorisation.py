@@ -14,7 +14,7 @@ _UNSEEN = 0.05  # occurrences of a piece that the corpus does not have
 
 
 def can_factorise(model: keras.Model) -> bool:
-    """Whether a model has a word table in one piece that `factorise` can split."""
+    """Checks whether a model has a word table in one piece that `factorise` can split."""
     config = models.config_of(model)
     single = type(config) is models.EncoderConfig and config.embedding_size is None
     return single and config.family != "electra"  # which widens after the positions

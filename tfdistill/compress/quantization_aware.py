@@ -44,7 +44,7 @@ _ROUNDED = (
 
 
 class LayerRanges(quantize_config.QuantizeConfig):
-    """What is rounded of a layer: its matrix, an attribute, and its output, where it has one."""
+    """The rounded parts of a layer: its matrix, an attribute, and its output, where it has one."""
 
     def __init__(self, *, matrix: str | None, output: bool) -> None:
         self.matrix = matrix

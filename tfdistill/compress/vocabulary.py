@@ -34,7 +34,7 @@ _BATCH = 4096  # texts
 
 @dataclasses.dataclass(frozen=True)
 class VocabularyCoverage:
-    """How texts fare under a pruned vocabulary.
+    """The effect of a pruned vocabulary on texts.
 
     Attributes:
       num_texts: Texts looked at.

@@ -1,4 +1,4 @@
-"""What ties losses to two models: the fitted copies, and the Dense layers that they learn."""
+"""Losses bound to two models: the fitted copies, and the Dense layers that they learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which epochs of a stream of batches a distiller was trained on, so that the next fit goes on."""
+"""The epochs of a stream of batches that a distiller was trained on; the next fit goes on."""
 
 from __future__ import annotations
 

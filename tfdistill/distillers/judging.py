@@ -135,7 +135,7 @@ def _check_gradient(
 
 
 def _trainable(item: Any) -> Sequence[tf.Variable]:
-    """What an attribute of a loss would have trained."""
+    """The variables that an attribute of a loss would have trained."""
     if isinstance(item, keras.layers.Layer):
         return item.trainable_variables
     return [item] if isinstance(item, tf.Variable) and item.trainable else []

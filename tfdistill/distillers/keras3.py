@@ -27,7 +27,7 @@ _HOOKS = (
 
 
 def is_keras3(value: Any) -> bool:
-    """Whether a value is an object of Keras 3, or of a class derived from one."""
+    """Checks whether a value is an object of Keras 3, or of a class derived from one."""
     return bool(_classes(value))
 
 

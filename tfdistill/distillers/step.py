@@ -1,4 +1,4 @@
-"""What the losses see of one batch."""
+"""The values of one batch that the losses see."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _TEXT_FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class FrozenTeacher:
-    """What a teacher says to a batch, without gradients.
+    """The answers of a teacher to a batch, without gradients.
 
     The teacher is a model of `tfdistill.models`, a function of the text features, or None; answers
     are as wide as the student's where nothing else is known, vectors of a function `vector_width`.

@@ -1,4 +1,4 @@
-"""What a student is asked to match: loss objects, and the pure functions that they are made of.
+"""Losses that a student is trained on: objects, and the pure functions that they are made of.
 
 Functions on tokens take ``(teacher, student, mask, *, ...)``, functions on logits take
 ``(teacher_logits, student_logits, *, ...)``, those on the vectors of texts ``(teacher, student)``

@@ -1,4 +1,4 @@
-"""How the answers of two models are compared; `losses.heads` says what rows a head gives."""
+"""Comparisons of the answers of two models; `losses.heads` says what rows a head gives."""
 
 from __future__ import annotations
 
@@ -132,13 +132,13 @@ def check_answers(
 
 
 def answers_number(student: keras.Model, head: str | None = None) -> bool:
-    """Whether a model answers with a number, which has no soft targets; head: `resolve_head`."""
+    """Checks whether a model answers with a number, without soft targets; head: `resolve_head`."""
     head = head or models.head_of(student)
     return head in HEADS and HEADS[head].answers_number(models.num_labels_of(student))
 
 
 class LogitLoss(Loss):
-    """What compares the answers of both models; of masked language models on predicted words.
+    """The comparison of the answers of both models; of masked language models on predicted words.
 
     Args:
       temperature: T > 0.

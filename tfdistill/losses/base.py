@@ -1,4 +1,4 @@
-"""What a loss is: a value of a batch that a student minimises, and how one of your own is made.
+"""The base of losses: a value of a batch that a student minimises, and how one of your own is made.
 
 A loss of your own is one class with one method:
 

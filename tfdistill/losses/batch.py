@@ -16,7 +16,7 @@ _PADDING_LOGIT = -1e30
 
 @dataclasses.dataclass(frozen=True)
 class StepInputs:
-    """What a loss sees of one batch.
+    """The parts of one batch that a loss sees.
 
     Attributes:
       teacher: Outputs of `models.taps(teacher)`, or only ``logits`` when they came with the data;

@@ -21,7 +21,7 @@ from tfdistill.tasks import registry
 
 
 class ComparedLogits(NamedTuple):
-    """What a loss between logits sees."""
+    """The values that a loss between logits sees."""
 
     teacher: tf.Tensor  # float32 (..., C), a distribution over the last axis
     student: tf.Tensor  # the same shape
@@ -70,7 +70,7 @@ class AnswerHead(abc.ABC):
         return ComparedLogits(teacher, student, self.row_weights(batch))
 
     def metric_inputs(self, batch: StepInputs) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """What updates a Keras metric, so that every row is one answer: labels, logits, weights."""
+        """The update of a Keras metric, one answer a row: labels, logits, weights."""
         assert batch.labels is not None
         return batch.labels, batch.student["logits"], batch.sample_weight
 
@@ -243,7 +243,7 @@ HEADS: Mapping[str, AnswerHead] = _HEADS
 
 
 def labels_tokens(head: str) -> bool:
-    """Whether labels of a model's head belong to tokens, of which some have none."""
+    """Checks whether labels of a model's head belong to tokens, of which some have none."""
     return head in HEADS and HEADS[head].labels_tokens
 
 

@@ -1,4 +1,4 @@
-"""How the answers of a model are compared with gold labels."""
+"""Comparisons of the answers of a model with gold labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which teacher layer teaches which student layer. Plain Python."""
+"""Layer maps: the teacher layer that each student layer learns from. Plain Python."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _checked_list(
 
 
 def are_pairs(layers: Any) -> bool:
-    """Whether a list holds pairs of layers rather than teacher layers."""
+    """Checks whether a list holds pairs of layers rather than teacher layers."""
     return (
         isinstance(layers, Sequence)
         and not isinstance(layers, str)

@@ -116,7 +116,7 @@ def example_weights(mask: tf.Tensor) -> tf.Tensor:
 
 
 def token_weights(mask: tf.Tensor, reduction: str) -> tf.Tensor:
-    """How much each token counts, (batch, tokens); in "reference" as much as its example."""
+    """The weight of each token, (batch, tokens); in "reference" as much as its example."""
     if reduction == "reference":
         return tf.ones_like(mask) * example_weights(mask)[:, None]
     return mask

@@ -79,7 +79,7 @@ def mlm_loss(batch: StepInputs) -> tf.Tensor:
 
 
 def mlm_hits(batch: StepInputs) -> tuple[tf.Tensor, tf.Tensor]:
-    """Whether the most probable token is the masked one, as a metric of `Distiller`.
+    """Hits, where the most probable token is the masked one, as a metric of `Distiller`.
 
     Hits, 0 or 1, and their weights, both float32 (N,): the accuracy is sum of weight times hit over
     sum of weights.
@@ -131,12 +131,12 @@ def check_masked_lm(model: keras.Model, role: str, *, next_sentence: bool = Fals
 
 
 def predicts_words(model: keras.Model) -> bool:
-    """Whether a model is a masked language model."""
+    """Checks whether a model is a masked language model."""
     return models.read_head(model).traits.predicts_words
 
 
 def has_nsp_head(model: keras.Model) -> bool:
-    """Whether a model of `tfdistill.models` predicts next sentences."""
+    """Checks whether a model of `tfdistill.models` predicts next sentences."""
     return any(layer.name == "nsp_classifier" for layer in model.layers)
 
 

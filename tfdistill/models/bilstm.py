@@ -93,7 +93,7 @@ def build_bilstm(
 
 
 def is_over_words(model: keras.Model) -> bool:
-    """Whether a model is one of `build_bilstm`, also after saving and loading."""
+    """Checks whether a model is one of `build_bilstm`, also after saving and loading."""
     families = (BiLstmConfig.family, StaticConfig.family)
     return any(
         isinstance(layer, layers.WordEmbedding) and layer.family in families

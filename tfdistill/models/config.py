@@ -25,7 +25,7 @@ LARGEST = {
 """Bounds beyond every published encoder: a configuration from outside shall not fill the memory."""
 _LARGEST_WIDTH = 2**17
 PAIR_ENCODINGS = ("joined", "siamese")
-"""How classifiers over word vectors read a pair."""
+"""The ways in which classifiers over word vectors read a pair."""
 _Config = TypeVar("_Config", bound="EncoderConfig")
 _WordVectors = TypeVar("_WordVectors", bound="WordVectorConfig")
 _Value = TypeVar("_Value")
@@ -174,7 +174,7 @@ class MobileBertConfig(EncoderConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WordVectorConfig(abc.ABC):
-    """What classifiers over word vectors have in common; see `BiLstmConfig`, `StaticConfig`.
+    """The common part of classifiers over word vectors; see `BiLstmConfig`, `StaticConfig`.
 
     They have no positions and no layers that a transformer's layers could teach.
 
@@ -270,7 +270,7 @@ class BiLstmConfig(WordVectorConfig):
 
     @property
     def directions(self) -> int:
-        """How many LSTMs read the text: 2, or 1."""
+        """The number of LSTMs that read the text: 2, or 1."""
         return 2 if self.bidirectional else 1
 
     @property

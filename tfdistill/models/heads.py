@@ -45,7 +45,7 @@ class Head:
 
     @property
     def traits(self) -> HeadKind:
-        """What its kind says of it."""
+        """The traits of its kind."""
         return KINDS[self.kind]
 
     @property
@@ -177,7 +177,7 @@ class HeadKind(abc.ABC):
         return Head(self.name, layer_of(model, self.layer).units)
 
     def outputs(self, model: keras.Model) -> Mapping[str, Any]:
-        """What the head adds to the outputs of `taps`."""
+        """The outputs that the head adds to those of `taps`."""
         return {"logits": model.output}
 
 
@@ -278,6 +278,6 @@ def register_head(kind: HeadKind) -> None:
 
 
 def is_of_head(layer: str) -> bool:
-    """Whether a layer of this name belongs to a head."""
+    """Checks whether a layer of this name belongs to a head."""
     named = tuple(kind.layer for kind in KINDS.values() if kind.layer)
     return layer.startswith(("pre_classifier", "nsp_classifier", "mlm_", "vector_", *named))

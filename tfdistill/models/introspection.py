@@ -206,7 +206,7 @@ def _head_dropout(model: keras.Model) -> float:
 
 
 def _pools_by_first_token(model: keras.Model) -> bool:
-    """Whether the pooled output is the state of [CLS] itself."""
+    """Checks whether the pooled output is the state of [CLS] itself."""
     mobile = layer_of(model, "word_embeddings").family == "mobilebert"
     return mobile and "first_token" in _layer_names(model)
 

@@ -17,7 +17,7 @@ _POOLED = ("pooler_activation", "pre_classifier")
 
 @dataclasses.dataclass(frozen=True)
 class Measurements:
-    """What a teacher does on a sample. L layers, h heads of size k, f neurons, hidden width d.
+    """Statistics of a teacher on a sample. L layers, h heads of size k, f neurons, hidden width d.
 
     Attributes:
       neurons: Importance of each feed-forward neuron, float64 (L, f).

@@ -1,4 +1,4 @@
-"""Which layers of a teacher a shallower student keeps."""
+"""The layers of a teacher that a shallower student keeps."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tfdistill.pruning.weights import Selection, choose, pruned_weights, stream_
 
 @dataclasses.dataclass(frozen=True)
 class PrunedStart:
-    """What a student was cut from.
+    """The origin of a student that was cut.
 
     Attributes:
       selection: Layers, neurons and heads.

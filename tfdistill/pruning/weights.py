@@ -23,7 +23,7 @@ _OVER_TOKENS = ("token_classifier", "span_classifier")
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """What a student keeps of its teacher, counted from 0.
+    """The parts of a teacher that a student keeps, counted from 0.
 
     Attributes:
       layers: The teacher layer of each student layer.

@@ -14,7 +14,7 @@ from tfdistill.training import multi_worker
 
 
 class Progress(tf.Module):
-    """What a fit knows besides weights, optimizer and metrics.
+    """The state of a fit besides weights, optimizer and metrics.
 
     `best` is the best development metric so far (-inf before the first), `best_loss` the training
     loss of its epoch, both float64, `best_epoch` that epoch, 0-based (-1 before the first),

@@ -1,4 +1,4 @@
-"""How a student's weights start: from a teacher's embeddings at any width, or from its layers."""
+"""Starts of a student's weights: from a teacher's embeddings at any width, or from its layers."""
 
 from __future__ import annotations
 

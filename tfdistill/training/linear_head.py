@@ -120,7 +120,7 @@ def _fit_tuned(
 
 
 class _PooledStates:
-    """What the head of a classifier sees of the training rows, by its weights of the moment."""
+    """The features of the training rows under a classifier's head, by its current weights."""
 
     def __init__(self, model: keras.Model, rows: batches.EncodedExamples):
         layer = layer_of(model, models.read_head(model).layer)

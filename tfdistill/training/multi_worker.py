@@ -22,7 +22,7 @@ _working = contextvars.ContextVar("working", default=False)
 
 
 def is_cluster(strategy: tf.distribute.Strategy | None) -> bool:
-    """Whether a strategy spans several processes."""
+    """Checks whether a strategy spans several processes."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
@@ -105,7 +105,7 @@ def _gatherer(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tens
 
 
 def is_lost(error: BaseException | None) -> bool:
-    """Whether TensorFlow gave up because another worker went away."""
+    """Checks whether TensorFlow gave up because another worker went away."""
     return isinstance(error, tf.errors.OpError) and "Collective ops is aborted" in str(error)
 
 

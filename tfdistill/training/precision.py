@@ -1,4 +1,4 @@
-"""Which arithmetic a training takes: float32, or bfloat16 where the processor is faster with it."""
+"""The arithmetic of a training: float32, or bfloat16 where the processor is faster with it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def resolve(precision: str, model: keras.Model, folder: files.Path) -> str:
 
 
 def gain(shape: models.EncoderConfig | models.BiLstmConfig) -> float:
-    """How many times as fast as in float32 a training step is in bfloat16, on this machine.
+    """Measures how many times as fast as in float32 a training step is in bfloat16.
 
     1.0 for narrow models, for those without layers of a transformer, and where neither the
     processor has instructions for it nor a GPU is there: nothing is timed then. Otherwise ten
@@ -70,7 +70,7 @@ def gain(shape: models.EncoderConfig | models.BiLstmConfig) -> float:
 
 
 def gain_of(precision: str, shape: models.EncoderConfig) -> float:
-    """How many times as fast as in float32 the steps of a training of that precision are."""
+    """Returns how many times as fast as in float32 the steps of that precision are."""
     faster = 1.0 if precision == FLOAT32 else gain(shape)
     return 1.0 if precision == "auto" and faster < _LEAST_GAIN else faster
 

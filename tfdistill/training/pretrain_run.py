@@ -24,7 +24,7 @@ KIND = "pre-training"
 
 @dataclasses.dataclass(frozen=True)
 class PretrainSource:
-    """Where the model of a pre-training comes from."""
+    """The origin of the model of a pre-training."""
 
     name: str  # a preset's name, or a Hugging Face folder or hub id
     vocab_file: str | None = None  # None: that of the folder or the prepared corpus

@@ -81,7 +81,7 @@ def devices_of(strategy: tf.distribute.Strategy | None) -> list[str]:
 
 
 def scope(strategy: tf.distribute.Strategy | None) -> contextlib.AbstractContextManager[Any]:
-    """Where models, optimizers and distillers of a strategy are made; None: anywhere."""
+    """The scope in which models, optimizers and distillers are made; None: anywhere."""
     return contextlib.nullcontext() if strategy is None else strategy.scope()
 
 

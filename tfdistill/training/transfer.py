@@ -17,7 +17,7 @@ SOFT_RATES = (0.3, 3.0)  # of earlier layers and of the current one, as publishe
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransferStage:
-    """What one fit of a knowledge transfer learns.
+    """One fit of a knowledge transfer.
 
     Attributes:
       name: Names the stage's folder.

@@ -16,7 +16,7 @@ PROJECTION = "embeddings.embedding_transformation.weight"
 
 
 def is_factorised(config: models.EncoderConfig) -> bool:
-    """Whether the word table of a model has two factors; files of some families hold both."""
+    """Checks whether a model's word table has two factors; files of some families hold both."""
     both = config.family in ("electra", "mobilebert")
     return config.embedding_size is not None and not both
 

@@ -1,4 +1,4 @@
-"""Which tensor of a checkpoint is which variable of a model, and how one fills the other.
+"""Assignments of a checkpoint's tensors to a model's variables, and how these are filled.
 
 `keys` and `garden_keys` list the variables of a model under the names of their formats.
 """
@@ -31,7 +31,7 @@ class Variable(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LoadReport:
-    """What became of every tensor.
+    """An account of every tensor.
 
     Attributes:
       loaded: Keys that were copied into the model.

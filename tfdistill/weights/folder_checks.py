@@ -1,4 +1,4 @@
-"""Whether a written Hugging Face folder is the model: `CHECKS`, made before it replaces anything.
+"""`CHECKS` that a written Hugging Face folder is the model, before it replaces anything.
 
 The folder is read back as its users read it: by our loader, by the library `tokenizers`, and by
 `transformers`, whose networks are run where PyTorch is installed.
@@ -85,7 +85,7 @@ class WrittenFolder:
 
     @functools.cached_property
     def loaded(self) -> load.LoadedModel:
-        """What our loader makes of the folder."""
+        """The model that our loader makes of the folder."""
         return load.load_model(self.folder, self.head.kind, next_sentence=self.head.next_sentence)
 
     @functools.cached_property

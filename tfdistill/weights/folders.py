@@ -1,4 +1,4 @@
-"""What a folder holds that is no checkpoint of ours, and how it becomes one."""
+"""Folders that hold no checkpoint of ours, and how they become one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LFS = b"version https://git-lfs"
 
 
 def adapter(folder: pathlib.Path) -> tuple[str, str] | None:
-    """What is wrong with a folder that holds an adapter, and what to do; None with others.
+    """The fault of a folder that holds an adapter, and the remedy; None with others.
 
     Beside whole weights, too: transformers applies it to them where peft is installed.
     """
@@ -45,7 +45,7 @@ def format_of_file(name: str) -> tuple[str, str] | None:
 
 
 def is_lfs_pointer(path: pathlib.Path) -> bool:
-    """Whether a file is what git leaves in the place of a large file that it did not fetch."""
+    """Checks whether a file is the pointer that git leaves for a large file it did not fetch."""
     with path.open("rb") as file:
         return file.read(len(_LFS)) == _LFS
 

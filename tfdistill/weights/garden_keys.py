@@ -1,4 +1,4 @@
-"""Which variable of a Model Garden encoder is which variable of ours.
+"""Names of a Model Garden encoder's variables for those of ours.
 
 The names are those that the Garden's Keras layers give to their variables; a checkpoint records
 them, whatever object it was saved from. Kernels of attention have an axis for the heads there.

@@ -1,4 +1,4 @@
-"""Whether the head and the sizes of a checkpoint are those that are asked for."""
+"""Checks that a checkpoint has the head and the sizes that are asked for."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def check_tied(checkpoint: Checkpoint) -> None:
 
 
 def has_tensors(checkpoint: Checkpoint, *prefixes: str) -> bool:
-    """Whether a tensor has a name with one of these beginnings."""
+    """Checks whether a tensor has a name with one of these beginnings."""
     return any(key.startswith(prefixes) for key in checkpoint.tensors)
 
 
 def has_head(checkpoint: Checkpoint, kind: str) -> bool:
-    """Whether a checkpoint has the head of a kind, see `models.Head`.
+    """Checks whether a checkpoint has the head of a kind, see `models.Head`.
 
     Args:
       checkpoint: The checkpoint.
@@ -153,7 +153,7 @@ def check_pairs(checkpoint: Checkpoint) -> None:
 
 
 def are_unnamed(names: Iterable[tuple[object, object]]) -> bool:
-    """Whether outputs, (number, name), are LABEL_0 ..., as transformers calls those of no name."""
+    """Checks whether outputs, (number, name), are LABEL_0 ..., transformers' default names."""
     return all(name == f"LABEL_{number}" for number, name in names)
 
 

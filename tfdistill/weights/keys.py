@@ -1,4 +1,4 @@
-"""Which tensor of a Hugging Face checkpoint is which variable of ours."""
+"""Names of a Hugging Face checkpoint's tensors for our variables."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def unused(config: EncoderConfig) -> set[str]:
 
 
 def is_ignored(key: str, layout: str) -> bool:
-    """Whether a key, with the prefix of a wrapper or without, holds nothing for us."""
+    """Checks whether a key, with the prefix of a wrapper or without, holds nothing for us."""
     return IGNORED.fullmatch(canonical_key(key, layout)[0]) is not None
 
 

@@ -82,7 +82,7 @@ _KEYS = {"linear.weight": "vector_dense.weight", "linear.bias": "vector_dense.bi
 
 @dataclasses.dataclass(frozen=True)
 class SentenceModules:
-    """What a folder says of its sentence encoder."""
+    """The description of a sentence encoder in its folder."""
 
     encoder: pathlib.Path  # the folder of the transformer
     head: models.Head  # its width is that of the projection, or 0
@@ -92,7 +92,7 @@ class SentenceModules:
 
 
 def has_modules(folder: files.Path) -> bool:
-    """Whether a folder is a sentence encoder of sentence-transformers; a cross-encoder is not."""
+    """Checks whether a folder is a sentence encoder of sentence-transformers, no cross-encoder."""
     folder = pathlib.Path(folder)
     if not (folder / MODULES_FILE).is_file():
         return False

@@ -74,7 +74,7 @@ _MOST_SHOWN = 3  # lines of two vocabularies that differ
 
 
 class TokenizerFiles(NamedTuple):
-    """What the files of a folder say of its tokenizer."""
+    """The description of a tokenizer in the files of its folder."""
 
     vocab_file: pathlib.Path | None  # vocab.txt or tokenizer.json, see `vocab.read_vocab`
     lower_case: bool  # also without accents
