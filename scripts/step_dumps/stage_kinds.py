@@ -123,8 +123,9 @@ def distiller(
     head = models.head_of(student)
     names = {"sequence": "classification", "embedding": "embedding"}
     answers = tasks.KINDS[names[head]] if head in names else None
-    pair = lessons.DistilledPair(teacher, student, 5, answers)
-    return lessons.distiller_of(stage, pair)
+    losses = lessons.losses_of(stage, teacher, student, answers)
+    has_teacher = stage.traits.has_teacher
+    return distillers.Distiller(teacher if has_teacher else None, student, losses, seed=5)
 
 
 def _models(kind: str, stage: Any) -> tuple[keras.Model, keras.Model]:

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECORDED = pathlib.Path(__file__).with_name("public_signatures.txt")
+METHODS = "tfdistill.losses.methods"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -46,7 +47,7 @@ def signature(node):
         return f"({ast.unparse(node.args)}){returns}"
     if not isinstance(node, ast.ClassDef):
         return ""
-    parts = [ast.unparse(base) for base in node.bases]
+    parts = [ast.unparse(part) for part in (*node.bases, *node.keywords)]
     fields = [ast.unparse(line) for line in node.body if isinstance(line, ast.AnnAssign)]
     built = [signature(f) for f in node.body if getattr(f, "name", "") == "__init__"]
     return f", class of ({', '.join(parts)}): {'; '.join([*built, *fields])}"
@@ -65,10 +66,14 @@ def public_names():
 
 
 def signatures():
-    """A line for each public name."""
+    """A line for each public name, also for what distillers of methods take their options from."""
+    listed = public_names() | {
+        METHODS: [f.name for f in parsed(METHODS) if isinstance(f, FUNCTIONS)],
+        "tfdistill.distillers.method": ["MethodDistiller"],
+    }
     return [
         f"{package}.{name}{signature(definition(package, name))}"
-        for package, names in public_names().items()
+        for package, names in listed.items()
         for name in sorted(names)
     ]
 

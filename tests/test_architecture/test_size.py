@@ -10,6 +10,7 @@ import argparse
 import ast
 import io
 import pathlib
+import re
 import sys
 import tokenize
 
@@ -17,6 +18,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 RECORD = pathlib.Path(__file__).with_name("sizes.txt")
+MOST_CARRIERS = 21  # of tfdistill/run; to be lowered
 NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 NO_CODE |= {tokenize.ENCODING, tokenize.ENDMARKER}
 
@@ -70,6 +72,29 @@ def renewed(text, now, because):
 def test_every_package_has_the_size_that_is_recorded():
     before, _ = recorded(RECORD.read_text("utf-8"))
     assert sizes() == before, "run tests/test_architecture/test_size.py"
+
+
+def carriers(source):
+    """Names the classes of a module that only carry values: dataclasses and NamedTuples."""
+    return [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef)
+        and any(
+            re.search(r"\b(dataclass|NamedTuple)\b", ast.unparse(part))
+            for part in (*node.decorator_list, *node.bases)
+        )
+    ]
+
+
+def test_a_run_hands_few_kinds_of_values_on():
+    by_file = {file: carriers(file.read_text()) for file in (ROOT / "tfdistill/run").glob("*.py")}
+    assert sum(map(len, by_file.values())) <= MOST_CARRIERS, by_file
+
+
+def test_dataclasses_and_named_tuples_carry_values():
+    source = "@dataclasses.dataclass(frozen=True)\nclass A: ...\nclass B(NamedTuple): ...\n"
+    assert carriers(f"{source}class C(A): ...") == ["A", "B"]
 
 
 def test_blanks_comments_and_docstrings_are_no_code():

@@ -3,6 +3,7 @@
 import pytest
 
 from tfdistill import config
+from tfdistill.config import training
 
 
 @pytest.mark.parametrize(("width", "rate"), [(192, 3e-4), (384, 3e-4), (768, 1.5e-4)])
@@ -27,6 +28,6 @@ def test_sections_have_the_rates_of_the_table():
     defaults = [section().learning_rate for section in sections]
     assert (
         defaults
-        == [config.STAGE_RATE, config.FINE_TUNING_RATE, config.PRETRAINING_RATE]
+        == [training.STAGE_RATE, training.FINE_TUNING_RATE, training.PRETRAINING_RATE]
         == [5e-5, 5e-5, 5e-4]
     )

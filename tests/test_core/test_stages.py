@@ -5,8 +5,9 @@ import inspect
 import pydantic
 import pytest
 
-from tfdistill import config, distillers, errors
+from tfdistill import config, errors
 from tfdistill.losses import methods
+from tfdistill.run import lessons
 
 KINDS = tuple(config.STAGES)
 # Read by whatever trains: the schedule, the number and the size of the batches.
@@ -20,18 +21,6 @@ OTHER_VALUES = {
     "earlier": "soft",
     "keep_best": False,
 }
-# What these values are called where a kind has another name for them.
-DISTILLERS = {
-    "general": distillers.TinyBertDistiller,
-    "intermediate": distillers.TinyBertDistiller,
-    "prediction": distillers.TinyBertDistiller,
-    "logits": distillers.LogitDistiller,
-    "patient": distillers.PatientDistiller,
-    "relations": distillers.MiniLmDistiller,
-    "distilbert": distillers.DistilBertDistiller,
-}
-# Option of a stage -> what its distiller calls it.
-ARGUMENTS = {"relation_heads": "num_relation_heads"}
 
 
 def recipe(stage):
@@ -104,18 +93,26 @@ def test_a_stage_is_written_with_the_options_of_its_kind_and_read_back(kind):
     assert recipe(written_out) == recipe({"kind": kind})
 
 
-@pytest.mark.parametrize("kind", DISTILLERS)
-def test_defaults_are_those_of_the_distiller(kind):
-    parameters = inspect.signature(DISTILLERS[kind].__init__).parameters
-    stage = config.new_stage(kind)
-    compared = set()
-    for option in config.STAGES[kind].keys:
-        name = option if option in parameters else ARGUMENTS.get(option)
+@pytest.mark.parametrize("kind", lessons.METHODS)
+def test_keys_of_a_kind_that_its_method_reads_have_the_defaults_of_the_method(kind):
+    parameters = inspect.signature(lessons.METHODS[kind]).parameters
+    stage, compared = config.new_stage(kind), set()
+    for key in config.STAGES[kind].keys:
+        name = lessons.ARGUMENTS.get(key, key)
         if name in parameters:
-            value, default = getattr(stage, option), parameters[name].default
-            assert value == default or (not value and not default), option
-            compared.add(option)
-    assert compared >= {"temperature"} & set(config.STAGES[kind].keys)
+            value, default = getattr(stage, key), parameters[name].default
+            # Of a joint stage None: 1, unless the teacher's answers are nearly uniform.
+            assert (
+                value == default
+                or not (value or default)
+                or (kind, key, value)
+                == (
+                    *("joint", "temperature"),
+                    None,
+                )
+            )
+            compared.add(key)
+    assert compared >= {"temperature", "layer_map", "reduction"} & {*config.STAGES[kind].keys}
 
 
 def test_methods_that_differ_in_one_option():

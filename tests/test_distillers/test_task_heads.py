@@ -102,7 +102,7 @@ def test_a_combination_reads_answers_as_its_task_does(teacher, student, task):
         "hidden": {"loss": "HiddenStateMSE", "projection": "auto"},
     }
     stage = config.Stage(kind="combination", losses=described)
-    pair = lessons.DistilledPair(teacher, student, 0, task.traits)
+    built = lessons.losses_of(stage, teacher, student, task.traits)
     named = {
         name: {**loss, "head": task.head} if name != "hidden" else loss
         for name, loss in described.items()
@@ -111,7 +111,7 @@ def test_a_combination_reads_answers_as_its_task_does(teacher, student, task):
     labels = ROWS if task is SEVERAL else toys.labels(4)
     received, wanted = (
         distiller_checks.logged(distiller_checks.compiled(each).test_step, FEATURES, labels)
-        for each in (lessons.distiller_of(stage, pair), expected)
+        for each in (distillers.Distiller(teacher, student, built), expected)
     )
     terms = ("kl", "label")
     assert [received[term] for term in terms] == pytest.approx([wanted[term] for term in terms])
@@ -120,5 +120,4 @@ def test_a_combination_reads_answers_as_its_task_does(teacher, student, task):
 def test_a_combination_keeps_the_heads_that_it_names():
     described = {"kl": {"loss": "KLDivergence", "head": "sequence"}}
     stage = config.Stage(kind="combination", losses=described)
-    pair = lessons.DistilledPair(None, None, 0, SEVERAL.traits)
-    assert lessons.LOSSES["combination"](stage, pair)["kl"].head == "sequence"
+    assert lessons.losses_of(stage, None, None, SEVERAL.traits)["kl"].head == "sequence"

@@ -86,7 +86,7 @@ def test_what_distill_leaves_is_opened_as_its_student(save, tmp_path, monkeypatc
         return results.ModelResult(name=name, role="student", folder=record)
 
     monkeypatch.setattr(folder.RunFolder, "open", lambda place, *_, **__: opened(place))
-    nothing = run.prepare.Prepared(types.SimpleNamespace(task=None), {})
+    nothing = (types.SimpleNamespace(task=None), {}, None)
     monkeypatch.setattr(run.prepare, "prepare", lambda *_: nothing)
     monkeypatch.setattr(records, "train_student", student)
 

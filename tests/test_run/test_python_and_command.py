@@ -392,7 +392,7 @@ def test_texts_without_labels_are_learnt_as_on_the_command_line(folder, begin):
             "variants": {"student": {"stages": ["joint"]}},
         }
     )
-    of_run = prepare.prepare(recipe, folder / "run").data
+    of_run = prepare.prepare(recipe, folder / "run")[0]
     np.testing.assert_array_equal(of_run.texts().ids, data.texts().ids)
     (folder / "more.txt").write_text(held_out + "\n")
     with pytest.raises(errors.DataError, match="no text of the development set"):
@@ -410,7 +410,7 @@ def test_a_folder_knows_what_else_its_model_followed_from(folder, begin, monkeyp
     trained = []
 
     def build(*arguments):
-        return stages.StageJob(lambda *_: trained.append(arguments))
+        return (lambda *_: trained.append(arguments)), ()
 
     monkeypatch.setattr(stages, "build_stage", build)
     cut = {"tokenizer": "teacher", "max_length": 6}

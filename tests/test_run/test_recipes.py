@@ -129,13 +129,12 @@ def small(recipe: config.Recipe, vocab_file: pathlib.Path, folder: pathlib.Path)
 def test_every_stage_of_a_recipe_takes_a_step(name, vocab_file, tmp_path, monkeypatch):
     recipe = small(RECIPES[name], vocab_file, tmp_path / "files")
     assert config.missing_inputs(recipe) == []
-    prepared = prepare.prepare(recipe, tmp_path)
-    data = prepared.data
+    data, texts, _ = prepare.prepare(recipe, tmp_path)
     if isinstance(data, task_data.TaskData):
         data = dataclasses.replace(data, augmented=data.train.encoded)
     pool = ToyTeachers(recipe, data.task, tmp_path)
     pool.vocab_size = data.tokenizer.vocab_size
-    run = folder.RunContext(recipe, folder.RunFolder(tmp_path), data, pool, prepared.corpora)
+    run = folder.RunContext(recipe, folder.RunFolder(tmp_path), data, pool, texts)
     monkeypatch.setattr(training, "fit", one_step)
     monkeypatch.setattr(transfer_run, "fit", one_step)
     STEPPED.clear()

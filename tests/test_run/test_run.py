@@ -309,7 +309,7 @@ def test_workers_of_a_pipeline_find_the_teacher_in_the_run_folder(
     out, _ = finished
     recipe = config.parse_recipe({**values, "teacher": {**values["teacher"], "dtype": "bfloat16"}})
     shutil.copytree(out / "teacher" / "model", tmp_path / "teacher" / "model")
-    prepared = prepare.prepare(recipe, out).data
+    prepared, _, _ = prepare.prepare(recipe, out)
     work, pipelines = parallel.run_pipeline, []
 
     def elsewhere(*units):

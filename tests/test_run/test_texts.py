@@ -44,7 +44,7 @@ def prepared_run(tmp_path_factory):
     values = scaled_down("tinybert_4l", root / "files")
     values["data"] |= {"train_limit": 12, "dev_limit": 6}
     recipe = config.Recipe.model_validate(values)
-    prepared = prepare.prepare(recipe.model_copy(update={"stages": {}, "variants": {}}), root).data
+    prepared = prepare.prepare(recipe.model_copy(update={"stages": {}, "variants": {}}), root)[0]
     shape = models.preset("bert_tiny").replace(
         num_layers=1,
         hidden_size=8,

@@ -291,9 +291,11 @@ def data_of(args: argparse.Namespace, model: str | None = None) -> dict[str, Any
         of_run = config.data_of_run(model)
         if of_run is None:
             has_file = "data.file" in args.keys.values()
-            expected = f"a task{', one labelled file (--data),' * has_file} or a run as model"
-            absent = model is not None and not pathlib.Path(model).exists()
-            here = f", and nothing here is called {model!r}" * absent
+            expected, here = "a task or a run as model", ""
+            if has_file:
+                expected = "a task, one labelled file (--data), or a run as model"
+            if model is not None and not pathlib.Path(model).exists():
+                here = f", and nothing here is called {model!r}"
             raise errors.ConfigError("--task", expected, f"none of them{here}")
         return {**of_run.model_dump(mode="json", exclude_defaults=True), **values}
     length = values.setdefault("max_length", config.usual_max_length(model))

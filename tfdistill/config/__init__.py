@@ -22,7 +22,6 @@ from tfdistill.config.inputs import (
 from tfdistill.config.pruned import (
     TEACHER,
     PrunedShape,
-    StaticShape,
     is_checkpoint,
     is_pruned,
     is_static,
@@ -33,7 +32,6 @@ from tfdistill.config.pruned import (
 from tfdistill.config.quantizations import (
     RETIRED_QUANTIZATIONS,
     SHORT_QUANTIZATIONS,
-    Quantize,
     quantization_name,
     quantization_names,
 )
@@ -66,14 +64,11 @@ from tfdistill.config.sections import (
 from tfdistill.config.stage_kinds import STAGES, StageKind
 from tfdistill.config.stages import STAGE_SECTIONS, Stage, new_stage
 from tfdistill.config.training import (
-    FINE_TUNING_RATE,
     GENERAL_RATE,
     LEAST_STEPS,
     METHODS,
     MOBILEBERT_RATE,
-    PRETRAINING_RATE,
     QUANTIZE_AWARE,
-    STAGE_RATE,
     STATIC_RATE,
     CompressConfig,
     FineTuneConfig,
@@ -88,12 +83,10 @@ from tfdistill.config.training import (
 __all__ = [
     "BUILT_IN_DATA",
     "ENVIRONMENT_FILE",
-    "FINE_TUNING_RATE",
     "GENERAL_RATE",
     "LEAST_STEPS",
     "METHODS",
     "MOBILEBERT_RATE",
-    "PRETRAINING_RATE",
     "QUANTIZE_AWARE",
     "RECIPE_FILE",
     "RECIPE_SHA256",
@@ -101,7 +94,6 @@ __all__ = [
     "SHORT_QUANTIZATIONS",
     "SPLIT_FILE",
     "STAGES",
-    "STAGE_RATE",
     "STAGE_SECTIONS",
     "STARTS",
     "STATIC_RATE",
@@ -116,12 +108,10 @@ __all__ = [
     "OptimizerConfig",
     "PretrainConfig",
     "PrunedShape",
-    "Quantize",
     "Recipe",
     "ShapeConfig",
     "Stage",
     "StageKind",
-    "StaticShape",
     "StudentConfig",
     "TeacherConfig",
     "TeacherPretrainConfig",

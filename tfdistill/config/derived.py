@@ -5,14 +5,11 @@ from __future__ import annotations
 from tfdistill import errors
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.stages import Stage, new_stage
-from tfdistill.config.training import LEAST_STEPS
+from tfdistill.config.training import LEAST_STEPS, OptimizerConfig
 
 NAME = "no_teacher"
-_COMMON = {
-    *("optimizer", "end_learning_rate", "beta_2", "epsilon"),
-    *("schedule", "bias_correction", "warmup", "weight_decay", "clip", "clip_norm"),
-    *("batch_size", "token_budget", "bucketing", "patience", "precision"),
-}
+_COMMON = {*OptimizerConfig.model_fields, "batch_size", "token_budget", "bucketing", "patience"}
+_COMMON -= {"learning_rate"}
 _LENGTH = {"epochs", "steps", "min_steps"}
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tf_keras as keras
 
-from tfdistill.distillers import base
+from tfdistill.distillers.method import MethodDistiller
 from tfdistill.losses import methods, words
 
 
-class DistilBertDistiller(base.Distiller):
+class DistilBertDistiller(MethodDistiller, method=methods.distilbert):
     """Distils a masked language model with DistilBERT's triple loss.
 
     With R the real tokens of the batch (no padding; [CLS] and [SEP] count), z their logits over
@@ -32,9 +34,12 @@ class DistilBertDistiller(base.Distiller):
       teacher: A masked language model (`models.build_masked_lm`, `weights.load_masked_lm`).
       student: Another, with the same vocabulary and, where the cosine is learnt, the same width.
         `training.initialise_from_layers` starts it from some of the teacher's layers.
-      temperature: T > 0.
+      same_tokens: As for `Distiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.
+
+    Keyword Args:
+      temperature (float): T > 0.
 
     Raises:
       ConfigError: If the temperature is out of range.
@@ -43,17 +48,9 @@ class DistilBertDistiller(base.Distiller):
     Reference: Sanh et al. 2019, DistilBERT, section 3, with the weights of the published code.
     """
 
-    def __init__(
-        self,
-        teacher: keras.Model,
-        student: keras.Model,
-        *,
-        temperature: float = 2.0,
-        seed: int = 0,
-        name: str | None = None,
-    ):
-        """Checks that the pair fits; see the class."""
+    @staticmethod
+    def losses_of(teacher: keras.Model, student: keras.Model, **options: Any) -> methods.Losses:
+        """Checks that both guess masked words, and builds the losses; see the class."""
         words.check_masked_lm(teacher, "teacher")
         words.check_masked_lm(student, "student")
-        losses = methods.distilbert(temperature=temperature)
-        super().__init__(teacher, student, losses, seed=seed, name=name)
+        return methods.distilbert(**options)

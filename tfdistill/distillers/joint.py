@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import tf_keras as keras
 
-from tfdistill.distillers import base
+from tfdistill.distillers.method import MethodDistiller
 from tfdistill.losses import methods
-from tfdistill.losses.base import LayerMap
 
 
-class JointDistiller(base.Distiller):
+class JointDistiller(MethodDistiller, method=methods.joint):
     """Distils the teacher's answers and its hidden states in one stage.
 
     Three terms, with z the logits, B the examples of the batch, N its real tokens, t and s the
@@ -28,15 +29,19 @@ class JointDistiller(base.Distiller):
       teacher: The teacher, with a head; where there are no hidden states, any function from
         features to logits.
       student: The student, with a head of the same kind; see `tfdistill.build_student`.
-      objective: Of ``logits``: "kl_divergence", "soft_cross_entropy", or "logit_mse" (for a
-        regression: the mean over outputs of squared differences; T is not used).
-      temperature: T > 0.
-      layer_map: "uniform", "top", "bottom" or a list, as for `losses.layer_map`.
-      hidden_states: Whether the term ``hidden`` is there.
-      head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
       same_tokens: As for `Distiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.
+
+    Keyword Args:
+      objective (str): Of ``logits``: "kl_divergence", "soft_cross_entropy", or "logit_mse" (for a
+        regression: the mean over outputs of squared differences; T is not used).
+      temperature (float): T > 0.
+      layer_map (str | Sequence[int]): "uniform", "top", "bottom" or a list, as for
+        `losses.layer_map`.
+      hidden_states (bool): Whether the term ``hidden`` is there.
+      head (str | None): None for the student's own; "multi_label" where a classifier's classes
+        exclude nothing.
 
     Raises:
       ConfigError: If an option is unknown or out of range.
@@ -46,26 +51,7 @@ class JointDistiller(base.Distiller):
     states, equation 8, which are learnt there one after the other.
     """
 
-    def __init__(
-        self,
-        teacher: keras.Model,
-        student: keras.Model,
-        *,
-        objective: str = "kl_divergence",
-        temperature: float = 1.0,
-        layer_map: LayerMap = "uniform",
-        hidden_states: bool = True,
-        head: str | None = None,
-        same_tokens: bool = True,
-        seed: int = 0,
-        name: str | None = None,
-    ):
+    @staticmethod
+    def losses_of(teacher: keras.Model, student: keras.Model, **options: Any) -> methods.Losses:
         """Builds the losses; see the class."""
-        losses = methods.joint(
-            objective=objective,
-            temperature=temperature,
-            layers=layer_map,
-            hidden_states=hidden_states,
-            head=head,
-        )
-        super().__init__(teacher, student, losses, same_tokens=same_tokens, seed=seed, name=name)
+        return methods.joint(**options)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 import tf_keras as keras
 
-from tfdistill.distillers import base
+from tfdistill.distillers.method import MethodDistiller
 from tfdistill.losses import answers, methods
 
 
-class LogitDistiller(base.Distiller):
+class LogitDistiller(MethodDistiller, method=methods.hinton):
     """Distils the teacher's logits, as Hinton et al. and many after them.
 
     Two terms, with z the logits and B the examples of the batch:
@@ -34,17 +34,20 @@ class LogitDistiller(base.Distiller):
     Args:
       teacher: The teacher, with a head.
       student: The student, with a head of the same kind and the same number of labels.
-      objective: "kl_divergence", "soft_cross_entropy" (the same gradient, another value) or
-        "logit_mse" (mean over classes; T is not used).
-      temperature: T > 0.
-      scale_by_t2: Whether the T^2 is there, which keeps the gradient's size as T grows.
-      alpha: The share of the gold label, from 0 (off) to 1 (no teacher).
-      head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
-      reduction: "batch", or "reference" for means in which classes and padding count
-        (`losses.soft_loss`).
       same_tokens: As for `Distiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.
+
+    Keyword Args:
+      objective (str): "kl_divergence", "soft_cross_entropy" (the same gradient, another value) or
+        "logit_mse" (mean over classes; T is not used).
+      temperature (float): T > 0.
+      scale_by_t2 (bool): Whether the T^2 is there, which keeps the gradient's size as T grows.
+      alpha (float): The share of the gold label, from 0 (off) to 1 (no teacher).
+      head (str | None): None for the student's own; "multi_label" where a classifier's classes
+        exclude nothing.
+      reduction (str): "batch", or "reference" for means in which classes and padding count
+        (`losses.soft_loss`).
 
     Raises:
       ConfigError: If an option is unknown or out of range, or asks a regression for soft targets.
@@ -54,29 +57,9 @@ class LogitDistiller(base.Distiller):
     et al. 2019, DistilBERT, section 4 (the second step).
     """
 
-    def __init__(
-        self,
-        teacher: keras.Model,
-        student: keras.Model,
-        *,
-        objective: str = "kl_divergence",
-        temperature: float = 1.0,
-        scale_by_t2: bool = True,
-        alpha: float = 0.0,
-        head: str | None = None,
-        reduction: Literal["batch", "reference"] = "batch",
-        same_tokens: bool = True,
-        seed: int = 0,
-        name: str | None = None,
-    ):
-        """Checks that the two answer alike; see the class."""
-        losses = methods.hinton(
-            objective=objective,
-            temperature=temperature,
-            scale_by_t2=scale_by_t2,
-            alpha=alpha,
-            head=head,
-            reduction=reduction,
-        )
-        answers.check_answers(teacher, student, head, objective)
-        super().__init__(teacher, student, losses, same_tokens=same_tokens, seed=seed, name=name)
+    @staticmethod
+    def losses_of(teacher: keras.Model, student: keras.Model, **options: Any) -> methods.Losses:
+        """Builds the losses, and checks that the two answer alike; see the class."""
+        losses = methods.hinton(**options)
+        answers.check_answers(teacher, student, options["head"], options["objective"])
+        return losses

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 import tf_keras as keras
 
-from tfdistill.distillers import base
+from tfdistill.distillers.method import MethodDistiller
 from tfdistill.losses import methods
 
 
-class MiniLmDistiller(base.Distiller):
+class MiniLmDistiller(MethodDistiller, method=methods.minilm):
     """Distils one layer's token relations, as MiniLM v2.
 
     Three terms, of weight 1 each, with A relation heads and R the real tokens of the batch, for X
@@ -26,15 +26,18 @@ class MiniLmDistiller(base.Distiller):
     Args:
       teacher: The teacher, a model of `tfdistill.models`; its head, if any, is not used.
       student: The student; the same vocabulary.
-      teacher_layer: The layer that is learnt from, from 0 or, negative, from the end. The paper
-        takes the last of 12 (-1) and the 21st of 24 (-4).
-      student_layer: The layer that learns.
-      num_relation_heads: A, a divisor of both attention widths. None takes the largest that is at
-        most four times the teacher's heads: 48 for 768 and 12 heads, 64 for 1024 and 16, as in the
-        paper.
-      reduction: "tokens", or "reference" for the paper's mean over each sentence first.
+      same_tokens: As for `Distiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.
+
+    Keyword Args:
+      teacher_layer (int): The layer that is learnt from, from 0 or, negative, from the end. The
+        paper takes the last of 12 (-1) and the 21st of 24 (-4).
+      student_layer (int): The layer that learns.
+      num_relation_heads (int | None): A, a divisor of both attention widths. None takes the largest
+        that is at most four times the teacher's heads: 48 for 768 and 12 heads, 64 for 1024 and 16,
+        as in the paper.
+      reduction (str): "tokens", or "reference" for the paper's mean over each sentence first.
 
     Raises:
       ConfigError: If a layer or an option is out of range.
@@ -43,23 +46,7 @@ class MiniLmDistiller(base.Distiller):
     Reference: Wang et al. 2021, MiniLMv2, section 3.
     """
 
-    def __init__(
-        self,
-        teacher: keras.Model,
-        student: keras.Model,
-        *,
-        teacher_layer: int = -1,
-        student_layer: int = -1,
-        num_relation_heads: int | None = None,
-        reduction: Literal["tokens", "reference"] = "tokens",
-        seed: int = 0,
-        name: str | None = None,
-    ):
-        """Checks that the pair fits; see the class."""
-        losses = methods.minilm(
-            teacher_layer=teacher_layer,
-            student_layer=student_layer,
-            num_relation_heads=num_relation_heads,
-            reduction=reduction,
-        )
-        super().__init__(teacher, student, losses, seed=seed, name=name)
+    @staticmethod
+    def losses_of(teacher: keras.Model, student: keras.Model, **options: Any) -> methods.Losses:
+        """Builds the losses; see the class."""
+        return methods.minilm(**options)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any
 
 import tf_keras as keras
 
 from tfdistill import errors, models
-from tfdistill.distillers import base
+from tfdistill.distillers.method import MethodDistiller
 from tfdistill.losses import checks, methods, words
 
+# What is learnt follows from the models where nobody names it.
+_METHOD = functools.partial(methods.mobilebert, layers=None, predict_words=None)  # pyright: ignore
 
-class MobileBertDistiller(base.Distiller):
+
+class MobileBertDistiller(MethodDistiller, method=_METHOD):
     """Distils with MobileBERT's knowledge transfer, layer against layer of equal number.
 
     With h the output of a layer and a its attention scores, over the chosen layers l (a sum, or a
@@ -43,16 +47,19 @@ class MobileBertDistiller(base.Distiller):
         wide between its blocks as the student and has as many heads.
       student: The student, a masked language model, or an encoder or classifier that learns the
         layers alone, for example on task text.
-      layers: Student layers (0-based; negative ones count from the end) whose transfer is learnt;
-        None for all, () for none.
-      predict_words: Whether the last three terms are learnt; None for "where the student is a
-        masked language model".
-      attention: "cross_entropy" as published, whose minimum is the teacher's entropy, or
-        "kl_divergence", whose minimum is 0; they have the same gradient.
-      reduction: "tokens", or "reference" for the published means, in which padding counts.
-      layer_reduction: "sum" or "mean" over the chosen layers.
+      same_tokens: As for `Distiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.
+
+    Keyword Args:
+      layers (Sequence[int] | None): Student layers (0-based; negative ones count from the end)
+        whose transfer is learnt; None for all, () for none.
+      predict_words (bool | None): Whether the last three terms are learnt; None for "where the
+        student is a masked language model".
+      attention (str): "cross_entropy" as published, whose minimum is the teacher's entropy, or
+        "kl_divergence", whose minimum is 0; they have the same gradient.
+      reduction (str): "tokens", or "reference" for the published means, in which padding counts.
+      layer_reduction (str): "sum" or "mean" over the chosen layers.
 
     Raises:
       ConfigError: If an option is unknown or a layer out of range, or nothing is left to learn.
@@ -66,36 +73,23 @@ class MobileBertDistiller(base.Distiller):
       without dropout, replicas are averaged.
     """
 
-    def __init__(
-        self,
-        teacher: keras.Model,
-        student: keras.Model,
-        *,
-        layers: Sequence[int] | None = None,
-        predict_words: bool | None = None,
-        attention: Literal["cross_entropy", "kl_divergence"] = "cross_entropy",
-        reduction: Literal["tokens", "reference"] = "tokens",
-        layer_reduction: Literal["sum", "mean"] = "sum",
-        seed: int = 0,
-        name: str | None = None,
-    ):
-        """Checks that the pair fits; see the class."""
+    @staticmethod
+    def losses_of(teacher: keras.Model, student: keras.Model, **options: Any) -> methods.Losses:
+        """Builds the losses, and checks that the pair fits; see the class."""
+        predict_words = options["predict_words"]
         if predict_words is None:
             predict_words = models.head_of(student) == words.MASKED_LM
-        learnt = _checked_layers(teacher, student, layers)
+        learnt = _checked_layers(teacher, student, options["layers"])
         if not learnt and not predict_words:
             raise errors.ConfigError("layers", "some, where no words are predicted", "none")
         if predict_words:
             words.check_masked_lm(student, "student")
-        losses = methods.mobilebert(
-            layers=[(layer, layer) for layer in learnt],
-            predict_words=predict_words,
-            next_sentence=predict_words and words.has_nsp_head(student),
-            attention=attention,
-            reduction=reduction,
-            layer_reduction=layer_reduction,
-        )
-        super().__init__(teacher, student, losses, seed=seed, name=name)
+        chosen = {
+            "layers": [(layer, layer) for layer in learnt],
+            "predict_words": predict_words,
+            "next_sentence": predict_words and words.has_nsp_head(student),
+        }
+        return methods.mobilebert(**{**options, **chosen})
 
 
 def _checked_layers(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any
 
 import tf_keras as keras
 
-from tfdistill.distillers import base
+from tfdistill.distillers.method import MethodDistiller
 from tfdistill.losses import answers, methods
-from tfdistill.losses.base import LayerMap
 
 
-class PatientDistiller(base.Distiller):
+class PatientDistiller(MethodDistiller, method=methods.patient):
     """Distils answers and [CLS] states, as BERT-PKD.
 
     Three terms, with g the layer map (`patient_layer_map`) over K student layers, t and s the [CLS]
@@ -27,17 +26,23 @@ class PatientDistiller(base.Distiller):
     Args:
       teacher: The fine-tuned teacher.
       student: The student, as wide as the teacher unless there are projections.
-      alpha: The share of the gold label, from 0 to 1. The paper searched 0.3, 0.5 and 0.8.
-      beta: The weight of the patient term, at least 0. The paper searched 10, 100, 500, 1000.
-      temperature: T. The paper searched 5, 10 and 20.
-      layer_map: "skip" (PKD-Skip: evenly spaced), "last" (PKD-Last) or a list.
-      projection: "none" as published, or "per_layer": a Dense for each compared layer that maps
-        the student's [CLS] state to the teacher's width; it learns with the student.
-      objective: Of ``logits``: "kl_divergence" as published, "soft_cross_entropy" or
-        "logit_mse" (for a regression).
-      head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
+      same_tokens: As for `Distiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.
+
+    Keyword Args:
+      alpha (float): The share of the gold label, from 0 to 1. The paper searched 0.3, 0.5 and 0.8.
+      beta (float): The weight of the patient term, at least 0. The paper searched 10, 100, 500,
+        1000.
+      temperature (float): T. The paper searched 5, 10 and 20.
+      layer_map (str | Sequence[int]): "skip" (PKD-Skip: evenly spaced), "last" (PKD-Last) or a
+        list.
+      projection (str): "none" as published, or "per_layer": a Dense for each compared layer that
+        maps the student's [CLS] state to the teacher's width; it learns with the student.
+      objective (str): Of ``logits``: "kl_divergence" as published, "soft_cross_entropy" or
+        "logit_mse" (for a regression).
+      head (str | None): None for the student's own; "multi_label" where a classifier's classes
+        exclude nothing.
 
     Raises:
       ConfigError: If an option is unknown or out of range.
@@ -48,30 +53,9 @@ class PatientDistiller(base.Distiller):
     equations 6 to 8.
     """
 
-    def __init__(
-        self,
-        teacher: keras.Model,
-        student: keras.Model,
-        *,
-        alpha: float = 0.5,
-        beta: float = 100.0,
-        temperature: float = 10.0,
-        layer_map: LayerMap = "skip",
-        projection: Literal["none", "per_layer"] = "none",
-        objective: str = "kl_divergence",
-        head: str | None = None,
-        seed: int = 0,
-        name: str | None = None,
-    ):
-        """Checks that the pair fits; see the class."""
-        losses = methods.patient(
-            alpha=alpha,
-            beta=beta,
-            temperature=temperature,
-            layers=layer_map,
-            projection=projection,
-            objective=objective,
-            head=head,
-        )
-        answers.check_answers(teacher, student, head, objective)
-        super().__init__(teacher, student, losses, seed=seed, name=name)
+    @staticmethod
+    def losses_of(teacher: keras.Model, student: keras.Model, **options: Any) -> methods.Losses:
+        """Builds the losses, and checks that the two answer alike; see the class."""
+        losses = methods.patient(**options)
+        answers.check_answers(teacher, student, options["head"], options["objective"])
+        return losses

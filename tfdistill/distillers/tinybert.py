@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any
 
 import tf_keras as keras
 
 from tfdistill import models
-from tfdistill.distillers import base
+from tfdistill.distillers.method import MethodDistiller
 from tfdistill.losses import answers, checks, methods
-from tfdistill.losses.base import LayerMap
 
 
-class TinyBertDistiller(base.Distiller):
+class TinyBertDistiller(MethodDistiller, method=methods.tinybert):
     """Distils with TinyBERT's losses.
 
     Stages ``general`` (a plain corpus, a teacher that is not fine-tuned) and ``intermediate``
@@ -36,19 +34,23 @@ class TinyBertDistiller(base.Distiller):
       teacher: The teacher, a model of `tfdistill.models`; in the prediction stage also any function
         that returns logits.
       student: The student; as many heads as the teacher where attention is learnt.
-      stage: "general", "intermediate" or "prediction".
-      layer_map: "uniform", "top", "bottom" or the teacher layer (0-based) of each student layer.
-      projection: "shared" (one Dense for all states, as published first), "per_layer" (one for
-        the embeddings and each layer, as in the second checkpoints) or "none" (equal widths).
-      layer_weights: Weights by term: "attention" and "hidden" take one per student layer; all 1
-        when left out.
-      objective: "soft_cross_entropy", "kl_divergence" or "logit_mse".
-      temperature: T of the prediction stage.
-      head: None for the student's own; "multi_label" where a classifier's classes exclude nothing.
-      reduction: "tokens", or "reference" for the published code's means (see `objectives`).
       same_tokens: As for `Distiller`.
       seed: Seed of the dropout masks.
       name: The Keras name.
+
+    Keyword Args:
+      stage (str): "general", "intermediate" or "prediction".
+      layer_map (str | Sequence[int]): "uniform", "top", "bottom" or the teacher layer (0-based) of
+        each student layer.
+      projection (str): "shared" (one Dense for all states, as published first), "per_layer" (one
+        for the embeddings and each layer, as in the second checkpoints) or "none" (equal widths).
+      layer_weights (Mapping[str, Sequence[float]] | None): Weights by term: "attention" and
+        "hidden" take one per student layer; all 1 when left out.
+      objective (str): "soft_cross_entropy", "kl_divergence" or "logit_mse".
+      temperature (float): T of the prediction stage.
+      head (str | None): None for the student's own; "multi_label" where a classifier's classes
+        exclude nothing.
+      reduction (str): "tokens", or "reference" for the published code's means (see `objectives`).
 
     Raises:
       ConfigError: If an option is unknown or out of range.
@@ -58,44 +60,19 @@ class TinyBertDistiller(base.Distiller):
     Reference: Jiao et al. 2020, TinyBERT, equations 7 to 11.
     """
 
-    def __init__(
-        self,
-        teacher: keras.Model,
-        student: keras.Model,
-        *,
-        stage: methods.Stage = "intermediate",
-        layer_map: LayerMap = "uniform",
-        projection: Literal["shared", "per_layer", "none"] = "shared",
-        layer_weights: Mapping[str, Sequence[float]] | None = None,
-        objective: str = "soft_cross_entropy",
-        temperature: float = 1.0,
-        head: str | None = None,
-        reduction: Literal["tokens", "reference"] = "tokens",
-        same_tokens: bool = True,
-        seed: int = 0,
-        name: str | None = None,
-    ):
-        """Checks that the pair fits; see the class."""
+    @staticmethod
+    def losses_of(teacher: keras.Model, student: keras.Model, **options: Any) -> methods.Losses:
+        """Builds the losses of the stage, and checks that the pair fits; see the class."""
+        head, objective = options["head"], options["objective"]
         regression = answers.answers_number(student, head)
-        losses = methods.tinybert(
-            stage,
-            layers=layer_map,
-            projection=projection,
-            layer_weights=layer_weights,
-            objective=objective,
-            temperature=temperature,
-            head=head,
-            reduction=reduction,
-            regression=regression,
-        )
-        if stage == "prediction":
+        losses = methods.tinybert(**options, regression=regression)
+        if options["stage"] == "prediction":
             answers.check_answers(teacher, student, head, "logit_mse" if regression else objective)
-        elif projection == "none":
+        elif options["projection"] == "none":
             checks.check_equal(
                 "student width with projection='none'",
                 models.config_of(teacher).hidden_size,
                 models.config_of(student).hidden_size,
                 "Use 'shared' or 'per_layer'.",
             )
-        super().__init__(teacher, student, losses, same_tokens=same_tokens, seed=seed, name=name)
-        self.stage = stage
+        return losses

@@ -43,7 +43,7 @@ def answer_loss(objective: str, *, weight: float = 1.0, **options: Any) -> answe
 def tinybert(
     stage: Stage = "intermediate",
     *,
-    layers: LayerMap = "uniform",
+    layer_map: LayerMap = "uniform",
     projection: Literal["shared", "per_layer", "none"] = "shared",
     layer_weights: Mapping[str, Sequence[float]] | None = None,
     objective: str = "soft_cross_entropy",
@@ -56,7 +56,7 @@ def tinybert(
 
     Args:
       stage: "general" and "intermediate" learn layers, "prediction" the answers.
-      layers: As for `LayerLoss`.
+      layer_map: As `layers` of `LayerLoss`.
       projection: "shared", "per_layer" or "none".
       layer_weights: "attention" and "hidden" -> a weight for each student layer.
       objective: "soft_cross_entropy", "kl_divergence" or "logit_mse".
@@ -98,13 +98,13 @@ def tinybert(
     weights = {name: tuple(values) for name, values in (layer_weights or {}).items()}
     return {
         "attention": layered.AttentionScoreMSE(
-            layers=layers, reduction=reduction, layer_weights=weights.get("attention", ())
+            layers=layer_map, reduction=reduction, layer_weights=weights.get("attention", ())
         ),
         "embedding": layered.HiddenStateMSE(
             tap="embeddings", reduction=reduction, projection=projections[0]
         ),
         "hidden": layered.HiddenStateMSE(
-            layers=layers,
+            layers=layer_map,
             reduction=reduction,
             layer_weights=weights.get("hidden", ()),
             projection=projections[1],
@@ -140,7 +140,7 @@ def joint(
     *,
     objective: str = "kl_divergence",
     temperature: float = 1.0,
-    layers: LayerMap = "uniform",
+    layer_map: LayerMap = "uniform",
     hidden_states: bool = True,
     head: str | None = None,
 ) -> Losses:
@@ -154,7 +154,7 @@ def joint(
     }
     if hidden_states:
         losses["hidden"] = layered.HiddenStateMSE(
-            layers=layers, over_layers="mean", projection="auto"
+            layers=layer_map, over_layers="mean", projection="auto"
         )
     return losses
 
@@ -164,7 +164,7 @@ def embedding(
     objective: Literal["vector_cosine", "vector_mse"] = "vector_cosine",
     temperature: float = 0.05,
     prefixes: Sequence[int] = (),
-    layers: LayerMap = "uniform",
+    layer_map: LayerMap = "uniform",
     hidden_states: bool = True,
 ) -> Losses:
     """A sentence encoder's vectors, their similarities, and, with weight 0, its hidden states."""
@@ -176,7 +176,7 @@ def embedding(
     }
     if hidden_states:
         losses["hidden"] = layered.HiddenStateMSE(
-            layers=layers, over_layers="mean", projection="auto", weight=0.0
+            layers=layer_map, over_layers="mean", projection="auto", weight=0.0
         )
     return losses
 
@@ -186,7 +186,7 @@ def patient(
     alpha: float = 0.5,
     beta: float = 100.0,
     temperature: float = 10.0,
-    layers: LayerMap = "skip",
+    layer_map: LayerMap = "skip",
     projection: Literal["none", "per_layer", "auto"] = "none",
     objective: str = "kl_divergence",
     head: str | None = None,
@@ -204,7 +204,7 @@ def patient(
         "label": gold_labels.GoldLabels(head=head, weight=float(alpha)),
         "logits": answer_loss(objective, temperature=temperature, head=head, weight=1.0 - alpha),
         "patient": layered.PatientMSE(
-            layers=layers, over_layers="mean", projection=named, weight=float(beta)
+            layers=layer_map, over_layers="mean", projection=named, weight=float(beta)
         ),
     }
 

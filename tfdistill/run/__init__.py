@@ -161,10 +161,9 @@ def _begin(
     recipe: config.Recipe, folder: RunFolder, pipeline: Sequence[str] | None = None
 ) -> RunContext:
     """Reads the data and pre-trains the teacher, where the recipe says so."""
-    prepared = prepare.prepare(recipe, folder.path)
-    task, answers = prepared.data.task, prepared.soft_labels
-    models_of_run = teachers.TeacherModels(recipe, task, folder.path, pipeline, answers)
-    context = RunContext(recipe, folder, prepared.data, models_of_run, prepared.corpora)
+    data, corpora, answers = prepare.prepare(recipe, folder.path)
+    models_of_run = teachers.TeacherModels(recipe, data.task, folder.path, pipeline, answers)
+    context = RunContext(recipe, folder, data, models_of_run, corpora)
     if recipe.teacher.pretrain is not None:
         result = records.pretrain_teacher(context)
         _log.info(f"pre-trained teacher: {_describe(result.metrics)}")

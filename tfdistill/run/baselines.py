@@ -274,7 +274,7 @@ def _no_teacher(context: RunContext) -> _Baseline:
     shape = models.config_of(student)
     stages = [by_width(recipe.stages[name], shape) for name in names]
     counts = [
-        num_batches(stage, students.untaught(context, name), seed)
+        num_batches(stage, students.stage_data_without_teacher(context, name), seed)
         for name, stage in zip(names, stages, strict=True)
         if not stage.on_corpus
     ]
@@ -289,7 +289,8 @@ def _no_teacher(context: RunContext) -> _Baseline:
     lesson = students.lesson_of(dataclasses.replace(context, recipe=changed), _STAGE, alone)
     keras.utils.set_random_seed(seed)
     with precision.training_in(student, chosen) as learner:
-        result = build_stage(alone, lesson, learner, seed).run(folder, "no teacher")
+        fit, _ = build_stage(alone, lesson, learner, seed)
+        result = fit(folder, "no teacher")
     results.write_result_file(result, folder / students.RESULT)
     logits = training.predict_logits(student, context.student_task_data.dev)
     return _Baseline(logits, sum(weight.shape.num_elements() for weight in student.weights))

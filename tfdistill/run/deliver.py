@@ -223,13 +223,7 @@ def measure(
     result = benchmark.compare(
         folders,
         progress=True,
-        settings=benchmark.Settings(
-            threads=settings.threads,
-            warmup=settings.warmup,
-            runs=settings.runs,
-            min_seconds=settings.min_seconds,
-            repetitions=settings.repetitions,
-        ),
+        settings=benchmark.Settings(**settings.model_dump()),
     )
     if result.failures:
         raise errors.BenchmarkError("\n".join(failure.error for failure in result.failures))

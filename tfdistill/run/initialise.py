@@ -119,7 +119,7 @@ class Start:
 
     settings: config.StudentConfig
     first: config.Stage
-    teachers: teachers.TeacherModels | teachers.OneTeacher
+    teachers: teachers.TeacherModels
     data: TextData  # in the teacher's tokens
     student_data: TextData  # in the student's
     # Where a run keeps a part of its teacher, for all seeds.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -157,176 +159,107 @@ def has_noise(stage: config.Stage, train: training.TrainingBatches) -> bool:
     return "token_noise" in stage.traits.keys and isinstance(train, streaming.MappedBatches)
 
 
-@dataclasses.dataclass(frozen=True)
-class DistilledPair:
-    """What a distiller is built from; `teacher` is not None where the stage has one."""
+ARGUMENTS = {"relation_heads": "num_relation_heads"}  # keys that a method calls otherwise
+METHODS: Mapping[str, Callable[..., methods.Losses]] = {
+    "general": methods.tinybert,
+    "intermediate": methods.tinybert,
+    "prediction": methods.tinybert,
+    "labels": methods.labels,
+    "logits": methods.hinton,
+    "joint": methods.joint,
+    "embedding": methods.embedding,
+    "patient": functools.partial(methods.patient, projection="auto"),
+    "relations": methods.minilm,
+    "mlm": methods.masked_words,
+    "distilbert": methods.distilbert,
+}
+"""Kind of stage -> its method, which takes the keys of the stage that are its parameters.
 
-    teacher: Any  # a model, or answers in files
-    student: keras.Model
-    seed: int
-    kind: tasks.TaskKind | None = None  # of the task
-    same_tokens: bool = True
-
-    @property
-    def vector_width(self) -> int | None:
-        """The width of the vectors of a teacher that is known by them alone."""
-        return self.teacher.width if isinstance(self.teacher, soft_labels.SoftLabels) else None
-
-    @property
-    def head(self) -> str | None:
-        """The head that answers the task."""
-        return None if self.kind is None else self.kind.head
-
-    @property
-    def regression(self) -> bool:
-        """Whether an answer is a number."""
-        return self.kind is not None and self.kind.one_number
-
-    def objective(self, stage: config.Stage) -> str:
-        """The objective of the answers: of a regression they are numbers."""
-        return "logit_mse" if self.regression else stage.objective
+Those of combination are `losses.build_losses`, of mobilebert `training.transfer_stages`.
+"""
 
 
-def distiller_of(stage: config.Stage, pair: DistilledPair) -> distillers.Distiller:
-    """Builds the distiller of a stage, with the losses of its kind."""
+def losses_of(
+    stage: config.Stage,
+    teacher: Any,
+    student: keras.Model,
+    task: tasks.TaskKind | None = None,
+    *,
+    same_tokens: bool = True,
+) -> methods.Losses:
+    """Builds the losses of a stage's kind from its keys, and from what the two models are.
+
+    `teacher` is a model, or answers in files; `same_tokens` says whether both read the same ids.
+    """
+    head = None if task is None else task.head
+    if stage.kind == "combination":
+        built = losses.build_losses(stage.losses)
+        if head is not None:
+            labels.name_heads(built, head)
+        return built
+    method = METHODS[stage.kind]
+    values = {ARGUMENTS.get(key, key): getattr(stage, key) for key in stage.traits.keys}
+    values |= {"stage": stage.kind, "head": head, "temperature": stage.temperature or 1.0}
+    if task is not None and task.one_number:  # answers are numbers
+        values |= {"regression": True, "objective": "logit_mse"}
+    if stage.traits.predicts_words:
+        values["next_sentence"] = words.has_nsp_head(student)
+    if stage.traits.from_start:
+        lacking = _no_hidden_states(stage, teacher, student, same_tokens)
+        values["hidden_states"] = lacking is None
+        _tell_what_is_learnt(stage, values["objective"], teacher, student, lacking)
+    parameters = inspect.signature(method).parameters
+    return method(**{name: value for name, value in values.items() if name in parameters})
+
+
+def distiller_of(
+    stage: config.Stage, lesson: Lesson, student: keras.Model, seed: int
+) -> distillers.Distiller:
+    """Builds the distiller of a stage, with the losses of its kind; `seed` is that of dropout."""
+    teacher, task = lesson.teacher, lesson.data.task
+    kind = None if task is None else task.traits
     return distillers.Distiller(
-        pair.teacher if stage.traits.has_teacher else None,
-        pair.student,
-        LOSSES[stage.kind](stage, pair),
-        same_tokens=pair.same_tokens,
-        vector_width=pair.vector_width,
-        seed=pair.seed,
+        teacher if stage.traits.has_teacher else None,
+        student,
+        losses_of(stage, teacher, student, kind, same_tokens=lesson.same_tokens),
+        same_tokens=lesson.same_tokens,
+        vector_width=teacher.width if isinstance(teacher, soft_labels.SoftLabels) else None,
+        seed=seed,
         name=f"{stage.kind}_distiller",
     )
 
 
-def _joint(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
-    objective = pair.objective(stage)
+def _tell_what_is_learnt(
+    stage: config.Stage, objective: str, teacher: Any, student: keras.Model, lacking: str | None
+) -> None:
+    """Logs what the student learns from; `lacking` says why hidden states are not among it."""
     used = f"the teacher's answers ({objective})"
-    if stage.loss_weights.get("label"):
+    if stage.traits.for_vectors:
+        used = f"the teacher's vectors ({objective}) and their similarities"
+    elif stage.loss_weights.get("label"):
         used += ", gold labels"
-    return methods.joint(
-        objective=objective,
-        temperature=stage.temperature or 1.0,
-        layers=stage.layer_map,
-        hidden_states=_has_hidden_states(stage, pair, used),
-        head=pair.head,
-    )
-
-
-def _embedding(stage: Any, pair: DistilledPair) -> methods.Losses:
-    used = f"the teacher's vectors ({stage.objective}) and their similarities"
-    return methods.embedding(
-        objective=stage.objective,
-        temperature=stage.temperature,
-        prefixes=stage.prefixes,
-        layers=stage.layer_map,
-        hidden_states=_has_hidden_states(stage, pair, used),
-    )
-
-
-def _layers(stage: Any, pair: DistilledPair) -> methods.Losses:
-    return methods.tinybert(
-        stage.kind,
-        layers=stage.layer_map,
-        projection=stage.projection,
-        layer_weights=stage.layer_weights,
-        reduction=stage.reduction,
-    )
-
-
-def _prediction(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
-    return methods.tinybert(
-        "prediction",
-        objective=stage.objective,
-        temperature=stage.temperature,
-        reduction=stage.reduction,
-        head=pair.head,
-        regression=pair.regression,
-    )
-
-
-def _logits(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
-    return methods.hinton(
-        objective=pair.objective(stage),
-        temperature=stage.temperature,
-        scale_by_t2=stage.scale_by_t2,
-        head=pair.head,
-    )
-
-
-def _patient(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
-    return methods.patient(
-        layers=stage.layer_map,
-        projection="auto",
-        temperature=stage.temperature,
-        objective=pair.objective(stage),
-        head=pair.head,
-    )
-
-
-def _relations(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
-    return methods.minilm(
-        teacher_layer=stage.teacher_layer,
-        num_relation_heads=stage.relation_heads,
-        reduction=stage.reduction,
-    )
-
-
-def _masked_words(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
-    return methods.masked_words(next_sentence=words.has_nsp_head(pair.student))
-
-
-def _combination(stage: config.Stage, pair: DistilledPair) -> methods.Losses:
-    built = losses.build_losses(stage.losses)
-    if pair.head is not None:
-        labels.name_heads(built, pair.head)
-    return built
-
-
-LOSSES: Mapping[str, Callable[[Any, DistilledPair], methods.Losses]] = {
-    "general": _layers,
-    "intermediate": _layers,
-    "prediction": _prediction,
-    "labels": lambda stage, pair: methods.labels(head=pair.head),
-    "logits": _logits,
-    "joint": _joint,
-    "embedding": _embedding,
-    "patient": _patient,
-    "relations": _relations,
-    "combination": _combination,
-    "mlm": _masked_words,
-    "distilbert": lambda stage, pair: methods.distilbert(temperature=stage.temperature),
-}
-"""Kind of stage -> its losses; the stages of mobilebert are `training.transfer_stages`."""
-
-
-def _has_hidden_states(stage: config.Stage, pair: DistilledPair, used: str) -> bool:
-    """Whether hidden states can be compared; logs what the student learns from, `used` among it."""
-    lacking = _no_hidden_states(stage, pair)
-    if not stage.weight_of("hidden"):
-        pass
-    elif lacking is None:
+    if stage.weight_of("hidden") and lacking is None:
         teacher_layers, student_layers = (
-            models.config_of(model).num_layers for model in (pair.teacher, pair.student)
+            models.config_of(model).num_layers for model in (teacher, student)
         )
         layers = losses.layer_map(teacher_layers, student_layers, stage.layer_map)
         used += f" and hidden states, {losses.describe_layer_map(layers)}"
-    else:
+    elif stage.weight_of("hidden"):
         used += f" and no hidden states, since {lacking}"
     _log.info(f"{stage.kind}: the student learns from {used}")
-    return lacking is None
 
 
-def _no_hidden_states(stage: config.Stage, pair: DistilledPair) -> str | None:
+def _no_hidden_states(
+    stage: config.Stage, teacher: Any, student: keras.Model, same_tokens: bool
+) -> str | None:
     """Why hidden states of teacher and student cannot be compared, or None."""
-    if isinstance(pair.teacher, soft_labels.SoftLabels):
+    if isinstance(teacher, soft_labels.SoftLabels):
         return "its teacher is known by its answers alone"
-    teacher, student = models.config_of(pair.teacher), models.config_of(pair.student)
-    if not student.num_layers:
+    taught_by, shape = models.config_of(teacher), models.config_of(student)
+    if not shape.num_layers:
         return "it has no layers"
-    if not pair.same_tokens:
+    if not same_tokens:
         return "its vocabulary is not the teacher's"
-    if student.num_layers > teacher.num_layers and isinstance(stage.layer_map, str):
-        return f"it has {student.num_layers} layers, its teacher {teacher.num_layers}"
+    if shape.num_layers > taught_by.num_layers and isinstance(stage.layer_map, str):
+        return f"it has {shape.num_layers} layers, its teacher {taught_by.num_layers}"
     return None

@@ -23,17 +23,6 @@ _log = logging.getLogger(__name__)
 _OF_RECIPES = ("augment",)  # keys of a data section that `load_data` lacks
 
 
-@dataclasses.dataclass(frozen=True)
-class Prepared:
-    """What a run works on."""
-
-    data: TextData  # `TaskData` for a recipe with a task
-    # Plain text by stage name; that of the teacher's pre-training is "teacher".
-    corpora: Mapping[str, corpora.Corpus]
-    # The teacher's answers, where they come in files.
-    soft_labels: soft_labels.SoftLabels | None = None
-
-
 def load_data(
     path: files.Path | parquet.Frame,
     tokenizer: str | os.PathLike[str],
@@ -118,8 +107,13 @@ def load_data(
     return dataclasses.replace(data, test=task_data.to_evaluate(data.encode(test)))
 
 
-def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
+def prepare(
+    recipe: config.Recipe, folder: pathlib.Path
+) -> tuple[TextData, Mapping[str, corpora.Corpus], soft_labels.SoftLabels | None]:
     """Reads and encodes everything that a recipe names, before any training.
+
+    Returns the data, `TaskData` for a recipe with a task; plain text by stage name, that of the
+    teacher's pre-training as "teacher"; and the teacher's answers, where they come in files.
 
     Generated data and vocabularies are written into ``data`` of the run folder. A run that is
     resumed has to have the examples that it began with.
@@ -130,7 +124,7 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
     if settings.task is None:
         texts = corpora.open_texts(recipe, generated)
         files.atomic_write_json(generated / digests.INPUTS, inputs)
-        return Prepared(*texts)
+        return *texts, None
     source = from_config.source_of(settings, generated)
     task, train, dev = from_config.train_and_dev(settings, generated)
     sentences = [*train.texts, *(train.pairs or ())]
@@ -164,7 +158,7 @@ def prepare(recipe: config.Recipe, folder: pathlib.Path) -> Prepared:
     digests.check_same(generated / digests.EXAMPLES, parts, "the examples")
     files.atomic_write_json(generated / digests.EXAMPLES, parts)
     files.atomic_write_json(generated / digests.INPUTS, inputs)
-    return Prepared(_with_unlabelled(data, further), plain, teacher)
+    return _with_unlabelled(data, further), plain, teacher
 
 
 def read_sets(

@@ -111,33 +111,38 @@ def _score_soft_labels(context: RunContext, teacher: SoftLabels) -> results.Mode
 def check(context: RunContext, model: results.ModelResult) -> results.ModelResult:
     """Refuses a teacher or a student that answers near chance; it is saved all the same."""
     data, recipe = context.task_data, context.recipe
-    taught = model.role == "student"
-    in_files = None if taught else context.teachers.soft_labels
-    labels = analysis.gold_labels(
-        (data.dev if in_files is None else in_files.dev_set(data.dev)).encoded
+    in_files = context.teachers.soft_labels
+    if model.role == "student" or in_files is None:
+        _check_model(context, model)
+        return model
+    remedy = ", or name their labels in another order" if data.task.labels else ""
+    analysis.check_model(
+        "teacher",
+        model.metrics,
+        data.task,
+        analysis.gold_labels(in_files.dev_set(data.dev).encoded),
+        allow_weak=recipe.teacher.allow_weak,
+        causes=lambda: [f"the files answer other texts{remedy}"],
+        source="answers",
     )
+    return model
+
+
+def _check_model(context: RunContext, model: results.ModelResult) -> None:
+    """Refuses a model that was trained or loaded, with what may have made it weak."""
+    recipe, data = context.recipe, context.task_data
+    started, allow_weak = "", recipe.teacher.allow_weak
+    if model.role == "student":
+        started, allow_weak = recipe.student.initialise, recipe.student.allow_weak
     analysis.check_model(
         model.role,
         model.metrics,
         data.task,
-        labels,
-        allow_weak=(recipe.student if taught else recipe.teacher).allow_weak,
-        causes=lambda: (
-            likely_causes(
-                context.root, model, initialise=recipe.student.initialise if taught else ""
-            )
-            if in_files is None
-            else ["the files answer other texts, or name their labels in another order"]
-            if data.task.labels
-            else ["the files answer other texts"]
-        ),
-        source="answers"
-        if in_files is not None
-        else "training"
-        if recipe.teacher.finetune is not None
-        else "checkpoint",
+        analysis.gold_labels(data.dev.encoded),
+        allow_weak=allow_weak,
+        causes=lambda: likely_causes(context.root, model, initialise=started),
+        source="checkpoint" if recipe.teacher.finetune is None else "training",
     )
-    return model
 
 
 def train_student(

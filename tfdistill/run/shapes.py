@@ -65,8 +65,7 @@ def _loss_faults(
         elif stage.traits.from_start or not {"layer_map", "relation_heads"} & {*stage.traits.keys}:
             built = {}
         else:
-            unbuilt = lessons.DistilledPair(None, None, 0)  # pyright: ignore
-            built = lessons.LOSSES[stage.kind](stage, unbuilt)
+            built = lessons.losses_of(stage, None, None)  # pyright: ignore
         if teacher is None or student is None or general:
             return []
         if stage.traits.from_start and isinstance(stage.layer_map, tuple) and student.num_layers:

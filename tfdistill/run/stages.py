@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 import pathlib
@@ -18,13 +17,7 @@ from tfdistill.distillers import checks
 from tfdistill.io import files, resuming, work_folder
 from tfdistill.run import digests, initialise, prepare, soft_labels, task_models, teachers
 from tfdistill.run.folder import RunContext
-from tfdistill.run.lessons import (
-    DistilledPair,
-    Lesson,
-    distiller_of,
-    has_noise,
-    stage_batches,
-)
+from tfdistill.run.lessons import Lesson, distiller_of, has_noise, stage_batches
 from tfdistill.training import multi_worker, optimizers, precision
 
 _log = logging.getLogger(__name__)
@@ -102,14 +95,8 @@ def _sharpening(lesson: Lesson) -> float:
     return temperature
 
 
-@dataclasses.dataclass(frozen=True)
-class StageJob:
-    """A stage that is ready to be trained."""
-
-    # Trains in a folder, resumable; the text is shown in front of the progress bar.
-    run: Callable[[pathlib.Path, str], results.FitResult]
-    # From the student's states to the teacher's width.
-    projections: Sequence[keras.layers.Layer] = ()
+Fit = Callable[[pathlib.Path, str], results.FitResult]
+"""Trains in a folder, resumable; the text is shown in front of the progress bar."""
 
 
 def distill(
@@ -222,11 +209,11 @@ def distill(
         lesson = Lesson(teacher=taught, data=data, teacher_data=data, answers=answers)
         keras.utils.set_random_seed(seed)
         with precision.training_in(student, chosen) as trained:
-            job = build_stage(stage, lesson, trained, seed, origin.layers)
+            fit, projections = build_stage(stage, lesson, trained, seed, origin.layers)
             if teacher is not None:
-                initialise.start_projections(job.projections, trained, origin, lambda: teacher)
+                initialise.start_projections(projections, trained, origin, lambda: teacher)
             files.atomic_write_json(root / SETTINGS, begins)
-            return job.run(root, "student")
+            return fit(root, "student")
 
 
 def _without_effect(stage: config.Stage, data: TaskData) -> Iterator[str]:
@@ -253,25 +240,18 @@ def build_stage(
     student: keras.Model,
     seed: int,
     kept_layers: tuple[int, ...] | None = None,
-) -> StageJob:
+) -> tuple[Fit, Sequence[keras.layers.Layer]]:
     """Builds the distiller and the batches of a stage; the caller has set the random seed.
 
-    `seed` is that of order, masks and dropout; `kept_layers` are the teacher layers that a pruned
-    student was cut from.
+    Returns its fit, and the projections from the student's states to the teacher's width. `seed` is
+    that of order, masks and dropout; `kept_layers` are the teacher layers that a pruned student was
+    cut from.
     """
     if stage.traits.in_parts:
         return _transfer(stage, lesson, student, seed)
     if stage.traits.from_start:
         stage = _resolved(stage, lesson, student, kept_layers)
-    task = lesson.data.task
-    pair = DistilledPair(
-        lesson.teacher,
-        student,
-        seed,
-        kind=None if task is None else task.traits,
-        same_tokens=lesson.same_tokens,
-    )
-    distiller = distiller_of(stage, pair)
+    distiller = distiller_of(stage, lesson, student, seed)
     if not stage.on_corpus:
         weights = lesson.task_data.class_weights
         if weights is not None and any(
@@ -306,13 +286,15 @@ def build_stage(
             patience=stage.patience,
             min_steps=stage.min_steps,
         )
-    return StageJob(
+    return (
         lambda folder, description: fit(folder=folder, description=description),
-        getattr(distiller, "projections", ()),
+        distiller.projections,
     )
 
 
-def _transfer(stage: config.Stage, lesson: Lesson, student: keras.Model, seed: int) -> StageJob:
+def _transfer(
+    stage: config.Stage, lesson: Lesson, student: keras.Model, seed: int
+) -> tuple[Fit, Sequence[keras.layers.Layer]]:
     """MobileBERT's fits, one after the other in folders of their own."""
     teacher = lesson.teacher
     assert isinstance(teacher, keras.Model)
@@ -358,4 +340,4 @@ def _transfer(stage: config.Stage, lesson: Lesson, student: keras.Model, seed: i
             seconds=sum(result.seconds for result in done),
         )
 
-    return StageJob(run)
+    return run, ()

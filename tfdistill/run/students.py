@@ -49,7 +49,7 @@ def start_of(context: RunContext, first: config.Stage) -> initialise.Start:
     )
 
 
-def untaught(context: RunContext, name: str) -> Lesson:
+def stage_data_without_teacher(context: RunContext, name: str) -> Lesson:
     """What a stage of a run reads, without its teacher."""
     data = context.student_data
     return Lesson(teacher=None, data=data, teacher_data=data, corpus=context.corpora.get(name))
@@ -58,7 +58,7 @@ def untaught(context: RunContext, name: str) -> Lesson:
 def lesson_of(context: RunContext, name: str, stage: config.Stage) -> Lesson:
     """What a student learns from in a stage of a run, whose precision is chosen by now."""
     teacher = context.teachers.for_stage(stage)
-    lesson = untaught(context, name)
+    lesson = stage_data_without_teacher(context, name)
     if context.own_tokens is not None and context.teachers.knows(teacher):
         lesson = dataclasses.replace(lesson, teacher_data=context.data)
     return dataclasses.replace(lesson, teacher=teacher, answers=context.teachers.answers)
@@ -88,26 +88,30 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
         if compressing is not None:
             teacher = _student_as_teacher(compressing, student.model)
             counted = by_width(stage, models.config_of(student.model))
-            steps = num_batches(counted, untaught(context, last), seed)
+            steps = num_batches(counted, stage_data_without_teacher(context, last), seed)
             trained = _compressing(compressing, student.model, steps)
         chosen = precision.resolve(stage.precision, trained, folder)
         stage = stage.model_copy(update={"precision": chosen})
         keras.utils.set_random_seed(seed)
-        lesson = lesson_of(context, last, stage) if teacher is None else untaught(context, last)
+        lesson = (
+            lesson_of(context, last, stage)
+            if teacher is None
+            else stage_data_without_teacher(context, last)
+        )
         if teacher is not None:  # it reads the student's tokens, and is as wide
             answers = context.teachers.answers
             lesson = dataclasses.replace(lesson, teacher=teacher, answers=answers)
             if "projection" in stage.traits.keys:
                 stage = stage.model_copy(update={"projection": "none"})
         with precision.training_in(trained, chosen) as learner:
-            job = build_stage(stage, lesson, learner, seed, student.origin.layers)
-            _start_projections(context, job.projections, tuple(earlier), seed, stage, student)
-            result = job.run(folder, f"{'+'.join(stages)} seed {seed}")
+            fit, projections = build_stage(stage, lesson, learner, seed, student.origin.layers)
+            _start_projections(context, projections, tuple(earlier), seed, stage, student)
+            result = fit(folder, f"{'+'.join(stages)} seed {seed}")
         if compressing is not None:
             trained = student.model = _compressed(trained)
         variables.save(trained.weights, weights_file, made_from=place)
-        if job.projections:
-            held = [weight for layer in job.projections for weight in layer.weights]
+        if projections:
+            held = [weight for layer in projections for weight in layer.weights]
             variables.save(held, folder / PROJECTION, made_from=place)
         results.write_result_file(result, folder / RESULT)
     if stage.traits.predicts_words:
@@ -176,21 +180,13 @@ def _compressing(
     settings: config.CompressConfig, student: keras.Model, total_steps: int
 ) -> keras.Model:
     """The model that a stage trains which compresses the student; the student is not changed."""
-    options = {} if settings.layers is None else {"layers": settings.layers}
+    options = {key: getattr(settings, key) for key in config.METHODS[settings.method]}
+    if settings.layers is not None:
+        options["layers"] = settings.layers
     if settings.method == "prune":
-        return compress.prune(
-            student,
-            sparsity=settings.sparsity,
-            total_steps=total_steps,
-            begin=settings.begin,
-            end=settings.end,
-            block_size=settings.block_size,
-            **options,
-        )
+        return compress.prune(student, total_steps=total_steps, **options)
     if settings.method == "cluster":
-        return compress.cluster(
-            student, clusters=settings.clusters, start=settings.start, **options
-        )
+        return compress.cluster(student, **options)
     return compress.quantize_aware(student, **options)
 
 

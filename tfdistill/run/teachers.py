@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Sequence
@@ -133,30 +132,13 @@ class TeacherModels:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class OneTeacher:
+class OneTeacher(TeacherModels):
     """A loaded model in the place of all teachers of a run."""
 
-    task: keras.Model
-    soft_labels: None = None
-
-    @property
-    def general(self) -> keras.Model:
-        """The model, as an encoder."""
-        return self.task
-
-    @property
-    def words(self) -> keras.Model:
-        """The model, as one of masked words."""
-        return self.task
-
-    def in_float32(self, stage: config.Stage) -> keras.Model:
-        """The model, whatever the stage."""
-        return self.task
-
-    def shape(self, stage: config.Stage) -> models.EncoderConfig:
-        """Its configuration."""
-        return models.config_of(self.task)
+    def __init__(self, model: keras.Model):
+        """Takes the model as each of them, so that none is loaded."""
+        self._task, self.soft_labels = None, None
+        self.task = self.general = self.words = model
 
 
 def _role(stage: config.Stage) -> str:

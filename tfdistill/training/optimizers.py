@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any, get_args
 
 import tensorflow as tf
@@ -20,21 +21,11 @@ Rate = float | keras.optimizers.schedules.LearningRateSchedule
 
 def build(settings: OptimizerConfig, total_steps: int) -> keras.optimizers.Optimizer:
     """Builds the optimizer that a section of a recipe describes, over so many updates."""
-    make = lamb
-    if settings.optimizer == "adamw":
-        make = functools.partial(adamw, bias_correction=settings.bias_correction)
-    return make(
-        settings.learning_rate,
-        total_steps=max(total_steps, 1),
-        schedule=settings.schedule,
-        end_learning_rate=settings.end_learning_rate,
-        warmup=settings.warmup,
-        weight_decay=settings.weight_decay,
-        clip=settings.clip,
-        clip_norm=settings.clip_norm,
-        beta_2=settings.beta_2,
-        epsilon=settings.epsilon,
-    )
+    make = {"adamw": adamw, "lamb": lamb}[settings.optimizer]
+    parameters = inspect.signature(make).parameters
+    keys = [key for key in OptimizerConfig.model_fields if key in parameters]
+    options = {key: getattr(settings, key) for key in keys}
+    return make(**options, total_steps=max(total_steps, 1))
 
 
 def adamw(
