@@ -38,7 +38,8 @@ class Kind:
 _RESUME = ("run", "text/toy.yaml", "--out", "run", "--resume")
 _EVALUATE = ("evaluate", "run/teacher/model/hf", "--limit", "4")
 _TRAIN = (
-    *("--epochs", "1", "--min-steps", "1", "--batch-size", "4", "--train-limit", "4"),
+    *("--epochs", "1", "--min-steps", "1", "--batch-size", "4"),
+    *("--set", "data.train_limit=4"),
     *("--vocab", "text/vocab.txt"),
 )
 _TINY = (

@@ -59,7 +59,7 @@ def make(folder: pathlib.Path, tfdistill: Callable[..., None], *, fast: bool) ->
 PRETRAIN = (
     *("pretrain", "bert_tiny", "--corpus", "shards", "--steps", "4", "--batch-size", "4"),
     *("--shape", "num_layers=1", "--shape", "hidden_size=8", "--shape", "intermediate_size=8"),
-    *("--next-sentence", "--evaluations", "2"),
+    *("--next-sentence", "--set", "evaluations=2"),
 )
 AUGMENT = (
     *("data", "augment", "--task", "own", "--data-dir", "text", "--text-column", "text"),

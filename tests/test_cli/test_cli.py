@@ -261,14 +261,14 @@ def test_a_reader_that_has_seen_enough_is_no_error():
 @pytest.mark.parametrize(
     ("stages", "told"),
     [
-        (["--stages", "labels"], "--temperature sets stages.labels.temperature."),
+        (["--stages", "relations"], "--min-steps sets stages.relations.min_steps."),
         (["--stages", "intermediate,prediction"], "--teacher: "),  # prediction reads it
     ],
 )
 def test_an_option_of_distill_goes_to_the_stages_that_read_it(stages, told, tmp_path, capsys):
     files = ["--teacher", "./none", "--data-dir", str(tmp_path)]
-    command = ["distill", *files, "--student", "bert_tiny", "--task", "sst2", "--temperature", "2"]
-    if "labels" in stages:
+    command = ["distill", *files, "--student", "bert_tiny", "--task", "sst2", "--min-steps", "2"]
+    if "relations" in stages:
         command[2] = "bert-base-uncased"
 
     assert cli.main([*command, *stages, "--out", str(tmp_path / "out")]) == 2

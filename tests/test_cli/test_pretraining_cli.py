@@ -119,9 +119,11 @@ def test_the_options_of_pretrain_reach_the_training(monkeypatch, tmp_path, capsy
         (tmp_path / name).touch()
     monkeypatch.setattr(pretrain_run, "run_pretraining", stand_in)
     arguments = "pretrain bert_tiny --corpus a.txt b.txt --out out --shape num_layers=3 --shape "
-    arguments += "dropout=0.2 --vocab v.txt --cased --steps 70 --batch-size 9 --optimizer lamb "
-    arguments += "--learning-rate 0.1 --next-sentence --smoothing 0.7 --held-out 0.2 --seed 4 "
-    arguments += "--max-length 50 --workers 2 --on-invalid replace --resume --evaluations 5 "
+    arguments += "dropout=0.2 --vocab v.txt --cased --steps 70 --batch-size 9 --set optimizer=lamb "
+    arguments += (
+        "--learning-rate 0.1 --next-sentence --set smoothing=0.7 --set held_out=0.2 --seed 4 "
+    )
+    arguments += "--max-length 50 --workers 2 --on-invalid replace --resume --set evaluations=5 "
     arguments += "--gpus 3"
     assert cli.main(arguments.split()) == 0
     source, corpus, out, config = seen["positional"]
@@ -191,8 +193,17 @@ def test_pretraining_from_text_on_the_command_line(text, vocab_file, tmp_path, c
     arguments = ["pretrain", "bert_tiny", "--corpus", str(text), "--vocab", str(vocab_file)]
     for setting in ("num_layers=1", "hidden_size=16", "intermediate_size=16", "max_positions=24"):
         arguments += ["--shape", setting]
-    arguments += ["--max-length", "24", "--steps", "6", "--batch-size", "8", "--held-out", "0.1"]
-    arguments += ["--evaluations", "1"]
+    arguments += [
+        "--max-length",
+        "24",
+        "--steps",
+        "6",
+        "--batch-size",
+        "8",
+        "--set",
+        "held_out=0.1",
+    ]
+    arguments += ["--set", "evaluations=1"]
     arguments += ["--out", str(tmp_path / "out"), "--json"]
     assert cli.main(arguments) == 0
     metrics = last_json(capsys)

@@ -89,7 +89,7 @@ COMMANDS = {
         "{folder}/corpus.txt",
         "--max-length",
         "12",
-        *("--steps", "1", "--evaluations", "1"),
+        *("--steps", "1", "--set", "evaluations=1"),
         "--batch-size",
         "2",
         "--out",

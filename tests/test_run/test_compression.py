@@ -192,7 +192,9 @@ def arguments(*more):
 
 
 def test_the_command_makes_a_stage_of_each_method():
-    recipe = command.recipe_of(arguments("--methods", "prune,quantize", "--sparsity", "0.75"))
+    recipe = command.recipe_of(
+        arguments(*("--methods", "prune,quantize", "--set", "stages.prune.compress.sparsity=0.75"))
+    )
 
     assert recipe.student.keep_head and recipe.student.initialise == "student"
     assert recipe.variants["student"].stages == ("prune", "quantize")
@@ -219,10 +221,10 @@ def test_the_command_refuses_unknown_methods_and_wrong_orders(methods):
 @pytest.mark.parametrize(
     ("option", "usual", "method"), [("sparsity", 0.5, "prune"), ("clusters", 32, "cluster")]
 )
-def test_the_command_refuses_an_option_that_no_method_reads(option, usual, method):
-    told = f"--{option}: expected --methods with {method}, received quantize"
+def test_the_command_refuses_an_option_that_its_method_does_not_read(option, usual, method):
+    told = f"stages.quantize.compress.{option}: expected none with method quantize"
     with pytest.raises(errors.ConfigError, match=told):
-        command.recipe_of(arguments(f"--{option}", str(usual)))
+        command.recipe_of(arguments("--set", f"stages.quantize.compress.{option}={usual}"))
     settings = command.recipe_of(arguments("--methods", method)).stages[method].compress
     assert getattr(settings, option) == usual
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from tfdistill import config, errors
+from tfdistill import config
 from tfdistill.commands import base, models, options, plan
 
-_USUAL = {"sparsity": 0.5, "clusters": 32}
+_USUAL = {"cluster": {"clusters": 32}}  # method -> keys of its section, where not the default
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,18 +27,6 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "a run folder or fine-tuned model to learn from (default: the student as it is)",
     )
-    options.add_field(
-        parser,
-        config.Stage,
-        "kind",
-        "prediction",
-        flag="--objective",
-        choices=("prediction", "intermediate", "labels"),
-        help="what the training minimizes, a kind of stage (default: %(default)s)",
-    )
-    for field, usual in _USUAL.items():
-        text = f"{config.CompressConfig.model_fields[field].description} (default: {usual})"
-        options.add_field(parser, config.CompressConfig, field, None, help=text)
     options.add_allow_weak(parser, "a student that answers near chance")
     models.add_run(parser, epochs=2, gpus=False, of_run="student")
 
@@ -49,25 +37,19 @@ def _compress(args: argparse.Namespace) -> None:
 
 def recipe_of(args: argparse.Namespace) -> config.Recipe:
     """Returns the recipe that the options describe."""
-    step = options.section_of(args, "stages.*")
-    compress = options.section_of(args, "stages.*.compress")
-    names = options.chosen_from(compress.pop("method"), "--methods", list(config.METHODS))
-    for option in compress:
-        readers = [name for name, keys in config.METHODS.items() if option in keys]
-        if not set(readers) & set(names):
-            expected = f"--methods with {' or '.join(readers)}"
-            raise errors.ConfigError(options.flag_of(option), expected, args.methods)
+    names = options.chosen_from(args.methods, "--methods", list(config.METHODS))
     plan.model(args.student, "student")
     if args.teacher is not None:
         plan.model(args.teacher, "--teacher")
     student = config.model_folder(args.student)
     teacher = student if args.teacher is None else config.model_folder(args.teacher)
     itself = args.teacher is None
-    teaches = "student" if itself and step["kind"] != "labels" else "teacher"
-    stages = {name: {**step, "compress": {"method": name, "teacher": teaches}} for name in names}
-    for name, stage in stages.items():
-        read = _USUAL.keys() & set(config.METHODS[name])
-        stage["compress"] |= {option: (_USUAL | compress)[option] for option in read}
+    step = {"kind": "prediction", **options.section_of(args, "stages.*")}
+    teaches = "student" if itself else "teacher"
+    stages = {
+        name: {**step, "compress": {"method": name, "teacher": teaches, **_USUAL.get(name, {})}}
+        for name in names
+    }
     return models.recipe_of(
         args,
         data=options.data_of(args, model=args.student),
@@ -90,14 +72,11 @@ COMMANDS = (
         summary="prune, cluster or quantize a finished student while it trains",
         arguments=_arguments,
         execute=_compress,
-        usual=(
-            "--methods --teacher --sparsity --data --task --data-dir --epochs --out --resume "
-            "--dry-run"
-        ),
+        usual=("--methods --teacher --data --task --data-dir --epochs --out --resume --dry-run"),
         examples=(
             "compress runs/sst2 --out runs/sst2-int8",
-            "compress ./student --methods prune,quantize --sparsity 0.5 --teacher ./bert-sst2 "
-            "--task sst2 --data-dir glue/SST-2 --out runs/sst2-small",
+            "compress ./student --methods prune,quantize --set stages.prune.compress.sparsity=0.7 "
+            "--teacher ./bert-sst2 --task sst2 --data-dir glue/SST-2 --out runs/sst2-small",
         ),
         description="Trains a finished student a little longer while tensorflow-model-"
         "optimization prunes, clusters or quantizes its weights.",

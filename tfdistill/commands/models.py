@@ -22,7 +22,6 @@ STAGES = (
 _JOINT = config.STAGE_SECTIONS["joint"].model_fields
 _MIN_STEPS, _PATIENCE = config.LEAST_STEPS, _JOINT["patience"].default
 RATE = config.FineTuneConfig.model_fields["learning_rate"].default
-_LAYER_MAPS = ("uniform", "top", "bottom", "skip", "last")
 # The stage that --corpus puts in front: one pass, at the rate of a student that starts pruned.
 _GENERAL = {"kind": "general", "epochs": 1, "batch_size": 32, "learning_rate": config.GENERAL_RATE}
 
@@ -37,7 +36,7 @@ def add_run(
     place: str = "stages.*",
 ) -> argparse._ActionsContainer:
     """Adds what every command has that trains one model; returns the group of training."""
-    options.add_data(parser, of_run=of_run, one_file=True, cuts=True)
+    options.add_data(parser, reads_train=False, of_run=of_run, one_file=True, cuts=True)
     group = parser.add_argument_group("training")
     options.add_training(group, epochs, rate, place)
     if gpus:
@@ -122,12 +121,7 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         "labels alone trains the student without a teacher",
     )
     options.add_field(parser, config.DataConfig, "vocab")
-    options.add_field(
-        parser,
-        config.DataConfig,
-        "unlabelled",
-        None,
-    )
+    options.add_field(parser, config.DataConfig, "unlabelled", None)
     options.add_field(
         parser,
         config.Stage,
@@ -136,21 +130,6 @@ def _distill_arguments(parser: argparse.ArgumentParser) -> None:
         place="stages.general",
         help="plain text, on which the student first learns the teacher's hidden states and "
         "attention, in a general stage",
-    )
-    options.add_field(
-        parser,
-        config.Stage,
-        "temperature",
-        None,
-        help="divides the logits of both models (default: 10 for patient, else 1)",
-    )
-    options.add_field(
-        parser,
-        config.Stage,
-        "layer_map",
-        None,
-        choices=_LAYER_MAPS,
-        help="which teacher layer a student layer is compared with (default: that of the stage)",
     )
     options.add_field(parser, config.Recipe, "baselines")
     options.add_allow_weak(parser, "a teacher or a student that answers near chance")

@@ -14,12 +14,6 @@ from tfdistill.commands import base, options, plan
 from tfdistill.io import storage
 
 _SPAN_BYTES = 1 << 20  # text that is counted at a time
-_MASKING = ("mask_rate", "smoothing", "whole_words")
-_TRAINING = (
-    *("steps", "epochs", "batch_size", "gradient_accumulation", "optimizer", "learning_rate"),
-    *("schedule", "weight_decay", "held_out", "held_out_examples", "evaluations"),
-    "precision",
-)
 
 
 def _add_reading(parser: argparse._ActionsContainer) -> None:
@@ -204,16 +198,14 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_field(source, section, "next_sentence")
     text = parser.add_argument_group("text files")
     _add_reading(text)
-    masking = parser.add_argument_group("masking")
-    for field in _MASKING:
-        options.add_field(masking, section, field)
     group = parser.add_argument_group("training")
     length = group.add_mutually_exclusive_group()
-    for field in _TRAINING:
-        into = length if field in ("steps", "epochs") else group
-        options.add_field(into, section, field)
-    options.add_field(group, section, "warmup", flag="--warmup-ratio", metavar="SHARE")
+    for field in ("steps", "epochs"):
+        options.add_field(length, section, field)
+    for field in ("batch_size", "learning_rate", "precision"):
+        options.add_field(group, section, field)
     options.add_seed(group)
+    options.add_set(group, "teacher.pretrain of a recipe", "optimizer=lamb")
     options.add_gpus(group)
     options.add_output(parser, resume=True, kind="pre-training")
     options.add_json(parser)
@@ -229,7 +221,11 @@ def _pretrain(args: argparse.Namespace) -> None:
     values = options.section_of(args, "teacher.pretrain")
     corpus, max_length = values.pop("corpus"), values.pop("max_length")
     settings = config.parse_section(
-        config.PretrainConfig, values, source="command line", place="teacher.pretrain"
+        config.PretrainConfig,
+        values,
+        args.set,
+        source="command line",
+        place="teacher.pretrain",
     )
     source = pretrain_run.PretrainSource(
         args.model,
@@ -316,7 +312,7 @@ COMMANDS = (
         ),
         examples=(
             "pretrain ib_bert_6l_128d --corpus shards --next-sentence --steps 20000 "
-            "--optimizer lamb --learning-rate 1.5e-3 --out runs/ib-bert",
+            "--set optimizer=lamb --learning-rate 1.5e-3 --out runs/ib-bert",
             "pretrain ./all-MiniLM-L6-v2 --new-head --corpus corpus.txt --epochs 1 "
             "--learning-rate 2e-4 --out runs/minilm-mlm",
         ),

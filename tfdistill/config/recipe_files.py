@@ -169,19 +169,26 @@ def parse_recipe(
     Raises:
       ConfigError: With every fault, a line each.
     """
-    values = copy.deepcopy(values)
     stages = values.get("stages")
     named: set[str] = set(stages) if isinstance(stages, dict) else set()
-    for assignment in overrides:
-        _assign(values, assignment)
+    values = _assigned(values, overrides)
     _check_stages(overrides, values, named)
     return parse_section(Recipe, values, source=source)
 
 
 def parse_section(
-    section: type[SectionType], values: dict[str, Any], *, source: str, place: str = ""
+    section: type[SectionType],
+    values: dict[str, Any],
+    overrides: Sequence[str] = (),
+    *,
+    source: str,
+    place: str = "",
 ) -> SectionType:
-    """Validates one section given as plain values, which a recipe has in `place`."""
+    """Validates one section given as plain values, which a recipe has in `place`.
+
+    `overrides` are assignments "key=value" inside the section; the value is YAML.
+    """
+    values = _assigned(values, overrides)
     try:
         return section.model_validate(values)
     except pydantic.ValidationError as error:
@@ -233,6 +240,14 @@ def without_defaults(recipe: Recipe) -> str:
     kinds = {name: {"kind": stage.kind} for name, stage in recipe.stages.items()}
     values["stages"] = {name: {**kinds[name], **values["stages"][name]} for name in kinds}
     return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+
+
+def _assigned(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """A copy of plain values with those that assignments give."""
+    values = copy.deepcopy(values)
+    for assignment in overrides:
+        _assign(values, assignment)
+    return values
 
 
 def _assign(values: dict[str, Any], assignment: str) -> None:
