@@ -164,8 +164,8 @@ def answered_test_set(run, change):
     logits = {role: fake_answers.logits_of(those) for role, those in wrong.items()}
     logits["majority"] = np.tile([[0.1, 0.0]], (40, 1))
     (run / "test").mkdir()
-    given = fake_answers.answers_of(logits, model_sha256="b" * 64)
-    answers.write(given, run / answers.TEST_FILE)
+    labelled = fake_answers.answers_of(logits, model_sha256="b" * 64)
+    answers.write(labelled, run / answers.TEST_FILE)
 
 
 RUNS = (
