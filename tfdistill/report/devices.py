@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -82,24 +83,24 @@ class DeviceResults:
         measured in the same cases has a name for each, since its figures differ.
         """
         rows = [(named, model) for named in self.results for model in named.result.models]
-        identified: list[tuple[str, str, set[Hashable]]] = []  # name, checksum, measured cases
-        first: list[int] = []  # the row that each identity was found in
+        # Where each file was found first, and the cases that it was measured in.
+        identified: list[tuple[NamedResult, schema.MeasuredFile, set[Hashable]]] = []
         identities: list[int] = []
-        for number, (named, model) in enumerate(rows):
-            cases = _cases(named.result, model.name)
-            for i, (name, digest, taken) in enumerate(identified):
-                if (name, digest) == (model.name, model.sha256) and taken.isdisjoint(cases):
-                    taken |= cases
-                    identities.append(i)
-                    break
-            else:
-                identities.append(len(identified))
-                identified.append((model.name, model.sha256, set(cases)))
-                first.append(number)
+        for named, model in rows:
+            cases, key = _cases(named.result, model.name), (model.name, model.sha256)
+            same = (
+                i
+                for i, (_, first, taken) in enumerate(identified)
+                if (first.name, first.sha256) == key and taken.isdisjoint(cases)
+            )
+            identities.append(next(same, len(identified)))
+            if identities[-1] == len(identified):
+                identified.append((named, model, set()))
+            identified[identities[-1]][2].update(cases)
         labels = _unique_labels(
             [
                 (model.name, model.quantization or "", named.label, model.sha256[:8])
-                for named, model in (rows[i] for i in first)
+                for named, model, _ in identified
             ]
         )
         return tuple(
@@ -167,15 +168,9 @@ class DeviceResults:
         of: NamedResult,
     ) -> str:
         """Names delegate, cores and backend, as far as they differ on this device."""
-        delegate, affinity, backend = self._differing
-        parts = []
-        if delegate:
-            parts.append(_DELEGATES[case.delegate])
-        if affinity:
-            parts.append(f"cores {case.affinity}" if case.affinity else "all cores")
-        if backend:
-            parts.append(_BACKENDS[of.result.backend])
-        return ", ".join(parts)
+        cores = f"cores {case.affinity}" if case.affinity else "all cores"
+        words = (_DELEGATES[case.delegate], cores, _BACKENDS[of.result.backend])
+        return ", ".join(itertools.compress(words, self._differing))
 
     @functools.cached_property
     def common_case(self) -> tuple[int, int] | None:
