@@ -14,11 +14,6 @@ COVERED_BY = (
         "tfdistill/tflite/flatbuffer",
     ),
     (
-        "test_cli/test_table_files.py",
-        "Parquet files that unpack to too much are refused",
-        "tfdistill/tasks/parquet",
-    ),
-    (
         "test_manifest.py",
         "its parts are read and refused with it",
         "tfdistill/manifest/parts",
@@ -113,9 +108,9 @@ COVERED_BY = (
         "tfdistill/tasks/tags",
     ),
     (
-        "test_cli/test_label_cells.py",
-        "kinds and rules of labels are seen in what the commands tell of a file",
-        "tfdistill/tasks/label_kinds tfdistill/tasks/label_names tfdistill/tasks/label_rules",
+        "test_data/test_label_cells.py",
+        "kinds of labels are seen in what cells are recognised as",
+        "tfdistill/tasks/label_kinds",
     ),
     (
         "test_data/test_batches.py",
@@ -244,8 +239,13 @@ COVERED_BY = (
         "tfdistill/run/index_checks",
     ),
     (
-        "test_cli/test_table_files.py",
-        "sheets and the limits of tables are parts of reading a table",
+        "test_data/test_tables.py",
+        "rows of files are read as tables",
+        "tfdistill/tasks/table_files",
+    ),
+    (
+        "test_data/test_parquet.py",
+        "sheets and the limits of tables are those of packed files",
         "tfdistill/tasks/sheets tfdistill/tasks/table_limits",
     ),
     (

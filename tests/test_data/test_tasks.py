@@ -57,41 +57,28 @@ def test_label_names_are_not_guessed_from_a_dev_file(tmp_path):
     assert tasks.load_examples(spec, folder / "dev.tsv", "train").spec.labels == ("a", "b")
 
 
-def test_one_label_is_no_task(tmp_path):
-    spec = dataclasses.replace(TASK, labels=())
-    folder = folder_of(tmp_path, train=["a", "a"])
-    with pytest.raises(errors.DataError):
-        tasks.load_examples(spec, folder, "train")
+REGRESSION = tasks.TaskSpec("r", "text", "label", kind="regression")
+FINITE = "(a finite number|a label in every row|cells of one form)"
+# The task, labels of the training file, the message.
+REFUSED = [
+    (dataclasses.replace(TASK, labels=()), ["a", "a"], "at least two different labels"),
+    (TASK, ["yes", "no", "maybe", "never"],
+     r"train\.tsv, line 4, column 'label': expected one of 'no', 'yes', received 'maybe'"),
+    *((REGRESSION, ["1.5", value], f"line 3, .*{FINITE}") for value in ("high", "", "nan", "inf")),
+    (REGRESSION, ["1700000001", "1700000002"], "line 2, .*numbers that float32 holds"),
+    (REGRESSION, ["1e-50", "0"], "line 2, .*numbers that float32 holds"),
+    (REGRESSION, ["1", "1e39"], r"line 3, .*a number up to 3.4e\+38, .* '1e39'"),
+    (dataclasses.replace(TASK, labels=()), ["a|b", "a", "b"], "--kind multi_label"),
+]  # fmt: skip
 
 
-def test_a_label_outside_the_set_is_named_with_its_line(tmp_path):
-    folder = folder_of(tmp_path, train=["yes", "no", "maybe", "never"])
-    message = r"train\.tsv, line 4, column 'label': expected one of 'no', 'yes', received 'maybe'"
-    with pytest.raises(errors.DataError, match=message):
-        tasks.load_examples(TASK, folder, "train")
-
-
-@pytest.mark.parametrize("value", ["high", "", "nan", "inf"])
-def test_a_regression_label_is_a_finite_number(tmp_path, value):
-    spec = tasks.TaskSpec(
-        "r", "text", "label", kind="regression", metrics=("pearson",), primary_metric="pearson"
-    )
-    folder = folder_of(tmp_path, train=["1.5", value], dev=["0.25", "-3"])
-    labels = tasks.load_examples(spec, folder, "dev").labels
-    assert (labels.dtype, labels.tolist()) == (np.float32, [0.25, -3.0])
-    with pytest.raises(errors.DataError, match=r"line 3, .*(a finite number|a label in every row)"):
-        tasks.load_examples(spec, folder, "train")
-
-
-@pytest.mark.parametrize("cells", [["1700000001", "1700000002"], ["1e-50", "0"]])
-def test_numbers_that_float32_does_not_tell_apart_are_refused(cells):
-    with pytest.raises(errors.DataError, match=r"^line 0: expected numbers that float32 holds"):
-        regression.numbers(cells, ["line 0", "line 1"])
-
-
-def test_a_number_that_float32_does_not_hold_is_refused():
-    with pytest.raises(errors.DataError, match=r"^b: expected a number up to 3.4e\+38, .* '1e39'"):
-        regression.numbers(["1", "1e39"], ["a", "b"])
+@pytest.mark.parametrize(("spec", "values", "message"), REFUSED)
+def test_labels_that_are_none_of_the_task_are_refused_with_their_line(
+    tmp_path, spec, values, message
+):
+    with pytest.raises((errors.DataError, errors.ConfigError), match=message):
+        spec = spec.with_labels_of(folder_of(tmp_path, train=values), stated=False)
+        tasks.load_examples(spec, tmp_path, "train")
 
 
 @pytest.mark.parametrize(
@@ -101,44 +88,46 @@ def test_a_number_that_float32_does_not_hold_is_refused():
 def test_numbers_that_are_rounded_a_little_are_read(cells):
     read = regression.numbers(cells, ["line 0", "line 1", "line 2"])
     np.testing.assert_array_equal(read, np.array(cells, np.float32))
+    assert read.dtype == np.float32
 
 
-def test_labels_may_be_hidden_in_a_test_split_only(tmp_path):
-    for split in ("test", "dev"):
+ANYWHERE = {"may_hide_labels": True}
+# The split, its labels (None: no column), options, what is read ("": refused).
+HIDDEN = [
+    ("test", None, {}, None),
+    ("test", None, {"labelled": True}, "a column 'label', received the columns 'text'"),
+    ("dev", None, {}, "a column 'label', received the columns 'text'"),
+    ("dev", None, {"labelled": False}, None),
+    ("dev", None, ANYWHERE, None),
+    ("dev", ["-1", "-1"], ANYWHERE, None),
+    ("dev", ["yes", "no"], ANYWHERE, [1, 0]),
+    ("dev", ["-1", "no"], ANYWHERE, "received '-1'"),
+    ("test", ["yes", "no"], {}, [1, 0]),
+    ("test", ["-1", "-1"], {}, None),
+    ("test", ["-1", "no"], {}, "received '-1'"),
+]
+
+
+@pytest.mark.parametrize(("split", "labels", "options", "expected"), HIDDEN)
+def test_labels_may_be_hidden_in_a_test_split_or_on_request(
+    tmp_path, split, labels, options, expected
+):
+    if labels is None:
         write(tmp_path / f"{split}.tsv", ("text",), ("a",))
-    assert tasks.load_examples(TASK, tmp_path, "test").labels is None
-    assert tasks.load_examples(TASK, tmp_path, "dev", labelled=False).labels is None
-    for split, labelled in (("dev", None), ("test", True)):
-        with pytest.raises(errors.DataError, match="a column 'label', received the columns 'text'"):
-            tasks.load_examples(TASK, tmp_path, split, labelled=labelled)
+    else:
+        folder_of(tmp_path, **{split: labels})
+    if isinstance(expected, str):
+        with pytest.raises(errors.DataError, match=expected):
+            tasks.load_examples(TASK, tmp_path, split, **options)
+        return
+    read = tasks.load_examples(TASK, tmp_path, split, **options).labels
+    assert (None if read is None else read.tolist()) == expected
 
 
 def test_a_label_of_the_task_hides_nothing(tmp_path):
     spec = tasks.TaskSpec("mood", "text", "label", labels=("-1", "0", "1"))
     (tmp_path / "test.csv").write_text("text,label\nbad,-1\nworse,-1\n")
     assert tasks.load_examples(spec, tmp_path, "test").labels.tolist() == [0, 0]
-
-
-def test_labels_may_be_hidden_anywhere_on_request_and_are_read_where_they_are(tmp_path):
-    write(tmp_path / "dev.tsv", ("text",), ("a",))
-    assert tasks.load_examples(TASK, tmp_path, "dev", may_hide_labels=True).labels is None
-    folder = folder_of(tmp_path, dev=["-1", "-1"])
-    assert tasks.load_examples(TASK, folder, "dev", may_hide_labels=True).labels is None
-    folder = folder_of(tmp_path, dev=["yes", "no"])
-    assert tasks.load_examples(TASK, folder, "dev", may_hide_labels=True).labels.tolist() == [1, 0]
-    folder = folder_of(tmp_path, dev=["-1", "no"])
-    with pytest.raises(errors.DataError):
-        tasks.load_examples(TASK, folder, "dev", may_hide_labels=True)
-
-
-def test_labels_of_a_test_split_are_read_where_they_are_known(tmp_path):
-    folder = folder_of(tmp_path, test=["yes", "no"])
-    assert tasks.load_examples(TASK, folder, "test").labels.tolist() == [1, 0]
-    folder = folder_of(tmp_path, test=["-1", "-1"])
-    assert tasks.load_examples(TASK, folder, "test").labels is None
-    folder = folder_of(tmp_path, test=["-1", "no"])
-    with pytest.raises(errors.DataError):
-        tasks.load_examples(TASK, folder, "test")
 
 
 def test_a_split_is_found_under_its_other_names(tmp_path):
@@ -195,10 +184,6 @@ def test_another_label_order_keeps_the_spelling_of_the_file(tmp_path):
     write(folder / "dev.tsv", ("sentence", "label"), ("bad", "0"), ("good", "1"))
     turned = tasks.task("sst2").with_labels(("positive", "negative"))
     assert tasks.load_examples(turned, folder, "dev").labels.tolist() == [1, 0]
-    with pytest.raises(errors.DataError, match=r"the names \('negative', 'positive'\), received"):
-        tasks.task("sst2").with_labels(("good", "bad"))
-    with pytest.raises(errors.DataError, match="numbers, no names"):
-        tasks.task("stsb").with_labels(("a", "b"))
 
 
 def test_broken_rows_of_qqp_are_left_out_and_counted(tmp_path):
@@ -220,11 +205,36 @@ def test_broken_rows_of_qqp_are_left_out_and_counted(tmp_path):
         ({"kind": "regression"}, "none for the kind regression"),
         ({"label_values": ("0",)}, "one for each label"),
         ({"positive_label": "maybe"}, "received 'maybe'"),
+        ({"kind": "multilabel"}, "received 'multilabel'. Did you mean 'multi_label'"),
+        ({"layout": "squad"}, r"layout: expected one of table, folders, received 'squad'"),
+        ({"metrics": ("pearson",)}, "metric: expected one of accuracy, f1, macro_f1, matthews"),
+        ({"kind": "span", "labels": (), "metrics": ("accuracy",)}, "one of f1, exact_match"),
+        ({"kind": "token", "metrics": ("entity_f1",), "primary_metric": ""}, "O, B-TYPE"),
+        ({"kind": "span"}, "none for the kind span"),
+        ({"kind": "embedding", "label_column": "", "labels": ()}, "pair_column: expected the col"),
+        ({"kind": "embedding", "pair_column": "b"}, "labels: expected none for the kind embedding"),
     ],
 )
 def test_a_contradictory_task_is_refused(fields, message):
+    if "kind" in fields:
+        fields = {"layout": "", "metrics": (), "primary_metric": "", **fields}
+    elif "layout" not in fields and "metrics" not in fields:
+        fields = {"layout": "", **fields}
     with pytest.raises(errors.ConfigError, match=message):
         dataclasses.replace(TASK, **fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "message"),
+    [
+        ("sst2", ("good", "bad"), r"the names \('negative', 'positive'\), received"),
+        ("stsb", ("a", "b"), "numbers, no names"),
+        ("squad", ("start", "end"), "answers, no names"),
+    ],
+)
+def test_names_that_are_none_of_the_task_are_refused(name, labels, message):
+    with pytest.raises(errors.DataError, match=message):
+        tasks.task(name).with_labels(labels)
 
 
 def test_tasks_are_found_by_any_spelling_of_their_name():
@@ -247,28 +257,6 @@ def test_what_a_kind_leaves_open_follows_from_it():
     assert regression.traits.one_number and regression.num_labels == 1
     assert tasks.task("imdb").head == "sequence"
     assert TASK.metrics == ("accuracy",)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"kind": "multilabel"}, "received 'multilabel'. Did you mean 'multi_label'"),
-        ({"layout": "squad"}, r"layout: expected one of table, folders, received 'squad'"),
-        ({"metrics": ("pearson",)}, "metric: expected one of accuracy, f1, macro_f1, matthews"),
-        ({"kind": "span", "labels": (), "metrics": ("accuracy",)}, "one of f1, exact_match"),
-        ({"kind": "token", "metrics": ("entity_f1",), "primary_metric": ""}, "O, B-TYPE"),
-        ({"kind": "span"}, "none for the kind span"),
-    ],
-)
-def test_a_kind_with_what_does_not_belong_to_it_is_refused(fields, message):
-    fields = {"layout": "", **fields}
-    with pytest.raises(errors.ConfigError, match=message):
-        dataclasses.replace(TASK, **fields)
-
-
-def test_spans_have_no_names():
-    with pytest.raises(errors.DataError, match="answers, no names"):
-        tasks.task("squad").with_labels(("start", "end"))
 
 
 # Several labels.
@@ -384,14 +372,10 @@ def test_an_embedding_learns_from_texts_each_once(tmp_path, name, content, lines
     assert not examples.paired
 
 
-def test_an_embedding_needs_pairs_and_has_no_labels():
+def test_an_embedding_has_no_labels():
     with pytest.raises(
         errors.ConfigError, match=r"metrics: expected recall_at_1.* without a label"
     ):
         dataclasses.replace(EMBEDDING, label_column="")
-    with pytest.raises(errors.ConfigError, match="pair_column: expected the column of second"):
-        tasks.TaskSpec("own", "a", "score", kind="embedding")
-    with pytest.raises(errors.ConfigError, match="labels: expected none for the kind embedding"):
-        dataclasses.replace(EMBEDDING, labels=("x", "y"))
     with pytest.raises(errors.DataError, match="similarities, no names"):
         EMBEDDING.with_labels(("x", "y"))

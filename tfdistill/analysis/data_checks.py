@@ -12,7 +12,7 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.data.unlabelled import example_keys, example_numbers
-from tfdistill.tasks import Examples, TaskSpec, label_rules, pair_metrics
+from tfdistill.tasks import Examples, TaskSpec, label_cells, pair_metrics
 
 if TYPE_CHECKING:
     from tfdistill.data.tokenize import Tokenizer  # imports TensorFlow
@@ -131,7 +131,7 @@ def _check_names(task: TaskSpec, train: Examples, faults: list[str]) -> None:
     """Finds empty names and names that are the same to a person."""
     alike = collections.defaultdict(list)
     for index, label in enumerate(task.labels):
-        alike[label_rules.same_label(label)].append(index)
+        alike[label_cells.same_label(label)].append(index)
     for key, indices in alike.items():
         listed = " and ".join(_rows_with(task, train, index) for index in indices)
         if not key:

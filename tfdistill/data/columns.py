@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tfdistill import errors
-from tfdistill.tasks import label_kinds, tables
+from tfdistill.tasks import tables
+from tfdistill.tasks.table_files import LIST_MARK, NULL
 
 _TEXT_NAMES = frozenset(
     "body comment content document input message post prompt query question review sentence text "
@@ -30,26 +31,23 @@ _PAIR_NAMES = (
 )
 _NUMBERED = re.compile(r"(?i)(.*?)[ _#]*(?:[12]|[ab])\b(.*)")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_a-zA-Z]+")  # of a name, also in camelCase
-# Last words of names: of columns that number the rows, of such as describe the row instead of being
-# its text, of such as are rarely its label, and of conversations, which are no texts yet.
-_ID_WORDS = frozenset("id idx index uid uuid guid row nr no".split())
-_BESIDE_TEXT = _ID_WORDS | frozenset(
-    "audio author date datetime email file filename link path phone time timestamp uri url user "
-    "username".split()
+# Last words of names: of columns that number the rows or say more about them, of such as are rarely
+# a label, and of conversations, which are no texts yet.
+_BESIDE = frozenset(
+    "id idx index uid uuid guid row audio author created date datetime email file filename link "
+    "path phone time timestamp updated uri url user username".split()
 )
 _SPLIT_WORDS = frozenset("dev fold partition split subset test train".split())
-_BESIDE_LABEL = _SPLIT_WORDS | frozenset("lang language locale source".split())
+_RARELY_LABEL = _SPLIT_WORDS | frozenset("lang language locale source".split())
 _CONVERSATIONS = frozenset("chat conversation conversations dialog dialogue messages turns".split())
-# One word with a digit, a slash, an extension and so on; or a date, a time, a telephone number.
-_MADE_BY_A_PROGRAM = re.compile(r"(?=\S*(?:[\d/@\\_]|\.\w))[!-~]+|[\d\s:./+()TZ-]+")
 _TAGS_REMEDY = (
     "Words with tags: columns of CoNLL, for `tfdistill finetune --kind token` and `distill`."
 )
-_MOST_NAMES = 500  # different names that a column of labels may have
-_LONG_TEXT = 12  # characters of a text without blanks
-_LEAST_VARIED = 0.3  # share of different values in a column of texts
+_LONGEST_NAME = 5  # words of the name of a column; more are a sentence
 _LOOKED_AT = 100_000  # cells, spread over the column
-_MOSTLY = 0.9  # share of the cells that tell what made a column
+_LEAST_WORDS = 1.5  # of a text, on average
+_WORD_LENGTH = 4  # characters of a script without blanks that count as a word
+_LEAST_VARIED = 0.3  # share of different values in a column of texts
 
 
 class Roles(NamedTuple):
@@ -77,30 +75,35 @@ def _check_header(table: tables.DataTable) -> None:
 
     It is data if it looks so, or if a name is a common value below it.
     """
-    names = tables.column_names(table.path)
+    names, repeated = table.names, []
     if table.path.suffix.lower() in (".jsonl", ".parquet"):
         return
-    repeated = [
-        name
-        for name, cells in table.columns.items()
-        if sum(cell.strip() == name for cell in cells) > 1
-    ]
-    distinct = list(dict.fromkeys(filter(None, names)))
-    if not repeated and not tables.looks_like_data(distinct):
-        for name in distinct:
-            if names.count(name) > 1:
-                raise errors.DataError(
-                    f"{table.path}, line 1", f"one column {name!r}", f"{names.count(name)} of them"
-                )
-        return
-    shown = ", ".join(map(repr, names[:4]))
-    why = f", and {repeated[0]!r} occurs again below" if repeated else ""
-    raise errors.DataError(
-        f"{table.path}, line 1",
-        "the names of the columns",
-        f"what looks like data: {errors.shortened(shown)}{why}",
-        "Put a line with names such as text,label on top of the file.",
-    )
+    for name, cells in table.columns.items():
+        if sum(cell.strip() == name for cell in cells) > 1:
+            repeated.append(f", and {name!r} occurs again below")
+    named = [*filter(None, names)]
+    if repeated or not named or any(map(_is_data, named)):
+        shown = errors.shortened(", ".join(map(repr, names[:4])))
+        raise errors.DataError(
+            f"{table.path}, line 1",
+            "the names of the columns",
+            f"what looks like data: {shown}{''.join(repeated[:1])}",
+            "Put a line with names such as text,label on top of the file.",
+        )
+    for name in named:
+        if names.count(name) > 1:
+            raise errors.DataError(
+                f"{table.path}, line 1", f"one column {name!r}", f"{names.count(name)} of them"
+            )
+
+
+def _is_data(cell: str) -> bool:
+    """Whether a cell can hardly be the name of a column: a number, or a sentence."""
+    try:
+        float(cell)
+    except ValueError:
+        return len(cell.split()) > _LONGEST_NAME or cell.endswith((".", "!"))
+    return True
 
 
 def choose_roles(
@@ -109,10 +112,10 @@ def choose_roles(
     pair: str | None = None,
     label: str | None = None,
 ) -> Roles:
-    """Finds the columns of texts and labels that are not named, by their values and names.
+    """Finds the columns of texts and labels that are not named, by their names and values.
 
     A column that is called text or label is never passed over for another one in silence: not
-    because its values repeat, number the rows, or could not be read. Where it is not clear which
+    because its values repeat, or could not be read. Where it is not clear which
     column is meant the message names the option to give; texts that are lists, such as those of
     words, and cells that cannot be read are refused.
     """
@@ -124,7 +127,10 @@ def choose_roles(
             if name in table.unusable:
                 raise errors.DataError(table.unusable[name])
             raise errors.ConfigError(option, f"one of the columns {listed}", repr(name), hint)
-    _check_unreadable(table, text, label)
+    for name, fault in table.unusable.items():
+        of_texts = _says_text(name) or _last_word(name) in _CONVERSATIONS
+        if (of_texts and text is None) or (_names_labels(name) and label is None):
+            raise errors.DataError(fault)
     free = [name for name in table.columns if name not in named_columns.values()]
     texts = _text_columns(table, free)
     lists = [name for name in table.columns if _holds_lists(table.columns[name])]
@@ -136,59 +142,33 @@ def choose_roles(
         text, second = _choose_texts(texts, None if pair is None else [])
         pair = pair or second
         free = [name for name in free if name not in (text, pair)]
-        if text is None:
-            also = "--pair-column" if pair is None and texts else None
-            likely = texts or [name for name in free if not _ends_as_label(name)]
-            likely = sorted(likely, key=lambda name: not _says_text(name))
-            raise _unclear(table, "--text-column", likely, "texts", also)
         blank = [name for name in free if _says_text(name) and not any(table.columns[name])]
-        if blank and not _says_text(text):
-            raise errors.DataError(
-                f"{table.path}, {blank[0]!r}",
-                "texts",
-                "no filled cell",
-                "Values of formulas are there once a spreadsheet program has saved the file; for "
-                f"another column add --text-column {text!r}.",
-            )
+        if text is None or (blank and not _says_text(text)):
+            also = "--pair-column" if pair is None and texts else None
+            likely = texts or [name for name in free if not _names_labels(name)]
+            likely = sorted([*likely, *blank], key=lambda name: not _says_text(name))
+            raise _unclear(table, "--text-column", likely, "texts", also)
     if label is None:
-        others = [name for name in free if name not in texts and not _is_id(name, table)]
+        others = [name for name in free if name not in texts and not _is_beside(name)]
         others = [name for name in others if len(set(table.columns[name])) > 1] or others
         label = _choose_label(others)
-        if label is not None and len(free) > 1 and _last_word(label) in _BESIDE_LABEL:
-            label = None
-        if label is None:
-            likely = sorted(others or free, key=lambda name: _last_word(name) in _BESIDE_LABEL)
-            likely = sorted(likely, key=lambda name: not _ends_as_label(name))
+        if label is None or (len(free) > 1 and _last_word(label) in _RARELY_LABEL):
+            likely = sorted(others or free, key=lambda name: _last_word(name) in _RARELY_LABEL)
+            likely = sorted(likely, key=lambda name: not _names_labels(name))
             raise _unclear(table, "--label-column", likely, "labels")
     return Roles(text, pair, label)
 
 
-def _check_unreadable(table: tables.DataTable, text: str | None, label: str | None) -> None:
-    """Refuses a cell that cannot be read in what is called a column of texts or labels."""
-    for name, fault in table.unusable.items():
-        of_texts = _says_text(name) or _last_word(name) in _CONVERSATIONS
-        if (of_texts and text is None) or (_ends_as_label(name) and label is None):
-            raise errors.DataError(fault)
-
-
 def _text_columns(table: tables.DataTable, free: Sequence[str]) -> list[str]:
-    """The columns that may be texts: by their values, and if these repeat by their names."""
+    """The columns that may be texts: by their names, or by their values if these do not say no."""
     cells = table.columns
     texts = [
         name
         for name in free
-        if _holds_texts(cells[name]) or (_says_text(name) and _has_words(cells[name]))
+        if (_says_text(name) and any(cells[name]) and not _holds_lists(cells[name]))
+        or (_last_word(name) not in _BESIDE and _holds_texts(cells[name]))
     ]
-    if not texts:  # of single words, or of a script without blanks
-        texts = [
-            name
-            for name in free
-            if _last_word(name) not in _ID_WORDS
-            and (_holds_texts(cells[name], least_words=0) or _says_text(name))
-        ]
-    # A name decides where values leave several.
-    texts = [name for name in texts if _last_word(name) not in _BESIDE_TEXT] or texts
-    return [name for name in texts if not _ends_as_label(name)] or texts
+    return [name for name in texts if not _names_labels(name)] or texts
 
 
 def _choose_texts(texts: list[str], pairs: list[str] | None) -> tuple[str | None, str | None]:
@@ -198,11 +178,7 @@ def _choose_texts(texts: list[str], pairs: list[str] | None) -> tuple[str | None
     if pairs is None and len(texts) == 2 and _are_pair(*texts):
         return texts[0], texts[1]
     named_texts = [name for name in texts if name.casefold() in _TEXT_NAMES]
-    return (
-        (named_texts[0], None)
-        if len(named_texts) == 1 and len(texts) == len(named_texts)
-        else (None, None)
-    )
+    return (texts[0] if len(named_texts) == len(texts) == 1 else None), None
 
 
 def _are_pair(first: str, second: str) -> bool:
@@ -228,11 +204,6 @@ def _last_word(name: str) -> str:
 def is_split(name: str) -> bool:
     """Whether a name is one of a column that says which set a row is of, as "is_test"."""
     return _last_word(name) in _SPLIT_WORDS
-
-
-def _ends_as_label(name: str) -> bool:
-    """Whether a name is one of labels, or its last word, as in "airline_sentiment"."""
-    return name.casefold() in _LABEL_NAMES or _last_word(name) in _LABEL_NAMES
 
 
 def _names_labels(name: str) -> bool:
@@ -278,51 +249,29 @@ def _unclear(
 
 
 def _first_of(cells: Sequence[str]) -> str:
-    first = next((cell for cell in cells if cell not in ("", tables.NULL)), "")
-    return first.rstrip(tables.LIST_MARK).replace(tables.LIST_MARK, ", ")
+    first = next((cell for cell in cells if cell not in ("", NULL)), "")
+    return first.rstrip(LIST_MARK).replace(LIST_MARK, ", ")
 
 
-def _holds_texts(cells: Sequence[str], least_words: float = 1.5) -> bool:
-    """Whether cells are mostly different, made by people, and of several words or of some length.
-
-    One long word is a text only in a script without blanks.
-    """
+def _holds_texts(cells: Sequence[str]) -> bool:
+    """Whether cells are mostly different and of several words with letters, on average."""
     filled = [cell for cell in cells if cell.strip()]
-    if not filled or _holds_lists(cells) or label_kinds.mostly_numbers(cells):
+    filled = filled[:: math.ceil(len(filled) / _LOOKED_AT) or 1]
+    if len(set(filled)) <= _LEAST_VARIED * len(filled) or _holds_lists(cells):
         return False
-    if len(set(filled)) <= _LEAST_VARIED * len(filled):
-        return False
-    filled = filled[:: math.ceil(len(filled) / _LOOKED_AT)]
-    if _made_by_a_program(filled):
-        return False
-    if sum(0 if cell.isascii() else len(cell) for cell in filled) > _LONG_TEXT * len(filled):
-        return True
-    return _has_words(filled, least_words)
+    return sum(map(_num_words, filled)) > _LEAST_WORDS * len(filled)
 
 
-def _has_words(cells: Sequence[str], least_words: float = 1.5) -> bool:
-    """Whether the cells that are filled have more words than so many on average."""
-    filled = sum(map(bool, map(str.strip, cells)))
-    return sum(len(cell.split()) for cell in cells) > least_words * filled
-
-
-def _made_by_a_program(filled: Sequence[str]) -> bool:
-    """Whether cells are identifiers, addresses, files, dates or telephone numbers."""
-    num_made = sum(_MADE_BY_A_PROGRAM.fullmatch(cell.strip()) is not None for cell in filled)
-    return num_made >= _MOSTLY * len(filled)
+def _num_words(cell: str) -> float:
+    words = sum(any(map(str.isalpha, word)) for word in cell.split())
+    letters = 0 if cell.isascii() else sum(character > "\x7f" for character in cell)
+    return words + letters / _WORD_LENGTH
 
 
 def _holds_lists(cells: Sequence[str]) -> bool:
-    return any(cell.endswith(tables.LIST_MARK) for cell in cells)
+    return any(cell.endswith(LIST_MARK) for cell in cells)
 
 
-def _is_id(name: str, table: tables.DataTable) -> bool:
-    """Whether a column counts or names the rows; one that is called label does not."""
-    cells = table.columns[name]
-    if _names_labels(name):
-        return False
-    numbers = label_kinds.mostly_numbers(cells)
-    if _last_word(name) in _ID_WORDS and (numbers or _made_by_a_program(cells)):
-        return True
-    distinct = len(set(cells))
-    return distinct == 1 if numbers else distinct > _MOST_NAMES or distinct == len(cells)
+def _is_beside(name: str) -> bool:
+    """Whether a name is one of a column that says more about a row; not "label_id"."""
+    return _last_word(name) in _BESIDE and not _names_labels(name)

@@ -58,7 +58,7 @@ def check(
                 f"data.{field}" if is_chosen else path,
                 f"one of the columns {', '.join(columns)}" + (f" of {path}" if is_chosen else ""),
                 repr(name),
-                tables.header_remedy(path, columns) or errors.nearest(name, columns),
+                errors.nearest(name, columns),
             )
 
 

@@ -15,7 +15,7 @@ from tfdistill import errors, tasks
 from tfdistill.data import columns, unlabelled
 from tfdistill.io import files
 from tfdistill.manifest.confidence import FEWEST_OTHERS
-from tfdistill.tasks import label_cells, label_kinds, label_names, splitting, tables
+from tfdistill.tasks import label_cells, label_kinds, parquet, splitting, table_files, tables
 from tfdistill.tasks.examples import check_joined_rows
 
 FEWEST_ROWS = 40  # fewer cannot be split into sets that say anything
@@ -85,7 +85,7 @@ class LabelledFile:
                 temporary.open("w", encoding="utf-8", newline="") as file,
             ):
                 rows = zip(examples.texts, *pairs, self.cells[name], strict=True)
-                tables.write_cells(file, [name for name in header if name is not None], rows)
+                table_files.write_cells(file, [name for name in header if name is not None], rows)
 
 
 def name_of(path: files.Path) -> str:
@@ -168,7 +168,7 @@ def read_labelled_file(
     texts, seconds = (
         None
         if name is None
-        else [tables.line_feeds(cell.strip(tables.NULL)) for cell in table.columns[name]]
+        else [table_files.line_feeds(cell.strip(table_files.NULL)) for cell in table.columns[name]]
         for name in (roles.text, roles.pair)
     )
     assert texts is not None
@@ -251,7 +251,11 @@ def _with_one_separator(task: tasks.TaskSpec, cells: list[str]) -> tuple[tasks.T
     names = [label_kinds.names_in(cell, task.label_separator) for cell in cells]
     used = {name for row in names for name in row}
     free = [mark for mark in _JOINING if not any(mark in name for name in used)]
-    mark = task.label_separator if task.label_separator in free else (free or [tables.LIST_MARK])[0]
+    mark = (
+        task.label_separator
+        if task.label_separator in free
+        else (free or [table_files.LIST_MARK])[0]
+    )
     joined = [mark.join(row) for row in names]
     return dataclasses.replace(task, label_separator=mark), joined
 
@@ -260,7 +264,7 @@ def _with_labels(task: tasks.TaskSpec, path: pathlib.Path, cells: list[str]) -> 
     if task.traits.nameless:
         return task
     labels = {name for cell in cells for name in task.traits.names_in(cell, task.label_separator)}
-    order = label_names.declared_order(path, task.label_column)
+    order = parquet.class_names(path, task.label_column)
     return task.with_found_labels(labels, f"{path}, column {task.label_column!r}", order)
 
 

@@ -19,7 +19,7 @@ from tfdistill import errors
 from tfdistill.data import soft_label_values
 from tfdistill.data.soft_label_values import numbers, to_logits
 from tfdistill.io import files, storage
-from tfdistill.tasks import KINDS, Examples, conll, tables
+from tfdistill.tasks import KINDS, Examples, conll, table_files, tables
 from tfdistill.tasks.encoded import EncodedExamples, spans
 from tfdistill.tasks.label_kinds import names_in
 from tfdistill.tasks.spec import TaskSpec
@@ -96,7 +96,7 @@ def example_keys(examples: Examples) -> list[Key]:
 def _keys_of(columns: Sequence[Sequence[str]]) -> list[Key]:
     """The texts of each row; a line end is one, however the file of the row writes it."""
     rows = zip(*columns, strict=True)
-    return [tuple(tables.line_feeds(text.strip()) for text in row) for row in rows]
+    return [tuple(table_files.line_feeds(text.strip()) for text in row) for row in rows]
 
 
 def first_pieces(encoded: EncodedExamples) -> np.ndarray:
@@ -136,9 +136,9 @@ def read(path: files.Path, spec: TaskSpec) -> SoftLabelFile:
 
 
 def _words(cell: str, line: str) -> Key:
-    if not cell.endswith(tables.LIST_MARK):
+    if not cell.endswith(table_files.LIST_MARK):
         raise errors.DataError(f"{line}, {WORDS!r}", "a list that is not empty", repr(cell))
-    return tuple(word.strip() for word in cell.split(tables.LIST_MARK)[:-1])
+    return tuple(word.strip() for word in cell.split(table_files.LIST_MARK)[:-1])
 
 
 def _flat(cells: Sequence[Any], bounds: np.ndarray, lines: Sequence[str], name: str) -> list[Any]:
@@ -276,7 +276,7 @@ def write(path: files.Path, examples: Examples, values: np.ndarray) -> None:
         rows = zip(*columns.values(), strict=True)
         with temporary.open("w", encoding="utf-8", newline="") as file:
             if suffix == ".csv":
-                tables.write_cells(file, list(columns), rows)
+                table_files.write_cells(file, list(columns), rows)
                 return
             for row in rows:
                 line = dict(zip(columns, row, strict=True))

@@ -4,22 +4,48 @@ from __future__ import annotations
 
 import ast
 import json
+import pathlib
 import re
 import shlex
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from tfdistill import errors
+from tfdistill.tasks import tables
 from tfdistill.tasks.label_kinds import (
+    MOST_CLASSES,
+    PLAIN_NUMBER,
     LabelKind,
     kind_of,
     made_of_others,
+    mostly_numbers,
     names_in,
     number_of,
     out_of_list,
 )
-from tfdistill.tasks.label_rules import COLUMN_RULES, RULES, comma_number
 from tfdistill.tasks.table_files import LIST_MARK, NULL
 
+TaskSpec = Any  # `spec.TaskSpec`, whose module imports this one
+
+_KEEP = (
+    "Label these rows or remove them; to learn from their texts all the same, move these to a file "
+    "for --unlabelled (data.unlabelled)."
+)
+_MISSING = frozenset("nan null <na> #n/a n/a nat #value! #ref! #div/0! #name? #null! #num!".split())
+# What programs write for no label too, unless all other labels are of this form.
+_MISSING_AMONG = {"None": re.compile(r"[A-Z]"), "NA": re.compile(r"[A-Z]{1,3}\Z")}
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")  # no format characters, no blanks
+_JOINERS = "\u200c\u200d"  # part of words in Persian and Indic scripts, and of emoji
+_DAMAGED = "\ufffd"
+_LINE_ENDS = ("Cc", "Zl", "Zp", "Cs")  # categories: they end a line of a file, or damage it
+_CONTROLS = {"\n": "LINE FEED", "\r": "CARRIAGE RETURN", "\t": "TAB", "\0": "NULL",
+             "\v": "VERTICAL TAB", "\x85": "NEXT LINE"}  # fmt: skip
+_TRUTHS = {"true": "1", "false": "0"}  # beside numbers
+_BITS = frozenset("0 1 0.0 1.0 true false True False".split())
+_COMMA_NUMBER = re.compile(r"[-+]?\d+,\d+\Z")
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(?:\D\d{3})+(?:[.,]\d+)?\Z")
+_ENDLESS = re.compile(r"(?i)[-+]?inf(?:inity)?\Z")
 _BRACKETS = ("[]", "()", "{}")
 _QUOTED_PAIR = re.compile(r"""['"]\s+['"]""")
 
@@ -43,23 +69,10 @@ def judge(
     there = [cell for cell in cells if cell != NULL]  # an empty one is a list of none
     if kind != "multi_label" and all(out_of_list(cell) != cell for cell in there):
         cells = [out_of_list(cell) for cell in cells]
-    lists = [index for index, cell in enumerate(cells) if cell.endswith(LIST_MARK)]
-    if lists and kind in ("classification", "regression"):
-        remedy = "For several labels a text add --kind multi_label."
-        received = f"the list {_shown(cells[lists[0]])!r}"
-        raise errors.DataError(where[lists[0]], "one label", received, remedy)
-    names = [index for index, cell in enumerate(cells) if cell.strip() and LIST_MARK not in cell]
-    if lists and names and kind is None:
-        received = f"a list in {len(lists)} rows and {cells[names[0]]!r} here"
-        remedy = "Write a list in every row, or in none."
-        raise errors.DataError(where[names[0]], "a list of labels", received, remedy)
-    for rule in COLUMN_RULES:
-        index = rule.row(cells, kind)
-        if index is not None:
-            raise errors.DataError(
-                where[index], rule.expected, repr(_shown(cells[index])), rule.remedy
-            )
-    points = cells if kind in ("classification", "multi_label") else _points(cells, where, kind)
+    _check_lists(cells, where, kind)
+    points = cells
+    if kind not in ("classification", "multi_label"):
+        points = _points(cells, where, kind)
     recognised = kind_of(points)
     if points != cells:
         recognised = recognised._replace(why=f"{recognised.why}, written with a decimal comma")
@@ -69,36 +82,119 @@ def judge(
         recognised = recognised._replace(kind=kind, separator=mark, why="as given")
     if separator is not None:
         recognised = recognised._replace(separator=separator)
-    if recognised.kind == "regression" and kind is None:
-        _check_asked(cells, where)
+    if recognised.kind == "regression" and kind is None and "decimals" not in recognised.why:
+        raise errors.ConfigError(
+            f"{where[0].split(', line')[0]}, --kind",
+            "classification (the numbers name classes) or regression (they are amounts)",
+            recognised.why,
+            "Say which with --kind.",
+        )
     if recognised.kind != "regression":
-        check_names(cells, where, recognised)
+        several = recognised.kind == "multi_label"
+        first: dict[str, int] = {}  # row of each name
+        for index, cell in enumerate(cells):
+            for name in names_in(cell, recognised.separator) if several else [cell]:
+                first.setdefault(name, index)
+        for name, index in first.items():
+            check_name(name, where[index], first)
         if kind != "classification":
             used = separator is not None and any(separator in cell for cell in cells)
-            _check_made_of_others(cells, where, recognised, few_parts=not used)
+            _check_made_of_others(cells, where, first, few_parts=not used)
     return cells, recognised
 
 
-def check_names(cells: Sequence[str], where: Sequence[str], kind: LabelKind) -> None:
-    """Applies `RULES` to the names in the cells."""
-    several = kind.kind == "multi_label"
-    first: dict[str, int] = {}
-    for index, cell in enumerate(cells):
-        for name in names_in(cell, kind.separator) if several else [cell]:
-            first.setdefault(name, index)
-    names = list(first)
-    for rule in RULES:
-        for name, index in first.items():
-            received = rule.fault(name, names)
-            if received:
-                raise errors.DataError(where[index], rule.expected, received, rule.remedy)
+def names_in_table(spec: TaskSpec, path: pathlib.Path, *, stated: bool) -> set[str]:
+    """Reads the labels of a task in a table, as it spells them.
+
+    Unless the user `stated` the kind, the labels must look like it.
+    """
+    traits, column, separator = spec.traits, spec.label_column, spec.label_separator
+    table = tables.read_table(
+        path, [column], header=spec.header, skip_short_rows=spec.skip_short_rows, lists=[column]
+    )
+    values, judged = judge(
+        table.columns[column],
+        tables.Places(table, column),
+        traits.column if stated else None,
+        separator if traits.many_classes and separator != "," else None,
+    )
+    if stated and traits.many_classes and judged.separator != separator:
+        raise errors.ConfigError(
+            f"{path}, column {column!r}, data.label_separator",
+            repr(judged.separator),
+            repr(separator),
+            f"Add {separator_option(judged.separator)}.",
+        )
+    if judged.kind != traits.column:
+        mark = "" if judged.separator == "," else f" {separator_option(judged.separator)}"
+        raise errors.ConfigError(
+            f"{path}, column {column!r}, --kind",
+            f"the kind of these labels, {judged.kind} or {spec.kind}",
+            f"none, and {judged.why}",
+            f"Add --kind {judged.kind}{mark}, or --kind {spec.kind} if they are meant so.",
+        )
+    return {name for value in values for name in traits.names_in(value, separator)}
 
 
-def check_name(name: str, where: str) -> None:
-    """Applies `RULES` to a name that is not among a task's."""
-    for rule in RULES:
-        if received := rule.fault(name, []):
-            raise errors.DataError(where, rule.expected, received, rule.remedy)
+def check_name(name: str, where: str, names: Collection[str] = ()) -> None:
+    """Refuses what is no name of a label; `names` are all that stand beside it."""
+    expected, received, remedy = "", repr(name), "Remove the character."
+    for index, character in enumerate(name):
+        around = name[max(index - 1, 0) : index] + name[index + 1 : index + 2]
+        joined = character in _JOINERS and len(around) == 2 and not around.isascii()
+        category = unicodedata.category(character)
+        if (category == "Cf" or character in _INVISIBLE) and not joined:
+            expected = "labels of characters that can be seen"
+        elif category in _LINE_ENDS or character == _DAMAGED:
+            expected = "labels of one line of text"
+        if expected:
+            usual = _CONTROLS.get(character, unicodedata.name(character, "CONTROL CHARACTER"))
+            received = f"U+{ord(character):04X} ({usual}) in {name!r}"
+            break
+    if missing := _missing(name, names):
+        expected, received, remedy = "a label in every row", missing, _KEEP
+    elif not expected and name != name.strip() and name.strip() not in names:
+        # Beside the bare name `same_label` tells of them.
+        expected = "labels without blanks around them"
+        remedy = "Remove the blanks between the label and the separators."
+    if expected:
+        raise errors.DataError(where, expected, received, remedy)
+
+
+def _missing(name: str, names: Collection[str]) -> str:
+    """No label: blank, or what programs write for one. "none" in small letters is a word.
+
+    "None" and "NA" are labels where the others are written like them: Anger, None; or DE, NA.
+    """
+    if name == NULL:
+        return "null"
+    bare = name.strip()
+    if not bare:
+        return "an empty cell"
+    if bare in _MISSING_AMONG:
+        others = [other.strip() for other in names if other.strip() not in ("", bare)]
+        missing = not others or not all(map(_MISSING_AMONG[bare].match, others))
+    else:
+        missing = bare.casefold() in _MISSING
+    return repr(name) if missing else ""
+
+
+def same_label(name: str) -> str:
+    """What makes labels the same to a person: no case, blanks, forms of Unicode, forms of a number.
+
+    "1", "1.0", "01", "+1", "1e0" and "true" are one number.
+    """
+    plain = unicodedata.normalize("NFKC", name).replace("\u2212", "-")  # a minus sign
+    key = "".join(c for c in plain if not 0xFE00 <= ord(c) <= 0xFE0F).casefold()
+    key = " ".join(key.split())
+    key = _TRUTHS.get(key, key)
+    if not PLAIN_NUMBER.match(key):
+        return key
+    if "e" in key:
+        key = f"{float(key):f}"
+    whole, _, decimals = key.lstrip("+-").partition(".")  # exact: ids may have many digits
+    digits = f"{whole.lstrip('0') or '0'}.{decimals.rstrip('0')}"
+    return f"-{digits}" if key[0] == "-" and digits != "0." else digits
 
 
 def separator_option(mark: str) -> str:
@@ -108,6 +204,19 @@ def separator_option(mark: str) -> str:
 
 def _shown(cell: str) -> str:
     return ", ".join(names_in(cell, "")) if cell.endswith(LIST_MARK) else cell
+
+
+def _several_forms(
+    cells: Sequence[str], where: Sequence[str], odd: int, usual: int
+) -> errors.DataError:
+    """What is wrong with a cell of another form than one beside it."""
+    line = re.search(r"line \d+", where[usual])
+    return errors.DataError(
+        where[odd],
+        "cells of one form in the column",
+        f"{_shown(cells[odd])!r} beside {_shown(cells[usual])!r} in {line[0] if line else usual}",
+        "Clean the cells; if they are meant so, name the --kind, such as --kind classification.",
+    )
 
 
 def unpacked(cells: Sequence[str], where: Sequence[str]) -> list[str]:
@@ -126,12 +235,14 @@ def unpacked(cells: Sequence[str], where: Sequence[str]) -> list[str]:
             unpacked_cells[index] = "".join(f"{name}{LIST_MARK}" for name in names)
         return unpacked_cells
     structured = [index for index in written if items[index] is not None]
-    if not structured and len(written) < len(filled):
-        return list(cells)  # names in brackets
-    faulty = [index for index in written if index not in lists]
-    index = faulty[0] if faulty else min(lists)
-    expected = "a list of labels, as Python or JSON writes it" if faulty else "a list in every row"
+    if len(written) < len(filled):
+        if not structured:
+            return list(cells)  # names in brackets
+        usual = next(index for index in filled if index not in items)
+        raise _several_forms(cells, where, structured[0], usual)
+    index = next(index for index in written if index not in lists)
     remedy = "Write ['anger', 'joy'], or anger|joy; for classes add --kind classification."
+    expected = "a list of labels in every row, as Python or JSON writes it"
     raise errors.DataError(where[index], expected, repr(bare[index]), remedy)
 
 
@@ -155,51 +266,79 @@ def _literal(cell: str) -> list[str] | bool | None:
     return [item if isinstance(item, str) else json.dumps(item) for item in value]
 
 
+def _check_lists(cells: Sequence[str], where: Sequence[str], kind: str | None) -> None:
+    """Refuses lists beside names, and lists of what are no names: places and probabilities."""
+    rows = {i: names_in(cell, "") for i, cell in enumerate(cells) if cell.endswith(LIST_MARK)}
+    if not rows:
+        return
+    first = next(iter(rows))
+    if kind in ("classification", "regression"):
+        remedy = "For several labels a text add --kind multi_label."
+        received = f"the list {_shown(cells[first])!r}"
+        raise errors.DataError(where[first], "one label", received, remedy)
+    names = [i for i, cell in enumerate(cells) if cell.strip() and i not in rows]
+    if names and kind is None:
+        raise _several_forms(cells, where, names[0], first)
+    expected, received = "names of labels", repr(_shown(cells[first]))
+    lengths = {len(row) for row in rows.values()}
+    repeated = any(len(set(row)) < len(row) for row in rows.values())
+    placed = repeated or (len(lengths) == 1 and lengths != {1})
+    if placed and not names and all(_BITS.issuperset(row) for row in rows.values()):
+        remedy = "Write the names of the labels that hold, such as anger|joy, not 0 and 1 by place."
+        raise errors.DataError(where[first], expected, received, remedy)
+    for index, row in rows.items():
+        if any(PLAIN_NUMBER.match(name) and float(name) % 1 for name in row):
+            remedy = "A teacher's probabilities are read by `tfdistill distill --answers FILE`."
+            raise errors.DataError(where[index], expected, repr(_shown(cells[index])), remedy)
+
+
 def _points(cells: list[str], where: Sequence[str], kind: str | None) -> list[str]:
-    """Decimal commas become points, where all cells are numbers written so.
+    """Decimal commas become points where all cells are numbers; refuses what is none beside them.
 
-    Refuses 1,2 that may be the labels 1 and 2, which both occur alone.
+    Of numbers with decimals or of many, nine in ten cells, all must be numbers; of others those
+    that only look like one are refused. 1,234 may be a thousand, and 1,2 the labels 1 and 2.
     """
-    bare = [cell.strip() for cell in cells]
-    commas = [index for index, cell in enumerate(bare) if comma_number(cell)]
-    if not commas or not all(
-        comma_number(cell) or number_of(cell) is not None for cell in bare if cell
-    ):
+    first: dict[str, int] = {}
+    for index, cell in enumerate(cells):
+        first.setdefault(cell.strip(), index)
+    numbers = {cell: number for cell in first if (number := number_of(cell)) is not None}
+    commas = [cell for cell in first if _COMMA_NUMBER.match(cell)]
+    pointed = next((cell for cell in numbers if "." in cell), None)
+    others = [cell for cell in first if cell and cell not in numbers and cell not in commas]
+    usual = next(iter(numbers), commas[0] if commas else None)
+    if usual is None:
         return cells
-    alone = {cell for cell in bare if not comma_number(cell)}
-    parts = {part for index in commas for part in bare[index].split(",")}
-    if kind is None and parts & alone:
+    measured = len(numbers) > MOST_CLASSES or any(number % 1 for number in numbers.values())
+    for cell in others:
+        looks = _THOUSANDS.match(cell) or _ENDLESS.match(cell)
+        if looks or (measured and mostly_numbers(cells) and not any(map(_missing_alone, others))):
+            raise _several_forms(cells, where, first[cell], first[usual])
+    if others or not commas:
+        return cells
+    if pointed:
+        raise _several_forms(cells, where, first[commas[0]], first[pointed])
+    if all(map(_THOUSANDS.match, commas)):
+        expected = "numbers without marks between thousands, or with a decimal point"
+        raise errors.DataError(
+            where[first[commas[0]]], expected, repr(commas[0]), "Write 1234 or 1.234."
+        )
+    if kind is None and {part for cell in commas for part in cell.split(",")} & {*numbers}:
         raise errors.ConfigError(
-            f"{where[commas[0]]}, --kind",
+            f"{where[first[commas[0]]]}, --kind",
             "regression (a decimal comma) or multi_label (two labels)",
-            f"{bare[commas[0]]!r} among numbers that also occur alone",
+            f"{commas[0]!r} among numbers that also occur alone",
         )
-    return [cell.replace(",", ".") if comma_number(cell) else cell for cell in bare]
+    return [cell.strip().replace(",", ".") for cell in cells]
 
 
-def _check_asked(cells: Sequence[str], where: Sequence[str]) -> None:
-    numbers = [number_of(cell) for cell in cells if cell.strip()]
-    if all(number is not None and number == round(number) for number in numbers):
-        raise errors.ConfigError(
-            f"{where[0].split(', line')[0]}, --kind",
-            "classification (the numbers name classes) or regression (they are amounts)",
-            f"{len(set(numbers))} different whole numbers",
-            "Say which with --kind.",
-        )
+def _missing_alone(cell: str) -> bool:
+    return bool(_missing(cell, ()))  # which has a rule of its own
 
 
 def _check_made_of_others(
-    cells: Sequence[str], where: Sequence[str], kind: LabelKind, *, few_parts: bool
+    cells: Sequence[str], where: Sequence[str], names: Collection[str], *, few_parts: bool
 ) -> None:
-    several = kind.kind == "multi_label"
-    joined = made_of_others(
-        {
-            name
-            for cell in cells
-            for name in (names_in(cell, kind.separator) if several else [cell])
-        },
-        few_parts=few_parts,
-    )
+    joined = made_of_others(names, few_parts=few_parts)
     if joined is None:
         return
     name, mark, received = joined

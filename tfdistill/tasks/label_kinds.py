@@ -18,7 +18,7 @@ PLAIN_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
 # Marks that stand inside one name rather than between two.
 _OF_ONE_NAME = re.compile(r"[\s_]+|[.'\u2019()\[\]-]+\s*")
 _MOSTLY = 0.9  # share of cells that are numbers in a column of numbers
-_MOST_CLASSES = 20  # whole numbers of more different values are amounts, or many classes
+MOST_CLASSES = 20  # whole numbers of more different values are amounts, or many classes
 
 
 class LabelKind(NamedTuple):
@@ -41,28 +41,11 @@ def number_of(cell: str) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def numbers_in(cells: Sequence[str]) -> np.ndarray | None:
-    """The cells as numbers, float (n,); None if one is none."""
-    numbers = []
-    for cell in cells:
-        number = number_of(cell)
-        if number is None:
-            return None
-        numbers.append(number)
-    return np.array(numbers)
-
-
 def mostly_numbers(cells: Sequence[str]) -> bool:
     """Whether nine in ten of the cells that are filled are numbers, also with a decimal comma."""
-    filled = others = 0
-    for cell in cells:
-        if not cell.strip():
-            continue
-        filled += 1
-        others += number_of(cell.replace(",", ".")) is None
-        if others > len(cells) - _MOSTLY * len(cells):  # whatever follows
-            return False
-    return filled - others >= _MOSTLY * filled
+    filled = [cell for cell in cells if cell.strip()]
+    numbers = sum(number_of(cell.replace(",", ".")) is not None for cell in filled)
+    return numbers >= _MOSTLY * len(filled)
 
 
 def kind_of(labels: Sequence[str]) -> LabelKind:
@@ -74,15 +57,13 @@ def kind_of(labels: Sequence[str]) -> LabelKind:
     if any(cell.endswith(LIST_MARK) for cell in labels):
         return LabelKind("multi_label", ",", "lists of labels")
     cells = [cell for cell in labels if cell.strip()]
-    numbers = numbers_in(cells)
-    if numbers is not None:
-        distinct = len({cell.strip() for cell in cells})
-        if (numbers != np.round(numbers)).any():
-            return LabelKind("regression", ",", "numbers with decimals")
-        if distinct > _MOST_CLASSES:
-            return LabelKind("regression", ",", f"{distinct} different whole numbers")
-        return LabelKind("classification", ",", f"{distinct} different whole numbers")
     whole = {cell.strip() for cell in cells}
+    numbers = [number_of(cell) for cell in whole]
+    if None not in numbers:
+        if any(number % 1 for number in numbers if number is not None):
+            return LabelKind("regression", ",", "numbers with decimals")
+        kind = "regression" if len(whole) > MOST_CLASSES else "classification"
+        return LabelKind(kind, ",", f"{len(whole)} different whole numbers")
     for mark in MARKS:
         split = [[part.strip() for part in cell.split(mark) if part.strip()] for cell in whole]
         parts = {part for names in split for part in names}

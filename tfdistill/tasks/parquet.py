@@ -138,8 +138,10 @@ def read_names(path: pathlib.Path) -> list[str]:
 def class_names(path: pathlib.Path, column: str) -> tuple[str, ...]:
     """Reads the names of a column of classes, in the order of their numbers.
 
-    Empty where the file does not say that the column is one of classes.
+    Empty where the file does not say that the column is one of classes, and of other formats.
     """
+    if path.suffix.lower() != ".parquet":
+        return ()
     return _class_names(path, _read_schema(path)).get(column, ())
 
 
@@ -170,12 +172,14 @@ def _rows(path: pathlib.Path, file: pyarrow.parquet.ParquetFile) -> list[dict[st
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise errors.DataError(f"{path}", f"one column {twice!r}", f"{names.count(twice)} of them")
-    table_limits.check_cells(path, sum(column.num_values for column in columns))
-    table_limits.check_unpacked(path, sum(column.total_uncompressed_size for column in columns))
+    num_values = sum(column.num_values for column in columns)
+    table_limits.check_size(path, num_values, table_limits.MAX_CELLS, "values")
+    unpacked = sum(column.total_uncompressed_size for column in columns)
+    table_limits.check_size(path, unpacked, table_limits.MAX_UNPACKED, "bytes")
     rows, num_bytes = [], 0
     for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=_columns(names)):
         num_bytes += batch.nbytes
-        table_limits.check_unpacked(path, num_bytes)
+        table_limits.check_size(path, num_bytes, table_limits.MAX_UNPACKED, "bytes")
         rows += batch.to_pylist()
     for column, classes in _class_names(path, file.schema_arrow).items():
         for number, row in enumerate(rows, start=1):

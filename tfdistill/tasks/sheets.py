@@ -27,7 +27,7 @@ def read_sheet(path: pathlib.Path) -> list[tuple[int, list[Any]]]:
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
-        table_limits.check_unpacked(path, unpacked)
+        table_limits.check_size(path, unpacked, table_limits.MAX_UNPACKED, "bytes")
         book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
         with contextlib.closing(book):
             sheets = {sheet.title: _sheet_rows(path, sheet) for sheet in book.worksheets}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.tasks import conll, folders, label_cells, label_names, squad, tables
+from tfdistill.tasks import conll, folders, label_cells, parquet, squad, tables
 from tfdistill.tasks.kind import KINDS, TaskKind
 
 if TYPE_CHECKING:
@@ -296,16 +296,7 @@ class TaskSpec:
             for name, where in names.items():
                 label_cells.check_name(name, where)
             return set(names), path
-        names = label_names.of_table(
-            path,
-            self.label_column,
-            self.kind,
-            header=self.header,
-            skip_short_rows=self.skip_short_rows,
-            separator=self.label_separator,
-            stated=stated,
-        )
-        return names, path
+        return label_cells.names_in_table(self, path, stated=stated), path
 
     def read_sentences(self, path: pathlib.Path) -> conll.TaggedSentences:
         """Reads a CoNLL file.
@@ -365,7 +356,7 @@ class TaskSpec:
           stated: Whether the user named the kind; see `labels_in`.
 
         Returns:
-          This task with labels: in the order that the file states (`label_names`), otherwise
+          This task with labels: in the order that the file states (`parquet`), otherwise
           sorted, as numbers where all of them are numbers. Tags of words:
           O first, then B-TYPE and I-TYPE of every type found, also where only one of them occurs.
 
@@ -376,7 +367,7 @@ class TaskSpec:
             return self
         labels, path = self.labels_in(source, stated=stated)
         column = "" if self.layout == "folders" else f", column {self.label_column!r}"
-        order = label_names.declared_order(path, self.label_column)
+        order = parquet.class_names(path, self.label_column)
         return self.with_found_labels(labels, f"{path}{column}", order)
 
     def with_found_labels(

@@ -6,6 +6,7 @@ import codecs
 import csv
 import datetime
 import io
+import itertools
 import json
 import math
 import pathlib
@@ -25,35 +26,17 @@ NULL = "\x1e"  # a value that is absent; a blank to str.strip()
 # What may separate cells, and its name.
 _SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
 _EXCEL_SEPARATOR = re.compile(r'"?sep=(.)"?\r?\Z')
-_SPLIT_REMEDY = "Unpack it and give the table that is in it."
-_OTHER_FORMATS = {
-    ".json": (
-        "Where it has an object a line, rename it to .jsonl; else write it so, for example with "
-        "`jq -c '.[]' data.json > data.jsonl`."
-    ),
-    **dict.fromkeys((".ndjson", ".jsonlines", ".ldjson"), "Rename it to .jsonl."),
-    ".conll": (
-        "Words with tags: columns of CoNLL, for `tfdistill finetune --kind token` and `distill`."
-    ),
-    **dict.fromkeys((".zip", ".gz", ".bz2", ".xz", ".zst", ".tar", ".tgz", ".7z"), _SPLIT_REMEDY),
-    **dict.fromkeys((".xls", ".xlsb", ".xlsm", ".ods"), "Save it as .xlsx or as CSV in UTF-8."),
-    **dict.fromkeys(
-        (".arrow", ".feather", ".orc", ".pkl", ".pickle"), "Write it as .parquet, for example "
-        "with DataFrame.to_parquet of pandas."
-    ),
-}  # fmt: skip
-# How files begin that are no text, and what they are.
-_SIGNATURES = {
-    b"PK\x03\x04": "a zip archive or an Excel file",
-    b"\x1f\x8b": "a gzip file",
-    b"PAR1": "a Parquet file",
-    b"\xd0\xcf\x11\xe0": "an old Excel file",
-    b"ARROW1": "an Arrow file",
-}
-# A cell as Excel writes it between tabs: in quotation marks, or without any.
-_EXCEL_CELL = re.compile(r'(?:"((?:[^"]|"")*)"|([^"\t\n]*))(\t|\n|\Z)')
+_OTHER_FORMATS = (
+    "Unpack an archive. Save a table of another program as .csv in UTF-8, as .xlsx or as .parquet, "
+    "and JSON as .jsonl, an object a line. Words with tags are columns of CoNLL, for `tfdistill "
+    "finetune --kind token` and `distill`."
+)
+# How files begin that are no text: zip archives, files of Excel, gzip, Parquet, Arrow.
+_PACKED = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x1f\x8b", b"PAR1", b"ARROW1")
+# A cell in quotation marks as Excel writes it between tabs.
+_EXCEL_CELL = re.compile(r'(?m)(?:^|(?<=\t))"([^"]*(?:""[^"]*)*)"(?=\t|$)')
 _LONGEST_CELL = 2**31 - 1  # a text may be long; the file is in memory anyway
-_EMPTY = b',;|" \t\r\n\f\v'  # what rows without a filled cell are made of
+_BATCH = 100  # rows of cells that are split at once
 _LINE_END = re.compile(r"\r\n?")
 _NUMBER = re.compile(r"[-+]?[\d.,]+\Z")
 
@@ -71,16 +54,18 @@ class Rows(NamedTuple):
     unusable: Mapping[str, str] = {}  # Further columns, and why they are not there.
 
 
-def check_format(path: pathlib.Path) -> None:
-    """Refuses what is no table by its name: an archive, another program's format."""
+def check_file(path: pathlib.Path) -> None:
+    """Refuses a file that is absent, or no table by its name: another program's format."""
     suffix = path.suffix.lower()
     if suffix not in (*SUFFIXES, ".txt"):
         raise errors.DataError(
             f"data file {path}",
             f"one of {', '.join(SUFFIXES)}",
             suffix or "a name without suffix",
-            _OTHER_FORMATS.get(suffix, "Save tables of other programs as CSV in UTF-8."),
+            _OTHER_FORMATS,
         )
+    if not path.is_file():
+        raise errors.DataError("data file", "a file", f"{path}: not there")
 
 
 def read_rows(path: pathlib.Path) -> Rows:
@@ -88,9 +73,7 @@ def read_rows(path: pathlib.Path) -> Rows:
 
     What is wrong with a row is raised when it is reached.
     """
-    check_format(path)
-    if not path.is_file():
-        raise errors.DataError("data file", "a file", f"{path}: not there")
+    check_file(path)
     suffix = path.suffix.lower()
     if suffix in (".jsonl", ".parquet"):
         return _of_objects(path)
@@ -113,22 +96,18 @@ def read_text(path: pathlib.Path, encoding: str = "utf-8") -> str:
     if not path.is_file():
         raise errors.DataError("data file", "a file", f"{path}: not there")
     with path.open("rb") as file:
-        start = file.read(8)
-    for signature, what in _SIGNATURES.items():
-        if start.startswith(signature):
-            remedy = "Rename it after its format, or write the table as CSV in UTF-8."
-            raise errors.DataError(f"{path}", f"{encoding.upper()} text", what, remedy)
+        packed = file.read(8).startswith(_PACKED)
+    if packed:
+        remedy = "Rename it after its format, or write the table as CSV in UTF-8."
+        what = "a packed file (zip, Excel, gzip, Parquet or Arrow)"
+        raise errors.DataError(f"{path}", f"{encoding.upper()} text", what, remedy)
     text = reading.read_text(path, encoding=name)
     if name == "utf-8" and "\0" in text:
         wide = reading.wide_encoding(path.read_bytes())
         line = text[: text.index("\0")].count("\n") + 1
         remedy = f"Convert the file with `iconv -f {wide} -t utf-8`." if wide else "Remove it."
         raise errors.DataError(f"{path}, line {line}", "UTF-8 text", "a NUL character", remedy)
-    return _with_line_feeds(text)
-
-
-def _with_line_feeds(text: str) -> str:
-    """The text with line feeds for the line breaks of Windows, or of an old Mac (all are CR)."""
+    # Those of Windows, or of an old Mac, all of which are CR.
     return text.replace("\r\n" if "\n" in text else "\r", "\n")
 
 
@@ -241,112 +220,63 @@ def split_rows(path: pathlib.Path, text: str, separator: str) -> Iterator[tuple[
 
     The line and the cells of each row; a blank line has no cells. Messages name the path.
     """
-    if separator == "\t":
-        quoted = _excel_rows(path, text) if '"' in text else None
-        if quoted is None:
-            for line, row in enumerate(_lines_of(text), start=1):
-                yield line, row.removesuffix("\n").split("\t") if row.strip() else []
-        else:
-            yield from quoted
+    if separator == "\t" and not ('"' in text and _has_excel_marks(path, text)):
+        for line, row in enumerate(_lines_of(text), start=1):
+            yield line, row.removesuffix("\n").split("\t") if row.strip() else []
         return
-    # A carriage return that is left ends a line, too.
-    lines = io.StringIO(text, newline="") if "\r" in text else _lines_of(text)
-    spaced = f"{separator} " in text.partition("\n")[0]  # as in "text, label"
+    # A carriage return that is left ends a line, too, but for cells between tabs.
+    odd = "\r" in text and separator != "\t"
+    lines = io.StringIO(text, newline="") if odd else _lines_of(text)
+    spaced = separator != "\t" and f"{separator} " in text.partition("\n")[0]  # as in "text, label"
     reader = csv.reader(lines, strict=True, delimiter=separator, skipinitialspace=spaced)
-    line = 1
-    try:
-        while (cells := _next_row(reader)) is not None:
-            yield line, cells if any(map(str.strip, cells)) else []
-            line = reader.line_num + 1
-    except csv.Error as error:
+    line, batch, fault = 1, [(0, [""])], None
+    while batch and not fault:
+        batch = []
+        usual = csv.field_size_limit(_LONGEST_CELL)  # other readers of the process keep theirs
+        try:
+            for cells in itertools.islice(reader, _BATCH):
+                batch.append((line, cells))
+                line = reader.line_num + 1
+        except csv.Error as error:
+            fault = error
+        finally:
+            csv.field_size_limit(usual)
+        for first, cells in batch:
+            yield first, cells if any(map(str.strip, cells)) else []
+    if fault:
         expected = f"{_SEPARATORS[separator]}-separated cells (RFC 4180)"
-        raise errors.DataError(f"{path}, line {line}", expected, f"a fault: {error}") from None
+        raise errors.DataError(f"{path}, line {line}", expected, f"a fault: {fault}")
 
 
-def _next_row(reader: Iterator[list[str]]) -> list[str] | None:
-    """Reads a row under our limit of a cell; other readers of the process keep theirs meanwhile."""
-    usual = csv.field_size_limit(_LONGEST_CELL)
-    try:
-        return next(reader, None)
-    finally:
-        csv.field_size_limit(usual)
-
-
-def _excel_rows(path: pathlib.Path, text: str) -> list[tuple[int, list[str]]] | None:
-    """The rows of tab-separated cells in quotation marks; None where the marks are text.
+def _has_excel_marks(path: pathlib.Path, text: str) -> bool:
+    """Whether quotation marks between tabs are around cells; otherwise they are text.
 
     Excel and pandas put the cells in quotation marks that hold a tab, a line break or such a mark,
     which is then doubled; other programs all cells, or all that are no numbers. So every mark of
     the file must be one of these, every row must have the cells of the first, and either a cell
     needs its marks or all of these cells have them. In GLUE's files marks are text.
     """
-    rows: list[tuple[int, list[str]]] = []
-    cells: list[str] = []
-    line = first_line = 1
-    position, needed, bare = 0, 0, 0
-    while position < len(text):
-        match = _EXCEL_CELL.match(text, position)
-        if match is None:
-            if needed > len(rows) / 2 and needed > 1:
-                raise errors.DataError(
-                    f"{path}, line {line}",
-                    "cells in quotation marks, marks inside them doubled",
-                    "other marks",
-                    f"{needed} cells above are written so: write this one so, too.",
-                )
-            return None
-        inside, plain, end = match.groups()
-        if inside is None:
-            cells.append(plain)
-            bare += bool(plain.strip()) and not _NUMBER.match(plain.strip())
-        else:
-            cells.append(inside.replace('""', '"'))
-            needed += any(mark in inside for mark in '\t\n"')
-            line += inside.count("\n")
-        position = match.end()
-        if end != "\t":
-            rows.append((first_line, cells if any(map(str.strip, cells)) else []))
-            cells, line = [], line + 1
-            first_line = line
-    if cells:  # after a last tab
-        rows.append((first_line, [*cells, ""]))
-    widths = {len(cells) for _, cells in rows if cells}
-    return rows if len(widths) == 1 and (needed or not bare) else None
-
-
-def header_of(path: pathlib.Path) -> list[str]:
-    """The names of a file's columns, without the rows below where the format allows that."""
-    check_format(path)
-    if not path.is_file():
-        raise errors.DataError("data file", "a file", f"{path}: not there")
-    suffix = path.suffix.lower()
-    if suffix in (".jsonl", ".xlsx"):
-        return [name.strip() for name in read_rows(path).names]
-    if suffix == ".parquet":
-        return parquet.read_names(path)
-    with path.open("rb") as raw:
-        if raw.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
-            raw.seek(0)
-        lines = (line for line in raw if line.strip(_EMPTY))
-        start = next(lines, b"")
-        if _EXCEL_SEPARATOR.match(start.decode(errors="ignore").rstrip("\n")):
-            start += next(lines, b"")
-    if b"\0" in start or start != start.decode(errors="ignore").encode():
-        read_text(path)  # says what is wrong with it
-    text = _with_line_feeds(start.decode(errors="replace"))
-    if not text.strip():
-        return []
-    first, _, second = text.partition("\n")
-    chosen = _EXCEL_SEPARATOR.match(first)
-    line = second.rstrip("\n") if chosen else first
-    separator = chosen[1] if chosen and chosen[1] in _SEPARATORS else separator_of(line, suffix)
-    cells = line.split(separator)
-    if separator != "\t" or all(map(_in_marks, cells)):
-        try:
-            cells = next(split_rows(path, line, separator))[1]
-        except errors.DataError:  # a name with a line break
-            cells = read_rows(path).names
-    return [name.strip() for name in cells]
+    quoted = (match[1] for match in _EXCEL_CELL.finditer(text))
+    needed = sum(any(mark in cell for mark in '\t\n"') for cell in quoted)
+    bare = _EXCEL_CELL.sub(lambda match: "0" + LIST_MARK * match[0].count("\n"), text)
+    above, stray, _ = bare.partition('"')
+    if stray:
+        if needed > bare.count("\n") / 2 and needed > 1:
+            raise errors.DataError(
+                f"{path}, line {above.count(chr(10)) + above.count(LIST_MARK) + 1}",
+                "cells in quotation marks, marks inside them doubled",
+                "other marks",
+                f"{needed} cells are written so: write this one so, too.",
+            )
+        return False
+    if len({row.count("\t") for row in _lines_of(bare) if row.strip()}) > 1:
+        return False
+    return needed > 0 or all(
+        _NUMBER.match(cell.strip())
+        for row in _lines_of(bare)
+        for cell in row.split("\t")
+        if cell.strip()
+    )
 
 
 def as_text(value: Any, *, lists: bool = False) -> str:

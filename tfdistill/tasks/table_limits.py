@@ -14,17 +14,8 @@ MAX_UNPACKED = 2**30  # bytes
 MAX_SPARSITY, MIN_SPARSE_CELLS = 50, 1_000_000
 
 
-def check_cells(path: pathlib.Path, num_values: int) -> None:
-    """Refuses a table that packed few bytes into more values than memory holds."""
-    _check(path, num_values, MAX_CELLS, "values")
-
-
-def check_unpacked(path: pathlib.Path, num_bytes: int) -> None:
-    """Refuses a table that packed few bytes into more than memory holds."""
-    _check(path, num_bytes, MAX_UNPACKED, "bytes")
-
-
-def _check(path: pathlib.Path, number: int, largest: int, what: str) -> None:
+def check_size(path: pathlib.Path, number: int, largest: int, what: str) -> None:
+    """Refuses a table that packed few bytes into more cells or bytes than memory holds."""
     if number > largest:
         raise errors.DataError(
             f"data file {path}",

@@ -6,41 +6,16 @@ import dataclasses
 import itertools
 import pathlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tfdistill import errors
 from tfdistill.io.files import Path
-from tfdistill.tasks import table_files
-from tfdistill.tasks.table_files import (
-    LIST_MARK,
-    NULL,
-    SUFFIXES,
-    line_feeds,
-    read_text,
-    write_cells,
-)
-
-__all__ = [
-    "LIST_MARK",
-    "NULL",
-    "SUFFIXES",
-    "DataTable",
-    "Places",
-    "check_line",
-    "column_names",
-    "header_remedy",
-    "line_feeds",
-    "looks_like_data",
-    "read_lines",
-    "read_table",
-    "read_text",
-    "split_file",
-    "write_cells",
-]
+from tfdistill.tasks import parquet, table_files
+from tfdistill.tasks.table_files import NULL, SUFFIXES, read_text
 
 _TAB = "\t"
-_LONGEST_NAME = 5  # words of the name of a column; more are a sentence
+_BATCH = 10_000  # rows that are read before their cells go to the columns
 _MOST_REPEATED = 10_000  # different cells of a column up to which equal ones are one object
 # Other names under which a split is looked for, after its own.
 _ALIASES: Mapping[str, tuple[str, ...]] = {
@@ -54,6 +29,7 @@ class DataTable:
     """Columns of a file."""
 
     path: pathlib.Path
+    names: list[str]  # of all columns of the file, in its order
     # Name -> cells, one a row; a value that is absent is `NULL`. A column that was asked for and is
     # absent has no entry.
     columns: dict[str, list[str]]
@@ -62,7 +38,6 @@ class DataTable:
     skipped: int = 0  # rows left out for too few cells (only with `skip_short_rows`)
     # Columns left out of "all", and why.
     unusable: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    separator: str = ""  # of the cells of the file; "" in other formats
     # Name -> cells as the file holds them, of the columns that were asked for so.
     values: dict[str, list[Any]] = dataclasses.field(default_factory=dict)
 
@@ -153,8 +128,7 @@ def read_table(
         cells stay as the file holds them: numbers, lists, in a file of cells text.
     """
     raw = table_files.read_rows(path)
-    names, rows = [name.strip() for name in raw.names], iter(raw.rows)
-    heading = raw.names
+    heading, names, rows = raw.names, [name.strip() for name in raw.names], iter(raw.rows)
     if header and raw.header_line and not set(required or ()) <= set(names):
         if len(raw.names) < len(header):
             raise errors.DataError(
@@ -162,12 +136,8 @@ def read_table(
                 f"the {len(header)} cells {', '.join(header)}",
                 f"{len(raw.names)} cells",
             )
-        names, rows = list(header), itertools.chain([(raw.header_line, list(raw.names))], rows)
-        heading = names
-    blank: list[int] = []
-    rows = _after_blank(rows, blank)
-    if rows is None:
-        raise errors.DataError(f"data file {path}", "at least one row", "only a header")
+        heading, names = list(header), list(header)
+        rows = itertools.chain([(raw.header_line, list(raw.names))], rows)
     if required is None:
         chosen = [name for name in dict.fromkeys(names) if name]
     else:
@@ -176,119 +146,125 @@ def read_table(
     as_they_are = [name for name in dict.fromkeys(names) if name.partition(".")[0] in values]
     _check_columns(path, as_they_are, names)
     columns = {
-        name: _Column(path, name, names.index(name), name in (required or ()),
-                      lists=required is None or name in lists)
+        name: _Column(path, name, name in (required or ()), lists=required is None or name in lists)
         for name in chosen
-    }  # fmt: skip
+    }
     cells: dict[str, list[Any]] = {name: [] for name in as_they_are}
-    whole = [(names.index(name), column.append) for name, column in cells.items()]
     last = max([names.index(name) for name in (*chosen, *as_they_are)], default=-1)
-    readers, lines, skipped = list(columns.values()), [], 0
-    unusable = dict(raw.unusable)
-    for line, row in rows:
-        if not row:
-            blank.append(line)
-            continue
-        short = len(row) <= last
-        if short and skip_short_rows:
-            skipped += 1
-            continue
-        if short or any(row[len(names) :]):
-            raise errors.DataError(
-                f"{path}, line {line}",
-                f"{len(names)} cells ({', '.join(names)})",
-                len(row),
-                "A cell that holds the separator or a line break needs quotation marks around it; "
-                "or use JSON Lines."
-                if raw.separator
-                else "Remove what is above and beside the table, such as titles and notes.",
-            )
-        if raw.header_line and line != raw.header_line and _are_names(row, heading):
-            raise errors.DataError(
-                f"{path}, line {line}",
-                "a row",
-                "the names of the columns again",
-                "Files that were joined have a line of names each: remove those that follow.",
-            )
-        lines.append(line)
-        for column in readers:
+    first_name = heading[0].strip().casefold()
+    lines: list[int] = []
+    blank: list[int] = []
+    filled: list[list[Any]] = []
+    skipped, unusable = 0, dict(raw.unusable)
+
+    def fill_columns() -> None:
+        for name, column in columns.items():
+            position = names.index(name)
             try:
-                column.add(row[column.position], line)
+                if name not in unusable:
+                    column.extend([row[position] for row in filled], lines[-len(filled) :])
             except errors.DataError as fault:
                 if required is not None:
                     raise
-                unusable[column.name] = str(fault)
-                readers = [other for other in readers if other is not column]
-        for position, append in whole:
-            append(row[position])
+                unusable[name] = str(fault)
+        for name, values_of in cells.items():
+            position = names.index(name)
+            values_of += [row[position] for row in filled]
+        filled.clear()
+
+    for line, row in rows:
+        if not row:
+            blank.append(line)
+        elif len(row) <= last and skip_short_rows:
+            skipped += 1
+        else:
+            if len(row) != len(names) or str(row[0]).strip().casefold() == first_name:
+                _check_row(path, line, row, raw, heading, last)
+            filled.append(row)
+            lines.append(line)
+            if len(filled) == _BATCH:
+                fill_columns()
+    fill_columns()
+    if not lines and not skipped:
+        raise errors.DataError(f"data file {path}", "at least one row", "only a header")
     return DataTable(
         path,
+        names,
         {name: column.cells for name, column in columns.items() if name not in unusable},
         lines,
         tuple(line for line in blank if lines and line < lines[-1]),
         skipped,
         unusable,
-        raw.separator,
         cells,
     )
 
 
-def _are_names(row: Sequence[Any], heading: Sequence[str]) -> bool:
-    """Whether a row repeats the names of the columns, of several in any case and with blanks."""
-    if len(row) == 1 or len(row) != len(heading):
-        return list(row) == list(heading)
-    for cell, name in zip(row, heading, strict=True):  # no generator: once for each row of a file
-        if str(cell).strip().casefold() != name.strip().casefold():
-            return False
-    return True
+def _check_row(
+    path: pathlib.Path,
+    line: int,
+    row: Sequence[Any],
+    raw: table_files.Rows,
+    heading: Sequence[str],
+    last: int,
+) -> None:
+    """Refuses a row of too few or too many cells, and one that repeats the names of the columns.
 
-
-def _after_blank(
-    rows: Iterator[tuple[int, list[Any]]], blank: list[int]
-) -> Iterator[tuple[int, list[Any]]] | None:
-    """The rows from the first with cells on; None without one. Blank lines before go to `blank`."""
-    for line, cells in rows:
-        if cells:
-            return itertools.chain([(line, cells)], rows)
-        blank.append(line)
-    return None
+    Names are compared in any case and with blanks, where there are several.
+    """
+    if len(row) <= last or any(row[len(heading) :]):
+        raise errors.DataError(
+            f"{path}, line {line}",
+            f"{len(heading)} cells ({', '.join(name.strip() for name in heading)})",
+            len(row),
+            "A cell that holds the separator or a line break needs quotation marks around it; "
+            "or use JSON Lines."
+            if raw.separator
+            else "Remove what is above and beside the table, such as titles and notes.",
+        )
+    if not raw.header_line or line == raw.header_line:
+        return
+    both = [list(heading), list(row)]
+    if len(row) > 1:
+        both = [[str(cell).strip().casefold() for cell in cells] for cells in both]
+    if both[0] == both[1]:
+        raise errors.DataError(
+            f"{path}, line {line}",
+            "a row",
+            "the names of the columns again",
+            "Files that were joined have a line of names each: remove those that follow.",
+        )
 
 
 class _Column:
     """A column that is read: its cells as text, equal ones as one object while they are few."""
 
-    def __init__(
-        self, path: pathlib.Path, name: str, position: int, required: bool, *, lists: bool
-    ) -> None:
-        self.name, self.position = name, position
+    def __init__(self, path: pathlib.Path, name: str, required: bool, *, lists: bool) -> None:
         self.cells: list[str] = []
-        self._path, self._required, self._lists = path, required, lists
+        self._path, self._name, self._required, self._lists = path, name, required, lists
         self._distinct: dict[str, str] | None = {}
 
-    def add(self, value: Any, line: int) -> None:
-        """Takes the value of a row, or refuses it."""
-        if type(value) is str:
-            cell = value
-        else:
-            try:
-                cell = table_files.as_text(value, lists=self._lists)
-            except ValueError as fault:
-                raise errors.DataError(
-                    f"{self._path}, line {line}, {self.name!r}", "a string or a number", fault
-                ) from None
-        if "\0" in cell:
-            raise errors.DataError(
-                f"{self._path}, line {line}, {self.name!r}", "text", "U+0000 (NULL)", "Remove it."
-            )
-        if cell == NULL and self._required and not self._lists:
-            raise errors.DataError(
-                f"{self._path}, line {line}", f"a value for {self.name!r}", "none"
-            )
+    def extend(self, values: list[Any], lines: Sequence[int]) -> None:
+        """Takes the values of rows, or refuses them."""
+        for row, value in enumerate(values):
+            if type(value) is not str or value == NULL or "\0" in value:
+                values[row] = self._read(value, f"{self._path}, line {lines[row]}")
         if self._distinct is not None:
-            cell = self._distinct.setdefault(cell, cell)
+            values = [self._distinct.setdefault(cell, cell) for cell in values]
             if len(self._distinct) > _MOST_REPEATED:
                 self._distinct = None
-        self.cells.append(cell)
+        self.cells += values
+
+    def _read(self, value: Any, where: str) -> str:
+        place = f"{where}, {self._name!r}"
+        try:
+            cell = table_files.as_text(value, lists=self._lists)
+        except ValueError as fault:
+            raise errors.DataError(place, "a string or a number", fault) from None
+        if "\0" in cell:
+            raise errors.DataError(place, "text", "U+0000 (NULL)", "Remove it.")
+        if cell == NULL and self._required and not self._lists:
+            raise errors.DataError(where, f"a value for {self._name!r}", "none")
+        return cell
 
 
 class Places(Sequence[str]):
@@ -302,15 +278,8 @@ class Places(Sequence[str]):
         """Returns the number of rows."""
         return len(self._lines)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-
-    def __getitem__(self, index: int | slice) -> str | list[str]:
+    def __getitem__(self, index: Any) -> Any:
         """Returns the place of a row, such as "train.tsv, line 17, column 'kind'"."""
-        if isinstance(index, slice):
-            return [self[row] for row in range(*index.indices(len(self)))]
         return f"{self._path}, line {self._lines[index]}, column {self._column!r}"
 
 
@@ -345,29 +314,10 @@ def check_line(where: str, line: str, columns: Sequence[str] = (), *, tabs: int 
 
 def column_names(path: pathlib.Path) -> list[str]:
     """Reads the names of a file's columns; see `read_table`."""
-    return table_files.header_of(path)
-
-
-def header_remedy(path: pathlib.Path, names: Sequence[str]) -> str:
-    """What to do about a first row that looks like data, not like the names of columns, or ""."""
-    if path.suffix.lower() in (".jsonl", ".parquet") or not looks_like_data(names):
-        return ""
-    example = repr(("\t" if path.suffix.lower() == ".tsv" else ",").join(("text", "label")))
-    return f"The first row looks like data: put a line with names such as {example} on top."
-
-
-def looks_like_data(cells: Sequence[str]) -> bool:
-    """Whether a row can hardly hold names of columns: numbers, sentences, or a cell twice."""
-    named = [cell.strip() for cell in cells if cell.strip()]
-    return len(set(named)) < len(named) or any(map(_is_data, named)) or not named
-
-
-def _is_data(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return len(cell.split()) > _LONGEST_NAME or cell.endswith((".", "!"))
-    return True
+    if path.suffix.lower() == ".parquet":
+        table_files.check_file(path)
+        return parquet.read_names(path)
+    return [name.strip() for name in table_files.read_rows(path).names]
 
 
 def _check_columns(path: pathlib.Path, required: Sequence[str], names: Sequence[str]) -> None:
@@ -382,5 +332,5 @@ def _check_columns(path: pathlib.Path, required: Sequence[str], names: Sequence[
             f"{path}",
             f"a column {name!r}",
             f"the columns {', '.join(map(repr, names))}",
-            header_remedy(path, names) or errors.nearest(name, names),
+            errors.nearest(name, names),
         )
