@@ -15,8 +15,28 @@ def write(path, rows, header="text,label"):
     return path
 
 
-def test_what_is_written_is_read_back_as_the_same_task(tmp_path):
-    data = labelled_file.read_labelled_file(write(tmp_path / "x.csv", ROWS), "mine")
+ENDS = ("\r", "\r\n", "\n", " ")
+TAGS = (["a|b"], ["c"], [], ["a|b", "c"])
+# The name of the column of texts, its cells, those of the labels; what labels and separator become.
+WRITTEN = {
+    "classes": ("text", "this is, text {n}", ("yes", "no"), ("no", "yes"), ","),
+    "line ends": ("text", "the film{end}is long {n}", ("a", "b"), ("a", "b"), ","),
+    "lists of labels": ("text", "some text {n}", TAGS, ("a|b", "c"), ","),
+    **{
+        f"the column {name!r}": (name, "some text {n}", ("yes", "no"), ("no", "yes"), ",")
+        for name in ("text (de|en|fr)", "a;b;c", 'the "text"; and, more', "a\tb\tc")
+    },
+}
+
+
+@pytest.mark.parametrize("name, form, labels, expected, separator", WRITTEN.values(), ids=WRITTEN)
+def test_what_is_written_is_read_back_as_the_same_task(
+    tmp_path, name, form, labels, expected, separator
+):
+    texts = [form.format(n=index, end=ENDS[index % 4]) for index in range(100)]
+    rows = [{name: text, "label": labels[i % len(labels)]} for i, text in enumerate(texts)]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = labelled_file.read_labelled_file(tmp_path / "x.jsonl", "own", text=name)
     data.write(tmp_path / "data")
     seen = []
     for split in tasks.SPLITS:
@@ -24,23 +44,10 @@ def test_what_is_written_is_read_back_as_the_same_task(tmp_path):
         assert read.texts == data.sets[split].texts
         assert read.labels.tolist() == data.sets[split].labels.tolist()
         seen += read.texts
-    assert sorted(seen) == sorted(text for text, _ in ROWS)
-    assert data.task.labels == ("no", "yes")
-    again = labelled_file.read_labelled_file(tmp_path / "x.csv", "mine")
+    assert sorted(seen) == sorted(text.replace("\r\n", "\n").replace("\r", "\n") for text in texts)
+    assert (data.task.labels, data.task.label_separator) == (expected, separator)
+    again = labelled_file.read_labelled_file(tmp_path / "x.jsonl", "own", text=name)
     assert again.sets["dev"].texts == data.sets["dev"].texts
-
-
-def test_line_ends_in_texts_of_json_are_line_feeds(tmp_path):
-    rows = [
-        {"text": f"{end.join(['the film', 'is long'])} {index}", "label": "ab"[index % 2]}
-        for index, end in enumerate(["\r", "\r\n", "\n", " "] * 25)
-    ]
-    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    data = labelled_file.read_labelled_file(tmp_path / "x.jsonl", "own")
-    data.write(tmp_path / "data")
-    read = tasks.load_examples(data.task, tmp_path / "data", "train")
-    assert read.texts == data.sets["train"].texts
-    assert {text.partition("the film")[2][:1] for text in read.texts} == {"\n", " "}
 
 
 def test_repeated_and_empty_rows_are_left_out_and_counted(tmp_path):
@@ -77,18 +84,6 @@ def test_unusable_labels_are_refused(tmp_path, rows, told):
         labelled_file.read_labelled_file(
             write(tmp_path / "x.csv", rows), "mine", text="text", label="label"
         )
-
-
-def test_lists_of_labels_are_written_with_a_mark_that_none_holds(tmp_path):
-    tags = [["a|b"], ["c"], [], ["a|b", "c"]] * 20
-    lines = [json.dumps({"text": f"some text {n}", "tags": cell}) for n, cell in enumerate(tags)]
-    (tmp_path / "x.jsonl").write_text("\n".join(lines))
-    data = labelled_file.read_labelled_file(tmp_path / "x.jsonl", "mine")
-    assert (data.task.kind, data.task.label_separator) == ("multi_label", ",")
-    data.write(tmp_path / "data")
-    train = tasks.load_examples(data.task, tmp_path / "data", "train")
-    assert train.labels.tolist() == data.sets["train"].labels.tolist()
-    assert train.spec.labels == ("a|b", "c")
 
 
 def test_a_separator_of_labels_that_are_single_is_refused(tmp_path):
@@ -205,16 +200,6 @@ def test_a_section_of_single_labels_names_no_separator_of_several(tmp_path):
     data.write(tmp_path / "data")
     section = config.DataConfig.model_validate(data.section(tmp_path / "data"))
     assert from_config.task_of(section, tmp_path / "data") == data.task
-
-
-@pytest.mark.parametrize("name", ["text (de|en|fr)", "a;b;c", 'the "text"; and, more', "a\tb\tc"])
-def test_marks_in_the_name_of_a_column_separate_nothing(tmp_path, name):
-    rows = [{name: text, "label": label} for text, label in ROWS]
-    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    data = labelled_file.read_labelled_file(tmp_path / "x.jsonl", "own", text=name)
-    data.write(tmp_path / "data")
-    read = tasks.load_examples(data.task, tmp_path / "data", "train")
-    assert read.texts == data.sets["train"].texts
 
 
 KINDS_OF_SIMILAR = {

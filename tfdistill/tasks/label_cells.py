@@ -82,7 +82,8 @@ def judge(
         recognised = recognised._replace(kind=kind, separator=mark, why="as given")
     if separator is not None:
         recognised = recognised._replace(separator=separator)
-    if recognised.kind == "regression" and kind is None and "decimals" not in recognised.why:
+    whole = not any((number_of(cell) or 0) % 1 for cell in cells)
+    if recognised.kind == "regression" and kind is None and whole:
         raise errors.ConfigError(
             f"{where[0].split(', line')[0]}, --kind",
             "classification (the numbers name classes) or regression (they are amounts)",
@@ -309,9 +310,11 @@ def _points(cells: list[str], where: Sequence[str], kind: str | None) -> list[st
     if usual is None:
         return cells
     measured = len(numbers) > MOST_CLASSES or any(number % 1 for number in numbers.values())
+    # What is missing has a rule of its own.
+    measured = bool(others) and measured and not any(_missing(cell, ()) for cell in others)
+    measured = measured and mostly_numbers(cells)
     for cell in others:
-        looks = _THOUSANDS.match(cell) or _ENDLESS.match(cell)
-        if looks or (measured and mostly_numbers(cells) and not any(map(_missing_alone, others))):
+        if measured or _THOUSANDS.match(cell) or _ENDLESS.match(cell):
             raise _several_forms(cells, where, first[cell], first[usual])
     if others or not commas:
         return cells
@@ -329,10 +332,6 @@ def _points(cells: list[str], where: Sequence[str], kind: str | None) -> list[st
             f"{commas[0]!r} among numbers that also occur alone",
         )
     return [cell.strip().replace(",", ".") for cell in cells]
-
-
-def _missing_alone(cell: str) -> bool:
-    return bool(_missing(cell, ()))  # which has a rule of its own
 
 
 def _check_made_of_others(
