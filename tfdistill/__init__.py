@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         pruning,
         report,
         run,
-        search,
         tasks,
         tflite,
         training,

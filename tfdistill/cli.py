@@ -44,7 +44,7 @@ _HEADINGS = {
     "start": {"quickstart": "quickstart", "demo": "runs"},
     "train": {
         **{"recipes": "recipes", "run": "runs", "finetune": "models", "distill": "models"},
-        **{"compress": "compression", "search": "search", "answers": "answers"},
+        **{"compress": "compression", "answers": "answers"},
         **{"pretrain": "pretraining", "data": "data"},
     },
     "ship": {"export": "export", "predict": "predict", "index": "index"},
@@ -194,7 +194,7 @@ def _check_output(args: argparse.Namespace) -> None:
     if kind == "file":
         work_folder.check_file(out, overwrite=args.overwrite)
         return
-    resume = getattr(args, "resume", False) or (args.output_continues and not args.overwrite)
+    resume = getattr(args, "resume", False)
     work_folder.WorkFolder(out, kind).check(resume=resume, overwrite=args.overwrite)
 
 
@@ -260,7 +260,7 @@ def _hint_of_steps(args: argparse.Namespace) -> str:
     """Says what an interrupted command leaves, if anything."""
     if "resume" in vars(args):
         return " Finished steps are kept. Continue with --resume."
-    if getattr(args, "output_continues", False) or getattr(args, "list", False):
+    if getattr(args, "list", False):
         return " Finished steps are kept. The same command continues."
     return ""
 

@@ -200,11 +200,6 @@ COVERED_BY = (
         "tfdistill/training/transfer_run",
     ),
     (
-        "test_search/test_searching.py",
-        "a search measures, estimates and proposes",
-        "tfdistill/search/estimating",
-    ),
-    (
         "test_pruning/test_shape.py",
         "the short form of a shape is read before it is compared with the teacher's",
         "tfdistill/config/pruned",
@@ -256,7 +251,7 @@ COVERED_BY = (
         "tfdistill/commands/index "
         "tfdistill/commands/models "
         "tfdistill/commands/result_paths "
-        "tfdistill/commands/runs tfdistill/commands/search tfdistill/commands/completion "
+        "tfdistill/commands/runs tfdistill/commands/completion "
         "tfdistill/commands/export_targets tfdistill/commands/measurement_options "
         "tfdistill/commands/plan "
         "tfdistill/commands/quickstart_budget tfdistill/commands/quickstart_page "

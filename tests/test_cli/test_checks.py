@@ -18,7 +18,6 @@ from tfdistill.commands import (
     plan,
     pretraining,
     quickstart,
-    search,
 )
 from tfdistill.io import work_folder
 
@@ -79,7 +78,6 @@ FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's fi
     ("run tinybert_4l --set teacher=bert --set data.dir={}/same "
      "--set stages.general.corpus=[{}/train.tsv]", 1,
      "expected texts that the training set does not have, received 2 of 2"),
-    ("search --latency-ms 3 --teacher ./none --out o", 2, "--teacher: expected an existing path"),
 ]  # fmt: skip
 
 
@@ -95,7 +93,6 @@ TAKE_MODELS = [  # every verb that takes a model, at each place
     "export MODEL",
     "export MODEL --list --out o",
     "quickstart --teacher MODEL --data {}/train.tsv",
-    "search --latency-ms 3 --teacher MODEL --out o",
     "pretrain MODEL --corpus {}/train.tsv --out o",
     f"data augment {DATA} --masked-lm MODEL --out o",
     "run tinybert_4l --set teacher=MODEL --set data.dir={} "
@@ -214,7 +211,7 @@ def test_a_message_is_followed_by_the_options_that_set_its_keys(text, told):
     assert parser.options_of(text, ["stages.labels.epochs"]) == told
 
 
-RECIPE_VERBS = ["finetune", "distill", "compress", "quickstart", "pretrain", "augment", "search"]
+RECIPE_VERBS = ["finetune", "distill", "compress", "quickstart", "pretrain", "augment"]
 # No key of a recipe: outputs, how and where the command works, and what it computes first.
 OF_THE_COMMAND = {
     *(
@@ -240,7 +237,7 @@ OF_THE_COMMAND = {
 
 @pytest.mark.parametrize("name", RECIPE_VERBS)
 def test_an_option_of_a_recipe_sets_a_key_of_the_schema(name):
-    modules = (models, compression, quickstart, pretraining, search)
+    modules = (models, compression, quickstart, pretraining)
     commands = [*(c for module in modules for c in module.COMMANDS), *augment.DATA_ACTIONS]
     (command,) = (c for c in commands if c.name == name)
     parser = base.Parser()

@@ -20,7 +20,6 @@ def test_the_commands_are_those_of_the_manual():
     assert set(COMMANDS) == {
         *("run", "recipes", "finetune", "distill", "evaluate", "export", "inspect"),
         *("benchmark", "compare", "report", "doctor", "demo", "data", "pretrain", "compress"),
-        "search",
         *("quickstart", "answers", "predict", "index"),
     }
 
@@ -244,7 +243,7 @@ def test_a_verb_imports_no_module_of_another():
     program = (
         "import sys; from tfdistill import cli\n"
         "assert cli.main(['recipes', 'ls']) == 0\n"
-        "assert not {'tfdistill.commands.search', 'tfdistill.commands.export'} & set(sys.modules)"
+        "assert not {'tfdistill.commands.index', 'tfdistill.commands.export'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 

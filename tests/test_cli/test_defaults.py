@@ -10,7 +10,6 @@ import pytest
 from tfdistill import cli, config
 from tfdistill.benchmark import host
 from tfdistill.benchmark.settings import Settings
-from tfdistill.commands import search
 
 OPTIONS = {  # of the command line, by attribute of `Settings`
     **{name: f"--{name}".replace("_", "-") for name in ("threads", "delegates", "warmup", "runs")},
@@ -59,15 +58,6 @@ def test_the_help_of_benchmark_tells_them(capsys):
     text = help_of("benchmark", capsys)
     for name, option in OPTIONS.items():
         assert told(text, option) == [written(getattr(Settings(), name))], option
-
-
-def test_the_help_of_search_tells_what_it_asks_for(capsys):
-    command = ["search", "--latency-ms", "3", "--teacher", "t", "--out", "x"]
-    settings = search._settings(cli.parser().parse_args(command))
-    text = help_of("search", capsys)
-    for name in ("warmup", "runs", "min_seconds", "repetitions"):
-        assert told(text, OPTIONS[name]) == [str(getattr(settings, name))]
-    assert settings == Settings()
 
 
 def test_a_recipe_s_defaults_are_those_of_the_library():

@@ -26,7 +26,6 @@ INPUTS = {
     "quickstart": ["--teacher", "model", "--data", "text.csv"],
     "report": ["model"],
     "run": ["recipe.yaml"],
-    "search": ["--latency-ms", "5", "--teacher", "model"],
 }
 
 
@@ -55,7 +54,7 @@ def foreign(folder):
     for name in (
         *(".git/HEAD", "src/main.py", "data/train.tsv", "report-tables/mine.csv", "report.md"),
         *("report.html", "recipe.yaml", "model.json", "vocab.txt", "labels.txt", "golden.json"),
-        *("model.tflite", "saved_model.pb", "metadata.json", "model.safetensors", "search.json"),
+        *("model.tflite", "saved_model.pb", "metadata.json", "model.safetensors"),
         *("recipes/mine.yaml", "sweep.json", "float32/model.tflite", "request.json", "files/a"),
         *("pretraining.json", "augmentation.json", "train.tsv", "parts-1/a", "manifest.json"),
         *("corpus.json", "part-00001.tfrecord", "index.json", "metrics.json", "README.md"),

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import tfdistill
-from tfdistill import analysis, compress, search
+from tfdistill import analysis, compress
 from tfdistill.compress import rebuild
 from tfdistill.io import processes
 from tfdistill.lazy_exports import lazy_exports
@@ -33,7 +33,7 @@ def test_an_unknown_name_is_refused_as_python_does():
     assert not hasattr(compress, "all")
 
 
-@pytest.mark.parametrize("package", [analysis, compress, search])
+@pytest.mark.parametrize("package", [analysis, compress])
 def test_every_public_name_can_be_had(package):
     for name in package.__all__:
         assert getattr(package, name) is not None

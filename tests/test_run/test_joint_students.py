@@ -11,7 +11,7 @@ import toys
 
 from tfdistill import cli, config, errors, models, results, run, training, weights
 from tfdistill.data import answers, batches, synthetic, vocab
-from tfdistill.run import baselines, initialise, inputs, lessons, records, stages
+from tfdistill.run import baselines, initialise, inputs, lessons, stages
 
 pytestmark = pytest.mark.slow
 
@@ -106,31 +106,6 @@ def test_its_baselines_are_measured_once(distilled):
     assert states.parameters > record.parameters > vectors.parameters > words.parameters > 100
     recorded = answers.read(out / "baselines" / "tfidf" / answers.FILE_NAME)
     assert (recorded.logits["model"].argmax(axis=1) == recorded.gold).mean() == tfidf
-
-
-def test_candidates_of_a_search_are_distilled_once_and_only_their_figures_kept(
-    distilled, data_dir, tmp_path, monkeypatch
-):
-    short = {"joint": {"kind": "joint", "batch_size": 16, "steps": 7, "min_steps": 7}}
-    recipe = recipe_of(data_dir, distilled[0], stages=short)
-    shapes = {"whole": "pruned:layers=2"}
-    alone = run.distill_candidates(recipe, shapes, tmp_path / "kept")
-    assert alone.teacher == distilled[1].teacher_metrics["accuracy"]
-    assert {row.name for row in alone.baselines} >= {"tfidf", "word_vectors"}
-    trained, train_stages = [], records.students.train_stages
-    monkeypatch.setattr(
-        records.students,
-        "train_stages",
-        lambda context, *more: trained.append(context.root.name) or train_stages(context, *more),
-    )
-    shapes["narrow"] = "pruned:layers=1,ffn=4,heads=1,head_size=4,width=4"
-    figures = run.distill_candidates(recipe, shapes, tmp_path / "kept")
-    assert trained == ["narrow"]
-    assert figures.students["whole"] == alone.students["whole"] > 0.9 * figures.teacher
-    assert figures.students["narrow"] < figures.students["whole"]
-    assert figures.within_chance == ("whole",)
-    assert not [*(tmp_path / "kept" / "candidates").rglob("stages")]
-    assert not [*(tmp_path / "kept" / "candidates").rglob("model.keras")]
 
 
 @pytest.mark.thorough

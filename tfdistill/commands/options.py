@@ -138,7 +138,6 @@ def add_output(
     resume: bool = False,
     overwrite: str = "replace an earlier result",
     kind: str = "",
-    continues: bool = False,
 ) -> None:
     """Adds --out, --overwrite and, where a stopped command can be continued, --resume.
 
@@ -153,7 +152,7 @@ def add_output(
     if resume:
         again.add_argument("--resume", action="store_true", help="continue an earlier run")
     again.add_argument("--overwrite", action="store_true", help=overwrite)
-    parser.set_defaults(output_kind=kind, output_continues=continues)
+    parser.set_defaults(output_kind=kind)
 
 
 def add_set(parser: argparse._ActionsContainer, of: str, example: str) -> None:

@@ -28,8 +28,8 @@ from tfdistill.io import files, locks, work_folder
 
 if TYPE_CHECKING:
     from tfdistill.analysis import DataFindings
+    from tfdistill.budget.fitting import FittedShape
     from tfdistill.data.labelled_file import LabelledFile
-    from tfdistill.search.fitting import FittedShape
 
 _DATA = "data"
 # What the files in that folder are like, and the option that says it.

@@ -13,8 +13,8 @@ from tfdistill.commands import measurement_options, options
 from tfdistill.commands.quickstart_recipe import QuickstartPlan
 
 if TYPE_CHECKING:
+    from tfdistill.budget.fitting import FittedShape
     from tfdistill.run.durations import TimedPart
-    from tfdistill.search.fitting import FittedShape
 
 _FEWEST_STEPS = 100  # of a student that is worth its run
 _JOINT = "joint"
@@ -90,8 +90,8 @@ def fit_student(
     """Chooses the student by latency and size, unless it was named."""
     if args.answers or args.student or (args.latency_ms is None and args.size_mb is None):
         return proposal, None
+    from tfdistill.budget import fitting
     from tfdistill.run import durations
-    from tfdistill.search import fitting, searching
 
     if args.latency_ms is not None:
         print("measuring students with random weights, to keep the budget", file=sys.stderr)
@@ -106,7 +106,7 @@ def fit_student(
     latency_ms = math.inf if args.latency_ms is None else args.latency_ms
     fitted = fitting.largest(
         teacher,
-        searching.Budget(latency_ms, args.size_mb),
+        fitting.Budget(latency_ms, args.size_mb),
         measure=measurement_options.measurer(args),
         length=max(lengths),
         num_lengths=len(lengths),

@@ -13,9 +13,9 @@ from tfdistill.commands.quickstart_recipe import QuickstartPlan
 from tfdistill.results import quantities, tables
 
 if TYPE_CHECKING:
+    from tfdistill.budget.fitting import FittedShape
     from tfdistill.data.labelled_file import LabelledFile
     from tfdistill.run.durations import TimedPart
-    from tfdistill.search.fitting import FittedShape
 
 _MOST_LABELS = 12
 _BUSY = 1.5  # a training that is alone waits for its own threads: up to 1.45
@@ -105,8 +105,8 @@ def page_of(
     load: float = 1.0,
 ) -> Page:
     """Puts together what is known before the start."""
+    from tfdistill.budget import costs
     from tfdistill.run import durations
-    from tfdistill.search import costs
 
     student = durations.student_of(proposal.recipe, proposal.teacher)
     size = None if fitted is None else fitted.size_bytes

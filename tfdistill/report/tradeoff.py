@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from tfdistill import pareto
-from tfdistill.report import cells, devices
+from tfdistill.report import cells, devices, pareto
 from tfdistill.report import format as fmt
 from tfdistill.report.devices import DeviceFile, DeviceResults, Timing
 from tfdistill.report.plot import charts

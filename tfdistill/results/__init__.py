@@ -184,19 +184,6 @@ class SavedModel(ModelResult):
     teacher_examples: int | None = None  # development examples that the teacher was scored on
 
 
-class CandidateMetrics(ResultPart):
-    """What students of one teacher reach after a short distillation."""
-
-    task: str
-    metric: str  # its primary metric, of which all figures are, on the development set
-    num_examples: int  # development examples
-    teacher: Metric  # the teacher's
-    baselines: tuple[BaselineResult, ...] = ()  # what else they are compared with
-    students: dict[str, float] = {}  # name -> the student's, in the order of training
-    # those that a paired test cannot tell from the best, itself among them
-    within_chance: tuple[str, ...] = ()
-
-
 class ExportedFile(ResultPart):
     """An exported file: its name, the model folder that it came from, its manifest."""
 

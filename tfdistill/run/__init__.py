@@ -15,7 +15,6 @@ from tfdistill.data import parallel, synthetic
 from tfdistill.io import files, safe_paths
 from tfdistill.run import (
     baselines,
-    candidates,
     deliver,
     model_cards,
     prepare,
@@ -29,7 +28,7 @@ from tfdistill.training import strategies
 
 _log = logging.getLogger(__name__)
 
-__all__ = ["distill_candidates", "distill_variant", "finetune", "run_recipe"]
+__all__ = ["distill_variant", "finetune", "run_recipe"]
 
 
 def run_recipe(
@@ -130,31 +129,6 @@ def distill_variant(
         teacher_metrics=teachers_trained[0].metrics if teachers_trained else {},
         teacher_examples=teachers_trained[0].num_examples if teachers_trained else None,
     )
-
-
-def distill_candidates(
-    recipe: config.Recipe, students: Mapping[str, str], out: files.Path
-) -> results.CandidateMetrics:
-    """Distils students of one teacher as a recipe says and keeps only figures; for a search.
-
-    Args:
-      recipe: The recipe, with any student.
-      students: Name -> `student.preset`; none of them: the teacher and the baselines alone.
-      out: The folder. What is done in it is not done again.
-
-    Returns:
-      The figures.
-
-    Raises:
-      ConfigError: If the folder holds a run of another recipe.
-      TeacherError: If the teacher answers near chance.
-    """
-    opening = open_run(recipe, out, None, resume=True, overwrite=False)
-    with opening as (folder, strategy), strategies.scope(strategy):
-        context = _with_students(_begin(recipe, folder))
-        teacher = records.check(context, records.train_teacher(context))
-        compared = baselines.measure_baselines(context)
-        return candidates.compare(context, teacher, compared, students)
 
 
 def _begin(

@@ -214,7 +214,7 @@ def open_run(
     """
     if not cluster:
         strategies.refuse_cluster(
-            "a whole run or search",
+            "a whole run",
             "It exports and measures as well. Train with `tfdistill finetune` and `distill` on the "
             "workers, and export on one machine.",
         )

@@ -145,13 +145,8 @@ def _check_model(context: RunContext, model: results.ModelResult) -> None:
     )
 
 
-def train_student(
-    context: RunContext, name: str, seed: int, *, save: bool = True
-) -> results.ModelResult:
-    """Trains a variant with a seed and saves the student, unless that is done.
-
-    Its answers are saved also where the model is not.
-    """
+def train_student(context: RunContext, name: str, seed: int) -> results.ModelResult:
+    """Trains a variant with a seed and saves the student, unless that is done."""
     folder = f"students/{name}/seed-{seed}"
 
     def work() -> results.ModelResult:
@@ -164,8 +159,7 @@ def train_student(
         elif student.masked_lm is not None:
             model = student.masked_lm
             metrics = _word_metrics(context, model, stages[-1])
-        if save:
-            deliver.save_model(model, context.student_data, context.root / folder, labels)
+        deliver.save_model(model, context.student_data, context.root / folder, labels)
         if context.data.task is not None:
             metrics = _evaluate(model, context.student_task_data, context.root / folder)
         return _describe(

@@ -1,23 +1,20 @@
-"""What may be proposed: the parts of a teacher that a Hugging Face folder can hold. Pure."""
+"""What may be chosen: the parts of a teacher that a Hugging Face folder can hold. Pure."""
 
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 import re
 
 from tfdistill import config, errors, models
-from tfdistill.io import reading
 from tfdistill.pruning.shape import pruned_config
 
-_PRESET = "preset:"
 _NARROWEST, _STEP = 96, 8
 _PARTS = (1, 3 / 4, 1 / 2, 1 / 4, 1 / 8)  # of the teacher's width, neurons and heads
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A student that may be proposed: what is kept of the teacher, and the shape that has."""
+    """A student that may be chosen: what is kept of the teacher, and the shape that has."""
 
     part: config.PrunedShape
     config: models.EncoderConfig
@@ -30,27 +27,6 @@ class Candidate:
             f"{shape.num_layers}l_{shape.hidden_size}d_{shape.num_heads}h_"
             f"{shape.intermediate_size}f"
         )
-
-
-def teacher_shape(source: str) -> models.EncoderConfig:
-    """The shape of a Hugging Face folder or of "preset:NAME"; reads no weights."""
-    path = pathlib.Path(source).expanduser() / "config.json"
-    if source.startswith(_PRESET):
-        shape = models.preset(source.removeprefix(_PRESET))
-    elif path.is_file():
-        from tfdistill.weights import hf_config
-
-        shape = hf_config.parse_config(reading.read_json_object(path, error=errors.ConfigError))
-    else:
-        shape = None
-    if not isinstance(shape, models.EncoderConfig) or shape.family in ("electra", "mobilebert"):
-        raise errors.ConfigError(
-            "--teacher",
-            "a BERT, TinyBERT or DistilBERT: a run, a folder with a config.json, or preset:NAME",
-            repr(source) if shape is None else f"a {shape.family}",
-            "Download a model of the hub and give its folder.",
-        )
-    return shape
 
 
 def candidates(

@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from tfdistill.pareto import exact, front
+from tfdistill.report.pareto import exact, front
 
 
 def point(accuracy, latency, size, interval=None):

@@ -9,12 +9,9 @@ import numpy as np
 
 from tfdistill import config, errors, models
 from tfdistill.benchmark.settings import Settings
-from tfdistill.io import files
+from tfdistill.budget import costs, measuring, shapes
+from tfdistill.budget.shapes import Candidate
 from tfdistill.results import quantities
-from tfdistill.search import costs, measuring, shapes
-from tfdistill.search.measuring import StudentBench
-from tfdistill.search.searching import Budget
-from tfdistill.search.shapes import Candidate
 
 _ROUNDS = 5  # files that are measured at most
 _WORDS = 1000  # of the files that are measured: a table is looked up in, whatever its size
@@ -24,6 +21,22 @@ _WIDEST = 4  # neurons of a feed-forward layer, in widths
 # which each measured file corrects.
 _RELATIVE = np.array([7e6, 3e6, 1, 3, 2, 300, 100])
 _SETTINGS = Settings(min_seconds=0.5, repetitions=3)
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """What a student may cost: of one inference, and of the file in units of 1,000,000 bytes.
+
+    `size_mb` is None for any size.
+    """
+
+    latency_ms: float
+    size_mb: float | None = None
+
+    def allows(self, latency_ms: float, size_bytes: float) -> bool:
+        """Whether a student is within the budget."""
+        small = self.size_mb is None or size_bytes <= self.size_mb * 1e6
+        return small and latency_ms <= self.latency_ms
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,27 +93,21 @@ def largest(
         return fitted(small_enough[0])
     few_words = {c.name: c for c in ladder(teacher.replace(vocab_size=_WORDS), quantize)}
     work = {c.name: float(costs.work(c.config, length, head) @ _RELATIVE) for c in small_enough}
-    with files.temporary_folder("fitting") as folder:
-        bench = StudentBench(
-            folder,
-            measure,
-            convert or measuring.converter(quantize, (length,), head),
-            dataclasses.replace(_SETTINGS, threads=(threads,), lengths=(length,), texts=False),
-            quantize,
-            head,
-        )
-        following = small_enough[len(small_enough) // 2]
-        for _ in range(_ROUNDS):
-            bench.measure([few_words[following.name]], "anchor")
-            latency_ms = max(bench.measured[following.name].p50_ms.values())
-            scale = latency_ms / work[following.name]
-            fast_enough = [c for c in small_enough if work[c.name] * scale <= budget.latency_ms]
-            cheapest = min(small_enough, key=lambda c: work[c.name])
-            best = next(iter(fast_enough), cheapest)
-            if best.name in bench.measured:
-                break
-            following = best
-        latencies = {name: max(row.p50_ms.values()) for name, row in bench.measured.items()}
+    bench = measuring.StudentBench(
+        measure,
+        convert or measuring.converter(quantize, (length,), head),
+        dataclasses.replace(_SETTINGS, threads=(threads,), lengths=(length,), texts=False),
+    )
+    following = small_enough[len(small_enough) // 2]
+    for _ in range(_ROUNDS):
+        scale = bench.measure(few_words[following.name]) / work[following.name]
+        fast_enough = [c for c in small_enough if work[c.name] * scale <= budget.latency_ms]
+        cheapest = min(small_enough, key=lambda c: work[c.name])
+        best = next(iter(fast_enough), cheapest)
+        if best.name in bench.latency_ms:
+            break
+        following = best
+    latencies = bench.latency_ms
     within = [c for c in small_enough if latencies.get(c.name, math.inf) <= budget.latency_ms]
     if not within:
         name = min(latencies, key=lambda name: latencies[name])

@@ -1,11 +1,9 @@
-"""What can be cut out of a teacher, and which teachers there are."""
-
-import json
+"""What can be cut out of a teacher."""
 
 import pytest
 
 from tfdistill import config, errors, models, pruning
-from tfdistill.search import shapes
+from tfdistill.budget import shapes
 
 SMALL = models.preset("minilm_6l_384d").replace(vocab_size=900)
 
@@ -39,36 +37,3 @@ def test_blockwise_quantization_wants_widths_of_whole_blocks():
         assert candidate.config.intermediate_size % 32 == 0
     with pytest.raises(errors.ConfigError, match="--quantize"):
         shapes.candidates(SMALL.replace(intermediate_size=1500), quantize="x_block1024")
-
-
-def test_a_preset_and_a_folder_tell_the_shape(tmp_path):
-    assert shapes.teacher_shape("preset:bert_mini") == models.preset("bert_mini")
-    raw = {
-        "model_type": "bert",
-        "num_hidden_layers": 6,
-        "hidden_size": 384,
-        "num_attention_heads": 12,
-        "intermediate_size": 1536,
-        "vocab_size": 30522,
-        "max_position_embeddings": 512,
-        "type_vocab_size": 2,
-        "hidden_act": "gelu",
-    }
-    (tmp_path / "config.json").write_text(json.dumps(raw))
-    teacher = shapes.teacher_shape(str(tmp_path))
-    assert (teacher.num_layers, teacher.intermediate_size) == (6, 1536)
-
-
-@pytest.mark.parametrize(
-    "source", ["bert-base-uncased", "preset:mobilebert", "preset:bilstm_1l_150d"]
-)
-def test_a_teacher_without_a_shape_to_cut_is_refused(source):
-    with pytest.raises(errors.ConfigError, match="--teacher"):
-        shapes.teacher_shape(source)
-
-
-@pytest.mark.parametrize("content", ["{", "[]"])
-def test_a_broken_config_is_named(tmp_path, content):
-    (tmp_path / "config.json").write_text(content)
-    with pytest.raises(errors.ConfigError, match=r"config\.json"):
-        shapes.teacher_shape(str(tmp_path))

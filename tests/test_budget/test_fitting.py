@@ -6,8 +6,8 @@ import pytest
 from simulated_device import TEACHER, Phone, true_latency
 
 from tfdistill import errors, models
-from tfdistill.search import costs, fitting
-from tfdistill.search.searching import Budget
+from tfdistill.budget import costs, fitting
+from tfdistill.budget.fitting import Budget
 
 INT8 = "dynamic_wi8_afp32"
 
