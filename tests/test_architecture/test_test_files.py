@@ -254,7 +254,7 @@ COVERED_BY = (
         "tfdistill/commands/runs tfdistill/commands/completion "
         "tfdistill/commands/export_targets tfdistill/commands/measurement_options "
         "tfdistill/commands/plan "
-        "tfdistill/commands/quickstart_budget tfdistill/commands/quickstart_page "
+        "tfdistill/commands/quickstart_budget tfdistill/commands/quickstart_plan "
         "tfdistill/commands/quickstart_verdict tfdistill/commands/quickstart_recipe",
     ),
     (

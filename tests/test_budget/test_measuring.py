@@ -8,7 +8,7 @@ from tfdistill.benchmark import schema
 from tfdistill.benchmark.settings import Settings
 from tfdistill.budget import measuring, shapes
 
-STUDENTS = shapes.candidates(TEACHER)
+STUDENTS = shapes.ladder(TEACHER, "float32")
 SETTINGS = Settings(lengths=(32, 64))
 
 

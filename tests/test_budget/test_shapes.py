@@ -9,31 +9,34 @@ SMALL = models.preset("minilm_6l_384d").replace(vocab_size=900)
 
 
 def test_students_are_parts_of_the_teacher_that_a_folder_can_hold():
-    candidates = shapes.candidates(SMALL)
+    candidates = shapes.ladder(SMALL, "float32")
     configs = [candidate.config for candidate in candidates]
-    assert {c.num_layers for c in configs} == {1, 2, 3, 4, 5, 6}
+    assert {c.num_layers for c in configs} == {3, 4, 5, 6}
     assert {c.hidden_size for c in configs} == {96, 192, 288, 384}
     assert {c.intermediate_size for c in configs} == {192, 384, 768, 1152, 1536}
     assert {(c.head_width, c.vocab_size, c.hidden_act) for c in configs} == {(32, 900, "gelu")}
-    assert configs.count(SMALL) == 1
+    assert configs[0] == SMALL and configs.count(SMALL) == 1
     assert len({candidate.name for candidate in candidates}) == len(candidates)
+    counts = [models.count_parameters(shape) for shape in configs]
+    assert counts == sorted(counts, reverse=True)
     for shape in configs:
         pruning.check_prunable(SMALL, shape)
-        assert shape.attention_width <= shape.hidden_size
+        assert shape.attention_width == shape.hidden_size
+        assert 1 <= shape.intermediate_size / shape.hidden_size <= 4
 
 
 def test_the_short_form_of_a_student_is_its_shape():
-    for candidate in shapes.candidates(SMALL)[::50]:
+    for candidate in shapes.ladder(SMALL, "float32")[::5]:
         part = config.parse_pruned(str(candidate.part))
         assert pruning.pruned_config(SMALL, part) == candidate.config
 
 
 def test_blockwise_quantization_wants_widths_of_whole_blocks():
-    candidates = shapes.candidates(models.preset("bert_base"), quantize="x_block32")
+    candidates = shapes.ladder(models.preset("bert_base"), "x_block32")
     assert candidates
     for candidate in candidates:
         assert candidate.config.hidden_size % 32 == 0
         assert candidate.config.attention_width % 32 == 0
         assert candidate.config.intermediate_size % 32 == 0
     with pytest.raises(errors.ConfigError, match="--quantize"):
-        shapes.candidates(SMALL.replace(intermediate_size=1500), quantize="x_block1024")
+        shapes.ladder(SMALL.replace(intermediate_size=1500), "x_block1024")

@@ -1,5 +1,6 @@
 """`tfdistill quickstart`: a teacher and one labelled file, run once as a user runs it."""
 
+import argparse
 import csv
 import json
 import shlex
@@ -11,7 +12,7 @@ import pytest
 import toys
 
 from tfdistill import analysis, cli, config, errors, models, report, results, run, tasks, weights
-from tfdistill.commands import quickstart_budget, quickstart_recipe
+from tfdistill.commands import quickstart_budget, quickstart_plan, quickstart_recipe
 from tfdistill.data import answers, labelled_file, synthetic, vocab
 from tfdistill.io import reading
 from tfdistill.results import quantities
@@ -455,7 +456,7 @@ def test_texts_that_promise_an_error_are_split_off_and_named_where_they_are(
 
 def test_minutes_take_steps_of_the_student_away(recipe_of):
     recipe = recipe_of()
-    proposal = quickstart_recipe.QuickstartPlan(recipe, {}, (), SHAPE, np.full(99, 8))
+    proposal = quickstart_plan.QuickstartPlan(None, recipe, {}, (), SHAPE, np.full(99, 8))
     parts = [durations.TimedPart("start", 60), durations.TimedPart("distil", 1000 + 9, 1000, 1.0)]
     assert quickstart_budget.bound_steps(proposal, parts, 20) is proposal
     bounded = quickstart_budget.bound_steps(proposal, parts, 10).recipe.stages["joint"]
@@ -469,7 +470,7 @@ def test_minutes_take_steps_of_the_student_away(recipe_of):
 
 @pytest.mark.parametrize("steps", [0, 1000])
 def test_minutes_that_no_student_can_keep_name_those_of_the_whole(recipe_of, steps):
-    proposal = quickstart_recipe.QuickstartPlan(recipe_of(), {}, (), SHAPE, np.full(99, 8))
+    proposal = quickstart_plan.QuickstartPlan(None, recipe_of(), {}, (), SHAPE, np.full(99, 8))
     proposal = proposal.with_student(config.TEACHER, "student: the teacher itself")
     parts = [durations.TimedPart("fine-tune the teacher", 600, steps, 0.5)]
     with pytest.raises(errors.ConfigError, match=r"at least 10 .*No student is trained"):
@@ -661,7 +662,7 @@ def test_a_regression_needs_one_output():
 
 @pytest.fixture
 def recipe_of(tmp_path, monkeypatch):
-    """Makes the recipe of a quickstart with options of `make_recipe`, for texts of 16 tokens."""
+    """Makes the recipe of a quickstart with options of the command, for texts of 16 tokens."""
     monkeypatch.setattr(
         quickstart_recipe,
         "choose_length",
@@ -685,15 +686,17 @@ def recipe_of(tmp_path, monkeypatch):
     )
 
     def make(student="pruned:layers=1", **options):
-        return quickstart_recipe.make_recipe(
-            "t", str(tmp_path), checkpoint, data, tmp_path, student=student, **options
-        ).recipe
+        usual = cli.parser("quickstart").parse_args(
+            ["quickstart", "--teacher", str(tmp_path), "--data", "t.csv", "--student", student]
+        )
+        args = argparse.Namespace(**{**vars(usual), **options})
+        return quickstart_recipe.make_plan(args, "t", checkpoint, data, tmp_path).recipe
 
     return make
 
 
 def test_a_frozen_teacher_has_no_steps(recipe_of):
-    recipe = recipe_of(changes=["teacher.finetune.method=frozen"])
+    recipe = recipe_of(set=["teacher.finetune.method=frozen"])
     assert recipe.teacher.finetune.method == "frozen"
 
 
@@ -714,6 +717,6 @@ def test_the_precision_is_that_of_both_trainings(recipe_of):
 def test_the_teacher_gets_the_student_s_format_and_another_stands_by_unless_asked_otherwise(
     changes, formats, fallback, recipe_of
 ):
-    recipe = recipe_of(changes=changes)
+    recipe = recipe_of(set=changes)
     assert (recipe.export.also_quantize, recipe.export.fallback) == (formats, fallback)
     assert config.parse_recipe(recipe.model_dump(mode="json")) == recipe

@@ -15,8 +15,6 @@ from tfdistill.results import quantities
 
 _ROUNDS = 5  # files that are measured at most
 _WORDS = 1000  # of the files that are measured: a table is looked up in, whatever its size
-_SHALLOWEST = 3  # layers, where the teacher has as many
-_WIDEST = 4  # neurons of a feed-forward layer, in widths
 # What a unit of `costs.work` takes beside a multiply-add of a quantized product: the first guess,
 # which each measured file corrects.
 _RELATIVE = np.array([7e6, 3e6, 1, 3, 2, 300, 100])
@@ -71,7 +69,7 @@ def largest(
     then the largest by that measurement, until one keeps it. If none does, the ConfigError names
     the nearest.
     """
-    every = ladder(teacher, quantize)
+    every = shapes.ladder(teacher, quantize)
     sizes = {
         candidate.name: costs.small_bytes(candidate.config, length, num_lengths, quantize)
         for candidate in every
@@ -91,7 +89,7 @@ def largest(
 
     if math.isinf(budget.latency_ms):
         return fitted(small_enough[0])
-    few_words = {c.name: c for c in ladder(teacher.replace(vocab_size=_WORDS), quantize)}
+    few_words = {c.name: c for c in shapes.ladder(teacher.replace(vocab_size=_WORDS), quantize)}
     work = {c.name: float(costs.work(c.config, length, head) @ _RELATIVE) for c in small_enough}
     bench = measuring.StudentBench(
         measure,
@@ -118,21 +116,3 @@ def largest(
             "tokens.",
         )  # fmt: skip
     return fitted(within[0], latencies[within[0].name])
-
-
-def ladder(teacher: models.EncoderConfig, quantize: str) -> list[Candidate]:
-    """The parts of a teacher with all heads that their width has, the most parameters first.
-
-    Those of the word table count: width is worth more than neurons and layers that are narrow.
-    """
-    size = teacher.head_width
-    shallowest = min(_SHALLOWEST, teacher.num_layers)
-    steps = [
-        candidate
-        for candidate in shapes.candidates(teacher, quantize=quantize)
-        if candidate.config.num_layers >= shallowest
-        and candidate.config.num_heads
-        == min(teacher.num_heads, candidate.config.hidden_size // size)
-        and 1 <= candidate.config.intermediate_size / candidate.config.hidden_size <= _WIDEST
-    ]
-    return sorted(steps, key=lambda c: -models.count_parameters(c.config))

@@ -9,6 +9,8 @@ from tfdistill import config, errors, models
 from tfdistill.pruning.shape import pruned_config
 
 _NARROWEST, _STEP = 96, 8
+_SHALLOWEST = 3  # layers, where the teacher has as many
+_WIDEST = 4  # neurons of a feed-forward layer, in widths
 _PARTS = (1, 3 / 4, 1 / 2, 1 / 4, 1 / 8)  # of the teacher's width, neurons and heads
 
 
@@ -29,22 +31,22 @@ class Candidate:
         )
 
 
-def candidates(
-    teacher: models.EncoderConfig, *, quantize: str = "dynamic_wi8_afp32"
-) -> tuple[Candidate, ...]:
-    """Lists fewer layers, neurons, heads and directions of a teacher, itself among them.
+def ladder(teacher: models.EncoderConfig, quantize: str) -> list[Candidate]:
+    """The parts of a teacher with all heads that their width has, the most parameters first.
 
+    Those of the word table count: width is worth more than neurons and layers that are narrow.
     Heads keep their size. With weights in blocks every width is a multiple of the block.
     """
     size, block = teacher.head_width, re.search(r"_block(\d+)$", quantize)
     multiple = int(block[1]) if block else 1
     parts = [
         config.PrunedShape(layers=depth, ffn=inner, heads=heads, width=width)
-        for depth in range(1, teacher.num_layers + 1)
+        for depth in range(min(_SHALLOWEST, teacher.num_layers), teacher.num_layers + 1)
         for width in _parts_of(teacher.hidden_size, size)
         if width >= min(_NARROWEST, teacher.hidden_size)
-        for heads in _parts_of(min(teacher.num_heads, width // size), 1)
+        for heads in [min(teacher.num_heads, width // size)]
         for inner in _parts_of(teacher.intermediate_size, _STEP)
+        if 1 <= inner / width <= _WIDEST
         if all(n % multiple == 0 for n in (width, heads * size, inner))
     ]
     if not parts:
@@ -54,7 +56,8 @@ def candidates(
             f"heads of {size}",
             "Use another --quantize.",
         )
-    return tuple(Candidate(part, pruned_config(teacher, part)) for part in parts)
+    steps = [Candidate(part, pruned_config(teacher, part)) for part in parts]
+    return sorted(steps, key=lambda step: -models.count_parameters(step.config))
 
 
 def _parts_of(whole: int, step: int) -> list[int]:

@@ -69,7 +69,11 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
         help="of xnnpack, none, and on phones gpu, nnapi "
         f"(default: {','.join(_DEFAULTS.delegates)})",
     )
-    measurement_options.add_affinity(group)
+    group.add_argument(
+        "--affinity",
+        metavar="MASK",
+        help="cores to run on: a hexadecimal mask such as f0, or big, little, all",
+    )
     group.add_argument(
         "--operators",
         action="store_true",
@@ -78,7 +82,15 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_how_long(group: argparse._ArgumentGroup) -> None:
-    measurement_options.add_measurement(group, _DEFAULTS)
+    for name in ("warmup", "runs", "min_seconds", "repetitions"):
+        options.add_field(group, config.BenchmarkConfig, name, getattr(_DEFAULTS, name))
+    group.add_argument(
+        "--cool-down",
+        type=float,
+        default=_DEFAULTS.cool_down_seconds,
+        metavar="S",
+        help=f"rest before each repetition (default: {_DEFAULTS.cool_down_seconds:g})",
+    )
     group.add_argument(
         "--when-throttled",
         choices=get_args(WhenThrottled),

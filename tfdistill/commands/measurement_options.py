@@ -1,4 +1,4 @@
-"""Options of the commands that measure: how long, on which device, on which cores."""
+"""Options of the commands that measure: on which device, and what tensors are for."""
 
 from __future__ import annotations
 
@@ -7,26 +7,13 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tfdistill import config, errors
-from tfdistill.benchmark.settings import Settings
-from tfdistill.commands.options import add_field, flag_of
+from tfdistill import errors
+from tfdistill.commands.options import flag_of
 
 if TYPE_CHECKING:
     from tfdistill.benchmark import schema
     from tfdistill.benchmark.adb import Binary
-
-
-def add_measurement(group: argparse._ActionsContainer, defaults: Settings) -> None:
-    """Adds how long to measure."""
-    for name in ("warmup", "runs", "min_seconds", "repetitions"):
-        add_field(group, config.BenchmarkConfig, name, getattr(defaults, name))
-    group.add_argument(
-        "--cool-down",
-        type=float,
-        default=defaults.cool_down_seconds,
-        metavar="S",
-        help=f"rest before each repetition (default: {defaults.cool_down_seconds:g})",
-    )
+    from tfdistill.benchmark.settings import Settings
 
 
 def add_roles(group: argparse._ActionsContainer) -> None:
@@ -64,12 +51,11 @@ def add_device(group: argparse._ActionsContainer, *, several: bool = False) -> N
 def measurer(args: argparse.Namespace) -> Callable[..., schema.Result]:
     """Returns what measures (models, settings) on the one device that --device names."""
 
-    def on_host(models: Mapping[str, pathlib.Path], settings: Settings) -> schema.Result:
-        from tfdistill.benchmark import host
+    def measure(models: Mapping[str, pathlib.Path], settings: Settings) -> schema.Result:
+        if args.device == "host":
+            from tfdistill.benchmark import host
 
-        return host.compare(models, settings=settings)
-
-    def on_phone(models: Mapping[str, pathlib.Path], settings: Settings) -> schema.Result:
+            return host.compare(models, settings=settings)
         from tfdistill.benchmark import adb
         from tfdistill.benchmark.adb import measuring as on_devices
 
@@ -87,7 +73,7 @@ def measurer(args: argparse.Namespace) -> Callable[..., schema.Result]:
             )
         return on_devices.show_serials_in_failures(results[0], shown)
 
-    return on_host if args.device == "host" else on_phone
+    return measure
 
 
 def binary_of(args: argparse.Namespace) -> Binary | None:
@@ -105,12 +91,3 @@ def device_faults(args: argparse.Namespace) -> list[str]:
         for name in phone
         if args.device == "host" and getattr(args, name, None)
     ]
-
-
-def add_affinity(group: argparse._ActionsContainer) -> None:
-    """Adds --affinity."""
-    group.add_argument(
-        "--affinity",
-        metavar="MASK",
-        help="cores to run on: a hexadecimal mask such as f0, or big, little, all",
-    )

@@ -13,25 +13,20 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tfdistill import config, errors, results, tasks
-from tfdistill.commands import (
-    base,
-    options,
-    plan,
-    quickstart_budget,
-    quickstart_page,
-    quickstart_recipe,
-    quickstart_verdict,
-)
+from tfdistill.commands import base, options, plan, quickstart_budget, quickstart_verdict
 from tfdistill.data import from_config
 from tfdistill.io import files, locks, work_folder
 
 if TYPE_CHECKING:
     from tfdistill.analysis import DataFindings
-    from tfdistill.budget.fitting import FittedShape
+    from tfdistill.commands.quickstart_plan import QuickstartPlan
     from tfdistill.data.labelled_file import LabelledFile
 
 _DATA = "data"
+_MOST_LABELS = 12  # that are listed
 # What the files in that folder are like, and the option that says it.
 _OF_FILES = {
     **{"text_column": "--text-column", "pair_column": "--pair-column"},
@@ -112,23 +107,52 @@ def _kinds() -> list[str]:
 
 
 def _quickstart(args: argparse.Namespace) -> None:
-    if args.teacher is not None:
-        plan.model(args.teacher, "--teacher")
-    plan.existing(args.data, "--data")
-    student = None if args.student is None else plan.student(args.student)
-    if args.answers and not (student and config.is_checkpoint(student)):
-        remedy = "Its vocabulary and its weights are what the student starts from."
-        raise errors.ConfigError(
-            "--student", "a checkpoint with --answers, ./FOLDER or an id", student, remedy
-        )
-    quickstart_budget.check(args)
+    _check_options(args)
     from tfdistill.data import labelled_file
 
     name = labelled_file.name_of(args.data)
-    out = pathlib.Path(args.out or f"runs/{name}")
-    folder = work_folder.WorkFolder(out, "run")
+    folder = work_folder.WorkFolder(pathlib.Path(args.out or f"runs/{name}"), "run")
     folder.check(resume=args.resume, overwrite=args.overwrite)
-    record = quickstart_budget.earlier(out, args)
+    record = quickstart_budget.earlier(folder.path, args)
+    planned, findings = _plan(args, name, folder.path, record)
+    _say(planned.notes)
+    if not args.dry_run:
+        _say(planned.lines())
+        _run(args, planned, folder, record)
+        return
+    from tfdistill.run import teachers
+
+    teachers.check_fit(planned.recipe, planned.data.task)
+    _say(f"WARNING: {warning}" for warning in findings.warnings)
+    lines = [*planned.lines(), "Nothing was written."]
+    if args.verbose:
+        lines = [config.dump_recipe(planned.recipe).rstrip(), "", *lines]
+    base.show(planned.as_json(), as_json=args.json, lines=lines)
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Refuses options that do not belong together, and names of nothing."""
+    if args.teacher is not None:
+        plan.model(args.teacher, "--teacher")
+    plan.existing(args.data, "--data")
+    args.student = None if args.student is None else plan.student(args.student)
+    if args.answers and not (args.student and config.is_checkpoint(args.student)):
+        remedy = "Its vocabulary and its weights are what the student starts from."
+        raise errors.ConfigError(
+            "--student", "a checkpoint with --answers, ./FOLDER or an id", args.student, remedy
+        )
+    quickstart_budget.check(args)
+
+
+def _plan(
+    args: argparse.Namespace, name: str, out: pathlib.Path, record: results.QuickstartRecord | None
+) -> tuple[QuickstartPlan, DataFindings]:
+    """Reads the file and plans its run, and says what it recognised; writes nothing.
+
+    `record` is that of an earlier run, which is continued.
+    """
+    from tfdistill.data import labelled_file
+
     read = functools.partial(
         labelled_file.read_labelled_file,
         args.data,
@@ -143,75 +167,50 @@ def _quickstart(args: argparse.Namespace) -> None:
         other=None if args.other is None else pathlib.Path(args.other),
         similar_together=record is None or record.similar_together,
     )
-    trained = student is not None or args.finetune != "auto" or args.class_weights is not None
+    trained = args.student is not None or args.finetune != "auto" or args.class_weights is not None
     bounded = args.latency_ms is not None or args.size_mb is not None
     data = read(few=not (trained or bounded or args.answers))
     findings = _findings(data)
-    *notes, sets = data.notes
-    _say([*notes, quickstart_page.label_note(data)])
+    _say([*data.notes[:-1], _label_note(data)])
 
-    from tfdistill import run, weights
-    from tfdistill.run import teachers
+    from tfdistill import weights
+    from tfdistill.commands import quickstart_recipe
 
-    teacher = config.model_folder(str(args.teacher or student))
-    checkpoint = weights.open_checkpoint(teacher)
+    checkpoint = weights.open_checkpoint(config.model_folder(str(args.teacher or args.student)))
     if data.cross_fitted and quickstart_recipe.answers_task(checkpoint, data.task)[0]:
         data = read(few=False)
         findings = _findings(data)
-        *_, sets = data.notes
-    _say([sets])
-    proposal = quickstart_recipe.make_recipe(
-        name,
-        teacher,
-        checkpoint,
-        data,
-        out / _DATA,
-        answers=args.answers or (),
-        student=student,
-        finetune=args.finetune,
-        seed=args.seed,
-        class_weights=args.class_weights,
-        truncation=args.truncation,
-        precision=args.precision,
-        changes=args.set or [],
-    )
-    _check_files(proposal.recipe.data, data.section(out / _DATA))
-    if proposal.recipe.data.train_limit or proposal.recipe.data.dev_limit:
-        findings = _findings(data, proposal.recipe.data)
-    _check(proposal.recipe)
-    proposal, fitted = quickstart_budget.bound_size(proposal, args.size_mb), None
-    if record is not None:
-        proposal = quickstart_budget.as_before(proposal, out)
-    else:
-        proposal, fitted = quickstart_budget.fit_student(proposal, args, data.task)
-    page = _page(proposal, data, fitted)
-    if record is None:
-        bounded = quickstart_budget.bound_steps(proposal, [*page.parts], args.max_minutes)
-        page = page if bounded is proposal else _page(bounded, data, fitted)
-    recipe = page.proposal.recipe
-    _say(page.proposal.notes)
-    if args.dry_run:
-        teachers.check_fit(recipe, data.task)
-        _say(f"WARNING: {warning}" for warning in findings.warnings)
-        lines = [*page.lines(), "Nothing was written."]
-        if args.verbose:
-            lines = [config.dump_recipe(recipe).rstrip(), "", *lines]
-        base.show(page.as_json(), as_json=args.json, lines=lines)
-        return
-    _say(page.lines())
-    began = time.monotonic()
+    _say(data.notes[-1:])  # the sets
+    planned = quickstart_recipe.make_plan(args, name, checkpoint, data, out / _DATA)
+    section = planned.recipe.data
+    _check_files(section, data.section(out / _DATA))
+    if section.train_limit or section.dev_limit:
+        findings = _findings(data, section)
+    _check(planned.recipe)
+    return quickstart_budget.within(planned, args, None if record is None else out), findings
+
+
+def _run(
+    args: argparse.Namespace,
+    planned: QuickstartPlan,
+    folder: work_folder.WorkFolder,
+    record: results.QuickstartRecord | None,
+) -> None:
+    """Writes what was planned, runs it and says what came of it."""
+    from tfdistill import run
+
+    began, recipe, out = time.monotonic(), planned.recipe, folder.path
     record = record or results.QuickstartRecord(
-        estimated_seconds=page.seconds,
+        estimated_seconds=planned.seconds,
         latency_ms=args.latency_ms,
         device=args.device,
         size_mb=args.size_mb,
         max_minutes=args.max_minutes,
         similar_together=True,
     )
-    lock = locks.output_lock(out) if args.out is None else contextlib.nullcontext()
-    with lock:
+    with locks.output_lock(out) if args.out is None else contextlib.nullcontext():
         with files.temporary_folder("quickstart") as written:
-            data.write(written)
+            planned.data.write(written)
             _check(recipe, written)
             _place(folder, recipe, record, written, args)
         print(f"recipe: {out / config.RECIPE_FILE}, data: {out / _DATA}", file=sys.stderr)
@@ -255,25 +254,21 @@ def _findings(data: LabelledFile, settings: config.DataConfig | None = None) -> 
     return findings
 
 
-def _page(
-    proposal: quickstart_recipe.QuickstartPlan, data: LabelledFile, fitted: FittedShape | None
-) -> quickstart_page.Page:
-    """Estimates the parts of a run on this machine."""
-    from tfdistill.run import durations
-
-    student = durations.student_of(proposal.recipe, proposal.teacher)
-    shape = proposal.teacher or student
-    work = durations.Workload(
-        proposal.teacher,
-        None if proposal.recipe.student.is_teacher else student,
-        {name: len(examples) for name, examples in data.sets.items()},
-        proposal.tokens,
-        data.task.num_labels,
-    )
-    tokens = round(float(proposal.tokens.clip(max=proposal.recipe.data.max_length).mean()))
-    rate, load = durations.training_rate(shape, max(tokens, 2))
-    parts = durations.estimate(proposal.recipe, work, rate)
-    return quickstart_page.page_of(proposal, data, parts, fitted, load)
+def _label_note(data: LabelledFile) -> str:
+    """The labels with their counts, the most frequent first; of a regression the range."""
+    traits = data.task.traits
+    gold = [examples.labels for examples in data.sets.values() if examples.labels is not None]
+    labels = np.concatenate(gold)
+    if traits.one_number:
+        return f"labels: {labels.min():g} to {labels.max():g}, median {np.median(labels):g}"
+    if traits.many_classes:
+        counts = labels.sum(axis=0).astype(int)
+    else:
+        counts = np.bincount(labels, minlength=len(data.task.labels))
+    order = np.argsort(-counts, kind="stable")
+    shown = [f"{data.task.labels[i]} {counts[i]:,}" for i in order[:_MOST_LABELS]]
+    more = len(order) - len(shown)
+    return f"labels: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
 
 
 def _say(notes: Any) -> None:
@@ -286,13 +281,10 @@ def _check(recipe: config.Recipe, data: pathlib.Path | None = None) -> None:
     from tfdistill.run import shapes
 
     faults = [*plan.preset_faults(recipe)] or shapes.shape_faults(recipe)
-    if data is not None:
-        # Where the files are until they are in the run.
-        places = {"dir": str(data)}
-        for key in ("promise_on", "other"):
-            if (path := getattr(recipe.data, key)) is not None:
-                places[key] = str(data / pathlib.Path(path).name)
-        section = recipe.data.model_copy(update=places)
+    if data is not None:  # where the files are until they are in the run
+        named = {key: getattr(recipe.data, key) for key in ("promise_on", "other")}
+        places = {key: str(data / pathlib.Path(path).name) for key, path in named.items() if path}
+        section = recipe.data.model_copy(update={"dir": str(data), **places})
         faults += config.missing_inputs(recipe.model_copy(update={"data": section}))
     if faults:
         raise errors.ConfigError("\n".join(faults))
@@ -308,12 +300,9 @@ def _place(
     """Writes recipe and data files as the beginning of a run; keeps those of a run to continue."""
     out = folder.path
     if (out / config.RECIPE_FILE).is_file() and not args.overwrite:
-        changed = [
-            file.name
-            for file in sorted(data.iterdir())
-            if not (out / _DATA / file.name).is_file()
-            or not filecmp.cmp(file, out / _DATA / file.name, shallow=False)
-        ]
+        names = sorted(file.name for file in data.iterdir())
+        equal, _, _ = filecmp.cmpfiles(data, out / _DATA, names, shallow=False)
+        changed = [name for name in names if name not in equal]
         if changed:
             raise errors.ConfigError(
                 "--resume",

@@ -8,12 +8,11 @@ import pathlib
 import sys
 from typing import TYPE_CHECKING
 
-from tfdistill import config, errors, models, results, tasks
+from tfdistill import config, errors, models, results
 from tfdistill.commands import measurement_options, options
-from tfdistill.commands.quickstart_recipe import QuickstartPlan
 
 if TYPE_CHECKING:
-    from tfdistill.budget.fitting import FittedShape
+    from tfdistill.commands.quickstart_plan import QuickstartPlan
     from tfdistill.run.durations import TimedPart
 
 _FEWEST_STEPS = 100  # of a student that is worth its run
@@ -62,47 +61,49 @@ def earlier(folder: pathlib.Path, args: argparse.Namespace) -> results.Quickstar
     return record
 
 
-def bound_size(proposal: QuickstartPlan, size_mb: float | None) -> QuickstartPlan:
-    """Bounds the file, whatever the student is."""
-    if size_mb is None:
-        return proposal
-    note = f"word table: as small as {size_mb:g} MB ask for"
-    return proposal.changed("export", note, size_mb=size_mb)
+def within(
+    plan: QuickstartPlan, args: argparse.Namespace, earlier_run: pathlib.Path | None
+) -> QuickstartPlan:
+    """Brings a plan into the budgets; student and steps of an earlier run stay as they are."""
+    if args.size_mb is not None:
+        note = f"word table: as small as {args.size_mb:g} MB ask for"
+        plan = plan.changed(note, {"export.size_mb": args.size_mb})
+    if earlier_run is not None:
+        return _as_before(plan, earlier_run)
+    plan = _fit_student(plan, args)
+    return bound_steps(plan, plan.parts, args.max_minutes)
 
 
-def as_before(proposal: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
-    """The proposal with the metrics, the student and the steps that a folder's recipe has."""
+def _as_before(plan: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
+    """The plan with the metrics, the student and the steps that a folder's recipe has."""
     saved = config.saved_recipe(folder)
     if saved is None:
-        return proposal
-    proposal = proposal.changed("data", "metrics: as before", metrics=saved.data.metrics)
-    student = proposal.with_student(saved.student.preset, "student: as before")
+        return plan
+    plan = plan.changed("metrics: as before", {"data.metrics": saved.data.metrics})
+    plan = plan.with_student(saved.student.preset, "student: as before")
     stage = saved.stages.get(_JOINT)
     if stage is None:
-        return student
-    bounds = {"steps": stage.steps, "min_steps": stage.min_steps}
-    return student.changed(f"stages.{_JOINT}", "steps: as before", **bounds)
+        return plan
+    return plan.changed("steps: as before", _steps(stage.steps, stage.min_steps))
 
 
-def fit_student(
-    proposal: QuickstartPlan, args: argparse.Namespace, task: tasks.TaskSpec
-) -> tuple[QuickstartPlan, FittedShape | None]:
+def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPlan:
     """Chooses the student by latency and size, unless it was named."""
     if args.answers or args.student or (args.latency_ms is None and args.size_mb is None):
-        return proposal, None
+        return plan
     from tfdistill.budget import fitting
     from tfdistill.run import durations
 
     if args.latency_ms is not None:
         print("measuring students with random weights, to keep the budget", file=sys.stderr)
 
-    recipe, teacher = proposal.recipe, proposal.teacher
+    recipe, teacher = plan.recipe, plan.teacher
     if type(teacher) is not models.EncoderConfig or teacher.family in ("electra", "mobilebert"):
         raise errors.ConfigError(
             "--latency-ms, --size-mb", "a BERT, TinyBERT or DistilBERT to cut a student out of",
             f"{args.teacher}", "Name the student with --student.",
         )  # fmt: skip
-    lengths = durations.file_lengths(recipe, proposal.tokens, teacher)
+    lengths = durations.file_lengths(recipe, plan.tokens, teacher)
     latency_ms = math.inf if args.latency_ms is None else args.latency_ms
     fitted = fitting.largest(
         teacher,
@@ -112,24 +113,24 @@ def fit_student(
         num_lengths=len(lengths),
         quantize=recipe.export.quantize,
         threads=min(recipe.benchmark.threads),
-        head=models.head_for(task.head, 2).kind,
+        head=models.head_for(plan.data.task.head, 2).kind,
     )
     if fitted.config == teacher:
         note = "student: the teacher itself, which is within the budget"
-        return proposal.with_student(config.TEACHER, note), fitted
+        return plan.with_student(config.TEACHER, note, fitted)
     note = f"student: {fitted.part}, the largest part of the teacher within the budget"
-    return proposal.with_student(str(fitted.part), note), fitted
+    return plan.with_student(str(fitted.part), note, fitted)
 
 
 def bound_steps(
-    proposal: QuickstartPlan, parts: list[TimedPart], max_minutes: float | None
+    plan: QuickstartPlan, parts: list[TimedPart], max_minutes: float | None
 ) -> QuickstartPlan:
     """Takes so many of the student's steps away that the estimate keeps the budget, or refuses."""
     seconds = sum(part.seconds for part in parts)
     if max_minutes is None or seconds <= 60 * max_minutes:
-        return proposal
+        return plan
     trained = next((part for part in reversed(parts) if part.steps), None)
-    if trained is None or _JOINT not in proposal.recipe.stages:
+    if trained is None or _JOINT not in plan.recipe.stages:
         raise _too_short(seconds, max_minutes, "No student is trained, whose steps could be fewer.")
     rest = seconds - trained.steps * trained.step_seconds
     steps = int((60 * max_minutes - rest) / trained.step_seconds)
@@ -142,7 +143,12 @@ def bound_steps(
             "them.",
         )
     note = f"steps: {steps} of {trained.steps}, to keep {max_minutes:g} minutes"
-    return proposal.changed(f"stages.{_JOINT}", note, steps=steps, min_steps=None)
+    return plan.changed(note, _steps(steps, None))
+
+
+def _steps(steps: int | None, min_steps: int | None) -> dict[str, int | None]:
+    """The keys that bound the student's steps."""
+    return {f"stages.{_JOINT}.steps": steps, f"stages.{_JOINT}.min_steps": min_steps}
 
 
 def _too_short(seconds: float, max_minutes: float, why: str) -> errors.ConfigError:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tfdistill import analysis, config, models, tasks
 from tfdistill.analysis import promises
+from tfdistill.commands.quickstart_plan import QuickstartPlan
 
 if TYPE_CHECKING:
     from tfdistill.data.labelled_file import LabelledFile
@@ -49,80 +50,40 @@ class TextLengths:
     tokens: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True)
-class QuickstartPlan:
-    """The recipe of a quickstart, why it is so, the teacher's shape, and tokens by text, (n,).
-
-    `training` are the sections "stages" and "variants" of a student that is not its teacher.
-    """
-
-    recipe: config.Recipe
-    training: Mapping[str, Any]
-    notes: tuple[str, ...]
-    teacher: models.EncoderConfig | None
-    tokens: np.ndarray
-
-    def with_student(self, preset: str, note: str) -> QuickstartPlan:
-        """Replaces the student; that of the preset "teacher" needs no training."""
-        training = {"stages": {}, "variants": {}} if preset == config.TEACHER else self.training
-        values = {**self.recipe.model_dump(mode="json"), **training}
-        values["student"]["preset"] = preset
-        recipe = config.parse_recipe(values, source="quickstart")
-        others = [note for note in self.notes if not note.startswith("student: ")]
-        return dataclasses.replace(self, recipe=recipe, notes=(*others, note))
-
-    def changed(self, section: str, note: str, **values: Any) -> QuickstartPlan:
-        """Replaces values of a section, such as "stages.joint"."""
-        recipe_values = self.recipe.model_dump(mode="json")
-        place = recipe_values
-        for name in section.split("."):
-            place = place[name]
-        place.update(values)
-        recipe = config.parse_recipe(recipe_values, source="quickstart")
-        return dataclasses.replace(self, recipe=recipe, notes=(*self.notes, note))
-
-
-def make_recipe(
+def make_plan(
+    args: argparse.Namespace,
     name: str,
-    teacher: str,
     checkpoint: Checkpoint,
     data: LabelledFile,
     folder: pathlib.Path,
-    *,
-    answers: Sequence[str] = (),
-    student: str | None = None,
-    finetune: str = "auto",
-    seed: int = 1,
-    class_weights: str | None = None,
-    truncation: str | None = None,
-    precision: str = "float32",
-    changes: list[str] | None = None,
 ) -> QuickstartPlan:
-    """Makes the recipe of a quickstart.
+    """Plans a quickstart without budgets; `folder` is that of the data.
 
-    `checkpoint` is that of the teacher, or of the student where `answers` take the teacher's place.
+    `checkpoint` is that of the teacher, or of the student where answers take the teacher's place.
     """
     from tfdistill import weights
+    from tfdistill.weights import hf_config
 
-    shape = models_config(checkpoint)
+    teacher = config.model_folder(str(args.teacher or args.student))
+    shape = hf_config.parse_config(checkpoint.raw_config)
     task, num_train = data.task, len(data.sets["train"])
-    if answers:
-        tuned, notes = False, [f"teacher: the answers in {', '.join(answers)}"]
-        source: dict[str, Any] = {"answers": {"files": tuple(answers)}}
+    if args.answers:
+        tuned, notes = False, [f"teacher: the answers in {', '.join(args.answers)}"]
+        source: dict[str, Any] = {"answers": {"files": tuple(args.answers)}}
     else:
         tuned, why = answers_task(checkpoint, task)
-        if finetune != "auto":
-            tuned, why = finetune == "never", "as asked"
+        if args.finetune != "auto":
+            tuned, why = args.finetune == "never", "as asked"
         notes = [f"teacher: {teacher}, {'used as it is' if tuned else 'fine-tuned first'}: {why}"]
-        frozen = _FROZEN in (changes or [])
-        on_pairs = data.has_few and finetune == "auto" and class_weights is None and not frozen
+        frozen = _FROZEN in args.set
+        on_pairs = data.has_few and args.finetune == "auto" and not (args.class_weights or frozen)
         if frozen:
             training: dict[str, Any] = {"method": "frozen"}
         elif on_pairs:
             training = training_on_pairs(shape.hidden_size, task.num_labels)
         else:
             training = teacher_training(num_train, shape.hidden_size, task.num_labels)
-        training |= {} if frozen else {"precision": precision}
+        training |= {} if frozen else {"precision": args.precision}
         source = {"source": teacher, "finetune": None if tuned else training}
         if on_pairs and not tuned:
             notes.append(_ON_PAIRS)
@@ -130,10 +91,10 @@ def make_recipe(
         notes.append(
             "If it was trained on rows of this file, its figures here are better than on new text."
         )
-    named = None if student == config.TEACHER else student
-    chosen = named or choose_student(shape)
+    is_chosen = args.student in (None, config.TEACHER)
+    chosen = choose_student(shape) if is_chosen else args.student
     vocab_file = checkpoint.vocab_file
-    for change in changes or []:  # a file that is missing is a fault of the recipe
+    for change in args.set:  # a file that is missing is a fault of the recipe
         path = pathlib.Path(change.removeprefix(_VOCAB))
         vocab_file = path if change.startswith(_VOCAB) and path.is_file() else vocab_file
     limit = checkpoint.max_length if tuned else None
@@ -145,13 +106,13 @@ def make_recipe(
     )
     notes.append(texts.note)
     epochs = 1 if num_train > _LONG_SET else 3
-    stage = {"kind": "joint", "epochs": epochs, "precision": precision}
+    stage = {"kind": "joint", "epochs": epochs, "precision": args.precision}
     values: dict[str, Any] = {
         "name": name,
         "data": {
             **data.section(folder),
-            "class_weights": class_weights,
-            "truncation": truncation,
+            "class_weights": args.class_weights,
+            "truncation": args.truncation,
             "max_length": texts.max_length,
             "doc_stride": texts.max_length // 2,
         },
@@ -159,14 +120,14 @@ def make_recipe(
         "student": {"preset": chosen, "initialise": "auto"},
         "stages": {"joint": stage},
         "variants": {"student": {"stages": ["joint"]}},
-        "seeds": [seed],
+        "seeds": [args.seed],
         # Twice as long moves a median by 1 to 3%; processes of one file differ by 20%.
         "benchmark": {"min_seconds": 0.5},
     }
     if data.cross_fitted:
         values |= {"student": {"preset": config.TEACHER}, "stages": {}, "variants": {}}
         notes += [f"the file holds the whole encoder of {teacher}", _PROMISE]
-    recipe = config.parse_recipe(values, changes or [], source="quickstart")
+    recipe = config.parse_recipe(values, args.set, source="quickstart")
     if not recipe.teacher.allow_weak:
         texts.words.check()
     usual: dict[str, Any] = {
@@ -178,22 +139,18 @@ def make_recipe(
     recipe = recipe.model_copy(update={"export": recipe.export.model_copy(update=missing)})
     plain = recipe.model_dump(mode="json")
     training = {name: plain[name] for name in ("stages", "variants")}
-    draft = QuickstartPlan(recipe, training, tuple(notes), None if answers else shape, texts.tokens)
+    teacher_shape = None if args.answers else shape
+    draft = QuickstartPlan(data, recipe, training, tuple(notes), teacher_shape, texts.tokens)
     if data.cross_fitted:
         return draft
-    if student is not None:
-        return draft.with_student(student, f"student: {student}")
-    if is_small(shape, recipe.data.max_length):
+    if args.student is not None:
+        chosen = why = args.student
+    elif is_small(shape, recipe.data.max_length):
+        chosen = config.TEACHER
         why = "the teacher itself, which is as small already; --student names another"
-        return draft.with_student(config.TEACHER, f"student: {why}")
-    return draft.with_student(chosen, f"student: {chosen}, chosen by the shape of the teacher")
-
-
-def models_config(checkpoint: Checkpoint) -> models.EncoderConfig:
-    """The shape of a checkpoint."""
-    from tfdistill.weights import hf_config
-
-    return hf_config.parse_config(checkpoint.raw_config)
+    else:
+        why = f"{chosen}, chosen by the shape of the teacher"
+    return draft.with_student(chosen, f"student: {why}")
 
 
 def answers_task(checkpoint: Checkpoint, task: tasks.TaskSpec) -> tuple[bool, str]:

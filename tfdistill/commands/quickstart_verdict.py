@@ -12,6 +12,7 @@ from tfdistill.commands import terminal_output
 from tfdistill.results import quantities, tables
 
 if TYPE_CHECKING:
+    from tfdistill.benchmark import schema
     from tfdistill.report import Report
 
 _SAMPLES = "samples"  # the key of their table in a report
@@ -22,18 +23,28 @@ def lines_of(
     metrics: results.RunMetrics, record: results.QuickstartRecord, out: pathlib.Path
 ) -> list[str]:
     """The lines for a terminal."""
-    from tfdistill import report
+    from tfdistill import benchmark, report
 
     collected = report.collect(out)
     page = report.build(collected)
+    cards = {
+        file.name: manifest.read_manifest((out / file.manifest).parent) for file in metrics.exports
+    }
+    measured = benchmark.read_result(out / "benchmark.json")
+    threads = min(row.threads for row in measured.summary)
+    summary = [row for row in measured.summary if row.threads == threads]
+    length = max(row.sequence_length for row in summary)
+    latencies = {row.model: row for row in summary if row.sequence_length == length}
+    texts = {row.model: row for row in measured.text_times if row.threads == threads}
     run, recipe, again = (
         shlex.quote(str(path)) for path in (out, out / "recipe.yaml", f"{out}-again")
     )
+    split = "cross-validated" if collected.cross_fitted else "dev"
     return [
-        *_models(metrics, out, "cross-validated" if collected.cross_fitted else "dev"),
+        *tables.table(_models(metrics, split, cards, latencies, texts)),
         "",
         f"verdict: {terminal_output.plain(page.headline)}",
-        *_budget(metrics, record, out),
+        *_budget(record, out, latencies["student"], cards["student"].model.size_bytes),
         *_samples(page),
         "",
         f"file: {out / 'export' / 'model.tflite'}",
@@ -51,13 +62,9 @@ def took(record: results.QuickstartRecord) -> str:
 
 
 def _budget(
-    metrics: results.RunMetrics, record: results.QuickstartRecord, out: pathlib.Path
+    record: results.QuickstartRecord, out: pathlib.Path, student: schema.Summary, size_bytes: int
 ) -> Iterator[str]:
     """Says of each budget whether the run keeps it."""
-    size_bytes = manifest.read_manifest(out / "export").model.size_bytes
-    _, latencies, _ = _files(metrics, out)
-    length = max(length for _, length in latencies)
-    latency_ms = latencies["student", length][0]
     minutes = (record.seconds or 0.0) / 60
     on_host = record.device == "host"
     if not on_host:
@@ -67,8 +74,8 @@ def _budget(
         yield f"budget: latency {record.latency_ms:g} ms on the phone, for which run {measure}"
     for name, value, limit, unit in (
         (
-            f"latency on this host, {length} tokens",
-            latency_ms,
+            f"latency on this host, {student.sequence_length} tokens",
+            student.p50_ms,
             record.latency_ms if on_host else None,
             "ms",
         ),
@@ -83,83 +90,56 @@ def _budget(
 
 def _samples(page: Report) -> Iterator[str]:
     """Three right and three wrong answers with their labels, of kinds whose report has them."""
-    for section in page.sections:
-        for part in section.parts:
-            for table in part.tables:
-                if table.key == _SAMPLES:
-                    rows = [
-                        [
-                            terminal_output.plain(errors.shortened(cell.text, _TEXT))
-                            for cell in (row.head, *row.cells)
-                        ]
-                        for row in table.rows
-                    ]
-                    yield from ("", f"{table.caption}:")
-                    yield from tables.table([list(table.columns), *rows], left=len(table.columns))
+    parts = (part for section in page.sections for part in section.parts)
+    for table in (table for part in parts for table in part.tables if table.key == _SAMPLES):
+        rows = [
+            [
+                terminal_output.plain(errors.shortened(cell.text, _TEXT))
+                for cell in (row.head, *row.cells)
+            ]
+            for row in table.rows
+        ]
+        yield from ("", f"{table.caption}:")
+        yield from tables.table([list(table.columns), *rows], left=len(table.columns))
 
 
-def _models(metrics: results.RunMetrics, out: pathlib.Path, split: str) -> list[str]:
-    """The table of teacher, baselines, student and file; `split` is what development stands for."""
-    metric, test = metrics.task.primary_metric, metrics.test_metrics
-    sizes, latencies, texts = _files(metrics, out)
-    length = max(length for _, length in latencies)
-    times = ["a text", f"latency, {length} tokens"]
-    rows = [["", f"{metric} ({split})", "(test)", "size", *times]]
-    chosen = next(m for m in metrics.models if m.folder == metrics.chosen)
-    for model in metrics.models:
-        if model.role == "teacher" or model is chosen:
-            rows.append(_row(model.role, model.metrics, test.get(model.role, {}), metric))
-    for file in metrics.exports:
-        if file.name == "teacher":  # in the row of the model
-            continue
-        name = "file" if file.name == "student" else file.name
-        card = manifest.read_manifest((out / file.manifest).parent)
-        file_metrics = {} if card.parity is None else card.parity.file_metrics
-        rows.append(_row(name, file_metrics, test.get(name, {}), metric))
-    for row in rows[1:]:
-        of = {"file": "student", "student": ""}.get(row[0], row[0])
-        latency = latencies.get((of, length))
-        shown = "-" if latency is None else tables.marked(f"{latency[0]:.3g} ms", latency[1])
-        row[3:] = [sizes.get(of, "-"), texts.get(of, "-"), shown]
-    for baseline in metrics.baselines:
-        rows.append(
-            [*_row(f"baseline {baseline.name}", baseline.metrics, {}, metric), "-", "-", "-"]
-        )
-    if not test:
-        rows = [[*row[:2], *row[3:]] for row in rows]
-    return tables.table(rows)
+def _models(
+    metrics: results.RunMetrics,
+    split: str,
+    cards: Mapping[str, manifest.Manifest],
+    latencies: Mapping[str, schema.Summary],
+    texts: Mapping[str, schema.TextTime],
+) -> list[list[str]]:
+    """The table of teacher, student, files and baselines.
 
-
-def _row(
-    name: str, dev: Mapping[str, float | None], test: Mapping[str, float | None], metric: str
-) -> list[str]:
-    shown = [values.get(metric) for values in (dev, test)]
-    return [name, *("-" if value is None else f"{value:.4f}" for value in shown)]
-
-
-def _files(
-    metrics: results.RunMetrics, out: pathlib.Path
-) -> tuple[dict[str, str], dict[tuple[str, int], tuple[float, bool]], dict[str, str]]:
-    """Sizes by file; on the fewest threads latencies, busy or not, by file and length, and texts.
-
-    The last are the expected times of a text.
+    `split` is what development stands for; the others are by file, the latencies of one length.
     """
-    from tfdistill import benchmark
+    metric, test = metrics.task.primary_metric, metrics.test_metrics
+    length = next(iter(latencies.values())).sequence_length
 
-    cards = {
-        file.name: manifest.read_manifest((out / file.manifest).parent) for file in metrics.exports
-    }
-    sizes = {name: quantities.size(card.model.size_bytes) for name, card in cards.items()}
-    measured = benchmark.read_result(out / "benchmark.json")
-    threads = min(row.threads for row in measured.summary)
-    latencies = {
-        (row.model, row.sequence_length): (row.p50_ms, row.busy)
-        for row in measured.summary
-        if row.threads == threads
-    }
-    texts = {
-        row.model: tables.marked(f"{row.expected_ms:.3g} ms", row.busy)
-        for row in measured.text_times
-        if row.threads == threads
-    }
-    return sizes, latencies, texts
+    def row(name: str, dev: Mapping[str, float | None], file: str = "") -> list[str]:
+        shown = [values.get(metric) for values in (dev, test.get(name, {}))]
+        scores = ["-" if value is None else f"{value:.4f}" for value in shown]
+        size = quantities.size(cards[file].model.size_bytes) if file in cards else "-"
+        text, latency = texts.get(file), latencies.get(file)
+        return [
+            name,
+            *scores,
+            size,
+            "-" if text is None else tables.marked(f"{text.expected_ms:.3g} ms", text.busy),
+            "-" if latency is None else tables.marked(f"{latency.p50_ms:.3g} ms", latency.busy),
+        ]
+
+    rows = [["", f"{metric} ({split})", "(test)", "size", "a text", f"latency, {length} tokens"]]
+    for model in metrics.models:
+        if model.role == "teacher":
+            rows.append(row("teacher", model.metrics, "teacher"))
+        elif model.folder == metrics.chosen:
+            rows.append(row(model.role, model.metrics))
+    for name, card in cards.items():
+        if name != "teacher":  # in the row of the model
+            scored = {} if card.parity is None else card.parity.file_metrics
+            rows.append(row("file" if name == "student" else name, scored, name))
+    for baseline in metrics.baselines:
+        rows.append(row(f"baseline {baseline.name}", baseline.metrics))
+    return rows if test else [[*cells[:2], *cells[3:]] for cells in rows]
