@@ -59,7 +59,7 @@ def write_toy(folder: pathlib.Path) -> int:
     )
     teacher = models.build_classifier(shape, 2)
     labels = ("bad", "good")
-    weights.save_hf(teacher, folder / "teacher", labels=labels, vocab_file=folder / "vocab.txt")
+    weights.save_hf(teacher, folder / "teacher", labels=labels, tokenizer=folder / "vocab.txt")
     random = np.random.default_rng(0)
     (folder / "data").mkdir()
     for split in ("train", "dev"):

@@ -11,13 +11,14 @@ import time
 import numpy as np
 
 from tfdistill import errors, manifest
-from tfdistill.data import fast_tokenizer, tagged_words, vocab
+from tfdistill.data import tagged_words
 from tfdistill.io import files, safe_paths
 from tfdistill.manifest.confidence import Promise
 from tfdistill.tasks import kind_named, probabilities
 from tfdistill.tasks.conll import UNLABELLED
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import TfliteModel, described
+from tfdistill.tokenization.reading import exported_tokenizer
 
 ANOTHER_KIND = "another kind of text"
 """The reason of an answer that its probability alone would make sure."""
@@ -93,12 +94,7 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         file = safe_paths.inside(folder, self.card.model.file)
         described.check_signatures(self.card, file)
         self._file = TfliteModel(file, threads=threads)
-        vocab_file = safe_paths.inside(folder, self._tokens.vocab.file)
-        self._tokenizer = fast_tokenizer.bert_tokenizer(
-            vocab.read_vocab(vocab_file),
-            lower_case=self._tokens.lower_case,
-            truncation=self._tokens.truncation,
-        )
+        self._tokenizer = exported_tokenizer(folder, self._tokens).fast
         self._warm: set[int] = set()
         self._lock = threading.Lock()
 

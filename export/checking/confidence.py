@@ -9,7 +9,6 @@ import tf_keras as keras
 
 from tfdistill import analysis
 from tfdistill.analysis import promises
-from tfdistill.data import vocab
 from tfdistill.manifest.confidence import Confidence
 from tfdistill.manifest.familiarity import Familiarity, fit_familiarity
 from tfdistill.tasks import probabilities
@@ -49,11 +48,11 @@ def _is_labelled(plan: ExportPlan) -> bool:
 
 def _familiarity(plan: ExportPlan) -> Familiarity | None:
     """What tells texts of another kind; None without their texts, and of tags."""
-    texts, rows, vocab_file = plan.trained_on, plan.promise_on, plan.request.vocab_file
-    if texts is None or rows is None or vocab_file is None or rows.token_labels:
+    texts, rows, tokenizer = plan.trained_on, plan.promise_on, plan.tokenizer
+    if texts is None or rows is None or tokenizer is None or rows.token_labels:
         return None
     labelled = rows.select(np.flatnonzero(promises.has_label(rows)))
-    return fit_familiarity(texts, labelled, vocab.read_vocab(vocab_file))
+    return fit_familiarity(texts, labelled, tokenizer.vocab)
 
 
 def fit_confidence(verified: Verified) -> Confidence | None:

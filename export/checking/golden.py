@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples, SpanRules
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite.golden import FORMAT_VERSION, GoldenExample
+from tfdistill.tokenization.wordpiece import WordPiece
 
 from ..conversion.prepare import ExportPlan
 from ..model import signature
@@ -28,7 +28,7 @@ class Texts:
 
 
 def texts_of(
-    encoded: EncodedExamples, examples: Examples | None, tokenizer: Tokenizer | None, longest: int
+    encoded: EncodedExamples, examples: Examples | None, tokenizer: WordPiece | None, longest: int
 ) -> Texts:
     """Finds the texts that encode to exactly these ids, as one text or pair cut to `longest`.
 
@@ -46,8 +46,7 @@ def texts_of(
             "texts",
             "the texts of check_on, in its order",
             "none that gives its ids",
-            "Check that vocab_file, lower_case and truncation are those that check_on was encoded "
-            "with.",
+            "Check that tokenizer is the one that check_on was encoded with.",
         )
     pairs = examples.pairs or unknown
     return Texts(

@@ -13,16 +13,16 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.data import tagged_words
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.data.windows import encode_questions
 from tfdistill.tasks import Examples, SpanRules, conll, spans
 from tfdistill.tasks.encoded import EncodedExamples, SpanSources
+from tfdistill.tokenization.wordpiece import WordPiece
 
 
 def sentences(
     encoded: EncodedExamples,
     examples: Examples | None,
-    tokenizer: Tokenizer | None,
+    tokenizer: WordPiece | None,
     longest: int,
     outputs: np.ndarray,
     labels: tuple[str, ...],
@@ -62,7 +62,7 @@ def sentences(
 
 def questions(
     encoded: EncodedExamples,
-    tokenizer: Tokenizer | None,
+    tokenizer: WordPiece | None,
     longest: int,
     outputs: np.ndarray,
     rules: SpanRules,
@@ -100,7 +100,7 @@ def questions(
 
 
 def _cut_alike(
-    part: EncodedExamples, windows: SpanSources, source: int, tokenizer: Tokenizer, longest: int
+    part: EncodedExamples, windows: SpanSources, source: int, tokenizer: WordPiece, longest: int
 ) -> bool:
     """Whether a program that only has the manifest makes the same windows of a question."""
     again = encode_questions(
@@ -119,6 +119,6 @@ def _of_another_vocabulary(what: str) -> errors.DataError:
         f"{what} of check_on",
         "some that give its ids",
         "none",
-        "Check that vocab_file and lower_case are those that check_on was encoded with, and "
+        "Check that tokenizer is the one that check_on was encoded with, and "
         "that it was encoded with the longest of lengths.",
     )

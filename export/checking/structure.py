@@ -49,10 +49,9 @@ def versions(evidence: Evidence) -> list[str]:
 def packed_files(evidence: Evidence) -> list[str]:
     """The vocabulary and the labels that MediaPipe reads from the file, where it carries them."""
     plan = evidence.plan
-    if not plan.metadata or plan.request.vocab_file is None:
+    if not plan.metadata or plan.tokenizer is None:
         return []
-    vocab_file = plan.request.vocab_file
-    return metadata.packed_faults(evidence.file, vocab_file=vocab_file, labels=plan.labels)
+    return metadata.packed_faults(evidence.file, tokenizer=plan.tokenizer, labels=plan.labels)
 
 
 def signature_faults(report: ModelReport, plan: ExportPlan) -> list[str]:

@@ -86,9 +86,9 @@ def convert(
         shutil.copyfile(float_file, file)
     else:
         convert_to(plan, file, float_file)
-    if plan.metadata and plan.request.vocab_file is not None:
-        name, vocab_file = plan.request.manifest_name, plan.request.vocab_file
-        metadata.attach(file, name=name, vocab_file=vocab_file, labels=plan.labels)
+    if plan.metadata and plan.tokenizer is not None:
+        name = plan.request.manifest_name
+        metadata.attach(file, name=name, tokenizer=plan.tokenizer, labels=plan.labels)
     return Converted(plan, file, float_file)
 
 

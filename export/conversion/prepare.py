@@ -13,9 +13,9 @@ import tf_keras as keras
 
 from tfdistill import compress, errors, models
 from tfdistill.compress import rebuild
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import TaskSpec
 from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tokenization.wordpiece import WordPiece
 
 from ..file import bundle
 from ..file import metadata as tflite_metadata
@@ -26,8 +26,8 @@ from ..model.request import (
     check_promise,
     check_task,
     check_texts,
+    check_vocabulary,
     labels_of,
-    open_vocabulary,
 )
 from . import calibrate, device_form
 from . import quantize as quantizing
@@ -57,7 +57,7 @@ class ExportPlan:
     calibration: EncodedExamples | None  # the examples to calibrate on
     task: TaskSpec | None
     labels: tuple[str, ...]  # empty where not known or for a regression
-    tokenizer: Tokenizer | None
+    tokenizer: WordPiece | None
     metadata: bool  # whether the file gets MediaPipe's metadata
     device: DeviceForm  # the form of the file for its processor
     is_variant: bool = False  # whether it is a further file in the manifest of another one
@@ -132,14 +132,9 @@ def make_plan(request: ExportRequest) -> ExportPlan:
     _check_method(model, quantization, layers, aware)
     check_task(request.task, head, num_labels, softmax=softmax)
     labels, task = labels_of(request.task, request.labels, head, num_labels)
-    tokenizer = None
-    if request.vocab_file is not None:
-        tokenizer = open_vocabulary(
-            request.vocab_file,
-            lower_case=request.lower_case,
-            num_rows=config.vocab_size,
-            truncation=request.truncation,
-        )
+    tokenizer = request.tokenizer
+    if tokenizer is not None:
+        check_vocabulary(tokenizer, config.vocab_size)
     real = request.check_on is not None
     examples = inputs.collect(request.check_on) if real else inputs.draw(config, lengths)
     inputs.check_examples(examples, config, lengths)
@@ -167,9 +162,7 @@ def make_plan(request: ExportRequest) -> ExportPlan:
         lengths=lengths,
         softmax=softmax,
         labels=labels,
-        vocab_file=request.vocab_file,
-        lower_case=tokenizer is None or tokenizer.lower_case,
-        truncation=request.truncation,
+        tokenizer=tokenizer,
     )
     metadata = tflite_metadata.wanted(request.metadata, obstacles)
     return ExportPlan(

@@ -20,12 +20,11 @@ from typing import Any
 from ai_edge_litert import schema_py_generated as schema
 
 from tfdistill import errors
-from tfdistill.data import vocab
 from tfdistill.io import files
 from tfdistill.tasks import KINDS
-from tfdistill.tasks.encoded import Truncation
 from tfdistill.tflite import editing
 from tfdistill.tflite.reader import text
+from tfdistill.tokenization.wordpiece import WordPiece
 
 from ..model.heads import EMBEDDING, HEADS, SCORES
 from . import metadata_schema as names
@@ -54,9 +53,7 @@ def obstacles(
     lengths: Sequence[int],
     softmax: bool,
     labels: Sequence[str],
-    vocab_file: files.Path | None,
-    lower_case: bool,
-    truncation: Truncation,
+    tokenizer: WordPiece | None,
 ) -> list[str]:
     """Lists why MediaPipe could not run a file from text, with the remedy where there is one.
 
@@ -74,11 +71,11 @@ def obstacles(
         reasons.append(f"MediaPipe runs files of one length, this has {len(lengths)}. {ONE_LENGTH}")
     if not softmax and not embeds:
         reasons.append("MediaPipe passes scores on as they come: softmax must be inside")
-    if vocab_file is None:
-        reasons.append("the vocabulary is not known: pass vocab_file")
-    elif not lower_case:
+    if tokenizer is None:
+        reasons.append("the vocabulary is not known: pass tokenizer")
+    elif not tokenizer.lower_case:
         reasons.append("MediaPipe lower-cases every text, the vocabulary is a cased one")
-    if truncation != "end":
+    if tokenizer is not None and tokenizer.truncation != "end":
         reasons.append("MediaPipe cuts long texts at their end, the model was trained on both ends")
     if not labels and not embeds:
         reasons.append("the classes have no names: pass task or labels")
@@ -107,7 +104,7 @@ def attach(
     file: files.Path,
     *,
     name: str,
-    vocab_file: files.Path,
+    tokenizer: WordPiece,
     labels: Sequence[str],
 ) -> None:
     """Writes metadata into an exported file of one length, in place, instead of any that it had.
@@ -155,15 +152,15 @@ def attach(
     }
     _set(model, names.pack(root))
     editing.write(model, file)
-    contents = {VOCAB_FILE: vocab.format_vocab(vocab.read_vocab(vocab_file)).encode()}
+    contents = {VOCAB_FILE: tokenizer.vocab_text.encode()}
     if outputs != {EMBEDDING}:
         contents[LABELS_FILE] = "".join(f"{label}\n" for label in labels).encode()
     _append(file, contents)
 
 
-def packed_faults(file: files.Path, *, vocab_file: files.Path, labels: Sequence[str]) -> list[str]:
+def packed_faults(file: files.Path, *, tokenizer: WordPiece, labels: Sequence[str]) -> list[str]:
     """Lists how vocabulary and labels behind a file differ from those that it must carry."""
-    expected = {VOCAB_FILE: vocab.format_vocab(vocab.read_vocab(vocab_file)).encode()}
+    expected = {VOCAB_FILE: tokenizer.vocab_text.encode()}
     if labels:
         expected[LABELS_FILE] = "".join(f"{label}\n" for label in labels).encode()
     if not zipfile.is_zipfile(file):

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from tfdistill.data.task_data import TaskData
 from tfdistill.io import files
 from tfdistill.tasks import Examples, TaskSpec
-from tfdistill.tasks.encoded import Truncation
+from tfdistill.tokenization.wordpiece import WordPiece
 
 
 class ExportOptions(TypedDict, total=False):
@@ -18,7 +18,7 @@ class ExportOptions(TypedDict, total=False):
     `quantize`, and takes neither `variants` nor a `name`.
 
     Attributes:
-      data: The data of `tfdistill.load_data`, which gives `task`, `vocab_file`, `lower_case`,
+      data: The data of `tfdistill.load_data`, which gives `task`, `tokenizer`,
         `lengths`, `calibrate_on` (its training set), `check_on` and `texts` (its development set)
         where they are not named.
       quantize: Name of a quantization, see `export.quantizations`, or in short int8 or int4, as
@@ -47,12 +47,10 @@ class ExportOptions(TypedDict, total=False):
         Never those of `check_on`.
       num_calibration: Examples to draw from `calibrate_on`, without replacement; default 200.
       seed: Seed of that draw; default 1.
-      texts: The texts of `check_on` in its order, for golden.json; they need `vocab_file`.
+      texts: The texts of `check_on` in its order, for golden.json; they need `tokenizer`.
       task: The task, for metrics and labels.
-      vocab_file: The vocabulary that text is tokenized with.
-      lower_case: Whether text is lower-cased; None (default): as the folder of the vocabulary says
-        (`do_lower_case` of tokenizer_config.json), else yes.
-      truncation: Where a text that is too long is cut: at its "end" (default), or in its middle.
+      tokenizer: The tokenizer of the texts, or the file of its vocabulary, see
+        `tfdistill.tokenization.reading.read_tokenizer`.
       labels: Label names in the order of the logits; default the task's.
       bounds: Bounds to change, by name (see `quantize.Bounds`), for example {"sqnr_db": 15}.
       metadata: Whether the file carries what MediaPipe needs to run it from text (see
@@ -88,9 +86,7 @@ class ExportOptions(TypedDict, total=False):
     seed: int
     texts: Examples | None
     task: TaskSpec | None
-    vocab_file: files.Path | None
-    lower_case: bool | None
-    truncation: Truncation
+    tokenizer: WordPiece | files.Path | None
     labels: Sequence[str] | None
     bounds: Mapping[str, float] | None
     metadata: bool | None

@@ -11,14 +11,14 @@ from typing import Any
 import tf_keras as keras
 
 from tfdistill import config, errors, models
-from tfdistill.data import vocab
 from tfdistill.data.task_data import TaskData
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.io import files
 from tfdistill.manifest import lengths
 from tfdistill.results import quantities
 from tfdistill.tasks import KINDS, Examples, TaskSpec
-from tfdistill.tasks.encoded import EncodedExamples, Truncation
+from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tokenization.reading import as_tokenizer
+from tfdistill.tokenization.wordpiece import WordPiece
 
 from . import inputs
 from .heads import HEADS, OutputHead
@@ -51,9 +51,7 @@ class ExportRequest:
     seed: int = 1
     texts: Examples | None = None
     task: TaskSpec | None = None
-    vocab_file: files.Path | None = None
-    lower_case: bool | None = None
-    truncation: Truncation = "end"
+    tokenizer: WordPiece | None = None
     labels: Sequence[str] | None = None
     bounds: Mapping[str, float] | None = None
     metadata: bool | None = None
@@ -76,7 +74,9 @@ class ExportRequest:
         if unknown := [name for name in options if name not in names]:
             remedy = errors.nearest(unknown[0], names)
             raise errors.ConfigError("options", "those of an export", repr(unknown[0]), remedy)
-        return cls(model, path, **options)
+        tokenizer = options.get("tokenizer")
+        tokenized = {} if tokenizer is None else {"tokenizer": as_tokenizer(tokenizer)}
+        return cls(model, path, **{**options, **tokenized})
 
     def __post_init__(self, data: TaskData | None) -> None:
         """Spells the quantizations out, and takes from the data what is not named."""
@@ -86,17 +86,9 @@ class ExportRequest:
             if chosen:
                 full = {key: config.quantization_name(value) for key, value in chosen.items()}
                 object.__setattr__(self, name, full)
-        unnamed: dict[str, Any] = {}
-        if data is not None:
-            offered = self._of_data(data)
-            unnamed = {name: value for name, value in offered if getattr(self, name) is None}
-        if data is not None and "vocab_file" in unnamed:
-            unnamed["lower_case"] = data.tokenizer.lower_case
-            unnamed["truncation"] = data.tokenizer.truncation
-        elif self.vocab_file is not None:  # of its folder: a copy elsewhere has lost it
-            unnamed["lower_case"] = vocab.lower_case_of(self.vocab_file, self.lower_case)
-        for name, value in unnamed.items():
-            object.__setattr__(self, name, value)
+        for name, value in [] if data is None else list(self._of_data(data)):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
 
     def _of_data(self, data: TaskData) -> Iterator[tuple[str, Any]]:
         """Yields the arguments that follow from a task's data."""
@@ -106,7 +98,7 @@ class ExportRequest:
         yield "lengths", chosen
         yield "task", data.task
         yield "labels", data.task.labels
-        yield "vocab_file", data.vocab_file
+        yield "tokenizer", data.tokenizer
         yield "calibrate_on", data.train.encoded
         if (promise_rows := data.promise_examples()) is not None:
             yield (
@@ -244,27 +236,19 @@ def labels_of(
     return names, task
 
 
-def open_vocabulary(
-    vocab_file: files.Path,
-    *,
-    lower_case: bool | None,
-    num_rows: int,
-    truncation: Truncation = "end",
-) -> Tokenizer:
-    """Opens the vocabulary of a model with `num_rows` embeddings; case None: as its folder says."""
-    tokenizer = Tokenizer(vocab_file, lower_case=lower_case, truncation=truncation)
+def check_vocabulary(tokenizer: WordPiece, num_rows: int) -> None:
+    """Refuses a vocabulary that is not that of a model with `num_rows` embeddings."""
     tokenizer.check_rows(num_rows)
     size = tokenizer.vocab_size
     if num_rows - size > _MOST_PADDING:
         raise errors.VocabularyError(
-            f"vocabulary {vocab_file}",
+            f"vocabulary {tokenizer.vocab_file}",
             f"{num_rows} tokens, the rows of the model's embedding (or up to {_MOST_PADDING} "
             "fewer: padding)",
             size,
             "It belongs to another model, or is cut off. If the last rows really are unused, "
             "add lines such as [unused1] until there are as many.",
         )
-    return tokenizer
 
 
 def check_texts(

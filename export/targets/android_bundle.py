@@ -30,11 +30,11 @@ import pydantic
 from tfdistill import errors
 from tfdistill import manifest as manifests
 from tfdistill.data import text_index
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.io import checks, files, reading, safe_paths
 from tfdistill.manifest import FileName, FileRecord, Manifest
 from tfdistill.manifest.parts import ManifestFile, ManifestPart
 from tfdistill.tasks import Examples
+from tfdistill.tokenization.reading import exported_tokenizer
 
 from ..file import bundle
 from . import android_bundle_checks, token_vectors
@@ -239,7 +239,7 @@ def _contents(
             f"export {source}",
             "a vocabulary: the app starts from text",
             "none",
-            "Export with vocab_file.",
+            "Export with tokenizer.",
         )
     golden = manifest.golden_file
     examples = reading.read_json_object(source / golden.file)["examples"] if golden else []
@@ -252,8 +252,7 @@ def _contents(
         )
     lengths = [signature.sequence_length for signature in manifest.signatures.values()]
     check_lengths([len(example["input_ids"]) for example in examples], lengths)
-    vocab = source / manifest.tokenizer.vocab.file
-    tokenizer = Tokenizer(vocab, manifest.tokenizer.lower_case, manifest.tokenizer.truncation)
+    tokenizer = exported_tokenizer(source, manifest.tokenizer)
     vectors = token_vectors.token_vectors(tokenizer, texts, manifest.tokenizer.max_length)
     contents: dict[str, bytes | pathlib.Path] = {
         record.file: source / record.file for record in _records(manifest)

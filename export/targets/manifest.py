@@ -120,7 +120,7 @@ def _tokenizer(plan: ExportPlan, vocab: FileRecord | None) -> TokenizerRecord | 
         vocab_size=plan.tokenizer.vocab_size,
         lower_case=plan.tokenizer.lower_case,
         # Tags and spans are read off parts of a text, which none of them cuts.
-        truncation="end" if plan.head.per_token else plan.request.truncation,
+        truncation="end" if plan.head.per_token else plan.tokenizer.truncation,
         max_length=max(plan.lengths),
     )
 

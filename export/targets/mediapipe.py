@@ -16,8 +16,9 @@ from tfdistill import errors, models
 from tfdistill import manifest as manifests
 from tfdistill.io import checks, files, reading, work_folder
 from tfdistill.tasks import Examples, TaskSpec
-from tfdistill.tasks.encoded import Truncation
 from tfdistill.tflite import TfliteModel, editing
+from tfdistill.tokenization.reading import exported_tokenizer
+from tfdistill.tokenization.wordpiece import WordPiece
 
 from ..file import bundle, metadata
 from ..model import signature
@@ -74,7 +75,8 @@ def to_mediapipe(
     original = folder / manifest.model.file
     with TfliteModel(original, isolated=True) as file:  # a damaged file may end its process
         head = head_of_file(file)
-    vocab = None if manifest.tokenizer is None else folder / manifest.tokenizer.vocab.file
+    record = manifest.tokenizer
+    tokenizer = None if record is None else exported_tokenizer(folder, record)
     labels: list[str] = []
     if manifest.labels_file is not None:
         labels = reading.read_text(folder / manifest.labels_file.file).splitlines()
@@ -85,11 +87,9 @@ def to_mediapipe(
         lengths=[chosen],
         softmax=True,
         labels=labels,
-        vocab_file=vocab,
-        lower_case=manifest.tokenizer is None or manifest.tokenizer.lower_case,
-        truncation="end" if manifest.tokenizer is None else manifest.tokenizer.truncation,
+        tokenizer=tokenizer,
     )
-    if obstacles or vocab is None:
+    if obstacles or tokenizer is None:
         raise metadata.refusal(obstacles)
     if target.resolve() == original.resolve():
         raise errors.ConfigError("path", "another file", "the exported file itself")
@@ -105,7 +105,7 @@ def to_mediapipe(
         metadata.attach(
             candidate,
             name=manifest.name,
-            vocab_file=vocab,
+            tokenizer=tokenizer,
             labels=labels,
         )
         written = mediapipe_checks.WrittenCopy(
@@ -115,7 +115,7 @@ def to_mediapipe(
             manifest,
             chosen,
             same_outputs,
-            vocab,
+            tokenizer,
             labels,
             texts,
             max_drop,
@@ -130,9 +130,7 @@ def check_mediapipe(
     *,
     task: TaskSpec | None,
     labels: Sequence[str] | None,
-    vocab_file: files.Path | None,
-    lower_case: bool,
-    truncation: Truncation,
+    tokenizer: WordPiece,
 ) -> None:
     """Finds out before an export whether `to_mediapipe` could go on from it; names every reason.
 
@@ -145,8 +143,6 @@ def check_mediapipe(
         lengths=[1],
         softmax=True,
         labels=labels or (task.labels if task is not None else ()),
-        vocab_file=vocab_file,
-        lower_case=lower_case,
-        truncation=truncation,
+        tokenizer=tokenizer,
     )
     metadata.wanted(True, obstacles)

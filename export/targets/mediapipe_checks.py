@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
 import pathlib
 from collections.abc import Sequence
@@ -12,12 +11,12 @@ import numpy as np
 
 from tfdistill import errors
 from tfdistill.data import batches
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.io import checks
 from tfdistill.manifest import Manifest
 from tfdistill.tasks import Examples
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import TfliteModel, agreement, golden
+from tfdistill.tokenization.wordpiece import WordPiece
 
 from ..checking.outputs import file_outputs
 from ..conversion import quantize
@@ -40,19 +39,12 @@ class WrittenCopy:
     length: int  # tokens of the copy
     # whether the copy gives the file's outputs, not their softmax at the temperature
     same_outputs: bool
-    vocab_file: pathlib.Path  # the export's
+    tokenizer: WordPiece  # the export's
     labels: Sequence[str]  # the export's, in the order of the outputs
     texts: Examples | None  # texts of the task that MediaPipe's tokenizer splits, or None
     # the most that the task's metric may fall where it splits them otherwise; None: as much as the
     # number format may cost
     max_drop: float | None
-
-    @functools.cached_property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer of the export."""
-        record = self.manifest.tokenizer
-        assert record is not None
-        return Tokenizer(self.vocab_file, record.lower_case, record.truncation)
 
 
 def examples_of(
@@ -71,9 +63,7 @@ def examples_of(
 
 def _packed(written: WrittenCopy) -> list[str]:
     """Compares vocabulary and labels inside of the copy with the export's."""
-    return metadata.packed_faults(
-        written.copy, vocab_file=written.vocab_file, labels=written.labels
-    )
+    return metadata.packed_faults(written.copy, tokenizer=written.tokenizer, labels=written.labels)
 
 
 def _outputs(written: WrittenCopy) -> list[str]:

@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as text_ops
 
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tokenization.wordpiece import WordPiece
 
 _PIECES = (
     r"[!-/]|[:-@]|[\[-`]|[{-~]|[\p{P}]|[\x{4E00}-\x{9FFF}]|[\x{3400}-\x{4DBF}]"
@@ -27,7 +27,7 @@ _MAX_BYTES_PER_WORD = 100
 _TO_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
-def encode(texts: Sequence[str], tokenizer: Tokenizer, length: int) -> EncodedExamples:
+def encode(texts: Sequence[str], tokenizer: WordPiece, length: int) -> EncodedExamples:
     """Encodes texts as MediaPipe does, cut to `length` tokens; without labels."""
     words = text_ops.regex_split(
         [text.translate(_TO_LOWER).encode("utf-8", "ignore") for text in texts],

@@ -14,10 +14,11 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors, models
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.io import checks, files, work_folder
 from tfdistill.tasks import Examples, TaskSpec
-from tfdistill.tasks.encoded import Truncation, check_max_length
+from tfdistill.tasks.encoded import check_max_length
+from tfdistill.tokenization.reading import as_tokenizer
+from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
 
 from ..file import bundle
 from ..model import graph
@@ -35,9 +36,7 @@ def to_saved_model(
     model: keras.Model,
     folder: files.Path,
     *,
-    vocab_file: files.Path,
-    lower_case: bool | None = None,
-    truncation: Truncation = "end",
+    tokenizer: WordPiece | files.Path,
     labels: Sequence[str] | None = None,
     task: TaskSpec | None = None,
     max_length: int | None = None,
@@ -63,10 +62,8 @@ def to_saved_model(
     Args:
       model: A classifier, regression or sentence encoder of `tfdistill.models`.
       folder: The folder to write.
-      vocab_file: The vocabulary that text is tokenized with.
-      lower_case: Whether text is lower-cased; None: as the folder of the vocabulary says
-        (`do_lower_case` of tokenizer_config.json), else yes.
-      truncation: Where a text that is too long is cut: at its end, or in its middle.
+      tokenizer: The tokenizer of the text, or the file of its vocabulary, see
+        `tfdistill.tokenization.reading.read_tokenizer`.
       labels: Label names in the order of the logits; default the task's, or "0", "1", ...
       task: The task, for labels and kind. Without it the labels exclude each other, softmax, so
         a model that gives several labels a text needs it: its logits do not say so.
@@ -96,7 +93,7 @@ def to_saved_model(
         raise errors.ConfigError(
             "max_length", f"at most {config.max_positions}, the model's positions", length
         )
-    tokenizer = Tokenizer(vocab_file, lower_case=lower_case, truncation=truncation)
+    tokenizer = as_tokenizer(tokenizer)
     tokenizer.check_rows(config.vocab_size)
     network = graph.in_float32(model)
     embeds = models.read_head(model).traits.vectors
@@ -111,9 +108,7 @@ def to_saved_model(
         written = saved_model_checks.WrittenGraph(
             temporary,
             network,
-            pathlib.Path(vocab_file),
-            tokenizer.lower_case,
-            truncation,
+            tokenizer,
             None if embeds else names,
             independent,
             length,
@@ -170,7 +165,7 @@ def _vectors(vectors: tf.Tensor) -> Outputs:
 def _save(
     folder: pathlib.Path,
     model: keras.Model,
-    tokenizer: Tokenizer,
+    tokenizer: WordPiece,
     answer: Callable[[tf.Tensor], Outputs],
     max_length: int,
 ) -> None:
@@ -194,9 +189,12 @@ def _save(
     module = tf.Module()
     # The variables alone: tracking the model would also trace and save each of its layers.
     module.variables_of_model = model.weights
-    module.vocabulary = tf.saved_model.Asset(tokenizer.vocab_file)  # for people: nothing reads it
     alone = single.get_concrete_function()
     signatures = {SIGNATURE: alone, DEFAULT_SIGNATURE: alone}
     if answer is not _vectors:
         signatures[PAIR_SIGNATURE] = paired.get_concrete_function()
-    tf.saved_model.save(module, str(folder), signatures=signatures)
+    with files.temporary_folder("vocabulary") as place:
+        file = place / VOCAB_FILE
+        file.write_text(tokenizer.vocab_text, encoding="utf-8", newline="\n")
+        module.vocabulary = tf.saved_model.Asset(str(file))  # for people: nothing reads it
+        tf.saved_model.save(module, str(folder), signatures=signatures)

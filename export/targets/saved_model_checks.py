@@ -14,14 +14,13 @@ import tf_keras as keras
 from tensorflow.core.protobuf import saved_model_pb2
 
 from tfdistill import errors
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.io import checks
 from tfdistill.tasks import Examples
-from tfdistill.tasks.encoded import Truncation
 from tfdistill.tflite import agreement
+from tfdistill.tokenization.edge_cases import tokenizer_edge_cases
+from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
 
 from ..checking.outputs import model_logits, softmax_of
-from ..checking.tokenizer_edge_cases import tokenizer_edge_cases
 from ..model.heads import EMBEDDING
 
 SIGNATURE = "serving_text"
@@ -39,9 +38,7 @@ class WrittenGraph:
 
     folder: pathlib.Path
     model: keras.Model
-    vocab_file: pathlib.Path  # the vocabulary that text must be tokenized with
-    lower_case: bool  # whether text must be lower-cased
-    truncation: Truncation  # where a text that is too long must be cut
+    tokenizer: WordPiece  # that text must be tokenized with
     # the labels in the order of the logits, () of a regression; None of a sentence encoder
     labels: tuple[str, ...] | None
     independent: bool  # whether each label has a sigmoid of its own
@@ -52,11 +49,6 @@ class WrittenGraph:
     def loaded(self) -> Any:
         """What TensorFlow makes of the folder."""
         return tf.saved_model.load(str(self.folder))
-
-    @functools.cached_property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer, built anew from the vocabulary."""
-        return Tokenizer(self.vocab_file, self.lower_case, self.truncation)
 
     @functools.cached_property
     def texts(self) -> list[str]:
@@ -136,13 +128,9 @@ def _vocabulary(written: WrittenGraph) -> list[str]:
     }
     faults = []
     if constants != {written.tokenizer.wordpiece_model}:
-        faults.append(
-            errors.explain(
-                "vocabulary in the graph", f"that of {written.vocab_file.name}", "another"
-            )
-        )
-    asset = written.folder / "assets" / written.vocab_file.name
-    if not asset.is_file() or asset.read_bytes() != written.vocab_file.read_bytes():
+        faults.append(errors.explain("vocabulary in the graph", f"that of {VOCAB_FILE}", "another"))
+    asset = written.folder / "assets" / VOCAB_FILE
+    if not asset.is_file() or asset.read_bytes() != written.tokenizer.vocab_text.encode():
         faults.append(errors.explain(f"assets/{asset.name}", "the vocabulary", "another file"))
     return faults
 

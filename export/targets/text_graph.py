@@ -6,12 +6,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks.encoded import Truncation, heads_of
+from tfdistill.tokenization.wordpiece import WordPiece
 
 
 def encode(
-    tokenizer: Tokenizer, texts: tf.Tensor, pairs: tf.Tensor, max_length: int, paired: tf.Tensor
+    tokenizer: WordPiece, texts: tf.Tensor, pairs: tf.Tensor, max_length: int, paired: tf.Tensor
 ) -> dict[str, tf.Tensor]:
     """Encodes texts or pairs, string (n,), in graph mode; `paired`, bool (), says which.
 

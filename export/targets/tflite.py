@@ -12,7 +12,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import analysis
-from tfdistill.data import answers, vocab
+from tfdistill.data import answers
 from tfdistill.io import files
 from tfdistill.manifest import Manifest, json_text
 from tfdistill.tasks import probabilities
@@ -140,9 +140,8 @@ def write(verified: Sequence[Verified]) -> Manifest:
 def _beside(plan: ExportPlan) -> dict[pathlib.Path, bytes]:
     """Returns vocabulary and labels, as far as they are given."""
     contents: dict[pathlib.Path, bytes] = {}
-    if plan.request.vocab_file is not None:
-        tokens = vocab.read_vocab(plan.request.vocab_file)
-        contents[plan.paths.vocab] = vocab.format_vocab(tokens).encode()
+    if plan.tokenizer is not None:
+        contents[plan.paths.vocab] = plan.tokenizer.vocab_text.encode()
     if plan.labels:
         contents[plan.paths.labels] = "".join(f"{label}\n" for label in plan.labels).encode()
     return contents

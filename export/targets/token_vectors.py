@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples
-
-from ..checking.tokenizer_edge_cases import tokenizer_edge_cases
+from tfdistill.tokenization.edge_cases import tokenizer_edge_cases
+from tfdistill.tokenization.wordpiece import WordPiece
 
 FORMAT_VERSION = 1
 NUM_REAL = 4000  # texts of the task, the first ones
@@ -28,7 +27,7 @@ _NUM_PAIRS = 400
 _PAIR_LENGTHS = (5, 8, 9, 16, 17, 32)  # so few tokens that most pairs are cut, odd ones too
 
 
-def token_vectors(tokenizer: Tokenizer, examples: Examples | None, max_length: int) -> bytes:
+def token_vectors(tokenizer: WordPiece, examples: Examples | None, max_length: int) -> bytes:
     """Makes tokens.jsonl of the texts of a task and the tokenizer's edge cases, cut to a length.
 
     Pairs are encoded as pairs; the questions and words of other tasks are encoded as plain texts.
@@ -58,7 +57,7 @@ def token_vectors(tokenizer: Tokenizer, examples: Examples | None, max_length: i
 
 
 def _cases(
-    tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int
+    tokenizer: WordPiece, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int
 ) -> list[dict[str, Any]]:
     rows = tokenizer.encode_batch(texts, pairs, max_length)
     cases = []

@@ -11,14 +11,14 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import compress, errors, models
-from tfdistill.io import files
+from tfdistill.tokenization.wordpiece import WordPiece
 
 from ..checking.evidence import FloatConversion
 from ..conversion import prepare
 from ..conversion import quantize as quantizing
 from ..model.request import ExportRequest
 
-Requested = Callable[[keras.Model, files.Path], ExportRequest]
+Requested = Callable[[keras.Model, WordPiece], ExportRequest]
 
 TABLE = "word_embeddings"
 _IN_4_BITS = ("dynamic_wi4_afp32_block32", "dynamic_wi4_afp32")  # the second for any width
@@ -156,22 +156,20 @@ class SmallerModels:
             folder = self._folder / f"smaller-{len(self._models)}"
             folder.mkdir()
             whole, coverage = self._whole, None
-            model, vocab_file = whole.model, whole.vocab_file
-            assert vocab_file is not None  # a size is fitted with a vocabulary
+            model, tokenizer = whole.model, whole.tokenizer
+            assert tokenizer is not None  # a size is fitted with a vocabulary
             if rank is not None:
                 model = compress.factorise(model, rank, self._counts)
             if num_words < self._num_words:
                 pruned = compress.prune_vocabulary(
                     model,
-                    vocab_file,
+                    tokenizer,
                     self._corpus,
                     num_tokens=num_words,
-                    lower_case=whole.lower_case,
                 )
-                model, vocab_file = pruned.model, folder / "words.txt"
-                pruned.write_vocab(vocab_file)
+                model, tokenizer = pruned.model, pruned.tokenizer
                 coverage = pruned.coverage(self._texts)
-            request = self._requested(model, vocab_file).collected()
+            request = self._requested(model, tokenizer).collected()
             request = request.replace(lengths=whole.chosen_lengths)
             floats = FloatConversion(folder / "float32.tflite")
             self._models[rank, num_words] = SmallerModel(request, coverage, floats)

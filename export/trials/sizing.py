@@ -12,11 +12,10 @@ import tf_keras as keras
 
 from tfdistill import compress, errors, models
 from tfdistill.compress import vocabulary
-from tfdistill.data.tokenize import Tokenizer
-from tfdistill.io import files
 from tfdistill.manifest import Manifest
 from tfdistill.results import Trial, quantities
 from tfdistill.tflite import agreement
+from tfdistill.tokenization.wordpiece import WordPiece
 
 from ..checking.outputs import model_logits
 from ..conversion import prepare
@@ -88,7 +87,7 @@ class SizeChoice:
 def fit_size(
     requested: Requested,
     model: keras.Model,
-    vocab_file: files.Path,
+    tokenizer: WordPiece,
     *,
     size_mb: float,
     corpus: Iterable[str],
@@ -109,7 +108,7 @@ def fit_size(
       requested: The request for a file of a model with a vocabulary: of the whole model and of
         one with fewer words. It names a task, and its `check_on` has labels.
       model: The whole model.
-      vocab_file: Its vocabulary.
+      tokenizer: Its tokenizer.
       size_mb: The most megabytes (10^6 bytes) of the file.
       corpus: Training texts, second ones included; never those that the request checks on.
       max_drop: The most that the metric may fall.
@@ -133,7 +132,7 @@ def fit_size(
     if compress.is_quantize_aware(model):
         received = "a quantization-aware one, whose ranges are for one format and one table"
         raise errors.ConfigError("model of size_mb", "float weights", received, _STRIPPED)
-    with trials(requested(model, vocab_file)) as tried:
+    with trials(requested(model, tokenizer)) as tried:
         search = _SizeSearch(requested, tried, size_mb, [*corpus], max_drop)
         candidate = search.run()
         if candidate is None or not (search.keeps(candidate) or or_nearest):
@@ -183,8 +182,8 @@ class _SizeSearch:
     ) -> None:
         """Takes the arguments of `fit_size`, and scores the whole model."""
         whole = tried.request
-        task, texts, vocab_file = whole.task, whole.texts, whole.vocab_file
-        if task is None or texts is None or vocab_file is None or whole.check_on is None:
+        task, texts, tokenizer = whole.task, whole.texts, whole.tokenizer
+        if task is None or texts is None or tokenizer is None or whole.check_on is None:
             raise errors.DataError("size_mb", _LABELLED, "none")
         plan = prepare.make_plan(whole)
         if plan.examples.labels is None:
@@ -197,7 +196,6 @@ class _SizeSearch:
         self._max_drop = max_drop
         self._allowed = agreement.allowed_drop(max_drop, heads.num_scored(plan.examples), None)
         self._trials, self._whole = tried, whole.replace(lengths=plan.lengths)
-        tokenizer = Tokenizer(vocab_file, whole.lower_case, whole.truncation)
         counts = vocabulary.count_pieces(corpus, tokenizer)
         self._num_words = models.config_of(whole.model).vocab_size
         self._needed = len(vocabulary.choose_tokens(counts, tokenizer.vocab))

@@ -26,11 +26,12 @@ import numpy as np
 import scipy.special
 
 from tfdistill import analysis, config, errors, tasks
-from tfdistill.data import from_config, vocab
+from tfdistill.data import from_config
 from tfdistill.data.batches import Batches
 from tfdistill.manifest.familiarity import fit_familiarity
 from tfdistill.run import inputs
 from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tokenization.reading import read_vocab
 
 _KEPT = 0.95  # of the held-out texts above a second threshold
 _PRIOR = 2.0  # pairs of pieces that the single pieces count for
@@ -123,7 +124,7 @@ def measure(run: str, held: Sequence[str], other: Sequence[str], resplits: int) 
             trained_on = model.encode(train, recipe.data)
             parts_of = [encoded for _, encoded in pairs]
             held_rows = (logits / temperature, parts_of)
-            tokens = vocab.read_vocab(f"{run}/export/vocab.txt")
+            tokens = read_vocab(f"{run}/export/vocab.txt")
             familiarity = fit_familiarity(trained_on, parts_of[0], tokens)
             of_pieces = {"pairs of pieces": likelihood([trained_on])}
             if familiarity is not None:

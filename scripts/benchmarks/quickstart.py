@@ -104,7 +104,7 @@ def _write_teacher(shape: models.EncoderConfig, folder: pathlib.Path) -> pathlib
     vocab_file = folder / "vocab.txt"
     vocab.write_vocab(tokens, vocab_file)
     encoder = models.build_encoder(shape.replace(vocab_size=len(tokens)))
-    return weights.save_hf(encoder, folder / "teacher", vocab_file=vocab_file)
+    return weights.save_hf(encoder, folder / "teacher", tokenizer=vocab_file)
 
 
 def _words() -> list[str]:

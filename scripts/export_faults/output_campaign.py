@@ -19,9 +19,9 @@ import export
 from export.checking.outputs import model_logits
 from tfdistill import errors, weights
 from tfdistill.data.batches import encode_examples
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.io import checks
 from tfdistill.tasks import Examples, TaskSpec
+from tfdistill.tokenization.reading import read_tokenizer
 
 TARGETS = tuple(planted_outputs.FAULTS)
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -70,7 +70,7 @@ class OutputCampaign:
         return Outcome(self.name, target, fault, place, not message, message, names, None, None)
 
     def _write(self, target: str, place: pathlib.Path, exported: pathlib.Path) -> None:
-        vocabulary: Any = {"vocab_file": self._vocab_file}
+        vocabulary: Any = {"tokenizer": self._vocab_file}
         if target == "hf":
             texts = self._texts.texts
             labels = planted_outputs.LABELS
@@ -105,7 +105,7 @@ class OutputCampaign:
             " ".join(f"w{word}" for word in random.integers(0, networks.KNOWN_IDS, size))
             for size in random.integers(1, most + 1, _NUM_TEXTS)
         ]
-        rows = Tokenizer(self._vocab_file).encode_batch(texts, None, max(networks.LENGTHS))
+        rows = read_tokenizer(self._vocab_file).encode_batch(texts, None, max(networks.LENGTHS))
         labels = model_logits(self._model, rows).argmax(axis=1).astype(np.int32)
         labels[::8] = (labels[::8] + 1) % len(planted_outputs.LABELS)  # which tells a temperature
         return Examples(_TASK, texts, None, labels)
@@ -118,7 +118,7 @@ class OutputCampaign:
         return file.parent
 
     def _export(self, file: pathlib.Path, *, softmax: bool) -> None:
-        tokenizer = Tokenizer(self._vocab_file)
+        tokenizer = read_tokenizer(self._vocab_file)
         export.to_tflite(
             self._model,
             file,
@@ -127,6 +127,6 @@ class OutputCampaign:
             check_on=encode_examples(self._texts, tokenizer, max(networks.LENGTHS)),
             texts=self._texts,
             task=_TASK,
-            vocab_file=self._vocab_file,
+            tokenizer=self._vocab_file,
             allow_weak=True,  # some steps of training may teach it nothing of these labels
         )

@@ -11,8 +11,8 @@ import numpy as np
 import safetensors.numpy
 from replaced import Replaced
 
-from tfdistill import tokenizer_json
 from tfdistill.data import vocab
+from tfdistill.tokenization.wordpiece import WordPiece
 from tfdistill.weights import sentence_modules
 
 _WORDS = "bert.embeddings.word_embeddings.weight"
@@ -111,13 +111,13 @@ FAULTS: dict[str, Replaced] = {
         vocab, "write_vocab", lambda write, tokens, path: write(_other_order(tokens), path)
     ),
     "tokens of tokenizer.json exchanged": Replaced(
-        tokenizer_json,
-        "build_tokenizer",
-        lambda build, tokens, **case: build(_other_order(tokens), **case),
+        WordPiece,
+        "save_json",
+        lambda save, written, path: save(written.with_tokens(_other_order(written.vocab)), path),
     ),
     "lower-casing of tokenizer.json": Replaced(
-        tokenizer_json,
-        "build_tokenizer",
-        lambda build, tokens, *, lower_case: build(tokens, lower_case=not lower_case),
+        WordPiece,
+        "save_json",
+        lambda save, written, path: save(written.replace(lower_case=not written.lower_case), path),
     ),
 }

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import tempfile
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -23,7 +22,6 @@ from export.file import metadata
 from export.model import graph
 from export.targets import android_bundle, saved_model, text_graph
 from export.targets import keras3 as bridge
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tflite import editing
 
 LABELS = ("no", "yes", "maybe")
@@ -47,11 +45,9 @@ def _argument(position: int, change: Callable[[Any], Any]) -> Callable[..., None
 
 
 def _other_vocabulary(save: Any, *arguments: Any) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "vocab.txt"
-        content = pathlib.Path(arguments[2].vocab_file).read_bytes()
-        path.write_bytes(_lines_exchanged(content, 150, 151))
-        _argument(2, lambda _: Tokenizer(path))(save, *arguments)
+    tokens = list(arguments[2].vocab)
+    tokens[150], tokens[151] = tokens[151], tokens[150]
+    _argument(2, lambda tokenizer: tokenizer.with_tokens(tokens))(save, *arguments)
 
 
 def _outputs(change: Callable[[Any, Any], dict[str, Any]]) -> Callable[..., None]:
@@ -96,7 +92,7 @@ SAVED_MODEL: dict[str, Replaced] = {
     "lower-casing": Replaced(
         saved_model,
         "_save",
-        _argument(2, lambda tokenizer: Tokenizer(tokenizer.vocab_file, lower_case=False)),
+        _argument(2, lambda tokenizer: tokenizer.replace(lower_case=False)),
     ),
     "lines of the vocabulary exchanged": Replaced(
         saved_model, "_save", _other_vocabulary, "vocabulary in the graph"

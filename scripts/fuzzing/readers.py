@@ -113,11 +113,10 @@ def _index() -> Any:
 
 def _checkpoint() -> Any:
     from tfdistill import weights
-    from tfdistill.data import vocab
 
     opened = weights.open_checkpoint("run/teacher/model/hf")
-    folder = dataclasses.replace(opened, folder=None, vocab_file=None)
-    return folder, opened.vocab_file and vocab.read_vocab(opened.vocab_file)
+    folder = dataclasses.replace(opened, folder=None, tokenizer=None)
+    return folder, opened.tokenizer and opened.tokenizer.vocab
 
 
 def _sentences() -> Any:
@@ -126,7 +125,7 @@ def _sentences() -> Any:
 
     opened = weights.open_checkpoint("sentences")
     modules = sentence_modules.read_modules(pathlib.Path("sentences"))
-    return dataclasses.replace(opened, folder=None, vocab_file=None), modules
+    return dataclasses.replace(opened, folder=None, tokenizer=None), modules
 
 
 def _shards() -> Any:
@@ -159,7 +158,7 @@ def _pretrained() -> Any:
     return (
         reading.read_json_object("pretrained/pretraining.json"),
         results.read_result_file("pretrained/metrics.json", results.PretrainingResult),
-        dataclasses.replace(opened, folder=None, vocab_file=None),
+        dataclasses.replace(opened, folder=None, tokenizer=None),
     )
 
 

@@ -70,13 +70,13 @@ def _real_vectors(folder: pathlib.Path) -> pathlib.Path:
     """Writes the token vectors of SST-2's development set and the edge cases."""
     from export.targets import token_vectors
     from tfdistill import tasks
-    from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tokenization.reading import read_tokenizer
 
     data = pathlib.Path(os.environ["TFDISTILL_DATA"])
     vocab_file = data / "vocab" / "bert-base-uncased-vocab.txt"
     shutil.copyfile(vocab_file, folder / "vocab.txt")
     examples = tasks.load_examples(tasks.task("sst2"), data / "glue" / "SST-2", "dev")
-    vectors = token_vectors.token_vectors(Tokenizer(vocab_file), examples, 128)
+    vectors = token_vectors.token_vectors(read_tokenizer(vocab_file), examples, 128)
     (folder / "tokens.jsonl").write_bytes(vectors)
     return folder
 
@@ -86,15 +86,15 @@ def _real_bundles(folder: pathlib.Path) -> pathlib.Path:
     from test_android import vectors
 
     import export
-    from export.checking import tokenizer_edge_cases
     from export.targets import token_vectors
     from tfdistill import models, tasks
     from tfdistill.data.batches import encode_examples
-    from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tokenization import edge_cases
+    from tfdistill.tokenization.reading import read_tokenizer
 
     data = pathlib.Path(os.environ["TFDISTILL_DATA"])
     vocab_file = data / "vocab" / "bert-base-uncased-vocab.txt"
-    tokenizer = Tokenizer(vocab_file)
+    tokenizer = read_tokenizer(vocab_file)
     task = tasks.task("sst2")
     examples = tasks.load_examples(task, data / "glue" / "SST-2", "dev")
     few = examples.select(range(64))
@@ -109,11 +109,11 @@ def _real_bundles(folder: pathlib.Path) -> pathlib.Path:
         check_on=encode_examples(few, tokenizer, 64),
         texts=few,
         task=task,
-        vocab_file=vocab_file,
+        tokenizer=vocab_file,
     )
     # The edge cases are those of the same vocabulary, which _real_vectors holds.
     with pytest.MonkeyPatch.context() as patch:
-        few = tokenizer_edge_cases.tokenizer_edge_cases()[::80]
+        few = edge_cases.tokenizer_edge_cases()[::80]
         patch.setattr(token_vectors, "tokenizer_edge_cases", lambda: few)
         export.to_android(student, folder / "assets", texts=examples)
     return folder / "assets"

@@ -11,10 +11,11 @@ from test_android import vectors
 from export.targets import android_bundle
 from tfdistill import manifest
 from tfdistill.benchmark.statistics import stats
-from tfdistill.data import text_index, unicode_classes, windows
-from tfdistill.data.tokenize import Tokenizer
+from tfdistill.data import text_index, windows
 from tfdistill.tasks import spans, squad
 from tfdistill.tasks.spec import SpanRules
+from tfdistill.tokenization import unicode_classes
+from tfdistill.tokenization.reading import read_tokenizer
 
 TEXT = vectors.ROOT / "android_demo" / "text" / "src" / "main" / "kotlin"
 BUNDLES = vectors.RESOURCES / "bundles"
@@ -58,7 +59,7 @@ def test_the_texts_that_lose_their_middle_are_cut_as_the_tokenizer_cuts_them():
     vocab_file = BUNDLES / "pairs-float32" / "vocab.txt"
     lines = read_lines(vectors.RESOURCES / "cut.jsonl")
     assert lines == vectors.cut_lines(vocab_file)
-    cut_at_end = Tokenizer(vocab_file)
+    cut_at_end = read_tokenizer(vocab_file)
     others = [
         line
         for line in lines
@@ -82,7 +83,7 @@ def test_the_bundles_are_whole():
 @pytest.mark.parametrize("name", NAMES)
 def test_the_token_vectors_are_those_of_the_tokenizer(name):
     card = manifest.read_manifest(BUNDLES / name)
-    tokenizer = Tokenizer(BUNDLES / name / card.tokenizer.vocab.file)
+    tokenizer = read_tokenizer(BUNDLES / name / card.tokenizer.vocab.file)
     header, *cases = read_lines(BUNDLES / name / "tokens.jsonl")
     assert header["num_cases"] == len(cases) > 200
     for case in cases:
@@ -132,7 +133,7 @@ def test_the_golden_questions_are_answered_as_the_decoder_does():
         n_best=record.n_best,
         null_threshold=record.null_threshold,
     )
-    tokenizer = Tokenizer(BUNDLES / "spans-float32" / "vocab.txt")
+    tokenizer = read_tokenizer(BUNDLES / "spans-float32" / "vocab.txt")
     content = golden("spans-float32")
     for question in content["questions"]:
         encoded = windows.encode_questions(

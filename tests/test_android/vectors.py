@@ -23,6 +23,9 @@ from unittest import mock
 
 import numpy as np
 
+from tfdistill.tokenization import words as tokenizer_words
+from tfdistill.tokenization.reading import read_vocab
+
 ROOT = pathlib.Path(__file__).parents[2]
 RESOURCES = ROOT / "android_demo" / "text" / "src" / "test" / "resources"
 LENGTHS = (16, 24)
@@ -40,8 +43,7 @@ VOCABULARY = tuple(dict.fromkeys([*SPECIAL, *WORDS, *PIECES]))
 
 def words_lines(every: int = 1) -> list[dict[str, Any]]:
     """The edge cases, or some of them, with their words; a few without lower-casing, too."""
-    from export.checking.tokenizer_edge_cases import tokenizer_edge_cases
-    from tfdistill.data import basic_tokenizer
+    from tfdistill.tokenization.edge_cases import tokenizer_edge_cases
 
     texts = tokenizer_edge_cases()
     cases = [(text, True) for text in texts] + [(text, False) for text in texts[::4]]
@@ -49,7 +51,7 @@ def words_lines(every: int = 1) -> list[dict[str, Any]]:
         {
             "text": text,
             "lower_case": lower_case,
-            "words": " ".join(basic_tokenizer.split_texts([text], lower_case=lower_case)),
+            "words": " ".join(tokenizer_words.split_texts([text], lower_case=lower_case)),
         }
         for text, lower_case in cases[::every]
     ]
@@ -57,12 +59,12 @@ def words_lines(every: int = 1) -> list[dict[str, Any]]:
 
 def places_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
     """Texts with the part of the text that each piece stands for."""
-    from export.checking.tokenizer_edge_cases import tokenizer_edge_cases
-    from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tokenization.edge_cases import tokenizer_edge_cases
+    from tfdistill.tokenization.reading import read_tokenizer
 
     cases = (text for text in tokenizer_edge_cases()[:60] if len(text) < 200)
     texts = ["Élève naïve İstanbul (Good)!", *cases]
-    tokenizer = Tokenizer(vocab_file)
+    tokenizer = read_tokenizer(vocab_file)
     lines = []
     for text in texts:
         if any(0xD800 <= ord(letter) <= 0xDFFF for letter in text):
@@ -75,9 +77,9 @@ def places_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
 
 def cut_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
     """Texts and pairs about as long as what is kept of them, which lose their middle."""
-    from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tokenization.reading import read_tokenizer
 
-    tokenizer = Tokenizer(vocab_file, truncation="middle")
+    tokenizer = read_tokenizer(vocab_file, truncation="middle")
     random = np.random.default_rng(9)
     lines: list[dict[str, Any]] = []
     for length in (3, 4, 5, 8, 9, 16, 24):
@@ -161,10 +163,10 @@ def sentence(random: np.random.Generator, least: int, most: int) -> str:
 def bundles(target: pathlib.Path, names: Sequence[str]) -> None:
     """Exports toys as bundles of a folder of assets."""
     import export
-    from export.checking import tokenizer_edge_cases
     from export.targets import token_vectors
+    from tfdistill.tokenization import edge_cases
 
-    few = tokenizer_edge_cases.tokenizer_edge_cases()[::12]
+    few = edge_cases.tokenizer_edge_cases()[::12]
     with (
         tempfile.TemporaryDirectory() as temporary,
         mock.patch.multiple(token_vectors, tokenizer_edge_cases=lambda: few, _NUM_PAIRS=210),
@@ -185,7 +187,7 @@ def bundles(target: pathlib.Path, names: Sequence[str]) -> None:
                 check_on=encoded,
                 texts=examples,
                 task=task,
-                vocab_file=vocab_file,
+                tokenizer=vocab_file,
                 softmax=name == "pairs",
                 name=name,
             )
@@ -196,15 +198,15 @@ def _pairs(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     from export.checking.outputs import model_logits
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
-    from tfdistill.data.tokenize import Tokenizer
     from tfdistill.tasks import Examples, TaskSpec
+    from tfdistill.tokenization.reading import read_tokenizer
 
     task = TaskSpec("toy", "text", "label", "pair", labels=("no", "yes", "maybe"))
     random = np.random.default_rng(1)
     texts = [sentence(random, 1, 9) for _ in range(24)]
     pairs = [sentence(random, 1, 7) if i % 2 else "" for i in range(24)]
     examples = Examples(task, texts, pairs, None)
-    encoded = encode_examples(examples, Tokenizer(vocab_file), max(LENGTHS))
+    encoded = encode_examples(examples, read_tokenizer(vocab_file), max(LENGTHS))
     model = lively(models.build_classifier(encoder(), 3), 1)
     labels = model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)
     return model, task, examples, dataclasses.replace(encoded, labels=labels)
@@ -214,13 +216,13 @@ def _spans(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     from export.checking.outputs import model_logits
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
-    from tfdistill.data.tokenize import Tokenizer
     from tfdistill.tasks import Examples, SpanRules, TaskSpec, spans, squad
+    from tfdistill.tokenization.reading import read_tokenizer
 
     rules = SpanRules(unanswerable=True, max_answer_length=5, n_best=4, null_threshold=-4.5)
     task = TaskSpec("asked", "question", "answers", "context", kind="span", spans=rules)
     random = np.random.default_rng(2)
-    tokenizer = Tokenizer(vocab_file)
+    tokenizer = read_tokenizer(vocab_file)
     model = lively(models.build_span_classifier(encoder().replace(pooler=False)), 2)
 
     def encode(questions: Sequence[squad.Question]) -> tuple[Examples, Any]:
@@ -250,8 +252,8 @@ def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     from export.checking.outputs import model_logits
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
-    from tfdistill.data.tokenize import Tokenizer
     from tfdistill.tasks import Examples, TaskSpec
+    from tfdistill.tokenization.reading import read_tokenizer
 
     task = TaskSpec("tagged", "0", "-1", kind="token", labels=TAGS)
     random = np.random.default_rng(3)
@@ -260,7 +262,7 @@ def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     tags = np.empty(len(words), object)
     tags[:] = [np.zeros(len(row), np.int32) for row in words]
     examples = Examples(task, [" ".join(row) for row in words], None, tags, words=words)
-    encoded = encode_examples(examples, Tokenizer(vocab_file), max(LENGTHS))
+    encoded = encode_examples(examples, read_tokenizer(vocab_file), max(LENGTHS))
     model = lively(models.build_token_classifier(encoder().replace(pooler=False), len(TAGS)), 3)
     answers = model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)
     labels = np.where(encoded.labels >= 0, answers, encoded.labels).astype(np.int32)
@@ -271,14 +273,14 @@ def _vectors(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
     from export.checking.outputs import model_logits
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
-    from tfdistill.data.tokenize import Tokenizer
     from tfdistill.tasks import Examples, TaskSpec
+    from tfdistill.tokenization.reading import read_tokenizer
 
     task = TaskSpec("near", "a", "score", "b", kind="embedding")
     random = np.random.default_rng(4)
     texts = [sentence(random, 1, 14) for _ in range(24)]
     examples = Examples(task, texts, None, None, paired=True)
-    encoded = encode_examples(examples, Tokenizer(vocab_file), max(LENGTHS))
+    encoded = encode_examples(examples, read_tokenizer(vocab_file), max(LENGTHS))
     shape = encoder().replace(pooler=False)
     model = lively(models.build_embedder(shape, 16), 5)
     # What all vectors have in common is taken away, so that texts differ as those of real models.
@@ -405,21 +407,19 @@ def confidences() -> list[dict[str, Any]]:
 
 
 def _encoded(folder: pathlib.Path, card: Any, texts: Sequence[tuple[str, str | None]]) -> Any:
-    from tfdistill.data import fast_tokenizer, vocab
+    from tfdistill.tokenization.reading import read_tokenizer
 
-    tokens = vocab.read_vocab(folder / "vocab.txt")
-    tokenizer = fast_tokenizer.bert_tokenizer(tokens, lower_case=card.tokenizer.lower_case)
+    tokenizer = read_tokenizer(folder / "vocab.txt", card.tokenizer.lower_case).fast
     first, second = zip(*texts, strict=True)
     return tokenizer.encode_batch(first, second, card.tokenizer.max_length)
 
 
 def _familiarity(folder: pathlib.Path, encoded: Any) -> Any:
     """That of half of the texts, so that the others are of another kind."""
-    from tfdistill.data import vocab
     from tfdistill.manifest.familiarity import fit_familiarity
 
     half = encoded.select(np.arange(1200) % (len(encoded) // 2))
-    return fit_familiarity(half, half, vocab.read_vocab(folder / "vocab.txt"))
+    return fit_familiarity(half, half, read_vocab(folder / "vocab.txt"))
 
 
 def _confidence_texts(folder: pathlib.Path, *, pairs: bool) -> Iterator[tuple[str, str | None]]:

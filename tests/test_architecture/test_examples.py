@@ -51,7 +51,7 @@ def named(tmp_path_factory):
     )
     teacher = models.build_classifier(config, 2)
     weights.save_hf(
-        teacher, place / "teacher", labels=("negative", "positive"), vocab_file=vocab_file
+        teacher, place / "teacher", labels=("negative", "positive"), tokenizer=vocab_file
     )
     (place / "glue" / "SST-2").mkdir(parents=True)
     for split, count in (("train", 32), ("dev", 16)):

@@ -18,7 +18,7 @@ import tfdistill
 from export.model import heads as outputs
 from export.model import request
 from tfdistill import errors, losses, models, tasks
-from tfdistill.data import answers, batches, tokenize
+from tfdistill.data import answers, batches
 from tfdistill.losses import heads as answer_heads
 from tfdistill.losses import methods
 from tfdistill.models import heads as model_heads
@@ -28,6 +28,7 @@ from tfdistill.report.sections import answers as answers_section
 from tfdistill.results import tables
 from tfdistill.tasks import kind, texts
 from tfdistill.tflite import TfliteModel
+from tfdistill.tokenization.reading import read_tokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -170,7 +171,7 @@ def test_a_kind_from_outside_is_read_trained_exported_and_reported(stars, folder
     task = tasks.TaskSpec("reviews", "text", "stars", kind=NAME).with_labels_of(folder)
     assert task.labels == ("1", "2", "3", "4", "5") and task.num_labels == 4
     vocab = folder / "vocab.txt"
-    tokenizer = tokenize.Tokenizer(vocab)
+    tokenizer = read_tokenizer(vocab)
     examples = {split: tasks.load_examples(task, folder, split) for split in ("train", "dev")}
     encoded = {s: batches.encode_examples(part, tokenizer, 12) for s, part in examples.items()}
     dev = batches.Batches(encoded["dev"], shuffle=False)
@@ -195,7 +196,7 @@ def test_a_kind_from_outside_is_read_trained_exported_and_reported(stars, folder
     path = folder / "out" / "model.tflite"
     export.to_tflite(
         student, path, task=task, check_on=encoded["dev"], texts=examples["dev"],
-        vocab_file=vocab, lengths=(12,),
+        tokenizer=vocab, lengths=(12,),
     )  # fmt: skip
     written = json.loads((path.parent / "model.json").read_text())
     assert written["task"]["kind"] == NAME and written["task"]["labels"] == list(task.labels)

@@ -74,7 +74,7 @@ def folder(tmp_path_factory):
     encoder = models.build_embedder(shape, pooling="mean")
     (table,) = [one for one in encoder.weights if one.shape == (len(tokens), WIDTH)]
     table.assign(np.concatenate([np.zeros((5, WIDTH)), np.stack(list(words.values()))]))
-    weights.save_hf(encoder, tmp_path / "toy-encoder", vocab_file=tmp_path / "vocab.txt")
+    weights.save_hf(encoder, tmp_path / "toy-encoder", tokenizer=tmp_path / "vocab.txt")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         yield tmp_path

@@ -51,7 +51,7 @@ COVERED_BY = (
     (
         "test_weights/test_roberta.py",
         "the tokenizer of a checkpoint is compared with transformers beside its model",
-        "tfdistill/data/fast_tokenizer",
+        "tfdistill/tokenization/library",
     ),
     (
         "test_export/test_quantize_aware.py",
@@ -118,9 +118,10 @@ COVERED_BY = (
         "tfdistill/tasks/encoded tfdistill/data/streaming",
     ),
     (
-        "test_data/test_tokenize.py",
+        "test_tokenization/test_wordpiece.py",
         "words, classes of characters and positions are parts of the tokenizer",
-        "tfdistill/data/basic_tokenizer tfdistill/data/unicode_classes",
+        "tfdistill/tokenization/words tfdistill/tokenization/unicode_classes "
+        "tfdistill/tokenization/edge_cases",
     ),
     (
         "test_data/test_shards.py",
@@ -143,9 +144,9 @@ COVERED_BY = (
         "tfdistill/models/flops tfdistill/models/presets",
     ),
     (
-        "test_weights/test_tokenizers.py",
-        "tokenizer.json is read and written as part of a folder",
-        "tfdistill/tokenizer_json",
+        "test_tokenization/test_reading.py",
+        "tokenizer.json is judged by its answers as part of a folder",
+        "tfdistill/tokenization/tokenizer_json",
     ),
     (
         "test_weights/test_checkpoint.py",
@@ -272,7 +273,7 @@ COVERED_BY = (
     (
         "test_export",
         "a file is planned, converted and checked by one call of `to_tflite` or its siblings",
-        "export/checking/golden_answers export/checking/tokenizer_edge_cases "
+        "export/checking/golden_answers "
         "export/checking/evidence export/checking/quantized "
         "export/checking/verify export/checking/weights "
         "export/conversion/lookup export/conversion/prepare export/conversion/recipe "

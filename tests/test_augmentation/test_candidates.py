@@ -7,8 +7,8 @@ import toys
 
 from tfdistill import errors, models
 from tfdistill.augmentation import CandidateFinder
-from tfdistill.data import tokenize
 from tfdistill.data.vectors import WordVectors
+from tfdistill.tokenization.reading import read_tokenizer
 
 # In the toy vocabulary "film", "story", "good" are one piece; "films" and "goodly" are two.
 TEXTS = (
@@ -25,7 +25,7 @@ K = 6
 
 @pytest.fixture(scope="module")
 def tokenizer(toy_vocab_file):
-    return tokenize.Tokenizer(toy_vocab_file)
+    return read_tokenizer(toy_vocab_file)
 
 
 def masked_lm(vocab_size, *, seed=0, **changes):
@@ -124,7 +124,7 @@ def test_a_word_whose_guesses_are_all_pieces_and_special_tokens_stays(tokenizer)
 def test_stop_words_punctuation_and_capitals_of_a_cased_tokenizer_have_no_candidates(
     model, toy_vocab_file
 ):
-    cased = tokenize.Tokenizer(toy_vocab_file, lower_case=False)
+    cased = read_tokenizer(toy_vocab_file, lower_case=False)
     finder = CandidateFinder(model, cased, None, num_candidates=K, stop_words=STOP_WORDS)
     (words,) = finder.find(["the Film is good ."])
     assert words.words == ["the", "Film", "is", "good", "."]

@@ -9,9 +9,10 @@ import toys
 
 from tfdistill import errors, models, tasks
 from tfdistill.augmentation import CandidateFinder, augment_train, variants
-from tfdistill.data import parallel, tokenize
+from tfdistill.data import parallel
 from tfdistill.data.vectors import WordVectors
 from tfdistill.io import files
+from tfdistill.tokenization.reading import read_tokenizer
 
 OPTIONS = variants.AugmentOptions(copies=4, num_candidates=5, probability=0.5)
 FILMS = tasks.TaskSpec("films", "text", "label", labels=("bad", "good"), label_values=("0", "1"))
@@ -30,7 +31,7 @@ def examples(count=11, spec=FILMS, pairs=False):
 
 @pytest.fixture(scope="module")
 def make_finder(toy_vocab_file):
-    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    tokenizer = read_tokenizer(toy_vocab_file)
     config = toys.SHALLOW_STUDENT.replace(vocab_size=tokenizer.vocab_size, max_positions=40)
     model = toys.randomise(models.build_masked_lm(config), 0)
     vectors = WordVectors(

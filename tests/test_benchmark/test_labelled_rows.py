@@ -10,11 +10,12 @@ import pytest
 
 from tfdistill import cli, errors, tasks
 from tfdistill.benchmark import inputs as fed
-from tfdistill.data import batches, tokenize
+from tfdistill.data import batches
 from tfdistill.io import files
 from tfdistill.run import labelled
 from tfdistill.tasks import squad
 from tfdistill.tasks.spec import TaskSpec
+from tfdistill.tokenization.reading import read_tokenizer
 
 DEV = [
     ("turn the light on", "light"),
@@ -100,7 +101,7 @@ def test_the_command_feeds_a_task_s_examples(export_folder, data, capsys):
 @pytest.fixture
 def tokenizer(tmp_path, vocab):
     (tmp_path / "words.txt").write_text("\n".join(vocab) + "\n")
-    return tokenize.Tokenizer(tmp_path / "words.txt")
+    return read_tokenizer(tmp_path / "words.txt")
 
 
 def test_words_carry_a_label_for_each_token(tokenizer):

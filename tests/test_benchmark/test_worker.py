@@ -1,5 +1,7 @@
 import dataclasses
+import functools
 import json
+import types
 
 import numpy as np
 import pytest
@@ -7,9 +9,10 @@ from ai_edge_litert import interpreter
 from tokenizers import BertWordPieceTokenizer
 
 from tfdistill.benchmark.host import worker
-from tfdistill.data import tokenize
 from tfdistill.tflite import roles
 from tfdistill.tflite.signature import Signature, SignatureRunner, Tensor
+from tfdistill.tokenization import reading
+from tfdistill.tokenization.reading import read_tokenizer
 
 NASTY = [
     "Turn the LIGHT on, please",
@@ -72,7 +75,7 @@ def test_a_file_without_signatures_allocates_in_its_first_inference():
 def test_the_tokenizer_is_bert_s(export_folder, text, lower_case):
     file = str(export_folder / "vocab.txt")
     reference = BertWordPieceTokenizer.from_file(file, lowercase=lower_case)
-    ours = worker.tokenizer(file, lower_case, 16)
+    ours = functools.partial(read_tokenizer(file, lower_case).fast.encode_typed, max_length=16)
     reference.enable_truncation(16)
     assert ours(text) == (reference.encode(text).ids, [0] * len(reference.encode(text).ids))
     pair = reference.encode(text, "music for seven")
@@ -82,13 +85,13 @@ def test_the_tokenizer_is_bert_s(export_folder, text, lower_case):
 @pytest.mark.parametrize("text", NASTY)
 def test_a_file_whose_texts_lose_their_middle_is_fed_with_those_texts(export_folder, text):
     file = export_folder / "vocab.txt"
-    ours = worker.tokenizer(str(file), True, 9, "middle")
-    expected = tokenize.Tokenizer(file, truncation="middle").encode_batch([text], ["a b c d e"], 9)
-    assert ours(text, "a b c d e") == (expected.ids.tolist(), expected.types.tolist())
+    ours = read_tokenizer(file, True, "middle").fast.encode_typed
+    expected = read_tokenizer(file, truncation="middle").encode_batch([text], ["a b c d e"], 9)
+    assert ours(text, "a b c d e", 9) == (expected.ids.tolist(), expected.types.tolist())
 
 
 def test_a_special_token_in_the_text_is_ordinary_text(export_folder):
-    ids, _ = worker.tokenizer(str(export_folder / "vocab.txt"), True, 16)("turn [SEP] on")
+    ids = read_tokenizer(export_folder / "vocab.txt").fast.encode("turn [SEP] on")
     assert ids.count(3) == 1
 
 
@@ -125,9 +128,10 @@ def test_a_lead_in_does_not_move_what_the_samples_are_fed_with(monkeypatch, kind
     monkeypatch.setattr(worker, "open_file", lambda job: None)
     monkeypatch.setattr(worker, "SignatureRunner", Recorder)
     monkeypatch.setattr(worker, "Signature", Recorder)
-    monkeypatch.setattr(worker, "tokenizer", lambda *_: lambda text, pair: ([int(text)], [0]))
-    job = {"warmup": 0, "spawned_ns": 0, "threads": 1, "signature": {}, "vocab": ""}
-    job |= {"lower_case": True, "truncation": "end"}
+    fast = types.SimpleNamespace(encode_typed=lambda text, pair, longest: ([int(text)], [0]))
+    tokenizer = types.SimpleNamespace(fast=fast)
+    monkeypatch.setattr(reading, "read_tokenizer", lambda **_: tokenizer)
+    job = {"warmup": 0, "spawned_ns": 0, "threads": 1, "signature": {}, "tokenizer": {}}
     job["feeds"] = [{"input_ids": [i], "token_type_ids": [0]} for i in range(3)]
     job |= {"texts": [(str(i), None) for i in range(3)], "signatures": [{}]}
     _, run = {"ids": worker.open_ids_job, "text": worker.open_text_job}[kind](job)

@@ -25,8 +25,7 @@ def swept(monkeypatch, tmp_path_factory):
         "texts": "texts",
         "task": "task",
         "labels": ("no", "yes"),
-        "vocab_file": "vocab.txt",
-        "lower_case": False,
+        "tokenizer": "of the model",
     }
     source = types.SimpleNamespace(model="model")
     job = types.SimpleNamespace(source=source, options=lambda *, calibrate: data)
@@ -85,8 +84,7 @@ def test_a_model_is_swept_with_its_data_and_shown_as_a_table(swept, capsys):
         "texts": "texts",
         "task": "task",
         "labels": ("no", "yes"),
-        "vocab_file": "vocab.txt",
-        "lower_case": False,
+        "tokenizer": "of the model",
     }
 
 

@@ -49,7 +49,7 @@ def inputs(tmp_path_factory):
     texts = [text for text, _ in drawn(3, 40)]
     vocab.write_vocab(vocab.train_vocab(texts, 200), folder / "vocab.txt")
     encoder = toys.randomise(models.build_encoder(SHAPE), seed=1)
-    weights.save_hf(encoder, folder / "bert", vocab_file=folder / "vocab.txt")
+    weights.save_hf(encoder, folder / "bert", tokenizer=folder / "vocab.txt")
     return folder
 
 

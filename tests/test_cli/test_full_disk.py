@@ -12,8 +12,8 @@ import pytest
 import toys
 
 from tfdistill import cli, weights
-from tfdistill.data import tokenize
 from tfdistill.io import marker_file
+from tfdistill.tokenization.reading import read_tokenizer
 
 ROOT = pathlib.Path(__file__).parents[2]
 _TEMPORARY = re.compile(r"tfdistill-[a-z0-9_]{8}")
@@ -142,12 +142,12 @@ def test_a_vocabulary_is_written_whole_or_not_at_all(disk, tmp_path, capsys):
 def test_an_export_in_several_forms_is_written_whole_or_not_at_all(
     disk, tmp_path, capsys, toy_vocab_file, ways
 ):
-    size = len(tokenize.Tokenizer(toy_vocab_file).vocab)
+    size = len(read_tokenizer(toy_vocab_file).vocab)
     shape = toys.SHALLOW_STUDENT.replace(
         family="distilbert", vocab_size=size, max_positions=16, pooler=False, type_vocab_size=0
     )
     model = toys.classifier(shape, 2)
-    weights.save_hf(model, tmp_path / "m", labels=["bad", "good"], vocab_file=toy_vocab_file)
+    weights.save_hf(model, tmp_path / "m", labels=["bad", "good"], tokenizer=toy_vocab_file)
     forms = {way: disk.folder / f"as-{way}" for way in ways}
     if "keras" in forms:
         forms["keras"] = disk.folder / "student.keras"

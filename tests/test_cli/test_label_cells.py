@@ -22,7 +22,7 @@ def bert(tmp_path_factory):
     folder = tmp_path_factory.mktemp("teacher")
     vocab.write_vocab(vocab.train_vocab(TEXTS, 120), folder / "vocab.txt")
     encoder = toys.randomise(models.build_encoder(SHAPE), seed=1)
-    weights.save_hf(encoder, folder / "bert", vocab_file=folder / "vocab.txt")
+    weights.save_hf(encoder, folder / "bert", tokenizer=folder / "vocab.txt")
     return folder / "bert"
 
 

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from tfdistill import cli, training
-from tfdistill.data import basic_tokenizer, synthetic, vocab
+from tfdistill.data import synthetic, vocab
+from tfdistill.tokenization import words as tokenizer_words
+from tfdistill.tokenization.reading import read_vocab
 from tfdistill.training import pretrain_run
 
 
@@ -28,7 +30,7 @@ def last_json(capsys):
 
 
 def test_a_vocabulary_is_learnt_from_files(text, vocab_file, tmp_path, capsys):
-    tokens = vocab.read_vocab(vocab_file)
+    tokens = read_vocab(vocab_file)
     assert tokens == vocab.train_vocab([text.read_text()], 150)
     arguments = ["data", "vocab", str(text), "--out", str(vocab_file)]
     assert cli.main(arguments) == 2
@@ -37,12 +39,12 @@ def test_a_vocabulary_is_learnt_from_files(text, vocab_file, tmp_path, capsys):
     arguments = ["data", "vocab", str(text), "--out", out, "--size", "400", "--cased", "--json"]
     assert cli.main(arguments) == 0
     result = last_json(capsys)
-    cased = vocab.read_vocab(out)
+    cased = read_vocab(out)
     assert result["num_tokens"] == len(cased) <= 400
     assert any(token[0].isupper() for token in cased if token[0] != "[")
     assert not any(token[0].isupper() for token in tokens if token[0] != "[")
     assert result["num_words"] == len(
-        basic_tokenizer.split_texts([text.read_text()], lower_case=False)
+        tokenizer_words.split_texts([text.read_text()], lower_case=False)
     )
 
 
@@ -53,7 +55,7 @@ def test_invalid_bytes_name_their_place_or_are_dropped(tmp_path, capsys):
     assert cli.main(arguments) == 1
     assert "bad.txt, line 2 (byte 14)" in capsys.readouterr().err
     assert cli.main([*arguments, "--on-invalid", "replace"]) == 0
-    assert "good" in vocab.read_vocab(tmp_path / "v.txt")
+    assert "good" in read_vocab(tmp_path / "v.txt")
 
 
 def test_a_corpus_is_prepared_resumed_and_replaced(text, vocab_file, tmp_path, capsys):

@@ -17,6 +17,7 @@ from tfdistill.data import answers, labelled_file, synthetic, vocab
 from tfdistill.io import reading
 from tfdistill.results import quantities
 from tfdistill.run import durations
+from tfdistill.tokenization.reading import read_tokenizer
 from tfdistill.weights import hf_config
 
 SHAPE = models.EncoderConfig(
@@ -49,7 +50,7 @@ def inputs(tmp_path_factory):
         csv.writer(file, delimiter=";").writerows(rows)
     vocab.write_vocab(vocab.train_vocab(list(commands), 200), folder / "vocab.txt")
     encoder = toys.randomise(models.build_encoder(SHAPE), seed=1)
-    weights.save_hf(encoder, folder / "bert", vocab_file=folder / "vocab.txt")
+    weights.save_hf(encoder, folder / "bert", tokenizer=folder / "vocab.txt")
     (folder / "bert" / "vocab.txt").unlink()  # as transformers 5 saves a model
     return folder
 
@@ -591,7 +592,7 @@ def test_of_many_texts_some_are_counted_and_they_are_drawn_from_all(toy_vocab_fi
     data = types.SimpleNamespace(sets=sets)
 
     def choose():
-        return quickstart_recipe.choose_length(toy_vocab_file, data, lower_case=True, positions=512)
+        return quickstart_recipe.choose_length(read_tokenizer(toy_vocab_file), data, positions=512)
 
     every = choose()
     monkeypatch.setattr(quickstart_recipe, "_READ", 200)
@@ -673,8 +674,7 @@ def recipe_of(tmp_path, monkeypatch):
     checkpoint = types.SimpleNamespace(
         raw_config=hf_config.format_config(SHAPE, models.Head("none"), ()),
         tensors={},
-        vocab_file=tmp_path / "tokenizer.json",
-        lower_case=True,
+        tokenizer="that of the teacher",
         max_length=None,
     )
     data = types.SimpleNamespace(

@@ -4,7 +4,7 @@ import pytest
 import toys
 
 from tfdistill import cli, models, weights
-from tfdistill.data import vocab
+from tfdistill.tokenization.reading import read_vocab
 
 LABELS = ("good", "bad")
 TASK = (
@@ -17,7 +17,7 @@ TASK = (
 def folder(tmp_path_factory, toy_vocab_file):
     """A classifier in `bert` and a masked language model in `words`, with data for them."""
     folder = tmp_path_factory.mktemp("today")
-    shape = toys.STUDENT.replace(vocab_size=len(vocab.read_vocab(toy_vocab_file)))
+    shape = toys.STUDENT.replace(vocab_size=len(read_vocab(toy_vocab_file)))
     folders = {
         "bert": models.build_classifier(shape, 2),
         "words": models.build_masked_lm(shape),
@@ -25,7 +25,7 @@ def folder(tmp_path_factory, toy_vocab_file):
     for name, model in folders.items():
         labels = LABELS if name == "bert" else None
         weights.save_hf(
-            toys.randomise(model), folder / name, labels=labels, vocab_file=toy_vocab_file
+            toys.randomise(model), folder / name, labels=labels, tokenizer=toy_vocab_file
         )
         (folder / name / "vocab.txt").unlink()
     rows = [

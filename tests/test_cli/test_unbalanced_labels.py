@@ -25,7 +25,7 @@ def bert(tmp_path_factory):
     folder = tmp_path_factory.mktemp("teacher")
     vocab.write_vocab(vocab.train_vocab(TEXTS, 120), folder / "vocab.txt")
     encoder = toys.randomise(models.build_encoder(SHAPE), seed=1)
-    weights.save_hf(encoder, folder / "bert", vocab_file=folder / "vocab.txt")
+    weights.save_hf(encoder, folder / "bert", tokenizer=folder / "vocab.txt")
     return folder / "bert"
 
 
@@ -115,7 +115,7 @@ def test_class_weights_are_refused_where_nothing_reads_them(bert, tmp_path, caps
     assert "a task of kind classification" in capsys.readouterr().err
     arguments = split(tmp_path, ["a", "b"] * 120)
     teacher = toys.randomise(models.build_classifier(SHAPE, 2))
-    weights.save_hf(teacher, tmp_path / "tuned", labels=["a", "b"], vocab_file=bert / "vocab.txt")
+    weights.save_hf(teacher, tmp_path / "tuned", labels=["a", "b"], tokenizer=bert / "vocab.txt")
     distill = [
         "distill",
         "--teacher",
@@ -156,7 +156,7 @@ def test_class_weights_weigh_a_student_s_gold_labels(bert, tmp_path, capsys):
     weak += ["--set", "student.initialise=random"]
     teacher = str(tmp_path / "teacher")
     model = toys.randomise(models.build_classifier(SHAPE, 2))
-    weights.save_hf(model, teacher, labels=["rare", "usual"], vocab_file=bert / "vocab.txt")
+    weights.save_hf(model, teacher, labels=["rare", "usual"], tokenizer=bert / "vocab.txt")
     losses = []
     for name, more in (("plain", ()), ("weighted", ("--class-weights", "balanced"))):
         out = tmp_path / name

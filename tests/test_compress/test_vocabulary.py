@@ -10,7 +10,7 @@ import pytest
 from tfdistill import compress, errors, models
 from tfdistill.compress import vocabulary
 from tfdistill.data import vocab as vocabularies
-from tfdistill.data.tokenize import Tokenizer
+from tfdistill.tokenization.reading import read_tokenizer, read_vocab
 
 CORPUS = ("The film is good.", "It is bad, set an alarm for seven!", "not a good story")
 CONFIG = models.EncoderConfig(
@@ -39,7 +39,7 @@ def model():
 @pytest.fixture(scope="module")
 def rich_vocab(toy_vocab_file, tmp_path_factory):
     """The toy vocabulary behind some unused entries, so that no id stays what it was."""
-    tokens = vocabularies.read_vocab(toy_vocab_file)
+    tokens = read_vocab(toy_vocab_file)
     path = tmp_path_factory.mktemp("rich") / "vocab.txt"
     vocabularies.write_vocab([*(f"[unused{i}]" for i in range(7)), *tokens, "é", "##é"], path)
     return path
@@ -58,7 +58,7 @@ def inputs(ids):
 
 def tokenizers(result, tmp_path):
     result.write_vocab(tmp_path / "vocab.txt")
-    return Tokenizer(result.vocab_file), Tokenizer(tmp_path / "vocab.txt")
+    return result.tokenizer_before, read_tokenizer(tmp_path / "vocab.txt")
 
 
 def test_texts_of_kept_pieces_keep_their_pieces_and_their_answers_bit_for_bit(pruned, tmp_path):
@@ -82,10 +82,10 @@ def test_texts_of_kept_pieces_keep_their_pieces_and_their_answers_bit_for_bit(pr
 def test_only_the_table_shrinks(pruned):
     model, result = pruned
 
-    removed = CONFIG.vocab_size - len(result.tokens)
+    removed = CONFIG.vocab_size - len(result.tokenizer.vocab)
     assert result.model.count_params() == model.count_params() - removed * CONFIG.hidden_size
     assert models.config_of(result.model) == models.config_of(model).replace(
-        vocab_size=len(result.tokens), pad_token_id=result.tokens.index("[PAD]")
+        vocab_size=len(result.tokenizer.vocab), pad_token_id=result.tokenizer.vocab.index("[PAD]")
     )
     assert result.num_before == CONFIG.vocab_size
     assert removed > 15
@@ -94,7 +94,7 @@ def test_only_the_table_shrinks(pruned):
 def test_what_is_kept_is_special_used_or_a_letter(pruned):
     _, result = pruned
 
-    tokens = set(result.tokens)
+    tokens = set(result.tokenizer.vocab)
     assert {*vocabularies.SPECIAL_TOKENS, "film", "alarm", "seven", ".", "!", "a", "##z"} <= tokens
     assert tokens.isdisjoint({"play", "##ing", "é", "##é", "[unused0]"})
     assert list(result.old_ids) == sorted(set(result.old_ids))
@@ -110,34 +110,38 @@ def test_an_unseen_word_over_the_same_letters_is_spelt_not_unknown(pruned, tmp_p
 
 
 def test_letters_of_the_corpus_beyond_ascii_are_kept(model, rich_vocab):
-    result = compress.prune_vocabulary(model, rich_vocab, ["é is"], lower_case=False)
+    result = compress.prune_vocabulary(model, read_tokenizer(rich_vocab, False), ["é is"])
 
-    assert {"é", "##é"} <= set(result.tokens)
+    assert {"é", "##é"} <= set(result.tokenizer.vocab)
 
 
 def test_rare_pieces_go_when_a_least_count_is_asked(rich_vocab, model):
     corpus = ["good good bad"]
-    often = compress.prune_vocabulary(model, rich_vocab, corpus, min_count=2).tokens
+    often = compress.prune_vocabulary(model, rich_vocab, corpus, min_count=2).tokenizer.vocab
 
     assert "good" in often and "bad" not in often
 
 
 def test_where_there_is_room_the_first_of_the_vocabulary_stay_too(rich_vocab, model):
     needed = compress.prune_vocabulary(model, rich_vocab, CORPUS)
-    more = compress.prune_vocabulary(model, rich_vocab, CORPUS, num_tokens=len(needed.tokens) + 3)
+    more = compress.prune_vocabulary(
+        model, rich_vocab, CORPUS, num_tokens=len(needed.tokenizer.vocab) + 3
+    )
     fewer = compress.prune_vocabulary(model, rich_vocab, CORPUS, num_tokens=2)
 
-    first = [i for i in range(len(vocabularies.read_vocab(rich_vocab))) if i not in needed.old_ids]
+    first = [i for i in range(len(read_vocab(rich_vocab))) if i not in needed.old_ids]
     assert sorted({*more.old_ids} - {*needed.old_ids}) == first[:3]
     assert list(more.old_ids) == sorted(more.old_ids)
-    assert fewer.tokens == needed.tokens  # what the corpus needs is never left out
+    assert (
+        fewer.tokenizer.vocab == needed.tokenizer.vocab
+    )  # what the corpus needs is never left out
 
 
 def test_coverage_counts_texts_that_changed_and_unknown_pieces(pruned):
     _, result = pruned
     texts = [*CORPUS, "playing", "é", "日"]
 
-    unknown = Tokenizer(result.vocab_file).pieces(texts)[1].sum()
+    unknown = result.tokenizer_before.pieces(texts)[1].sum()
     coverage = result.coverage(texts)
 
     # é loses its accent; the ideograph is unknown to both; "playing" is spelt in 7 pieces, not 2.
@@ -145,7 +149,7 @@ def test_coverage_counts_texts_that_changed_and_unknown_pieces(pruned):
 
 
 def test_a_word_that_only_the_whole_vocabulary_knows_becomes_unknown(model, rich_vocab):
-    result = compress.prune_vocabulary(model, rich_vocab, CORPUS, lower_case=False)
+    result = compress.prune_vocabulary(model, read_tokenizer(rich_vocab, False), CORPUS)
     coverage = result.coverage(["é is", "is"])
 
     assert (coverage.num_changed, coverage.num_unknown, coverage.num_unknown_before) == (1, 1, 0)
@@ -155,17 +159,20 @@ def test_a_corpus_may_be_a_file(pruned, tmp_path, model, rich_vocab):
     file = tmp_path / "corpus.txt"
     file.write_text("\n".join(CORPUS), encoding="utf-8-sig")
 
-    assert compress.prune_vocabulary(model, rich_vocab, file).tokens == pruned[1].tokens
+    assert (
+        compress.prune_vocabulary(model, rich_vocab, file).tokenizer.vocab
+        == pruned[1].tokenizer.vocab
+    )
 
 
 def test_a_cased_vocabulary_stays_one_where_nobody_says_so(model, rich_vocab, tmp_path):
     path = shutil.copy(rich_vocab, tmp_path / "vocab.txt")
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    assert compress.prune_vocabulary(model, path, CORPUS).lower_case is False
+    assert compress.prune_vocabulary(model, path, CORPUS).tokenizer.lower_case is False
 
 
 def test_counts_are_those_of_each_piece(rich_vocab):
-    tokenizer = Tokenizer(rich_vocab)
+    tokenizer = read_tokenizer(rich_vocab)
     counts = vocabulary.count_pieces(iter(["good films", "good"]), tokenizer)
 
     used = {tokenizer.vocab[i]: int(counts[i]) for i in np.flatnonzero(counts)}

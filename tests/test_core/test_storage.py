@@ -21,9 +21,9 @@ from tfdistill.data import (
     soft_labels,
     synthetic,
     textspans,
-    tokenize,
 )
 from tfdistill.io import arrays, files, locks, marker_file, safe_paths, storage
+from tfdistill.tokenization.reading import read_tokenizer
 
 DIRECT = ("--runner", "DirectRunner")
 OPTIONS = {"max_length": 24, "shard_bytes": 500, "seed": 3}
@@ -68,7 +68,7 @@ def contents(folder):
 
 @pytest.fixture(scope="module")
 def tokenizer(toy_vocab_file):
-    return tokenize.Tokenizer(toy_vocab_file)
+    return read_tokenizer(toy_vocab_file)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_shards_are_prepared_from_addresses_at_an_address(
         assert json.loads(capsys.readouterr().out)["num_shards"] > 3
     assert stored(bucket, "shards") == contents(tmp_path / "here")
     assert cli.main(command) == 2 and "--resume or --overwrite" in capsys.readouterr().err
-    assert corpus.encode_corpus("s3://texts/raw/a.txt", tokenize.Tokenizer(toy_vocab_file))
+    assert corpus.encode_corpus("s3://texts/raw/a.txt", read_tokenizer(toy_vocab_file))
 
 
 @pytest.mark.slow

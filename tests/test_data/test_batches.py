@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from tfdistill import errors, tasks
-from tfdistill.data import tokenize
 from tfdistill.data.batches import Batches, EncodedExamples, encode_examples
+from tfdistill.tokenization.reading import read_tokenizer
 
 
 def encoded_of(lengths, *, labels=True, weights=False, pad_id=0):
@@ -290,7 +290,7 @@ def test_selected_examples_keep_all_that_belongs_to_them():
 
 
 def test_examples_are_encoded_with_their_pairs_labels_and_weights(toy_vocab_file):
-    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    tokenizer = read_tokenizer(toy_vocab_file)
     spec = tasks.TaskSpec("p", "a", "l", "b", labels=("no", "yes"))
     examples = tasks.Examples(
         spec, ["good", "the film"], ["bad", "story"], np.array([1, 0], np.int32)
@@ -307,7 +307,7 @@ def test_examples_are_encoded_with_their_pairs_labels_and_weights(toy_vocab_file
 @pytest.mark.shared_data
 def test_bucketing_computes_a_quarter_of_the_tokens_on_sst2(shared_data):
     folder = shared_data / "glue" / "SST-2"
-    tokenizer = tokenize.Tokenizer(shared_data / "vocab" / "bert-base-uncased-vocab.txt")
+    tokenizer = read_tokenizer(shared_data / "vocab" / "bert-base-uncased-vocab.txt")
     examples = tasks.load_examples(tasks.task("sst2"), folder, "train")
     encoded = encode_examples(examples, tokenizer, 64)
     assert 13 < encoded.lengths.mean() < 14

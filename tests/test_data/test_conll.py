@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tfdistill import errors, tasks
-from tfdistill.data import batches, tagged_words, tokenize
+from tfdistill.data import batches, tagged_words
 from tfdistill.tasks import conll, tags
+from tfdistill.tokenization.reading import read_tokenizer
 
 NER = tasks.task("ner")
 OFFICIAL = """-DOCSTART- -X- -X- O
@@ -172,7 +173,7 @@ def test_a_column_without_a_number_is_refused(tmp_path):
 
 @pytest.fixture(scope="module")
 def tokenizer(toy_vocab_file):
-    return tokenize.Tokenizer(toy_vocab_file)
+    return read_tokenizer(toy_vocab_file)
 
 
 def encode(tokenizer, words, tags, max_length=20):

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import corpus, textspans, tokenize
+from tfdistill.data import corpus, textspans
+from tfdistill.tokenization.reading import read_tokenizer
 
 TEXT = """The film is good. It is not bad! Is it? "Yes." he said.
 Seven films.
@@ -14,7 +15,7 @@ The story.
 
 @pytest.fixture(scope="module")
 def tokenizer(toy_vocab_file):
-    return tokenize.Tokenizer(toy_vocab_file)
+    return read_tokenizer(toy_vocab_file)
 
 
 def write(path, text):

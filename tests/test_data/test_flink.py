@@ -164,9 +164,9 @@ def inputs(tmp_path_factory, toy_vocab_file):
     size = len(toy_vocab_file.read_text().splitlines())
     config = toys.SHALLOW_STUDENT.replace(vocab_size=size, max_positions=40)
     masked = toys.randomise(models.build_masked_lm(config), 0)
-    weights.save_hf(masked, root / "masked", vocab_file=toy_vocab_file)
+    weights.save_hf(masked, root / "masked", tokenizer=toy_vocab_file)
     teacher = toys.classifier(config, 2)
-    weights.save_hf(teacher, root / "teacher", labels=("bad", "good"), vocab_file=toy_vocab_file)
+    weights.save_hf(teacher, root / "teacher", labels=("bad", "good"), tokenizer=toy_vocab_file)
     task = ["--task", "films", "--data-dir", str(root / "data"), "--text-column", "text"]
     task += ["--label-column", "label"]
     shards = ["--vocab", str(toy_vocab_file), "--max-length", "24", "--shard-mb", "0.0005"]

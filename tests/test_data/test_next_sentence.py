@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import corpus, next_sentence, tokenize
+from tfdistill.data import corpus, next_sentence
+from tfdistill.tokenization.reading import read_tokenizer
 
 
 @pytest.fixture(scope="module")
 def tokenizer(toy_vocab_file):
-    return tokenize.Tokenizer(toy_vocab_file)
+    return read_tokenizer(toy_vocab_file)
 
 
 def sentences_of(lengths):

@@ -5,12 +5,13 @@ import pytest
 import tensorflow as tf
 
 from tfdistill import errors
-from tfdistill.data import batches, noise, streaming, tokenize
+from tfdistill.data import batches, noise, streaming
+from tfdistill.tokenization.reading import read_tokenizer
 
 
 @pytest.fixture(scope="module")
 def tokenizer(toy_vocab_file):
-    return tokenize.Tokenizer(toy_vocab_file)
+    return read_tokenizer(toy_vocab_file)
 
 
 def features(tokenizer, lengths, *, ids=None):

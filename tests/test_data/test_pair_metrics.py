@@ -5,10 +5,10 @@ import scipy.stats
 import sklearn.metrics
 
 from tfdistill import errors, tasks
-from tfdistill.data import tokenize
 from tfdistill.data.batches import encode_examples
 from tfdistill.tasks import pair_metrics
 from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tokenization.reading import read_tokenizer
 
 random = np.random.default_rng(5)
 FIRST, SECOND = random.standard_normal((2, 30, 4))
@@ -148,7 +148,7 @@ def test_texts_of_unknown_words_or_with_one_beginning_are_texts_of_their_own(toy
     texts += ["😀", "THE FILM is good"]  # a query that occurs twice, and its second answer
     spec = task("recall_at_1", "mrr")
     examples = tasks.Examples(spec, texts, None, np.ones(10, np.float32), paired=True)
-    encoded_texts = encode_examples(examples, tokenize.Tokenizer(toy_vocab_file), 4)
+    encoded_texts = encode_examples(examples, read_tokenizer(toy_vocab_file), 4)
     ids = [encoded_texts.row(index).tolist() for index in range(10)]
     assert ids[0] == ids[2] and ids[3] == ids[5]
     assert encoded_texts.sources is None  # each text has one row

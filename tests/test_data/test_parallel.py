@@ -13,8 +13,9 @@ import pytest
 import toys
 
 from tfdistill import errors
-from tfdistill.data import parallel, preparation, shard_files, tokenize
+from tfdistill.data import parallel, preparation, shard_files
 from tfdistill.io import files
+from tfdistill.tokenization.reading import read_tokenizer
 
 DIRECT = ("--runner", "DirectRunner")
 REPEATED = (*DIRECT, "--direct_runner_bundle_repeat=2")
@@ -24,7 +25,7 @@ PROCESSES = (*DIRECT, "--direct_num_workers=2", "--direct_running_mode=multi_pro
 
 @pytest.fixture(scope="module")
 def tokenizer(toy_vocab_file):
-    return tokenize.Tokenizer(toy_vocab_file)
+    return read_tokenizer(toy_vocab_file)
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import preparation, shard_files, shards, tokenize, vocab
+from tfdistill.data import preparation, shard_files, shards, vocab
 from tfdistill.io import locks, marker_file
+from tfdistill.tokenization.reading import read_tokenizer
 
 SHARD_BYTES = 400
 
 
 @pytest.fixture(scope="module")
 def tokenizer(toy_vocab_file):
-    return tokenize.Tokenizer(toy_vocab_file)
+    return read_tokenizer(toy_vocab_file)
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +227,7 @@ def test_an_earlier_corpus_is_neither_lost_nor_mixed(prepare, text, tokenizer, t
     swapped[7], swapped[8] = swapped[8], swapped[7]
     vocab.write_vocab(swapped, tmp_path / "vocab.txt")
     with pytest.raises(errors.VocabularyError, match=r"id 7 .*expected 'it'|id 7"):
-        prepare(resume=True, tokenizer=tokenize.Tokenizer(tmp_path / "vocab.txt"))
+        prepare(resume=True, tokenizer=read_tokenizer(tmp_path / "vocab.txt"))
     assert contents(tmp_path / "out") == before
     prepare(overwrite=True, shard_bytes=10_000)
     assert len(contents(tmp_path / "out")) == 3  # no shard of the earlier one is left

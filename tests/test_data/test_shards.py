@@ -7,13 +7,14 @@ import pytest
 import tensorflow as tf
 
 from tfdistill import errors
-from tfdistill.data import shard_files, shards, streaming, tokenize, vocab
+from tfdistill.data import shard_files, shards, streaming, vocab
 from tfdistill.io import files
+from tfdistill.tokenization.reading import read_tokenizer
 
 
 @pytest.fixture(scope="module")
 def tokenizer(toy_vocab_file):
-    return tokenize.Tokenizer(toy_vocab_file)
+    return read_tokenizer(toy_vocab_file)
 
 
 def make(folder, tokenizer, *, documents=90, **options):
@@ -257,11 +258,11 @@ def test_a_model_with_another_vocabulary_is_refused(fresh, tokenizer, tmp_path):
     tokens = [*tokenizer.vocab]
     tokens[9] = "other"
     vocab.write_vocab(tokens, tmp_path / "other.txt")
-    other = tokenize.Tokenizer(tmp_path / "other.txt")
+    other = read_tokenizer(tmp_path / "other.txt")
     message = r"model vocabulary, id 9 .*as in the corpus's, received 'other'"
     with pytest.raises(errors.VocabularyError, match=message):
         shards.ShardedBatches(fresh, 4, tokenizer=other)
-    cased = tokenize.Tokenizer(tokenizer.vocab_file, lower_case=False)
+    cased = read_tokenizer(tokenizer.vocab_file, lower_case=False)
     with pytest.raises(errors.VocabularyError):
         shards.ShardedBatches(fresh, 4, tokenizer=cased)
     vocab.write_vocab(tokens, fresh / "vocab.txt")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from tfdistill import errors, tasks
-from tfdistill.data import soft_label_values, soft_labels, tokenize
+from tfdistill.data import soft_label_values, soft_labels
 from tfdistill.data.batches import encode_examples
+from tfdistill.tokenization.reading import read_tokenizer
 
 TASK = tasks.TaskSpec("moods", "text", "mood", labels=("sad", "glad", "calm"))
 PAIRS = dataclasses.replace(TASK, pair_column="other")
@@ -268,7 +269,7 @@ def test_line_ends_of_texts_do_not_lose_their_answers(suffix, tmp_path):
 
 def test_words_are_answered_at_their_first_pieces(toy_vocab_file):
     examples = examples_of("token")
-    encoded = encode_examples(examples, tokenize.Tokenizer(toy_vocab_file), 16)
+    encoded = encode_examples(examples, read_tokenizer(toy_vocab_file), 16)
     firsts = soft_labels.first_pieces(encoded)
     assert len(firsts) == 3 < encoded.num_tokens
     assert not encoded.labels[firsts].any()

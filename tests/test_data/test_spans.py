@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tfdistill import errors, tasks
-from tfdistill.data import batches, tokenize, windows
+from tfdistill.data import batches, windows
 from tfdistill.tasks import spans, squad
 from tfdistill.tasks.spec import SpanRules
+from tfdistill.tokenization.reading import read_tokenizer
 
 RULES = SpanRules()
 V2 = SpanRules(unanswerable=True)
@@ -16,7 +17,7 @@ V2 = SpanRules(unanswerable=True)
 
 @pytest.fixture(scope="module")
 def tokenizer(toy_vocab_file):
-    return tokenize.Tokenizer(toy_vocab_file)
+    return read_tokenizer(toy_vocab_file)
 
 
 def ask(context, answer=None, *, question="is it", key="k", occurrence=0):
@@ -295,9 +296,7 @@ def test_gold_places_of_a_real_file_decode_to_their_answers(shared_data):
     """
     vocab_file = shared_data / "vocab" / "bert-base-uncased-vocab.txt"
     questions, _ = squad.read_questions(shared_data / "squad" / "xquad.en.json", training=True)
-    encoded = windows.encode_questions(
-        questions, tokenize.Tokenizer(vocab_file), 128, doc_stride=64
-    )
+    encoded = windows.encode_questions(questions, read_tokenizer(vocab_file), 128, doc_stride=64)
     assert len(encoded) > 1190 and max(encoded.lengths) == 128
     assert set(encoded.sources[encoded.labels[:, 0] > 0]) == set(range(1190))
     logits = logits_for(encoded)

@@ -2,8 +2,11 @@ import json
 
 import pytest
 
-from tfdistill import errors, tokenizer_json
-from tfdistill.data import basic_tokenizer, tokenize, vocab
+from tfdistill import errors
+from tfdistill.data import vocab
+from tfdistill.tokenization import words as tokenizer_words
+from tfdistill.tokenization.reading import read_tokenizer, read_vocab
+from tfdistill.tokenization.wordpiece import WordPiece
 
 SPECIAL = list(vocab.SPECIAL_TOKENS)
 
@@ -16,14 +19,14 @@ def write(path, text):
 def test_a_vocabulary_comes_back_as_written(tmp_path):
     tokens = [*SPECIAL, "a", "##b", "\u2028", "é", "\u00a0", "中"]
     vocab.write_vocab(tokens, tmp_path / "vocab.txt")
-    assert vocab.read_vocab(tmp_path / "vocab.txt") == tokens
+    assert read_vocab(tmp_path / "vocab.txt") == tokens
 
 
 @pytest.mark.parametrize("form", ["{}\n", "{}", "\ufeff{}\n"])
 @pytest.mark.parametrize("line_break", ["\n", "\r\n"])
 def test_line_breaks_and_a_byte_order_mark_are_no_part_of_a_token(tmp_path, form, line_break):
     text = form.format("\n".join(SPECIAL)).replace("\n", line_break)
-    assert vocab.read_vocab(write(tmp_path / "vocab.txt", text)) == SPECIAL
+    assert read_vocab(write(tmp_path / "vocab.txt", text)) == SPECIAL
 
 
 @pytest.mark.parametrize(
@@ -41,12 +44,12 @@ def test_line_breaks_and_a_byte_order_mark_are_no_part_of_a_token(tmp_path, form
 )
 def test_an_unusable_vocabulary_is_refused(tmp_path, content, message):
     with pytest.raises(errors.VocabularyError, match=message):
-        vocab.read_vocab(write(tmp_path / "vocab.txt", content))
+        read_vocab(write(tmp_path / "vocab.txt", content))
 
 
 def test_a_missing_vocabulary_is_named(tmp_path):
     with pytest.raises(errors.VocabularyError, match=r"nowhere\.txt', which is not a file"):
-        vocab.read_vocab(tmp_path / "nowhere.txt")
+        read_vocab(tmp_path / "nowhere.txt")
 
 
 def test_a_vocabulary_that_cannot_be_written_leaves_the_old_one(tmp_path):
@@ -55,14 +58,14 @@ def test_a_vocabulary_that_cannot_be_written_leaves_the_old_one(tmp_path):
     for tokens in ([*SPECIAL, "a\nb"], [*SPECIAL, "a", "a"], SPECIAL[1:]):
         with pytest.raises(errors.VocabularyError):
             vocab.write_vocab(tokens, path)
-    assert vocab.read_vocab(path) == SPECIAL
+    assert read_vocab(path) == SPECIAL
     assert [file.name for file in tmp_path.iterdir()] == ["vocab.txt"]
 
 
 def test_equal_vocabularies_pass_as_files_and_as_tokens(tmp_path):
     tokens = [*SPECIAL, "a", "b"]
     vocab.write_vocab(tokens, tmp_path / "vocab.txt")
-    vocab.check_same_vocabulary(tmp_path / "vocab.txt", tokens)
+    vocab.check_same_vocabulary(read_vocab(tmp_path / "vocab.txt"), tokens)
 
 
 @pytest.mark.parametrize(
@@ -86,14 +89,14 @@ TEXTS = [
 
 
 def test_a_trained_vocabulary_spells_every_word_and_is_no_larger_than_asked(tmp_path):
-    characters = set("".join(basic_tokenizer.split_texts(TEXTS)))
+    characters = set("".join(tokenizer_words.split_texts(TEXTS)))
     least = 5 + 2 * len(characters)
     for size in (least, least + 1, least + 5, 90, 200):
         tokens = vocab.train_vocab(TEXTS, size)
         assert len(tokens) <= size
         assert tokens[:5] == SPECIAL
         vocab.write_vocab(tokens, tmp_path / "vocab.txt")
-        tokenizer = tokenize.Tokenizer(tmp_path / "vocab.txt")
+        tokenizer = read_tokenizer(tmp_path / "vocab.txt")
         encoded = tokenizer.encode_batch([*TEXTS, *(letter * 2 for letter in characters)])
         assert tokenizer.unk_id not in encoded.ids
 
@@ -128,7 +131,7 @@ def test_a_vocabulary_of_nothing_or_without_room_is_refused():
 @pytest.mark.shared_data
 @pytest.mark.parametrize(("name", "size"), [("uncased", 30522), ("chinese", 21128)])
 def test_the_real_vocabularies_are_read_whole(shared_data, name, size):
-    tokens = vocab.read_vocab(shared_data / "vocab" / f"bert-base-{name}-vocab.txt")
+    tokens = read_vocab(shared_data / "vocab" / f"bert-base-{name}-vocab.txt")
     assert len(tokens) == size
 
 
@@ -146,19 +149,17 @@ def test_the_folder_of_a_vocabulary_says_whether_text_is_lower_cased(beside, low
     vocab.write_vocab(SPECIAL, path)
     for name, settings in beside.items():
         (tmp_path / name).write_text(json.dumps(settings))
-    assert vocab.lower_case_of(path) is lower_case
-    assert tokenize.Tokenizer(path).lower_case is lower_case
+    assert read_tokenizer(path).lower_case is lower_case
     for said in (True, False):
-        assert vocab.lower_case_of(path, said) is said
+        assert read_tokenizer(path, said).lower_case is said
 
 
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_so_does_a_tokenizer_json_beside_it(lower_case, tmp_path):
     path, tokens = tmp_path / "vocab.txt", SPECIAL
     vocab.write_vocab(tokens, path)
-    built = tokenizer_json.build_tokenizer(tokens, lower_case=lower_case)
-    built.save(str(tmp_path / tokenizer_json.FILE_NAME))
-    assert vocab.lower_case_of(path) is lower_case
+    WordPiece(tokens, lower_case=lower_case).save_json(str(tmp_path / "tokenizer.json"))
+    assert read_tokenizer(path).lower_case is lower_case
 
 
 def test_a_malformed_word_of_the_folder_is_refused(tmp_path):
@@ -166,4 +167,4 @@ def test_a_malformed_word_of_the_folder_is_refused(tmp_path):
     vocab.write_vocab(SPECIAL, path)
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": "yes"}')
     with pytest.raises(errors.VocabularyError, match="do_lower_case: expected true or false"):
-        vocab.lower_case_of(path)
+        read_tokenizer(path)

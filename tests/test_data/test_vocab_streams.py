@@ -3,7 +3,9 @@
 import pytest
 
 from tfdistill import errors
-from tfdistill.data import basic_tokenizer, textspans, tokenize, vocab
+from tfdistill.data import textspans, vocab
+from tfdistill.tokenization import words as tokenizer_words
+from tfdistill.tokenization.reading import read_tokenizer
 
 CHINESE = "我们今天去北京看电影。天气很好，我们很高兴！\n电影很好看。" * 5
 
@@ -22,7 +24,7 @@ def test_text_in_pieces_gives_the_vocabulary_of_the_whole(tmp_path):
 def test_ideographs_and_punctuation_take_one_place_each(tmp_path):
     """They never stand inside a word, so a ## form of them could not be used."""
     text = CHINESE + " ok"
-    letters = set("".join(basic_tokenizer.split_texts([text])))
+    letters = set("".join(tokenizer_words.split_texts([text])))
     least = 5 + len(letters) + 2  # o and k also as suffixes
     tokens = vocab.train_vocab([text], least)
     assert len(tokens) == least
@@ -31,7 +33,7 @@ def test_ideographs_and_punctuation_take_one_place_each(tmp_path):
     with pytest.raises(errors.VocabularyError, match=f"at least {least} "):
         vocab.train_vocab([text], least - 1)
     vocab.write_vocab(tokens, tmp_path / "vocab.txt")
-    tokenizer = tokenize.Tokenizer(tmp_path / "vocab.txt")
+    tokenizer = read_tokenizer(tmp_path / "vocab.txt")
     assert tokenizer.unk_id not in tokenizer.encode(text, max_length=10_000)
 
 
@@ -44,13 +46,13 @@ def test_only_the_most_frequent_characters_are_kept_on_request():
 
 def test_short_texts_are_split_together(monkeypatch):
     """One by one they took 700 times as long."""
-    sizes, split = [], basic_tokenizer.split_texts
+    sizes, split = [], tokenizer_words.split_texts
 
     def counted(texts, **options):
         sizes.append(len(texts))
         return split(texts, **options)
 
-    monkeypatch.setattr(basic_tokenizer, "split_texts", counted)
+    monkeypatch.setattr(tokenizer_words, "split_texts", counted)
     texts = [f"often\nw{number}" for number in range(1500)]
     assert sum(vocab.count_words(texts).values()) == 3000
     assert sizes == [1024, 1024, 952]

@@ -51,12 +51,14 @@ class Toy:
 
     def arguments(self, **changes):
         """Arguments of a complete export."""
+        from tfdistill.tokenization import reading
+
         return {
             "lengths": self.lengths,
             "check_on": self.encoded,
             "texts": self.texts,
             "task": self.task,
-            "vocab_file": self.vocab_file,
+            "tokenizer": reading.read_tokenizer(self.vocab_file),
             **changes,
         }
 
@@ -80,8 +82,8 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     from export.checking.outputs import model_logits
     from tfdistill import models
     from tfdistill.data.batches import encode_examples
-    from tfdistill.data.tokenize import Tokenizer
     from tfdistill.tasks import Examples, TaskSpec
+    from tfdistill.tokenization.reading import read_tokenizer
 
     config = models.EncoderConfig(
         family="tinybert",
@@ -104,7 +106,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     texts = [text(7) for _ in range(120)]
     pairs = [text(6) if i % 2 else "" for i in range(120)]
     examples = Examples(task, texts, pairs, None)
-    encoded = encode_examples(examples, Tokenizer(vocab_file), max(LENGTHS))
+    encoded = encode_examples(examples, read_tokenizer(vocab_file), max(LENGTHS))
     model = _lively(models.build_classifier(config, 3))
     labels = model_logits(model, encoded).argmax(axis=1).astype(np.int32)
     labels[::10] = (labels[::10] + 1) % 3
@@ -141,10 +143,10 @@ def exported(
 @pytest.fixture(scope="module")
 def few_edge_cases() -> Iterator[None]:
     """A few of the edge cases: two thousand are tokenized once, in the test that is about them."""
-    from export.checking import tokenizer_edge_cases
     from export.targets import token_vectors
+    from tfdistill.tokenization import edge_cases
 
-    few = tokenizer_edge_cases.tokenizer_edge_cases()[::80]
+    few = edge_cases.tokenizer_edge_cases()[::80]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(token_vectors, "tokenizer_edge_cases", lambda: few)
         yield

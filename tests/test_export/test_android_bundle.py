@@ -8,11 +8,11 @@ import planted_outputs
 import pytest
 
 import export
-from export.checking import tokenizer_edge_cases
 from export.targets import android_bundle, token_vectors
 from tfdistill import errors, manifest
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.io import files, reading
+from tfdistill.tokenization import edge_cases
+from tfdistill.tokenization.reading import read_tokenizer
 
 pytestmark = pytest.mark.usefixtures("few_edge_cases")
 
@@ -86,7 +86,7 @@ def test_the_index_names_the_bundle_and_its_checksums(assets):
 def test_the_token_vectors_are_what_the_tokenizer_of_the_bundle_says(assets, toy):
     folder = assets / "bundles" / "model-dynamic_wi8_afp32"
     header, cases = read_cases(folder)
-    tokenizer = Tokenizer(folder / "vocab.txt")
+    tokenizer = read_tokenizer(folder / "vocab.txt")
     assert header == {
         "format_version": 1,
         "lower_case": True,
@@ -318,11 +318,11 @@ def test_an_index_of_another_kind_is_refused(content, fault, source, tmp_path):
 
 
 def test_there_are_many_edge_cases_and_they_reach_every_class_boundary():
-    from tfdistill.data import unicode_classes as classes
+    from tfdistill.tokenization import unicode_classes as classes
 
-    texts = tokenizer_edge_cases.tokenizer_edge_cases()
+    texts = edge_cases.tokenizer_edge_cases()
     assert len(texts) == len(set(texts)) > 1500
-    assert texts == tokenizer_edge_cases.tokenizer_edge_cases()
+    assert texts == edge_cases.tokenizer_edge_cases()
     seen = {character for text in texts for character in text}
     for part in (classes.PUNCTUATION, classes.NONSPACING_MARKS, classes.CJK, classes.FORMAT):
         for item in part.split():
@@ -331,7 +331,7 @@ def test_there_are_many_edge_cases_and_they_reach_every_class_boundary():
 
 
 def test_pairs_of_the_task_are_encoded_as_pairs_and_questions_as_texts(toy):
-    tokenizer = Tokenizer(toy.vocab_file)
+    tokenizer = read_tokenizer(toy.vocab_file)
 
     def first(examples):
         lines = token_vectors.token_vectors(tokenizer, examples, 16).splitlines()

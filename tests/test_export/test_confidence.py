@@ -22,7 +22,7 @@ from export.model.request import ExportRequest
 from tfdistill import analysis, cli, config, errors, manifest, weights
 from tfdistill.analysis import promises
 from tfdistill.commands import export_job, inspection
-from tfdistill.data import from_config, unlabelled, vocab
+from tfdistill.data import from_config, unlabelled
 from tfdistill.data.batches import Batches
 from tfdistill.manifest import familiarity
 from tfdistill.manifest.confidence import Confidence, Promise, moved_coverage
@@ -30,6 +30,7 @@ from tfdistill.results import model_card
 from tfdistill.run import inputs
 from tfdistill.tasks import KINDS
 from tfdistill.tflite import TfliteModel
+from tfdistill.tokenization.reading import read_vocab
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +78,7 @@ def telling(toy, halves, tmp_path_factory):
 def test_training_texts_tell_those_of_another_kind(toy, telling, halves):
     check_on, promise_on = halves
     card = manifest.read_manifest(telling)
-    tokens = vocab.read_vocab(toy.vocab_file)
+    tokens = read_vocab(toy.vocab_file)
     with mock.patch.multiple(familiarity, FEWEST_TEXTS=60, FEWEST_ROWS=60):
         again = familiarity.fit_familiarity(check_on, promise_on, tokens)
     assert card.confidence.familiarity == again
@@ -290,7 +291,7 @@ def test_the_command_reads_a_file_and_leaves_texts_out_that_chose_something(
     toy, splits, tmp_path, capsys, caplog
 ):
     folder = tmp_path / "hf"
-    weights.save_hf(toy.model, folder, labels=toy.task.labels, vocab_file=toy.vocab_file)
+    weights.save_hf(toy.model, folder, labels=toy.task.labels, tokenizer=toy.vocab_file)
     options = ["--task", "toy", "--data-dir", str(tmp_path), "--text-column", "text"]
     options += ["--pair-column", "pair", "--label-column", "label", "--max-length", "16"]
     argv = ["export", str(folder), "--out", str(tmp_path / "out"), "--lengths", "8,16", *options]

@@ -140,7 +140,7 @@ def test_a_vocabulary_has_as_many_tokens_as_the_embedding_has_rows(
     model = models.build_classifier(toy.config.replace(vocab_size=rows), 3)
     expected = (Begun, None) if message is None else (errors.VocabularyError, message)
     with pytest.raises(expected[0], match=expected[1]):
-        export.to_tflite(model, tmp_path / "m.tflite", lengths=(8,), vocab_file=toy.vocab_file)
+        export.to_tflite(model, tmp_path / "m.tflite", lengths=(8,), tokenizer=toy.vocab_file)
 
 
 def test_lengths_beyond_the_positions_are_refused_with_those_that_fit(toy, tmp_path):

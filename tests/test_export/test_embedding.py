@@ -11,9 +11,9 @@ import export
 from export.targets import token_vectors
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import encode_examples
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples, TaskSpec
 from tfdistill.tflite import TfliteModel, agreement, inspection
+from tfdistill.tokenization.reading import read_tokenizer
 
 LENGTHS = (8, 16)
 TASK = TaskSpec("near", "a", "score", "b", kind="embedding")
@@ -30,13 +30,13 @@ def embedder(toy, lively):
         for _ in range(40)
     ]
     examples = Examples(TASK, texts, None, None, paired=True)
-    encoded = encode_examples(examples, Tokenizer(toy.vocab_file), max(LENGTHS))
+    encoded = encode_examples(examples, read_tokenizer(toy.vocab_file), max(LENGTHS))
     from export.checking.outputs import model_logits
 
     vectors = model_logits(model, encoded)
     gold = np.repeat((vectors[0::2] * vectors[1::2]).sum(axis=1), 2).astype(np.float32)
     examples = Examples(TASK, texts, None, gold, paired=True)
-    return model, examples, encode_examples(examples, Tokenizer(toy.vocab_file), max(LENGTHS))
+    return model, examples, encode_examples(examples, read_tokenizer(toy.vocab_file), max(LENGTHS))
 
 
 def arguments(embedder, toy, **changes):
@@ -164,7 +164,7 @@ def test_the_copy_for_mediapipe_gives_the_same_vectors(embedder, exported, tmp_p
 def test_a_saved_model_gives_vectors_from_text(embedder, toy, tmp_path):
     model, examples, encoded = embedder
     folder = export.to_saved_model(
-        model, tmp_path / "saved", vocab_file=toy.vocab_file, max_length=16, check_on=examples
+        model, tmp_path / "saved", tokenizer=toy.vocab_file, max_length=16, check_on=examples
     )
     loaded = tf.saved_model.load(str(folder))
     assert set(loaded.signatures) == {"serving_text", "serving_default"}

@@ -103,7 +103,7 @@ def test_a_file_for_another_task_is_refused(task, message, exported, toy):
 @pytest.fixture
 def folder(toy, tmp_path):
     """The toy as a Hugging Face folder, and its texts in files of which dev.tsv has no labels."""
-    weights.save_hf(toy.model, tmp_path / "hf", labels=toy.task.labels, vocab_file=toy.vocab_file)
+    weights.save_hf(toy.model, tmp_path / "hf", labels=toy.task.labels, tokenizer=toy.vocab_file)
     rows = list(zip(toy.texts.texts, toy.texts.pairs, strict=True))
     (tmp_path / "train.tsv").write_text(
         "text\tpair\tlabel\n"

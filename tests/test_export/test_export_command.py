@@ -15,9 +15,9 @@ from export.targets import android_bundle
 from tfdistill import cli, config, manifest, models, weights
 from tfdistill.commands import export as export_command
 from tfdistill.commands import export_job
-from tfdistill.data import tokenize
 from tfdistill.io import work_folder
 from tfdistill.run import inputs
+from tfdistill.tokenization.reading import read_tokenizer
 
 WORDS = "the a it is not good bad film story play".split()
 
@@ -26,7 +26,7 @@ WORDS = "the a it is not good bad film story play".split()
 def place(tmp_path_factory, toy_vocab_file):
     """A DistilBERT, a film task of two labels, and a corpus of a few words."""
     root = tmp_path_factory.mktemp("command")
-    size = len(tokenize.Tokenizer(toy_vocab_file).vocab)
+    size = len(read_tokenizer(toy_vocab_file).vocab)
     config = toys.SHALLOW_STUDENT.replace(
         family="distilbert",
         vocab_size=size,
@@ -35,7 +35,7 @@ def place(tmp_path_factory, toy_vocab_file):
         type_vocab_size=0,
     )
     model = toys.classifier(config, 2)
-    weights.save_hf(model, root / "student", labels=["bad", "good"], vocab_file=toy_vocab_file)
+    weights.save_hf(model, root / "student", labels=["bad", "good"], tokenizer=toy_vocab_file)
     random = np.random.default_rng(0)
     (root / "data").mkdir()
     for name, count in (("train", 40), ("dev", 24)):
@@ -115,7 +115,7 @@ def test_all_forms_answer_alike(everything, place, toy_vocab_file):
     out, ways, _ = everything
     card = manifest.read_manifest(out / "export")
     texts = ["the film is good", "it is not a bad story", "play the play"]
-    tokenizer = tokenize.Tokenizer(out / "export" / card.tokenizer.vocab.file)
+    tokenizer = read_tokenizer(out / "export" / card.tokenizer.vocab.file)
     rows = tokenizer.encode_batch(texts)
     file = TfliteModel(out / "export" / card.model.file)
     from_file = np.stack([file.predict(rows.row(i), np.zeros(len(rows.row(i)))) for i in range(3)])
@@ -323,10 +323,10 @@ def test_a_way_that_the_model_cannot_go_is_refused_before_the_conversion(
 ):
     recorder = Recorder(monkeypatch)
     config = toys.SHALLOW_STUDENT.replace(
-        family="tinybert", vocab_size=len(tokenize.Tokenizer(toy_vocab_file).vocab)
+        family="tinybert", vocab_size=len(read_tokenizer(toy_vocab_file).vocab)
     )
     folder = tmp_path / "tiny"
-    weights.save_hf(models.build_classifier(config, 2), folder, vocab_file=toy_vocab_file)
+    weights.save_hf(models.build_classifier(config, 2), folder, tokenizer=toy_vocab_file)
     command = ["export", str(folder), "--lengths", "8"]
     assert cli.main([*command, "--android", str(tmp_path / "assets")]) == 2
     assert "a task with texts" in capsys.readouterr().err
@@ -440,7 +440,7 @@ def test_a_size_is_kept_and_its_cost_is_told_in_one_line(place, toy_vocab_file, 
     plain, small, student = tmp_path / "plain", tmp_path / "small", tmp_path / "student"
     before = models.config_of(weights.load_classifier(place / "student").model)
     model = toys.classifier(before.replace(hidden_size=64, num_heads=2), 2)  # a table to shrink
-    weights.save_hf(model, student, labels=["bad", "good"], vocab_file=toy_vocab_file)
+    weights.save_hf(model, student, labels=["bad", "good"], tokenizer=toy_vocab_file)
 
     def export_to(out, *more):
         return cli.main(["export", str(student), *arguments(place, out, *more)[2:]])

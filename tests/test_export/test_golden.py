@@ -5,9 +5,9 @@ from export.checking import golden
 from export.model import inputs
 from tfdistill import errors
 from tfdistill.data.batches import encode_examples
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples
 from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tokenization.reading import read_tokenizer
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def examples(toy):
 
 
 def test_a_text_is_given_where_it_encodes_to_the_ids(toy, examples):
-    tokenizer = Tokenizer(toy.vocab_file)
+    tokenizer = read_tokenizer(toy.vocab_file)
     texts = golden.texts_of(encode_examples(examples, tokenizer, 16), examples, tokenizer, 16)
     assert texts.texts == tuple(examples.texts)
     assert texts.pairs == ("", "w6", "", "")
@@ -25,23 +25,23 @@ def test_a_text_is_given_where_it_encodes_to_the_ids(toy, examples):
 
 def test_a_text_that_was_truncated_to_less_is_left_out(toy, examples):
     """A device truncates to the longest signature, and would get other ids."""
-    tokenizer = Tokenizer(toy.vocab_file)
+    tokenizer = read_tokenizer(toy.vocab_file)
     texts = golden.texts_of(encode_examples(examples, tokenizer, 8), examples, tokenizer, 16)
     assert texts.texts == ("w1 w2", "W3", None, "w5 unknown")
     assert texts.pairs == ("", "w6", None, "")
 
 
 def test_without_texts_or_tokenizer_there_are_none(toy, examples):
-    tokenizer = Tokenizer(toy.vocab_file)
+    tokenizer = read_tokenizer(toy.vocab_file)
     encoded = encode_examples(examples, tokenizer, 16)
     for arguments in ((None, tokenizer), (examples, None)):
         assert golden.texts_of(encoded, *arguments, 16).texts == (None,) * 4
 
 
 def test_texts_of_another_vocabulary_are_refused(toy, examples, toy_vocab_file):
-    encoded = encode_examples(examples, Tokenizer(toy.vocab_file), 16)
+    encoded = encode_examples(examples, read_tokenizer(toy.vocab_file), 16)
     with pytest.raises(errors.DataError, match="vocab_file, lower_case and truncation"):
-        golden.texts_of(encoded, examples, Tokenizer(toy_vocab_file), 16)
+        golden.texts_of(encoded, examples, read_tokenizer(toy_vocab_file), 16)
 
 
 def test_the_shortest_example_is_golden_whatever_the_lengths_are():
@@ -57,7 +57,7 @@ def test_the_shortest_example_is_golden_whatever_the_lengths_are():
 
 
 def test_an_example_names_the_shortest_signature_that_holds_it(toy, examples):
-    tokenizer = Tokenizer(toy.vocab_file)
+    tokenizer = read_tokenizer(toy.vocab_file)
     encoded = encode_examples(examples, tokenizer, 16)
     texts = golden.texts_of(encoded, examples, tokenizer, 16)
     logits = np.arange(8.0).reshape(4, 2)

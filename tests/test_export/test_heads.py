@@ -14,9 +14,9 @@ from export.model import inputs, request
 from export.model.heads import HEADS, head_of_file
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import Batches, encode_examples
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples, SpanRules, TaskSpec, squad
 from tfdistill.tflite import TfliteModel, agreement
+from tfdistill.tokenization.reading import read_tokenizer
 
 LENGTHS = (16, 24)
 STRIDE, QUESTION = 6, 4
@@ -58,7 +58,7 @@ def span_toy(toy, lively):
     config = toy.config.replace(pooler=False)
     model = lively(models.build_span_classifier(config), seed=4)
     random = np.random.default_rng(2)
-    tokenizer = Tokenizer(toy.vocab_file)
+    tokenizer = read_tokenizer(toy.vocab_file)
 
     def encode(questions):
         texts = [question.question for question in questions]
@@ -91,7 +91,7 @@ def token_toy(toy, lively):
     config = toy.config.replace(pooler=False)
     model = lively(models.build_token_classifier(config, len(TAGS)), seed=5)
     random = np.random.default_rng(3)
-    tokenizer = Tokenizer(toy.vocab_file)
+    tokenizer = read_tokenizer(toy.vocab_file)
     words = [sentence(random, 2, 30) for _ in range(60)]
     words[3][1] = "\x7f"  # a word without a piece
     texts = [" ".join(sentence) for sentence in words]
@@ -272,7 +272,7 @@ def test_golden_questions_are_what_the_manifest_alone_gives(done):
     toy, path, card = done("span", "float32")
     content = json.loads((path.parent / "golden.json").read_text())
     vocab = {t: i for i, t in enumerate(toy.vocab_file.read_text().split())}
-    file, tokenizer = TfliteModel(path), Tokenizer(toy.vocab_file)
+    file, tokenizer = TfliteModel(path), read_tokenizer(toy.vocab_file)
     assert len(content["questions"]) >= 8
     several = [question for question in content["questions"] if len(question["examples"]) > 2]
     assert len(several) >= 2
@@ -301,7 +301,7 @@ def test_golden_questions_are_what_the_manifest_alone_gives(done):
 def test_golden_sentences_hold_the_tag_of_every_word(done):
     toy, path, _ = done("token", "dynamic_wi8_afp32")
     content = json.loads((path.parent / "golden.json").read_text())
-    tokenizer, file = Tokenizer(toy.vocab_file), TfliteModel(path)
+    tokenizer, file = read_tokenizer(toy.vocab_file), TfliteModel(path)
     assert len(content["sentences"]) >= 16
     tags = set()
     for entry in content["sentences"]:
@@ -474,11 +474,15 @@ def test_windows_that_a_phone_would_cut_otherwise_are_refused(done, monkeypatch,
     examples = toy.texts.select(long)
     examples = dataclasses.replace(examples, questions=questions)
     encoded = encode_examples(
-        examples, Tokenizer(toy.vocab_file), 24, doc_stride=STRIDE, max_question_length=QUESTION
+        examples,
+        read_tokenizer(toy.vocab_file),
+        24,
+        doc_stride=STRIDE,
+        max_question_length=QUESTION,
     )
     answers = np.zeros((encoded.num_tokens, 2), np.float32)
     from export.checking import golden_answers
 
     with pytest.raises(errors.DataError, match="encoded with the longest of lengths"):
-        golden_answers.questions(encoded, Tokenizer(toy.vocab_file), 32, answers, SPANS)
-    assert golden_answers.questions(encoded, Tokenizer(toy.vocab_file), 24, answers, SPANS)
+        golden_answers.questions(encoded, read_tokenizer(toy.vocab_file), 32, answers, SPANS)
+    assert golden_answers.questions(encoded, read_tokenizer(toy.vocab_file), 24, answers, SPANS)

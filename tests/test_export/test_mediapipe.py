@@ -10,9 +10,9 @@ import export
 from export.checking.outputs import model_logits
 from export.targets import mediapipe, mediapipe_checks, mediapipe_tokenizer
 from tfdistill import errors, manifest
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import Examples
 from tfdistill.tflite import TfliteModel, inspection
+from tfdistill.tokenization.reading import read_tokenizer
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_fault_of_the_files_packed_into_an_export_is_not_written(toy, tmp_path
 def labelled(toy, change=str):
     """The texts of the toy alone, changed, with the answers of the model as labels."""
     texts = toy.texts.texts
-    rows = Tokenizer(toy.vocab_file).encode_batch(texts, None, 16)
+    rows = read_tokenizer(toy.vocab_file).encode_batch(texts, None, 16)
     labels = model_logits(toy.model, rows).argmax(axis=1).astype(np.int32)
     task = dataclasses.replace(toy.task, pair_column=None)
     return Examples(task, [change(text) for text in texts], None, labels)
@@ -148,7 +148,7 @@ def test_accents_that_mediapipe_keeps_are_counted_and_their_cost_refused(
 
 def test_texts_that_mediapipe_splits_alike_cost_nothing(folder, toy, tmp_path, caplog):
     texts = labelled(toy, str.upper)
-    there = mediapipe_tokenizer.encode(["W1, w2 W3"], Tokenizer(toy.vocab_file), 16)
+    there = mediapipe_tokenizer.encode(["W1, w2 W3"], read_tokenizer(toy.vocab_file), 16)
     assert there.ids.tolist() == [2, 6, 1, 7, 8, 3]
     with caplog.at_level("INFO"):
         export.to_mediapipe(folder, tmp_path / "mediapipe.tflite", texts=texts)
@@ -189,15 +189,15 @@ def test_the_export_itself_is_never_replaced(folder):
 
 
 def test_what_could_not_go_on_is_known_before_the_export(toy):
-    options = {
-        "labels": None, "vocab_file": toy.vocab_file, "lower_case": True, "truncation": "end"
-    }  # fmt: skip
+    tokenizer = read_tokenizer(toy.vocab_file)
+    options = {"labels": None, "tokenizer": tokenizer}
     single = dataclasses.replace(toy.task, pair_column=None)
+    cased, middle = tokenizer.replace(lower_case=False), tokenizer.replace(truncation="middle")
 
     mediapipe.check_mediapipe(toy.model, task=single, **options)
     with pytest.raises(errors.ConfigError):
         mediapipe.check_mediapipe(toy.model, task=toy.task, **options)
     with pytest.raises(errors.ConfigError):
-        mediapipe.check_mediapipe(toy.model, task=single, **{**options, "lower_case": False})
+        mediapipe.check_mediapipe(toy.model, task=single, **{**options, "tokenizer": cased})
     with pytest.raises(errors.ConfigError, match="cuts long texts at their end"):
-        mediapipe.check_mediapipe(toy.model, task=single, **{**options, "truncation": "middle"})
+        mediapipe.check_mediapipe(toy.model, task=single, **{**options, "tokenizer": middle})

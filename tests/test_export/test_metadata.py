@@ -10,6 +10,9 @@ import export
 from export.file import metadata, metadata_schema
 from tfdistill import errors
 from tfdistill.tflite import TfliteModel, editing, inspection
+from tfdistill.tokenization.library import SPECIAL_TOKENS
+from tfdistill.tokenization.reading import read_tokenizer
+from tfdistill.tokenization.wordpiece import WordPiece
 
 FINE = {
     "head": "sequence",
@@ -18,9 +21,7 @@ FINE = {
     "lengths": (16,),
     "softmax": True,
     "labels": ("no", "yes"),
-    "vocab_file": "vocab.txt",
-    "lower_case": True,
-    "truncation": "end",
+    "tokenizer": WordPiece(SPECIAL_TOKENS),
 }
 LABELS = ("no", "yes", "maybe")
 
@@ -68,7 +69,7 @@ def classifier(exported, tmp_path):
 @pytest.fixture
 def described(classifier, toy):
     """The same with metadata, and the metadata's bytes."""
-    metadata.attach(classifier, name="toy", vocab_file=toy.vocab_file, labels=LABELS)
+    metadata.attach(classifier, name="toy", tokenizer=read_tokenizer(toy.vocab_file), labels=LABELS)
     model = editing.read(classifier)
     (record,) = [entry for entry in model.metadata if entry.name == b"TFLITE_METADATA"]
     return classifier, bytes(model.buffers[record.buffer].data)
@@ -90,9 +91,12 @@ def test_nothing_is_in_the_way_of_a_lower_case_classifier_of_one_length_with_sof
         ({"lengths": (16, 32)}, "one length, this has 2. Export one length"),
         ({"softmax": False}, "softmax must be inside"),
         ({"labels": ()}, "pass task or labels"),
-        ({"vocab_file": None}, "pass vocab_file"),
-        ({"lower_case": False}, "a cased one"),
-        ({"truncation": "middle"}, "cuts long texts at their end"),
+        ({"tokenizer": None}, "pass tokenizer"),
+        ({"tokenizer": WordPiece(SPECIAL_TOKENS, lower_case=False)}, "a cased one"),
+        (
+            {"tokenizer": WordPiece(SPECIAL_TOKENS, truncation="middle")},
+            "cuts long texts at their end",
+        ),
     ],
 )
 def test_each_obstacle_is_named(change, says):
@@ -157,7 +161,7 @@ def test_metadata_changes_no_answer_and_no_signature(classifier, toy):
     ids = [toy.encoded.row(i) for i in range(8)]
     expected = [before.predict(row) for row in ids]
 
-    metadata.attach(classifier, name="toy", vocab_file=toy.vocab_file, labels=LABELS)
+    metadata.attach(classifier, name="toy", tokenizer=read_tokenizer(toy.vocab_file), labels=LABELS)
 
     after = TfliteModel(classifier)
     assert inspection.inspect(classifier).signatures == signatures
@@ -168,13 +172,13 @@ def test_attaching_twice_replaces_what_was_there_and_gives_the_same_bytes(descri
     file, _ = described
     once = file.read_bytes()
 
-    metadata.attach(file, name="toy", vocab_file=toy.vocab_file, labels=LABELS)
+    metadata.attach(file, name="toy", tokenizer=read_tokenizer(toy.vocab_file), labels=LABELS)
 
     assert file.read_bytes() == once
 
 
 def test_a_file_of_several_lengths_or_without_softmax_is_refused(exported, toy, tmp_path):
-    options = {"name": "toy", "vocab_file": toy.vocab_file, "labels": LABELS}
+    options = {"name": "toy", "tokenizer": read_tokenizer(toy.vocab_file), "labels": LABELS}
     with pytest.raises(errors.ExportError, match=r"one signature and one subgraph.*to_mediapipe"):
         metadata.attach(exported("float32").path, **options)
 
@@ -191,7 +195,7 @@ def test_no_metadata_packs_nothing_behind_the_model(exported, packed):
 
 @pytest.mark.slow
 def test_an_export_that_mediapipe_can_run_gets_metadata(toy, tmp_path):
-    options = {"lengths": (8,), "softmax": True, "labels": LABELS, "vocab_file": toy.vocab_file}
+    options = {"lengths": (8,), "softmax": True, "labels": LABELS, "tokenizer": toy.vocab_file}
     card = export.to_tflite(toy.model, tmp_path / "with.tflite", quantize="float32", **options)
 
     report = inspection.inspect(tmp_path / "with.tflite")

@@ -144,15 +144,10 @@ def test_the_folder_of_the_vocabulary_says_whether_text_is_lower_cased(
 ):
     path = shutil.copy(toy_vocab_file, tmp_path / "vocab.txt")
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    request = ExportRequest(toy.model, "m.tflite", vocab_file=path)
-    # The same words, fewer of them, where nothing says so.
-    assert request.lower_case is request.replace(vocab_file=toy_vocab_file).lower_case is False
-    assert ExportRequest(toy.model, "m.tflite", vocab_file=path, lower_case=True).lower_case is True
-    assert ExportRequest(toy.model, "m.tflite", vocab_file=toy_vocab_file).lower_case is True
     saved = []
     monkeypatch.setattr(saved_model, "_save", lambda *arguments: saved.append(arguments[2]))
     monkeypatch.setattr(
-        saved_model.checks, "require", lambda *arguments: saved.append(arguments[2])
+        saved_model.checks, "require", lambda *arguments: saved.append(arguments[2].tokenizer)
     )
-    export.to_saved_model(toy.model, tmp_path / "saved", vocab_file=path, labels=toy.task.labels)
+    export.to_saved_model(toy.model, tmp_path / "saved", tokenizer=path, labels=toy.task.labels)
     assert [tokenizer.lower_case for tokenizer in saved] == [False, False]

@@ -4,12 +4,12 @@ import pytest
 import tensorflow as tf
 
 import export
-from export.checking import tokenizer_edge_cases
 from export.checking.outputs import model_logits, softmax_of
 from export.targets import saved_model, text_graph
 from tfdistill import errors, models
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tasks import encoded
+from tfdistill.tokenization import edge_cases
+from tfdistill.tokenization.reading import read_tokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ def folder(toy, tmp_path_factory):
     return export.to_saved_model(
         toy.model,
         place,
-        vocab_file=toy.vocab_file,
+        tokenizer=toy.vocab_file,
         task=toy.task,
         max_length=MAX_LENGTH,
         check_on=toy.texts,
@@ -58,7 +58,7 @@ def test_a_text_alone_is_no_pair_with_an_empty_text(loaded, toy):
     alone = loaded.signatures["serving_text"](text=texts)
     default = loaded.signatures["serving_default"](text=texts)
     paired = loaded.signatures["serving_text_pair"](text=texts, pair=tf.zeros_like(texts))
-    tokenizer = Tokenizer(toy.vocab_file)
+    tokenizer = read_tokenizer(toy.vocab_file)
     for answer, pairs in ((alone, None), (paired, [""] * len(toy.texts.texts))):
         rows = tokenizer.encode_batch(toy.texts.texts, pairs)
         scores = softmax_of(model_logits(toy.model, rows))
@@ -81,13 +81,13 @@ def test_the_vocabulary_lies_in_the_assets(folder, toy):
 
 @pytest.mark.parametrize("max_length", [3, 4, 9, 16, 128])
 def test_the_graph_encodes_and_cuts_as_the_tokenizer_does(max_length, toy_vocab_file, rng):
-    tokenizer = Tokenizer(toy_vocab_file)
-    edge_cases = [
+    tokenizer = read_tokenizer(toy_vocab_file)
+    texts_of_edges = [
         text
-        for text in tokenizer_edge_cases.tokenizer_edge_cases()[::13]
+        for text in edge_cases.tokenizer_edge_cases()[::13]
         if text.isascii() or "\ud83d" not in text
     ]
-    texts = [*edge_cases, "good film " * 40, "", "a", "it is not good ."]
+    texts = [*texts_of_edges, "good film " * 40, "", "a", "it is not good ."]
     pairs = [str(text) for text in rng.permutation(texts)]
     for paired in (True, False):
         features = text_graph.encode(
@@ -147,7 +147,7 @@ def test_labels_without_names_are_numbers(toy, lively, tmp_path):
     assert saved_model._names(model, None, None) == ("0", "1")
     with pytest.raises(errors.ConfigError):
         export.to_saved_model(
-            model, tmp_path / "s", vocab_file=toy.vocab_file, labels=["one", "one"]
+            model, tmp_path / "s", tokenizer=toy.vocab_file, labels=["one", "one"]
         )
 
 
@@ -171,7 +171,7 @@ def test_a_planted_fault_is_not_written(fault, toy, lively, tmp_path):
         export.to_saved_model(
             model,
             tmp_path / "s",
-            vocab_file=toy.vocab_file,
+            tokenizer=toy.vocab_file,
             labels=("left", "right"),
             max_length=12,
         )
@@ -180,15 +180,15 @@ def test_a_planted_fault_is_not_written(fault, toy, lively, tmp_path):
 
 def test_a_folder_is_replaced_only_when_told_and_never_one_of_another_kind(folder, toy, tmp_path):
     with pytest.raises(errors.OutputExistsError, match="Use --overwrite"):
-        export.to_saved_model(toy.model, folder, vocab_file=toy.vocab_file)
+        export.to_saved_model(toy.model, folder, tokenizer=toy.vocab_file)
     (tmp_path / "file").write_text("mine")
     with pytest.raises(errors.OutputExistsError, match="neither replaces nor removes"):
-        export.to_saved_model(toy.model, tmp_path, vocab_file=toy.vocab_file, overwrite=True)
+        export.to_saved_model(toy.model, tmp_path, tokenizer=toy.vocab_file, overwrite=True)
     assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_what_cannot_be_served_from_text_is_refused(toy, toy_vocab_file, tmp_path):
-    arguments = {"vocab_file": toy.vocab_file}
+    arguments = {"tokenizer": toy.vocab_file}
     tokens = models.build_token_classifier(toy.config, 3)
     with pytest.raises(
         errors.ConfigError, match=r"whole texts, received one with the head 'token'"
@@ -201,4 +201,4 @@ def test_what_cannot_be_served_from_text_is_refused(toy, toy_vocab_file, tmp_pat
     many = tmp_path / "vocab.txt"
     many.write_text(toy.vocab_file.read_text() + "one\nmore\n")
     with pytest.raises(errors.VocabularyError):
-        export.to_saved_model(toy.model, tmp_path / "s", vocab_file=many)
+        export.to_saved_model(toy.model, tmp_path / "s", tokenizer=many)

@@ -14,10 +14,9 @@ from export.model import heads
 from export.model.request import ExportRequest
 from export.trials import size_steps, sizing, trial
 from tfdistill import compress, errors, models
-from tfdistill.data import vocab as vocabularies
 from tfdistill.data.batches import encode_examples
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.results import Trial
+from tfdistill.tokenization.reading import read_tokenizer, read_vocab
 
 pytestmark = pytest.mark.slow
 
@@ -45,9 +44,9 @@ def wide(toy, lively):
 def requested(wide, tmp_path):
     """The request of an export of the model, in the tokens of a vocabulary."""
 
-    def request(model, vocab_file):
-        encoded = encode_examples(wide.texts, Tokenizer(vocab_file), max(wide.lengths))
-        arguments = wide.arguments(check_on=encoded, texts=wide.texts, vocab_file=vocab_file)
+    def request(model, tokenizer):
+        encoded = encode_examples(wide.texts, tokenizer, max(wide.lengths))
+        arguments = wide.arguments(check_on=encoded, texts=wide.texts, tokenizer=tokenizer)
         return ExportRequest(model, tmp_path / "out" / "model.tflite", **arguments)
 
     return request
@@ -60,7 +59,7 @@ def fit(wide, requested):
     def fit(size, corpus=None, **options):
         corpus = [*wide.texts.texts, *wide.texts.pairs] if corpus is None else corpus
         arguments = {"size_mb": size / 1e6, "corpus": corpus, **options}
-        return export.fit_size(requested, wide.model, wide.vocab_file, **arguments)
+        return export.fit_size(requested, wide.model, read_tokenizer(wide.vocab_file), **arguments)
 
     return fit
 
@@ -238,7 +237,7 @@ def test_a_table_of_4_bits_two_factors_and_fewer_words_passes_the_guard(fit, onl
     choice = fit(10_000, max_drop=0.9, or_nearest=True)
     card, folder = choice.manifest, tmp_path / "out"
 
-    words = vocabularies.read_vocab(folder / "vocab.txt")
+    words = read_vocab(folder / "vocab.txt")
     assert (choice.rank, choice.num_words) == (32, len(words))
     assert len(words) < NUM_WORDS
     assert (card.quantization, card.quantized_layers) == (INT8, {"word_embeddings": INT4})
@@ -251,13 +250,15 @@ def test_a_model_near_chance_is_refused_before_anything_is_tried(wide, requested
     labels = (wide.texts.labels + np.arange(len(wide.texts.labels))) % 3
     others = dataclasses.replace(wide.texts, labels=labels.astype(np.int32))
 
-    def by_chance(model, vocab_file):
-        request = requested(model, vocab_file)
+    def by_chance(model, tokenizer):
+        request = requested(model, tokenizer)
         check_on = dataclasses.replace(request.check_on, labels=others.labels)
         return request.replace(texts=others, check_on=check_on)
 
     with pytest.raises(errors.StudentError):
-        export.fit_size(by_chance, wide.model, wide.vocab_file, size_mb=1, corpus=["w1"])
+        export.fit_size(
+            by_chance, wide.model, read_tokenizer(wide.vocab_file), size_mb=1, corpus=["w1"]
+        )
     assert not attempts.tried
 
 
@@ -292,25 +293,31 @@ def test_a_drop_that_is_none_is_refused(max_drop, fit, attempts):
 
 def test_a_size_of_nothing_and_texts_without_a_task_are_errors(wide, requested):
     with pytest.raises(errors.ConfigError, match="size_mb: expected a size above 0 MB"):
-        export.fit_size(requested, wide.model, wide.vocab_file, size_mb=0, corpus=["w1"])
+        export.fit_size(
+            requested, wide.model, read_tokenizer(wide.vocab_file), size_mb=0, corpus=["w1"]
+        )
 
-    def without_task(model, vocab_file):
-        return requested(model, vocab_file).replace(task=None)
+    def without_task(model, tokenizer):
+        return requested(model, tokenizer).replace(task=None)
 
     with pytest.raises(errors.DataError, match="size_mb: expected labelled texts"):
-        export.fit_size(without_task, wide.model, wide.vocab_file, size_mb=1, corpus=["w1"])
+        export.fit_size(
+            without_task, wide.model, read_tokenizer(wide.vocab_file), size_mb=1, corpus=["w1"]
+        )
 
-    def without_labels(model, vocab_file):
-        request = requested(model, vocab_file)
+    def without_labels(model, tokenizer):
+        request = requested(model, tokenizer)
         check_on = dataclasses.replace(request.check_on, labels=None)
         return request.replace(check_on=check_on)
 
     with pytest.raises(errors.DataError, match="received texts without labels"):
-        export.fit_size(without_labels, wide.model, wide.vocab_file, size_mb=1, corpus=["w1"])
+        export.fit_size(
+            without_labels, wide.model, read_tokenizer(wide.vocab_file), size_mb=1, corpus=["w1"]
+        )
 
 
 def test_a_model_with_ranges_of_its_own_is_refused(wide, requested, attempts):
     model = compress.quantize_aware(wide.model)
     with pytest.raises(errors.ConfigError, match="model of size_mb: expected float weights"):
-        export.fit_size(requested, model, wide.vocab_file, size_mb=1, corpus=["w1"])
+        export.fit_size(requested, model, read_tokenizer(wide.vocab_file), size_mb=1, corpus=["w1"])
     assert not attempts.tried

@@ -401,7 +401,7 @@ def test_a_regression_without_token_types_or_pooler_is_exported(toy, lively, tmp
         lengths=(16,),
         check_on=check_on,
         task=task,
-        vocab_file=toy.vocab_file,
+        tokenizer=toy.vocab_file,
     )
     assert card.parity is not None
     assert card.parity.argmax_agreement is None
@@ -462,7 +462,7 @@ def test_examples_may_come_in_any_form(form, toy):
         ({"bounds": {"sqnr": 1.0}}, errors.ConfigError, "Did you mean 'sqnr_db'"),
         ({"check_on": [{"ids": [[1]]}]}, errors.DataError, "features by name"),
         ({"check_on": []}, errors.DataError, "at least one batch"),
-        ({"vocab_file": "nowhere.txt"}, errors.VocabularyError, "nowhere.txt"),
+        ({"tokenizer": "nowhere.txt"}, errors.VocabularyError, "nowhere.txt"),
     ],
 )
 def test_a_wrong_argument_is_refused_before_any_work(
@@ -490,7 +490,7 @@ def test_misfits_between_model_and_arguments_are_refused(toy, lively, tmp_path):
     with pytest.raises(errors.VocabularyError):
         export.to_tflite(small, path, **toy.arguments())
     with pytest.raises(errors.DataError):
-        export.to_tflite(small, path, **toy.arguments(vocab_file=None))
+        export.to_tflite(small, path, **toy.arguments(tokenizer=None))
     with pytest.raises(errors.DataError):
         export.to_tflite(toy.model, path, **toy.arguments(texts=toy.texts.select([0])))
     fewer = toy.encoded.select(np.arange(100))

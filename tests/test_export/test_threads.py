@@ -12,9 +12,10 @@ import pytest
 
 from tfdistill import predictor as predicting
 from tfdistill import tflite
-from tfdistill.data import fast_tokenizer, text_index, vocab
+from tfdistill.data import text_index
 from tfdistill.predictor import Predictor
 from tfdistill.tflite import model
+from tfdistill.tokenization.reading import read_tokenizer
 
 ROOT = pathlib.Path(__file__).parents[2]
 BUNDLE = ROOT / "android_demo/text/src/test/resources/bundles/pairs-float32"
@@ -90,9 +91,7 @@ def test_the_milliseconds_of_an_answer_leave_out_the_wait_for_other_threads(monk
 
 
 def test_a_tokenizer_cuts_each_thread_at_its_own_length():
-    tokenizer = fast_tokenizer.bert_tokenizer(
-        vocab.read_vocab(BUNDLE / "vocab.txt"), lower_case=True
-    )
+    tokenizer = read_tokenizer(BUNDLE / "vocab.txt", True).fast
     inputs = list(range(3, 12))
     text = " ".join(row["text"] for row in examples())
 

@@ -62,7 +62,7 @@ def folders(tmp_path_factory, toy_vocab_file, vocab):
         model = shrink_embeddings(toys.randomise(make(), number))
         folder = tmp_path_factory.mktemp(kind) / "hf"
         labels = LABELS if kind == "sequence" else None
-        weights.save_hf(model, folder, labels=labels, vocab_file=toy_vocab_file)
+        weights.save_hf(model, folder, labels=labels, tokenizer=toy_vocab_file)
         built[kind] = folder, model
     return built
 
@@ -326,8 +326,8 @@ def test_what_the_app_puts_around_a_file_is_compared(folders, vocab, tmp_path, c
     right = {"vocab_file": other, "labels_file": labels}
     compared = compare(file, folder, **right)
     assert (compared.faults, len(compared.checked), compared.notes) == ((), 2, ())
-    assert "lower-casing" in compare(file, folder, **right, lower_case=False).faults[0]
-    assert "lower-casing" in compare(file, folder, lower_case=False).faults[0]
+    assert "lower-casing" in compare(file, folder, **right, cased=True).faults[0]
+    assert "lower-casing" in compare(file, folder, cased=True).faults[0]
     words = list(vocab)
     exchange(as_array := np.array(words, dtype=object), 0, words.index("good"), words.index("bad"))
     other.write_text("\n".join(as_array) + "\n")

@@ -7,7 +7,8 @@ import pytest
 import toys
 
 from tfdistill import cli, errors, models, tasks, training, weights
-from tfdistill.data import batches, soft_labels, tokenize
+from tfdistill.data import batches, soft_labels
+from tfdistill.tokenization.reading import read_tokenizer
 from tfdistill.training import teacher_answers
 
 LABELS = ("glad", "sad")  # of the model; the files have them in another order
@@ -25,7 +26,7 @@ def folder(tmp_path_factory, toy_vocab_file):
         num_layers=1, hidden_size=8, num_heads=2, intermediate_size=8, vocab_size=size
     )
     model = models.build_random(shape, models.Head("sequence", 2))
-    weights.save_hf(model, folder / "teacher", labels=LABELS, vocab_file=toy_vocab_file)
+    weights.save_hf(model, folder / "teacher", labels=LABELS, tokenizer=toy_vocab_file)
     return folder
 
 
@@ -39,7 +40,7 @@ def command(folder, out, *options):
 def expected(folder, texts):
     """The model's logits of each text alone, in the order of its labels."""
     spec = tasks.TaskSpec("moods", "text", "mood", labels=LABELS)
-    tokenizer = tokenize.Tokenizer(folder / "teacher" / "vocab.txt")
+    tokenizer = read_tokenizer(folder / "teacher" / "vocab.txt")
     encoded = batches.encode_examples(tasks.Examples(spec, texts, None, None), tokenizer, 128)
     model = weights.load_classifier(folder / "teacher").model
     return training.predict_logits(model, batches.Batches(encoded, shuffle=False))

@@ -6,8 +6,9 @@ import safetensors.numpy
 import transformers
 
 from tfdistill import config, errors, models, run, tasks, training, weights
-from tfdistill.data import batches, synthetic, tokenize, vocab
+from tfdistill.data import batches, synthetic, vocab
 from tfdistill.run import stages, students
+from tfdistill.tokenization.reading import read_tokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +54,7 @@ def teacher(data_dir, tmp_path_factory, words):
     path = folder.parent / "vocab.txt"
     vocab.write_vocab(words, path)
     model = models.build_classifier(shape, len(synthetic.TASK.labels))
-    weights.save_hf(model, folder, labels=synthetic.TASK.labels, vocab_file=path)
+    weights.save_hf(model, folder, labels=synthetic.TASK.labels, tokenizer=path)
     return folder
 
 
@@ -145,7 +146,7 @@ def test_each_side_reads_its_own_tokens(
     (used,) = planned
     examples = tasks.load_examples(synthetic.TASK, data_dir, "train")
     expected = {
-        source: batches.encode_examples(examples, tokenize.Tokenizer(source / "vocab.txt"), 16)
+        source: batches.encode_examples(examples, read_tokenizer(source / "vocab.txt"), 16)
         for source in (teacher, stranger)
     }
     np.testing.assert_array_equal(used.encoded.ids, expected[stranger].ids)

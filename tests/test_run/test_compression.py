@@ -38,7 +38,7 @@ def teacher(tmp_path_factory):
     )
     labels = synthetic.TASK.labels
     model = models.build_classifier(shape, len(labels))
-    return weights.save_hf(model, folder / "hf", labels=labels, vocab_file=folder / "vocab.txt")
+    return weights.save_hf(model, folder / "hf", labels=labels, tokenizer=folder / "vocab.txt")
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def begun(tmp_path_factory):
     )
     for name in ("teacher", "general"):
         model = toys.randomise(models.build_encoder(shape))
-        weights.save_hf(model, root / name, vocab_file=root / "vocab.txt")
+        weights.save_hf(model, root / name, tokenizer=root / "vocab.txt")
     recipe = config.parse_recipe(
         {
             "name": "toy",

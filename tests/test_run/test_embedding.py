@@ -39,7 +39,7 @@ def data(tmp_path_factory):
     vocab.write_vocab(tokens, folder / "vocab.txt")
     shape = toys.SHALLOW_TEACHER.replace(vocab_size=len(tokens), max_positions=16, pooler=False)
     teacher = toys.randomise(models.build_embedder(shape, pooling="max"), 1)
-    weights.save_hf(teacher, folder / "teacher", vocab_file=folder / "vocab.txt")
+    weights.save_hf(teacher, folder / "teacher", tokenizer=folder / "vocab.txt")
     return folder
 
 
@@ -201,7 +201,7 @@ def test_vectors_are_as_wide_as_the_teachers_or_as_the_recipe_says(data, size, p
 
 def test_a_plain_encoder_is_no_teacher(data, tmp_path):
     plain = tmp_path / "plain"
-    weights.save_hf(weights.load_encoder(data / "teacher"), plain, vocab_file=data / "vocab.txt")
+    weights.save_hf(weights.load_encoder(data / "teacher"), plain, tokenizer=data / "vocab.txt")
     changed = recipe(data)
     changed = changed.model_copy(
         update={"teacher": changed.teacher.model_copy(update={"source": str(plain)})}

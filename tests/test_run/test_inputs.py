@@ -11,6 +11,7 @@ from tfdistill import cli, config, errors, models, results, run, tasks, weights
 from tfdistill.data import batches
 from tfdistill.io import files, work_folder
 from tfdistill.run import folder, inputs, records
+from tfdistill.tokenization.reading import read_tokenizer
 
 FINETUNED = config.load_recipe("demo")  # its teacher is fine-tuned in the run
 GIVEN = config.load_recipe("demo", ["teacher={source: somewhere}", "student.num_heads=2"])
@@ -24,7 +25,7 @@ def save(tmp_path, toy_vocab_file):
         shape = toys.SHALLOW_STUDENT.replace(vocab_size=200)
         model = toys.classifier(shape, 2)
         target = tmp_path / place / "hf"
-        weights.save_hf(model, target, labels=[label, "other"], vocab_file=toy_vocab_file)
+        weights.save_hf(model, target, labels=[label, "other"], tokenizer=toy_vocab_file)
         return tmp_path / place
 
     return write
@@ -52,7 +53,7 @@ def test_a_teacher_never_stands_for_a_student_that_is_not_there_yet(save, tmp_pa
 
 def test_a_bare_encoder_is_told_what_its_kind_needs(tmp_path, toy_vocab_file, capsys):
     model = toys.randomise(models.build_encoder(toys.SHALLOW_STUDENT.replace(vocab_size=200)))
-    bare = str(weights.save_hf(model, tmp_path / "bare", vocab_file=toy_vocab_file))
+    bare = str(weights.save_hf(model, tmp_path / "bare", tokenizer=toy_vocab_file))
     assert cli.main(["export", bare, "--kind", "embedding", "--out", str(tmp_path / "out")]) == 1
     told = capsys.readouterr().err
     assert "expected a sentence-transformers folder, with modules.json and 1_Pooling" in told
@@ -71,7 +72,7 @@ def test_the_kind_of_an_unknown_task_decides_the_head(tmp_path, toy_vocab_file):
     shape = toys.SHALLOW_STUDENT.replace(vocab_size=200)
     for kind, head in (("token", "token"), ("embedding", "embedding")):
         model = toys.randomise(models.build_model(shape, models.Head(head, 3)))
-        folder = weights.save_hf(model, tmp_path / kind, vocab_file=toy_vocab_file)
+        folder = weights.save_hf(model, tmp_path / kind, tokenizer=toy_vocab_file)
         assert models.head_of(inputs.open_source(str(folder), kind=kind).model) == head
 
 
@@ -120,7 +121,7 @@ def test_evaluation_changes_nothing_whatever_the_order_of_the_labels(toy_vocab_f
     mnli = tasks.task("mnli")
     model = toys.classifier(toys.SHALLOW_STUDENT, seed=3)
     names = ("contradiction", "entailment", "neutral")
-    source = inputs.Source(model, names, toy_vocab_file, True, None)
+    source = inputs.Source(model, names, read_tokenizer(toy_vocab_file), None)
     examples = batches.Batches(toys.encoded(40, seed=2), shuffle=False)
     expected = mnli.score(source.outputs(examples, mnli), examples.encoded)
     if again:

@@ -473,7 +473,7 @@ def test_the_teacher_answers_other_pairs_where_the_task_has_pairs(
     shape = models.preset("bert_tiny").replace(vocab_size=len(tokens))
     teacher = models.build_classifier(shape, 2)
     vocab_file = tmp_path / "vocab.txt"
-    weights.save_hf(teacher, tmp_path / "teacher", labels=SAME, vocab_file=vocab_file)
+    weights.save_hf(teacher, tmp_path / "teacher", labels=SAME, tokenizer=vocab_file)
 
     def texts(name, **joint):
         columns = {"text_column": "first", "pair_column": "second", "label_column": "same"}

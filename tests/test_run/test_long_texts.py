@@ -13,9 +13,9 @@ import toys
 import export
 import tfdistill
 from tfdistill import cli, config, errors, manifest, models, weights
-from tfdistill.data import tokenize
 from tfdistill.predictor import Predictor
 from tfdistill.run import corpora, inputs, labelled
+from tfdistill.tokenization.reading import read_tokenizer
 from tfdistill.training import pretrain_run
 
 pytestmark = pytest.mark.slow  # a run of 20 seconds
@@ -49,7 +49,7 @@ def place(tmp_path_factory):
     )
     teacher = toys.randomise(models.build_classifier(shape, 2), 3, scale=0.5)
     labels = ("negative", "positive")
-    weights.save_hf(teacher, folder / "teacher", labels=labels, vocab_file=folder / "vocab.txt")
+    weights.save_hf(teacher, folder / "teacher", labels=labels, tokenizer=folder / "vocab.txt")
     with (folder / "my-data.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["text", "label"])
@@ -93,7 +93,7 @@ def data_section(**values):
 def of_student(run, rows, truncation="middle"):
     """What the run's student answers to texts that a tokenizer cuts: logits."""
     loaded = weights.load_classifier(run / "student" / "hf")
-    tokenizer = tokenize.Tokenizer(loaded.vocab_file, truncation=truncation)
+    tokenizer = loaded.tokenizer.replace(truncation=truncation)
     encoded = tokenizer.encode_batch(rows, None, LENGTH)
     assert (encoded.lengths == LENGTH).all()
     ids = encoded.ids.reshape(-1, LENGTH)
@@ -128,7 +128,7 @@ def test_the_manifest_requires_readers_that_know_it(run):
 
 def test_the_golden_texts_and_token_vectors_are_cut_so(run):
     golden = json.loads((run / "export" / "golden.json").read_text())["examples"]
-    tokenizer = tokenize.Tokenizer(run / "export" / "vocab.txt", truncation="middle")
+    tokenizer = read_tokenizer(run / "export" / "vocab.txt", truncation="middle")
     assert all(example["text"] is not None for example in golden)
     for example in golden:
         assert tokenizer.encode(example["text"], max_length=LENGTH) == example["input_ids"]
@@ -144,7 +144,7 @@ def test_the_golden_texts_and_token_vectors_are_cut_so(run):
 def test_evaluate_and_the_rows_of_a_benchmark_cut_as_the_student_was_trained(run):
     settings = config.saved_recipe(run).data
     assert settings.truncation == "middle"
-    tokenizer = tokenize.Tokenizer(run / "export" / "vocab.txt", truncation="middle")
+    tokenizer = read_tokenizer(run / "export" / "vocab.txt", truncation="middle")
     source = inputs.open_source(str(run))
     exported = inputs.open_answerer(str(run / "export"))
     rows = labelled.labelled_rows(
@@ -162,7 +162,7 @@ def test_evaluate_and_the_rows_of_a_benchmark_cut_as_the_student_was_trained(run
     assert data.tokenizer.truncation == "middle"  # that of the model that the run holds
     # A teacher that is not told by its folder answers as the student will read.
     teacher = inputs.open_source(str(run.parent / "teacher"))
-    assert teacher.truncation == "end"
+    assert teacher.tokenizer.truncation == "end"
     encoded = teacher.encode(data.dev_examples, settings)
     np.testing.assert_array_equal(encoded.ids, data.dev.encoded.ids)
     at_end = tfdistill.load_data(
@@ -177,8 +177,7 @@ def test_a_saved_model_from_text_answers_so(run, tmp_path):
     folder = export.to_saved_model(
         loaded.model,
         tmp_path / "saved",
-        vocab_file=loaded.vocab_file,
-        truncation=loaded.truncation,
+        tokenizer=loaded.tokenizer,
         max_length=LENGTH,
     )
     import tensorflow_text  # noqa: F401
@@ -209,8 +208,7 @@ def test_stock_readers_are_refused(run, tmp_path, capsys):
             loaded.model,
             tmp_path / "hf",
             labels=loaded.labels,
-            vocab_file=loaded.vocab_file,
-            truncation=loaded.truncation,
+            tokenizer=loaded.tokenizer,
             for_transformers=True,
         )
 
@@ -245,7 +243,7 @@ def test_a_model_that_reads_more_plain_text_keeps_it(run, tmp_path):
     options = config.PretrainConfig(steps=2, batch_size=4, held_out=0.2, evaluations=1)
     out = tmp_path / "out"
     pretrain_run.run_pretraining(source, [tmp_path / "corpus.txt"], out, options, max_length=16)
-    assert weights.load_masked_lm(out / "model" / "hf").truncation == "middle"
+    assert weights.load_masked_lm(out / "model" / "hf").tokenizer.truncation == "middle"
 
 
 def test_a_word_vector_student_keeps_it(tmp_path, place):
@@ -253,12 +251,12 @@ def test_a_word_vector_student_keeps_it(tmp_path, place):
         vocab_size=len(SPECIAL) + len(WORDS), embedding_size=8, dense_size=8
     )
     model = models.build_bilstm(shape, 2)
-    options = {"labels": ("no", "yes"), "vocab_file": place / "vocab.txt", "lower_case": True}
     for truncation in ("end", "middle"):
         folder = tmp_path / truncation
         folder.mkdir()
-        weights.save_bilstm(model, folder, **options, truncation=truncation)
-        assert weights.load_bilstm(folder).truncation == truncation
+        tokenizer = read_tokenizer(place / "vocab.txt", True, truncation)
+        weights.save_bilstm(model, folder, labels=("no", "yes"), tokenizer=tokenizer)
+        assert weights.load_bilstm(folder).tokenizer.truncation == truncation
     described = json.loads((folder / "classifier.json").read_text())
     del described["checksum"]
     (folder / "classifier.json").write_text(json.dumps({**described, "truncation": "left"}))

@@ -62,7 +62,7 @@ def write(folder: pathlib.Path, kind: str) -> None:
     names = labels.get(kind, ("negative", "positive"))
     teacher = toys.randomise(models.build_classifier(shape, len(names) or 1), 3, scale=0.1)
     weights.save_hf(
-        teacher, folder / "teacher", labels=names or None, vocab_file=folder / "vocab.txt"
+        teacher, folder / "teacher", labels=names or None, tokenizer=folder / "vocab.txt"
     )
     with (folder / "my-data.csv").open("w", newline="") as file:
         writer = csv.writer(file)

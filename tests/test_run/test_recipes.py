@@ -15,8 +15,9 @@ import pytest
 import toy_recipes
 
 from tfdistill import cli, config, models, training
-from tfdistill.data import synthetic, task_data, tokenize, vocab
+from tfdistill.data import synthetic, task_data, vocab
 from tfdistill.run import folder, prepare, students, task_models, teachers
+from tfdistill.tokenization.reading import read_tokenizer
 from tfdistill.training import transfer_run
 
 RECIPES = {name: config.load_recipe(name) for name in config.recipes()}
@@ -180,6 +181,6 @@ def test_a_scaled_down_recipe_keeps_the_path(name):
 
 
 def test_the_generated_vocabulary_reads_the_generated_text(vocab_file):
-    tokenizer = tokenize.Tokenizer(vocab_file)
+    tokenizer = read_tokenizer(vocab_file)
     ids = [i for text in synthetic.generate(50, seed=3)[0] for i in tokenizer.encode(text)]
     assert ids.count(tokenizer.unk_id) < 0.01 * len(ids)

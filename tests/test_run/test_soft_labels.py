@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
     vocab.write_vocab(words, folder / "vocab.txt")
     for name in ("teacher", "student"):
         model = models.build_classifier(SHAPE.replace(vocab_size=len(words)), len(TASK.labels))
-        weights.save_hf(model, folder / name, labels=TASK.labels, vocab_file=folder / "vocab.txt")
+        weights.save_hf(model, folder / name, labels=TASK.labels, tokenizer=folder / "vocab.txt")
     return folder
 
 

@@ -8,9 +8,10 @@ import safetensors.numpy
 import toys
 
 from tfdistill import cli, config, errors, models, run, tasks, training, weights
-from tfdistill.data import batches, soft_labels, tokenize, vocab
+from tfdistill.data import batches, soft_labels, vocab
 from tfdistill.io import arrays
 from tfdistill.run import task_models
+from tfdistill.tokenization.reading import read_tokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +48,7 @@ def folder(tmp_path_factory):
     student = models.build_embedder(toys.SHALLOW_STUDENT.replace(**sizes), WIDTH, pooling="max")
     for seed, (name, model) in enumerate((("teacher", teacher), ("student", student))):
         toys.randomise(model, seed)
-        weights.save_hf(model, folder / name, vocab_file=folder / "vocab.txt")
+        weights.save_hf(model, folder / name, tokenizer=folder / "vocab.txt")
     return folder
 
 
@@ -89,7 +90,7 @@ def by_model(folder, tmp_path_factory):
     )
     (cache,) = (out / "teacher" / "cache").iterdir()
     train, dev = texts_of(folder)
-    encoded = batches.encode_examples(dev, tokenize.Tokenizer(folder / "vocab.txt"), 12)
+    encoded = batches.encode_examples(dev, read_tokenizer(folder / "vocab.txt"), 12)
     teacher = weights.load_embedder(folder / "teacher").model
     rows = batches.Batches(encoded, batch_size=64, shuffle=False)
     vectors = np.concatenate(

@@ -30,7 +30,7 @@ def folder(tmp_path_factory, toy_vocab_file):
     shape = toys.STUDENT.replace(num_layers=1, vocab_size=size, max_positions=16)
     for seed, name in enumerate(("teacher", "student")):
         model = toys.randomise(models.build_random(shape, models.Head("token", 3)), seed)
-        weights.save_hf(model, folder / name, labels=TAGS, vocab_file=toy_vocab_file)
+        weights.save_hf(model, folder / name, labels=TAGS, tokenizer=toy_vocab_file)
     command = ["answers", str(folder / "teacher"), "--data-dir", str(folder), "--task", "ner"]
     assert cli.main([*command, "--max-length", "14", "--out", str(folder / "tags.jsonl")]) == 0
     return folder

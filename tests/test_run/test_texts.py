@@ -53,7 +53,7 @@ def prepared_run(tmp_path_factory):
         vocab_size=prepared.tokenizer.vocab_size,
     )
     folder = root / "words"
-    weights.save_hf(models.build_masked_lm(shape), folder, vocab_file=prepared.vocab_file)
+    weights.save_hf(models.build_masked_lm(shape), folder, tokenizer=prepared.tokenizer)
     values["data"]["augment"] |= {"masked_lm": str(folder), "copies": 2}
     return config.Recipe.model_validate(values), prepared, root
 

@@ -111,11 +111,11 @@ class Student:
     def encode(self, max_length: int) -> Any:
         """Returns the texts as ids."""
         from tfdistill.data.batches import encode_examples
-        from tfdistill.data.tokenize import Tokenizer
         from tfdistill.tasks import Examples
+        from tfdistill.tokenization.reading import read_tokenizer
 
         examples = Examples(self.task, self.texts, None, None)
-        return encode_examples(examples, Tokenizer(self.vocab_file), max_length)
+        return encode_examples(examples, read_tokenizer(self.vocab_file), max_length)
 
     @property
     def task(self) -> Any:
@@ -129,7 +129,7 @@ class Student:
         import export
 
         encoded = self.encode(max(options.setdefault("lengths", LENGTHS)))
-        checking = {"check_on": encoded, "task": self.task, "vocab_file": self.vocab_file}
+        checking = {"check_on": encoded, "task": self.task, "tokenizer": self.vocab_file}
         export.to_tflite(self.model, path, **checking, **options)
         return path
 

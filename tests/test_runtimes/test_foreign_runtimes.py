@@ -11,10 +11,10 @@ import pytest
 from test_android import vectors
 
 import export
-from export.checking.tokenizer_edge_cases import tokenizer_edge_cases
 from export.targets import mediapipe_tokenizer
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.tflite import TfliteModel, inspection
+from tfdistill.tokenization.edge_cases import tokenizer_edge_cases
+from tfdistill.tokenization.reading import read_tokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ USUAL = 1e-5  # of the median
 def scores_of(file: pathlib.Path, texts: list[str], vocab_file: pathlib.Path) -> np.ndarray:
     """What our own reading of the file gives: probabilities, (texts, labels)."""
     model = TfliteModel(file)
-    encoded = Tokenizer(vocab_file).encode_batch(texts, None, max(model.lengths))
+    encoded = read_tokenizer(vocab_file).encode_batch(texts, None, max(model.lengths))
     return np.stack([model.predict(encoded.row(i)) for i in range(len(texts))])
 
 
@@ -68,7 +68,7 @@ def test_our_copy_of_mediapipes_tokenizer_gives_its_answers(mediapipe, exports, 
     odd = [text for text in tokenizer_edge_cases()[::7] if "\0" not in text and text.strip()]
     texts = [text.encode("utf-8", "ignore").decode() for text in odd]
     texts += [text.replace("a", "á").replace("o", "Ö") for text in toy.texts[:50]]
-    model, tokenizer = TfliteModel(file), Tokenizer(toy.vocab_file)
+    model, tokenizer = TfliteModel(file), read_tokenizer(toy.vocab_file)
     there = mediapipe_tokenizer.encode(texts, tokenizer, max(model.lengths))
     expected = np.stack([model.predict(there.row(i)) for i in range(len(texts))])
     ours = tokenizer.encode_batch(texts, None, max(model.lengths))
@@ -132,7 +132,7 @@ def test_mediapipe_classifies_200_real_sentences_like_python(
 
 def examples_of(toy, count: int) -> tuple[list[dict], list[list[int]]]:
     """Examples padded for each signature that holds them, and their ids."""
-    encoded = Tokenizer(toy.vocab_file).encode_batch(toy.texts, None, 32)
+    encoded = read_tokenizer(toy.vocab_file).encode_batch(toy.texts, None, 32)
     examples, rows = [], []
     for i in range(count):
         ids = encoded.row(i).tolist()

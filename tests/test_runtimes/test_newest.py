@@ -15,7 +15,7 @@ import toys
 from random_texts import random_texts
 
 from tfdistill import errors, models, weights
-from tfdistill.data import tokenize, vocab
+from tfdistill.tokenization.reading import read_tokenizer, read_vocab
 
 pytestmark = pytest.mark.slow
 HERE = pathlib.Path(__file__).parent
@@ -87,7 +87,7 @@ def test_a_folder_of_today_has_the_same_ids_and_answers_here(name, folders):
     assert embeds == (name in ("mean", "dense"))
     loaded = (weights.load_embedder if embeds else weights.load_classifier)(folder)
     expected = json.loads((folder / "expected.json").read_text())
-    tokenizer = tokenize.Tokenizer(loaded.vocab_file, loaded.lower_case)
+    tokenizer = loaded.tokenizer
     ids = [tokenizer.encode(text, max_length=loaded.max_length) for text in expected["texts"]]
     assert ids == expected["ids"]
     np.testing.assert_allclose(answers_of(loaded, ids), expected["answers"], **CLOSE)
@@ -114,11 +114,11 @@ def test_a_written_folder_has_the_same_ids_and_answers_there(
 ):
     if family == "mobilebert":
         config = models.preset("mobilebert_tiny").replace(
-            num_layers=2, vocab_size=len(vocab.read_vocab(toy_vocab_file))
+            num_layers=2, vocab_size=len(read_vocab(toy_vocab_file))
         )
     else:
         config = toys.STUDENT.replace(
-            vocab_size=len(vocab.read_vocab(toy_vocab_file)),
+            vocab_size=len(read_vocab(toy_vocab_file)),
             family="bert" if family == "embedding" else family,
             max_positions=64,
             layer_norm_eps=1e-12,
@@ -130,7 +130,7 @@ def test_a_written_folder_has_the_same_ids_and_answers_there(
     scale = 0.02 if family == "mobilebert" else 0.3
     model = toys.randomise(models.build_model(config, head), scale=scale)
     folder = weights.save_hf(
-        model, tmp_path / "hf", vocab_file=toy_vocab_file, lower_case=lower_case
+        model, tmp_path / "hf", tokenizer=read_tokenizer(toy_vocab_file, lower_case=lower_case)
     )
     texts = tmp_path / "texts.json"
     drawn = random_texts(20_000 if family == "bert" else 2_000)  # one tokenizer has them all
@@ -140,7 +140,7 @@ def test_a_written_folder_has_the_same_ids_and_answers_there(
 
     received = ask(read=str(folder), texts=str(texts))
 
-    encoded = tokenize.Tokenizer(toy_vocab_file, lower_case).encode_batch(drawn, None, 10_000)
+    encoded = read_tokenizer(toy_vocab_file, lower_case).encode_batch(drawn, None, 10_000)
     rows = [encoded.row(index).tolist() for index in range(len(drawn))]
     assert [index for index, row in enumerate(rows) if row != received["ids"][index]] == []
     cut = [row if len(row) <= 64 else [*row[:63], row[-1]] for row in rows[:50]]

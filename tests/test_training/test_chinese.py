@@ -6,7 +6,8 @@ import tf_keras as keras
 import toys
 
 from tfdistill import analysis, distillers, models, tasks, training
-from tfdistill.data import batches, tokenize, vocab
+from tfdistill.data import batches, vocab
+from tfdistill.tokenization.reading import read_tokenizer
 
 GOOD = ("好", "喜欢", "精彩", "推荐")
 BAD = ("差", "讨厌", "无聊", "失望")
@@ -48,7 +49,7 @@ def vocab_file(request, tmp_path_factory):
 
 
 def test_each_ideograph_is_a_token_at_its_own_place(vocab_file):
-    tokenizer = tokenize.Tokenizer(vocab_file)
+    tokenizer = read_tokenizer(vocab_file)
     text = "这部电影很好。「2024年」"
     located = tokenizer.locate([text])
     assert tokenizer.unk_id not in located.ids
@@ -64,7 +65,7 @@ def test_each_ideograph_is_a_token_at_its_own_place(vocab_file):
 def test_a_classifier_learns_chinese_reviews(folder, vocab_file):
     spec = tasks.TaskSpec("评价", "评论", "标签").with_labels_of(folder)
     assert set(spec.labels) == {"正面", "负面"}
-    tokenizer = tokenize.Tokenizer(vocab_file)
+    tokenizer = read_tokenizer(vocab_file)
     train, dev = (
         batches.Batches(
             batches.encode_examples(tasks.load_examples(spec, folder, split), tokenizer, 24),

@@ -180,7 +180,7 @@ def test_new_teachers_and_students_of_a_regression_start_there(tmp_path, toy_voc
     size = len(toy_vocab_file.read_text(encoding="utf-8").splitlines())
     shape = toys.SHALLOW_STUDENT.replace(vocab_size=size)
     encoder = models.build_encoder(shape)
-    weights.save_hf(encoder, tmp_path / "bert", vocab_file=toy_vocab_file)
+    weights.save_hf(encoder, tmp_path / "bert", tokenizer=toy_vocab_file)
     data = tfdistill.load_data(tmp_path / "prices.csv", tokenizer=tmp_path / "bert", max_length=12)
     expected = [np.mean(data.train_examples.labels)]
     folder = str(tmp_path / "bert")

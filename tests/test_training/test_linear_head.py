@@ -36,9 +36,9 @@ def folder(tmp_path_factory):
     (folder / "train.csv").write_text("\n".join(["text,label", *rows]) + "\n")
     vocab.write_vocab(vocab.train_vocab([*rows, *fill], 60), folder / "vocab.txt")
     encoder = toys.randomise(models.build_encoder(SHAPE), seed=1)
-    weights.save_hf(encoder, folder / "bert", vocab_file=folder / "vocab.txt")
+    weights.save_hf(encoder, folder / "bert", tokenizer=folder / "vocab.txt")
     sentences = toys.randomise(models.build_embedder(SHAPE, pooling="max"), seed=2)
-    weights.save_hf(sentences, folder / "sentences", vocab_file=folder / "vocab.txt")
+    weights.save_hf(sentences, folder / "sentences", tokenizer=folder / "vocab.txt")
     return folder
 
 
@@ -163,7 +163,7 @@ def test_an_encoder_that_pairs_of_rows_make_worse_stays_as_it_is(folder, tmp_pat
 def test_the_folder_is_the_model_and_still_a_sentence_encoder(folder, tmp_path):
     model, data, _ = fitted(folder, tmp_path / "fit")
     labels = data.task.labels
-    saved = weights.save_hf(model, tmp_path / "hf", labels=labels, vocab_file=data.vocab_file)
+    saved = weights.save_hf(model, tmp_path / "hf", labels=labels, tokenizer=data.tokenizer)
     loaded = weights.load_model(saved, "sequence")
     assert loaded.labels == labels and models.read_head(loaded.model) == models.read_head(model)
     for expected, received in zip(model.get_weights(), loaded.model.get_weights(), strict=True):

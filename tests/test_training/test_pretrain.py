@@ -11,9 +11,11 @@ import tensorflow as tf
 import tf_keras as keras
 import toys
 
-from tfdistill import config, errors, models, tokenizer_json, weights
-from tfdistill.data import masking, shard_files, shards, streaming, synthetic, tokenize, vocab
+from tfdistill import config, errors, models, weights
+from tfdistill.data import masking, shard_files, shards, streaming, synthetic, vocab
 from tfdistill.io import checksums, files, locks, reading
+from tfdistill.tokenization.reading import read_tokenizer, read_vocab
+from tfdistill.tokenization.wordpiece import WordPiece
 from tfdistill.training import (
     MaskedLmEvaluation,
     PretrainConfig,
@@ -171,7 +173,7 @@ def test_both_saved_models_answer_alike_with_both_heads(whole, masked_batch):
         np.testing.assert_array_equal(value, saved[name])
     config = json.loads((out / "model" / "hf" / "config.json").read_text())
     assert config["architectures"] == ["BertForPreTraining"]
-    assert tokenize.Tokenizer(loaded.vocab_file).vocab_size == loaded.config.vocab_size
+    assert loaded.tokenizer.vocab_size == loaded.config.vocab_size
 
 
 def test_a_finished_run_is_not_done_again_and_another_one_is_refused(run, whole):
@@ -206,7 +208,7 @@ def test_shards_that_were_prepared_again_of_other_text_are_refused(run, whole, t
 def test_a_checkpoint_without_a_head_is_continued_with_a_new_one(run, whole, tmp_path):
     out, _ = whole
     first = weights.load_model(out / "model" / "hf", "none")
-    weights.save_hf(first.model, tmp_path / "encoder", vocab_file=first.vocab_file)
+    weights.save_hf(first.model, tmp_path / "encoder", tokenizer=first.tokenizer)
     config = PretrainConfig(steps=1, batch_size=4, learning_rate=1e-9, warmup=0, held_out=0.1)
     options = {"name": str(tmp_path / "encoder"), "overrides": {}, "config": config}
     with pytest.raises(errors.WeightsError):
@@ -323,7 +325,7 @@ def test_the_figures_are_means_over_positions_and_examples(toy_model):
 
 
 def test_measuring_twice_gives_the_same_and_nothing_masked_is_an_error(toy_model, text, tmp_path):
-    tokenizer = tokenize.Tokenizer(text / "vocab.txt")
+    tokenizer = read_tokenizer(text / "vocab.txt")
     shape = toys.SHALLOW_STUDENT.replace(vocab_size=tokenizer.vocab_size, dropout=0.5)
     model = models.build_masked_lm(shape)
     shards.prepare_corpus(text / "corpus.txt", tokenizer, tmp_path, max_length=12)
@@ -340,7 +342,7 @@ def test_measuring_twice_gives_the_same_and_nothing_masked_is_an_error(toy_model
 
 def test_what_does_not_go_together_is_refused_before_training(run, whole, text, tmp_path):
     prepared = whole[0] / "corpus"
-    tokenizer = tokenize.Tokenizer(text / "vocab.txt")
+    tokenizer = read_tokenizer(text / "vocab.txt")
     alone = CONFIG.model_copy(update={"next_sentence": False})
     shards.prepare_corpus(text / "corpus.txt", tokenizer, tmp_path / "plain", max_length=24)
     with pytest.raises(errors.ConfigError, match="Prepare it with --next-sentence"):
@@ -370,16 +372,16 @@ def test_what_does_not_go_together_is_refused_before_training(run, whole, text, 
 
 
 def test_a_cased_vocabulary_of_a_preset_stays_one(text, tmp_path):
-    tokens = vocab.read_vocab(text / "vocab.txt")
-    path = tmp_path / tokenizer_json.FILE_NAME
-    tokenizer_json.build_tokenizer(tokens, lower_case=False).save(str(path))
+    tokens = read_vocab(text / "vocab.txt")
+    path = tmp_path / "tokenizer.json"
+    WordPiece(tokens, lower_case=False).save_json(str(path))
     source = pretrain_run.PretrainSource("bert_tiny", vocab_file=str(path), overrides=SMALL)
     _, tokenizer = pretrain_run._open_model(source, None, CONFIG, tmp_path)
     assert tokenizer.lower_case is False
 
 
 def test_a_damaged_shard_is_found_before_the_first_step(run, text, tmp_path):
-    tokenizer = tokenize.Tokenizer(text / "vocab.txt")
+    tokenizer = read_tokenizer(text / "vocab.txt")
     shards.prepare_corpus(
         text / "corpus.txt", tokenizer, tmp_path / "c", max_length=24, next_sentence=True
     )

@@ -9,7 +9,8 @@ import toys
 import export
 import tfdistill
 from tfdistill import compress, errors, models, tasks, training, weights
-from tfdistill.data import batches, tokenize
+from tfdistill.data import batches
+from tfdistill.tokenization.reading import read_tokenizer
 
 pytestmark = pytest.mark.slow
 
@@ -181,19 +182,19 @@ def lines(tmp_path_factory, toy_vocab_file):
     labels = random.integers(0, 2, 80)
     texts = [" ".join([words[label], *random.choice(words[2:], 3)]) for label in labels]
     task = tasks.TaskSpec("films", "text", "label", labels=("good", "bad"))
-    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    tokenizer = read_tokenizer(toy_vocab_file)
     encoded = batches.encode_examples(
         tasks.Examples(task, texts, None, np.int32(labels)), tokenizer, 12
     )
     shape = toys.SHALLOW_STUDENT.replace(vocab_size=tokenizer.vocab_size)
     folder = tmp_path_factory.mktemp("folders")
     encoder = toys.randomise(models.build_encoder(shape), 5)
-    weights.save_hf(encoder, folder / "headless", vocab_file=toy_vocab_file)
+    weights.save_hf(encoder, folder / "headless", tokenizer=toy_vocab_file)
     model = toys.classifier(shape, 2, seed=3)
     trainer = tfdistill.LabelTrainer(model)
     trainer.compile(optimizer=tfdistill.adamw(1e-2))
     trainer.fit(batches.Batches(encoded), epochs=30, verbose=0)
-    weights.save_hf(model, folder / "tuned", labels=task.labels, vocab_file=toy_vocab_file)
+    weights.save_hf(model, folder / "tuned", labels=task.labels, tokenizer=toy_vocab_file)
     return types.SimpleNamespace(task=task, encoded=encoded, folder=folder, shape=shape)
 
 

@@ -9,6 +9,7 @@ import toys
 
 from tfdistill import analysis, errors, models, tasks, training
 from tfdistill.data import batches, parallel, windows
+from tfdistill.tokenization.reading import read_tokenizer
 from tfdistill.training import teacher_answers
 
 SPEC = tasks.TaskSpec(
@@ -130,7 +131,6 @@ def test_evaluation_of_words_scores_their_entities(per_token):
 
 
 def test_evaluation_of_questions_scores_the_answers(per_token, toy_vocab_file):
-    from tfdistill.data import tokenize
     from tfdistill.tasks import spans, squad
 
     model, _ = per_token["span"]
@@ -141,7 +141,7 @@ def test_evaluation_of_questions_scores_the_answers(per_token, toy_vocab_file):
         squad.Question(str(number), "is it", context, (context.split()[0],), 0)
         for number, context in enumerate(("the film", "bad", "a good story"))
     ]
-    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    tokenizer = read_tokenizer(toy_vocab_file)
     encoded = windows.encode_questions(questions, tokenizer, 12)
     spec = tasks.task("squad")
     rows = batches.Batches(encoded, batch_size=2)

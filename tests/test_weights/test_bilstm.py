@@ -13,6 +13,7 @@ import tf_keras as keras
 
 from tfdistill import errors, models, tasks, weights
 from tfdistill.run import inputs, task_models
+from tfdistill.tokenization.reading import read_tokenizer
 
 TASK = tasks.TaskSpec("toy", "text", "label", labels=("no", "maybe", "yes"))
 CONFIG = models.BiLstmConfig(
@@ -36,7 +37,10 @@ def save(tmp_path, toy_vocab_file):
     def write(config=CONFIG, *, as_before=False):
         model = models.build_classifier(config, 3)
         weights.save_bilstm(
-            model, tmp_path, labels=TASK.labels, vocab_file=toy_vocab_file, lower_case=True
+            model,
+            tmp_path,
+            labels=TASK.labels,
+            tokenizer=read_tokenizer(toy_vocab_file, lower_case=True),
         )
         if as_before:
             (tmp_path / "model.safetensors").unlink()
@@ -58,7 +62,7 @@ def test_what_was_saved_answers_as_before(save, changes, as_before):
     opened = inputs.open_source(str(folder))
 
     assert models.config_of(opened.model) == config
-    assert (opened.labels, opened.lower_case) == (TASK.labels, True)
+    assert (opened.labels, opened.tokenizer.lower_case) == (TASK.labels, True)
     np.testing.assert_array_equal(answers(opened.model), expected)
     np.testing.assert_array_equal(answers(task_models.open_saved(folder, TASK)), expected)
 

@@ -8,6 +8,7 @@ import safetensors.numpy
 import toys
 
 from tfdistill import errors, models, weights
+from tfdistill.tokenization.reading import read_tokenizer
 
 randomise = functools.partial(toys.randomise, scale=0.4)
 
@@ -68,8 +69,7 @@ def saved(tmp_path_factory):
         randomise(models.build_classifier(CONFIG, 2)),
         place / "hf",
         labels=["bad", "good"],
-        vocab_file=place / "words.txt",
-        lower_case=False,
+        tokenizer=read_tokenizer(place / "words.txt", lower_case=False),
     )
 
 
@@ -98,14 +98,17 @@ def test_a_saved_classifier_comes_back_whole(name, tmp_path, vocab_file):
     config = CONFIGS[name]
     model = randomise(models.build_classifier(config, 3))
     weights.save_hf(
-        model, tmp_path / "hf", labels=["x", "y", "z"], vocab_file=vocab_file, lower_case=False
+        model,
+        tmp_path / "hf",
+        labels=["x", "y", "z"],
+        tokenizer=read_tokenizer(vocab_file, lower_case=False),
     )
     loaded = weights.load_classifier(tmp_path / "hf")
     np.testing.assert_array_equal(loaded.model(features(config)), model(features(config)))
     assert loaded.config == models.config_of(loaded.model) == config
     assert loaded.labels == ("x", "y", "z")
-    assert loaded.lower_case is False
-    assert loaded.vocab_file.read_text() == vocab_file.read_text()
+    assert loaded.tokenizer.lower_case is False
+    assert loaded.tokenizer.vocab_text == vocab_file.read_text()
     assert len(loaded.report.loaded) == len(model.weights)
     assert not loaded.report.fresh
 
@@ -121,7 +124,7 @@ def test_a_saved_encoder_comes_back_whole(name, tmp_path):
     for key, value in loaded.model(features(config)).items():
         np.testing.assert_array_equal(value, expected[key])
     assert loaded.config == config
-    assert (loaded.vocab_file, loaded.lower_case) == (None, True)
+    assert loaded.tokenizer is None
 
 
 def test_a_regressor_and_missing_labels_have_their_own_names(tmp_path):
@@ -471,7 +474,7 @@ def test_a_vocabulary_larger_than_the_embedding_is_refused(folder):
     with open(folder / "vocab.txt", "a", encoding="utf-8") as file:
         file.write("d\ne\nf\n")
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(errors.WeightsError, match=r"expected at most 10 tokens.*received 11"):
+    with pytest.raises(errors.VocabularyError, match=r"expected at most 10 tokens.*received 11"):
         weights.load_encoder(folder)
 
 
@@ -553,8 +556,8 @@ def test_labels_that_do_not_fit_the_head_are_refused(labels, tmp_path):
 
 def test_a_vocabulary_larger_than_the_embedding_is_not_saved(tmp_path, vocab_file):
     model = models.build_encoder(CONFIG.replace(vocab_size=7))
-    with pytest.raises(errors.WeightsError):
-        weights.save_hf(model, tmp_path / "hf", vocab_file=vocab_file)
+    with pytest.raises(errors.VocabularyError, match="at most 7 tokens"):
+        weights.save_hf(model, tmp_path / "hf", tokenizer=vocab_file)
     assert not (tmp_path / "hf").exists()
 
 

@@ -8,6 +8,7 @@ import toys
 import transformers
 
 from tfdistill import errors, weights
+from tfdistill.tokenization.reading import read_tokenizer
 from tfdistill.weights import checkpoint, folder_checks, hf_config
 
 pytestmark = pytest.mark.slow
@@ -30,7 +31,7 @@ def test_a_planted_fault_is_not_written(fault, vocab_file, tmp_path):
     model, planted = toys.classifier(CONFIG, 3), planted_folder.FAULTS[fault]
     refused = (errors.ParityError, errors.WeightsError, errors.VocabularyError)
     with planted.planted(), pytest.raises(refused, match=planted.message):
-        weights.save_hf(model, tmp_path / "hf", labels=LABELS, vocab_file=vocab_file, texts=TEXTS)
+        weights.save_hf(model, tmp_path / "hf", labels=LABELS, tokenizer=vocab_file, texts=TEXTS)
     assert not (tmp_path / "hf").exists()
 
 
@@ -39,7 +40,9 @@ def test_a_tokenizer_json_that_lower_cases_is_not_written_for_a_cased_model(voca
     refused = (errors.ParityError, errors.WeightsError, errors.VocabularyError)
     with planted.planted(), pytest.raises(refused):
         weights.save_hf(
-            toys.classifier(CONFIG, 3), tmp_path / "hf", vocab_file=vocab_file, lower_case=False
+            toys.classifier(CONFIG, 3),
+            tmp_path / "hf",
+            tokenizer=read_tokenizer(vocab_file, lower_case=False),
         )
     assert not (tmp_path / "hf").exists()
 
@@ -62,7 +65,7 @@ def test_transformers_has_no_such_head(tmp_path):
 @pytest.mark.skipif(not transformers.is_torch_available(), reason="needs PyTorch")
 def test_transformers_answers_the_texts_and_its_fault_is_told(vocab_file, tmp_path, monkeypatch):
     model = toys.classifier(CONFIG, 3)
-    arguments = {"vocab_file": vocab_file, "texts": TEXTS, "for_transformers": True}
+    arguments = {"tokenizer": vocab_file, "texts": TEXTS, "for_transformers": True}
     weights.save_hf(model, tmp_path / "hf", **arguments)
     answer = folder_checks.run
     monkeypatch.setattr(

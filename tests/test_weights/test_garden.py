@@ -16,6 +16,7 @@ from official.nlp.modeling import layers, networks
 from official.nlp.modeling import models as garden_models
 
 from tfdistill import errors, models, weights
+from tfdistill.tokenization.library import SPECIAL_TOKENS
 from tfdistill.weights import garden_config
 
 pytestmark = pytest.mark.slow
@@ -162,12 +163,13 @@ def test_a_bert_encoder_gives_the_same_states_here(tmp_path):
     shape = {**BERT, "num_layers": 2}
     encoder = randomise(encoders.build_encoder(encoder_config("bert", shape)))
     prefix = tf.train.Checkpoint(model=encoder).write(str(tmp_path / "bert_model.ckpt"))
-    (tmp_path / "vocab.txt").write_text("a\nb\n")
+    (tmp_path / "vocab.txt").write_text("\n".join(SPECIAL_TOKENS))
     write_params(tmp_path, "bert", shape)
     for source in (tmp_path, prefix):
         loaded = weights.load_garden(source, lower_case=False)
         assert_same_bert(loaded, encoder)
-        assert (loaded.vocab_file, loaded.lower_case) == (tmp_path / "vocab.txt", False)
+        assert loaded.tokenizer.vocab == list(SPECIAL_TOKENS)
+        assert loaded.tokenizer.lower_case is False
 
 
 @pytest.fixture(scope="module")

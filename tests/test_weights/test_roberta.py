@@ -9,8 +9,9 @@ import transformers
 from test_weights.references import SIZES, TOLERANCE, save_random
 
 from tfdistill import cli, errors, tasks, training
-from tfdistill.data import batches, fast_tokenizer
+from tfdistill.data import batches
 from tfdistill.run import inputs
+from tfdistill.tokenization.reading import read_roberta
 from tfdistill.weights import roberta
 
 TEXTS = (
@@ -70,11 +71,9 @@ def checkpoint(request, tmp_path_factory):
 @pytest.mark.parametrize("max_length", [24, 9])
 def test_texts_have_the_ids_of_transformers(checkpoint, paired, max_length):
     _, tokenizer, model, folder = checkpoint
-    read_tokenizer = fast_tokenizer.read_tokenizer(
-        folder / "tokenizer.json", pad_id=1, num_rows=model.config.vocab_size
-    )
+    opened = read_roberta(folder / "tokenizer.json", pad_id=1, num_rows=model.config.vocab_size)
     pairs = list(PAIRS) if paired else None
-    encoded = read_tokenizer.encode_batch(TEXTS, pairs, max_length)
+    encoded = opened.encode_batch(TEXTS, pairs, max_length)
     for index, text in enumerate(TEXTS):
         strings = ([text], [PAIRS[index]]) if paired else ([text],)  # a batch reads "" as a text
         (expected,) = tokenizer(*strings, truncation=True, max_length=max_length)["input_ids"]
@@ -150,14 +149,14 @@ def test_it_is_evaluated_and_asked_for_nothing_but_texts(checkpoint):
         source.model,
         batches.Batches(
             batches.encode_examples(
-                tasks.Examples(spec, list(TEXTS), None, None), source.tokenizer(), 24
+                tasks.Examples(spec, list(TEXTS), None, None), source.tokenizer, 24
             ),
             shuffle=False,
         ),
     )
     truth = np.argmax(logits, axis=1)
     examples = tasks.Examples(spec, list(TEXTS), None, truth.astype(np.int32))
-    encoded = batches.encode_examples(examples, source.tokenizer(), 24)
+    encoded = batches.encode_examples(examples, source.tokenizer, 24)
     outputs = source.outputs(batches.Batches(encoded, shuffle=False), spec)
     metrics = source.score(outputs, encoded, spec)
     assert metrics["accuracy"] == 1.0
@@ -197,7 +196,7 @@ def damaged(folder, target, name, change):
 def test_what_does_not_fit_is_refused(checkpoint, tmp_path, name, change, error, message):
     folder = damaged(checkpoint[3], tmp_path, name, lambda value: value.update(change))
     with pytest.raises(error, match=message):
-        inputs.open_source(str(folder), roberta=True).tokenizer()
+        inputs.open_source(str(folder), roberta=True)
 
 
 @pytest.mark.parametrize("checkpoint", ["roberta"], indirect=True)
@@ -223,7 +222,7 @@ def test_a_tokenizer_whose_model_has_no_type_is_read(checkpoint, tmp_path):
     opened = inputs.open_source(str(damaged(checkpoint[3], tmp_path, *settings)), roberta=True)
     whole = inputs.open_source(str(checkpoint[3]), roberta=True)
     for text in TEXTS:
-        assert opened.tokenizer().encode(text) == whole.tokenizer().encode(text)
+        assert opened.tokenizer.encode(text) == whole.tokenizer.encode(text)
 
 
 @pytest.mark.parametrize(
@@ -246,9 +245,9 @@ def test_a_text_begins_with_a_space_as_its_class_has_it(tmp_path, settings, pref
     sizes = {"pad_id": 1, "num_rows": 400}
     if prefixed is None:
         with pytest.raises(errors.VocabularyError, match="add_prefix_space: expected True, as in"):
-            fast_tokenizer.read_tokenizer(path, **sizes)
+            read_roberta(path, **sizes)
         return
-    tokenizer = fast_tokenizer.read_tokenizer(path, **sizes)
+    tokenizer = read_roberta(path, **sizes)
     assert (tokenizer.encode("film") == tokenizer.encode(" film")) is prefixed
 
 

@@ -15,7 +15,7 @@ from tfdistill.data.unlabelled import example_keys, example_numbers
 from tfdistill.tasks import Examples, TaskSpec, label_cells, pair_metrics
 
 if TYPE_CHECKING:
-    from tfdistill.data.tokenize import Tokenizer  # imports TensorFlow
+    from tfdistill.tokenization.wordpiece import WordPiece
 
 _SHOWN = 3  # examples of a fault that a message shows
 _MOST_SIMILAR = 0.02  # share of development texts that may be similar to training texts
@@ -234,7 +234,7 @@ def _check_majority(
                 )
 
 
-def check_words(ids: np.ndarray, tokenizer: Tokenizer) -> DataFindings:
+def check_words(ids: np.ndarray, tokenizer: WordPiece) -> DataFindings:
     """Looks for words that a vocabulary cannot write; marks of punctuation do not count.
 
     Args:

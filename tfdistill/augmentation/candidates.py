@@ -13,9 +13,10 @@ import tf_keras as keras
 
 from tfdistill import errors, models, weights
 from tfdistill.augmentation import variants
-from tfdistill.data import basic_tokenizer, tokenize, vectors, vocab
+from tfdistill.data import vectors, vocab
 from tfdistill.io import files
 from tfdistill.tasks.encoded import EncodedExamples, pad
+from tfdistill.tokenization.wordpiece import WordPiece
 
 _NO_LIMIT = np.iinfo(np.int32).max
 _LEAST_LENGTH = 8  # tokens that a masked text needs: [CLS], [MASK], [SEP], [SEP] and some context
@@ -69,7 +70,7 @@ class CandidateFinder:
     def __init__(
         self,
         model: keras.Model,
-        tokenizer: tokenize.Tokenizer,
+        tokenizer: WordPiece,
         word_vectors: vectors.WordVectors | None,
         *,
         num_candidates: int = 15,
@@ -110,7 +111,7 @@ class CandidateFinder:
             vectors_digest.update(np.ascontiguousarray(self._vectors.values).data)
         return {
             "masked_lm_sha256": weights.hexdigest(),
-            "vocabulary_sha256": _sha256("\n".join(self._tokenizer.vocab)),
+            "vocabulary_sha256": self._tokenizer.digest,
             "lower_case": self._tokenizer.lower_case,
             "vectors_sha256": None if self._vectors is None else vectors_digest.hexdigest(),
             "stop_words_sha256": _sha256("\n".join(sorted(self.stop_words))),
@@ -128,7 +129,7 @@ class CandidateFinder:
           Words and candidates of each text, in order.
         """
         unique = list(dict.fromkeys(texts))
-        words = _words(unique, self._tokenizer.lower_case)
+        words = self._tokenizer.words(unique)
         pieces = self._pieces({word for row in words for word in row})
         candidates_of: list[dict[int, list[str]]] = []
         queries: list[_Query] = []
@@ -180,7 +181,7 @@ def load_finder(
     source: files.Path,
     *,
     vectors_file: files.Path | None = None,
-    tokenizer: tokenize.Tokenizer | None = None,
+    tokenizer: WordPiece | None = None,
     max_length: int,
     dtype_policy: str = "float32",
     **options: Any,
@@ -204,11 +205,10 @@ def load_finder(
     word_vectors = None if vectors_file is None else vectors.read_vectors(vectors_file)
     loaded = weights.load_masked_lm(source)
     if tokenizer is not None:
-        if loaded.vocab_file is not None:
-            vocab.check_same_vocabulary(loaded.vocab_file, tokenizer.vocab)
+        if loaded.tokenizer is not None:
+            vocab.check_same_vocabulary(loaded.tokenizer.vocab, tokenizer.vocab)
     else:
-        vocab_file = weights.existing_vocab(loaded.vocab_file, source)
-        tokenizer = tokenize.Tokenizer(vocab_file, lower_case=loaded.lower_case)
+        tokenizer = weights.existing_tokenizer(loaded.tokenizer, source)
     model = loaded.model
     if dtype_policy != "float32":
         model = models.with_policy(model, dtype_policy)
@@ -216,7 +216,7 @@ def load_finder(
     return CandidateFinder(model, tokenizer, word_vectors, max_length=longest, **options)
 
 
-def _checked_config(model: keras.Model, tokenizer: tokenize.Tokenizer) -> models.EncoderConfig:
+def _checked_config(model: keras.Model, tokenizer: WordPiece) -> models.EncoderConfig:
     if not models.read_head(model).traits.predicts_words:
         raise errors.ShapeError(
             f"model {model.name!r}",
@@ -241,14 +241,6 @@ def _best_tokens(model: keras.Model, count: int) -> Any:
     return best
 
 
-def _words(texts: Sequence[str], lower_case: bool) -> list[list[str]]:
-    if not texts:
-        return []
-    encoded = tf.constant(basic_tokenizer.as_bytes(texts))
-    rows = basic_tokenizer.split(encoded, lower_case=lower_case).to_list()
-    return [[word.decode("utf-8") for word in row] for row in rows]
-
-
 def _query(text: np.ndarray, position: int, max_length: int) -> _Query:
     """Cuts a masked text and its repetition to `max_length` tokens."""
     room = max_length - 3
@@ -268,7 +260,7 @@ def _batches(lengths: Sequence[int], token_budget: int) -> Iterator[np.ndarray]:
         start += count
 
 
-def _features(queries: Sequence[_Query], tokenizer: tokenize.Tokenizer) -> dict[str, np.ndarray]:
+def _features(queries: Sequence[_Query], tokenizer: WordPiece) -> dict[str, np.ndarray]:
     """Puts queries side by side: arrays (batch, longest), int32."""
     cls, sep = [tokenizer.cls_id], [tokenizer.sep_id]
     parts = [part for q in queries for part in (cls, q.first, sep, q.second, sep)]

@@ -20,7 +20,7 @@ from tfdistill.commands import (
     options,
     plan,
 )
-from tfdistill.io import files, locks, work_folder
+from tfdistill.io import locks, work_folder
 from tfdistill.manifest.confidence import moved_coverage
 from tfdistill.results import quantities
 
@@ -186,14 +186,13 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     bundle = android_bundle.bundle_name(name, export_file.AUTO if unknown else quantize, device)
     export_targets.check_paths(args, bundle)
     job = export_job.open_job(args)
-    with files.temporary_folder("vocabulary") as temporary:
-        pruned: dict[str, Any] = {}
-        if args.vocab_prune is not None:
-            job, pruned = export_job.prune(job, args.vocab_prune, pathlib.Path(temporary))
-        export_targets.check_model(args, job)
-        job, manifest = export_file.write(args, job, layers, target / "model.tflite", name)
-        written = export_targets.write(args, job, target / manifest.model.file)
-        _write_cards(args, manifest, target, name)
+    pruned: dict[str, Any] = {}
+    if args.vocab_prune is not None:
+        job, pruned = export_job.prune(job, args.vocab_prune)
+    export_targets.check_model(args, job)
+    job, manifest = export_file.write(args, job, layers, target / "model.tflite", name)
+    written = export_targets.write(args, job, target / manifest.model.file)
+    _write_cards(args, manifest, target, name)
     reported = _reported(pathlib.Path(args.model), target)
     lines: list[str] = []
     for file in manifest.each_file():

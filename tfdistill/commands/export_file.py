@@ -9,7 +9,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tfdistill.commands.export_job import Job
-from tfdistill.io import files
+from tfdistill.tokenization.reading import exported_tokenizer
+from tfdistill.tokenization.wordpiece import WordPiece
 
 if TYPE_CHECKING:
     from tfdistill.manifest import Manifest
@@ -90,20 +91,21 @@ def _fit_size(
 
     job = dataclasses.replace(job, named_lengths=job.lengths)  # those of the whole vocabulary
 
-    def requested(model: Any, vocab_file: files.Path) -> ExportRequest:
-        reading = job.read_by(model, pathlib.Path(vocab_file))
+    def requested(model: Any, tokenizer: WordPiece) -> ExportRequest:
+        reading = job.read_by(model, tokenizer)
         arguments = options_of(args, reading, calibrate=calibrated(args, {}), name=name)
         return ExportRequest(model, file, quantize=args.quantize, **arguments)
 
     choice = export.fit_size(
         requested,
         job.source.model,
-        job.source.vocab_file,
+        job.source.tokenizer,
         size_mb=args.size_mb,
         corpus=job.training_texts(),
         max_drop=_MAX_DROP if args.max_drop is None else args.max_drop,
     )
     print(choice.summary, file=sys.stderr)
-    tokenizer = choice.manifest.tokenizer
-    assert tokenizer is not None  # the request has a vocabulary
-    return job.read_by(choice.model, file.parent / tokenizer.vocab.file), choice.manifest
+    record = choice.manifest.tokenizer
+    assert record is not None  # the request has a vocabulary
+    tokenizer = exported_tokenizer(file.parent, record)
+    return job.read_by(choice.model, tokenizer), choice.manifest

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tfdistill import config, errors, manifest
 from tfdistill.commands import options
 from tfdistill.manifest.confidence import Confidence
+from tfdistill.tokenization.wordpiece import WordPiece
 
 if TYPE_CHECKING:
     from tfdistill.run.inputs import Source
@@ -57,9 +58,7 @@ class Job:
             "texts": self.examples,
             "task": self.task,
             "labels": self.labels,
-            "vocab_file": self.source.vocab_file,
-            "lower_case": self.source.lower_case,
-            "truncation": self.source.truncation,
+            "tokenizer": self.source.tokenizer,
         }
 
     def encode(self, examples: Examples) -> EncodedExamples:
@@ -87,9 +86,9 @@ class Job:
         max_length = min(self.settings.max_length, longest)
         return fitting_lengths(self.source.model, max_length, examples)
 
-    def read_by(self, model: Any, vocab_file: pathlib.Path) -> Job:
+    def read_by(self, model: Any, tokenizer: WordPiece) -> Job:
         """The same job with a model of other words."""
-        source = dataclasses.replace(self.source, model=model, vocab_file=vocab_file)
+        source = dataclasses.replace(self.source, model=model, tokenizer=tokenizer)
         return dataclasses.replace(self, source=source)
 
     def training_texts(self) -> list[str]:
@@ -152,31 +151,26 @@ def open_job(args: argparse.Namespace) -> Job:
     return Job(source, settings, task, examples, promise_on, folder, args.lengths, allow_weak)
 
 
-def prune(
-    job: Job, corpus: str, folder: pathlib.Path, *, min_count: int = 1
-) -> tuple[Job, dict[str, Any]]:
+def prune(job: Job, corpus: str, *, min_count: int = 1) -> tuple[Job, dict[str, Any]]:
     """Takes the tokens out that a corpus, a text file with a text a line, does not need.
 
-    A piece is needed that occurs `min_count` times. `folder` gets the new vocabulary and must
-    outlast the new job. Returns that, and what it does to the texts of the development set.
+    A piece is needed that occurs `min_count` times. Returns the new job, and what it does to the
+    texts of the development set.
     """
     from tfdistill import compress
 
     source = job.source
     pruned = compress.prune_vocabulary(
         source.model,
-        source.vocab_file,
+        source.tokenizer,
         corpus,
         min_count=min_count,
-        lower_case=source.lower_case,
     )
-    file = folder / "vocab.txt"
-    pruned.write_vocab(file)
-    report: dict[str, Any] = {"tokens": len(pruned.tokens), "tokens_before": pruned.num_before}
+    report: dict[str, Any] = {"tokens": len(pruned.old_ids), "tokens_before": pruned.num_before}
     if job.examples is not None:
         texts = [*job.examples.texts, *(job.examples.pairs or ())]
         report |= dataclasses.asdict(pruned.coverage(texts))
-    return job.read_by(pruned.model, file), report
+    return job.read_by(pruned.model, pruned.tokenizer), report
 
 
 def confidences(

@@ -9,7 +9,7 @@ from typing import Any
 from tfdistill import errors
 from tfdistill.commands.export_job import Job
 from tfdistill.io import work_folder
-from tfdistill.tasks.encoded import Truncation
+from tfdistill.tokenization.wordpiece import WordPiece
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,9 +69,7 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
             model,
             task=job.task,
             labels=job.labels,
-            vocab_file=job.source.vocab_file,
-            lower_case=job.source.lower_case,
-            truncation=job.source.truncation,
+            tokenizer=job.source.tokenizer,
         )
     if args.saved_model is not None:
         from export.targets import saved_model
@@ -82,13 +80,13 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
 
         keras3.check_keras(model)
     if args.hf is not None:
-        _check_hf(model, job.source.truncation)
+        _check_hf(model, job.source.tokenizer)
 
 
-def _check_hf(model: Any, truncation: Truncation) -> None:
+def _check_hf(model: Any, tokenizer: WordPiece) -> None:
     """Refuses a model that `transformers` has no class or no tokenizer for."""
     from tfdistill import models
-    from tfdistill.weights import hf_config, tokenizers
+    from tfdistill.weights import hf_config
 
     config = models.config_of(model)
     if not isinstance(config, models.EncoderConfig):
@@ -109,7 +107,7 @@ def _check_hf(model: Any, truncation: Truncation) -> None:
             f"a {config.family} ({reason})",
             f"Write a SavedModel, or train {other}.",
         )
-    if reason := tokenizers.foreign_truncation(truncation):
+    if reason := tokenizer.foreign_truncation:
         raise errors.ConfigError(
             "--hf",
             "a tokenizer that transformers has",
@@ -125,9 +123,7 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
 
     model, written = job.source.model, {}
     common: dict[str, Any] = {
-        "vocab_file": job.source.vocab_file,
-        "lower_case": job.source.lower_case,
-        "truncation": job.source.truncation,
+        "tokenizer": job.source.tokenizer,
         "labels": job.labels,
         "overwrite": args.overwrite,
     }

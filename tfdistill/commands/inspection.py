@@ -114,7 +114,7 @@ def _against(args: argparse.Namespace) -> int:
         tensor_roles=roles,
         texts=texts,
         vocab_file=args.vocab,
-        lower_case=None if args.cased is None else not args.cased,
+        cased=args.cased,
         labels_file=args.labels,
         temperature=_temperature_inside(path),
     )

@@ -134,11 +134,12 @@ def _prepare(args: argparse.Namespace) -> None:
         raise errors.DataError(
             "--shard-mb", "a finite size of at least one byte", f"{args.shard_mb:g} MB"
         )
-    from tfdistill.data import shards, tokenize
+    from tfdistill.data import shards
+    from tfdistill.tokenization import reading
 
     corpus = shards.prepare_corpus(
         args.text,
-        tokenize.Tokenizer(args.vocab, lower_case=False if args.cased else None),
+        reading.read_tokenizer(args.vocab, False if args.cased else None),
         args.out,
         max_length=args.max_length,
         shard_bytes=round(shard_bytes),

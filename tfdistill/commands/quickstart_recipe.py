@@ -13,6 +13,8 @@ import numpy as np
 from tfdistill import analysis, config, models, tasks
 from tfdistill.analysis import promises
 from tfdistill.commands.quickstart_plan import QuickstartPlan
+from tfdistill.tokenization.reading import read_tokenizer
+from tfdistill.tokenization.wordpiece import WordPiece, whole_lengths
 
 if TYPE_CHECKING:
     from tfdistill.data.labelled_file import LabelledFile
@@ -93,15 +95,15 @@ def make_plan(
         )
     is_chosen = args.student in (None, config.TEACHER)
     chosen = choose_student(shape) if is_chosen else args.student
-    vocab_file = checkpoint.vocab_file
+    tokenizer = checkpoint.tokenizer
     for change in args.set:  # a file that is missing is a fault of the recipe
         path = pathlib.Path(change.removeprefix(_VOCAB))
-        vocab_file = path if change.startswith(_VOCAB) and path.is_file() else vocab_file
+        if change.startswith(_VOCAB) and path.is_file():
+            tokenizer = read_tokenizer(path, None if tokenizer is None else tokenizer.lower_case)
     limit = checkpoint.max_length if tuned else None
     texts = choose_length(
-        weights.existing_vocab(vocab_file, teacher),
+        weights.existing_tokenizer(tokenizer, teacher),
         data,
-        lower_case=checkpoint.lower_case,
         positions=min(shape.max_positions, limit or shape.max_positions),
     )
     notes.append(texts.note)
@@ -229,21 +231,16 @@ def is_small(teacher: models.EncoderConfig, length: int) -> bool:
     return models.flops(teacher, length) <= usual
 
 
-def choose_length(
-    vocab_file: pathlib.Path, data: LabelledFile, *, lower_case: bool, positions: int
-) -> TextLengths:
+def choose_length(tokenizer: WordPiece, data: LabelledFile, *, positions: int) -> TextLengths:
     """The length that fits the training texts; see `fit_length` and `analysis.check_words`.
 
     Of more than `_READ` texts so many are drawn: the share that is cut is then known to 0.05%.
     """
-    from tfdistill.data import tokenize
-
     train = data.sets["train"]
     if len(train) > _READ:
         train = train.select(np.sort(np.random.default_rng(0).permutation(len(train))[:_READ]))
-    tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
     ids, counts = tokenizer.pieces([*train.texts, *(train.pairs or ())])
-    tokens = tokenize.whole_lengths(counts, train.pairs)
+    tokens = whole_lengths(counts, train.pairs)
     length, note = fit_length(tokens, positions)
     if train is not data.sets["train"]:
         note += f"; {_READ:,} of the texts were counted"

@@ -23,8 +23,10 @@ import tf_keras as keras
 
 from tfdistill import errors, models
 from tfdistill.data import vocab as vocabularies
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.io import files
+from tfdistill.tokenization.library import SPECIAL_TOKENS, SUFFIX_INDICATOR
+from tfdistill.tokenization.reading import as_tokenizer
+from tfdistill.tokenization.wordpiece import WordPiece
 
 _TABLE = "word_embeddings"
 # Layers with something for each token -> the axis of their weights that counts the tokens.
@@ -59,23 +61,21 @@ class PrunedVocabulary:
 
     Attributes:
       model: The model with the remaining rows; a new one, in the dtype of the old.
-      tokens: The remaining tokens in the order of their new ids.
       old_ids: int64 (tokens,), the old id of each, ascending.
       num_before: Rows of the old model's table.
-      lower_case: Whether text is lower-cased.
-      vocab_file: The old vocabulary.
+      tokenizer: The tokenizer of the remaining tokens.
+      tokenizer_before: That of the old vocabulary.
     """
 
     model: keras.Model
-    tokens: tuple[str, ...]
     old_ids: np.ndarray
     num_before: int
-    lower_case: bool
-    vocab_file: str
+    tokenizer: WordPiece
+    tokenizer_before: WordPiece
 
     def write_vocab(self, path: files.Path) -> None:
         """Writes the new vocab.txt, whole or not at all."""
-        vocabularies.write_vocab(self.tokens, path)
+        vocabularies.write_vocab(self.tokenizer.vocab, path)
 
     def coverage(self, texts: Sequence[str]) -> VocabularyCoverage:
         """Counts how texts fare, for example those of the development set.
@@ -91,11 +91,7 @@ class PrunedVocabulary:
         """
         if not len(texts):
             raise errors.DataError("texts", "at least one", "none")
-        before = Tokenizer(self.vocab_file, lower_case=self.lower_case)
-        with files.temporary_folder("vocab") as folder:
-            file = folder / "vocab.txt"
-            self.write_vocab(file)
-            after = Tokenizer(file, lower_case=self.lower_case)
+        before, after = self.tokenizer_before, self.tokenizer
         old_ids, old_counts = before.pieces(texts)
         new_ids, new_counts = after.pieces(texts)
         old_rows = np.split(old_ids, np.cumsum(old_counts)[:-1])
@@ -113,12 +109,11 @@ class PrunedVocabulary:
 
 def prune_vocabulary(
     model: keras.Model,
-    vocab_file: files.Path,
+    tokenizer: WordPiece | files.Path,
     corpus: files.Path | Iterable[str],
     *,
     min_count: int = 1,
     num_tokens: int | None = None,
-    lower_case: bool | None = None,
 ) -> PrunedVocabulary:
     """Makes a model that keeps only the tokens that a corpus needs, or more.
 
@@ -129,13 +124,11 @@ def prune_vocabulary(
 
     Args:
       model: Any model of `tfdistill.models`, with or without a head; not changed.
-      vocab_file: Its vocabulary.
+      tokenizer: Its tokenizer, or the file of its vocabulary, see `reading.read_tokenizer`.
       corpus: A text file in UTF-8, a text a line, or the texts themselves: those of the task,
         second sentences included, or more of its language.
       min_count: The least occurrences of a piece.
       num_tokens: Tokens to keep in all, where the corpus needs fewer; None: what it needs.
-      lower_case: Whether the tokenizer lower-cases; None: as the folder of the vocabulary says
-        (`do_lower_case` of tokenizer_config.json), else yes.
 
     Returns:
       The new model and its vocabulary.
@@ -157,7 +150,7 @@ def prune_vocabulary(
             "a wrapped one",
             "Prune the vocabulary first, then make the model quantization-aware.",
         )
-    tokenizer = Tokenizer(vocab_file, lower_case=lower_case)
+    tokenizer = as_tokenizer(tokenizer)
     tokenizer.check_rows(config.vocab_size)
     counts = count_pieces(_texts(corpus), tokenizer)
     old_ids = choose_tokens(counts, tokenizer.vocab, min_count=min_count, num_tokens=num_tokens)
@@ -165,15 +158,14 @@ def prune_vocabulary(
         model=_with_rows(
             model, old_ids, pad_token_id=int(np.searchsorted(old_ids, tokenizer.pad_id))
         ),
-        tokens=tuple(tokenizer.vocab[index] for index in old_ids),
         old_ids=old_ids,
         num_before=config.vocab_size,
-        lower_case=tokenizer.lower_case,
-        vocab_file=str(vocab_file),
+        tokenizer=tokenizer.with_tokens([tokenizer.vocab[index] for index in old_ids]),
+        tokenizer_before=tokenizer,
     )
 
 
-def count_pieces(texts: Iterable[str], tokenizer: Tokenizer) -> np.ndarray:
+def count_pieces(texts: Iterable[str], tokenizer: WordPiece) -> np.ndarray:
     """Counts how often texts, read once, use each token: int64 (vocab_size,).
 
     The special tokens that frame a text are not counted. Refuses texts without a word.
@@ -199,8 +191,8 @@ def choose_tokens(
 
     Shapes: `counts` (vocab_size,), occurrences of each token.
     """
-    mark = vocabularies.SUFFIX_INDICATOR
-    special = set(vocabularies.SPECIAL_TOKENS)
+    mark = SUFFIX_INDICATOR
+    special = set(SPECIAL_TOKENS)
     used = {token for token, count in zip(vocab, counts, strict=True) if count >= min_count}
     alphabet = set(string.ascii_letters + string.digits + string.punctuation)
     for token in used - special:

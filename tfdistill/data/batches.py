@@ -22,8 +22,8 @@ from tfdistill.tasks.encoded import FEATURES, EncodedExamples, pad
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tfdistill.data.tokenize import Tokenizer
     from tfdistill.tasks import Examples
+    from tfdistill.tokenization.wordpiece import WordPiece
 
 __all__ = ["Batches", "EncodedExamples", "encode_examples"]
 
@@ -279,7 +279,7 @@ def _same_texts(examples: Examples) -> np.ndarray | None:
 
 def encode_examples(
     examples: Examples,
-    tokenizer: Tokenizer,
+    tokenizer: WordPiece,
     max_length: int = 128,
     *,
     weights: np.ndarray | None = None,

@@ -16,7 +16,7 @@ from tfdistill.tasks import tables
 from tfdistill.tasks.encoded import EncodedExamples, check_max_length
 
 if TYPE_CHECKING:
-    from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tokenization.wordpiece import WordPiece
 
 # The end of a sentence: a mark, perhaps closing quotes or brackets, then space and a beginning.
 _SENTENCE_END = re.compile(r"""(?<=[.!?])(["'”’)\]]*)\s+(?=["'“‘(\[]*[^\W_a-z])|(?<=[。！？])""")
@@ -51,7 +51,7 @@ def split_sentences(line: str) -> list[str]:
 
 def encode_corpus(
     paths: Path | Sequence[Path],
-    tokenizer: Tokenizer,
+    tokenizer: WordPiece,
     max_length: int = 128,
     *,
     max_tokens: int | None = None,
@@ -92,7 +92,7 @@ class TokenizedSentences(NamedTuple):
     documents: np.ndarray  # int64 (documents,), the sentence that begins each document
 
 
-def tokenize_sentences(parts: Iterable[list[str]], tokenizer: Tokenizer) -> TokenizedSentences:
+def tokenize_sentences(parts: Iterable[list[str]], tokenizer: WordPiece) -> TokenizedSentences:
     """Splits documents, given by their lines, into sentences and tokenizes them whole."""
     sentences: list[str] = []
     starts: list[int] = []
@@ -172,7 +172,7 @@ def _draw(blocks: list[Block], max_tokens: int, generator: np.random.Generator) 
 def assemble(
     blocks: list[Block],
     ids: np.ndarray,
-    tokenizer: Tokenizer,
+    tokenizer: WordPiece,
     pair_fraction: float,
     generator: np.random.Generator,
 ) -> EncodedExamples:

@@ -12,7 +12,7 @@ from tfdistill.data.corpus import TokenizedSentences
 from tfdistill.tasks.encoded import EncodedExamples
 
 if TYPE_CHECKING:
-    from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tokenization.wordpiece import WordPiece
 
 FOLLOWS, RANDOM = 0, 1
 _RANDOM_PAIR = 0.5
@@ -23,7 +23,7 @@ _Span = tuple[int, int]
 
 def sentence_pairs(
     sentences: TokenizedSentences,
-    tokenizer: Tokenizer,
+    tokenizer: WordPiece,
     room: int,
     *,
     short_probability: float,
@@ -129,7 +129,7 @@ def _trim(first: int, second: int, room: int, generator: np.random.Generator) ->
 def _assemble(
     pairs: list[tuple[list[_Span], list[_Span], int]],
     ids: np.ndarray,
-    tokenizer: Tokenizer,
+    tokenizer: WordPiece,
     room: int,
     generator: np.random.Generator,
 ) -> EncodedExamples:

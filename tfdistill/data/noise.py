@@ -10,7 +10,7 @@ from tfdistill import errors
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tokenization.wordpiece import WordPiece
 
 HIGHEST_RATE = 0.5
 # Independent streams of random numbers.
@@ -34,7 +34,7 @@ class TokenNoise:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, *, share: float = 0.5, highest_rate: float = HIGHEST_RATE
+        self, tokenizer: WordPiece, *, share: float = 0.5, highest_rate: float = HIGHEST_RATE
     ):
         """Checks the options; see the class."""
         _check_share(share)
@@ -89,7 +89,7 @@ class PairNoise:
     Reference: as for `TokenNoise`.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, share: float = 0.5):
+    def __init__(self, tokenizer: WordPiece, *, share: float = 0.5):
         """Checks the option; see the class."""
         _check_share(share)
         self._separator, self._padding = tokenizer.sep_id, tokenizer.pad_id

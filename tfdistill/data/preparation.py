@@ -18,9 +18,10 @@ from tfdistill.data import next_sentence as pairing
 from tfdistill.data import parallel, shard_files, textspans
 from tfdistill.data import vocab as vocabularies
 from tfdistill.io import files, storage, work_folder
+from tfdistill.tokenization.reading import read_tokenizer, read_vocab
 
 if TYPE_CHECKING:
-    from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tokenization.wordpiece import WordPiece
 
 _FINGERPRINTED = 1 << 20  # bytes at each end of a source
 KIND = "corpus"
@@ -43,18 +44,16 @@ class _Preparation:
     vocab_file: str
     settings: dict[str, Any]
 
-    def setup(self) -> Tokenizer:
-        from tfdistill.data.tokenize import Tokenizer
+    def setup(self) -> WordPiece:
+        return read_tokenizer(self.vocab_file, self.settings["lower_case"])
 
-        return Tokenizer(self.vocab_file, lower_case=self.settings["lower_case"])
-
-    def process(self, unit: parallel.WorkUnit, tools: Tokenizer) -> None:
+    def process(self, unit: parallel.WorkUnit, tools: WordPiece) -> None:
         shard_files.write_entry(_write(unit.task, self.settings, tools), unit.target)
 
 
 def prepare_corpus(
     paths: textspans.Path | Sequence[textspans.Path],
-    tokenizer: Tokenizer,
+    tokenizer: WordPiece,
     folder: files.Path,
     *,
     max_length: int = 128,
@@ -120,7 +119,7 @@ def prepare_corpus(
         "seed": seed,
         "on_invalid": on_invalid,
         "lower_case": tokenizer.lower_case,
-        "vocabulary": shard_files.vocabulary_hash(tokenizer.vocab),
+        "vocabulary": tokenizer.digest,
     }
     _check_options(settings, workers)
     if pipeline is not None:
@@ -241,7 +240,7 @@ def _finished(
             f"corpus {folder}", "no earlier one", "one", "Use --resume or --overwrite."
         )
     record = shard_files.read_manifest(folder)
-    vocabulary = vocabularies.read_vocab(folder / shard_files.VOCAB)
+    vocabulary = read_vocab(folder / shard_files.VOCAB)
     vocabularies.check_same_vocabulary(vocabulary, vocab, names=("corpus", "model"))
     now = {**wanted.settings, "sources": wanted.sources}
     before = {**record.settings, "sources": record.sources}
@@ -275,7 +274,7 @@ def _text_of(span: textspans.TextSpan, settings: dict[str, Any]) -> tuple[str, s
     return text, hashlib.sha256(text.encode()).hexdigest()
 
 
-def _write(part: _Range, settings: dict[str, Any], tokenizer: Tokenizer) -> shard_files.Shard:
+def _write(part: _Range, settings: dict[str, Any], tokenizer: WordPiece) -> shard_files.Shard:
     text, digest = _text_of(part.span, settings)
     sentences = corpora.tokenize_sentences(textspans.documents(text), tokenizer)
     generator = np.random.default_rng([settings["seed"], part.number])

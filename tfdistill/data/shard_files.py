@@ -21,6 +21,7 @@ from tfdistill import errors
 from tfdistill.data import vocab as vocabularies
 from tfdistill.io import files, reading, safe_paths, storage
 from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tokenization.reading import read_vocab
 
 FORMAT_VERSION = 1
 MANIFEST = "corpus.json"
@@ -157,7 +158,7 @@ def open_corpus(folder: files.Path, vocab: list[str] | None = None) -> PreparedC
         fault = _size_fault(shard, opened, sizes)
         if fault:
             raise errors.DataError(fault)
-    tokens = vocabularies.read_vocab(opened / VOCAB)
+    tokens = read_vocab(opened / VOCAB)
     if vocabulary_hash(tokens) != corpus.settings["vocabulary"]:
         raise errors.VocabularyError(
             f"{opened / VOCAB}",
@@ -330,9 +331,9 @@ def _size_fault(
 
 def pad_id(folder: files.Path) -> int:
     """The id of [PAD] in the vocabulary of a corpus."""
-    return vocabularies.read_vocab(storage.located(folder) / VOCAB).index("[PAD]")
+    return read_vocab(storage.located(folder) / VOCAB).index("[PAD]")
 
 
 def vocab_size(folder: files.Path) -> int:
     """The tokens in the vocabulary of a corpus."""
-    return len(vocabularies.read_vocab(storage.located(folder) / VOCAB))
+    return len(read_vocab(storage.located(folder) / VOCAB))

@@ -18,7 +18,7 @@ from tfdistill.tasks.encoded import EncodedExamples, pad
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tokenization.wordpiece import WordPiece
 
 __all__ = ["ShardedBatches", "check_shards", "prepare_corpus", "token_counts"]
 
@@ -69,7 +69,7 @@ class ShardedBatches:
         batch_size: int = 32,
         seed: int = 0,
         *,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: WordPiece | None = None,
         shuffle: bool = True,
         bucketing: bool = True,
         window: int = 50,

@@ -12,14 +12,14 @@ from tfdistill.tasks.conll import UNLABELLED
 from tfdistill.tasks.encoded import EncodedExamples, spans
 
 if TYPE_CHECKING:
-    from tfdistill.data.fast_tokenizer import FastTokenizer
-    from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tokenization.library import LibraryTokenizer
+    from tfdistill.tokenization.wordpiece import WordPiece
 
 
 def encode_words(
     words: Sequence[Sequence[str]],
     tags: Sequence[np.ndarray] | None,
-    tokenizer: Tokenizer | FastTokenizer,
+    tokenizer: WordPiece | LibraryTokenizer,
     max_length: int,
 ) -> EncodedExamples:
     """Tokenizes words one by one and puts each word's tag on its first piece.

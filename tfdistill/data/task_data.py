@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,7 @@ from tfdistill import config, tasks
 from tfdistill.data import batches, from_config
 
 if TYPE_CHECKING:
-    from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tokenization.wordpiece import WordPiece
 
 EVALUATED = 64  # examples of a batch that is only answered
 
@@ -25,14 +24,12 @@ class TextData:
       settings: The data section.
       seed: Of the order of examples.
       tokenizer: The tokenizer that both models share.
-      vocab_file: Its vocabulary.
       task: None.
     """
 
     settings: config.DataConfig
     seed: int
-    tokenizer: Tokenizer
-    vocab_file: pathlib.Path
+    tokenizer: WordPiece
     task: tasks.TaskSpec | None
 
 
@@ -87,7 +84,7 @@ class TaskData(TextData):
             return encoded
         return encoded.followed_by(self.unlabelled)
 
-    def read_by(self, tokenizer: Tokenizer, vocab_file: pathlib.Path) -> TaskData:
+    def read_by(self, tokenizer: WordPiece) -> TaskData:
         """The same examples in the same order, in the tokens of another tokenizer."""
         settings, further = self.settings, self.unlabelled_examples
         return dataclasses.replace(
@@ -96,13 +93,12 @@ class TaskData(TextData):
             dev=to_evaluate(encode(settings, tokenizer, self.dev_examples)),
             unlabelled=None if further is None else encode(settings, tokenizer, further),
             tokenizer=tokenizer,
-            vocab_file=vocab_file,
         )
 
 
 def encode(
     settings: config.DataConfig,
-    tokenizer: Tokenizer,
+    tokenizer: WordPiece,
     examples: tasks.Examples,
     max_length: int | None = None,
 ) -> batches.EncodedExamples:

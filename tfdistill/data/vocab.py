@@ -1,117 +1,20 @@
-"""WordPiece vocabularies: read, write, train, compare."""
+"""WordPiece vocabularies: write, train, compare."""
 
 from __future__ import annotations
 
 import collections
 import os
-import pathlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tfdistill import errors, tokenizer_json
-from tfdistill.io import files, reading, storage
-from tfdistill.tokenizer_json import SPECIAL_TOKENS, SUFFIX_INDICATOR
+from tfdistill import errors
+from tfdistill.io import files, storage
+from tfdistill.tokenization.library import SPECIAL_TOKENS, SUFFIX_INDICATOR, check_vocab
+from tfdistill.tokenization.wordpiece import format_vocab
 
 _LONGEST = 50  # characters of a word that the trainer learns from
-_NEVER_IN_A_WORD = re.compile(r"[\0-\x20\x7f]")
 _GATHERED = 1_000_000  # characters of texts that are split into words together
 
 Path = str | os.PathLike[str]
-
-
-def read_vocab(path: Path) -> list[str]:
-    """Reads a vocabulary, in the order of the ids, and checks it (`check_vocab`).
-
-    It is a `vocab.txt` in UTF-8, one token a line, where the id of a token is its line (from 0), or
-    the `tokenizer.json` of a BERT.
-    """
-    file = storage.located(path)
-    if not file.is_file():
-        raise errors.VocabularyError(
-            "vocabulary",
-            "a file with one token a line",
-            f"{str(file)!r}, which is not a file",
-            "A Hugging Face model folder holds it as tokenizer.json or vocab.txt.",
-        )
-    if file.suffix == ".json":
-        tokens = tokenizer_json.read_tokenizer_json(file).tokens
-        check_vocab(tokens, str(file))
-        return tokens
-    text = reading.read_text(file, error=errors.VocabularyError, what=f"vocabulary {file}")
-    # Not splitlines(): real vocabularies hold U+2028 as a token.
-    tokens = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    check_vocab(tokens, str(file))
-    return tokens
-
-
-def lower_case_of(path: Path, lower_case: bool | None = None) -> bool:
-    """Whether the text of a vocabulary is lower-cased.
-
-    A tokenizer.json says it. Of a vocab.txt the caller does, or else the files beside it: a
-    tokenizer.json, then `do_lower_case` of tokenizer_config.json. Without all of them it is True. A
-    caller who contradicts a tokenizer.json is refused.
-    """
-    file = storage.located(path)
-    if file.suffix != ".json":
-        return _lower_case_beside(file) if lower_case is None else lower_case
-    described = tokenizer_json.read_tokenizer_json(file).lower_case
-    if lower_case not in (None, described):
-        raise errors.VocabularyError(
-            f"{file}, normalizer.lowercase", f"{lower_case}, as lower_case", described
-        )
-    return described
-
-
-def _lower_case_beside(file: pathlib.Path) -> bool:
-    """What the folder of a vocab.txt says of lower-casing, as `weights.tokenizers` reads it."""
-    described = file.with_name(tokenizer_json.FILE_NAME)
-    if described.is_file():
-        return tokenizer_json.read_tokenizer_json(described).lower_case
-    path = file.with_name(tokenizer_json.CONFIG_FILE)
-    if not path.is_file():
-        return True
-    settings = reading.read_json_object(path, error=errors.VocabularyError)
-    said = tokenizer_json.said_lower_case(settings)
-    if not isinstance(said, bool):
-        raise errors.VocabularyError(f"{path}, do_lower_case", "true or false", repr(said)[:80])
-    return said
-
-
-def check_vocab(tokens: Sequence[str], name: str = "vocabulary") -> None:
-    """Refuses tokens that form no usable BERT vocabulary; messages call it `name`.
-
-    No token is empty, repeated, or has a blank or a control character; all special ones are there.
-    """
-    first: dict[str, int] = {}
-    for line, token in enumerate(tokens, start=1):
-        if not token:
-            received = "an empty file" if len(tokens) == 1 else f"an empty line {line}"
-            raise errors.VocabularyError(
-                name, "one token on each line", received, "Remove the empty line."
-            )
-        if outside := _NEVER_IN_A_WORD.search(token):
-            raise errors.VocabularyError(
-                f"{name}, line {line}",
-                "a token alone: without blanks, tabs and control characters, which end a word",
-                f"{outside[0]!r} in {errors.shortened(token)!r}",
-                "Remove what is not the token, such as its count.",
-            )
-        if token in first:
-            raise errors.VocabularyError(
-                name,
-                "each token once",
-                f"{token!r} on lines {first[token]} and {line}",
-                "An id must belong to one token.",
-            )
-        first[token] = line
-    missing = [token for token in SPECIAL_TOKENS if token not in first]
-    if missing:
-        raise errors.VocabularyError(
-            name,
-            f"the special tokens {' '.join(SPECIAL_TOKENS)}",
-            f"{len(tokens)} tokens without {' '.join(missing)}",
-            "Is this the vocab.txt of a BERT model?",
-        )
 
 
 def write_vocab(tokens: Sequence[str], path: Path) -> None:
@@ -119,37 +22,17 @@ def write_vocab(tokens: Sequence[str], path: Path) -> None:
     files.atomic_write_text(storage.located(path), format_vocab(tokens))
 
 
-def format_vocab(tokens: Sequence[str]) -> str:
-    """The content of a vocab.txt, checked."""
-    check_vocab(tokens)
-    for index, token in enumerate(tokens):
-        if "\n" in token or "\r" in token:
-            raise errors.VocabularyError(
-                "vocabulary", "tokens on one line", f"{token!r} as id {index}"
-            )
-    return "\n".join(tokens) + "\n"
-
-
-def copy_vocab(source: Path, target: Path) -> None:
-    """Writes the vocabulary of a vocab.txt or a tokenizer.json as a vocab.txt."""
-    write_vocab(read_vocab(source), target)
-
-
 def check_same_vocabulary(
-    first: Path | Sequence[str],
-    second: Path | Sequence[str],
+    left: Sequence[str],
+    right: Sequence[str],
     *,
     names: tuple[str, str] = ("teacher", "student"),
 ) -> None:
-    """Refuses a teacher and a student, files or tokens, that give a token other ids.
+    """Refuses the tokens of a teacher and a student that have other ids.
 
     Equal sizes are not enough: a student that reads other ids than its teacher learns noise. The
     message calls the two by their `names`.
     """
-    left, right = (
-        read_vocab(value) if isinstance(value, (str, os.PathLike)) else list(value)
-        for value in (first, second)
-    )
     remedy = f"Give the {names[1]} the vocab.txt of the {names[0]}."
     for index, (other, ours) in enumerate(zip(left, right, strict=False)):
         if other != ours:
@@ -182,7 +65,7 @@ def train_vocab(
 ) -> list[str]:
     """Learns a WordPiece vocabulary with the trainer of tensorflow-text.
 
-    The words are those of `data.basic_tokenizer.split_texts`, so the vocabulary fits the tokenizer.
+    The words are those of `tokenization.words.split_texts`, so the vocabulary fits the tokenizer.
     Every character is a token of its own and, unless the tokenizer always splits it off
     (punctuation, ideographs), a ``##`` suffix: no word of known characters becomes [UNK].
 
@@ -207,11 +90,11 @@ def count_words(
     Where more than `max_words` different words are found, the rarest are forgotten until half as
     many are left.
     """
-    from tfdistill.data import basic_tokenizer
+    from tfdistill.tokenization import words as tokenizer_words
 
     counts: collections.Counter[str] = collections.Counter()
-    for lines in _many_lines(texts, basic_tokenizer.BATCH):
-        counts.update(basic_tokenizer.split_texts(lines, lower_case=lower_case))
+    for lines in _many_lines(texts, tokenizer_words.BATCH):
+        counts.update(tokenizer_words.split_texts(lines, lower_case=lower_case))
         if len(counts) > max_words:
             # Equal counts in the order of the alphabet: the same text gives the same words.
             frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[
@@ -291,10 +174,10 @@ def _always_split(characters: list[str]) -> set[str]:
     """The characters that the tokenizer never leaves inside a word."""
     import tensorflow as tf
 
-    from tfdistill.data import basic_tokenizer
+    from tfdistill.tokenization import words as tokenizer_words
 
     doubled = tf.constant([letter * 2 for letter in characters], tf.string)
-    counts = basic_tokenizer.split(doubled, lower_case=False).row_lengths().numpy()
+    counts = tokenizer_words.split(doubled, lower_case=False).row_lengths().numpy()
     return {letter for letter, count in zip(characters, counts, strict=True) if count > 1}
 
 

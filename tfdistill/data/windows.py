@@ -18,13 +18,13 @@ from tfdistill.tasks import squad
 from tfdistill.tasks.encoded import EncodedExamples, Runs, SpanSources, join, spans
 
 if TYPE_CHECKING:
-    from tfdistill.data.fast_tokenizer import LocatedPieces
-    from tfdistill.data.tokenize import Tokenizer
+    from tfdistill.tokenization.library import LocatedPieces
+    from tfdistill.tokenization.wordpiece import WordPiece
 
 
 def encode_questions(
     questions: Sequence[squad.Question],
-    tokenizer: Tokenizer,
+    tokenizer: WordPiece,
     max_length: int = 384,
     *,
     doc_stride: int = 128,

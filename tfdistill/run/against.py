@@ -13,8 +13,6 @@ import numpy as np
 from export.model import graph
 from tfdistill import errors, weights
 from tfdistill.benchmark import inputs as inputs_of_words
-from tfdistill.data import fast_tokenizer
-from tfdistill.data import vocab as vocabularies
 from tfdistill.io import files
 from tfdistill.models import heads
 from tfdistill.run import against_app, against_rounding
@@ -24,6 +22,7 @@ from tfdistill.tflite.agreement import Bounds
 from tfdistill.tflite.golden import Example
 from tfdistill.tflite.model import TfliteModel
 from tfdistill.tflite.signature import ROLES, Signature
+from tfdistill.tokenization.wordpiece import WordPiece
 
 # What an output can be: role -> the head of the model that has it, and its name there.
 OUTPUTS = {
@@ -50,7 +49,7 @@ def compare_with_folder(
     tensor_roles: Mapping[str, str] | None = None,
     texts: Sequence[str] = (),
     vocab_file: files.Path | None = None,
-    lower_case: bool | None = None,
+    cased: bool | None = None,
     labels_file: files.Path | None = None,
     temperature: float = 1.0,
     seed: int = 0,
@@ -62,7 +61,7 @@ def compare_with_folder(
     Hidden states of padding do not count.
 
     `tensor_roles` names what tensors are whose names do not tell it: name -> one of `ROLES` or
-    `OUTPUTS`, inputs also by position; none is guessed. `vocab_file`, `lower_case` and
+    `OUTPUTS`, inputs also by position; none is guessed. `vocab_file`, `cased` and
     `labels_file` (a name a line) are the app's and are compared with the folder's; `temperature` is
     what the file divides its logits by before its softmax.
     """
@@ -76,8 +75,8 @@ def compare_with_folder(
     if temperature != 1:
         scaled = graph.at_temperature(loaded.model, temperature)
         loaded = dataclasses.replace(loaded, model=scaled)
-    vocab = vocabularies.read_vocab(weights.existing_vocab(loaded.vocab_file, folder))
-    examples, num_words = _examples(signatures, vocab, loaded, texts, seed)
+    tokenizer = weights.existing_tokenizer(loaded.tokenizer, folder)
+    examples, num_words = _examples(signatures, tokenizer, loaded, texts, seed)
     pairs = _answer(path, signatures, named, loaded, examples)
     longest = max(examples)
     bounds = against_rounding.bounds_of_outputs(
@@ -88,11 +87,11 @@ def compare_with_folder(
         for (output, role), rows in pairs.items()
     )
     checked, faults, notes = against_app.check(
-        vocab,
-        loaded,
+        tokenizer,
+        loaded.labels,
         [e.text for rows in examples.values() for e in rows if e.text is not None],
         vocab_file=vocab_file,
-        lower_case=lower_case,
+        cased=cased,
         labels_file=labels_file,
     )
     if any(entry.input_of("attention_mask") is None for entry in signatures.values()):
@@ -107,7 +106,7 @@ def compare_with_folder(
         num_examples=sum(map(len, examples.values())),
         num_words=num_words,
         outputs=outputs,
-        worst=_worst(pairs, vocab),
+        worst=_worst(pairs, tokenizer.vocab),
         checked=tuple(checked),
         notes=tuple(notes),
         faults=(*broken, *faults),
@@ -156,7 +155,7 @@ def _load(
 
 def _examples(
     signatures: Mapping[int, Signature],
-    vocab: Sequence[str],
+    tokenizer: WordPiece,
     loaded: weights.LoadedModel,
     texts: Sequence[str],
     seed: int,
@@ -182,14 +181,11 @@ def _examples(
         examples[longest].append(_example(ids, random, types))
     if any(entry.input_of("attention_mask") is None for entry in signatures.values()):
         return examples, rows
-    tokenizer = fast_tokenizer.bert_tokenizer(
-        vocab, lower_case=loaded.lower_case, truncation=loaded.truncation
-    )
     if not texts:
-        sentences = inputs_of_words.examples_of_words(list(vocab), longest, random, _TEXTS)
+        sentences = inputs_of_words.examples_of_words(tokenizer.vocab, longest, random, _TEXTS)
         texts = [*(sentence.text or "" for sentence in sentences), *_HARD]
     for text in texts:
-        ids, types = tokenizer.encode_typed(text, max_length=longest)
+        ids, types = tokenizer.fast.encode_typed(text, max_length=longest)
         fitting = next(length for length in signatures if len(ids) <= length)
         example = Example(tuple(ids), tuple(types), text)
         examples[fitting].append(example)

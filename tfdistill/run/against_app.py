@@ -4,47 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfdistill import errors, tokenizer_json, weights
-from tfdistill.data import vocab as vocabularies
+from tfdistill import errors
 from tfdistill.io import files, reading
+from tfdistill.tokenization.reading import read_vocab
+from tfdistill.tokenization.wordpiece import WordPiece
 
 
 def check(
-    vocab: Sequence[str],
-    loaded: weights.LoadedModel,
+    tokenizer: WordPiece,
+    names: Sequence[str],
     texts: Sequence[str],
     *,
     vocab_file: files.Path | None,
-    lower_case: bool | None,
+    cased: bool | None,
     labels_file: files.Path | None,
 ) -> tuple[list[str], list[str], list[str]]:
-    """Compares vocabulary, case and labels of an app with those of a folder.
+    """Compares vocabulary, case and labels of an app with `tokenizer` and `names` of a folder.
 
     Returns lines about what is right, what is wrong, and what is not known.
     """
     right, wrong, unknown = [], [], []
-    case = loaded.lower_case if lower_case is None else lower_case
-    case_fault = None
-    if case != loaded.lower_case:
-        case_fault = errors.explain("lower-casing", loaded.lower_case, case)
+    tokens = tokenizer.vocab if vocab_file is None else read_vocab(vocab_file)
+    case = tokenizer.lower_case if cased is None else not cased
+    app = WordPiece(tokens, lower_case=case)
+    fault = _vocabulary_fault(tokenizer.vocab, app.vocab)
+    if fault is None and app.lower_case != tokenizer.lower_case:
+        fault = errors.explain("lower-casing", tokenizer.lower_case, app.lower_case)
+    if fault is not None:
+        wrong += [fault, *_token_fault(tokenizer, app, texts)]
+    elif vocab_file is not None:
+        right.append(f"vocabulary, {tokenizer.vocab_size} entries, and lower-casing")
     if vocab_file is None:
         unknown.append("the app's vocabulary was not compared: name it with --vocab")
-        if case_fault is not None:
-            wrong += [case_fault, *_token_fault(vocab, vocab, loaded.lower_case, case, texts)]
-    else:
-        other = vocabularies.read_vocab(vocab_file)
-        fault = _vocabulary_fault(vocab, other) or case_fault
-        if fault is None:
-            right.append(f"vocabulary, {len(vocab)} entries, and lower-casing")
-        else:
-            wrong += [fault, *_token_fault(vocab, other, loaded.lower_case, case, texts)]
     if labels_file is not None:
         labels = tuple(reading.read_text(labels_file).splitlines())
-        if labels == loaded.labels:
+        if labels == tuple(names):
             right.append(f"labels, {len(labels)} in their order")
         else:
-            wrong.append(errors.explain("labels", list(loaded.labels), list(labels)))
-    elif loaded.labels:
+            wrong.append(errors.explain("labels", list(names), list(labels)))
+    elif names:
         unknown.append("the app's labels were not compared: name their file with --labels")
     return right, wrong, unknown
 
@@ -60,27 +58,20 @@ def _vocabulary_fault(expected: Sequence[str], received: Sequence[str]) -> str |
     return errors.explain(what, repr(expected[first]), repr(received[first]))
 
 
-def _token_fault(
-    expected: Sequence[str],
-    received: Sequence[str],
-    lower_case: bool,
-    app_lower_case: bool,
-    texts: Sequence[str],
-) -> list[str]:
+def _token_fault(tokenizer: WordPiece, app: WordPiece, texts: Sequence[str]) -> list[str]:
     """Counts the texts that the app tokenizes otherwise; names the first."""
-    right = tokenizer_json.build_tokenizer(expected, lower_case=lower_case)
-    try:
-        app = tokenizer_json.build_tokenizer(received, lower_case=app_lower_case)
-    except KeyError:
-        return []  # it lacks special tokens, which its first fault says
-    differing = [t for t in texts if right.encode(t).ids != app.encode(t).ids]
+    differing = [t for t in texts if _encoded(tokenizer, t) != _encoded(app, t)]
     if not differing:
         return []
     first = differing[0]
     return [
         errors.explain(
             f"tokens of {len(differing)} of {len(texts)} texts, first {first!r}",
-            " ".join(right.encode(first).tokens),
-            " ".join(app.encode(first).tokens),
+            " ".join(tokenizer.vocab[i] for i in _encoded(tokenizer, first)),
+            " ".join(app.vocab[i] for i in _encoded(app, first)),
         )
     ]
+
+
+def _encoded(tokenizer: WordPiece, text: str) -> list[int]:
+    return tokenizer.fast.encode(text, max_length=len(text) + 2)  # nothing is cut

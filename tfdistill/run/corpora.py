@@ -9,9 +9,11 @@ import pathlib
 from typing import Literal
 
 from tfdistill import config, errors, training, weights
-from tfdistill.data import batches, corpus, masking, shards, streaming, synthetic, tokenize, vocab
+from tfdistill.data import batches, corpus, masking, shards, streaming, synthetic, vocab
 from tfdistill.data.task_data import TextData
 from tfdistill.io import storage
+from tfdistill.tokenization.reading import read_tokenizer
+from tfdistill.tokenization.wordpiece import WordPiece
 
 TEACHER = "teacher"  # the name of the text that the teacher is pre-trained on
 HELD_OUT = 0.01  # of the text under a head for masked words
@@ -21,7 +23,7 @@ HELD_OUT = 0.01  # of the text under a head for masked words
 class Corpus:
     """The text of one stage: `encoded` in memory, or a `folder` of shards."""
 
-    tokenizer: tokenize.Tokenizer
+    tokenizer: WordPiece
     encoded: batches.EncodedExamples | None = None
     folder: pathlib.Path | None = None
 
@@ -78,7 +80,7 @@ def open_corpus(
     name: str,
     settings: config.Stage | config.TeacherPretrainConfig,
     *,
-    tokenizer: tokenize.Tokenizer,
+    tokenizer: WordPiece,
     masked: bool,
     max_tokens: int | None = None,
     max_length: int,
@@ -156,23 +158,18 @@ def open_texts(
         settings=recipe.data,
         seed=recipe.seeds[0],
         tokenizer=tokenizer,
-        vocab_file=pathlib.Path(tokenizer.vocab_file),
         task=None,
     )
     return text, read
 
 
-def tokenizer_of(settings: config.DataConfig, model: str) -> tokenize.Tokenizer:
+def tokenizer_of(settings: config.DataConfig, model: str) -> WordPiece:
     """The tokenizer that a data section names: that of a model, or of a vocabulary."""
-    lower_case, truncation = settings.lower_case, settings.truncation
+    case, cut = settings.lower_case, settings.truncation
     if settings.vocab != "teacher":
-        return tokenize.Tokenizer(settings.vocab, lower_case, truncation or "end")
-    checkpoint = weights.open_checkpoint(model)
-    return tokenize.Tokenizer(
-        weights.existing_vocab(checkpoint.vocab_file, model),
-        checkpoint.lower_case if lower_case is None else lower_case,
-        truncation or checkpoint.truncation,
-    )
+        return read_tokenizer(settings.vocab, case, cut or "end")
+    tokenizer = weights.existing_tokenizer(weights.open_checkpoint(model).tokenizer, model)
+    return tokenizer.replace(lower_case=case, truncation=cut)
 
 
 def _tokenizer(
@@ -180,7 +177,7 @@ def _tokenizer(
     folder: pathlib.Path,
     source: pathlib.Path | None,
     sentences: list[str] | None,
-) -> tokenize.Tokenizer:
+) -> WordPiece:
     """The tokenizer: of teacher or student, a file's, or with words trained on the texts."""
     settings = recipe.data
     if not settings.vocab.startswith("train:"):
@@ -195,7 +192,7 @@ def _tokenizer(
             sentences = _corpus_lines(recipe, source)
         size = int(settings.vocab.removeprefix("train:"))
         vocab.write_vocab(vocab.train_vocab(sentences, size, lower_case=lower_case), path)
-    return tokenize.Tokenizer(path, lower_case, settings.truncation or "end")
+    return read_tokenizer(path, lower_case, settings.truncation or "end")
 
 
 def _corpus_lines(recipe: config.Recipe, source: pathlib.Path | None) -> list[str]:

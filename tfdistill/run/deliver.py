@@ -18,10 +18,10 @@ from export.model.request import ExportRequest, fitting_lengths
 from export.targets import tflite
 from tfdistill import benchmark, compress, config, errors, models, results, weights
 from tfdistill.data.task_data import TaskData, TextData
-from tfdistill.data.tokenize import Tokenizer
 from tfdistill.io import checksums, files
 from tfdistill.results import quantities
 from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tokenization.wordpiece import WordPiece
 
 _log = logging.getLogger(__name__)
 
@@ -52,18 +52,14 @@ def save_model(
                 plain,
                 temporary,
                 labels=labels,
-                vocab_file=data.vocab_file,
-                lower_case=data.tokenizer.lower_case,
-                truncation=data.tokenizer.truncation,
+                tokenizer=data.tokenizer,
             )
         else:
             weights.save_hf(
                 plain,
                 temporary / "hf",
                 labels=labels or None,
-                vocab_file=data.vocab_file,
-                lower_case=data.tokenizer.lower_case,
-                truncation=data.tokenizer.truncation,
+                tokenizer=data.tokenizer,
                 texts=data.dev_examples.texts if isinstance(data, TaskData) else (),
             )
         checksums.write_checksums(temporary, but=(KERAS_FILE,))
@@ -145,17 +141,15 @@ class ModelFiles:
         """Exports the model within a size, or as the nearest file."""
         data, train = self._data, self._data.train_examples
 
-        def requested(model: keras.Model, vocab_file: files.Path) -> ExportRequest:
-            whole = data.tokenizer
-            tokenizer = Tokenizer(vocab_file, whole.lower_case, whole.truncation)
-            texts = data.read_by(tokenizer, pathlib.Path(vocab_file))
+        def requested(model: keras.Model, tokenizer: WordPiece) -> ExportRequest:
+            texts = data.read_by(tokenizer)
             return ExportRequest(model, path, **{**options, "data": texts})
 
         corpus = [*train.texts, *(train.pairs or ())]
         if (further := data.unlabelled_examples) is not None:
             corpus += [*further.texts, *(further.pairs or ())]
         choice = export.fit_size(
-            requested, model, data.vocab_file, size_mb=size_mb, corpus=corpus, or_nearest=True
+            requested, model, data.tokenizer, size_mb=size_mb, corpus=corpus, or_nearest=True
         )
         (_log.info if choice.keeps else _log.warning)(choice.summary)
 

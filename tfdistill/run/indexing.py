@@ -16,11 +16,12 @@ from export.file import bundle
 from export.model import heads
 from export.targets import android_bundle
 from tfdistill import _version, errors, manifest
-from tfdistill.data import index_rows, text_index, tokenize
+from tfdistill.data import index_rows, text_index
 from tfdistill.data.routes import Route
 from tfdistill.data.text_index import Checks, IndexManifest, Match, TextIndex
 from tfdistill.io import work_folder
 from tfdistill.run import index_checks, inputs
+from tfdistill.tokenization.reading import exported_tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ def embed(
     the texts that were cut; refuses texts without tokens, and vectors of zeros, NaN or infinity.
     """
     record = encoder.tokenizer
-    tokenizer = tokenize.Tokenizer(encoder.vocab_file, record.lower_case, record.truncation)
+    tokenizer = exported_tokenizer(encoder.folder, record)
     rows = tokenizer.encode_batch(texts, None, record.max_length)
     sizes = np.diff(rows.offsets)
     if (sizes <= 2).any():

@@ -299,8 +299,8 @@ def _from_checkpoint(start: Start, source: str, shape: models.EncoderConfig) -> 
             head=head,
         )
         training.start_at_numbers(loaded.model, start.task_data.train_examples)
-    if loaded.vocab_file is not None:
-        vocab.check_same_vocabulary(start.student_data.vocab_file, loaded.vocab_file)
+    if loaded.tokenizer is not None:
+        vocab.check_same_vocabulary(start.student_data.tokenizer.vocab, loaded.tokenizer.vocab)
     sizes = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")
     read = {name: getattr(loaded.config, name) for name in sizes}
     expected = {name: getattr(shape, name) for name in sizes}

@@ -13,12 +13,12 @@ from export.checking import outputs
 from export.file import bundle
 from export.model import heads
 from tfdistill import analysis, config, errors, manifest, models, tasks, training, weights
-from tfdistill.data import batches, fast_tokenizer, tokenize
+from tfdistill.data import batches
 from tfdistill.io import safe_paths
 from tfdistill.run.task_models import open_model
 from tfdistill.tasks import probabilities
-from tfdistill.tasks.encoded import Truncation
 from tfdistill.tflite import TfliteModel, described
+from tfdistill.tokenization.reading import exported_tokenizer, read_roberta
 from tfdistill.weights import roberta as roberta_files
 
 
@@ -28,10 +28,8 @@ class Source:
 
     model: keras.Model
     labels: tuple[str, ...]  # in the order of its outputs
-    vocab_file: pathlib.Path
-    lower_case: bool
+    tokenizer: Any  # a `WordPiece`; of a RoBERTa, which is not exported, a `LibraryTokenizer`
     limit: int | None  # the most tokens of an example that its tokenizer allows, or None
-    truncation: Truncation = "end"
 
     @property
     def max_length(self) -> int:
@@ -43,18 +41,13 @@ class Source:
         self, examples: tasks.Examples, settings: config.DataConfig
     ) -> batches.EncodedExamples:
         """Tokenizes examples as the data section says, as far as the model has positions."""
-        reader = dataclasses.replace(self, truncation=settings.truncation or self.truncation)
         return batches.encode_examples(
             examples,
-            reader.tokenizer(),
+            self.tokenizer.replace(truncation=settings.truncation),
             min(settings.max_length, self.max_length),
             doc_stride=settings.doc_stride,
             max_question_length=settings.max_question_length,
         )
-
-    def tokenizer(self) -> Any:
-        """Its tokenizer."""
-        return tokenize.Tokenizer(self.vocab_file, self.lower_case, self.truncation)
 
     def in_order_of(self, task: tasks.TaskSpec) -> Source:
         """Puts outputs and names into the order of a task's labels; returns the source."""
@@ -79,20 +72,6 @@ class Source:
         return outputs
 
 
-class RobertaSource(Source):
-    """A RoBERTa and its relatives: they answer texts, with a tokenizer that is not BERT's."""
-
-    def tokenizer(self) -> Any:
-        """The tokenizer of its tokenizer.json."""
-        shape = models.config_of(self.model)
-        return fast_tokenizer.read_tokenizer(
-            self.vocab_file,
-            pad_id=shape.pad_token_id,
-            num_rows=shape.vocab_size,
-            truncation=self.truncation,
-        )
-
-
 @dataclasses.dataclass(frozen=True)
 class ExportedSource:
     """An exported file, opened through its manifest."""
@@ -100,16 +79,6 @@ class ExportedSource:
     folder: pathlib.Path
     card: manifest.Manifest
     tokenizer: manifest.TokenizerRecord
-
-    @property
-    def vocab_file(self) -> pathlib.Path:
-        """Its vocabulary."""
-        return self.folder / self.tokenizer.vocab.file
-
-    @property
-    def lower_case(self) -> bool:
-        """Whether its tokenizer lower-cases."""
-        return self.tokenizer.lower_case
 
     @property
     def max_length(self) -> int:
@@ -135,7 +104,7 @@ class ExportedSource:
             length, windows = self.tokenizer.max_length, span
         return batches.encode_examples(
             examples,
-            tokenize.Tokenizer(self.vocab_file, self.lower_case, self.tokenizer.truncation),
+            exported_tokenizer(self.folder, self.tokenizer),
             length,
             doc_stride=windows.doc_stride,
             max_question_length=windows.max_question_length,
@@ -271,10 +240,8 @@ def open_source(
         return Source(
             loaded.model,
             loaded.labels,
-            weights.existing_vocab(loaded.vocab_file, source),
-            loaded.lower_case,
+            weights.existing_tokenizer(loaded.tokenizer, source),
             loaded.max_length,
-            loaded.truncation,
         )
     if task is not None and not task.traits.row_a_text:
         raise errors.WeightsError(
@@ -287,10 +254,11 @@ def open_source(
             f"(--kind {task.head}), and give the file to distill --answers.",
         )
     opened = roberta_files.load_roberta(folder, None if task is None else task.kind)
-    loaded = opened.loaded
-    return RobertaSource(
-        loaded.model, loaded.labels, opened.tokenizer_file, False, loaded.max_length
+    loaded, shape = opened.loaded, opened.loaded.config
+    tokenizer = read_roberta(
+        opened.tokenizer_file, pad_id=shape.pad_token_id, num_rows=shape.vocab_size
     )
+    return Source(loaded.model, loaded.labels, tokenizer, loaded.max_length)
 
 
 def open_answerer(source: str, task: tasks.TaskSpec | None = None) -> Source | ExportedSource:

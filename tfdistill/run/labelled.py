@@ -84,7 +84,7 @@ def _reading(source: inputs.ExportedSource) -> tuple[Any, ...]:
     windows = None if task is None or task.span is None else (task.span, source.max_length)
     return (
         vocab,
-        source.lower_case,
+        source.tokenizer.lower_case,
         source.tokenizer.truncation,
         windows,
         None if task is None else task.labels,

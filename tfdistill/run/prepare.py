@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from tfdistill import analysis, augmentation, config, errors, losses, tasks, weights
-from tfdistill.data import from_config, labelled_file, task_data, tokenize, unlabelled, vocab
+from tfdistill.data import from_config, labelled_file, task_data, unlabelled
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.io import files
 from tfdistill.run import corpora, digests, soft_labels
 from tfdistill.tasks import parquet
+from tfdistill.tokenization.wordpiece import WordPiece
 
 _log = logging.getLogger(__name__)
 
@@ -98,8 +99,7 @@ def load_data(
         source = from_config.source_of(section, folder / "data")
         further = _unlabelled(section, spec, source, train)
     words = corpora.tokenizer_of(section, config.model_folder(model))
-    vocab_file = pathlib.Path(words.vocab_file)
-    text = TextData(settings=section, seed=seed, tokenizer=words, vocab_file=vocab_file, task=None)
+    text = TextData(settings=section, seed=seed, tokenizer=words, task=None)
     data = read_sets(text, spec, train, dev, allow_weak=allow_weak)
     data = _with_unlabelled(data, further)
     if test is None:
@@ -212,7 +212,7 @@ def _class_weights(train: tasks.Examples) -> np.ndarray:
 def _full_lengths(
     examples: tasks.Examples,
     encoded: Any,
-    tokenizer: tokenize.Tokenizer,
+    tokenizer: WordPiece,
     max_length: int,
 ) -> np.ndarray | None:
     """The tokens of each text without a limit, int64 (n,); None where texts are not cut."""
@@ -236,7 +236,8 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
     if not config.is_checkpoint(settings.preset) or settings.start != settings.preset:
         return None
     checkpoint = weights.open_checkpoint(settings.preset)
-    if checkpoint.vocab_file is None:
+    tokenizer = checkpoint.tokenizer
+    if tokenizer is None:
         rows = checkpoint.raw_config.get("vocab_size")
         if rows != data.tokenizer.vocab_size:
             raise errors.VocabularyError(
@@ -246,7 +247,7 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
                 "Copy its tokenizer.json into the folder.",
             )
         return None
-    if vocab.read_vocab(checkpoint.vocab_file) == vocab.read_vocab(data.vocab_file):
+    if tokenizer.vocab == data.tokenizer.vocab:
         return None
     wholes = not data.task.traits.over_tokens
     for name, stage in recipe.used_stages.items():
@@ -258,9 +259,7 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
                 "Answers about whole texts can be learnt all the same: use --stages logits (or "
                 "joint, prediction, labels).",
             )
-    cut = data.tokenizer.truncation
-    tokenizer = tokenize.Tokenizer(checkpoint.vocab_file, checkpoint.lower_case, cut)
-    return data.read_by(tokenizer, checkpoint.vocab_file)
+    return data.read_by(tokenizer.replace(truncation=data.tokenizer.truncation))
 
 
 def _unlabelled(

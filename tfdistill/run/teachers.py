@@ -10,10 +10,11 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import config, distillers, errors, models, results, tasks, training, weights
-from tfdistill.data import batches, tokenize, vocab
+from tfdistill.data import batches, vocab
 from tfdistill.data.task_data import TaskData
 from tfdistill.run import corpora, soft_labels, task_models
 from tfdistill.run.task_models import PRESET
+from tfdistill.tokenization.wordpiece import WordPiece
 from tfdistill.training import optimizers, precision
 from tfdistill.training.precision import MIXED
 from tfdistill.weights import checkpoint as checkpoints
@@ -188,7 +189,7 @@ def general_source(recipe: config.Recipe, root: pathlib.Path) -> str:
 
 def pretrain(
     recipe: config.Recipe,
-    tokenizer: tokenize.Tokenizer,
+    tokenizer: WordPiece,
     text: corpora.Corpus,
     folder: pathlib.Path,
 ) -> tuple[keras.Model, results.PretrainedTeacher]:
@@ -270,8 +271,8 @@ def load_classifier(
             f"texts of {longest} tokens",
             f"Use --max-length {limit}, or fine-tune the teacher on longer texts.",
         )
-    if loaded.vocab_file is not None:
-        vocab.check_same_vocabulary(loaded.vocab_file, data.vocab_file)
+    if loaded.tokenizer is not None:
+        vocab.check_same_vocabulary(loaded.tokenizer.vocab, data.tokenizer.vocab)
     if fresh_head:
         training.start_at_numbers(loaded.model, data.train_examples)
     else:

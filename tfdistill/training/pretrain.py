@@ -6,10 +6,11 @@ import tf_keras as keras
 
 from tfdistill import distillers, errors, models
 from tfdistill.config import PretrainConfig
-from tfdistill.data import masking, shards, streaming, tokenize
+from tfdistill.data import masking, shards, streaming
 from tfdistill.data.streaming import StepRange
 from tfdistill.io import files
 from tfdistill.results import FitResult
+from tfdistill.tokenization.wordpiece import WordPiece
 from tfdistill.training import masked_lm, optimizers, precision
 from tfdistill.training.fit import fit
 
@@ -19,7 +20,7 @@ _EVALUATION_SEED = 0  # the masks that a model is measured with are always the s
 def pretrain(
     student: keras.Model,
     corpus: files.Path,
-    tokenizer: tokenize.Tokenizer,
+    tokenizer: WordPiece,
     config: PretrainConfig,
     *,
     folder: files.Path,

@@ -11,9 +11,11 @@ import tf_keras as keras
 
 from tfdistill import errors, models, results, weights
 from tfdistill.config import PretrainConfig
-from tfdistill.data import shard_files, shards, tokenize
+from tfdistill.data import shard_files, shards
 from tfdistill.data import vocab as vocabularies
 from tfdistill.io import checksums, files, resuming, storage, work_folder
+from tfdistill.tokenization.reading import read_tokenizer, read_vocab
+from tfdistill.tokenization.wordpiece import WordPiece
 from tfdistill.training import multi_worker, strategies
 from tfdistill.training.pretrain import pretrain
 
@@ -99,9 +101,7 @@ def run_pretraining(
         weights.save_hf(
             model,
             root / HF_FOLDER,
-            vocab_file=tokenizer.vocab_file,
-            lower_case=tokenizer.lower_case,
-            truncation=tokenizer.truncation,
+            tokenizer=tokenizer,
             overwrite=True,
         )
         with files.atomic_write(root / KERAS_FILE) as temporary:
@@ -143,10 +143,9 @@ def _open_model(
     prepared: pathlib.Path | None,
     config: PretrainConfig,
     root: pathlib.Path,
-) -> tuple[keras.Model, tokenize.Tokenizer]:
+) -> tuple[keras.Model, WordPiece]:
     if source.name in models.presets():
-        vocab_file, lower_case = _vocabulary_of(source, prepared, root)
-        tokenizer = tokenize.Tokenizer(vocab_file, lower_case=lower_case)
+        tokenizer = _tokenizer_of(source, prepared, root)
         shape = models.preset(source.name)
         unknown = set(source.overrides) - {field.name for field in dataclasses.fields(shape)}
         if unknown:
@@ -163,21 +162,26 @@ def _open_model(
     loaded = weights.load_masked_lm(
         source.name, new_head=source.new_head, next_sentence=config.next_sentence
     )
-    vocab_file = source.vocab_file or loaded.vocab_file
-    if vocab_file is None:
+    tokenizer = loaded.tokenizer
+    if source.vocab_file is not None:
+        case = (
+            tokenizer.lower_case if tokenizer and source.lower_case is None else source.lower_case
+        )
+        cut = tokenizer.truncation if tokenizer else "end"
+        return loaded.model, read_tokenizer(source.vocab_file, case, cut)
+    if tokenizer is None:
         raise errors.ConfigError(
             f"{source.name}",
             "a tokenizer.json or vocab.txt in it, or --vocab",
             "neither",
             "Pass --vocab FILE.",
         )
-    lower_case = loaded.lower_case if source.lower_case is None else source.lower_case
-    return loaded.model, tokenize.Tokenizer(vocab_file, lower_case, loaded.truncation)
+    return loaded.model, tokenizer.replace(lower_case=source.lower_case)
 
 
-def _vocabulary_of(
+def _tokenizer_of(
     source: PretrainSource, prepared: pathlib.Path | None, root: pathlib.Path
-) -> tuple[files.Path, bool | None]:
+) -> WordPiece:
     lower_case = source.lower_case
     vocab_file: files.Path | None = source.vocab_file
     if prepared is not None:
@@ -192,7 +196,7 @@ def _vocabulary_of(
             "none",
             "Pass --vocab FILE; `tfdistill data vocab` makes one from text.",
         )
-    return vocab_file, lower_case
+    return read_tokenizer(vocab_file, lower_case)
 
 
 def _local_vocabulary(prepared: Any, root: pathlib.Path) -> pathlib.Path:
@@ -201,5 +205,5 @@ def _local_vocabulary(prepared: Any, root: pathlib.Path) -> pathlib.Path:
     if not storage.is_remote(prepared):
         return file
     copy = root / "corpus" / shard_files.VOCAB
-    vocabularies.write_vocab(vocabularies.read_vocab(file), copy)
+    vocabularies.write_vocab(read_vocab(file), copy)
     return copy

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tfdistill.weights.bilstm import load_bilstm, save_bilstm
     from tfdistill.weights.checkpoint import (
         Checkpoint,
+        existing_tokenizer,
         hub_commit,
         open_checkpoint,
     )
@@ -31,14 +32,13 @@ if TYPE_CHECKING:
     )
     from tfdistill.weights.save import save_hf
     from tfdistill.weights.sentence_modules import has_modules
-    from tfdistill.weights.tokenizers import existing_vocab
 
 __all__ = [
     "DESCRIPTION",
     "Checkpoint",
     "LoadReport",
     "LoadedModel",
-    "existing_vocab",
+    "existing_tokenizer",
     "has_head",
     "has_modules",
     "hub_commit",

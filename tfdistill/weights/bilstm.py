@@ -20,8 +20,9 @@ import tf_keras as keras
 from tfdistill import errors, models
 from tfdistill.data import vocab
 from tfdistill.io import checksums, files
-from tfdistill.tasks.encoded import Truncation
-from tfdistill.weights import checkpoint, tokenizers
+from tfdistill.tokenization import reading
+from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.weights import checkpoint
 from tfdistill.weights.filling import LoadReport
 from tfdistill.weights.folders import DESCRIPTION
 from tfdistill.weights.load import LoadedModel
@@ -45,9 +46,7 @@ def save_bilstm(
     folder: files.Path,
     *,
     labels: Sequence[str],
-    vocab_file: files.Path,
-    lower_case: bool,
-    truncation: Truncation = "end",
+    tokenizer: WordPiece,
 ) -> None:
     """Writes model.safetensors, vocab.txt and classifier.json into a folder that exists.
 
@@ -55,9 +54,7 @@ def save_bilstm(
       model: A BiLSTM or static student of `tfdistill.models`.
       folder: The folder.
       labels: Names of the classes in the order of the logits.
-      vocab_file: Its vocabulary.
-      lower_case: Whether its tokenizer lower-cases.
-      truncation: Where its tokenizer cuts a text that is too long.
+      tokenizer: Its tokenizer.
     """
     folder = pathlib.Path(folder)
     tensors = {
@@ -68,12 +65,12 @@ def save_bilstm(
     }
     with files.atomic_write(folder / checkpoint.WEIGHTS_FILE) as temporary:
         safetensors.numpy.save_file(tensors, temporary)
-    vocab.copy_vocab(vocab_file, folder / checkpoint.VOCAB_FILE)
+    vocab.write_vocab(tokenizer.vocab, folder / checkpoint.VOCAB_FILE)
     description = {
         "format_version": _FORMAT_VERSION,
         "labels": list(labels),
-        "lower_case": lower_case,
-        "truncation": truncation,
+        "lower_case": tokenizer.lower_case,
+        "truncation": tokenizer.truncation,
     }
     files.atomic_write_json(folder / DESCRIPTION, description)
 
@@ -103,15 +100,15 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
         )
     source = folder / checkpoint.WEIGHTS_FILE
     what = f"{folder / DESCRIPTION}, truncation"
-    truncation = tokenizers.checked_truncation(described.get("truncation", "end"), what)
+    truncation = reading.checked_truncation(described.get("truncation", "end"), what)
     if source.is_file():
         tensors = _from_safetensors(source)
     else:
         source = folder / _KERAS_FILE
         tensors = _from_keras_file(source)
-    vocab_file = folder / checkpoint.VOCAB_FILE
-    config, num_labels = _shape(tensors, source, vocab.read_vocab(vocab_file))
-    checkpoint.check_vocab_size(vocab_file, config.vocab_size)
+    tokenizer = reading.read_tokenizer(folder / checkpoint.VOCAB_FILE, lower_case, truncation)
+    config, num_labels = _shape(tensors, source, tokenizer.pad_id)
+    tokenizer.check_rows(config.vocab_size)
     model = models.build_bilstm(config, num_labels)
     for layer, (names, _) in _LAYERS.items():
         if f"{layer}/{names[0]}" in tensors:
@@ -120,11 +117,9 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
     return LoadedModel(
         model,
         config,  # pyright: ignore[reportArgumentType]  # `models.config_of` returns either, too
-        vocab_file,
-        lower_case,
+        tokenizer,
         report,
         tuple(labels or ()),
-        truncation=truncation,
     )
 
 
@@ -173,7 +168,7 @@ def _from_keras_file(path: pathlib.Path) -> dict[str, np.ndarray]:
 
 
 def _shape(
-    tensors: dict[str, np.ndarray], source: pathlib.Path, tokens: list[str]
+    tensors: dict[str, np.ndarray], source: pathlib.Path, pad_id: int
 ) -> tuple[models.WordVectorConfig, int]:
     """Derives the configuration and the number of labels from the shapes of the tensors."""
     shapes = {name: array.shape for name, array in tensors.items()}
@@ -187,7 +182,7 @@ def _shape(
             "embedding_size": width,
             "dense_size": dense,
             "vocab_size": rows,
-            "pad_token_id": tokens.index("[PAD]"),
+            "pad_token_id": pad_id,
         }
         if "lstm_forward/kernel" in shapes:
             config: models.WordVectorConfig = models.BiLstmConfig(

@@ -12,14 +12,13 @@ import numpy as np
 import safetensors
 
 from tfdistill import errors
-from tfdistill.data import vocab
-from tfdistill.io import checksums, files, reading, safe_paths
-from tfdistill.tasks.encoded import Truncation
-from tfdistill.weights import filling, folders, hf_config, keys, tokenizers
+from tfdistill.io import checksums, files, safe_paths
+from tfdistill.tokenization import reading as tokenizer_reading
+from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
+from tfdistill.weights import filling, folders, hf_config, keys
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
-VOCAB_FILE = tokenizers.VOCAB_FILE
 LIBRARY_FILE = "config_sentence_transformers.json"  # of sentence-transformers
 INDEX_FILE = f"{WEIGHTS_FILE}.index.json"  # of a checkpoint in several parts
 _PARTS = "model-*.safetensors"
@@ -46,11 +45,9 @@ class Checkpoint:
       raw_config: The content of config.json.
       tensors: Canonical key -> array in PyTorch's layout; ignored ones left out.
       ignored: Keys that hold nothing for us, and prefixes that were left out, sorted.
-      vocab_file: vocab.txt or tokenizer.json, or None if there is neither.
-      lower_case: Whether its tokenizer lower-cases (default True).
+      tokenizer: Its tokenizer, or None if there is neither vocab.txt nor tokenizer.json.
       layout: What wrote the tensors: "pt" or "tf".
       max_length: The most tokens of an example that its tokenizer allows, or None.
-      truncation: Where its tokenizer cuts a text that is too long.
       types_pairs: Whether its tokenizer gives the second text of a pair token type 1.
       shapes_only: Whether the tensors were left unread.
     """
@@ -59,11 +56,9 @@ class Checkpoint:
     raw_config: dict[str, Any]
     tensors: dict[str, np.ndarray]
     ignored: tuple[str, ...]
-    vocab_file: pathlib.Path | None
-    lower_case: bool
+    tokenizer: WordPiece | None
     layout: str
     max_length: int | None = None
-    truncation: Truncation = "end"
     types_pairs: bool = True
     shapes_only: bool = False
 
@@ -94,19 +89,17 @@ def open_checkpoint(source: files.Path, *, shapes_only: bool = False) -> Checkpo
     folder, raw_config = read_kind(checkpoint_folder(source))
     if adapter := folders.adapter(folder):
         raise errors.WeightsError(f"checkpoint {folder}", "whole weights", *adapter)
-    tokenizer = tokenizers.read_tokenizer(folder)
+    read = tokenizer_reading.read_folder(folder)
     tensors, ignored, layout = read_parts(folder, shapes_only=shapes_only)
     return Checkpoint(
         folder=folder,
         raw_config=raw_config,
         tensors=tensors,
         ignored=ignored,
-        vocab_file=tokenizer.vocab_file,
-        lower_case=tokenizer.lower_case,
+        tokenizer=read.tokenizer,
         layout=layout,
-        max_length=tokenizer.max_length,
-        truncation=tokenizer.truncation,
-        types_pairs=tokenizer.types_pairs,
+        max_length=read.max_length,
+        types_pairs=read.types_pairs,
         shapes_only=shapes_only,
     )
 
@@ -123,24 +116,24 @@ def read_kind(
     return folder, raw_config
 
 
-def check_vocab_size(vocab_file: files.Path, vocab_size: int) -> None:
-    """Refuses a vocabulary whose last tokens have no row in the embedding.
+def existing_tokenizer(tokenizer: WordPiece | None, name: object) -> WordPiece:
+    """Returns the tokenizer of a checkpoint that has one.
 
-    A smaller vocabulary is fine: embeddings are often padded.
+    Args:
+      tokenizer: The tokenizer, or None.
+      name: What messages call the checkpoint.
+
+    Raises:
+      WeightsError: If there is none.
     """
-    path = pathlib.Path(vocab_file)
-    if path.suffix == ".json":
-        tokens = len(vocab.read_vocab(path))
-    else:
-        text = reading.read_text(path, error=errors.WeightsError)
-        tokens = len(text.rstrip("\n").split("\n"))
-    if tokens > vocab_size:
+    if tokenizer is None:
         raise errors.WeightsError(
-            f"{vocab_file}",
-            f"at most {vocab_size} tokens, the rows of the embedding",
-            tokens,
-            "The vocabulary belongs to another checkpoint.",
+            f"tokenizer of {name}",
+            f"{tokenizer_reading.JSON_FILE} or {VOCAB_FILE} next to the weights",
+            "neither",
+            "Copy the file from where the weights came from.",
         )
+    return tokenizer
 
 
 def checkpoint_folder(source: files.Path, more: Sequence[str] = ()) -> pathlib.Path:
@@ -157,7 +150,7 @@ def checkpoint_folder(source: files.Path, more: Sequence[str] = ()) -> pathlib.P
         raise errors.WeightsError("checkpoint", "an existing folder or a hub id", repr(str(source)))
     import huggingface_hub
 
-    wanted = [CONFIG_FILE, LIBRARY_FILE, WEIGHTS_FILE, INDEX_FILE, _PARTS, *tokenizers.FILES]
+    wanted = [CONFIG_FILE, LIBRARY_FILE, WEIGHTS_FILE, INDEX_FILE, _PARTS, *tokenizer_reading.FILES]
     more = (*more, folders.ADAPTER_FILE)
     try:
         patterns = [*wanted, *more]
@@ -199,7 +192,7 @@ def read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:
                 or ("no such file", _checkpoint_below(path.parent))
             ),
         )
-    return tokenizers.read_settings(path)
+    return tokenizer_reading.read_settings(path)
 
 
 def read_parts(

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import errors, models, tokenizer_json
-from tfdistill.data import vocab
-from tfdistill.data.tokenize import Tokenizer
-from tfdistill.io import checks, files, processes, reading
-from tfdistill.tasks.encoded import EncodedExamples, Truncation
+from tfdistill import errors, models
+from tfdistill.io import checks, processes, reading
+from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import agreement
-from tfdistill.weights import checkpoint, factorised, filling, keys, load, tokenizers
+from tfdistill.tokenization import reading as tokenizer_reading
+from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
+from tfdistill.weights import checkpoint, factorised, filling, keys, load
 
 # What splits texts in more than one way: case, accents, ideographs, controls, long words.
 _PROBES = (
@@ -61,12 +61,10 @@ class WrittenFolder:
     folder: pathlib.Path
     model: keras.Model
     labels: tuple[str, ...] | None  # in the order of the logits
-    vocab_file: files.Path | None  # that was put in
-    lower_case: bool
+    tokenizer: WordPiece | None  # that was put in
     texts: Sequence[str]  # of the task, besides `_PROBES`
     # Whether `transformers` shall answer them, where PyTorch is installed.
     for_transformers: bool = False
-    truncation: Truncation = "end"
 
     @functools.cached_property
     def head(self) -> models.Head:
@@ -96,9 +94,9 @@ class WrittenFolder:
     @functools.cached_property
     def encoded(self) -> EncodedExamples | None:
         """The texts as our tokenizer splits them, cut at their end; None without a vocabulary."""
-        if self.vocab_file is None:
+        if self.tokenizer is None:
             return None
-        tokenizer = Tokenizer(self.vocab_file, self.lower_case)
+        tokenizer = self.tokenizer.replace(truncation="end")
         return tokenizer.encode_batch(self.all_texts, max_length=self.config.max_positions)
 
     @functools.cached_property
@@ -212,39 +210,42 @@ def _answers(written: WrittenFolder) -> list[str]:
 
 def _tokens(written: WrittenFolder) -> list[str]:
     """Compares the vocabularies and settings of the tokenizer, and the ids that it gives."""
-    if written.vocab_file is None or written.encoded is None:
+    if written.tokenizer is None or written.encoded is None:
         return []
-    folder = written.folder
-    expected = list(vocab.read_vocab(written.vocab_file))
-    described = tokenizer_json.read_tokenizer_json(folder / tokenizer_json.FILE_NAME)
-    settings = reading.read_json_object(folder / tokenizers.CONFIG_FILE)
-    case = {"lower_case": written.lower_case}
-    cut = {"truncation": written.truncation}
+    folder, expected = written.folder, written.tokenizer
+    again = tokenizer_reading.read_tokenizer(folder / tokenizer_reading.JSON_FILE)
+    stated = {
+        "do_lower_case": expected.lower_case,
+        "model_max_length": written.config.max_positions,
+    }
     faults = [
         *_first_difference(
-            tokenizers.VOCAB_FILE, expected, vocab.read_vocab(folder / tokenizers.VOCAB_FILE)
+            VOCAB_FILE, expected.vocab, tokenizer_reading.read_vocab(folder / VOCAB_FILE)
         ),
-        *_first_difference(tokenizer_json.FILE_NAME, expected, described.tokens),
-        *_differences(tokenizer_json.FILE_NAME, case, {"lower_case": described.lower_case}),
-        *_differences("our loader", case, {"lower_case": written.loaded.lower_case}),
-        *_differences("our loader", cut, {"truncation": written.loaded.truncation}),
+        *_first_difference(tokenizer_reading.JSON_FILE, expected.vocab, again.vocab),
         *_differences(
-            tokenizers.CONFIG_FILE,
-            {
-                "do_lower_case": written.lower_case,
-                "model_max_length": written.config.max_positions,
-            },
-            settings,
+            tokenizer_reading.JSON_FILE,
+            {"lower_case": expected.lower_case},
+            {"lower_case": again.lower_case},
+        ),
+        *_differences("our loader", _settings(expected), _settings(written.loaded.tokenizer)),
+        *_differences(
+            tokenizer_reading.CONFIG_FILE,
+            stated,
+            reading.read_json_object(folder / tokenizer_reading.CONFIG_FILE),
         ),
     ]
     if faults:
         return faults
-    again = Tokenizer(folder / tokenizer_json.FILE_NAME, written.lower_case)
     rows = [
         again.fast.encode(text, max_length=written.config.max_positions)
         for text in written.all_texts
     ]
     return _other_ids(written, rows, "the library tokenizers")
+
+
+def _settings(tokenizer: WordPiece | None) -> dict[str, Any]:
+    return {name: getattr(tokenizer, name, None) for name in ("lower_case", "truncation")}
 
 
 def _tokens_of_transformers(written: WrittenFolder) -> list[str]:

@@ -13,7 +13,8 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tfdistill import errors, models
 from tfdistill.io import files
 from tfdistill.models import EncoderConfig
-from tfdistill.weights import checkpoint as hf_checkpoint
+from tfdistill.tokenization.reading import read_tokenizer
+from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
 from tfdistill.weights import filling, garden_config, garden_keys
 from tfdistill.weights.filling import LoadReport
 from tfdistill.weights.load import LoadedModel
@@ -60,7 +61,7 @@ def load_garden(
     model = models.build_encoder(config)
     head = {name for name in tensors if name.startswith(garden_keys.MASKED_LM)}
     report = _fill(model, prefix, tensors, ignored=ignored, left_out=head)
-    return LoadedModel(model, config, _vocab_file(prefix, config), lower_case, report)
+    return LoadedModel(model, config, _tokenizer(prefix, config, lower_case), report)
 
 
 def load_garden_masked_lm(
@@ -97,7 +98,7 @@ def load_garden_masked_lm(
     model = models.build_masked_lm(config)
     pooler = {name for name in tensors if name.startswith(garden_keys.POOLERS)}
     report = _fill(model, prefix, tensors, ignored=ignored, left_out=pooler)
-    return LoadedModel(model, config, _vocab_file(prefix, config), lower_case, report)
+    return LoadedModel(model, config, _tokenizer(prefix, config, lower_case), report)
 
 
 def _architecture(
@@ -222,9 +223,10 @@ def _fill(
     )
 
 
-def _vocab_file(prefix: pathlib.Path, config: EncoderConfig) -> pathlib.Path | None:
-    path = prefix.parent / hf_checkpoint.VOCAB_FILE
+def _tokenizer(prefix: pathlib.Path, config: EncoderConfig, lower_case: bool) -> WordPiece | None:
+    path = prefix.parent / VOCAB_FILE
     if not path.is_file():
         return None
-    hf_checkpoint.check_vocab_size(path, config.vocab_size)
-    return path
+    tokenizer = read_tokenizer(path, lower_case)
+    tokenizer.check_rows(config.vocab_size)
+    return tokenizer

@@ -9,7 +9,8 @@ import numpy as np
 
 from tfdistill import errors, models
 from tfdistill.models.heads import KINDS as HEAD_KINDS
-from tfdistill.weights import keys, tokenizers
+from tfdistill.tokenization import reading
+from tfdistill.weights import keys
 from tfdistill.weights.checkpoint import CONFIG_FILE, LIBRARY_FILE, Checkpoint, read_json
 
 # A new head, a pooler; smaller differences are told by the names of the tensors.
@@ -144,7 +145,7 @@ def check_pairs(checkpoint: Checkpoint) -> None:
     """Refuses a classifier of pairs whose tokenizer gave both texts token type 0."""
     if not checkpoint.types_pairs:
         raise errors.WeightsError(
-            f"{checkpoint.folder / tokenizers.CONFIG_FILE}, model_input_names",
+            f"{checkpoint.folder / reading.CONFIG_FILE}, model_input_names",
             "token_type_ids: the second text of a pair gets type 1",
             "a tokenizer without them: both texts have type 0",
             "If the model was trained with types, add model_input_names with token_type_ids there; "

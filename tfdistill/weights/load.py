@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 
 import tf_keras as keras
 
 from tfdistill import errors, models
 from tfdistill.io import files
 from tfdistill.models.heads import KINDS as HEAD_KINDS
-from tfdistill.tasks.encoded import Truncation
+from tfdistill.tokenization.wordpiece import WordPiece
 from tfdistill.weights import factorised, filling, head_checks, hf_config, keys, sentence_modules
 from tfdistill.weights.checkpoint import (
     SENTENCE_FILES,
     Checkpoint,
-    check_vocab_size,
     checkpoint_folder,
     open_checkpoint,
 )
@@ -31,23 +29,19 @@ class LoadedModel:
     Attributes:
       model: The model, in inference precision float32.
       config: Its architecture.
-      vocab_file: The WordPiece vocabulary, or None if the checkpoint has none.
-      lower_case: Whether its tokenizer lower-cases.
+      tokenizer: Its tokenizer, or None if the checkpoint has no vocabulary.
       report: What became of every tensor.
       labels: Names of a classifier's classes in the order of the logits; empty for regression and
         for a head that was initialised at random.
       max_length: The most tokens of an example that its tokenizer allows, or None.
-      truncation: Where its tokenizer cuts a text that is too long.
     """
 
     model: keras.Model
     config: models.EncoderConfig
-    vocab_file: pathlib.Path | None
-    lower_case: bool
+    tokenizer: WordPiece | None
     report: LoadReport
     labels: tuple[str, ...] = ()
     max_length: int | None = None
-    truncation: Truncation = "end"
 
 
 def read_config(source: files.Path) -> models.EncoderConfig:
@@ -230,16 +224,8 @@ def _loaded(
     report: LoadReport,
     labels: tuple[str, ...] = (),
 ) -> LoadedModel:
-    return LoadedModel(
-        model,
-        config,
-        checkpoint.vocab_file,
-        checkpoint.lower_case,
-        report,
-        labels,
-        checkpoint.max_length,
-        checkpoint.truncation,
-    )
+    read = checkpoint.tokenizer
+    return LoadedModel(model, config, read, report, labels, checkpoint.max_length)
 
 
 def sentence_head(source: files.Path) -> models.Head | None:
@@ -273,7 +259,8 @@ def _check_vectors(
 
 
 def _check_case(checkpoint: Checkpoint, modules: sentence_modules.SentenceModules) -> None:
-    if modules.lower_case and not checkpoint.lower_case:
+    tokenizer = checkpoint.tokenizer
+    if modules.lower_case and tokenizer is not None and not tokenizer.lower_case:
         raise errors.WeightsError(
             f"sentence_bert_config.json of {checkpoint.folder}, do_lower_case",
             "false where the tokenizer keeps case",
@@ -332,7 +319,7 @@ def _config(checkpoint: Checkpoint, family: str | None, *, pools: bool) -> model
         config = config.replace(pooler=pools)
     elif not pools:
         config = config.replace(pooler=False)  # a MobileBERT that pools says how in its config
-    if checkpoint.vocab_file is not None:
-        check_vocab_size(checkpoint.vocab_file, config.vocab_size)
+    if checkpoint.tokenizer is not None:
+        checkpoint.tokenizer.check_rows(config.vocab_size)
     head_checks.check_size(checkpoint, config)
     return config

@@ -13,7 +13,8 @@ from typing import Any
 
 from tfdistill import errors
 from tfdistill.io import files
-from tfdistill.weights import checkpoint, folders, hf_config, load, tokenizers
+from tfdistill.tokenization import reading
+from tfdistill.weights import checkpoint, folders, hf_config, load
 
 TOKENIZER_FILE = "tokenizer.json"
 _POSITIONS = "embeddings.position_embeddings.weight"
@@ -65,7 +66,7 @@ def _as_bert(folder: pathlib.Path) -> checkpoint.Checkpoint:
     raw = checkpoint.read_json(folder / checkpoint.CONFIG_FILE, required=True)
     if adapter := folders.adapter(folder):
         raise errors.WeightsError(f"checkpoint {folder}", "whole weights", *adapter)
-    path = folder / tokenizers.CONFIG_FILE
+    path = folder / reading.CONFIG_FILE
     settings = checkpoint.read_json(path, required=False)
     if settings.get("truncation_side", "right") != "right":
         raise errors.WeightsError(
@@ -95,8 +96,7 @@ def _as_bert(folder: pathlib.Path) -> checkpoint.Checkpoint:
         raw_config={**raw, **sizes, "model_type": "bert", "architectures": None},
         tensors=tensors,
         ignored=ignored,
-        vocab_file=None,
-        lower_case=False,
+        tokenizer=None,
         layout=layout,
-        max_length=tokenizers.max_length(settings, path),
+        max_length=reading.max_length(settings, path),
     )

@@ -9,11 +9,12 @@ import numpy as np
 import safetensors.numpy
 import tf_keras as keras
 
-from tfdistill import errors, models, tokenizer_json
+from tfdistill import errors, models
 from tfdistill.data import vocab
 from tfdistill.io import checks, files, marker_file, work_folder
 from tfdistill.models import embedding
-from tfdistill.tasks.encoded import Truncation
+from tfdistill.tokenization import reading
+from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
 from tfdistill.weights import (
     checkpoint,
     factorised,
@@ -22,7 +23,6 @@ from tfdistill.weights import (
     hf_config,
     keys,
     sentence_modules,
-    tokenizers,
 )
 
 _TOKENIZER_CLASSES = {"distilbert": "DistilBertTokenizer", "mobilebert": "MobileBertTokenizer"}
@@ -33,9 +33,7 @@ def save_hf(
     folder: files.Path,
     *,
     labels: Sequence[str] | None = None,
-    vocab_file: files.Path | None = None,
-    lower_case: bool | None = None,
-    truncation: Truncation = "end",
+    tokenizer: WordPiece | files.Path | None = None,
     texts: Sequence[str] = (),
     for_transformers: bool = False,
     overwrite: bool = False,
@@ -58,10 +56,8 @@ def save_hf(
       model: A model of tfdistill.models.
       folder: Where to write.
       labels: Names of the classes in the order of the logits.
-      vocab_file: The WordPiece vocabulary to put in.
-      lower_case: Whether its tokenizer lower-cases; None: as the folder of the vocabulary says
-        (`do_lower_case` of tokenizer_config.json), else yes.
-      truncation: Where its tokenizer cuts a text that is too long. `transformers` has only the end.
+      tokenizer: Its tokenizer, or the file of its vocabulary, see `reading.read_tokenizer`.
+        `transformers` cuts texts at their end only.
       texts: Texts whose ids and answers are compared, besides some of our own.
       for_transformers: Whether the folder must answer in `transformers` as here. A model that it
         has no class for is refused then, and where PyTorch is installed its class answers `texts`.
@@ -88,8 +84,10 @@ def save_hf(
         )
     head = models.read_head(model)
     reason = ""
+    tokenizer = None if tokenizer is None else reading.as_tokenizer(tokenizer)
     if for_transformers:
-        reason = hf_config.foreign_head(config, head) or tokenizers.foreign_truncation(truncation)
+        reason = hf_config.foreign_head(config, head)
+        reason = reason or (tokenizer.foreign_truncation if tokenizer is not None else "")
     if reason:
         raise errors.WeightsError(
             f"model {model.name!r} to save for transformers",
@@ -99,9 +97,8 @@ def save_hf(
         )
     names = None if labels is None else tuple(labels)
     _check_labels(names, head)
-    if vocab_file is not None:
-        checkpoint.check_vocab_size(vocab_file, config.vocab_size)
-    lower_case = vocab_file is None or vocab.lower_case_of(vocab_file, lower_case)
+    if tokenizer is not None:
+        tokenizer.check_rows(config.vocab_size)
     written = hf_config.format_config(config, head, names or None)
     bare = head.bare
     named = {
@@ -129,20 +126,13 @@ def save_hf(
         )
         if head.traits.vectors or head.pooled:
             sentence_modules.write_modules(model, temporary)
-        if vocab_file is not None:
-            _save_tokenizer(config, vocab_file, lower_case, truncation, temporary)
+        if tokenizer is not None:
+            _save_tokenizer(config, tokenizer, temporary)
         checks.require(
             f"{folder}",
             folder_checks.CHECKS,
             folder_checks.WrittenFolder(
-                temporary,
-                model,
-                names,
-                vocab_file,
-                lower_case,
-                texts,
-                for_transformers,
-                truncation,
+                temporary, model, names, tokenizer, texts, for_transformers
             ),
         )
     return folder
@@ -159,31 +149,24 @@ def _check_labels(labels: tuple[str, ...] | None, head: models.Head) -> None:
 
 
 def _save_tokenizer(
-    config: models.EncoderConfig,
-    vocab_file: files.Path,
-    lower_case: bool,
-    truncation: Truncation,
-    folder: pathlib.Path,
+    config: models.EncoderConfig, tokenizer: WordPiece, folder: pathlib.Path
 ) -> None:
     """Writes vocab.txt, tokenizer.json and its settings, which every `transformers` reads alike.
 
     Its own classes are not asked to: their arguments mean other things in version 4 and 5.
     """
-    tokens = vocab.read_vocab(vocab_file)
-    vocab.write_vocab(tokens, folder / tokenizers.VOCAB_FILE)
-    tokenizer = tokenizer_json.build_tokenizer(tokens, lower_case=lower_case)
-    tokenizer.add_special_tokens(list(tokenizer_json.SPECIAL_TOKENS))
-    tokenizer.save(str(folder / tokenizer_json.FILE_NAME))
+    vocab.write_vocab(tokenizer.vocab, folder / VOCAB_FILE)
+    tokenizer.save_json(str(folder / reading.JSON_FILE))
     settings: dict[str, object] = {
         "tokenizer_class": _TOKENIZER_CLASSES.get(config.family, "BertTokenizer"),
-        "do_lower_case": lower_case,
+        "do_lower_case": tokenizer.lower_case,
         "strip_accents": None,
         "tokenize_chinese_chars": True,
         "model_max_length": config.max_positions,
-        **tokenizers.SPECIAL_NAMES,
+        **reading.SPECIAL_NAMES,
     }
-    if truncation != "end":
-        settings[tokenizers.TRUNCATION] = truncation
+    if tokenizer.truncation != "end":
+        settings[reading.TRUNCATION] = tokenizer.truncation
     if config.family == "distilbert":  # whose model takes no token types
         settings["model_input_names"] = ["input_ids", "attention_mask"]
-    sentence_modules.write_json(folder / tokenizers.CONFIG_FILE, settings)
+    sentence_modules.write_json(folder / reading.CONFIG_FILE, settings)

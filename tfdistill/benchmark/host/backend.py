@@ -106,9 +106,11 @@ class HostBackend:
             assert described is not None and described.tokenizer is not None
             job |= {
                 "signatures": [dataclasses.asdict(entry) for entry in subject.signatures.values()],
-                "vocab": str(subject.vocab_file),
-                "lower_case": described.tokenizer.lower_case,
-                "truncation": described.tokenizer.truncation,
+                "tokenizer": {
+                    "path": str(subject.vocab_file),
+                    "lower_case": described.tokenizer.lower_case,
+                    "truncation": described.tokenizer.truncation,
+                },
                 "texts": self._texts[model],
             }
             what = f"{model}, from text, {threads} thread(s), {group.delegate}"

@@ -11,16 +11,13 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ai_edge_litert import interpreter as litert
 
 from tfdistill.benchmark.host.stopwatch import NS_PER_MS, Stopwatch, milliseconds
 from tfdistill.tflite import serving
 from tfdistill.tflite.signature import Signature, SignatureRunner
-
-if TYPE_CHECKING:
-    from tfdistill.tasks.encoded import Truncation
 
 
 def open_file(job: dict[str, Any]) -> Any:
@@ -78,14 +75,16 @@ def open_ids_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dic
 def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., dict[str, Any]]]:
     """Opens a file with its tokenizer, to measure from the text to the answer.
 
-    The job has file, threads, delegate, signatures (shortest first), vocab, lower_case, truncation,
-    texts, warmup. Returns the ids of every text, and a function that takes n samples: of the
-    tokenizer, and of tokenizer, padding, inference at the shortest length that fits, and arg max
-    together.
+    The job has file, threads, delegate, signatures (shortest first), tokenizer (the arguments of
+    `read_tokenizer`), texts, warmup. Returns the ids of every text, and a function that takes n
+    samples: of the tokenizer, and of tokenizer, padding, inference at the shortest length that
+    fits, and arg max together.
     """
+    from tfdistill.tokenization.reading import read_tokenizer  # only this job needs it
+
     signatures = [Signature.from_json(content) for content in job["signatures"]]
     longest = signatures[-1].sequence_length
-    encode = tokenizer(job["vocab"], job["lower_case"], longest, job["truncation"])
+    encode = read_tokenizer(**job["tokenizer"]).fast.encode_typed
     interpreter = open_file(job)
     runners = [
         (entry.sequence_length, entry.padded, SignatureRunner(interpreter, entry))
@@ -98,7 +97,7 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., di
         for index in range(first, first + number):
             text, pair = texts[index % len(texts)]
             stopwatch.start()
-            ids, types = encode(text, pair)
+            ids, types = encode(text, pair, longest)
             tokenized = time.perf_counter_ns()
             _, padded, runner = next(r for r in runners if len(ids) <= r[0])
             for output in runner(padded(ids, types)):
@@ -109,7 +108,7 @@ def open_text_job(job: dict[str, Any]) -> tuple[dict[str, Any], Callable[..., di
 
     run = _in_turn(timed)
     warmup = run(max(job["warmup"], len(texts)))["samples_ms"]  # every length allocated
-    ids = [encode(*text)[0] for text in texts]
+    ids = [encode(text, pair, longest)[0] for text, pair in texts]
     return {"texts": texts, "ids": ids, "warmup_ms": warmup}, run
 
 
@@ -123,34 +122,6 @@ def _in_turn(timed: Callable[[int, int], dict[str, Any]]) -> Callable[..., dict[
         return {"warmup_ms": timed(begun, lead_in)["samples_ms"], **timed(begun, number)}
 
     return run
-
-
-def tokenizer(
-    vocab_file: str, lower_case: bool, max_length: int, truncation: Truncation = "end"
-) -> Callable[[str, str | None], tuple[list[int], list[int]]]:
-    """Makes BERT's tokenizer, a function from text and pair to ids and token types without padding.
-
-    A special token in the text is ordinary text; longer pairs lose tokens of the longer text first.
-    """
-    from tfdistill import tokenizer_json  # only this job needs them
-    from tfdistill.io import reading  # only this job needs them
-
-    tokens = reading.read_text(vocab_file).removesuffix("\n").split("\n")
-    tokenizer = tokenizer_json.build_tokenizer(tokens, lower_case=lower_case)
-    if truncation == "end":
-        tokenizer.enable_truncation(max_length, strategy="longest_first")
-
-    def encode(text: str, pair: str | None = None) -> tuple[list[int], list[int]]:
-        encoding = tokenizer.encode(text, pair)
-        ids, types = encoding.ids, encoding.type_ids
-        if len(ids) <= max_length:
-            return ids, types
-        from tfdistill.tasks.encoded import kept_places  # which the library cannot do
-
-        places = kept_places(encoding.sequence_ids, max_length, truncation)
-        return [ids[place] for place in places], [types[place] for place in places]
-
-    return encode
 
 
 def _open(job: dict[str, Any]) -> tuple[dict[str, Any], serving.Answer]:

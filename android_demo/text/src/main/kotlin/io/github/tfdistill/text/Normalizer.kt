@@ -14,7 +14,7 @@ internal class Letters(val codePoints: IntArray, val starts: IntArray, val ends:
 }
 
 /**
- * BERT's normalisation, the same as in `tfdistill/data/tokenize.py`.
+ * BERT's normalisation, the same as in `tfdistill/tokenization/words.py`.
  *
  * Control and format characters and lone surrogates are dropped; with [lowerCase] the text is
  * decomposed (NFD), its nonspacing marks are dropped, and each character becomes lower case by

@@ -40,7 +40,7 @@ internal constructor(
 }
 
 /**
- * BERT's tokenizer, token by token that of `tfdistill/data/tokenize.py`.
+ * BERT's tokenizer, token by token that of `tfdistill/tokenization/wordpiece.py`.
  *
  * A special token that a user typed ("[SEP]") is ordinary text: it becomes "[", "sep", "]". Time
  * and memory are proportional to the length of the text.

@@ -5,8 +5,8 @@ package io.github.tfdistill.text
  *
  * They are those of Unicode 8.0, with which the published checkpoints were trained; the tables of
  * the system are later or earlier ones. The same ranges stand in
- * `tfdistill/data/unicode_classes.py`, which says where they come from; a test of the Python side
- * compares the two files.
+ * `tfdistill/tokenization/unicode_classes.py`, which says where they come from; a test of the
+ * Python side compares the two files.
  */
 internal object UnicodeClasses {
     /** Removed: control characters but tab, line feed and carriage return, and private use. */

@@ -8,15 +8,18 @@ import toys
 import transformers
 from random_texts import random_texts
 
-from tfdistill import errors, models, tasks, tokenizer_json, training, weights
-from tfdistill.data import batches, tokenize, vocab
+from tfdistill import errors, models, tasks, training, weights
+from tfdistill.data import batches
 from tfdistill.run import inputs, teachers
-from tfdistill.weights import tokenizers
+from tfdistill.tokenization import reading, tokenizer_json
+from tfdistill.tokenization.reading import read_tokenizer, read_vocab
+from tfdistill.tokenization.wordpiece import WordPiece
 
 
 @pytest.mark.parametrize(
     ("settings", "lower_case"),
     [
+        ({"a_key_of_next_year": 1}, True),
         ({}, True),
         ({"do_lower_case": False}, False),
         ({"do_lower_case": False, "strip_accents": False}, False),
@@ -27,7 +30,7 @@ from tfdistill.weights import tokenizers
     ],
 )
 def test_berts_tokenizer_is_taken_with_its_case(settings, lower_case):
-    assert tokenizers.check_settings(settings) is lower_case
+    assert reading.check_settings(settings) is lower_case
 
 
 @pytest.mark.parametrize(
@@ -47,13 +50,13 @@ def test_berts_tokenizer_is_taken_with_its_case(settings, lower_case):
 )
 def test_a_setting_that_our_tokenizer_lacks_is_refused_by_name(settings):
     with pytest.raises(errors.WeightsError, match=list(settings)[-1]):
-        tokenizers.check_settings(settings)
+        reading.check_settings(settings)
 
 
 def test_all_such_settings_are_named_at_once():
     settings = {"strip_accents": False, "tokenize_chinese_chars": False}
     with pytest.raises(errors.WeightsError, match=r"tokenize_chinese_chars[^$]*strip_accents"):
-        tokenizers.check_settings(settings)
+        reading.check_settings(settings)
 
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "é", "E"]
@@ -66,7 +69,9 @@ def saved(tmp_path_factory):
     vocab_file.write_text("\n".join(TOKENS) + "\n", encoding="utf-8")
     shape = toys.STUDENT.replace(num_layers=1, vocab_size=len(TOKENS))
     model = toys.randomise(models.build_classifier(shape, 2))
-    return weights.save_hf(model, vocab_file.parent / "hf", vocab_file=vocab_file, lower_case=False)
+    return weights.save_hf(
+        model, vocab_file.parent / "hf", tokenizer=read_tokenizer(vocab_file, lower_case=False)
+    )
 
 
 @pytest.fixture
@@ -90,16 +95,16 @@ def edit_tokenizer(folder, change):
 def test_a_cased_model_stays_one_where_nobody_says_so(name, folder, tmp_path):
     loaded = weights.load_classifier(folder)
     (folder / ("tokenizer.json" if name == "vocab.txt" else "vocab.txt")).unlink()
-    again = weights.save_hf(loaded.model, tmp_path / "again", vocab_file=folder / name)
-    assert weights.load_classifier(again).lower_case is False
+    again = weights.save_hf(loaded.model, tmp_path / "again", tokenizer=folder / name)
+    assert weights.load_classifier(again).tokenizer.lower_case is False
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt"])
 def test_either_file_alone_says_the_same(folder, name):
     (folder / name).unlink()
     alone = weights.load_classifier(folder)
-    assert vocab.read_vocab(alone.vocab_file) == TOKENS
-    assert alone.lower_case is False
+    assert alone.tokenizer.vocab == TOKENS
+    assert alone.tokenizer.lower_case is False
     assert alone.max_length == toys.STUDENT.max_positions
 
 
@@ -112,15 +117,15 @@ def test_the_class_of_a_tokenizer_may_be_in_the_file_of_the_model(folder):
     with pytest.raises(errors.WeightsError, match=r"config\.json, tokenizer_class"):
         weights.load_classifier(folder)
     edit(folder / "config.json", tokenizer_class="DistilBertTokenizer")
-    assert not tokenizers.read_tokenizer(folder).types_pairs
+    assert not reading.read_folder(folder).types_pairs
     edit(folder / "tokenizer_config.json", tokenizer_class="BertTokenizer")
-    assert tokenizers.read_tokenizer(folder).types_pairs
+    assert reading.read_folder(folder).types_pairs
 
 
 def test_a_model_section_without_its_type_is_read_as_that_of_word_pieces(folder):
     (folder / "vocab.txt").unlink()
     edit_tokenizer(folder, lambda described: described["model"].pop("type"))
-    assert vocab.read_vocab(weights.load_classifier(folder).vocab_file) == TOKENS
+    assert weights.load_classifier(folder).tokenizer.vocab == TOKENS
     edit_tokenizer(folder, lambda described: described["model"].update(merges=[]))
     with pytest.raises(errors.VocabularyError, match="expected WordPiece, received 'BPE'"):
         weights.load_classifier(folder)
@@ -163,9 +168,11 @@ def test_without_settings_the_case_of_tokenizer_json_must_be_that_of_transformer
     with pytest.raises(errors.WeightsError, match="do_lower_case"):
         weights.load_classifier(folder)
     edit(folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast")
-    assert weights.load_classifier(folder).lower_case is False  # this class asks for nothing else
+    assert (
+        weights.load_classifier(folder).tokenizer.lower_case is False
+    )  # this class asks for nothing else
     edit_tokenizer(folder, lambda described: described["normalizer"].update(lowercase=True))
-    assert weights.load_classifier(folder).lower_case is True
+    assert weights.load_classifier(folder).tokenizer.lower_case is True
 
 
 def test_a_vocabulary_that_disagrees_is_refused_with_its_lines(folder):
@@ -219,7 +226,7 @@ def test_bert_s_own_special_tokens_may_be_listed_everywhere(folder):
     edit(folder / "tokenizer_config.json", added_tokens_decoder=listed, bos_token="[CLS]")
     edit(folder / "special_tokens_map.json", cls_token={"content": "[CLS]", "lstrip": False})
     edit(folder / "added_tokens.json", **{"[MASK]": 4})
-    assert weights.load_classifier(folder).lower_case is False
+    assert weights.load_classifier(folder).tokenizer.lower_case is False
 
 
 def test_special_tokens_that_only_the_list_holds_are_part_of_the_vocabulary(folder):
@@ -230,7 +237,7 @@ def test_special_tokens_that_only_the_list_holds_are_part_of_the_vocabulary(fold
 
     edit_tokenizer(folder, move)
     (folder / "vocab.txt").unlink()
-    tokens = vocab.read_vocab(weights.load_classifier(folder).vocab_file)
+    tokens = weights.load_classifier(folder).tokenizer.vocab
     assert (tokens[4], tokens[9]) == ("E", "[MASK]")
 
 
@@ -280,18 +287,86 @@ def test_a_tokenizer_json_that_is_not_berts_is_refused(other, folder):
         weights.load_classifier(folder)
 
 
+def _split(*members):
+    return {"type": "Sequence", "pretokenizers": list(members)}
+
+
+def _parts_of_bert_normalizer(described):
+    """BERT's normalizer as two: cleaning, then ideographs."""
+    usual = described["normalizer"]
+    parts = [{**usual, "handle_chinese_chars": False}, {**usual, "clean_text": False}]
+    described["normalizer"] = {"type": "Sequence", "normalizers": parts}
+
+
+ALIKE = {
+    "a sequence of one": lambda described: described.update(
+        pre_tokenizer=_split(described["pre_tokenizer"])
+    ),
+    "words before marks": lambda described: described.update(
+        pre_tokenizer=_split({"type": "WhitespaceSplit"}, described["pre_tokenizer"])
+    ),
+    "the normalizer in parts": _parts_of_bert_normalizer,
+    "BERT's own template": lambda described: described.update(
+        post_processor={"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]}
+    ),
+    "another decoder": lambda described: described.update(decoder=None),
+    "accents by name": _set("normalizer", strip_accents=False),
+}
+
+
+@pytest.mark.parametrize("description", ALIKE)
+def test_a_description_that_answers_alike_is_taken(description, folder):
+    edit_tokenizer(folder, ALIKE[description])
+    assert weights.load_classifier(folder).tokenizer.lower_case is False
+
+
+def test_the_text_that_is_split_otherwise_is_told_with_both_results(folder):
+    edit_tokenizer(folder, _set("normalizer", strip_accents=True))
+    told = r"tokens of 'élève .*': expected '\[CLS\] é ##l .* received '\[CLS\] e ##l"
+    with pytest.raises(errors.VocabularyError, match=told):
+        weights.load_classifier(folder)
+
+
+def test_the_probe_tells_another_tokenizer_whatever_the_vocabulary_of_the_file_holds(tmp_path):
+    """The file knows no letter with an accent: to all of them it would answer [UNK]."""
+    path = tmp_path / "tokenizer.json"
+    WordPiece(TOKENS[:5]).save_json(str(path))
+    described = json.loads(path.read_text())
+    described["normalizer"]["strip_accents"] = False
+    path.write_text(json.dumps(described))
+    with pytest.raises(errors.VocabularyError, match="tokens of"):
+        tokenizer_json.read_tokenizer_json(path)
+
+
+def test_a_regular_expression_and_a_panic_of_the_library_are_refused(folder, monkeypatch):
+    pattern = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": ""}
+    edit_tokenizer(folder, lambda described: described.update(normalizer=pattern))
+    with pytest.raises(errors.VocabularyError, match="no regular expressions"):
+        weights.load_classifier(folder)
+
+    class PanicException(BaseException):
+        """As the library's, which is no Exception."""
+
+    def panic(content):
+        raise PanicException("index out of bounds")
+
+    library = types.SimpleNamespace(Tokenizer=types.SimpleNamespace(from_str=panic))
+    monkeypatch.setattr(tokenizer_json, "tokenizers", library)
+    with pytest.raises(errors.VocabularyError, match="can read, received index out of bounds"):
+        tokenizer_json.built(folder / "tokenizer.json", "{}")
+
+
 @pytest.mark.parametrize(
     "settings",
     [
         {"truncation_side": "left"},
         {"padding_side": "left"},
-        {"a_key_of_next_year": 1},
         {"model_max_length": "many"},
         {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": "maybe"},
     ],
     ids=lambda settings: next(iter(settings)),
 )
-def test_a_setting_that_nobody_reads_is_refused_by_name_and_file(settings, folder):
+def test_a_setting_of_another_tokenizer_is_refused_by_name_and_file(settings, folder):
     edit(folder / "tokenizer_config.json", **settings)
     with pytest.raises(errors.WeightsError, match=rf"tokenizer_config\.json, {[*settings][-1]}"):
         weights.load_classifier(folder)
@@ -312,21 +387,18 @@ def test_the_tokens_that_a_tokenizer_allows_are_known(name, limit, expected, fol
 @pytest.mark.slow
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_random_texts_have_the_ids_of_a_written_folder(lower_case, toy_vocab_file, tmp_path):
-    vocab_size = len(vocab.read_vocab(toy_vocab_file))
+    vocab_size = len(read_vocab(toy_vocab_file))
     shape = toys.STUDENT.replace(num_layers=1, vocab_size=vocab_size)
     folder = weights.save_hf(
         models.build_encoder(shape),
         tmp_path / "hf",
-        vocab_file=toy_vocab_file,
-        lower_case=lower_case,
+        tokenizer=read_tokenizer(toy_vocab_file, lower_case=lower_case),
     )
     texts = random_texts(20_000)
     encoded = transformers.AutoTokenizer.from_pretrained(folder)(texts, split_special_tokens=True)
     (folder / "vocab.txt").unlink()
     loaded = weights.load_model(folder, "none")
-    ours = tokenize.Tokenizer(loaded.vocab_file, loaded.lower_case).encode_batch(
-        texts, None, 10_000
-    )
+    ours = loaded.tokenizer.encode_batch(texts, None, 10_000)
     differing = [
         text
         for index, text in enumerate(texts)
@@ -338,18 +410,17 @@ def test_random_texts_have_the_ids_of_a_written_folder(lower_case, toy_vocab_fil
 def test_a_folder_that_transformers_reads_otherwise_is_not_written(
     toy_vocab_file, tmp_path, monkeypatch
 ):
-    shape = toys.STUDENT.replace(num_layers=1, vocab_size=len(vocab.read_vocab(toy_vocab_file)))
-    build = tokenizer_json.build_tokenizer
-    monkeypatch.setattr(
-        tokenizer_json,
-        "build_tokenizer",
-        lambda tokens, lower_case: build(
-            [*tokens[:5], *tokens[6:], tokens[5]], lower_case=lower_case
-        ),
-    )
+    shape = toys.STUDENT.replace(num_layers=1, vocab_size=len(read_vocab(toy_vocab_file)))
+    save = WordPiece.save_json
+
+    def save_other(tokenizer, path):
+        tokens = tokenizer.vocab
+        save(tokenizer.with_tokens([*tokens[:5], *tokens[6:], tokens[5]]), path)
+
+    monkeypatch.setattr(WordPiece, "save_json", save_other)
     with pytest.raises(errors.WeightsError, match="the vocabulary of tokenizer"):
         weights.save_hf(
-            models.build_encoder(shape), tmp_path / "hf", vocab_file=toy_vocab_file, texts=["the a"]
+            models.build_encoder(shape), tmp_path / "hf", tokenizer=toy_vocab_file, texts=["the a"]
         )
     assert not (tmp_path / "hf").exists()
 
@@ -362,7 +433,7 @@ def test_a_teacher_as_it_is_reads_no_more_tokens_than_its_tokenizer_allows(folde
         task=task,
         train=train,
         train_examples=tasks.Examples(task, [""] * 20, None, None),
-        vocab_file=folder / "vocab.txt",
+        tokenizer=read_tokenizer(folder / "vocab.txt"),
     )
     assert data.train.encoded.lengths.max() > 6
     with pytest.raises(errors.ConfigError, match="at most 6 tokens"):

@@ -7,11 +7,12 @@ that implementations are known to fall into.
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from collections.abc import Iterator
 
-from tfdistill.data import unicode_classes as classes
-from tfdistill.data.tokenize import MAX_CHARACTERS_PER_WORD
+from tfdistill.tokenization import unicode_classes as classes
+from tfdistill.tokenization.library import MAX_CHARACTERS_PER_WORD
 
 _CLASSES = (
     classes.CONTROL,
@@ -22,6 +23,7 @@ _CLASSES = (
     classes.PUNCTUATION,
     classes.NONSPACING_MARKS,
 )
+_EVERY = 12  # of the boundaries of classes
 _TOGETHER = 8  # letters of one text
 # Letters that Unicode knew before the oldest Android that runs the files: no database that is in
 # use lacks them, so an implementation that fails on one is wrong, not old.
@@ -84,6 +86,9 @@ _TRAPS = (
 )
 
 
+_CASED = ("First firsts unaffable UNAFFABLE", "É é E\u0301 Ä ä ẞ Ϲ Ա Ⴀ", "first un##aff [MASK]s")
+
+
 def tokenizer_edge_cases() -> list[str]:
     """Returns about two thousand texts, the same ones at every call.
 
@@ -91,6 +96,12 @@ def tokenizer_edge_cases() -> list[str]:
     wrongly.
     """
     return list(dict.fromkeys([*_TRAPS, *_long_words(), *_boundaries(), *_letters()]))
+
+
+def probe_texts() -> list[str]:
+    """A few hundred of them, which tell another tokenizer by its answers; without surrogates."""
+    texts = [*_TRAPS, *_long_words(), *itertools.islice(_boundaries(), 0, None, _EVERY), *_CASED]
+    return list(dict.fromkeys(text.encode("utf-8", "ignore").decode() for text in texts))
 
 
 def _long_words() -> Iterator[str]:

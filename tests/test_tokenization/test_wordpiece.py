@@ -9,7 +9,8 @@ import transformers
 from random_texts import random_texts
 
 from tfdistill import errors
-from tfdistill.data import basic_tokenizer, tokenize
+from tfdistill.tokenization import words as tokenizer_words
+from tfdistill.tokenization.reading import read_tokenizer
 
 NASTY = [
     "",
@@ -84,7 +85,7 @@ def reference(vocab_file, lower_case=True):
 
 
 def assert_equal_to_reference(vocab_file, texts, pairs=None, *, lower_case=True, max_length=512):
-    ours = tokenize.Tokenizer(vocab_file, lower_case).encode_batch(texts, pairs, max_length)
+    ours = read_tokenizer(vocab_file, lower_case).encode_batch(texts, pairs, max_length)
     expected = reference(vocab_file, lower_case)(
         texts, pairs, truncation="longest_first", max_length=max_length
     )
@@ -109,7 +110,7 @@ def test_random_texts_have_the_ids_of_the_fast_tokenizer(toy_vocab_file, lower_c
 @pytest.mark.slow
 @pytest.mark.parametrize("lower_case", [True, False])
 def test_the_graph_and_the_library_have_one_contract(toy_vocab_file, lower_case):
-    tokenizer = tokenize.Tokenizer(toy_vocab_file, lower_case)
+    tokenizer = read_tokenizer(toy_vocab_file, lower_case)
     texts = random_texts(20_000)
     pairs = [text if number % 3 else "" for number, text in enumerate(reversed(texts))]
     graph, fast = (t.encode_batch(texts, pairs, 20) for t in (tokenizer, tokenizer.fast))
@@ -125,7 +126,7 @@ def test_the_graph_and_the_library_have_one_contract(toy_vocab_file, lower_case)
 
 def words_of_code_points(codes, lower_case):
     texts = [f"a{chr(code)}b" for code in codes]
-    rows = basic_tokenizer.split(tf.constant(texts), lower_case=lower_case).to_list()
+    rows = tokenizer_words.split(tf.constant(texts), lower_case=lower_case).to_list()
     return [[word.decode() for word in row] for row in rows]
 
 
@@ -171,7 +172,7 @@ def test_pairs_are_cut_longest_first(toy_vocab_file, max_length):
 
 
 def test_lengths_are_those_of_rows_that_are_not_cut(toy_vocab_file):
-    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    tokenizer = read_tokenizer(toy_vocab_file)
     texts, pairs = [*NASTY, "x"], ["b a", *NASTY]
     for second in (None, pairs):
         rows = tokenizer.encode_batch(texts, second, 100_000)
@@ -186,7 +187,7 @@ def test_single_texts_are_cut_at_the_end(toy_vocab_file, max_length):
 
 
 def test_encode_gives_the_ids_of_one_text(toy_vocab_file):
-    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    tokenizer = read_tokenizer(toy_vocab_file)
     pieces = ["[CLS]", "play", "##ing", "the", "film", "!", "[SEP]"]
     assert [tokenizer.vocab[i] for i in tokenizer.encode("Playing the FILM!")] == pieces
     pair = ["[CLS]", "good", "[SEP]", "not", "bad", "[SEP]"]
@@ -202,7 +203,7 @@ def test_an_empty_second_text_has_its_separator_as_in_a_batch_of_transformers(
 ):
     pairs = None if pair is None else [pair]
     expected = reference(toy_vocab_file)([text], pairs)
-    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    tokenizer = read_tokenizer(toy_vocab_file)
     assert tokenizer.encode(text, pair) == expected["input_ids"][0]
     assert tokenizer.fast.encode_typed(text, pair) == (
         expected["input_ids"][0],
@@ -216,7 +217,7 @@ def test_an_empty_second_text_has_its_separator_as_in_a_batch_of_transformers(
 
 
 def test_a_typed_special_token_is_ordinary_text(toy_vocab_file):
-    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    tokenizer = read_tokenizer(toy_vocab_file)
     ids = tokenizer.encode("a [SEP] [MASK]")
     assert ids.count(tokenizer.sep_id) == 1
     assert tokenizer.mask_id not in ids
@@ -225,7 +226,7 @@ def test_a_typed_special_token_is_ordinary_text(toy_vocab_file):
 def test_special_ids_are_those_of_the_vocabulary(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("x\n[MASK]\n[SEP]\n[CLS]\n[UNK]\n[PAD]\n##x\n", encoding="utf-8")
-    tokenizer = tokenize.Tokenizer(path)
+    tokenizer = read_tokenizer(path)
     assert (tokenizer.mask_id, tokenizer.sep_id, tokenizer.cls_id) == (1, 2, 3)
     assert (tokenizer.unk_id, tokenizer.pad_id, tokenizer.vocab_size) == (4, 5, 7)
     assert tokenizer.encode("xx y") == [3, 0, 6, 4, 2]
@@ -233,7 +234,7 @@ def test_special_ids_are_those_of_the_vocabulary(tmp_path):
 
 @pytest.mark.slow
 def test_tokenize_runs_inside_a_tf_data_graph(toy_vocab_file):
-    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    tokenizer = read_tokenizer(toy_vocab_file)
     texts = ["The story is not good.", "", "seven films"]
     dataset = tf.data.Dataset.from_tensor_slices(texts).batch(2).map(tokenizer.tokenize)
     rows = [row for batch in dataset for row in batch.to_list()]
@@ -241,14 +242,14 @@ def test_tokenize_runs_inside_a_tf_data_graph(toy_vocab_file):
 
 
 def test_broken_utf_8_in_a_graph_neither_fails_nor_touches_its_neighbours(toy_vocab_file):
-    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    tokenizer = read_tokenizer(toy_vocab_file)
     rows = tokenizer.tokenize(tf.constant([b"good \xff\xfe film", b"bad"])).to_list()
     assert rows[1] == tokenizer.encode("bad")[1:-1]
     assert rows[0][0] == tokenizer.encode("good")[1]
 
 
 def test_many_texts_keep_their_order(toy_vocab_file):
-    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    tokenizer = read_tokenizer(toy_vocab_file)
     texts = [" ".join(str(number)) for number in range(3000)]  # more than one call of the graph
     encoded = tokenizer.encode_batch(texts)
     for number in (0, 1023, 1024, 2999):
@@ -256,17 +257,17 @@ def test_many_texts_keep_their_order(toy_vocab_file):
 
 
 def test_no_texts_give_no_rows(toy_vocab_file):
-    encoded = tokenize.Tokenizer(toy_vocab_file).encode_batch([])
+    encoded = read_tokenizer(toy_vocab_file).encode_batch([])
     assert (encoded.ids.tolist(), encoded.offsets.tolist()) == ([], [0])
 
 
 def test_a_lone_surrogate_is_dropped(toy_vocab_file):
-    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    tokenizer = read_tokenizer(toy_vocab_file)
     assert tokenizer.encode("go\ud800od") == tokenizer.encode("good")
 
 
 def test_bad_arguments_are_refused(toy_vocab_file):
-    tokenizer = tokenize.Tokenizer(toy_vocab_file)
+    tokenizer = read_tokenizer(toy_vocab_file)
     with pytest.raises(errors.DataError, match=r"max_length: expected at least 2, .* received 1"):
         tokenizer.encode("good", max_length=1)
     with pytest.raises(errors.DataError, match=r"at least 3, room for .* received 2"):
@@ -280,7 +281,7 @@ def test_bad_arguments_are_refused(toy_vocab_file):
 
 
 def assert_located_like_the_reference(vocab_file, texts, *, lower_case=True):
-    located = tokenize.Tokenizer(vocab_file, lower_case).locate(texts)
+    located = read_tokenizer(vocab_file, lower_case).locate(texts)
     expected = reference(vocab_file, lower_case)(
         texts, add_special_tokens=False, return_offsets_mapping=True
     )
@@ -319,13 +320,13 @@ def test_pieces_of_random_texts_stand_where_the_fast_tokenizer_says(toy_vocab_fi
     ],
 )
 def test_a_piece_is_found_in_the_text_as_it_was_given(toy_vocab_file, text, places):
-    located = tokenize.Tokenizer(toy_vocab_file).locate([text])
+    located = read_tokenizer(toy_vocab_file).locate([text])
     spans = zip(located.starts, located.ends, strict=True)
     assert [text[start:end] for start, end in spans] == places
 
 
 def test_no_texts_have_no_pieces(toy_vocab_file):
-    located = tokenize.Tokenizer(toy_vocab_file).locate([])
+    located = read_tokenizer(toy_vocab_file).locate([])
     assert (located.ids.tolist(), located.offsets.tolist()) == ([], [0])
     assert (located.starts.tolist(), located.ends.tolist()) == ([], [])
 

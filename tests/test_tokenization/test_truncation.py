@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 
 from export.targets import text_graph
-from tfdistill.data import fast_tokenizer, tokenize
 from tfdistill.tasks import encoded
+from tfdistill.tokenization import library as library_tokenizer
+from tfdistill.tokenization.reading import read_tokenizer
 
 WORDS = ["good", "bad", "film", "was", "it", "not", "zzqx", "storyline"]
 
@@ -47,7 +48,7 @@ def texts_of_lengths(rng, lengths):
 
 @pytest.fixture(params=["end", "middle"])
 def tokenizer(request, toy_vocab_file):
-    return tokenize.Tokenizer(toy_vocab_file, truncation=request.param)
+    return read_tokenizer(toy_vocab_file, truncation=request.param)
 
 
 @pytest.mark.slow
@@ -77,7 +78,7 @@ def test_bulk_single_library_and_graph_keep_the_tokens_of_a_naive_loop(tokenizer
 
 
 def test_a_text_cut_in_its_middle_keeps_its_beginning_and_its_end(toy_vocab_file):
-    tokenizer = tokenize.Tokenizer(toy_vocab_file, truncation="middle")
+    tokenizer = read_tokenizer(toy_vocab_file, truncation="middle")
     beginning, end = "bad bad good film", "not it was bad"
     ids = tokenizer.encode(f"{beginning} {'it ' * 50} {end}", max_length=10)
     assert ids == tokenizer.encode(f"{beginning} {end}", max_length=10)
@@ -87,14 +88,14 @@ def test_a_text_cut_in_its_middle_keeps_its_beginning_and_its_end(toy_vocab_file
 def test_a_text_that_fits_is_whole_wherever_it_would_be_cut(toy_vocab_file, rng):
     texts = texts_of_lengths(rng, rng.integers(0, 9, 40))
     rows = [
-        tokenize.Tokenizer(toy_vocab_file, truncation=truncation).encode_batch(texts, texts, 512)
+        read_tokenizer(toy_vocab_file, truncation=truncation).encode_batch(texts, texts, 512)
         for truncation in ("end", "middle")
     ]
     np.testing.assert_array_equal(rows[0].ids, rows[1].ids)
 
 
 def test_no_text_at_all_is_cut(toy_vocab_file):
-    tokenizer = tokenize.Tokenizer(toy_vocab_file, truncation="middle")
+    tokenizer = read_tokenizer(toy_vocab_file, truncation="middle")
     assert len(tokenizer.encode_batch([])) == len(tokenizer.fast.encode_batch([])) == 0
 
 
@@ -113,7 +114,9 @@ def test_a_roberta_s_text_keeps_all_its_special_tokens(max_length):
     library = tokenizers.Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}))
     library.pre_tokenizer = pre_tokenizers.Whitespace()
     library.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    tokenizer = fast_tokenizer.FastTokenizer(library, pad_id=1, num_types=1, truncation="middle")
+    tokenizer = library_tokenizer.LibraryTokenizer(
+        library, pad_id=1, num_types=1, truncation="middle"
+    )
     text = " ".join("abcdefghijklmnop")
     room = max_length - 2
     ids = list(range(3, 19))

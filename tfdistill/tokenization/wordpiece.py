@@ -1,11 +1,8 @@
-"""BERT's tokenizer inside the TensorFlow graph, equal to BertTokenizerFast token by token.
+"""WordPiece, BERT's tokenizer, as one value: its vocabulary and how it reads a text.
 
-The ready-made BertTokenizer and FastBertTokenizer of tensorflow-text are not equal: their
-lower-casing folds compatibility forms ("…" becomes "...", "ß" becomes "ss"). So the tokenizer is
-composed of parts: the words of `data.basic_tokenizer`, and of each word its pieces by WordPiece,
-longest match first; a word of more than 100 characters is [UNK].
-
-Single texts, and where their pieces stand, come from the same tokenizer of `tokenizers`.
+Whatever turns a text into ids asks this value: many texts are encoded inside a TensorFlow graph,
+single ones, and where their pieces stand, by the library `tokenizers`; both equal
+BertTokenizerFast token by token. A word of more than 100 characters is [UNK].
 
 A special token that a user typed ("[SEP]") is ordinary text: it becomes "[", "sep", "]".
 """
@@ -14,20 +11,14 @@ from __future__ import annotations
 
 import array
 import functools
-import os
+import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
-import tensorflow_text as text_ops
 
 from tfdistill import errors
-from tfdistill.data import basic_tokenizer
-from tfdistill.data import vocab as vocabularies
-from tfdistill.data.basic_tokenizer import BATCH, as_bytes, check_strings
-from tfdistill.data.fast_tokenizer import FastTokenizer, LocatedPieces, bert_tokenizer
 from tfdistill.tasks.encoded import (
     EncodedExamples,
     Truncation,
@@ -36,22 +27,27 @@ from tfdistill.tasks.encoded import (
     kept_runs,
     truncated_lengths,
 )
+from tfdistill.tokenization.library import (
+    SPECIAL_TOKENS,
+    LibraryTokenizer,
+    LocatedPieces,
+    check_strings,
+    check_vocab,
+    wordpiece_of,
+)
 
-MAX_CHARACTERS_PER_WORD = 100
-# Longer than any word that WordPiece accepts, so it becomes [UNK].
-_MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
+VOCAB_FILE = "vocab.txt"
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_AT_ONCE = 64 * BATCH  # texts that are held as bytes
-_TOO_LONG = "x" * (_MAX_BYTES_PER_WORD + 1)
+_AT_ONCE = 1 << 16  # texts that are held as bytes
 
 
-class Tokenizer:
-    """WordPiece tokenizer of BERT.
+class WordPiece:
+    """WordPiece tokenizer of BERT; a value, which nothing changes.
 
     Attributes:
       vocab: The tokens in the order of their ids.
       vocab_size: Their number.
-      vocab_file: The file that they came from.
+      vocab_file: The file that they came from, or "".
       lower_case: Whether text is lower-cased and stripped of accents.
       truncation: Where a text that is too long is cut.
       pad_id, unk_id, cls_id, sep_id, mask_id: Ids of the special tokens.
@@ -60,65 +56,122 @@ class Tokenizer:
 
     def __init__(
         self,
-        vocab_file: str | os.PathLike[str],
-        lower_case: bool | None = None,
+        tokens: Sequence[str],
+        *,
+        lower_case: bool = True,
         truncation: Truncation = "end",
+        vocab_file: str = "",
     ):
-        """Builds the tokenizer of a vocabulary.
+        """Builds the tokenizer of a vocabulary; `reading.read_tokenizer` reads one.
 
         Args:
-          vocab_file: `tokenizer.json`, or `vocab.txt` with one token a line.
-          lower_case: As the model was trained. None: as the vocabulary or its folder says, see
-            `vocab.lower_case_of`.
+          tokens: The tokens in the order of their ids.
+          lower_case: As the model was trained.
           truncation: Where a text that is too long is cut: at its end, or in its middle.
+          vocab_file: The file that they came from.
 
         Raises:
-          VocabularyError: If the vocabulary is not usable, or `lower_case` is not what its
-            tokenizer.json says.
+          VocabularyError: If the vocabulary is not usable.
         """
-        self.vocab_file = os.fspath(vocab_file)
-        self.vocab = vocabularies.read_vocab(vocab_file)
+        check_vocab(tokens, vocab_file or "vocabulary")
+        self.vocab, self.vocab_file = list(tokens), vocab_file
         self.vocab_size = len(self.vocab)
-        self.lower_case = vocabularies.lower_case_of(vocab_file, lower_case)
+        self.lower_case = lower_case
         self.truncation: Truncation = truncation
-        ids = {token: index for index, token in enumerate(self.vocab)}
-        self.special_ids = tuple(ids[token] for token in vocabularies.SPECIAL_TOKENS)
+        self._ids = {token: index for index, token in enumerate(self.vocab)}
+        self.special_ids = tuple(self._ids[token] for token in SPECIAL_TOKENS)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids
-        try:
-            self._wordpiece, self._graph = _graph_of(tuple(self.vocab), self.lower_case)
-        except RuntimeError as error:
-            raise errors.VocabularyError(
-                f"vocabulary {self.vocab_file}",
-                "tokens of at most 256 bytes without null characters",
-                " ".join(str(error).split())[:200],
-            ) from None
+
+    @property
+    def _name(self) -> str:
+        return f"vocabulary {self.vocab_file}".strip()
+
+    def replace(
+        self, *, lower_case: bool | None = None, truncation: Truncation | None = None
+    ) -> WordPiece:
+        """The same vocabulary with other settings; None leaves one as it is.
+
+        Raises:
+          VocabularyError: If the tokens came from a tokenizer.json, which says another case.
+        """
+        if self.vocab_file.endswith(".json"):
+            check_case(self.vocab_file, lower_case, self.lower_case)
+        case = self.lower_case if lower_case is None else lower_case
+        cut = truncation or self.truncation
+        if (case, cut) == (self.lower_case, self.truncation):
+            return self
+        return WordPiece(self.vocab, lower_case=case, truncation=cut, vocab_file=self.vocab_file)
+
+    def with_tokens(self, tokens: Sequence[str]) -> WordPiece:
+        """The same settings with another vocabulary."""
+        return WordPiece(tokens, lower_case=self.lower_case, truncation=self.truncation)
 
     def check_rows(self, num_rows: int) -> None:
         """Checks that a table of word vectors has a row for each token.
 
         Args:
-          num_rows: Its rows.
+          num_rows: Its rows; more than the tokens are fine, tables are often padded.
 
         Raises:
           VocabularyError: If it has too few.
         """
         if self.vocab_size > num_rows:
             raise errors.VocabularyError(
-                f"vocabulary {self.vocab_file}",
+                self._name,
                 f"at most {num_rows} tokens, the rows of the model's embedding",
                 self.vocab_size,
                 "It belongs to another model.",
             )
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the tokens in the order of their ids."""
+        return hashlib.sha256("\n".join(self.vocab).encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def vocab_text(self) -> str:
+        """The content of a vocab.txt."""
+        return format_vocab(self.vocab)
+
+    @property
+    def foreign_truncation(self) -> str:
+        """Why no tokenizer of `transformers` cuts texts as this one does; "" where one does."""
+        if self.truncation == "end":
+            return ""
+        return (
+            "a text that is too long loses its middle, and transformers cuts one end off: only "
+            "tfdistill reads it alike"
+        )
+
     @functools.cached_property
-    def fast(self) -> FastTokenizer:
+    def fast(self) -> LibraryTokenizer:
         """The same tokenizer of the library `tokenizers`."""
-        return bert_tokenizer(self.vocab, lower_case=self.lower_case, truncation=self.truncation)
+        library = wordpiece_of(self._ids, lower_case=self.lower_case)
+        return LibraryTokenizer(library, pad_id=self.pad_id, truncation=self.truncation)
+
+    def save_json(self, path: str) -> None:
+        """Writes the tokenizer.json of the library, in which typed special tokens are such."""
+        library = wordpiece_of(self._ids, lower_case=self.lower_case)
+        library.add_special_tokens(list(SPECIAL_TOKENS))
+        library.save(path)
+
+    @functools.cached_property
+    def _graph(self) -> tuple[Any, Any]:
+        from tfdistill.tokenization import words
+
+        try:
+            return words.pieces_graph(tuple(self.vocab), self.lower_case)
+        except RuntimeError as error:
+            raise errors.VocabularyError(
+                self._name,
+                "tokens of at most 256 bytes without null characters",
+                " ".join(str(error).split())[:200],
+            ) from None
 
     @property
     def wordpiece_model(self) -> bytes:
         """The vocabulary as the graph holds it: other tokens or another order give other bytes."""
-        return self._wordpiece._model.numpy().tobytes()
+        return self._graph[0]._model.numpy().tobytes()
 
     def tokenize(self, strings: Any) -> Any:
         """Gives the ids of the pieces of each string, without [CLS] and [SEP]; runs in a graph.
@@ -129,10 +182,21 @@ class Tokenizer:
         Returns:
           `tf.RaggedTensor`, int32 (n, tokens).
         """
-        return _pieces_of(self._wordpiece, strings, lower_case=self.lower_case)
+        from tfdistill.tokenization import words
+
+        return words.pieces_of(self._graph[0], strings, lower_case=self.lower_case)
+
+    def words(self, texts: Sequence[str]) -> list[list[str]]:
+        """The words of texts, of which the tokens are pieces."""
+        from tfdistill.tokenization import words
+
+        if not texts:
+            return []
+        rows = words.split(words.as_bytes(texts), lower_case=self.lower_case).to_list()
+        return [[word.decode("utf-8") for word in row] for row in rows]
 
     def locate(self, texts: Sequence[str]) -> LocatedPieces:
-        """Tokenizes texts and locates each piece in them; see `FastTokenizer.locate`."""
+        """Tokenizes texts and locates each piece in them; see `LibraryTokenizer.locate`."""
         return self.fast.locate(_without_surrogates(texts))
 
     def encode(self, text: str, pair: str | None = None, max_length: int = 128) -> list[int]:
@@ -210,50 +274,29 @@ class Tokenizer:
         Raises:
           DataError: If a text is not a string.
         """
+        from tfdistill.tokenization import words
+
         ids, lengths = array.array("i"), array.array("q")  # grow without a second copy
         for start in range(0, max(len(texts), 1), _AT_ONCE):
-            for ragged in self._rows(as_bytes(texts[start : start + _AT_ONCE])):
+            strings = words.as_bytes(texts[start : start + _AT_ONCE])
+            for ragged in words.rows_of(self._graph[1], strings):
                 ids.frombytes(ragged.values.numpy().view(np.uint8))
                 lengths.frombytes(ragged.row_lengths().numpy().view(np.uint8))
         return np.frombuffer(ids, np.int32), np.frombuffer(lengths, np.int64)
 
-    def _rows(self, encoded: list[bytes]) -> Iterator[tf.RaggedTensor]:
-        strings = tf.constant(encoded, tf.string, [len(encoded)])
-        if len(encoded) <= BATCH:
-            return iter([self._graph(strings)])
-        starts = tf.data.Dataset.range(0, len(encoded), BATCH)
-        return iter(
-            starts.map(
-                lambda start: self._graph(strings[start : start + BATCH]),
-                num_parallel_calls=tf.data.AUTOTUNE,
-            ).prefetch(2)
+
+def format_vocab(tokens: Sequence[str]) -> str:
+    """The content of a vocab.txt, checked."""
+    check_vocab(tokens)
+    return "\n".join(tokens) + "\n"
+
+
+def check_case(file: str, lower_case: bool | None, described: bool) -> None:
+    """Refuses a caller who contradicts the tokenizer.json that the tokens came from."""
+    if lower_case not in (None, described):
+        raise errors.VocabularyError(
+            f"{file}, normalizer.lowercase", f"{lower_case}, as lower_case", described
         )
-
-
-@functools.lru_cache(maxsize=2)
-def _graph_of(vocab: tuple[str, ...], lower_case: bool) -> tuple[Any, Any]:
-    """The word pieces of a vocabulary, and the traced tokenizer: one for all that are equal."""
-    wordpiece = text_ops.FastWordpieceTokenizer(
-        vocab=list(vocab),
-        suffix_indicator=vocabularies.SUFFIX_INDICATOR,
-        max_bytes_per_word=_MAX_BYTES_PER_WORD,
-        token_out_type=tf.int32,  # pyright: ignore[reportArgumentType]
-        unknown_token="[UNK]",
-        no_pretokenization=True,
-    )
-    graph = tf.function(
-        functools.partial(_pieces_of, wordpiece, lower_case=lower_case),
-        input_signature=[tf.TensorSpec([None], tf.string)],
-        autograph=False,
-    )
-    return wordpiece, graph
-
-
-def _pieces_of(wordpiece: Any, strings: Any, *, lower_case: bool) -> Any:
-    split = basic_tokenizer.split(strings, lower_case=lower_case)
-    lengths = tf.strings.length(split.flat_values, unit="UTF8_CHAR")
-    words = tf.where(lengths > MAX_CHARACTERS_PER_WORD, _TOO_LONG, split.flat_values)
-    return wordpiece.tokenize(split.with_flat_values(words)).merge_dims(1, 2)
 
 
 def whole_lengths(counts: np.ndarray, pairs: Sequence[str] | None = None) -> np.ndarray:

@@ -1,23 +1,23 @@
 """Tokenizers of the library `tokenizers`: for single texts, and where their pieces stand.
 
-BERT's in this form has the ids of `tokenize.Tokenizer`, which is 3.5 times as fast on many texts.
+BERT's in this form has the ids of `wordpiece.WordPiece`, which is 3.5 times as fast on many texts.
 Those of the RoBERTa family, byte-level BPE and unigrams, come in this form alone: a teacher that
 reads texts so answers them, and its tokens go nowhere else.
 """
 
 from __future__ import annotations
 
-import json
-import pathlib
+import functools
+import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from tfdistill import errors, tokenizer_json
-from tfdistill.io import files, reading
+from tfdistill import errors
 from tfdistill.tasks.encoded import (
     EncodedExamples,
     Truncation,
@@ -25,10 +25,81 @@ from tfdistill.tasks.encoded import (
     kept_places,
 )
 
-_MODELS = ("BPE", "Unigram")
-_SPACES = " {2,}"  # the one expression that these families use; others may take for ever
-_CONFIG = "tokenizer_config.json"
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+SUFFIX_INDICATOR = "##"
+MAX_CHARACTERS_PER_WORD = 100
+_NEVER_IN_A_WORD = re.compile(r"[\0-\x20\x7f]")
 _BLOCK = 1024  # texts of one call
+
+
+def check_vocab(tokens: Sequence[str], name: str = "vocabulary") -> None:
+    """Refuses tokens that form no usable BERT vocabulary; messages call it `name`.
+
+    No token is empty, repeated, or has a blank or a control character; all special ones are there.
+    """
+    _check(tuple(tokens), name)
+
+
+@functools.lru_cache(maxsize=4)  # a vocabulary is read more than once
+def _check(tokens: tuple[str, ...], name: str) -> None:
+    first: dict[str, int] = {}
+    for line, token in enumerate(tokens, start=1):
+        if not token:
+            received = "an empty file" if len(tokens) == 1 else f"an empty line {line}"
+            raise errors.VocabularyError(
+                name, "one token on each line", received, "Remove the empty line."
+            )
+        if outside := _NEVER_IN_A_WORD.search(token):
+            raise errors.VocabularyError(
+                f"{name}, line {line}",
+                "a token alone: without blanks, tabs and control characters, which end a word",
+                f"{outside[0]!r} in {errors.shortened(token)!r}",
+                "Remove what is not the token, such as its count.",
+            )
+        if token in first:
+            raise errors.VocabularyError(
+                name,
+                "each token once",
+                f"{token!r} on lines {first[token]} and {line}",
+                "An id must belong to one token.",
+            )
+        first[token] = line
+    missing = [token for token in SPECIAL_TOKENS if token not in first]
+    if missing:
+        raise errors.VocabularyError(
+            name,
+            f"the special tokens {' '.join(SPECIAL_TOKENS)}",
+            f"{len(tokens)} tokens without {' '.join(missing)}",
+            "Is this the vocab.txt of a BERT model?",
+        )
+
+
+def check_strings(texts: Sequence[str]) -> Sequence[str]:
+    """Returns texts; raises DataError if one is no string."""
+    for index, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise errors.DataError(f"text {index}", "a string", f"{type(text).__name__} {text!r}")
+    return texts
+
+
+def wordpiece_of(ids: Mapping[str, int], *, lower_case: bool) -> tokenizers.Tokenizer:
+    """Makes BERT's tokenizer of the library from the id of each token.
+
+    A special token in a text is ordinary text until `add_special_tokens`.
+    """
+    model = models.WordPiece(
+        dict(ids), unk_token="[UNK]", max_input_chars_per_word=MAX_CHARACTERS_PER_WORD
+    )
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower_case)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
+    )
+    tokenizer.decoder = decoders.WordPiece(prefix=SUFFIX_INDICATOR)
+    return tokenizer
 
 
 class LocatedPieces(NamedTuple):
@@ -51,7 +122,7 @@ class _Tokens(NamedTuple):
     types: list[int]
 
 
-class FastTokenizer:
+class LibraryTokenizer:
     """A tokenizer of the library `tokenizers`. Threads may share it.
 
     `unk_id`, `cls_id` and `sep_id` are those of BERT's tokens; None of another tokenizer.
@@ -70,10 +141,20 @@ class FastTokenizer:
         self._truncation: Truncation = truncation
         self._tokenizer.no_padding()
         self._lock = threading.Lock()  # where to cut is a state of the library's tokenizer
+        self._cut_at: int | None = None
+        self._tokenizer.no_truncation()
         self.pad_id = pad_id
         self.vocab_size = tokenizer.get_vocab_size()
         special = [tokenizer.token_to_id(token) for token in ("[UNK]", "[CLS]", "[SEP]")]
         self.unk_id, self.cls_id, self.sep_id = special
+
+    def replace(self, *, truncation: Truncation | None = None) -> LibraryTokenizer:
+        """The same tokenizer that cuts elsewhere; None: where it does now."""
+        types, cut = self._last_type + 1, truncation or self._truncation
+        if cut == self._truncation:
+            return self
+        library = tokenizers.Tokenizer.from_str(self._tokenizer.to_str())
+        return LibraryTokenizer(library, pad_id=self.pad_id, num_types=types, truncation=cut)
 
     def encode(self, text: str, pair: str | None = None, max_length: int = 128) -> list[int]:
         """Encodes one text or pair with the special tokens of the checkpoint.
@@ -89,6 +170,11 @@ class FastTokenizer:
         """As `encode`, and the token type of each id."""
         tokens = self._encoded([text], None if pair is None else [pair], max_length)[0]
         return tokens.ids, tokens.types
+
+    def encode_tokens(self, text: str, pair: str | None = None, max_length: int = 128) -> list[str]:
+        """As `encode`, the tokens themselves."""
+        ids = self.encode(text, pair, max_length)
+        return [self._tokenizer.id_to_token(number) or f"id {number}" for number in ids]
 
     def encode_batch(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, max_length: int = 128
@@ -155,100 +241,21 @@ class FastTokenizer:
     ) -> list[tokenizers.Encoding]:
         try:
             with self._lock:
-                if max_length is None:
-                    self._tokenizer.no_truncation()
-                else:
-                    self._tokenizer.enable_truncation(max_length, strategy="longest_first")
+                if max_length != self._cut_at:
+                    if max_length is None:
+                        self._tokenizer.no_truncation()
+                    else:
+                        self._tokenizer.enable_truncation(max_length, strategy="longest_first")
+                    self._cut_at = max_length
+                if len(inputs) == 1:  # without the threads of a batch
+                    text, pair = (inputs[0], None) if isinstance(inputs[0], str) else inputs[0]
+                    return [self._tokenizer.encode(text, pair, add_special_tokens=special)]
                 return self._tokenizer.encode_batch(list(inputs), add_special_tokens=special)
         except (TypeError, ValueError, UnicodeError) as error:
             raise errors.DataError("texts", "strings of Unicode characters", error) from None
-
-
-def bert_tokenizer(
-    tokens: Sequence[str], *, lower_case: bool, truncation: Truncation = "end"
-) -> FastTokenizer:
-    """Makes BERT's tokenizer, with the ids of `tokenize.Tokenizer`; see `vocab.read_vocab`."""
-    built = tokenizer_json.build_tokenizer(tokens, lower_case=lower_case)
-    pad_id = tokens.index(tokenizer_json.SPECIAL_TOKENS[0])
-    return FastTokenizer(built, pad_id=pad_id, truncation=truncation)
 
 
 def _joined(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     """Numbers one after the other, int32, and where each row begins, int64 (n + 1,)."""
     numbers = [np.zeros(0, np.int32), *(np.array(row, np.int32) for row in rows)]
     return np.concatenate(numbers), np.cumsum([0, *map(len, rows)]).astype(np.int64)
-
-
-def read_tokenizer(
-    path: files.Path, *, pad_id: int, num_rows: int, truncation: Truncation = "end"
-) -> FastTokenizer:
-    """Reads the tokenizer of a checkpoint of the RoBERTa family; all token types are 0.
-
-    A tokenizer_config.json next to the tokenizer.json is heeded. One of another kind, with more
-    tokens than `num_rows`, those of the embedding, or with a regular expression of its own is
-    refused.
-    """
-    path = pathlib.Path(path)
-    described = reading.read_json_object(path, error=errors.VocabularyError)
-    described["model"] = tokenizer_json.typed_model(_part(described, "model"))
-    kind = described["model"].get("type")
-    if kind not in _MODELS:
-        raise errors.VocabularyError(
-            f"{path}, model", f"one of {', '.join(_MODELS)}", repr(kind)[:80]
-        )
-    for expression in _expressions(described):
-        if expression != _SPACES:
-            raise errors.VocabularyError(f"{path}", "no regular expressions", repr(expression)[:80])
-    _heed_settings(described, path.with_name(_CONFIG))
-    try:
-        tokenizer = tokenizers.Tokenizer.from_str(json.dumps(described))
-    except Exception as error:
-        # The library raises bare Exception for whatever it cannot read.
-        raise errors.VocabularyError(
-            f"{path}", "a tokenizer that the package tokenizers can read", str(error)[:200]
-        ) from None
-    last = max(tokenizer.get_vocab().values(), default=-1)
-    if last >= num_rows:
-        raise errors.VocabularyError(
-            f"{path}", f"ids below {num_rows}, the rows of the embedding", last
-        )
-    return FastTokenizer(tokenizer, pad_id=pad_id, num_types=1, truncation=truncation)
-
-
-def _part(described: dict[str, Any], name: str) -> dict[str, Any]:
-    part = described.get(name)
-    return part if isinstance(part, dict) else {}
-
-
-def _expressions(value: Any) -> Iterator[str]:
-    """Yields the regular expressions of a description."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if key in ("Regex", "regex") and isinstance(inner, str):
-                yield inner
-            yield from _expressions(inner) if key != "vocab" else ()
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _expressions(inner)
-
-
-def _heed_settings(described: dict[str, Any], settings: pathlib.Path) -> None:
-    """Lets tokenizer_config.json say whether a text begins with a space, as transformers does."""
-    pieces = _part(described, "pre_tokenizer")
-    if pieces.get("type") != "ByteLevel":
-        return
-    there = settings.is_file()
-    told = reading.read_json_object(settings, error=errors.VocabularyError) if there else {}
-    name, is_set = told.get("tokenizer_class"), bool(told.get("add_prefix_space", False))
-    described_so = pieces.get("add_prefix_space", True)
-    if name == "TokenizersBackend":  # which follows tokenizer.json
-        return
-    if name == "PreTrainedTokenizerFast" and is_set != described_so:
-        raise errors.VocabularyError(
-            f"{settings}, add_prefix_space",
-            f"{described_so}, as in tokenizer.json",
-            told.get("add_prefix_space", "none, which is False"),
-            "transformers 4 follows the one, 5 the other: write into both what the model was "
-            "trained with.",
-        )
-    pieces["add_prefix_space"] = is_set
