@@ -41,7 +41,7 @@ def embedder(toy, lively):
 
 def arguments(embedder, toy, **changes):
     _, examples, encoded = embedder
-    options = {"check_on": encoded, "texts": examples, "task": TASK, "vocab_file": toy.vocab_file}
+    options = {"check_on": encoded, "texts": examples, "task": TASK, "tokenizer": toy.vocab_file}
     return {"lengths": LENGTHS, **options, **changes}
 
 

@@ -40,7 +40,7 @@ def test_without_texts_or_tokenizer_there_are_none(toy, examples):
 
 def test_texts_of_another_vocabulary_are_refused(toy, examples, toy_vocab_file):
     encoded = encode_examples(examples, read_tokenizer(toy.vocab_file), 16)
-    with pytest.raises(errors.DataError, match="vocab_file, lower_case and truncation"):
+    with pytest.raises(errors.DataError, match="Check that tokenizer is"):
         golden.texts_of(encoded, examples, read_tokenizer(toy_vocab_file), 16)
 
 

@@ -42,7 +42,7 @@ class Toy:
             "check_on": self.encoded,
             "texts": self.texts,
             "task": self.task,
-            "vocab_file": self.vocab_file,
+            "tokenizer": self.vocab_file,
             **changes,
         }
 
