@@ -194,7 +194,7 @@ REFUSED = [
     ("x.csv", "text,label,label\na,b,c\n", "one column 'label', received 2 of them"),
     ("x.csv", "text,label\na,1\nwell, it works,0\n", "line 3: expected 2 cells .* quotation marks"),
     ("x.csv", "text,label\na,1\ntext,label\nb,0\n", AGAIN),
-    ("x.csv", "text,label\na,1\nText,LABEL \nb,0\n", AGAIN),
+    ("x.csv", "text,label\na,1\n Text,LABEL \nb,0\n", AGAIN),
     ("x.csv", 'text,label\n"a"b,1\n', rf"x\.csv, line 2: {QUOTES}"),
     ("x.csv", 'text,label\na,1\n"b,1\n', rf"x\.csv, line 3: {QUOTES}"),
     ("x.csv", "sep=x\ntext,label\n", "line 1: expected sep= with a comma"),
