@@ -120,8 +120,7 @@ COVERED_BY = (
     (
         "test_tokenization/test_wordpiece.py",
         "words, classes of characters and positions are parts of the tokenizer",
-        "tfdistill/tokenization/words tfdistill/tokenization/unicode_classes "
-        "tfdistill/tokenization/edge_cases",
+        "tfdistill/tokenization/unicode_classes tfdistill/tokenization/edge_cases",
     ),
     (
         "test_data/test_shards.py",
