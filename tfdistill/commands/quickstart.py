@@ -176,7 +176,8 @@ def _plan(
     from tfdistill import weights
     from tfdistill.commands import quickstart_recipe
 
-    checkpoint = weights.open_checkpoint(config.model_folder(str(args.teacher or args.student)))
+    teacher = config.model_folder(str(args.teacher or args.student))
+    checkpoint = weights.open_checkpoint(teacher, shapes_only=True)
     if data.cross_fitted and quickstart_recipe.answers_task(checkpoint, data.task)[0]:
         data = read(few=False)
         findings = _findings(data)

@@ -12,17 +12,19 @@ MARKER = ".tfdistill.json"
 FORMAT = "tfdistill folder"
 FORMAT_VERSION = 1
 SAVED_MODEL = "Hugging Face folder"  # the kind of a folder with weights
+# Path -> state and content of the markers that this process wrote; each is a new file on the disk.
+_WRITTEN: dict[str, tuple[tuple[int, ...], tuple[str, set[str]]]] = {}
 NOT_LISTED = (MARKER, locks.LOCK, ".report.html.lock")
 
 
 def read_marker(folder: files.Path) -> tuple[str, set[str]] | None:
     """The kind of a folder of ours and the names in its list; None without a valid marker."""
     path = pathlib.Path(folder) / MARKER
-    return _read(path) if path.is_file() and not path.is_symlink() else None
-
-
-@files.once(max_files=64)
-def _read(path: pathlib.Path) -> tuple[str, set[str]] | None:
+    if path.is_symlink() or not path.is_file():
+        return None
+    state, content = _WRITTEN.get(os.path.abspath(path), (None, None))
+    if state == files.state_of(path):
+        return content
     try:
         content = reading.read_json_object(path)
         version = (content["format"], content["format_version"])
@@ -73,3 +75,5 @@ def write_marker(folder: pathlib.Path, kind: str, listed: set[str]) -> None:
             "files": sorted(listed),
         },
     )
+    path = os.path.abspath(folder / MARKER)
+    _WRITTEN[path] = files.state_of(path), (kind, set(listed))

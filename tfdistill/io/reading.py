@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import yaml
 
 from tfdistill import errors
-from tfdistill.io import files, storage
+from tfdistill.io import files
 
 # Bytes below 0xa0 of Western text in cp1252: euro, quotation marks, dashes, ellipsis, bullet,
 # trade mark, S, Z, OE and Y with their marks.
@@ -56,7 +56,19 @@ def read_text(
     `what` and names the line and the byte.
     """
     name = what or f"{path}"
-    content = _read_bytes(path, error, name)
+    content = read_bytes(path, error, name)
+    return decode(content, name, error=error, expected=expected, encoding=encoding)
+
+
+def decode(
+    content: bytes,
+    name: str,
+    *,
+    error: ErrorType = errors.DataError,
+    expected: str = "",
+    encoding: str = "utf-8",
+) -> str:
+    """The text of a file's content; see `read_text`."""
     try:
         return content.decode("utf-8-sig" if encoding == "utf-8" else encoding)
     except UnicodeDecodeError as fault:
@@ -120,7 +132,7 @@ def read_json(
     holds an integer of more than `MAX_DIGITS` digits or a key twice, or is one of ours and has
     another checksum.
     """
-    content = _read_bytes(path, error, f"{path}")
+    content = read_bytes(path, error, f"{path}")
     value = parse_json(content, f"{path}", error=error, expected=expected, remedy=remedy)
     return without_checksum(value, f"{path}", error=error)
 
@@ -269,9 +281,10 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _yaml_mapping)
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct_yaml_str)
 
 
-def _read_bytes(path: files.Path, error: ErrorType, what: str) -> bytes:
+def read_bytes(path: files.Path, error: ErrorType, what: str) -> bytes:
+    """The content of a file; raises `error` where it cannot be read."""
     try:
-        return storage.located(path).read_bytes()
+        return files.content_of(path)
     except (OSError, ValueError) as fault:  # ValueError: a null character in the path
         reason = fault.strerror if isinstance(fault, OSError) else None
         raise error(what, "a file that can be read", (reason or str(fault)).lower()) from None

@@ -168,7 +168,8 @@ def tokenizer_of(settings: config.DataConfig, model: str) -> WordPiece:
     case, cut = settings.lower_case, settings.truncation
     if settings.vocab != "teacher":
         return read_tokenizer(settings.vocab, case, cut or "end")
-    tokenizer = weights.existing_tokenizer(weights.open_checkpoint(model).tokenizer, model)
+    checkpoint = weights.open_checkpoint(model, shapes_only=True)
+    tokenizer = weights.existing_tokenizer(checkpoint.tokenizer, model)
     return tokenizer.replace(lower_case=case, truncation=cut)
 
 

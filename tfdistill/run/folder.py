@@ -20,7 +20,7 @@ import tensorflow as tf
 from tfdistill import config, errors, results, weights
 from tfdistill._version import __version__
 from tfdistill.data.task_data import TaskData, TextData
-from tfdistill.io import files, marker_file, resuming, safe_paths, work_folder
+from tfdistill.io import files, resuming, safe_paths, work_folder
 from tfdistill.results import ResultType
 from tfdistill.run import shapes
 from tfdistill.run.corpora import Corpus
@@ -121,8 +121,7 @@ class RunFolder:
             return finished
         value = work()
         results.write_result_file(value, path)
-        if marker_file.read_marker(self.path) is not None:  # none in the folder of a candidate
-            self._work.save()
+        self._work.save()
         return value
 
 

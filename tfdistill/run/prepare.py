@@ -235,7 +235,7 @@ def own_tokens(recipe: config.Recipe, data: TaskData) -> TaskData | None:
     settings = recipe.student
     if not config.is_checkpoint(settings.preset) or settings.start != settings.preset:
         return None
-    checkpoint = weights.open_checkpoint(settings.preset)
+    checkpoint = weights.open_checkpoint(settings.preset, shapes_only=True)
     tokenizer = checkpoint.tokenizer
     if tokenizer is None:
         rows = checkpoint.raw_config.get("vocab_size")

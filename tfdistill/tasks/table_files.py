@@ -95,15 +95,14 @@ def read_text(path: pathlib.Path, encoding: str = "utf-8") -> str:
         ) from None
     if not path.is_file():
         raise errors.DataError("data file", "a file", f"{path}: not there")
-    with path.open("rb") as file:
-        packed = file.read(8).startswith(_PACKED)
-    if packed:
+    content = reading.read_bytes(path, errors.DataError, f"{path}")
+    if content.startswith(_PACKED):
         remedy = "Rename it after its format, or write the table as CSV in UTF-8."
         what = "a packed file (zip, Excel, gzip, Parquet or Arrow)"
         raise errors.DataError(f"{path}", f"{encoding.upper()} text", what, remedy)
-    text = reading.read_text(path, encoding=name)
+    text = reading.decode(content, f"{path}", encoding=name)
     if name == "utf-8" and "\0" in text:
-        wide = reading.wide_encoding(path.read_bytes())
+        wide = reading.wide_encoding(content)
         line = text[: text.index("\0")].count("\n") + 1
         remedy = f"Convert the file with `iconv -f {wide} -t utf-8`." if wide else "Remove it."
         raise errors.DataError(f"{path}, line {line}", "UTF-8 text", "a NUL character", remedy)

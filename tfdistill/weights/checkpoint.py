@@ -231,49 +231,53 @@ def read_tensors(
     """Reads a file of tensors as they are called there; integers, which no weight is, as None."""
     if not path.is_file():
         raise errors.WeightsError(_missing_weights(path))
-    if folders.is_lfs_pointer(path):
-        raise errors.WeightsError(
-            str(path),
-            "a safetensors file",
-            "a pointer of Git LFS to it",
-            "Fetch the file itself: `git lfs pull` in its repository.",
-        )
     tensors: dict[str, np.ndarray | None] = {}
     try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            layout = (file.metadata() or {}).get("format", "pt")
-            held = list(file.keys())
-            if expected is not None and set(held) != expected:
-                differing = filling.shortened(sorted(set(held) ^ expected))
+        layout, held = _header(path)
+        if expected is not None and set(held) != expected:
+            differing = filling.shortened(sorted(set(held) ^ expected))
+            raise errors.WeightsError(
+                str(path), "the tensors that the index names", f"a difference in {differing}"
+            )
+        if not held:
+            raise errors.WeightsError(
+                str(path), "tensors", "a file without any", "Fetch it again, or save it again."
+            )
+        for key, (kind, shape) in held.items():
+            if kind in _INTEGERS or keys.is_ignored(key, layout):
+                tensors[key] = None
+            elif kind not in _FLOATS:
                 raise errors.WeightsError(
-                    str(path), "the tensors that the index names", f"a difference in {differing}"
+                    f"{path}, {key}",
+                    f"one of {', '.join(_FLOATS)}",
+                    f"{kind}{_quantizer([*held])}",
+                    hf_config.QUANTIZED,
                 )
-            if not held:
-                raise errors.WeightsError(
-                    str(path), "tensors", "a file without any", "Fetch it again, or save it again."
-                )
-            for key in held:
-                header = file.get_slice(key)
-                kind = header.get_dtype()
-                if kind in _INTEGERS or keys.is_ignored(key, layout):
-                    tensors[key] = None
-                elif kind not in _FLOATS:
-                    raise errors.WeightsError(
-                        f"{path}, {key}",
-                        f"one of {', '.join(_FLOATS)}",
-                        f"{kind}{_quantizer(held)}",
-                        hf_config.QUANTIZED,
-                    )
-                elif shapes_only:
-                    tensors[key] = np.broadcast_to(np.float32(0), header.get_shape())
-                else:
+            else:
+                tensors[key] = np.broadcast_to(np.float32(0), shape)
+        if not shapes_only:
+            with safetensors.safe_open(path, framework="numpy") as file:
+                for key in (key for key, tensor in tensors.items() if tensor is not None):
                     with np.errstate(over="ignore"):  # infinity is refused by its key
                         tensors[key] = np.asarray(file.get_tensor(key), np.float32)
     except (safetensors.SafetensorError, OSError) as error:
+        received, remedy = f"{error}", "It is corrupt; fetch it again."
+        if folders.is_lfs_pointer(path):
+            received = "a pointer of Git LFS to it"
+            remedy = "Fetch the file itself: `git lfs pull` in its repository."
         raise errors.WeightsError(
-            str(path), "a whole safetensors file", f"{error}", "It is corrupt; fetch it again."
+            str(path), "a whole safetensors file", received, remedy
         ) from error
     return tensors, layout
+
+
+@files.once(max_files=32)
+def _header(path: files.Path) -> tuple[str, dict[str, tuple[str, list[int]]]]:
+    """What wrote the tensors of a file, and name -> type and shape."""
+    with safetensors.safe_open(path, framework="numpy") as file:
+        slices = {key: file.get_slice(key) for key in [*file.keys()]}
+        held = {key: (part.get_dtype(), part.get_shape()) for key, part in slices.items()}
+        return (file.metadata() or {}).get("format", "pt"), held
 
 
 def _canonical(
