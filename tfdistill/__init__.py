@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         run,
         tasks,
         tflite,
+        tokenization,
         training,
         weights,
     )

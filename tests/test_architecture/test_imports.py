@@ -21,7 +21,7 @@ RANKS = {
     "lazy_exports": 0,
     "io": 1,
     "tasks": 2,
-    "tokenization": 3,
+    "tokenization": 4,
     "manifest": 3,
     "config": 4,
     "results": 4,

@@ -28,7 +28,7 @@ def swept(monkeypatch, tmp_path_factory):
         "tokenizer": "of the model",
     }
     source = types.SimpleNamespace(model="model")
-    job = types.SimpleNamespace(source=source, options=lambda *, calibrate: data)
+    job = types.SimpleNamespace(source=source, allow_weak=False, options=lambda *, calibrate: data)
 
     def sweep(model, folder, names, *, measure, report, **arguments):
         calls.update(arguments, model=model, folder=folder, names=names, measure=measure)
@@ -77,6 +77,7 @@ def test_a_model_is_swept_with_its_data_and_shown_as_a_table(swept, capsys):
         "lengths": (8, 16),
         "overwrite": False,
         "softmax": False,
+        "metadata": None,
         "check_on": "dev",
         "calibrate_on": "train",
         "num_calibration": 50,

@@ -24,6 +24,7 @@ REQUEST = {field.name: field for field in dataclasses.fields(ExportRequest)}
 def test_options_are_the_fields_of_a_request():
     fields = {name: field.type for name, field in REQUEST.items() if name not in ("model", "path")}
     fields["data"] = "TaskData | None"  # not kept
+    fields["tokenizer"] = "WordPiece | files.Path | None"  # a path is read
     hints = {name: hint.__forward_arg__ for name, hint in ExportOptions.__annotations__.items()}
     assert hints == fields
     documented = inspect.getdoc(ExportOptions)
