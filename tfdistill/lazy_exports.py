@@ -38,7 +38,8 @@ def lazy_exports(
         module = module_of[name]
         if module == package:
             return importlib.import_module(f"{package}.{name}")
-        return getattr(importlib.import_module(module), name)
+        # As `from module import name` does, it imports a submodule of that name.
+        return getattr(__import__(module, fromlist=[name]), name)
 
     def listed() -> list[str]:
         return sorted({*sys.modules[package].__all__, *names()})

@@ -9,10 +9,11 @@ import sys
 import pytest
 
 import tfdistill
-from tfdistill import analysis, compress
+from tfdistill import analysis, compress, losses
 from tfdistill.compress import rebuild
 from tfdistill.io import processes
 from tfdistill.lazy_exports import lazy_exports
+from tfdistill.losses import methods
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEAVY = (
@@ -37,6 +38,13 @@ def test_an_unknown_name_is_refused_as_python_does():
 def test_every_public_name_can_be_had(package):
     for name in package.__all__:
         assert getattr(package, name) is not None
+
+
+def test_a_module_is_imported_where_its_package_does_not(monkeypatch):
+    monkeypatch.delattr(losses, "methods")
+    monkeypatch.delitem(sys.modules, methods.__name__)
+    find, _ = lazy_exports("tfdistill")
+    assert find("methods").__name__ == methods.__name__
 
 
 @pytest.mark.slow
