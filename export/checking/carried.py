@@ -30,7 +30,7 @@ _RELU = schema.ActivationFunctionType.RELU
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """How a tensor is stored as int8."""
+    """The scale and zero point of a tensor that is stored as int8."""
 
     scale: float  # the difference of neighbours
     point: int  # the number that stands for 0, of int8

@@ -1,4 +1,4 @@
-"""How sure the answers of a verified file are, fitted on what the file itself answers."""
+"""The confidence of a verified file's answers, fitted on what the file itself answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _is_labelled(plan: ExportPlan) -> bool:
 
 
 def _familiarity(plan: ExportPlan) -> Familiarity | None:
-    """What tells texts of another kind; None without their texts, and of tags."""
+    """The measure that tells texts of another kind; None without their texts, and of tags."""
     texts, rows, tokenizer = plan.trained_on, plan.promise_on, plan.tokenizer
     if texts is None or rows is None or tokenizer is None or rows.token_labels:
         return None

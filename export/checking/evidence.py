@@ -1,4 +1,4 @@
-"""What the checks of a file look at, each part computed once, when the first check asks for it."""
+"""The evidence for the checks of a file, each part computed once, when the first check needs it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Evidence:
 
     @functools.cached_property
     def report(self) -> ModelReport:
-        """What the file holds."""
+        """The content of the file."""
         return inspection.inspect(self.file)
 
     @functools.cached_property
@@ -160,7 +160,7 @@ class Evidence:
 
     @property
     def places(self) -> dict[str, carried.Places]:
-        """Where a quantization-aware model rounds, by signature."""
+        """The places where a quantization-aware model rounds, by signature."""
         return self._paired[2]
 
     @property
@@ -182,7 +182,7 @@ class Evidence:
 
     @functools.cached_property
     def on_groups(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the model, the simulated rounding and the file give for all groups."""
+        """The outputs of the model, the simulated rounding and the file for all groups."""
         parts = [
             (
                 softmax_of(group.logits) if self.plan.request.softmax else group.logits,
@@ -196,7 +196,7 @@ class Evidence:
 
     @property
     def decided_on_groups(self) -> list[np.ndarray | None]:
-        """What is decided from each of the three; None of a regression."""
+        """The decisions from each of the three; None of a regression."""
         decided, first = [], 0
         for group in self.groups:
             rows = slice(first, first := first + len(group.logits))
@@ -211,7 +211,7 @@ class Evidence:
 
     @functools.cached_property
     def outputs(self) -> np.ndarray:
-        """What the file gives for the examples."""
+        """The file's outputs for the examples."""
         if self.plan.is_float and not self.plan.request.softmax:
             outputs = self.reference.outputs
             if outputs is not None:
@@ -220,7 +220,7 @@ class Evidence:
 
     @property
     def expected_outputs(self) -> np.ndarray:
-        """What the file should give for the examples: the model's logits or probabilities."""
+        """The expected outputs for the examples: the model's logits or probabilities."""
         return softmax_of(self.logits) if self.plan.request.softmax else self.logits
 
     @functools.cached_property

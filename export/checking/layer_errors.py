@@ -1,4 +1,4 @@
-"""Where a quantized file goes wrong: the error of each layer's output, and what the layer adds.
+"""The errors of a quantized file: the error of each layer's output, and what the layer adds.
 
 A float file and a quantized file of the same model are run on the same examples with all their
 intermediate tensors kept, and tensors of the same name are compared channel by channel: an outlier

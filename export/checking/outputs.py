@@ -1,4 +1,4 @@
-"""What a model and its file answer on the same examples."""
+"""The answers of a model and of its file on the same examples."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def equal_ranges(evidence: Evidence) -> list[str]:
 
 
 def steps_handed_on(evidence: Evidence) -> list[str]:
-    """What only moves integers keeps their steps: the look-up of a table's rows, too."""
+    """Operators that only move integers keep their steps: the look-up of a table's rows, too."""
     return [fault for pair in evidence.pairs for fault in ranges.uneven(pair)]
 
 

@@ -45,7 +45,7 @@ IN_ONE_RANGE = (
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """How the quantized file stores a tensor: the output of an operator, or what QUANTIZE made."""
+    """The stored range of a tensor: the output of an operator, or what QUANTIZE made."""
 
     tensor: int  # index in the float32 file's subgraph
     name: str  # of that tensor
@@ -59,7 +59,7 @@ class Range:
 
 @dataclasses.dataclass
 class _Seen:
-    """What a tensor held: extremes, values, those outside of the range and their energy."""
+    """The values that a tensor held: extremes, counts, values out of range and their energy."""
 
     least: float = np.inf
     most: float = -np.inf

@@ -1,4 +1,4 @@
-"""Whether the float32 conversion of a model is that model, on inputs that reach all of it.
+"""The check that a model's float32 conversion is the model, on inputs that reach all of it.
 
 The model that was trained is the truth. Keras runs it layer by layer as it was built; the file
 holds the inference graph that `export.model` makes of it, after TensorFlow's converter. Every
@@ -64,7 +64,7 @@ def numbers(evidence: Evidence) -> list[str]:
 
 
 def weights(evidence: Evidence) -> list[str]:
-    """Compares the weights that are exported with those of the model that was given.
+    """Compares the weights that are exported with the weights of the model that was given.
 
     Those of the head are the trained ones over the temperature of a file of probabilities.
     """

@@ -1,4 +1,4 @@
-"""What a number format costs by itself: the float32 network with that format's rounding in it.
+"""The cost of a number format by itself: the float32 network with the format's rounding in it.
 
 The float32 file is written again with each constant replaced by what the quantized file stores for
 it. Where that file stores activations as integers, they are rounded to its steps here, too: static

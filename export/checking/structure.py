@@ -1,4 +1,4 @@
-"""What must be true of an exported file before it is run."""
+"""The facts that must hold of an exported file before it is run."""
 
 from __future__ import annotations
 

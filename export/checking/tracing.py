@@ -1,4 +1,4 @@
-"""What a signature of a file computes on the way to its outputs."""
+"""The tensors that a signature of a file computes on the way to its outputs."""
 
 from __future__ import annotations
 

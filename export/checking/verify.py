@@ -1,4 +1,4 @@
-"""Whether a file is built and answers as the model does: what decides if it is written.
+"""The checks that decide if a file is written: it is built and answers as the model does.
 
 Every check is in one of two lists. `STATIC` reads the file, `RUNNING` runs it: what is wired
 wrongly may end the process. All checks of a list are made, and all faults are told at once.

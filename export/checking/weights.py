@@ -1,4 +1,4 @@
-"""Whether a file holds the weights of its model.
+"""The check that a file holds the weights of its model.
 
 A float32 file has each table: outputs do not show a row that no input looks up. In a quantized
 file each constant is the float32 value, rounded as the format rounds.

@@ -37,7 +37,7 @@ _NOISE = ("I0000", "W0000", "INFO:", "WARNING:")
 
 @dataclasses.dataclass(frozen=True)
 class Conversion:
-    """What the converter does."""
+    """A conversion: the input, the output and the options of the converter."""
 
     saved_model: str
     file: str  # the one to write, inside an existing folder

@@ -1,4 +1,4 @@
-"""What a file must look like for a CPU or a GPU to take it whole and answer rightly.
+"""The form of a file that a CPU or a GPU takes whole and answers rightly.
 
 Found with LiteRT 2.3 and its WebGPU accelerator on SwiftShader; no export runs a GPU:
 

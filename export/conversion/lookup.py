@@ -46,9 +46,9 @@ def replace_gathers(
 ) -> int:
     """Replaces each chosen GATHER of whole rows by RESHAPE, another operator and RESHAPE, in place.
 
-    `chosen` is called with subgraph and operator. `middle` makes of the operator, of the tensor of
-    flat ids (n,) and of that of their rows (n, width) the operator that looks them up. Returns how
-    many were replaced.
+    `chosen` is called with subgraph and operator. `middle` makes the operator that looks rows up;
+    it is called with the operator, the tensor of flat ids (n,) and the tensor of their rows (n,
+    width). Returns the number of replaced operators.
     """
     replaced = 0
     for graph in model.subgraphs:

@@ -72,7 +72,7 @@ class ExportPlan:
 
     @property
     def paths(self) -> bundle.ExportPaths:
-        """Where its files go."""
+        """The paths of its files."""
         paths = bundle.paths_of(self.request.path)
         return paths.for_device(self.device.name) if self.is_variant else paths
 

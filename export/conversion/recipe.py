@@ -134,7 +134,7 @@ def _parts(scope: str) -> set[str]:
 
 
 def _agreed(chosen: Mapping[str, Quantization], base: Quantization) -> Quantization:
-    """Returns the quantization of an operator from those of its layers."""
+    """Returns the quantization of an operator from its layers'."""
     different = set(chosen.values())
     if not different:
         return base

@@ -1,4 +1,4 @@
-"""What an exported file computes: a model's answers, in a form that runs fast on one example.
+"""The graph of an exported file: a model's answers, in a form that runs fast on one example.
 
 A classifier of whole texts reads only [CLS] of the last layer. The last layer's queries,
 feed-forward and normalizations are therefore computed for [CLS] alone; only its keys and values see
@@ -47,7 +47,7 @@ def in_float32(model: keras.Model) -> keras.Model:
 
 
 def at_temperature(model: keras.Model, temperature: float) -> keras.Model:
-    """Returns a copy in float32 whose logits are those of the model over the temperature."""
+    """Returns a copy in float32 whose logits are the model's over the temperature."""
     copy = models.with_policy(model, "float32")
     head = copy.get_layer(models.read_head(model).layer)
     head.set_weights([weight / np.float32(temperature) for weight in head.get_weights()])
@@ -82,7 +82,7 @@ def forward(model: keras.Model, *, softmax: bool = False) -> Callable[[Features]
 
 
 def _is_plain_encoder(model: keras.Model, config: models.EncoderConfig) -> bool:
-    """Whether the model's layers are those of an encoder, none wrapped (as for QAT)."""
+    """Whether the model's layers are an encoder's, none wrapped (as for QAT)."""
     wrapped = any(isinstance(layer, keras.layers.Wrapper) for layer in model.layers)
     return not wrapped and not isinstance(config, models.WordVectorConfig)
 

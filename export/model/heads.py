@@ -1,4 +1,4 @@
-"""What a model answers for, by its head: a text, each token of it, or a span in it.
+"""The unit that a model answers for, by its head: a text, each token of it, or a span in it.
 
 Outputs are laid out in rows: a head over whole texts gives a row for each example (a vector is such
 a row), a head over tokens one for each token, padding left out, in the order of
@@ -76,7 +76,7 @@ class OutputHead(abc.ABC):
         return np.concatenate(answers)
 
     def fault_of(self, examples: EncodedExamples) -> tuple[str, str, str] | None:
-        """What was expected and received, and a remedy, where examples are not of its kind."""
+        """The expected and the received value, and a remedy, where examples are not of its kind."""
         del examples
         return None
 

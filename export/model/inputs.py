@@ -55,7 +55,7 @@ def probes_of(config: EncoderConfig, length: int) -> EncodedExamples:
     """Draws 2 x `NUM_FILLING` inputs that reach all of a signature, whatever real examples hold.
 
     Half of them fill it, so that every position counts; the ids are of the whole vocabulary, its
-    ends among them; the token types are those of two texts in one half, any in the other.
+    ends among them; the token types are as of two texts in one half, any in the other.
     """
     random = np.random.default_rng((0, length))
     shorter = random.integers(min(2, length), length, NUM_FILLING, endpoint=True)

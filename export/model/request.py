@@ -69,7 +69,7 @@ class ExportRequest:
         *,
         but: Collection[str] = (),
     ) -> ExportRequest:
-        """Makes a request of keywords; refuses unknown ones, and those of `but`."""
+        """Makes a request of keywords; refuses unknown ones, and all of `but`."""
         names = ExportOptions.__annotations__.keys() - {*but}
         if unknown := [name for name in options if name not in names]:
             remedy = errors.nearest(unknown[0], names)
@@ -120,7 +120,7 @@ class ExportRequest:
 
     @property
     def chosen_lengths(self) -> Sequence[int]:
-        """The lengths that are named or fit the data, or else those of the default."""
+        """The lengths that are named or fit the data, or else the default ones."""
         return fitting_lengths(self.model) if self.lengths is None else self.lengths
 
     @property
@@ -237,7 +237,7 @@ def labels_of(
 
 
 def check_vocabulary(tokenizer: WordPiece, num_rows: int) -> None:
-    """Refuses a vocabulary that is not that of a model with `num_rows` embeddings."""
+    """Refuses a vocabulary that does not fit a model with `num_rows` embeddings."""
     tokenizer.check_rows(num_rows)
     size = tokenizer.vocab_size
     if num_rows - size > _MOST_PADDING:

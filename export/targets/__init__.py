@@ -1,1 +1,1 @@
-"""What is written: `to_tflite` and its copies for other programs, one module each."""
+"""The targets of an export: `to_tflite` and its copies for other programs, one module each."""

@@ -1,4 +1,4 @@
-"""Whether a bundle is the export that it comes from: `CHECKS`, made before it is put in place."""
+"""The checks that a bundle is its export: `CHECKS`, made before it is put in place."""
 
 from __future__ import annotations
 

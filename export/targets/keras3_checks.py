@@ -1,4 +1,4 @@
-"""Whether a written .keras file is the model: `CHECKS`, made before it replaces anything."""
+"""The checks that a written .keras file is the model: `CHECKS`, before it replaces anything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SETTINGS = {"epsilon", "rate"}
 
 @dataclasses.dataclass(frozen=True)
 class WrittenModel:
-    """What a .keras file holds, the model that it must be, and what follows from the two."""
+    """The content of a .keras file, the model that it must be, and what follows from the two."""
 
     model: keras.Model
     loaded: Any  # what Keras 3 makes of the file
@@ -31,7 +31,7 @@ class WrittenModel:
 
     @functools.cached_property
     def examples(self) -> dict[str, EncodedExamples]:
-        """What both answer: ids that reach every position, and real examples."""
+        """The inputs that both answer: ids that reach every position, and real examples."""
         config = models.config_of(self.model)
         longest = config.max_positions
         drawn = inputs.draw(config, sorted({min(8, longest), longest}))

@@ -1,4 +1,4 @@
-"""Whether a copy for MediaPipe is the exported file: `CHECKS`, made before it is written."""
+"""The checks that a copy for MediaPipe is the exported file: `CHECKS`, before it is written."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _packed(written: WrittenCopy) -> list[str]:
 
 
 def _outputs(written: WrittenCopy) -> list[str]:
-    """Compares the copy's outputs with those of the file, or with their softmax."""
+    """Compares the copy's outputs with the file's, or with their softmax."""
     worst = 0.0
     with TfliteModel(written.file, isolated=True) as file:
         copy = TfliteModel(written.copy)

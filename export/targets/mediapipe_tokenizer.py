@@ -1,4 +1,4 @@
-"""What MediaPipe's tokenizer makes of a text, from the same operators of tensorflow-text.
+"""MediaPipe's reading of a text, from the same operators of tensorflow-text.
 
 It lower-cases the letters of ASCII alone and strips no accent, so a text with others may become
 other pieces than the model was trained on. Source: bert_preprocessor_calculator.cc and

@@ -1,4 +1,4 @@
-"""Whether a written SavedModel is tokenizer, model and labels: `CHECKS`, before it replaces any."""
+"""The checks that a SavedModel is tokenizer, model and labels: `CHECKS`, before it replaces any."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class WrittenGraph:
 
     @functools.cached_property
     def loaded(self) -> Any:
-        """What TensorFlow makes of the folder."""
+        """The folder, as TensorFlow loads it."""
         return tf.saved_model.load(str(self.folder))
 
     @functools.cached_property
@@ -73,7 +73,7 @@ class WrittenGraph:
         return [" ".join(random.choice(words, size)) for size in (*sizes, 3 * self.max_length)]
 
     def expected(self, pairs: Sequence[str] | None) -> dict[str, np.ndarray]:
-        """What tokenizer and model answer to the texts, one after the other."""
+        """The answers of tokenizer and model to the texts, one after the other."""
         encoded = self.tokenizer.encode_batch(self.texts, pairs, self.max_length)
         logits = model_logits(self.model, encoded)
         if self.labels is None:

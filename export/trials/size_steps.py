@@ -1,4 +1,4 @@
-"""What makes a file smaller, and the bytes that are left: what `fit_size` tries."""
+"""The steps that make a file smaller, and the bytes that are left: what `fit_size` tries."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ STEPS = (
     ),
     SizeStep("all in 4 bits, fewer words", "all", factorised=True, fewer_words=True),
 )
-"""What `fit_size` tries, the least lossy first; of factors and fewer words it measures which."""
+"""The steps of `fit_size`, the least lossy first; of factors and fewer words it measures which."""
 
 
 def ranks(model: keras.Model) -> list[int | None]:
@@ -71,12 +71,12 @@ def ranks(model: keras.Model) -> list[int | None]:
 
 
 def usual_overhead(request: ExportRequest) -> float:
-    """What a file takes besides its weights, at least: the size of a file corrects it."""
+    """The bytes that a file takes besides its weights, at least: the size of a file corrects it."""
     return _A_LAYER * models.config_of(request.model).num_layers * len(request.chosen_lengths)
 
 
 def formats(request: ExportRequest, step: SizeStep, rank: int | None) -> tuple[str, dict[str, str]]:
-    """The quantization of the file in a step, and those of single layers."""
+    """The quantization of the file in a step, and of single layers."""
     if step.in_4_bits == "nothing":
         return request.quantize, dict(request.layers or {})
     blocks, rows = _IN_4_BITS
@@ -98,7 +98,7 @@ def _has_blocks(weights: list[prepare.StoredWeight]) -> bool:
 
 
 def file_bytes(request: ExportRequest, step: SizeStep, rank: int | None) -> tuple[float, float]:
-    """The bytes of all weights but the words, and those of a word."""
+    """The bytes of all weights but the words, and of a word."""
     model, shape = request.model, models.config_of(request.model)
     quantize, layers = formats(request, step, rank)
     base = quantizing.quantization(quantize)

@@ -1,4 +1,4 @@
-"""Files that are tried: one with its figures in any case, and those of a search for one path."""
+"""Files that are tried: one with its figures in any case, and all of a search for one path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a student must be compared with, and what its figures hide. Pure: arrays in, values out.
+"""The comparisons that a student must stand, and what figures hide. Pure: arrays in, values out.
 
 scikit-learn is imported when a name that needs it is first used.
 """

@@ -89,7 +89,7 @@ def _of_pairs(transform: Any, examples: Examples) -> Matrix:
 
 
 def pair_features(first: Matrix, second: Matrix) -> Matrix:
-    """What a linear model sees of pairs u, v: ``[u, v, |u - v|, u * v]`` by columns."""
+    """The features of pairs u, v for a linear model: ``[u, v, |u - v|, u * v]`` by columns."""
     if isinstance(first, np.ndarray):
         return np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
     parts = [first, second, abs(first - second), first.multiply(second)]

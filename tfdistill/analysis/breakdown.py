@@ -1,4 +1,4 @@
-"""Where a classifier is right and wrong: confusion, scores of each class, changed answers."""
+"""A classifier's right and wrong answers: confusion, scores of each class, changed answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure a classifier is, and whether it may be: entropy, temperature, calibration error."""
+"""A classifier's confidence, and whether it is earned: entropy, temperature, calibration error."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def calibration_scores(
       value, and the basic bootstrap interval of 95%, ``2 v - q`` for the percentiles q of the
       resamples, at least 0, and widened to the value. (Percentiles alone would lie above the value
       of the ECE, which grows with the noise in a bin.) That of an ECE begins at 0 unless it exceeds
-      97.5% of those of a calibrated classifier: resamples do not show how much of it is noise.
+      97.5% of a calibrated classifier's: resamples do not show how much of it is noise.
 
     Raises:
       ShapeError: If the shapes do not fit.

@@ -113,7 +113,7 @@ def _likely(causes: Sequence[str]) -> str:
 def _weakness(
     metrics: Mapping[str, float | None], task: tasks.TaskSpec, labels: np.ndarray
 ) -> tuple[str, str] | None:
-    """What was expected and received where a metric is near chance."""
+    """The expected and the received value where a metric is near chance."""
     value = metrics[task.primary_metric]
     chance = chance_level(task, labels)
     bound = chance + MARGIN * (1 - chance)

@@ -35,7 +35,7 @@ _FEW_DEV = 50  # development examples below which a metric is mostly noise
 
 @dataclasses.dataclass(frozen=True)
 class DataFindings:
-    """What was found.
+    """The findings.
 
     Attributes:
       faults: What makes the data unusable; each a sentence in the form of `errors.explain`.
@@ -238,7 +238,7 @@ def check_words(ids: np.ndarray, tokenizer: WordPiece) -> DataFindings:
     """Looks for words that a vocabulary cannot write; marks of punctuation do not count.
 
     Args:
-      ids: int (pieces,), those of all texts, not cut, without special tokens.
+      ids: int (pieces,) of all texts, not cut, without special tokens.
       tokenizer: A tokenizer of word pieces, to which a word that it cannot write is one [UNK].
 
     Returns:

@@ -1,4 +1,4 @@
-"""Whether two models differ on the examples that both answered: paired tests."""
+"""Paired tests of whether two models differ on the examples that both answered."""
 
 from __future__ import annotations
 

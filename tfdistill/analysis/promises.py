@@ -1,4 +1,4 @@
-"""Which answers are sure enough that few of them are wrong: thresholds with a guarantee."""
+"""Thresholds with a guarantee: the answers above them are sure enough that few are wrong."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def judge_rows(
 
 
 def error_by_coverage(judged: JudgedTexts, *, fewest: int = 20) -> np.ndarray:
-    """Which share of the answers is wrong if only the surest are given.
+    """The share of the answers that is wrong if only the surest are given.
 
     Args:
       judged: The answers, n in number.

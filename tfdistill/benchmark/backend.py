@@ -1,4 +1,4 @@
-"""What a backend does for the measuring loop: it runs one case once, and describes its device.
+"""The backends of the measuring loop: one runs one case once, and describes its device.
 
 There are two: LiteRT on this host, and `benchmark_model` on a device. See
 `tfdistill.benchmark.measuring` for the loop.
@@ -22,7 +22,7 @@ AnswerCheck = tuple[schema.BenchmarkCase, Callable[[], schema.AnswerComparison]]
 
 @dataclasses.dataclass
 class Findings:
-    """What has been measured so far; true once there is anything worth keeping."""
+    """The measurements so far; true once there is anything worth keeping."""
 
     measurements: list[schema.Measurement] = dataclasses.field(default_factory=list)
     texts: list[schema.TextMeasurement] = dataclasses.field(default_factory=list)
@@ -70,7 +70,7 @@ def groups_by_length(subjects: Sequence[Subject], settings: Settings) -> list[Ca
 
 @dataclasses.dataclass(frozen=True)
 class Environment:
-    """What is fixed about a measurement: kind of device, device, runtime."""
+    """The constants of a measurement: kind of device, device, runtime."""
 
     kind: schema.Kind
     device: schema.Device

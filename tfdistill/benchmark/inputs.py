@@ -1,4 +1,4 @@
-"""What a model is fed: recorded examples where there are any, otherwise generated ones."""
+"""The inputs of a model: recorded examples where there are any, otherwise generated ones."""
 
 from __future__ import annotations
 

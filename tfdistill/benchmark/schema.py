@@ -33,7 +33,7 @@ _Timed = TypeVar("_Timed", "Measurement", "TextMeasurement")
 
 
 class BenchmarkCase(Part):
-    """What a figure is about: a file at one length with one setting."""
+    """The subject of a figure: a file at one length with one setting."""
 
     model: str  # name of the file
     sequence_length: int  # tokens, padding included
@@ -49,7 +49,7 @@ class BenchmarkCase(Part):
 
 
 class Coverage(Part):
-    """How much of a graph a delegate took: nodes of all nodes, in so many partitions."""
+    """The part of a graph that a delegate took: nodes of all nodes, in so many partitions."""
 
     delegated_nodes: int
     nodes: int
@@ -146,14 +146,14 @@ class Operator(Part):
 
 
 class Operators(BenchmarkCase):
-    """Where the time of an inference goes, the largest share first."""
+    """The time of an inference by operator, the largest share first."""
 
     source: str  # what measured it
     operators: tuple[Operator, ...]
 
 
 class AnswerComparison(BenchmarkCase):
-    """The answers of the device against those of the host, on the same examples."""
+    """The device's answers against the host's, on the same examples."""
 
     num_examples: int
     max_abs_error: float  # the largest difference of an output
@@ -168,7 +168,7 @@ class AnswerComparison(BenchmarkCase):
 
 
 class Failure(Part):
-    """What was not measured, and why; what was finished before is in the result."""
+    """A measurement that failed, and why; what was finished before is in the result."""
 
     what: str
     error: str
@@ -250,7 +250,7 @@ class TextTime(Part):
 
 
 class Comparison(Part):
-    """How much faster one file is than another, from blocks that took turns."""
+    """The speedup of one file over another, from blocks that took turns."""
 
     baseline: str  # name of a file
     candidate: str  # name of another

@@ -1,4 +1,4 @@
-"""What was measured and on what: the parts of benchmark.json that no duration is in."""
+"""The subject and the place of a measurement: the parts of benchmark.json without durations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Conditions(Part):
 
 
 class Device(Part):
-    """What was measured on."""
+    """The device of a measurement."""
 
     name: str  # what people call it, such as "Google Pixel 8"; of a host, its processor
     # first 12 hexadecimal digits of the SHA-256 of its serial number (of a host: of its machine
@@ -67,7 +67,7 @@ class Device(Part):
 
 
 class Runtime(Part):
-    """What ran the file."""
+    """The runtime that ran the file."""
 
     name: str  # "ai_edge_litert", "benchmark_model", or the app's package
     version: str | None = None
@@ -77,7 +77,7 @@ class Runtime(Part):
 
 
 class Inputs(Part):
-    """What a model was fed with: "golden", "task", "vocabulary" or "random" examples."""
+    """The inputs of a model: "golden", "task", "vocabulary" or "random" examples."""
 
     source: Literal["golden", "task", "vocabulary", "random"]
     num_examples: int

@@ -1,4 +1,4 @@
-"""How long, how often and with which settings to measure: the same for every backend.
+"""The settings of a measurement, the same for every backend: how long, how often, in which ways.
 
 The defaults are here and nowhere else: the command line takes its own from these.
 """
@@ -18,7 +18,7 @@ WhenThrottled = Literal["flag", "repeat"]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How long, how often and in which ways to measure.
+    """The durations, the repetitions and the ways of a measurement.
 
     Attributes:
       threads: Numbers of threads to measure with.
@@ -106,6 +106,6 @@ class Settings:
             raise errors.BenchmarkError("\n".join(faults))
 
     def block_runs(self, estimate_ms: float) -> int:
-        """How many samples a block has, given about how long one takes."""
+        """The number of samples of a block, given about how long one takes."""
         wanted = max(self.runs, self.min_seconds * 1000 / max(estimate_ms, 1e-6))
         return math.ceil(min(wanted, max(self.max_runs, self.runs)) / self.rounds)

@@ -99,7 +99,7 @@ def open_all(
     settings: Settings,
     examples: Sequence[Example],
 ) -> list[Subject]:
-    """Opens the files of a benchmark, at least one, under unique names or those of a mapping.
+    """Opens the files of a benchmark, at least one, under unique names or a mapping's.
 
     All are fed with `examples`, each with its own where there are none. Raises BenchmarkError if no
     file has a length that is asked for.

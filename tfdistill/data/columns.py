@@ -1,4 +1,4 @@
-"""Which columns of a table are texts and labels, and what kind of task they make."""
+"""The roles of a table's columns: its texts, its labels, and the kind of task they make."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _JOINING = ("|", ";", ",", "/")  # that separate several labels in the files tha
 
 @dataclasses.dataclass(frozen=True)
 class LabelledFile:
-    """A file, recognised and split; lines are those of the user's file."""
+    """A file, recognised and split; lines are numbered as in the user's file."""
 
     task: tasks.TaskSpec
     # "train", "dev" and "test", and "promise" where texts that choose nothing were split off too;
@@ -89,7 +89,7 @@ class LabelledFile:
 
 
 def name_of(path: files.Path) -> str:
-    """A name for recipe and task out of that of a file."""
+    """A name for recipe and task, made of a file's name."""
     name = re.sub(r"[^a-z0-9_.-]+", "_", pathlib.Path(path).stem.casefold()).strip("_.-")
     return name or "data"
 

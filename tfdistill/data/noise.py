@@ -148,7 +148,7 @@ class PairNoise:
 
 
 def _shifted(ids: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """The tokens at other positions of each row, (batch, tokens); at the ends those of the ends."""
+    """The tokens at other positions of each row, (batch, tokens); past the ends the end tokens."""
     import tensorflow as tf
 
     last = tf.shape(ids)[1] - 1

@@ -38,7 +38,7 @@ class WorkUnit:
 
 
 class UnitWorker(Protocol):
-    """What is done to units. It is sent to workers: it holds paths and settings, no arrays.
+    """The work on units. It is sent to workers: it holds paths and settings, no arrays.
 
     A unit may be done twice, also by two workers at the same time: then both write the same
     bytes. Each file is written with `files.atomic_write`, the target last.
@@ -150,7 +150,7 @@ def _do_in_worker(unit: WorkUnit) -> WorkUnit:
 def check_pipeline(options: Sequence[str], *paths: files.Path) -> None:
     """Refuses a pipeline that could not run, before any long work.
 
-    Options are those of Apache Beam, such as ["--runner", "FlinkRunner", "--parallelism=64"];
+    Options are Apache Beam's, such as ["--runner", "FlinkRunner", "--parallelism=64"];
     `paths` are what the workers read and write.
     """
     for path in paths:

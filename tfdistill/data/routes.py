@@ -23,7 +23,7 @@ _NEAREST = 5  # rows of a label that a text is compared with
 
 
 class Routes(parts.ManifestPart):
-    """When an answer of an index is sure, fitted on its rows, each left out once."""
+    """The thresholds of an index's sure answers, fitted on its rows, each left out once."""
 
     thresholds: Mapping[str, float]  # label -> the margin that a sure answer exceeds
     num_rows: int = pydantic.Field(ge=1)  # that were left out, one at a time

@@ -163,7 +163,7 @@ def _places_of_words(lines: Sequence[str], bounds: np.ndarray) -> Place:
 def _values(
     path: pathlib.Path, cells: dict[str, list[Any]], place: Place, spec: TaskSpec
 ) -> tuple[Holds, np.ndarray]:
-    """What a file holds, and float32 (units, width)."""
+    """The content of a file, and float32 (units, width)."""
     number, embeds = spec.traits.one_number, spec.traits.vectors
     if embeds and VECTOR in cells:
         return VECTOR, soft_label_values.vectors(cells[VECTOR], place, VECTOR)

@@ -1,4 +1,4 @@
-"""What models learn from: a tokenizer, and the sets of a task, read and encoded."""
+"""The data that models learn from: a tokenizer, and the sets of a task, read and encoded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVALUATED = 64  # examples of a batch that is only answered
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextData:
-    """What a run on plain text knows.
+    """The data of a run on plain text.
 
     Attributes:
       settings: The data section.

@@ -50,7 +50,7 @@ class Spread(parts.ManifestPart):
 
 
 class Checks(parts.ManifestPart):
-    """How the vectors of the index compare with those that the file gave, on `num_queries` rows."""
+    """The index's vectors compared with the vectors that the file gave, on `num_queries` rows."""
 
     num_queries: int = pydantic.Field(ge=1)
     # Share of the ten nearest by float vectors of the same width that are found.
@@ -61,7 +61,7 @@ class Checks(parts.ManifestPart):
 
 
 class Scores(parts.ManifestPart):
-    """How texts of the index score, over `Checks.num_queries` of them."""
+    """The scores of the index's texts, over `Checks.num_queries` of them."""
 
     others: Spread | None  # two texts, of other answers where there are answers
     nearest_other: Spread | None  # the nearest such text of each
@@ -156,7 +156,7 @@ class TextIndex:
     def route(self, vector: np.ndarray) -> Route:
         """Finds the label of a text by its nearest rows, and says whether it is sure.
 
-        The vector is that of the text, float (model_width,). Rows without labels raise
+        The vector is the text's, float (model_width,). Rows without labels raise
         ManifestError.
         """
         if self.card.routes is None:

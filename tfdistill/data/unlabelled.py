@@ -27,7 +27,7 @@ _FEWEST_WORDS = 3  # of a text that is compared without its digits and punctuati
 
 
 class _Letters(dict[int, int | str]):
-    """What `str.translate` writes for a character: nothing for digits, a blank for marks."""
+    """The table of `str.translate`: nothing for digits, a blank for marks."""
 
     def __missing__(self, code: int) -> int | str:
         category = unicodedata.category(chr(code))
@@ -126,7 +126,7 @@ def select_new(
 
 
 def example_keys(examples: Examples) -> list[tuple[str, ...]]:
-    """What makes examples equal: both texts of each, as `normal_text` writes them."""
+    """The keys of equal examples: both texts of each, as `normal_text` writes them."""
     pairs = examples.pairs or [""] * len(examples)
     return [(normal_text(a), normal_text(b)) for a, b in zip(examples.texts, pairs, strict=True)]
 

@@ -48,7 +48,7 @@ class WordVectors:
         return self.values[self._index[word]]
 
     def nearest(self, words: Sequence[str], count: int) -> list[list[str]]:
-        """Finds the words whose vectors have the largest cosine with those of given words.
+        """Finds the words whose vectors have the largest cosine with the vectors of given words.
 
         At most `count` neighbours of each, the nearest first (of equally near ones that which comes
         first in the file), never the word itself; none of a word without a vector.

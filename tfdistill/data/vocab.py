@@ -65,7 +65,7 @@ def train_vocab(
 ) -> list[str]:
     """Learns a WordPiece vocabulary with the trainer of tensorflow-text.
 
-    The words are those of `tokenization.words.split_texts`, so the vocabulary fits the tokenizer.
+    The words come from `tokenization.words.split_texts`, so the vocabulary fits the tokenizer.
     Every character is a token of its own and, unless the tokenizer always splits it off
     (punctuation, ideographs), a ``##`` suffix: no word of known characters becomes [UNK].
 

@@ -36,7 +36,7 @@ def encode_questions(
     The label of a window is the first and the last token that share a character with the answer, or
     [CLS] twice where the answer is not wholly inside. `max_length` counts question and special
     tokens, too; a question of more than `max_question_length` is cut; `doc_stride` are the tokens
-    from the start of one window to that of the next. Unless `labelled` no answers are looked for.
+    from the start of one window to the next start. Unless `labelled` no answers are looked for.
 
     Labels are int32 (windows, 2), `sources` says which question a window is of, and `span_sources`
     the positions of its tokens.

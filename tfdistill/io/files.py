@@ -161,7 +161,7 @@ def temporary_folder(purpose: str, parent: Path | None = None) -> Iterator[pathl
 
     Args:
       purpose: A word for its name.
-      parent: The folder that holds it; default that of the system.
+      parent: The folder that holds it; default the system's.
     """
     folder = pathlib.Path(tempfile.gettempdir() if parent is None else parent)
     prefix = f"tfdistill-{purpose}." if parent is None else f".{purpose}.tfdistill-"
@@ -198,7 +198,7 @@ def is_unfinished(name: str) -> bool:
 
 
 def is_open_file(descriptor: int, path: pathlib.Path) -> bool:
-    """Whether a descriptor is that of the file which now has a name."""
+    """Whether a descriptor belongs to the file that now has a name."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Whether what is resumed goes on with the settings that it began with."""
+"""The check that resumed work goes on with the settings that it began with."""
 
 from __future__ import annotations
 

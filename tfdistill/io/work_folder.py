@@ -92,7 +92,7 @@ class WorkFolder:
         return bool(names)
 
     def _listed(self, names: list[str]) -> set[str]:
-        """What the marker names; refused without a valid one of this kind."""
+        """The paths that the marker names; refused without a valid one of this kind."""
         marker = marker_file.read_marker(self.path)
         if marker is None:
             self._refuse(names, f"an empty or absent folder, or an earlier {self.kind}")
@@ -153,7 +153,7 @@ class WorkFolder:
             marker_file.write_marker(self.path, self.kind, set())
 
     def save(self) -> None:
-        """Brings the list up to date, and those of the folders of ours around it."""
+        """Brings the list up to date, and the lists of our folders around it."""
         listed = self.written()
         marker_file.write_marker(self.path, self.kind, listed)
         above = self.path.absolute().parent
@@ -163,7 +163,7 @@ class WorkFolder:
         )
 
     def written(self) -> set[str]:
-        """What is ours, relative to the folder."""
+        """Our files, relative to the folder."""
         return marker_file.entries(self.path) - self._others
 
     def clear(self) -> None:
@@ -308,7 +308,7 @@ def is_listed(path: files.Path) -> bool:
 
 
 def _top(folder: pathlib.Path) -> list[str]:
-    """What is in a folder, without locks and what is being written; the marker counts."""
+    """The entries of a folder, without locks and what is being written; the marker counts."""
     names = set(os.listdir(folder)) - {locks.LOCK, *marker_file.NOT_LISTED[2:]}
     return sorted(name for name in names if not files.is_unfinished(name))
 

@@ -51,7 +51,7 @@ class SignatureRecord(ManifestPart):
 
 
 class TokenizerRecord(ManifestPart):
-    """How text becomes ids."""
+    """The tokenizer: how text becomes ids."""
 
     kind: Literal["wordpiece"] = "wordpiece"
     vocab: FileRecord
@@ -62,7 +62,7 @@ class TokenizerRecord(ManifestPart):
 
 
 class SpanRecord(ManifestPart):
-    """How a question about a text becomes windows, and logits become an answer.
+    """The rules by which a question about a text becomes windows, and logits an answer.
 
     Windows: `[CLS] question [SEP] part of the text [SEP]`, as many tokens as the tokenizer's
     `max_length` allows; the question is cut to `max_question_length` tokens, and each window starts
@@ -83,7 +83,7 @@ class SpanRecord(ManifestPart):
 
 
 class TaskRecord(ManifestPart):
-    """What the answers mean.
+    """The meaning of the answers.
 
     "token": each word is split into pieces by itself, and the label with the largest logit of its
     first piece is the word's tag. "span": see `SpanRecord`. "embedding": the output is the vector
@@ -121,7 +121,7 @@ class Architecture(ManifestPart):
 
 
 class Parity(ManifestPart):
-    """How far the file agrees with the Keras model on real inputs.
+    """The agreement of the file with the Keras model on real inputs.
 
     `sqnr_db` is 10 log10(sum model^2 / sum (model - file)^2); None when both are equal bit for bit.
     Of vectors `argmax_agreement` is the share of texts whose nearest other text is the same,
@@ -149,7 +149,7 @@ class Parity(ManifestPart):
 
     @property
     def answer_word(self) -> str:
-        """What `argmax_agreement` counts: answers, or of vectors the nearest texts."""
+        """The word for what `argmax_agreement` counts: answers, or of vectors the nearest texts."""
         return "answer" if self.min_cosine is None else "nearest text"
 
     @property
@@ -169,7 +169,7 @@ class Calibration(ManifestPart):
 class FileVariant(ManifestPart):
     """Another file of the same model, for another kind of processor.
 
-    It has its own numbers and answers; vocabulary, labels and task are those of the manifest.
+    It has its own numbers and answers; vocabulary, labels and task are the manifest's.
     """
 
     model: FileRecord
@@ -244,7 +244,7 @@ class Manifest(ManifestFile):
 
     @property
     def temperature(self) -> float:
-        """What a reader divides the logits by."""
+        """The temperature that a reader divides the logits by."""
         return 1.0 if self.confidence is None else self.confidence.temperature
 
     def for_device(self, device: str) -> Manifest:
@@ -325,7 +325,7 @@ def read_manifest(path: files.Path, *, verify: bool = True) -> Manifest:
       verify: Whether the checksums of the files are compared (reads them whole).
 
     Returns:
-      The validated manifest; with the name of a file, that of this file alone.
+      The validated manifest; with the name of a file, this file's alone.
 
     Raises:
       ManifestError: If it is missing, malformed, of an unknown version, about another file, or if

@@ -1,4 +1,4 @@
-"""How sure the answers of a file are: what model.json says of it."""
+"""The confidence of a file's answers, as model.json states it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Promise(ManifestPart):
 
     @property
     def on_others(self) -> str:
-        """How many texts of no label are sure, as a clause."""
+        """The number of texts of no label that are sure, as a clause."""
         if self.others is None or self.others_sure is None:
             return "not tested on texts of another kind"
         few = self.others < FEWEST_OTHERS
@@ -71,7 +71,7 @@ class Promise(ManifestPart):
 
 
 class Confidence(ManifestPart):
-    """How sure an answer is, and which answers are sure enough.
+    """The confidence of an answer, and which answers are sure enough.
 
     The probability of a label is ``softmax(z / temperature)``, where several apply
     ``sigmoid(z / temperature)``; z are the logits, or the logarithms of a file's probabilities,
@@ -126,7 +126,7 @@ class Confidence(ManifestPart):
         return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
     def promise_for(self, max_error: float | None = None) -> Promise | None:
-        """Returns the promise of an error; by default that of 5%. None without promises.
+        """Returns the promise of an error; by default of 5%. None without promises.
 
         Raises:
           ConfigError: If it has promises, and none of this error.

@@ -1,4 +1,4 @@
-"""Whether a text is of the kind that a file was trained on: its pieces, two by two."""
+"""The likeness of a text to those that a file was trained on: its pieces, two by two."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _in_rows_of(width: int) -> str:
 
 
 class Familiarity(ManifestPart):
-    """How much more often the training texts join the pieces of a text than any text has them.
+    """The ratio by which training texts join the pieces of a text more often than any text does.
 
     The score of a text is the mean over its pieces b, each after a piece a, of
     ``log((n(a, b) + 2 p(b)) / (n(a) + 2)) + log(max(b - first_word, 0) + 10)`` with
@@ -82,7 +82,7 @@ def fit_familiarity(
 ) -> Familiarity | None:
     """Counts training texts, and finds the threshold on held-out texts.
 
-    None where there are too few of either, which it logs. `tokens` are those of the vocabulary.
+    None where there are too few of either, which it logs. `tokens` are the vocabulary's.
     """
     if len(trained_on) < FEWEST_TEXTS or len(rows) < FEWEST_ROWS:
         _log.warning(

@@ -101,7 +101,7 @@ def expected_time(
     Args:
       times: Time of an inference by length.
       texts: Number of texts by number of tokens; longer ones are cut to the longest length.
-      lengths: The lengths of the file; None: those of `times`.
+      lengths: The lengths of the file; None: the lengths of `times`.
 
     Returns:
       The time in the unit of `times`; None without texts, or without the time of a length that one

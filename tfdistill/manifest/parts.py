@@ -1,4 +1,4 @@
-"""What the JSON files beside a model are made of: parts that later versions may add keys to."""
+"""The parts of the JSON files beside a model, which later versions may add keys to."""
 
 from __future__ import annotations
 

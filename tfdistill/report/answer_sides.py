@@ -19,7 +19,7 @@ DEVELOPMENT, CROSS_VALIDATED, TEST = "development", "cross-validated", "test"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AnswerSides:
-    """What models answered to the same labelled texts."""
+    """The models' answers to the same labelled texts."""
 
     task: TaskSpec
     gold: np.ndarray
@@ -34,12 +34,12 @@ class AnswerSides:
 
     @property
     def subject(self) -> str:
-        """What the report is about: the file, or else the student, or the model itself."""
+        """The subject of the report: the file, or else the student, or the model itself."""
         return next(name for name in (FILE, STUDENT, MODEL, TEACHER) if name in self.logits)
 
     @property
     def reference(self) -> str:
-        """What the others are compared with: the teacher, or else the model of the file."""
+        """The reference of the others: the teacher, or else the model of the file."""
         return next(iter(self.logits))
 
     @functools.cached_property
@@ -53,12 +53,12 @@ class AnswerSides:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """What is compared: each model with the reference, the subject with each baseline."""
+        """The comparisons: each model with the reference, the subject with each baseline."""
         pairs = [(self.reference, name) for name in self.logits if name != self.reference]
         return pairs + [(name, self.subject) for name in self.baselines]
 
     def difference(self, one: str, other: str) -> PairedDifference | None:
-        """How the metric of `other` differs from that of `one`; None without either."""
+        """The difference between the metrics of `one` and `other`; None without either."""
         if one == other or not {one, other} <= {*self.logits, *self.baselines}:
             return None
         logits = (self._logits(one), self._logits(other))

@@ -249,7 +249,7 @@ def primary_metric(model: schema.MeasuredFile) -> str | None:
 
 
 def marks(summary: schema.Summary) -> str:
-    """What disturbed a measurement: "busy machine", "throttled", both or nothing."""
+    """The disturbances of a measurement: "busy machine", "throttled", both or nothing."""
     return ", ".join([tables.BUSY] * summary.busy + ["throttled"] * summary.throttled)
 
 

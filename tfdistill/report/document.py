@@ -65,7 +65,7 @@ def part(
 
 @dataclasses.dataclass(frozen=True)
 class Details:
-    """What a reader opens: names and values, or a text such as a recipe."""
+    """A part that a reader opens: names and values, or a text such as a recipe."""
 
     title: str
     rows: Definitions = ()

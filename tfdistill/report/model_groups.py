@@ -1,4 +1,4 @@
-"""What a run is compared by: the models of one variant, and the speed of two files."""
+"""The groups that a run is compared by: the models of one variant, and the speed of two files."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class RunAnalysis:
 
     @property
     def dev_split(self) -> str:
-        """What development metrics are of: where all rows trained, each as it was left out."""
+        """The set of development metrics: where all rows trained, each as it was left out."""
         return CROSS_VALIDATED if self.results.cross_fitted else DEVELOPMENT
 
     @functools.cached_property
@@ -113,7 +113,7 @@ class RunAnalysis:
 
     @property
     def judged(self) -> str | None:
-        """What the headline judges: the file where its metric is known, or else its model."""
+        """The subject of the headline: the file where its metric is known, or else its model."""
         return next((name for name in (FILE, STUDENT, TEACHER) if name in self.scores), None)
 
     @functools.cached_property
@@ -142,7 +142,7 @@ class RunAnalysis:
 
     @property
     def _confidence(self) -> confidence.Confidence | None:
-        """How sure the answers of the subject's file are, or None."""
+        """The confidence of the subject's file, or None."""
         card = self.manifest_of(self.subject) or self.only_manifest()
         return card.confidence if card is not None else None
 
@@ -153,7 +153,7 @@ class RunAnalysis:
 
     @functools.cached_property
     def against_teacher(self) -> PairedDifference | None:
-        """How what is judged differs from the teacher on the same examples, or None."""
+        """The difference of the judged subject from the teacher on the same examples, or None."""
         sides, judged = self.judged_sides, self.judged
         if sides is None or judged is None or self.teacher_part:
             return None
@@ -172,13 +172,13 @@ class RunAnalysis:
 
     @functools.cached_property
     def against_baseline(self) -> PairedDifference | None:
-        """How the subject differs from the best baseline on the development set, or None."""
+        """The difference of the subject from the best baseline on the development set, or None."""
         sides, best = self.dev_sides, self.best_baseline
         return sides.difference(best.name, sides.subject) if sides and best else None
 
     @property
     def where(self) -> str:
-        """What the latencies were measured on: "on this host"."""
+        """The place where the latencies were measured: "on this host"."""
         return self.device.where if self.device else "on this host"
 
     @property

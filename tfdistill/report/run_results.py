@@ -106,7 +106,7 @@ class RunResults:
 
     @property
     def recipe_export(self) -> dict[str, Any]:
-        """What the recipe asks of the student's file; {} where that is not known."""
+        """The recipe's options for the student's file; {} where they are not known."""
         section = self._sections.get("export")
         return section if isinstance(section, dict) else {}
 

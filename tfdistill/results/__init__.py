@@ -50,7 +50,7 @@ class ResultPart(pydantic.BaseModel):
 
 
 class FitResult(ResultPart):
-    """What a fit did: result.json of a stage.
+    """The result of a fit: result.json of a stage.
 
     Attributes:
       steps: Batches trained on, over all sessions.
@@ -225,7 +225,7 @@ class QuickstartRecord(ResultPart):
 
 
 class Trial(ResultPart):
-    """What came of one quantization of a model.
+    """The result of one quantization of a model.
 
     Figures are None (or empty) where there is no file to take them from.
     """
@@ -256,7 +256,7 @@ class Trial(ResultPart):
     @pydantic.computed_field
     @property
     def metric_drop(self) -> float | None:
-        """The primary metric of the model minus that of the file; None without labels."""
+        """The primary metric of the model minus the file's; None without labels."""
         model = self.model_metrics.get(self.primary_metric or "")
         file = self.file_metrics.get(self.primary_metric or "")
         return None if model is None or file is None else model - file

@@ -21,7 +21,7 @@ MARK = "<!-- Written by tfdistill, which replaces only files with this line. -->
 
 @dataclasses.dataclass(frozen=True)
 class CardFacts:
-    """What is known of a model beyond its file; what is not stays out of the card."""
+    """The facts of a model beyond its file; an unknown one stays out of the card."""
 
     name: str | None = None  # of the model; that of the manifest by default
     base_model: str | None = None  # hub id of the teacher
@@ -136,7 +136,7 @@ def _metadata(
     metrics: Metrics,
     of_file: bool,
 ) -> str:
-    """What the hub reads."""
+    """The metadata that the hub reads."""
     import huggingface_hub  # slow to import
 
     task = manifest.task
@@ -169,5 +169,5 @@ def _metadata(
 
 
 def _standard_error(accuracy: float, number: int | None) -> float | None:
-    """That of a share; None where it would be 0 or is not known."""
+    """The standard error of a share; None where it would be 0 or is not known."""
     return math.sqrt(accuracy * (1 - accuracy) / number) if number and 0 < accuracy < 1 else None

@@ -1,4 +1,4 @@
-"""What a task is, and what its files hold: kinds, labels, examples, metrics. NumPy only."""
+"""Tasks and the content of their files: kinds, labels, examples, metrics. NumPy only."""
 
 from __future__ import annotations
 

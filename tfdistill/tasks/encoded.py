@@ -18,7 +18,7 @@ FEATURES: tuple[str, ...] = ("input_ids", "attention_mask", "token_type_ids")
 """The inputs of a model."""
 
 Truncation = Literal["end", "middle"]
-"""Which tokens a text that is too long loses: its last ones, or those between head and tail."""
+"""The tokens that a text loses if it is too long: its last ones, or those between head and tail."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -250,7 +250,7 @@ def truncated_lengths(
     stays whole and the other one gets the rest; if both are longer, the longer one gets
     ``b - b // 2`` and the shorter one ``b // 2``. At equal lengths the second counts as the longer.
 
-    The last rule is that of the fast Hugging Face tokenizers. BERT's first code drops token after
+    The last rule is the fast Hugging Face tokenizers'. BERT's first code drops token after
     token and so always leaves the odd token to the first text: one token of difference, only where
     the budget is odd and both texts are cut.
 
@@ -272,7 +272,7 @@ def truncated_lengths(
 
 
 def heads_of(lengths: Any, truncation: Truncation) -> Any:
-    """How many of the tokens that are kept of a text are its first, (n,); the others are its last.
+    """The number of a text's kept tokens that are its first, (n,); the others are its last.
 
     Cut in its middle, a text keeps its first half and its last, an odd token in the head. Sun et
     al. 2019, "How to Fine-Tune BERT for Text Classification?", keep 128 first and 382 last tokens

@@ -56,7 +56,7 @@ class Examples:
 
     @property
     def num_scored(self) -> int:
-        """What metrics are a mean over: examples, or pairs."""
+        """The number of items that metrics are a mean over: examples, or pairs."""
         return len(self) // 2 if self.paired else len(self)
 
     def first(self, limit: int | None) -> Examples:

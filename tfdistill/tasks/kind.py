@@ -1,4 +1,4 @@
-"""What every kind of task says of itself, and the table of all kinds."""
+"""The description of a kind of task, and the table of all kinds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TaskSpec = Any  # `spec.TaskSpec`, whose module imports this one
 class TaskKind(abc.ABC):
     """One kind of task: how its labels are read, what its answers are and how they are scored.
 
-    Packages above register what they do for a kind under its name or under that of its head: a
+    Packages above register what they do for a kind under its name or under its head's name: a
     layer and its builder (`models.heads`), losses (`losses.heads`), outputs of a file
     (`export.model.heads`), a section of the report (`report.sections.answers`).
 
@@ -35,7 +35,7 @@ class TaskKind(abc.ABC):
       nameless: What labels are where they have no names.
       exclusive: Whether the names exclude each other.
       many_classes: Whether any number of names may apply at once.
-      gives_probabilities: Whether its logits are those of the names, see `tasks.probabilities`.
+      gives_probabilities: Whether its logits belong to the names, see `tasks.probabilities`.
       one_number: Whether an answer is one number.
       over_tokens: Whether each token has an answer; otherwise each text, or pair of texts, has one.
       vectors: Whether an answer is a vector, as wide as the model has it.

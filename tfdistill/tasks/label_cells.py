@@ -181,7 +181,7 @@ def _missing(name: str, names: Collection[str]) -> str:
 
 
 def same_label(name: str) -> str:
-    """What makes labels the same to a person: no case, blanks, forms of Unicode, forms of a number.
+    """The key of a label, whatever its case, blanks, form of Unicode or form of a number.
 
     "1", "1.0", "01", "+1", "1e0" and "true" are one number.
     """
@@ -199,7 +199,7 @@ def same_label(name: str) -> str:
 
 
 def separator_option(mark: str) -> str:
-    """What names a separator of several labels on the command line, quoted for the shell."""
+    """The option that names a separator of several labels, quoted for the shell."""
     return f"--label-separator {shlex.quote(mark)}"
 
 
@@ -210,7 +210,7 @@ def _shown(cell: str) -> str:
 def _several_forms(
     cells: Sequence[str], where: Sequence[str], odd: int, usual: int
 ) -> errors.DataError:
-    """What is wrong with a cell of another form than one beside it."""
+    """The fault of a cell whose form differs from one beside it."""
     line = re.search(r"line \d+", where[usual])
     return errors.DataError(
         where[odd],

@@ -1,4 +1,4 @@
-"""What kind of task a column of labels makes: classes, numbers or several labels in a cell."""
+"""The kind of task that a column of labels makes: classes, numbers or several labels in a cell."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_CLASSES = 20  # whole numbers of more different values are amounts, or many
 
 
 class LabelKind(NamedTuple):
-    """What a column of labels holds."""
+    """The content of a column of labels."""
 
     kind: str  # "classification", "regression" or "multi_label"
     separator: str  # of several labels; "," where there are none
@@ -132,7 +132,7 @@ def out_of_list(cell: str) -> str:
 
 
 def label_order(names: Collection[str]) -> Callable[[str], Any]:
-    """What label names are sorted by: numbers where all of them are numbers."""
+    """The sort key of label names: numbers where all of them are numbers."""
     numbers = {name: number_of(name) for name in names}
     if None in numbers.values():
         return str

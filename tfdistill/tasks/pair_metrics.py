@@ -123,7 +123,7 @@ def score_pairs(
 
     For retrieval every first text is a query, the second texts are the corpus, each once, and a
     text's partners of gold above 0 answer it. `vectors` are float (2 n, width), a pair in two rows,
-    `gold` float (n,); of the 2 n `keys` those of equal texts are equal.
+    `gold` float (n,); of the 2 n `keys`, equal texts have equal ones.
     """
     first, second = vectors[0::2], vectors[1::2]
     scores: dict[str, float] = {}

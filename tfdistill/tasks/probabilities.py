@@ -1,4 +1,4 @@
-"""How sure a model is: from outputs to probabilities, and to the confidence in an answer."""
+"""A model's confidence: from outputs to probabilities, and to the confidence in an answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SMALLEST = 1e-12  # probability whose logarithm is taken
 
 
 def logits_of(outputs: np.ndarray, *, softmax: bool) -> np.ndarray:
-    """Outputs of a file as logits: of probabilities their logarithms, at least that of 1e-12."""
+    """Outputs of a file as logits: of probabilities their logarithms, at least log 1e-12."""
     return np.log(np.maximum(outputs.astype(np.float64), _SMALLEST)) if softmax else outputs
 
 
@@ -32,7 +32,7 @@ def decided(kind: TaskKind, shares: np.ndarray) -> np.ndarray:
 
 
 def confidence(kind: TaskKind, shares: np.ndarray) -> np.ndarray:
-    """The probability of the decision: float64 (...), of several labels that of all together.
+    """The probability of the decision: float64 (...), of several labels all together.
 
     Of several labels it is the product over labels of ``max(p, 1 - p)``: as if they were
     independent.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AnswerSpans(TaskKind):
-    """Where the answer to a question starts and ends in its text."""
+    """The start and the end of a question's answer in its text."""
 
     name = "span"
     head = "span"

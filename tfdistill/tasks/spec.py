@@ -1,4 +1,4 @@
-"""What a task is: its kind, which columns, which label names, which metrics.
+"""The description of a task: its kind, columns, label names and metrics.
 
 Label *names* travel with a task, never bare indices: the same three classes of MNLI are numbered
 differently by different teachers.
@@ -28,7 +28,7 @@ Path = str | os.PathLike[str]
 
 @dataclasses.dataclass(frozen=True)
 class SpanRules:
-    """How answers to questions are read off the logits; see `spans.decode`.
+    """The rules by which answers to questions are read off the logits; see `spans.decode`.
 
     Attributes:
       unanswerable: Whether the text may hold no answer (SQuAD v2).
@@ -51,7 +51,7 @@ class TaskSpec:
       name: How reports call it.
       text_column: Column of the (first) text; in a CoNLL file the number of the words' column.
       label_column: Column of the label; in a CoNLL file the number of the tags' column, from 0
-        or, if negative, from the end. Of an embedding that of the similarity; "" where all pairs
+        or, if negative, from the end. Of an embedding the similarity's column; "" where all pairs
         match.
       pair_column: Column of the second text, or None.
       labels: Label names; the index of a name is the class index. None for a regression, spans or
@@ -64,7 +64,7 @@ class TaskSpec:
         labels), "token" (a tag for each word), "span" (an answer inside a text) or "embedding" (a
         vector for each text, measured on pairs).
       layout: Layout of the files: "table" (TSV, CSV, JSON Lines), "conll", "folders" (a folder for
-        each label) or "squad" (JSON). When left out: that of the kind.
+        each label) or "squad" (JSON). When left out: the kind's.
       label_values: How the files spell each label, if not by its name.
       positive_label: The class whose F1 and AUC count; None: the second of two, the mean over
         classes otherwise.
@@ -177,7 +177,7 @@ class TaskSpec:
 
     @property
     def traits(self) -> TaskKind:
-        """What its kind says of it."""
+        """The description of its kind."""
         return KINDS[self.kind]
 
     @property
@@ -283,7 +283,7 @@ class TaskSpec:
           The labels as the files spell them, and where they were found.
 
         Raises:
-          ConfigError: If the labels look like those of another kind.
+          ConfigError: If the labels look like another kind's.
           DataError: If the files are unusable.
         """
         path = self.split_file(source, "train")
@@ -323,7 +323,7 @@ class TaskSpec:
             ) from None
 
     def with_labels(self, labels: Sequence[str]) -> TaskSpec:
-        """Puts the labels in another order, for example that of a teacher.
+        """Puts the labels in another order, for example a teacher's.
 
         Args:
           labels: The same names in the order wanted; any names where the task has none yet.
@@ -332,7 +332,7 @@ class TaskSpec:
           A task whose label indices follow `labels`.
 
         Raises:
-          DataError: If the names are not those of the task.
+          DataError: If the names are not the task's.
         """
         unnamed = self.traits.nameless
         if unnamed or (self.labels and set(labels) != set(self.labels)):

@@ -50,7 +50,7 @@ def strata_of(labels: np.ndarray) -> np.ndarray:
 
 
 def split_keys(texts: np.ndarray, groups: np.ndarray, strata: np.ndarray) -> np.ndarray:
-    """What rows are split by, int (n,): the group of similar texts, where that can be split.
+    """The keys that rows are split by, int (n,): the group of similar texts, where it can be split.
 
     Not where a stratum has fewer than five groups, or a group more than a tenth of the rows: these
     rows are split by their text, so that each set has some. `texts`, `groups` and `strata` number

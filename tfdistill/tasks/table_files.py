@@ -1,4 +1,4 @@
-"""What a file of a table holds, by its format: rows of cells, each with its line."""
+"""The content of a table's file, by its format: rows of cells, each with its line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfdistill.io import reading
 from tfdistill.tasks import parquet, sheets, table_limits
 
 SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet", ".xlsx")
-"""What a table's file ends in; `.txt` is read as a table too, where plain text is not meant."""
+"""The suffixes of a table's file; `.txt` is read as a table too, where plain text is not meant."""
 LIST_MARK = "\x1f"  # the unit separator of ASCII: no text holds it
 NULL = "\x1e"  # a value that is absent; a blank to str.strip()
 
@@ -189,7 +189,7 @@ def _in_marks(cell: str) -> bool:
 
 
 def separator_of(header: str, suffix: str) -> str:
-    """What separates cells: the mark that splits the first line into the most of them.
+    """The separator of cells: the mark that splits the first line into the most of them.
 
     Marks within quotation marks do not count. A `.tsv` file has tabs if its first line has one, so
     that it may begin with a text; without any mark the suffix decides.

@@ -1,4 +1,4 @@
-"""How large a table may become that a small file holds."""
+"""The largest table that a small file may hold."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ class _Column:
 
 
 class Places(Sequence[str]):
-    """Where the cells of a column are, for messages: a text of each, made when it is asked for."""
+    """The places of a column's cells, for messages: a text of each, made when it is asked for."""
 
     def __init__(self, table: DataTable, column: str) -> None:
         """Keeps the lines of a table and the name of a column."""

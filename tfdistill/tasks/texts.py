@@ -72,7 +72,7 @@ class Classes(TextKind):
     exclusive = gives_probabilities = True
 
     def metrics_for(self, cells: Sequence[str]) -> tuple[str, ...]:
-        """Where a class is rare, the mean of all classes' F1 is the first.
+        """The default metrics; where a class is rare, the mean of all classes' F1 is the first.
 
         Of two classes it is the F1 of the rarer one, of equally frequent ones the second.
         """
@@ -121,7 +121,7 @@ def label_indices(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -
 
 
 def no_label(spec: TaskSpec, index: dict[str, int], value: str, where: str) -> errors.DataError:
-    """What is wrong with a name that is not among the labels; raises what `check_name` finds."""
+    """The fault of a name that is not among the labels; raises what `check_name` finds."""
     if value.endswith(LIST_MARK):
         received = f"the list {', '.join(label_kinds.names_in(value, ''))!r}"
         raise errors.DataError(

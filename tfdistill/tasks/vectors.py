@@ -32,7 +32,7 @@ class Vectors(TaskKind):
     pipeline = "sentence-similarity"
 
     def default_metrics(self, spec: TaskSpec) -> tuple[str, ...]:
-        """Those of retrieval where all pairs match."""
+        """The default metrics: of retrieval where all pairs match."""
         return self.usual_metrics if spec.label_column else _WITHOUT_GOLD
 
     def faults(self, spec: TaskSpec) -> Iterator[tuple[str, str]]:

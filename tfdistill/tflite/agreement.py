@@ -1,4 +1,4 @@
-"""Whether two sets of outputs agree: one measurement for all callers, and named bounds.
+"""The agreement of two sets of outputs: one measurement for all callers, and named bounds.
 
 With m the reference's outputs and f the file's, both (n, outputs), and e = m - f:
 max_abs_error = max |e|, mean_abs_error = mean |e|, output_rms = sqrt(mean m^2),
@@ -27,7 +27,7 @@ _ROUNDING = 1e-9  # of decimal bounds such as 1 - 0.97
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """How far a file may differ from its model; beyond one of these it is not written.
+    """The bounds of a file's difference from its model; beyond one of them it is not written.
 
     Errors are relative to the root mean square of the model's outputs, so that the bounds hold for
     logits of any scale.
@@ -100,7 +100,7 @@ SAME_OUTPUTS = 1e-5
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """How far a file agrees with its model."""
+    """The agreement of a file with its model."""
 
     num_examples: int  # rows compared: examples or, where a model answers for tokens, tokens
     output_rms: float  # root mean square of the model's outputs

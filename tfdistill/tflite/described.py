@@ -1,4 +1,4 @@
-"""Whether a file has the signatures that its manifest describes, and outputs for its task."""
+"""The check that a file has the signatures of its manifest, and outputs for its task."""
 
 from __future__ import annotations
 

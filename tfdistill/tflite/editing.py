@@ -255,7 +255,7 @@ class _Once:
 
 
 def _content(value: Any) -> Any:
-    """What a part of the tree holds, as a key."""
+    """The content of a part of the tree, as a key."""
     if isinstance(value, np.ndarray):
         return value.dtype.str, value.tobytes()
     if isinstance(value, list):
@@ -272,7 +272,7 @@ class _Buffer:
     data: Any
 
     def Pack(self, builder: flatbuffers.Builder) -> int:
-        """Writes the buffer and returns its offset. The name is that of the generated code."""
+        """Writes the buffer and returns its offset. The name is the generated code's."""
         offset = None
         if self.data is not None and len(self.data):
             content = np.asarray(bytearray(self.data), np.uint8)

@@ -103,7 +103,7 @@ class Tables:
         self._sizes = content.numbers(self._lists, "<u2")  # bytes of a list
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of elements."""
         return len(self.positions)
 
     def numbers(self, field: int, dtype: str) -> np.ndarray:
@@ -138,7 +138,7 @@ class Tables:
         return numbers
 
     def _places(self, field: int) -> np.ndarray:
-        """Where a field of each table lies; 0 where it has its default."""
+        """The position of a field in each table; 0 where it has its default."""
         entry = 4 + 2 * field  # after the sizes of the list and of the table
         present = self._sizes > entry
         offsets = self.content.numbers(np.where(present, self._lists + entry, 0), "<u2")

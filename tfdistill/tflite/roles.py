@@ -1,4 +1,4 @@
-"""What the inputs of a signature are for: token ids, mask, token types. Nothing is guessed."""
+"""The roles of a signature's inputs: token ids, mask, token types. Nothing is guessed."""
 
 from __future__ import annotations
 

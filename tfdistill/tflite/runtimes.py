@@ -43,7 +43,7 @@ _REGISTERED = {
 
 
 class Need(NamedTuple):
-    """What an operator needs for the types that it reads."""
+    """The version that an operator needs for the types that it reads."""
 
     version: int  # no runtime registers it that answers wrongly
     runtime: str  # the oldest of `RUNTIMES` that answers rightly
@@ -64,7 +64,7 @@ def need(graph: Subgraph, operator: OperatorInfo) -> Need | None:
 
 
 def needs(model: ModelFile) -> dict[str, Need]:
-    """Returns what the operators of a file need, by name: those of a name share a version."""
+    """Returns what the operators of a file need, by name: all of a name share a version."""
     needed: dict[str, Need] = {}
     for graph in model.subgraphs:
         for operator in graph.operators:

@@ -1,4 +1,4 @@
-"""What XNNPACK, LiteRT's fast path on processors, takes over of a file.
+"""The part of a file that XNNPACK, LiteRT's fast path on processors, takes over.
 
 It takes over chains of operators, each as one partition; between them LiteRT's own kernels run, and
 tensors are handed over. LiteRT decides this when it opens the file, and reports it for the first
@@ -21,7 +21,7 @@ from tfdistill.tflite import editing, reader
 
 @dataclasses.dataclass(frozen=True)
 class Delegation:
-    """What XNNPACK takes over of one subgraph."""
+    """The part of one subgraph that XNNPACK takes over."""
 
     nodes: int  # operators of the subgraph in the file
     partitions: int  # chains of them that XNNPACK takes over

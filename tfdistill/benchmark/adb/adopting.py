@@ -167,7 +167,7 @@ def _check_adopted(ran: schema.Result, subject: Subject, what: str) -> None:
 
 
 def _requested(ran: schema.Result, name: str) -> set[int]:
-    """What the app says it was asked for."""
+    """The request, as the app reports it."""
     values = ran.settings.get(name)
     return {n for n in values if isinstance(n, int)} if isinstance(values, list) else set()
 

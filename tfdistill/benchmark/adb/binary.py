@@ -37,7 +37,7 @@ _CHUNK = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Binary:
-    """What --binary names.
+    """The value of --binary.
 
     Attributes:
       source: A path, or an https URL.

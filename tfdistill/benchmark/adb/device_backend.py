@@ -66,7 +66,7 @@ _STATE_QUESTIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class DeviceEnvironment:
-    """What a device is and what it can do."""
+    """A device and its abilities."""
 
     device: schema.Device  # its description in a result
     kind: schema.Kind  # "phone" (any device of metal) or "emulator"
@@ -199,7 +199,7 @@ def _memory_bytes(meminfo: str) -> int | None:
 
 
 class Thermal(NamedTuple):
-    """What the thermal service reports."""
+    """The report of the thermal service."""
 
     status: int | None  # 0 (none) to 6 (shutdown); None where it is unknown
     temperatures_c: dict[str, float]  # degrees Celsius by name of the sensor
@@ -312,7 +312,7 @@ def fixed_performance(phone: Phone) -> Iterator[None]:
 
 
 class DeviceBackend:
-    """What a backend on a device knows of it; see `backend.Backend`."""
+    """A backend's knowledge of its device; see `backend.Backend`."""
 
     counts_last_try = False
     kind: schema.Kind

@@ -62,7 +62,7 @@ def measure(
 
     On each: how fast every case is, in blocks that take turns; what a delegate took, a silent
     fallback to the CPU being a failure; where the time goes and what heat leaves, if asked for;
-    and how far the answers are those of the host. What was pushed is removed again.
+    and how far the answers are the host's. What was pushed is removed again.
 
     Args:
       models: Export folders or files; or a mapping from the names to use to them.

@@ -75,7 +75,7 @@ class Replacement(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """What one run of the tool printed."""
+    """The printed output of one run of the tool."""
 
     init_ms: float  # opening the file, delegates and allocation included
     first_inference_ms: float  # the first inference of the warm-up, or of all where there was none
@@ -294,7 +294,7 @@ def profiled_coverage(text: str, delegate: str, num_nodes: int) -> schema.Covera
 
     Builds that do not log the number of delegated nodes still profile every node that ran.
 
-    Returns the coverage; None where that of this delegate is unknown: none took part, or several
+    Returns the coverage; None where this delegate's is unknown: none took part, or several
     did.
     """
     kinds = [row[0] for row in _rows(text, "profile") if not row[3]]

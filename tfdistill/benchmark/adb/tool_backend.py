@@ -3,7 +3,7 @@
 The tool gives no single durations, only statistics of a run. So a run is a block: a repetition of
 a case consists of `rounds` runs, each a fresh process; and before them one short run that shows
 whether the delegate takes part, roughly how long an inference takes, and how much memory the
-process needs. Afterwards the answers of the device are compared with those of the host.
+process needs. Afterwards the device's answers are compared with the host's.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _WARM_UP_SECONDS = 0.5  # the tool's default: until the clocks of a phone have r
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What to measure, the same for all devices."""
+    """The measurements to make, the same for all devices."""
 
     subjects: Sequence[Subject]  # the files, of unique names
     layouts: Mapping[tuple[str, int], SignatureLayout]  # by name of a file and length
@@ -130,7 +130,7 @@ class BenchmarkModelBackend(DeviceBackend):
         return schema.Operators(**case.model_dump(), source="benchmark_model", operators=rows)
 
     def answers(self) -> Iterator[AnswerCheck]:
-        """Lists each file and delegate, on its own examples or on those of a task.
+        """Lists each file and delegate, on its own examples or on a task's.
 
         A task's examples are all answered at the longest length, where nothing is cut.
         """

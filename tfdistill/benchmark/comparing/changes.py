@@ -1,4 +1,4 @@
-"""What changed between two results, or between the files of one: a row a case, with intervals.
+"""Changes between two results, or between the files of one: a row a case, with intervals.
 
 Files of one result took turns, and their blocks are paired. Two results are runs of different
 moments: nothing is paired, and the interval includes the spread over the repetitions of both
@@ -41,7 +41,7 @@ class Change:
 
     @property
     def slowdown(self) -> float:
-        """How much longer the new file takes: 0.05 is 5%."""
+        """The additional time that the new file takes: 0.05 is 5%."""
         return 1 / self.speedup - 1
 
     @property
@@ -53,7 +53,7 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """What may be concluded, in words."""
+        """The conclusion, in words."""
         return self.reason or _VERDICTS[self.faster]
 
 

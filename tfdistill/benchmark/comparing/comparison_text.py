@@ -1,4 +1,4 @@
-"""What changed between results, as text for a terminal and as a value for JSON."""
+"""Changes between results, as text for a terminal and as a value for JSON."""
 
 from __future__ import annotations
 

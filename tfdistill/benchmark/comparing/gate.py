@@ -1,4 +1,4 @@
-"""Whether a change may pass: what a program that builds an app asks before it takes a new file.
+"""The gate of a change: a program that builds an app asks it before it takes a new file.
 
 A case is too slow if the new file takes more than the limit longer by the estimate, and the
 joint interval of all cases excludes that it is equally fast. So a build without any change fails
@@ -25,7 +25,7 @@ _ROUNDING = 1e-9  # of a difference of decimal fractions
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a change may cost; None for no limit."""
+    """The most that a change may cost; None for no limit."""
 
     slower: float | None = None  # of the median latency of any case: 0.05 is 5%
     larger: float | None = None  # of the size of any file: 0.01 is 1%
@@ -41,7 +41,7 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Ruling:
-    """Whether a change passed."""
+    """The verdict on a change."""
 
     reasons: tuple[str, ...] = ()  # why it failed; empty if it passed
     warnings: tuple[str, ...] = ()  # what it passed without being looked at closely enough

@@ -1,4 +1,4 @@
-"""Whether two results may be compared, what belongs to what, and what else differs between them."""
+"""The matching of two results: whether they compare, what belongs together, what else differs."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class HostBackend:
     def _job(
         self, subject: Subject, kind: str, threads: int, delegate: schema.Delegate
     ) -> dict[str, Any]:
-        """What a worker is asked first (see `tfdistill.benchmark.host.worker`)."""
+        """The first request to a worker (see `tfdistill.benchmark.host.worker`)."""
         return {
             "kind": kind,
             "file": str(subject.file.resolve()),

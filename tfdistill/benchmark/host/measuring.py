@@ -93,7 +93,7 @@ def compare(
 
 
 class QuickFigures(TypedDict):
-    """What `quick_benchmark` measures.
+    """The figures of `quick_benchmark`.
 
     Attributes:
       p50_ms: Sequence length -> median latency in milliseconds.

@@ -1,4 +1,4 @@
-"""What other programs did to a measurement, and what of it can still be told.
+"""The disturbance of a measurement by other programs, and what of it can still be told.
 
 A program that shares a processor takes turns of some milliseconds. An inference that is shorter
 often escapes; one that is longer never does, and takes several times as long. So a busy machine
@@ -72,7 +72,7 @@ def interval_of_ratio(
 ) -> Interval | None:
     """Widens the interval of a ratio, or withholds it, where the machine was busy.
 
-    It is of medians of `steady` measurements; `sides` are those of either side, as recorded. The
+    It is of medians of `steady` measurements; `sides` are either side's, as recorded. The
     interval reaches 1.15 times as far to either side for processor times; it is None without these,
     and with several threads.
     """

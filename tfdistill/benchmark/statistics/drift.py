@@ -1,4 +1,4 @@
-"""Whether a device slowed down while it was measured: drift, and a level that rose and stayed.
+"""The slowing down of a device while it was measured: drift, and a level that rose and stayed.
 
 A device that gets hot lowers its clock, and what was fast at first is slow from then on. Noise
 looks otherwise: single inferences that take long, bursts that pass, levels that go up and down.
@@ -22,7 +22,7 @@ _PER_LEVEL = 5  # samples: two of them may be outliers
 
 @dataclasses.dataclass(frozen=True)
 class ShiftEvidence:
-    """What a rise of the level must show at least."""
+    """The least that a rise of the level must show."""
 
     rise: float  # median after / median before
     separation: float  # share of all pairs (a level before, one after) that rise

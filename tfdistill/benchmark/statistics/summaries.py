@@ -192,7 +192,7 @@ def compared(
 
 
 def speedup(sides: Sequence[Sequence[schema.Measurement]]) -> float:
-    """The median of the baseline by that of the candidate."""
+    """The median of the baseline over the candidate's."""
     old, new = (pooled_median(repetitions_of(as_counted(rows))) for rows in sides)
     return old / new
 
@@ -303,7 +303,7 @@ def _as_blocks(row: schema.Measurement) -> list[schema.Block]:
 
 
 def _pooled_std(blocks: Sequence[schema.Block], n: int, mean: float) -> float | None:
-    """Standard deviation of all inferences, from that of each block around its own mean."""
+    """Standard deviation of all inferences, from each block's around its own mean."""
     if n < 2:
         return 0.0
     inside = 0.0

@@ -1,4 +1,4 @@
-"""What the models answered, by kind of task."""
+"""The models' answers, by kind of task."""
 
 from __future__ import annotations
 

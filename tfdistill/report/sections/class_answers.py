@@ -1,4 +1,4 @@
-"""Where classifiers are right and wrong: sentences, classes, confidence, changed answers. Pure."""
+"""Classifiers' right and wrong answers: sentences, classes, confidence, changed answers. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many texts the models answer at which error, if they answer only the surest. Pure."""
+"""The share of texts that models answer at each error, if they answer only the surest. Pure."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def text(device: DeviceResults) -> Table | None:
 
 
 def operators(device: DeviceResults) -> Table | None:
-    """Where the time of one inference goes, the largest share first."""
+    """The time of one inference by operator, the largest share first."""
     rows: list[Row] = []
     sources = []
     for file, part in device.parts("operators"):
@@ -193,7 +193,7 @@ def answers(device: DeviceResults) -> Table | None:
 
 
 def failures(device: DeviceResults) -> Table | None:
-    """What was not measured, and why."""
+    """The measurements that failed, and why."""
     several = len(device.results) > 1
     rows = [
         {"What": Cell(failure.what, named.label if several else ""), "Why": failure.error}
@@ -204,7 +204,7 @@ def failures(device: DeviceResults) -> Table | None:
 
 
 def conditions(device: DeviceResults) -> Table | None:
-    """What ran in each result, and the device's state before and after."""
+    """The runtime of each result, and the device's state before and after."""
     rows: list[Row] = []
     for named in device.results:
         result = named.result

@@ -1,4 +1,4 @@
-"""What the results depend on: the run, the measurement, the recipe. Pure."""
+"""The conditions of the results: the run, the measurement, the recipe. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _shown(rows: Sequence[tuple[str, object]]) -> Definitions:
 
 
 def _words(values: object, separator: str = ", ") -> str:
-    """Joins values, also those of lists in them; None and empty ones are left out."""
+    """Joins values, also the values of lists in them; None and empty ones are left out."""
     if isinstance(values, list | tuple):
         return separator.join(filter(None, (_words(value) for value in values)))
     if isinstance(values, dict):

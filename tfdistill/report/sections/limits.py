@@ -1,4 +1,4 @@
-"""What the numbers of a run do not show. Pure."""
+"""The limits of a run's numbers: what they do not show. Pure."""
 
 from __future__ import annotations
 

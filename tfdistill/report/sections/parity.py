@@ -24,7 +24,7 @@ def sections(run: RunAnalysis) -> Iterator[ReportSection]:
 
 
 def promises(run: RunAnalysis) -> Table | None:
-    """Which share of the texts each file answers at an error that it promises."""
+    """The share of the texts that each file answers at an error that it promises."""
     rows = []
     records = {name: card.confidence for name, card in _files(run)}
     for name, card in _files(run):
@@ -49,7 +49,7 @@ def promises(run: RunAnalysis) -> Table | None:
 
 
 def parity(run: RunAnalysis) -> Table | None:
-    """How far each file agrees with the model that it came from."""
+    """The agreement of each file with the model that it came from."""
     rows, bounds = [], []
     checks = [(name, card, card.parity) for name, card in _files(run) if card.parity is not None]
     same = f"Same {' or '.join(sorted({parity.answer_word for *_, parity in checks}))}"

@@ -1,4 +1,4 @@
-"""How good the models are: on the test set, beside baselines, by variant and seed. Pure."""
+"""The quality of the models: on the test set, beside baselines, by variant and seed. Pure."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _interval(sides: AnswerSides | None, name: str, metric: str, model: str) -> 
 
 
 def differences(sides: AnswerSides | None) -> Table | None:
-    """How models differ on the same examples, and whether chance alone may do so."""
+    """The differences of models on the same examples, and whether chance alone may make them."""
     if sides is None:
         return None
     name, rows, has_p = sides.task.primary_metric, [], False
@@ -165,7 +165,7 @@ def models(run: RunAnalysis) -> Table | None:
 
 
 def _baseline(run: RunAnalysis, baseline: BaselineResult, *, opens: bool) -> Row:
-    """What a baseline reaches, weighs and takes; see the notes under the table."""
+    """A baseline's metric, size and time; see the notes under the table."""
     value = baseline.metrics.get(run.metric)
     size, mark = None if baseline.parameters is None else 4 * baseline.parameters, " ‡"
     latency_ms = baseline.latency_ms

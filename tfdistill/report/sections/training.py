@@ -1,4 +1,4 @@
-"""How the models were trained: curves and a table. Pure."""
+"""The training of the models: curves and a table. Pure."""
 
 from __future__ import annotations
 
