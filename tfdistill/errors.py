@@ -23,6 +23,13 @@ class TfdistillError(Exception):
     Args:
       what: The thing that is wrong, see `explain`; alone, the whole message.
       *parts: Expected, received and, optionally, a remedy.
+
+    Examples:
+      >>> try:
+      ...     tfdistill.load_recipe("no_such_recipe")
+      ... except tfdistill.TfdistillError as error:
+      ...     print(type(error).__name__)
+      ConfigError
     """
 
     @overload

@@ -147,7 +147,12 @@ _REFUSED = {
 
 
 def quantizations() -> dict[str, Quantization]:
-    """Returns the quantizations that `to_tflite` offers: name -> value, finest first."""
+    """Returns the quantizations that `to_tflite` offers: name -> value, finest first.
+
+    Examples:
+      >>> export.quantizations()["dynamic_wi8_afp32"].weight_bits
+      8
+    """
     return dict(_BY_NAME)
 
 

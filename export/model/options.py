@@ -63,13 +63,11 @@ class ExportOptions(TypedDict, total=False):
       name: Name in the manifest; default the file's stem.
       timeout_s: Seconds that the converter may take; default 1800.
 
-    Example:
-      The same options for a file, for the best format, and for all of them::
-
-        options: ExportOptions = {"data": data, "lengths": (32, 64), "softmax": True}
-        export.to_tflite(student, "student/model.tflite", quantize="int4", **options)
-        export.auto(student, "best/model.tflite", max_drop=0.005, **options)
-        print(export.sweep(student, "formats", **options).format_text())
+    Examples:
+      >>> options: export.ExportOptions = {"data": data, "lengths": (8, 16), "softmax": True}
+      >>> card = export.to_tflite(student, "both/model.tflite", quantize="int4", **options)
+      >>> list(card.signatures)
+      ['len8', 'len16']
     """
 
     data: TaskData | None

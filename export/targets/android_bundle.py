@@ -101,6 +101,11 @@ def to_android(
       ManifestError: If the export, or a bundle that is there already, is damaged or incomplete.
       ParityError: If the bundle is not the export; nothing was replaced.
       ExportError: If the files cannot be written; nothing was replaced.
+
+    Examples:
+      >>> bundle = export.to_android("student", "app/src/main/assets", name="sentiment")
+      >>> (bundle / "model.tflite").is_file()
+      True
     """
     manifest = manifests.read_manifest(export_folder)
     usual = bundle_name(manifest.name, manifest.quantization, manifest.device)
@@ -299,7 +304,7 @@ def _keep_foreign_files(folder: pathlib.Path, temporary: pathlib.Path) -> None:
 def _index_of(folder: pathlib.Path, manifest: Manifest) -> _Records:
     """Returns the record of the index of texts in a bundle's folder, () if it is of another model.
 
-    Its vectors are those of the model file and of the tokenizer.
+    Its vectors come from the model file and the tokenizer.
     """
     file = folder / text_index.FOLDER / text_index.FILE_NAME
     if not file.is_file():

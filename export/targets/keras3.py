@@ -30,7 +30,7 @@ def to_keras(
 ) -> pathlib.Path:
     """Writes a model as one file of Keras 3.
 
-    Inputs, by name, and outputs are those of the model: int32 (B, L) in, logits out. The file is
+    Inputs, by name, and outputs are the model's: int32 (B, L) in, logits out. The file is
     loaded and compared with the model before it replaces anything: every number, the settings of
     every layer, and the answers to random ids of every length and to `check_on`.
 
@@ -48,6 +48,10 @@ def to_keras(
       OutputExistsError: If the file is there and `overwrite` is not given.
       ParityError: If the file does not answer like the model.
       ExportError: If it cannot be written.
+
+    Examples:
+      >>> export.to_keras(student, "student.keras").name
+      'student.keras'
     """
     path = pathlib.Path(path)
     check_keras(model)

@@ -63,6 +63,10 @@ def to_mediapipe(
       OutputExistsError: If the file is there and `overwrite` is not given.
       ExportError: If the copy cannot be made or written.
       ParityError: If the copy does not answer like the file, or MediaPipe's tokenizer costs more.
+
+    Examples:
+      >>> export.to_mediapipe("student", "mediapipe/model.tflite", max_drop=1.0).name
+      'model.tflite'
     """
     manifest = manifests.read_manifest(source)
     folder = pathlib.Path(source)

@@ -69,7 +69,7 @@ def to_saved_model(
         a model that gives several labels a text needs it: its logits do not say so.
       max_length: The most tokens of an example, special ones included; default the model's
         positions. Longer texts are cut as in training.
-      check_on: Real texts to check on, next to those of our own; the first 256 are used.
+      check_on: Real texts to check on, next to our own; the first 256 are used.
       overwrite: Whether a SavedModel at that path is replaced.
 
     Returns:
@@ -82,6 +82,11 @@ def to_saved_model(
       OutputExistsError: If the path exists and may not be replaced.
       ParityError: If the written folder does not answer like tokenizer and model.
       ExportError: If it cannot be written.
+
+    Examples:
+      >>> folder = export.to_saved_model(student, "serving", tokenizer="vocab.txt", task=data.task)
+      >>> (folder / "saved_model.pb").is_file()
+      True
     """
     folder = pathlib.Path(folder)
     check_saved_model(model)

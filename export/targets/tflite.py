@@ -66,6 +66,11 @@ def to_tflite(model: keras.Model, path: files.Path, **options: Unpack[ExportOpti
         written.
       ParityError: If the file does not answer like the model.
       StudentError: If the model answers near chance, and `allow_weak` is not given.
+
+    Examples:
+      >>> card = export.to_tflite(student, "student/model.tflite", data=data, lengths=(16,))
+      >>> card.quantization, list(card.signatures)
+      ('dynamic_wi8_afp32', ['len16'])
     """
     return export_file(ExportRequest.of(model, path, options))
 
@@ -118,7 +123,7 @@ def refuse_weak(plan: ExportPlan) -> None:
 def write(verified: Sequence[Verified]) -> Manifest:
     """Writes checked files of one model with what belongs to them, all or nothing.
 
-    The manifest, which is returned, is that of the first.
+    The manifest, which is returned, is the first file's.
     """
     first = verified[0]
     plan, paths = first.converted.plan, first.converted.plan.paths

@@ -78,6 +78,12 @@ def auto(
       OutputExistsError: If a file is there and `overwrite` is not given.
       ParityError: If no file is good enough; nothing is written.
       ExportError: If none can be had for other reasons.
+
+    Examples:
+      >>> formats = ["float16", "dynamic_wi8_afp32"]
+      >>> card = export.auto(student, "best/model.tflite", names=formats, max_drop=1.0, data=data)
+      >>> card.quantization
+      'dynamic_wi8_afp32'
     """
     order = _order(model, names)
     _check(max_drop, prefer, measure)

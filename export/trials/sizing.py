@@ -51,6 +51,12 @@ class SizeChoice:
       model_metric: Its value for the whole model.
       file_metric: Its value for the file.
       keeps: Whether the file is no larger, and as accurate, as was asked for.
+
+    Examples:
+      >>> choice.keeps, choice.limit_mb  # what `fit_size` returned
+      (True, 2.0)
+      >>> choice.num_words == choice.num_words_before
+      True
     """
 
     manifest: Manifest
@@ -124,6 +130,15 @@ def fit_size(
       OutputExistsError: If a file is there and the request does not replace it.
       ParityError: If no file is good enough; with the nearest. Nothing is written.
       StudentError: If the model answers near chance, and the request does not allow it.
+
+    Examples:
+      >>> from export.model.request import ExportRequest
+      >>> def requested(model, tokenizer):
+      ...     return ExportRequest(model, "small/model.tflite", data=data.read_by(tokenizer))
+      >>> options = {"size_mb": 2.0, "corpus": data.train_examples.texts, "max_drop": 1.0}
+      >>> choice = export.fit_size(requested, student, data.tokenizer, **options)
+      >>> choice.manifest.model.size_bytes < 2e6
+      True
     """
     if not size_mb > 0:
         raise errors.ConfigError("size_mb", "a size above 0 MB", size_mb)
@@ -285,7 +300,7 @@ class _SizeSearch:
                 yield from sorted(ways, key=self._score, reverse=True)
 
     def _score(self, step: SizeStep) -> float:
-        """How early a way comes: dB of the model with its table, in floats, against the whole."""
+        """The score of a way: dB of the model with its table, in floats, against the whole."""
         shape = self._fitting(step)
         if shape is None:
             return -math.inf

@@ -86,7 +86,7 @@ def sweep(
       measure: Measures a file: returns "p50_ms" by length, "busy_lengths" and "peak_rss_bytes", as
         `tfdistill.benchmark.quick_benchmark` does. None leaves these figures out.
       threads: How many `measure` uses, where that is known: of other threads is another sweep.
-      report: Called with each trial as soon as it is finished; not with those of an earlier call.
+      report: Called with each trial as soon as it is finished; not with an earlier call's.
       **options: See `ExportOptions`; `check_on` with labels and `task` give the metric of each
         file, static quantizations need `calibrate_on`. `overwrite` starts anew where there is a
         sweep of something else, or this one.
@@ -98,6 +98,12 @@ def sweep(
       ConfigError: If a name is not known, or an argument suits no quantization.
       DataError: If the examples do not fit the model or the lengths.
       OutputExistsError: If the folder holds the sweep of another model or other arguments.
+
+    Examples:
+      >>> sweep = export.sweep(student, "formats", ["float32", "dynamic_wi8_afp32"], data=data)
+      >>> sizes = [row.size_bytes for row in sweep.rows]
+      >>> sizes[0] > 3 * sizes[1]
+      True
     """
     chosen = [quantization.name for quantization in quantizing.chosen(names)]
     folder = pathlib.Path(folder)
@@ -183,7 +189,7 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def _fingerprint(request: ExportRequest, *, measured: bool, threads: int | None) -> dict[str, Any]:
-    """What a sweep was asked for, comparable: rows of two equal requests are the same."""
+    """The request of a sweep, comparable: rows of two equal requests are the same."""
     digest = hashlib.sha256()
     for weight in request.model.weights:
         digest.update(f"{weight.name} {weight.shape}".encode())

@@ -9,18 +9,14 @@ import sys
 import types
 from collections.abc import Sequence
 
-import benchmark_results
 import numpy as np
 import pytest
 import toys
-
-from tfdistill.benchmark import result
 
 ROOT = pathlib.Path(__file__).parents[2]
 TRACKING = ROOT / "docs" / "guides" / "tracking.md"  # needs packages that are not installed
 DOCUMENTS = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - {TRACKING})
 VOCAB_SIZE = 30522  # the presets' own
-WORDS = ("good", "bad", "film", "story", "dull", "bright", "a", "the", "very", "and")
 
 
 def python_blocks(documents: Sequence[pathlib.Path] = DOCUMENTS) -> list[str]:
@@ -33,47 +29,6 @@ def python_blocks(documents: Sequence[pathlib.Path] = DOCUMENTS) -> list[str]:
         if "runs/python" not in block  # of 1,000 steps: test_run/test_python_and_command.py
     ]
     return list(dict.fromkeys(blocks))
-
-
-@pytest.fixture(scope="module")
-def named(tmp_path_factory):
-    """What the examples name, at toy size: a teacher with a head for SST-2, the task's files."""
-    from tfdistill import models, weights
-
-    place = tmp_path_factory.mktemp("named")
-    random = np.random.default_rng(0)
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    fill = [f"[unused{i}]" for i in range(VOCAB_SIZE - len(special) - len(WORDS))]
-    vocab_file = place / "vocab.txt"
-    vocab_file.write_text("\n".join([*special, *WORDS, *fill]) + "\n", encoding="utf-8")
-    config = models.preset("bert_tiny").replace(
-        num_layers=4, hidden_size=24, num_heads=12, intermediate_size=768
-    )
-    teacher = models.build_classifier(config, 2)
-    weights.save_hf(
-        teacher, place / "teacher", labels=("negative", "positive"), tokenizer=vocab_file
-    )
-    (place / "glue" / "SST-2").mkdir(parents=True)
-    for split, count in (("train", 32), ("dev", 16)):
-        rows = [
-            f"{' '.join(random.choice(WORDS, random.integers(3, 12)))}\t{random.integers(2)}"
-            for _ in range(count)
-        ]
-        table = "\n".join(["sentence\tlabel", *rows]) + "\n"
-        (place / "glue" / "SST-2" / f"{split}.tsv").write_text(table, encoding="utf-8")
-    return place
-
-
-@pytest.fixture
-def working_folder(named, tmp_path, monkeypatch):
-    """A copy of what the examples name, and a result of a benchmark."""
-    shutil.copytree(named, tmp_path, dirs_exist_ok=True)
-    # Toy models answer near chance; what refuses them has tests of its own.
-    monkeypatch.setattr("tfdistill.analysis.chance.MARGIN", -10.0)
-    measured = benchmark_results.measurement([1.0, 1.1, 1.2])
-    result.write_result(benchmark_results.assembled([measured]), tmp_path / "phone.json")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def exported_to_keras_3(folder):

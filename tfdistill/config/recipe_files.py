@@ -79,6 +79,11 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
 
     Raises:
       ConfigError: With every fault, a line each.
+
+    Examples:
+      >>> recipe = tfdistill.load_recipe("tinybert_4l", ["data.max_length=64", "seeds=[1, 2]"])
+      >>> recipe.data.max_length, recipe.seeds
+      (64, (1, 2))
     """
     path = find_recipe(source)
     return parse_recipe(_read_recipe(path), overrides, source=path.name)

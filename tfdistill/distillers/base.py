@@ -61,6 +61,14 @@ class Distiller(keras.Model):
       ConfigError: If there is no loss, or an option of one does not fit the models.
       ShapeError: If a loss cannot read the models, or the vocabularies differ in size. `compile`
         refuses all else that does not fit, for the losses that have a weight.
+
+    Examples:
+      >>> losses = tfdistill.methods.hinton(temperature=2.0, alpha=0.5)
+      >>> distiller = tfdistill.Distiller(teacher, student, losses)
+      >>> distiller.compile(tfdistill.adamw(1e-3))
+      >>> history = distiller.fit(data.train, epochs=2, verbose=0).history
+      >>> {name: len(values) for name, values in history.items()}
+      {'loss': 2, 'logits': 2, 'label': 2}
     """
 
     def __init__(

@@ -45,6 +45,14 @@ class DistilBertDistiller(MethodDistiller, method=methods.distilbert):
       ConfigError: If the temperature is out of range.
       ShapeError: If a model has no masked-LM head, or their vocabularies differ in size.
 
+    Examples:
+      >>> config = tfdistill.models.preset("bert_tiny")
+      >>> teacher = tfdistill.models.build_masked_lm(config)
+      >>> student = tfdistill.models.build_masked_lm(config.replace(num_layers=1))
+      >>> tfdistill.initialise_from_layers(student, teacher, layers=[0])
+      >>> tfdistill.DistilBertDistiller(teacher, student, temperature=2.0).terms
+      ('logits', 'mlm', 'cosine')
+
     Reference: Sanh et al. 2019, DistilBERT, section 3, with the weights of the published code.
     """
 

@@ -47,6 +47,12 @@ class JointDistiller(MethodDistiller, method=methods.joint):
       ConfigError: If an option is unknown or out of range.
       ShapeError: If the student has more layers than the teacher, or another vocabulary.
 
+    Examples:
+      >>> distiller = tfdistill.JointDistiller(teacher, student, temperature=2.0)
+      >>> distiller.compile(tfdistill.adamw(1e-3), loss_weights={"hidden": 0.1})
+      >>> distiller.active_terms
+      ('logits', 'hidden')
+
     Reference: the prediction layer of Jiao et al. 2020, TinyBERT, equation 10, and its hidden
     states, equation 8, which are learnt there one after the other.
     """

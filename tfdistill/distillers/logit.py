@@ -53,6 +53,13 @@ class LogitDistiller(MethodDistiller, method=methods.hinton):
       ConfigError: If an option is unknown or out of range, or asks a regression for soft targets.
       ShapeError: If teacher and student do not answer alike.
 
+    Examples:
+      >>> copy = tfdistill.load_teacher("teacher", task=data.task)
+      >>> distiller = tfdistill.LogitDistiller(teacher, copy, temperature=2.0)
+      >>> distiller.compile()
+      >>> round(distiller.evaluate(data.dev, verbose=0, return_dict=True)["loss"], 3)
+      0.0
+
     Reference: Hinton et al. 2015; Turc et al. 2019 (PD); Tang et al. 2019 (logit regression); Sanh
     et al. 2019, DistilBERT, section 4 (the second step).
     """

@@ -43,6 +43,12 @@ class MiniLmDistiller(MethodDistiller, method=methods.minilm):
       ConfigError: If a layer or an option is out of range.
       ShapeError: If A is no divisor of the widths, or the vocabularies differ in size.
 
+    Examples:
+      >>> distiller = tfdistill.MiniLmDistiller(teacher, student, teacher_layer=-2)
+      >>> distiller.compile(tfdistill.adamw(1e-3))
+      >>> distiller.active_terms
+      ('query', 'key', 'value')
+
     Reference: Wang et al. 2021, MiniLMv2, section 3.
     """
 

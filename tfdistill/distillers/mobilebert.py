@@ -67,6 +67,14 @@ class MobileBertDistiller(MethodDistiller, method=_METHOD):
         predict words cannot (unequal widths and heads are refused by `compile`, and only where a
         term compares them).
 
+    Examples:
+      >>> config = tfdistill.models.preset("ib_bert_6l_128d").replace(num_layers=2)
+      >>> teacher = tfdistill.models.build_encoder(config)
+      >>> config = tfdistill.models.preset("mobilebert_6l_128d").replace(num_layers=2)
+      >>> student = tfdistill.models.build_encoder(config)
+      >>> tfdistill.MobileBertDistiller(teacher, student, layers=[1]).terms
+      ('feature_map', 'mean', 'variance', 'attention')
+
     Reference: Sun et al. 2020, MobileBERT, sections 3.4 and 3.5. Deviations from the published
       code: each layer is compared with its own statistics (TF1: with those of all teacher layers),
       attention passes through one softmax and LN0 adds 1e-12 (TF2: two, 1e-3), the teacher runs

@@ -49,6 +49,11 @@ class PatientDistiller(MethodDistiller, method=methods.patient):
       ShapeError: If teacher and student do not answer alike, or their widths differ without
         projections.
 
+    Examples:
+      >>> distiller = tfdistill.PatientDistiller(teacher, student, alpha=0.3, beta=10.0)
+      >>> {name: loss.weight for name, loss in distiller.losses_by_name.items()}
+      {'label': 0.3, 'logits': 0.7, 'patient': 10.0}
+
     Reference: Sun et al. 2019, Patient Knowledge Distillation for BERT Model Compression,
     equations 6 to 8.
     """

@@ -57,6 +57,12 @@ class TinyBertDistiller(MethodDistiller, method=methods.tinybert):
       ShapeError: If teacher and student cannot be compared (unequal heads are refused by
         `compile`, and only where attention is learnt).
 
+    Examples:
+      >>> tfdistill.TinyBertDistiller(teacher, student, stage="intermediate").terms
+      ('attention', 'embedding', 'hidden')
+      >>> tfdistill.TinyBertDistiller(teacher, student, stage="prediction").terms
+      ('logits', 'label')
+
     Reference: Jiao et al. 2020, TinyBERT, equations 7 to 11.
     """
 

@@ -24,6 +24,12 @@ class LabelTrainer(base.Distiller):
     Raises:
       ConfigError: If `head` is unknown.
       ShapeError: If the model has no such head.
+
+    Examples:
+      >>> trainer = tfdistill.LabelTrainer(student)
+      >>> trainer.compile(tfdistill.adamw(1e-3), metrics=["accuracy"])
+      >>> sorted(trainer.fit(data.train, verbose=0).history)
+      ['accuracy', 'label', 'loss']
     """
 
     def __init__(
@@ -53,6 +59,11 @@ class MaskedLmTrainer(base.Distiller):
 
     Raises:
       ShapeError: If the student has no masked-LM head.
+
+    Examples:
+      >>> model = tfdistill.models.build_masked_lm(tfdistill.models.preset("bert_tiny"))
+      >>> tfdistill.MaskedLmTrainer(model).terms
+      ('mlm', 'nsp')
 
     Reference: Devlin et al. 2019, BERT, section 3.1.
     """

@@ -33,7 +33,12 @@ _ATTENTION_LOSSES = {
 
 
 def answer_loss(objective: str, *, weight: float = 1.0, **options: Any) -> answers.LogitLoss:
-    """The loss on answers that an objective names; LogitMSE has no temperature."""
+    """The loss on answers that an objective names; LogitMSE has no temperature.
+
+    Examples:
+      >>> tfdistill.methods.answer_loss("kl_divergence", temperature=2.0).weight
+      1.0
+    """
     checks.check_choice("objective", objective, answers.OBJECTIVES)
     if objective == "logit_mse":
         options = {key: options[key] for key in ("head", "reduction", "rows") if key in options}
@@ -70,6 +75,10 @@ def tinybert(
 
     Raises:
       ConfigError: If an option is unknown or out of range.
+
+    Examples:
+      >>> list(tfdistill.methods.tinybert("prediction", temperature=2.0))
+      ['logits', 'label']
     """
     checks.check_choice("stage", stage, STAGES)
     checks.check_choice("projection", projection, ("shared", "per_layer", "none"))
@@ -121,7 +130,12 @@ def hinton(
     head: str | None = None,
     reduction: Literal["batch", "reference"] = "batch",
 ) -> Losses:
-    """The teacher's answers and a share `alpha` of the gold labels; see `LogitDistiller`."""
+    """The teacher's answers and a share `alpha` of the gold labels; see `LogitDistiller`.
+
+    Examples:
+      >>> {name: loss.weight for name, loss in tfdistill.methods.hinton(alpha=0.25).items()}
+      {'logits': 0.75, 'label': 0.25}
+    """
     checks.check_share("alpha", alpha)
     return {
         "logits": answer_loss(
@@ -144,7 +158,12 @@ def joint(
     hidden_states: bool = True,
     head: str | None = None,
 ) -> Losses:
-    """Answers and hidden states at once; see `distillers.JointDistiller`."""
+    """Answers and hidden states at once; see `distillers.JointDistiller`.
+
+    Examples:
+      >>> list(tfdistill.methods.joint(temperature=2.0))
+      ['logits', 'label', 'hidden']
+    """
     losses: Losses = {
         # T^2 makes up for the smaller gradients above 1; below 1 it would silence the loss.
         "logits": answer_loss(
@@ -167,7 +186,12 @@ def embedding(
     layer_map: LayerMap = "uniform",
     hidden_states: bool = True,
 ) -> Losses:
-    """A sentence encoder's vectors, their similarities, and, with weight 0, its hidden states."""
+    """A sentence encoder's vectors, their similarities, and, with weight 0, its hidden states.
+
+    Examples:
+      >>> list(tfdistill.methods.embedding(hidden_states=False))
+      ['vectors', 'similarity']
+    """
     checks.check_choice("objective", objective, ("vector_cosine", "vector_mse"))
     vector_loss = {"vector_cosine": embedded.VectorCosine, "vector_mse": embedded.VectorMSE}
     losses: Losses = {
@@ -191,7 +215,12 @@ def patient(
     objective: str = "kl_divergence",
     head: str | None = None,
 ) -> Losses:
-    """Labels, answers and [CLS] states; see `distillers.PatientDistiller`."""
+    """Labels, answers and [CLS] states; see `distillers.PatientDistiller`.
+
+    Examples:
+      >>> tfdistill.methods.patient(beta=10.0)["patient"].weight
+      10.0
+    """
     checks.check_share("alpha", alpha)
     checks.check_number("beta", beta)
     checks.check_choice("projection", projection, ("none", "per_layer", "auto"))
@@ -216,7 +245,12 @@ def minilm(
     num_relation_heads: int | None = None,
     reduction: Literal["tokens", "reference"] = "tokens",
 ) -> Losses:
-    """The relations of one layer; see `distillers.MiniLmDistiller`."""
+    """The relations of one layer; see `distillers.MiniLmDistiller`.
+
+    Examples:
+      >>> list(tfdistill.methods.minilm(teacher_layer=-2))
+      ['query', 'key', 'value']
+    """
     taps: dict[str, Literal["queries", "keys", "values"]]
     taps = {"query": "queries", "key": "keys", "value": "values"}
     return {
@@ -231,7 +265,12 @@ def minilm(
 
 
 def distilbert(*, temperature: float = 2.0) -> Losses:
-    """DistilBERT's triple loss; see `distillers.DistilBertDistiller`."""
+    """DistilBERT's triple loss; see `distillers.DistilBertDistiller`.
+
+    Examples:
+      >>> {name: loss.weight for name, loss in tfdistill.methods.distilbert().items()}
+      {'logits': 5.0, 'mlm': 2.0, 'cosine': 1.0}
+    """
     return {
         "logits": answers.KLDivergence(temperature=temperature, rows="all", weight=5.0),
         "mlm": words.MaskedWords(weight=2.0),
@@ -263,6 +302,10 @@ def mobilebert(
 
     Raises:
       ConfigError: If an option is unknown.
+
+    Examples:
+      >>> list(tfdistill.methods.mobilebert(predict_words=False))
+      ['feature_map', 'mean', 'variance', 'attention']
     """
     checks.check_choice("attention", attention, tuple(_ATTENTION_LOSSES))
     checks.check_choice("layer_reduction", layer_reduction, ("sum", "mean"))
@@ -284,12 +327,22 @@ def mobilebert(
 
 
 def labels(*, head: str | None = None) -> Losses:
-    """The gold labels alone."""
+    """The gold labels alone.
+
+    Examples:
+      >>> list(tfdistill.methods.labels())
+      ['label']
+    """
     return {"label": gold_labels.GoldLabels(head=head)}
 
 
 def masked_words(*, next_sentence: bool = False) -> Losses:
-    """Masked words, and next sentences, which count only where `next_sentence` is true."""
+    """Masked words, and next sentences, which count only where `next_sentence` is true.
+
+    Examples:
+      >>> {name: loss.weight for name, loss in tfdistill.methods.masked_words().items()}
+      {'mlm': 1.0, 'nsp': 0.0}
+    """
     return {
         "mlm": words.MaskedWords(),
         "nsp": words.NextSentence(weight=float(next_sentence)),

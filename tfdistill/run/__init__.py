@@ -60,6 +60,14 @@ def run_recipe(
 
     Raises:
       TfdistillError: With what was wrong and what to do about it.
+
+    Examples:
+      >>> recipe = tfdistill.load_recipe("recipe.yaml")
+      >>> try:
+      ...     tfdistill.run_recipe(recipe, "teacher")  # that folder holds no run
+      ... except tfdistill.TfdistillError as error:
+      ...     print(type(error).__name__)
+      OutputExistsError
     """
     if pipeline is not None:
         parallel.check_pipeline(pipeline, out)

@@ -92,6 +92,11 @@ def build_student(
       ShapeError: If it is larger than the teacher.
       VocabularyError: If it is a checkpoint with another vocabulary.
       WeightsError: If its checkpoint cannot be read.
+
+    Examples:
+      >>> student = tfdistill.build_student("pruned:layers=3,ffn=768", teacher, data)
+      >>> tfdistill.models.config_of(student).num_layers
+      3
     """
     values = {"preset": student, "initialise": "auto", **settings}
     if config.is_checkpoint(student):

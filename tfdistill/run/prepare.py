@@ -66,6 +66,11 @@ def load_data(
       DataError: If a file is missing, malformed, does not fit the task or would mislead.
       VocabularyError: If the vocabulary is missing or malformed.
       WeightsError: If there is no such model.
+
+    Examples:
+      >>> data = tfdistill.load_data("glue/SST-2", tokenizer="teacher", task="sst2")
+      >>> data.task.labels, data.test is None
+      (('negative', 'positive'), True)
     """
     model, choice = os.fspath(tokenizer), "teacher"
     if pathlib.Path(model).is_file():

@@ -149,6 +149,12 @@ def distill(
       OutputExistsError: If the folder holds what `distill` did not write.
       ShapeError: If the kind cannot compare the two models.
       TeacherError: If the teacher answers near chance.
+
+    Examples:
+      >>> options = {"epochs": 1, "min_steps": 2, "patience": None}
+      >>> result = tfdistill.distill(teacher, student, data, "runs/python", **options)
+      >>> result.steps
+      2
     """
     kind = kind or ("embedding" if data.task.traits.vectors else "joint")
     values: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, **settings}

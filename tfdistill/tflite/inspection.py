@@ -1,4 +1,4 @@
-"""What a TFLite file holds, read from its flatbuffer, and on request how LiteRT would run it."""
+"""The content of a TFLite file, read from its flatbuffer, and on request how LiteRT runs it."""
 
 from __future__ import annotations
 
@@ -91,6 +91,11 @@ def inspect(path: files.Path, *, open_it: bool = False) -> ModelReport:
 
     Raises:
       ModelFileError: If it is missing, no TFLite file, or damaged.
+
+    Examples:
+      >>> report = export.inspect("student/model.tflite")
+      >>> [graph.signature for graph in report.graphs]
+      ['len16']
     """
     path = pathlib.Path(path)
     model = reader.read(path)

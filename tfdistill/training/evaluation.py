@@ -26,6 +26,11 @@ def evaluate(
       ConfigError: If `task` is None and the examples do not name theirs.
       DataError: If there are no labels.
       ShapeError: If the model does not answer the task.
+
+    Examples:
+      >>> metrics = tfdistill.evaluate(student, data.dev)
+      >>> 0 <= metrics["accuracy"] <= 1
+      True
     """
     task = task or batches.encoded.task
     if task is None:

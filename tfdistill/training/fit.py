@@ -64,6 +64,13 @@ def fit(
       NonFiniteLossError: If a loss or a weight is NaN or infinite.
       WeightsError: If a checkpoint cannot be written, or the one found belongs to another model.
       EnvironmentFault: If another worker goes away.
+
+    Examples:
+      >>> distiller = tfdistill.LogitDistiller(teacher, student, temperature=2.0)
+      >>> distiller.compile(tfdistill.adamw(1e-3))
+      >>> result = tfdistill.fit(distiller, data.train, epochs=2, folder="runs/logits")
+      >>> result.steps == 2 * len(data.train)
+      True
     """
     if monitor is not None and evaluate is None:
         raise errors.ConfigError("monitor", "evaluate=..., which computes it", f"{monitor!r} alone")

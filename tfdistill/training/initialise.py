@@ -81,6 +81,13 @@ def initialise_from_teacher(student: keras.Model, teacher: keras.Model) -> None:
 
     Raises:
       ShapeError: If the tables do not fit.
+
+    Examples:
+      >>> config = tfdistill.models.config_of(teacher).replace(hidden_size=12)
+      >>> narrow = tfdistill.models.build_classifier(config, num_labels=2)
+      >>> tfdistill.initialise_from_teacher(narrow, teacher)
+      >>> narrow.output_shape
+      (None, 2)
     """
     basis = _basis(student, teacher)
     for name in _TABLES:
@@ -176,6 +183,12 @@ def initialise_from_layers(
         is unknown.
       ShapeError: If the shapes of the blocks differ, or `mlm_transform` is asked for and one of
         the two is no masked language model. The student is then as it was.
+
+    Examples:
+      >>> tfdistill.initialise_from_layers(student, teacher, layers=[0, 1, 3])
+      >>> words = [model.get_layer("embeddings").get_weights()[0] for model in (student, teacher)]
+      >>> bool((words[0] == words[1]).all())
+      True
 
     Reference: Sanh et al. 2019, DistilBERT, section 3, and the published extraction script.
     """

@@ -81,6 +81,11 @@ def adamw(
     Raises:
       ConfigError: If a schedule needs `total_steps` and it is missing, or an option is unknown or
         out of range.
+
+    Examples:
+      >>> optimizer = tfdistill.adamw(2e-5, total_steps=100, schedule="linear", warmup=0.1)
+      >>> [round(float(optimizer.learning_rate(step)), 7) for step in (0, 10, 100)]
+      [0.0, 1.8e-05, 0.0]
     """
     clipping = _clipping(clip, clip_norm)
     build = _AdamW if bias_correction else _BertAdam
@@ -216,6 +221,11 @@ def lamb(
     Raises:
       ConfigError: If a schedule needs `total_steps` and it is missing, or an option is unknown or
         out of range.
+
+    Examples:
+      >>> optimizer = tfdistill.lamb(1.5e-3, total_steps=500, schedule="linear", warmup_steps=10)
+      >>> [round(float(optimizer.learning_rate(step)), 6) for step in (0, 5, 500)]
+      [0.0, 0.00075, 0.0]
 
     Reference: You et al. 2020, LAMB, algorithm 2; Sun et al. 2020, MobileBERT, section 4.2.
     """

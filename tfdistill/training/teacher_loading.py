@@ -35,6 +35,11 @@ def load_teacher(
       WeightsError: If the checkpoint cannot be read or does not fit.
       TeacherError: If it has no head for the task and `new_head` is not given, or its labels are
         not the task's.
+
+    Examples:
+      >>> teacher = tfdistill.load_teacher("teacher", task="sst2")
+      >>> teacher.output_shape
+      (None, 2)
     """
     source = config.model_folder(source)
     if task is None and num_labels is None:

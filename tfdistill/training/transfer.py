@@ -86,6 +86,11 @@ def transfer_stages(
     Raises:
       ConfigError: If an option is unknown, or a length is missing or given twice.
 
+    Examples:
+      >>> stages = tfdistill.transfer_stages("jkt", num_layers=24, transfer_steps=100, steps=500)
+      >>> [(stage.steps, stage.predict_words) for stage in stages]
+      [(100, False), (500, True)]
+
     Reference: Sun et al. 2020, MobileBERT, section 3.5 and figure 2.
     """
     for option, value, choices in (

@@ -82,6 +82,13 @@ def run_transfer(
       ShapeError: If teacher and student cannot be compared.
       NonFiniteLossError: If a loss or a weight is NaN or infinite.
       WeightsError: If a checkpoint cannot be written or read.
+
+    Examples:
+      >>> student = tfdistill.load_teacher("teacher", task=data.task)  # as deep and as wide
+      >>> stages = tfdistill.transfer_stages("jkt", num_layers=4, transfer_steps=2)
+      >>> results = tfdistill.run_transfer(stages, teacher, student, data.train, "runs/jkt")
+      >>> [result.steps for result in results]
+      [2]
     """
     _check_terms(loss_weights or {})
     with multi_worker.working_folder(folder, tf.distribute.get_strategy()) as root:
