@@ -186,7 +186,7 @@ def initialise_from_layers(
 
     Examples:
       >>> tfdistill.initialise_from_layers(student, teacher, layers=[0, 1, 3])
-      >>> words = [model.get_layer("embeddings").get_weights()[0] for model in (student, teacher)]
+      >>> words = [model.get_layer("word_embeddings").get_weights()[0] for model in (student, teacher)]
       >>> bool((words[0] == words[1]).all())
       True
 
