@@ -1,12 +1,12 @@
 """Data flows one way: who may import whom, and which distributions are used."""
 
 import ast
+import functools
 import importlib.metadata
 import pathlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 from reached import file_of, modules_of
@@ -62,10 +62,11 @@ def product_files(root: pathlib.Path) -> list[pathlib.Path]:
     return sorted(file for name in FIRST_PARTY for file in (root / name).rglob("*.py"))
 
 
-def imported_modules(file: pathlib.Path, root: pathlib.Path) -> Iterator[tuple[int, str]]:
-    """Yields (line, absolute dotted name) of every import, also of those inside functions."""
+@functools.cache
+def imported_modules(file: pathlib.Path, root: pathlib.Path) -> list[tuple[int, str]]:
+    """Lists (line, absolute dotted name) of every import, also of those inside functions."""
     tree = ast.parse(file.read_bytes(), str(file))
-    yield from modules_of(tree, file.relative_to(root).parent.parts)
+    return list(modules_of(tree, file.relative_to(root).parent.parts))
 
 
 def package_of(module: str, root: pathlib.Path) -> str:

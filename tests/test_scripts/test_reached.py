@@ -156,9 +156,9 @@ def test_when_their_time_is_up_slow_tests_are_skipped_by_name_and_the_spine_runs
 
 
 def test_a_seed_decides_the_order_of_files_and_tests(marked):
-    orders = [collected(marked, "--shuffle", str(seed)) for seed in (1, 1, 2, 3, 4)]
+    orders = [collected(marked, "--shuffle", str(seed)) for seed in (1, 1, 2, 3)]
     assert orders[0] == orders[1]
-    assert len({tuple(order) for order in orders}) > 2
+    assert len({tuple(order) for order in orders}) == 3
     assert {tuple(sorted(order)) for order in orders} == {tuple(sorted(collected(marked)))}
     for order in orders:  # files stay whole: what a module shares is made once
         names = [line.split("::")[0] for line in order]
