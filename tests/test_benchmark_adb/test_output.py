@@ -174,32 +174,19 @@ def test_figures_of_nothing_are_refused(broken):
         (134, "ERROR: The size of a is 4 bytes. It should be 64 bytes.", "signal SIGABRT"),
         (137, NEW, "takes too much memory"),
         (132, "", "instructions that this processor does not have"),
+        (1, "Unconsumed cmdline flags: --input_layer=a --input_layer_shape=1,8\nBENCHMARK RESULTS",
+         "Use the benchmark_model of the Interpreter API"),
+        # Refused even with figures.
+        (0, "WARN: Unconsumed cmdline flags: --signature_to_run_for=len16\n" + NEW,
+         "does not know signature_to_run_for"),
+        (0, "WARN: Tensor # 0 is named mask:0 but flags call it ids:0\n" + NEW,
+         "ids:0 instead of mask:0"),
     ],
-)
-def test_an_end_with_an_exit_code_says_what_the_tool_said(code, text, expected):
+)  # fmt: skip
+def test_what_the_tool_said_of_a_failure_is_told(code, text, expected):
     with pytest.raises(errors.BenchmarkError) as caught:
         parse(text, exit_code=code)
     assert expected in str(caught.value)
-
-
-def test_options_that_it_does_not_know_are_refused_even_with_figures():
-    text = "WARN: Unconsumed cmdline flags: --signature_to_run_for=len16\n" + NEW
-    with pytest.raises(errors.BenchmarkError, match="does not know signature_to_run_for"):
-        parse(text)
-
-
-def test_the_tool_of_the_other_api_is_known_by_what_it_does_not_know():
-    text = "Unconsumed cmdline flags: --input_layer=a --input_layer_shape=1,8\nBENCHMARK RESULTS"
-    with pytest.raises(
-        errors.BenchmarkError, match="Use the benchmark_model of the Interpreter API"
-    ):
-        parse(text, exit_code=1)
-
-
-def test_inputs_in_another_order_than_the_files_are_refused():
-    text = "WARN: Tensor # 0 is named mask:0 but flags call it ids:0\n" + NEW
-    with pytest.raises(errors.BenchmarkError, match="ids:0 instead of mask:0"):
-        parse(text)
 
 
 PROFILE = """\
@@ -305,15 +292,13 @@ def test_a_figure_that_can_be_none_is_unknown(broken, name):
     assert {**vars(printed.block), **vars(printed)}[name] is None
 
 
-def test_a_profile_of_durations_that_are_none_is_refused():
-    for value in ("nan", "inf", "-1"):
-        with pytest.raises(errors.BenchmarkError, match="operator profile of m"):
-            profiled(PROFILE.replace("0.02,", f"{value},"))
-
-
 @pytest.mark.parametrize(
-    "text", ["", "hello", PROFILE[: PROFILE.index("Operator-wise")], PROFILE.replace("0.02,", "x,")]
+    "text",
+    [
+        *("", "hello", PROFILE[: PROFILE.index("Operator-wise")]),
+        *(PROFILE.replace("0.02,", f"{duration},") for duration in ("x", "nan", "inf", "-1")),
+    ],
 )
-def test_a_profile_without_operators_is_refused(text):
+def test_a_profile_without_operators_or_durations_is_refused(text):
     with pytest.raises(errors.BenchmarkError, match="operator profile of m"):
         profiled(text)

@@ -62,6 +62,7 @@ def test_columns_are_counted_from_either_end(tmp_path):
     assert (sentences.words, sentences.tags) == ([["EU", "says"]], [["NNP", "VBZ"]])
     assert conll.read_sentences(path, word_column=-3, tag_column=-1).tags == [["B-ORG", "O"]]
     assert conll.read_sentences(path, word_column=1, tag_column=3).tags == [["B-ORG", "O"]]
+    assert conll.read_sentences(path, word_column=1, tag_column=1).tags == [["EU", "says"]]
     for column, least in ((4, 5), (5, 6), (-5, 5)):
         message = rf"train\.txt, line 1: expected at least {least} columns"
         with pytest.raises(errors.DataError, match=message):
@@ -87,35 +88,32 @@ def test_of_conll_u_the_words_of_the_text_alone_are_read(tmp_path):
     assert sentences.lines == [[3, 5, 7], [10]]
 
 
-def test_a_line_with_too_few_columns_is_named(tmp_path):
-    path = write(tmp_path, "EU NNP B-ORG\nsays\n")
-    with pytest.raises(
-        errors.DataError, match=r"line 2: expected at least 2 columns, .* 1: 'says'"
-    ):
-        conll.read_sentences(path, word_column=0, tag_column=-2)
-
-
-@pytest.mark.parametrize("line", ["Paris\tNNP\t", "\tParis\tO", "# id 7 domain=en", "\u00a0 NNP O"])
-def test_a_line_with_other_columns_than_the_first_is_named(tmp_path, line):
-    """Another column would be taken for its word or its tag."""
-    path = write(tmp_path, f"in\tIN\tO\n{line}\n")
-    with pytest.raises(errors.DataError, match=r"line 2: expected 3 columns, as in line 1"):
-        conll.read_sentences(path)
-
-
 def test_an_empty_cell_between_tabs_is_a_column(tmp_path):
     path = write(tmp_path, "in\tIN\tO\nParis\t\tB-LOC\n")
     assert conll.read_sentences(path).tags == [["O", "B-LOC"]]
     assert conll.read_sentences(path, word_column=-3, tag_column=2).words == [["in", "Paris"]]
 
 
-@pytest.mark.parametrize(("columns", "least"), [((0, -1), 2), ((-1, 0), 2), ((1, -1), 3)])
-def test_a_word_is_not_taken_for_its_own_tag(tmp_path, columns, least):
-    text = "EU NNP B-ORG\nsays\n" if least == 2 else "EU NNP B-ORG\nsays VBZ\n"
+@pytest.mark.parametrize(
+    ("text", "columns", "says"),
+    [
+        ("EU NNP B-ORG\nsays\n", (0, -2), "line 2: expected at least 2 columns, .* 1: 'says'"),
+        # Another column would be taken for the word or the tag, or a word for its own tag.
+        *((f"in\tIN\tO\n{line}\n", (0, -1), "line 2: expected 3 columns, as in line 1")
+          for line in ("Paris\tNNP\t", "\tParis\tO", "# id 7 domain=en", "\u00a0 NNP O")),
+        *(("EU NNP B-ORG\nsays\n", columns, "line 2: expected at least 2 columns")
+          for columns in ((0, -1), (-1, 0))),
+        ("EU NNP B-ORG\nsays VBZ\n", (1, -1), "line 2: expected at least 3 columns"),
+        *((text, (0, -1), "expected words with tags")
+          for text in ("", "\n\n", "-DOCSTART- -X- O O\n\n")),
+    ],
+)  # fmt: skip
+def test_lines_of_other_columns_are_named_and_files_without_words_refused(
+    tmp_path, text, columns, says
+):
     path = write(tmp_path, text)
-    with pytest.raises(errors.DataError, match=rf"line 2: expected at least {least} columns"):
+    with pytest.raises(errors.DataError, match=says):
         conll.read_sentences(path, word_column=columns[0], tag_column=columns[1])
-    assert conll.read_sentences(path, word_column=0, tag_column=0).tags == [["EU", "says"]]
 
 
 def test_other_encodings_are_read_on_request(tmp_path):
@@ -125,12 +123,6 @@ def test_other_encodings_are_read_on_request(tmp_path):
         conll.read_sentences(path)
     with pytest.raises(errors.ConfigError, match=r"encoding: .* received 'latin-11'"):
         conll.read_sentences(path, encoding="latin-11")
-
-
-@pytest.mark.parametrize("text", ["", "\n\n", "-DOCSTART- -X- O O\n\n"])
-def test_a_file_without_words_is_refused(tmp_path, text):
-    with pytest.raises(errors.DataError, match="expected words with tags"):
-        conll.read_sentences(write(tmp_path, text))
 
 
 def test_tags_come_from_the_train_split_with_both_of_each_type(tmp_path):
@@ -143,15 +135,6 @@ def test_tags_come_from_the_train_split_with_both_of_each_type(tmp_path):
     dev = tasks.load_examples(NER, tmp_path, "dev")
     assert [row.tolist() for row in dev.labels] == [[1]]
     assert train.select([0]).words == train.words
-
-
-def test_a_tag_that_the_task_does_not_know_is_named_with_its_line(tmp_path):
-    write(tmp_path, "EU I-ORG\nis O\n")
-    write(tmp_path, "\nso O\nRome B-LOC\n", "dev.txt")
-    message = r"dev\.txt, line 3: expected one of 'O', 'B-ORG', 'I-ORG', received 'B-LOC'"
-    with pytest.raises(errors.DataError, match=message):
-        tasks.load_examples(NER, tmp_path, "dev")
-    assert tasks.load_examples(NER, tmp_path, "dev", labelled=False).labels is None
 
 
 def test_other_tags_than_entities_need_another_metric(tmp_path):
@@ -296,12 +279,6 @@ def test_the_two_forms_of_the_same_entities_agree_fully():
     scores = scored(gold, other)
     assert scores["entity_f1"] == scores["entity_precision"] == scores["entity_recall"] == 1.0
     assert scores["accuracy"] == 3 / 5
-
-
-def test_entities_do_not_go_on_into_the_next_sentence():
-    assert scored(["B-PER", "I-PER"], ["B-PER", "I-PER"])["entity_f1"] == 1.0
-    assert conll.entities(["B-PER", "I-PER"]) != conll.entities(["B-PER"]) | {("PER", 1, 2)}
-    assert scored(["B-PER", "I-PER"], ["B-PER", "B-PER"])["entity_f1"] == 1.0
 
 
 def test_without_entities_the_scores_are_zero():

@@ -41,13 +41,6 @@ def test_a_question_without_answers_belongs_to_version_2(tmp_path):
         squad.read_questions(path)
 
 
-def test_the_word_false_does_not_make_a_question_impossible(tmp_path):
-    path = write(tmp_path, entry(is_impossible="false"))
-    place = r"qas\[0\]\.is_impossible: expected true or false, received 'false'"
-    with pytest.raises(errors.DataError, match=place):
-        squad.read_questions(path, unanswerable=True)
-
-
 def test_a_misplaced_answer_is_learnt_from_the_nearest_place(tmp_path):
     path = write(tmp_path, entry(answers=[("mat", 21)]), entry("q2", answers=[("mat", 26)]))
     questions, skipped = squad.read_questions(path, training=True)
@@ -97,12 +90,14 @@ def test_a_malformed_file_is_explained_with_the_place(tmp_path, content, says):
         ({"answers": [{"text": "The cat"}]}, "a text and its answer_start"),
         ({"answers": [{"text": "", "answer_start": 0}]}, "a text and its answer_start"),
         ({"answers": [{"text": "The cat", "answer_start": -5}]}, "a text and its answer_start"),
+        ({"is_impossible": "false"},
+         r"qas\[0\]\.is_impossible: expected true or false, received 'false'"),
     ],
-)
+)  # fmt: skip
 def test_a_malformed_question_is_explained_with_the_place(tmp_path, broken, says):
     path = write(tmp_path, {**entry(), **broken})
     with pytest.raises(errors.DataError, match=says):
-        squad.read_questions(path)
+        squad.read_questions(path, unanswerable="is_impossible" in broken)
 
 
 def test_ids_are_unique(tmp_path):

@@ -1,6 +1,4 @@
-import dataclasses
 import errno
-import json
 import shutil
 import sys
 import tempfile
@@ -43,13 +41,6 @@ def run(tmp_path, **options):
     convert.run_in_child(conversion_of(tmp_path), **options)
 
 
-def test_the_converter_reads_the_conversion_from_a_file(program, tmp_path):
-    program('cat "$3" > "$(dirname "$0")/out.tflite"')
-    run(tmp_path)
-    read = json.loads((tmp_path / "out.tflite").read_text())
-    assert convert.Conversion(**read) == dataclasses.replace(conversion_of(tmp_path), matrices=[])
-
-
 def test_a_failing_converter_is_quoted(program, tmp_path):
     program("echo 'I0000 00:00 noise' >&2; echo 'tf.Erf is neither builtin nor flex' >&2; exit 3")
     with pytest.raises(errors.ExportError, match=r"exit code 3.*tf.Erf is neither") as caught:
@@ -85,25 +76,19 @@ def test_a_full_disk_under_the_saved_model_names_its_folder(toy, tmp_path, monke
         signature.save(toy.model, tmp_path, lengths=[8])
 
 
-def test_a_crash_of_the_converter_is_told(program, tmp_path):
-    program("kill -SEGV $$")
-    with pytest.raises(errors.ExportError, match="signal SIGSEGV"):
-        run(tmp_path)
-    program("kill -KILL $$")
-    with pytest.raises(errors.ExportError, match="SIGKILL: the memory may not suffice"):
-        run(tmp_path)
-
-
-def test_a_converter_that_hangs_is_stopped(program, tmp_path):
-    program("exec sleep 60")
-    with pytest.raises(errors.ExportError, match=r"within 0.3 s.*Raise timeout_s"):
-        run(tmp_path, timeout_s=0.3)
-
-
-def test_success_without_a_file_is_no_success(program, tmp_path):
-    program("exit 0")
-    with pytest.raises(errors.ExportError, match="no file, though it reported success"):
-        run(tmp_path)
+@pytest.mark.parametrize(
+    ("does", "options", "says"),
+    [
+        ("kill -SEGV $$", {}, "signal SIGSEGV"),
+        ("kill -KILL $$", {}, "SIGKILL: the memory may not suffice"),
+        ("exec sleep 60", {"timeout_s": 0.3}, r"within 0.3 s.*Raise timeout_s"),
+        ("exit 0", {}, "no file, though it reported success"),
+    ],
+)
+def test_an_end_of_the_converter_without_a_file_is_told(program, tmp_path, does, options, says):
+    program(does)
+    with pytest.raises(errors.ExportError, match=says):
+        run(tmp_path, **options)
 
 
 @pytest.mark.slow
