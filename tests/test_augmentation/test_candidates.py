@@ -106,13 +106,6 @@ def test_words_of_several_pieces_get_their_neighbours(finder, vectors):
     assert len(words.candidates[place]) == K
 
 
-def test_a_word_without_a_vector_stays_as_it_is(finder, model, tokenizer):
-    words = finder.find(TEXTS)[1]
-    assert words.candidates[words.words.index("goodly")] == ["goodly"]
-    without = CandidateFinder(model, tokenizer, None, num_candidates=K)
-    assert without.find(["films"])[0].candidates == {0: ["films"]}
-
-
 def test_a_word_whose_guesses_are_all_pieces_and_special_tokens_stays(tokenizer):
     model = masked_lm(tokenizer.vocab_size)
     unusable = [t.startswith("##") or t in SPECIAL for t in tokenizer.vocab]
@@ -144,44 +137,6 @@ def test_batches_do_not_change_the_candidates(token_budget, finder, model, token
     assert other.find(TEXTS) == finder.find(TEXTS)
     assert other.find(TEXTS[::-1])[::-1] == finder.find(TEXTS)
     assert [other.find([text])[0] for text in TEXTS] == finder.find(TEXTS)
-
-
-def test_padding_is_masked_and_of_type_zero(finder, tokenizer, monkeypatch):
-    batches = []
-    best = finder._best
-    monkeypatch.setattr(
-        finder, "_best", lambda features: (batches.append(features), best(features))[1]
-    )
-    finder.find(TEXTS)
-    padding = 0
-    for features in batches:
-        real = features["input_ids"].numpy() != tokenizer.pad_id
-        np.testing.assert_array_equal(features["attention_mask"].numpy(), real)
-        assert not features["token_type_ids"].numpy()[~real].any()
-        padding += (~real).sum()
-    assert padding > 0
-
-
-def test_equal_texts_are_looked_at_once(finder, monkeypatch):
-    sizes = []
-    best = finder._best
-    monkeypatch.setattr(
-        finder,
-        "_best",
-        lambda features: (sizes.append(len(features["input_ids"])), best(features))[1],
-    )
-    first, second = finder.find(["good film", "good film"])
-    assert first == second
-    assert sum(sizes) == 2
-
-
-def test_a_model_without_token_types_can_guess(tokenizer):
-    model = masked_lm(tokenizer.vocab_size, type_vocab_size=0)
-    assert "token_type_ids" not in model.input_names
-    finder = CandidateFinder(model, tokenizer, None, num_candidates=K)
-    tokens = ["good", "film"]
-    (words,) = finder.find(["good film"])
-    assert words.candidates[1] == guesses(model, tokenizer, tokens, 1)
 
 
 def test_a_long_text_is_cut_first_behind_and_then_around_the_word(model, tokenizer, monkeypatch):

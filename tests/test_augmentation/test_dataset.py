@@ -76,17 +76,6 @@ def test_the_file_holds_each_example_and_then_its_variants_with_its_label(finder
     assert len({row.split("\t")[0] for row in expected}) > 25
 
 
-def test_the_task_reads_it_back(finder, tmp_path):
-    train = examples()
-    done = augment_train(train, finder, OPTIONS, tmp_path)
-    read = tasks.load_examples(FILMS, tmp_path, "train")
-    assert len(read) == done.num_rows
-    places = [read.texts.index(text) for text in train.texts]
-    np.testing.assert_array_equal(read.labels[places], train.labels)
-    share = read.labels.mean()
-    assert 0 < share < 1
-
-
 def test_of_a_pair_the_other_text_stays_as_it_was(finder, tmp_path):
     spec = dataclasses.replace(FILMS, pair_column="other")
     train = examples(9, spec, pairs=True)
@@ -144,16 +133,6 @@ def test_originals_can_be_left_out(finder, tmp_path):
     for text, label in zip(train.texts, train.labels, strict=True):
         with_originals.remove(f"{text}\t{label}")
     assert rows(tmp_path / "without") == with_originals
-
-
-def test_a_text_with_tabs_and_line_breaks_becomes_one_cell(finder, tmp_path):
-    train = dataclasses.replace(
-        examples(2), texts=["good\tfilm\nbad\r\nplay", "the film\u2028is set"]
-    )
-    augment_train(train, finder, OPTIONS, tmp_path)
-    read = tasks.load_examples(FILMS, tmp_path, "train")
-    assert read.texts[0] == "good film bad  play"
-    assert "the film\u2028is set" in read.texts
 
 
 @pytest.mark.parametrize("shard_size, token_budget", [(1, 500), (4, 1), (100, 10_000)])
@@ -285,23 +264,6 @@ def test_a_worker_with_other_inputs_is_an_error(finder, tmp_path, monkeypatch):
         augment_train(train, finder, OPTIONS, tmp_path / "b", pipeline=DIRECT)
 
 
-def test_the_manifest_tells_settings_inputs_and_result(finder, tmp_path):
-    done = augment_train(examples(), finder, OPTIONS, tmp_path)
-    record = json.loads((tmp_path / "augmentation.json").read_text())
-    assert record["format_version"] == 1
-    assert record["complete"] and record["num_rows"] == done.num_rows
-    assert record["sha256"] == files.sha256_of(done.file)
-    identity = record["identity"]
-    assert {name: identity[name] for name in ("copies", "probability", "seed")} == {
-        "copies": 4, "probability": 0.5, "seed": 0,
-    }  # fmt: skip
-    hashes = [name for name in identity if name.endswith("_sha256")]
-    assert {"examples_sha256", "masked_lm_sha256", "vocabulary_sha256", "vectors_sha256"} <= {
-        *hashes
-    }
-    assert all(len(identity[name]) == 64 for name in hashes)
-
-
 @pytest.mark.parametrize("change", ["label", "text", "seed", "copies"])
 def test_other_inputs_or_options_are_not_gone_on_with(change, finder, tmp_path):
     train, options = examples(5), OPTIONS
@@ -319,12 +281,6 @@ def test_other_inputs_or_options_are_not_gone_on_with(change, finder, tmp_path):
     assert rows(tmp_path) == before
     augment_train(train, finder, options, tmp_path, overwrite=True)
     assert rows(tmp_path) != before
-
-
-def test_an_earlier_result_is_not_replaced_unasked(finder, tmp_path):
-    augment_train(examples(3), finder, OPTIONS, tmp_path)
-    with pytest.raises(errors.OutputExistsError, match="--resume"):
-        augment_train(examples(3), finder, OPTIONS, tmp_path)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

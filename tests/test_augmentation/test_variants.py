@@ -63,11 +63,6 @@ def test_a_form_that_equals_the_original_or_another_one_is_dropped():
     assert drawn(0, text=variants.ReplaceableText([], {})) == []
 
 
-def test_more_copies_begin_with_the_same_ones():
-    text = variants.ReplaceableText(["w"] * 9, {place: list("abcdefgh") for place in range(9)})
-    assert drawn(3, text=text, copies=20)[:5] == drawn(3, text=text, copies=5)
-
-
 def test_of_a_pair_one_text_changes_at_a_time_and_the_other_stays_as_it_was():
     first = variants.ReplaceableText(["good", "film"], {0: ["bad"], 1: ["story"]})
     second = variants.ReplaceableText(["fine", "play"], {0: ["dull"], 1: ["story"]})
@@ -127,13 +122,6 @@ def test_options_out_of_range_are_refused_by_name(changes):
 
 def test_a_cell_holds_one_line_that_utf_8_can_hold():
     assert variants.cell("a\tb\nc\rd\u2028e\ud800f") == "a b c d\u2028ef"
-
-
-def test_stop_words_are_function_words_in_lower_case():
-    words = variants.STOP_WORDS
-    assert {"the", "and", "not", "isn", "t", "she", "would", "of"} <= words
-    assert not {"film", "good", "run", "see"} & words
-    assert all(word.isalpha() and word.islower() and word.isascii() for word in words)
 
 
 def test_stop_words_of_ones_own_come_from_a_file(tmp_path):

@@ -1,12 +1,10 @@
 """Two results against one another: which may be, what is paired, and what may be said."""
 
-import json
-
 import benchmark_results
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark import result, schema
+from tfdistill.benchmark import schema
 from tfdistill.benchmark.comparing import changes, comparison_text, gate, matching
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import stats
@@ -176,18 +174,8 @@ def test_other_circumstances_are_named():
     )
 
 
-def test_the_same_circumstances_are_not_worth_a_note():
-    new = one(1.0, models=[benchmark_results.model_file(sha256="b" * 64)])
-    assert changes.between(one(), new).notes == ()
-
-
 def test_the_same_file_is_said_to_be_the_same():
     assert changes.between(one(), one(seed=1)).notes == ("The same file in both results: student.",)
-
-
-def test_notes_of_either_result_are_kept_with_their_origin():
-    comparison = changes.between(one(notes=["Odd."]), one(notes=["Even."]))
-    assert {"old: Odd.", "new: Even."} <= set(comparison.notes)
 
 
 def test_one_repetition_on_either_side_cannot_tell():
@@ -275,17 +263,6 @@ def test_the_text_of_one_result_says_that_the_files_took_turns(turns):
     assert "the files took turns" in text.splitlines()[0]
     assert "new for old" in text
     assert "only in the new result: new at 16 tokens, 1 thread" in text
-
-
-def test_the_value_for_json_holds_every_row(turns):
-    value = comparison_text.as_dict(changes.within(turns))
-    assert value["interleaved"] is True
-    assert [row["model"] for row in value["rows"]] == ["new", "new", "same", "same"]
-    assert {row["baseline"] for row in value["rows"]} == {"old"}
-    assert json.loads(result.to_json(value))["rows"][0]["speedup_ci"] == list(
-        turns.comparisons[0].speedup_ci
-    )
-    assert comparison_text.as_dict(changes.between(one(), one(seed=1)))["interleaved"] is False
 
 
 def test_comparisons_that_the_summary_knows_nothing_of_are_refused():

@@ -31,23 +31,6 @@ def script(code):
     return {"what": "toy", "timeout_seconds": 20, "arguments": ("-c", code)}
 
 
-def test_a_worker_reports_its_start_its_samples_and_its_peak(tflite_files):
-    begun = time.monotonic()
-    with child.Child(
-        job(tflite_files / "fast.tflite"), MODULE, what="x", timeout_seconds=60
-    ) as worker:
-        waited_ms = (time.monotonic() - begun) * 1000
-        report = worker.report
-        block = worker.ask({"run": 7, "lead_in": 3})
-        assert (len(block["warmup_ms"]), len(block["samples_ms"])) == (3, 7)
-        peak = worker.finish()["peak_rss_bytes"]
-    assert len(report["warmup_ms"]) == 2
-    start, init = report["process_start_ms"], report["init_ms"]
-    assert min(start, init, report["first_inference_ms"]) > 0
-    assert start + init + report["first_inference_ms"] <= report["cold_start_ms"] <= waited_ms
-    assert peak >= report["baseline_rss_bytes"] > 1e6
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no VmHWM")
 def test_the_peak_is_the_worker_s_own_and_not_its_parent_s(tflite_files):
     ballast = np.ones(400_000_000 // 8)

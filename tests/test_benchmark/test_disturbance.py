@@ -189,13 +189,6 @@ def test_what_slows_whole_blocks_is_not_called_busy():
     assert disturbance.is_busy([benchmark_results.measurement(spread, block_runs=3)])
 
 
-def test_texts_of_other_lengths_without_processor_times_are_not_called_busy():
-    texts = schema.TextMeasurement(
-        model="m", threads=1, repetition=0, tokenizer_ms=(0.1,) * 4, samples_ms=(1.0, 2.0, 4.0, 8.0)
-    )
-    assert not disturbance.is_busy([texts])
-
-
 @pytest.mark.parametrize(
     ("column", "values"),
     [("processor_ms", [1.0]), ("processor_ms", [-1.0, 1.0]), ("preemptions", [0, 0, 0])],

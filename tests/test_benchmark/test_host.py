@@ -1,6 +1,5 @@
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
@@ -9,20 +8,14 @@ import numpy as np
 import pytest
 
 from tfdistill import errors
-from tfdistill.benchmark import host, result
+from tfdistill.benchmark import host
 from tfdistill.benchmark.settings import Settings
-from tfdistill.benchmark.statistics import disturbance, remarks
+from tfdistill.benchmark.statistics import disturbance
 from tfdistill.benchmark.subjects import open_all
 from tfdistill.io import files
-from tfdistill.tflite import TfliteModel, child, inspection
+from tfdistill.tflite import child
 
 QUICK = {"runs": 20, "min_seconds": 0.0, "repetitions": 2, "rounds": 5, "warmup": 2}
-
-
-@pytest.fixture(scope="module")
-def compared(tflite_files):
-    files = {"slow": tflite_files / "slow.tflite", "fast": tflite_files / "fast.tflite"}
-    return host.compare(files, settings=Settings(**{**QUICK, "runs": 40, "repetitions": 3}))
 
 
 def test_the_benchmark_imports_neither_tensorflow_nor_keras(tflite_files):
@@ -73,18 +66,6 @@ def test_a_measurement_has_the_agreed_form(export_folder):
     assert (value.comparisons, value.failures) == ((), ())
 
 
-def test_tokenizer_and_end_to_end_are_measured_apart(export_folder):
-    value = host.measure(export_folder, settings=Settings(threads=(1, 2), lengths=(8,), **QUICK))
-    assert value.tokenizer.n == 2 * 2 * 20
-    assert [(row.model, row.threads) for row in value.end_to_end] == [
-        ("student", 1),
-        ("student", 2),
-    ]
-    assert value.end_to_end[0].min_ms > value.tokenizer.min_ms
-    of_machine = ("Load average", "Only the cores", "threads shared", remarks.BUSY)
-    assert all(any(words in note for words in of_machine) for note in value.notes)
-
-
 def test_texts_that_tokenize_to_other_ids_than_recorded_are_noted(export_folder):
     golden = json.loads((export_folder / "golden.json").read_text())
     golden["examples"][1]["input_ids"][1] += 1
@@ -94,47 +75,6 @@ def test_texts_that_tokenize_to_other_ids_than_recorded_are_noted(export_folder)
     files.atomic_write_json(export_folder / "model.json", card)
     notes = host.measure(export_folder, settings=Settings(lengths=(8,), **QUICK)).notes
     assert "student: 1 texts tokenize to other ids than those recorded in its golden.json." in notes
-
-
-def test_the_faster_of_two_files_is_found(compared):
-    assert [(c.sequence_length, c.candidate) for c in compared.comparisons] == [
-        (8, "fast"),
-        (16, "fast"),
-    ]
-    p50 = {(s.model, s.sequence_length): s.p50_ms for s in compared.summary}
-    for row in compared.comparisons:
-        length = row.sequence_length
-        assert row.speedup == p50["slow", length] / p50["fast", length]
-        assert row.speedup_ci[0] <= row.speedup <= row.speedup_ci[1]
-        assert row.faster is True  # by a factor of about 50; no machine is that disturbed
-    assert {s.n for s in compared.summary} == {120}
-
-
-def test_the_baseline_can_be_chosen(tflite_files):
-    paths = [tflite_files / "slow.tflite", tflite_files / "fast.tflite"]
-    value = host.compare(paths, baseline="fast", settings=Settings(lengths=(16,), **QUICK))
-    (row,) = value.comparisons
-    assert (row.baseline, row.candidate, row.faster) == ("fast", "slow", False)
-
-
-def test_a_file_compared_with_itself_gets_another_name(tflite_files):
-    path = tflite_files / "fast.tflite"
-    value = host.compare([path, path, path], settings=Settings(lengths=(8,), **QUICK))
-    names = [model.name for model in value.models]
-    assert names == ["fast", "fast (2)", "fast (3)"]
-
-
-def test_a_path_that_is_no_utf8_is_measured_inspected_and_read_back(tmp_path, tflite_files):
-    folder = tmp_path / os.fsdecode(b"bad\xff")
-    folder.mkdir()
-    path = pathlib.Path(shutil.copy(tflite_files / "fast.tflite", folder / "fast.tflite"))
-    settings = Settings(lengths=(8,), **QUICK)
-    value = host.compare([path], settings=settings)
-    assert value.failures == () and value.summary
-    result.write_result(value, tmp_path / "a.json")
-    assert result.read_result(tmp_path / "a.json").models[0].file.endswith("fast.tflite")
-    assert inspection.inspect(path).fault is None
-    assert TfliteModel(path).predict([2, 5, 3]).size
 
 
 def test_files_of_one_name_are_named_by_the_folders_that_tell_them_apart(tmp_path, tflite_files):

@@ -59,10 +59,6 @@ def test_answers_are_judged_in_the_order_of_the_file_s_labels(export_folder, dat
     assert rows.metric([right[1], right[1], right[2]])["accuracy"] == pytest.approx(2 / 3)
 
 
-def test_only_the_first_examples_are_taken(export_folder, data):
-    assert len(labelled.labelled_rows([export_folder], {**data, "dev_limit": 2}).examples) == 2
-
-
 def test_a_file_with_another_vocabulary_is_measured_in_a_run_of_its_own(
     export_folder, data, tmp_path
 ):

@@ -116,14 +116,6 @@ def test_the_last_throttled_try_counts_where_the_backend_says_so():
         assert bool(findings.failures) is not counts
 
 
-def test_every_length_is_profiled_with_the_first_number_of_threads():
-    options = {"operators": True, "threads": (2, 1), "repetitions": 1}
-    findings, _ = measured(Backend("ab", lengths=(8, 16), **options))
-    assert sorted((o.model, o.sequence_length, o.threads) for o in findings.operators) == [
-        (name, length, 2) for name in "ab" for length in (8, 16)
-    ]
-
-
 def test_a_step_that_fails_is_a_failure_of_its_own_and_the_next_one_is_tried():
     act, _ = breaks(lambda what, action: action == "operators" and ", 8" in what)
     findings, _ = measured(Backend("a", act, lengths=(8, 16), operators=True))

@@ -1,11 +1,7 @@
 """The quick benchmark: one figure a length, no text job, no repetitions."""
 
-import pytest
-
-from tfdistill import benchmark
 from tfdistill.benchmark import host
 from tfdistill.benchmark.host import measuring
-from tfdistill.benchmark.settings import Settings
 
 
 def test_it_gives_a_median_for_each_length_and_the_peak(export_folder, monkeypatch):
@@ -28,15 +24,3 @@ def test_it_gives_a_median_for_each_length_and_the_peak(export_folder, monkeypat
     assert {m.repetition for m in result.measurements} == {0}
     assert {m.threads for m in result.measurements} == {1}
     assert (result.tokenizer, result.end_to_end) == (None, ())
-
-
-def test_the_quick_benchmark_is_public():
-    assert benchmark.quick_benchmark is measuring.quick_benchmark
-
-
-@pytest.mark.parametrize("texts", [True, False])
-def test_texts_are_measured_only_when_asked(export_folder, texts):
-    options = {"runs": 10, "min_seconds": 0.0, "repetitions": 1, "rounds": 2, "warmup": 1}
-    result = host.measure(export_folder, settings=Settings(lengths=(8,), texts=texts, **options))
-
-    assert (result.tokenizer is not None) is texts

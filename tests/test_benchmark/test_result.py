@@ -8,7 +8,6 @@ import pytest
 
 from tfdistill import errors
 from tfdistill.benchmark import result, schema
-from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import stats, summaries
 from tfdistill.io import files
 
@@ -86,18 +85,6 @@ def test_repetitions_are_paired_by_their_number_and_not_by_their_order(whole):
     mixed = [*rows[: len(rows) // 2], *rows[len(rows) // 2 :][::-1]]  # one file's the other way
     other = result.complete(whole.model_copy(update={"measurements": tuple(mixed)}))
     assert sorted(other.comparisons, key=lambda c: c.sequence_length) == list(whole.comparisons)
-
-
-def test_texts_are_summarized_by_model_and_the_tokenizer_over_all(whole):
-    assert (whole.tokenizer.n, whole.tokenizer.p50_ms) == (8, pytest.approx(0.7))
-    assert [(e.model, e.n, e.p50_ms) for e in whole.end_to_end] == [
-        ("slow", 4, 3.0),
-        ("fast", 4, 3.0),
-    ]
-
-
-def test_completing_twice_changes_nothing(whole):
-    assert result.complete(whole) == whole
 
 
 def test_what_was_left_out_does_not_count(whole):
@@ -252,15 +239,6 @@ def test_only_repetitions_of_both_files_are_compared():
     assert row == same
 
 
-def test_an_empty_result_has_no_summary(tmp_path):
-    value = benchmark_results.assembled(
-        [benchmark_results.measurement(())], models=[benchmark_results.model_file()]
-    )
-    assert (value.summary, value.comparisons, value.tokenizer) == ((), (), None)
-    path = result.write_result(value, tmp_path / "benchmark.json")
-    assert result.read_result(path) == value
-
-
 def test_what_readers_overlook_is_noted():
     fed = schema.Inputs(source="random", num_examples=3)
     models = [benchmark_results.model_file().model_copy(update={"inputs": fed})]
@@ -296,19 +274,6 @@ def test_a_name_that_is_listed_twice_is_refused():
         benchmark_results.assembled(
             [], models=[benchmark_results.model_file(), benchmark_results.model_file()]
         )
-
-
-def test_a_wild_seed_and_baseline_in_a_file_are_no_traceback(whole):
-    odd = whole.model_copy(update={"settings": {"seed": -3, "baseline": ["no"]}})
-    assert result.complete(odd).summary == whole.summary
-
-
-def test_settings_are_kept_as_json_has_them():
-    value = benchmark_results.assembled(
-        benchmark_results.repetitions(1.0), settings=Settings(threads=(1, 2), runs=7)
-    )
-    assert value.settings["threads"] == [1, 2]
-    assert (value.settings["runs"], value.settings["baseline"]) == (7, "student")
 
 
 NAN = '{"format_version": 2, "kind": "host", "device": {"name": "x", "max_frequencies_mhz": [NaN]}}'
@@ -426,11 +391,6 @@ def test_a_case_without_a_summary_is_refused(whole, tmp_path):
     path = result.write_result(value, tmp_path / "benchmark.json")
     with pytest.raises(errors.BenchmarkError, match="summary: cases 3 instead of 4"):
         result.read_result(path)
-
-
-def test_a_result_that_was_written_is_read_back(whole, tmp_path):
-    path = result.write_result(whole, tmp_path / "benchmark.json")
-    assert result.read_result(path) == whole
 
 
 @pytest.mark.parametrize("with_summary", [True, False])

@@ -4,7 +4,6 @@ import pytest
 
 from tfdistill import errors
 from tfdistill.benchmark import host, schema
-from tfdistill.benchmark.backend import Findings
 from tfdistill.benchmark.host import backend
 from tfdistill.benchmark.host.backend import MODULE
 from tfdistill.benchmark.settings import Settings
@@ -19,10 +18,6 @@ def subject(tflite_files):
     return open_subject(tflite_files / "fast.tflite")
 
 
-def on_host(*subjects, **settings):
-    return backend.HostBackend(subjects, Settings(**settings), None)
-
-
 def case_of(subject, length, delegate="xnnpack"):
     return schema.BenchmarkCase(
         model=subject.name, sequence_length=length, threads=1, delegate=delegate
@@ -35,19 +30,6 @@ def test_operators_are_refused_on_a_host_with_a_way_out(tflite_files):
             measure(tflite_files / "fast.tflite", settings=Settings(operators=True, **QUICK))
 
 
-def test_the_coverage_of_each_length_is_counted(tflite_files):
-    subjects = [open_subject(tflite_files / f"{name}.tflite") for name in ("fast", "slow")]
-    measured, findings = on_host(*subjects), Findings()
-    with measured.opened(findings):
-        coverages = measured._coverage
-    assert findings.failures == []
-    assert set(coverages) == {(name, length) for name in ("fast", "slow") for length in (8, 16)}
-    assert coverages["slow", 8].nodes > coverages["fast", 8].nodes  # four layers against one
-    for counted in coverages.values():
-        assert counted.partitions >= 1
-        assert 0 < counted.delegated_nodes < counted.nodes  # the lookups stay with LiteRT
-
-
 def test_a_signature_that_is_cut_out_is_the_one_that_is_opened(tflite_files):
     file = tflite_files / "fast.tflite"
     before = file.read_bytes()
@@ -57,16 +39,6 @@ def test_a_signature_that_is_cut_out_is_the_one_that_is_opened(tflite_files):
             shapes = {tuple(detail["shape"]) for detail in opened.get_input_details()}
         assert shapes == {(1, length)}
     assert file.read_bytes() == before
-
-
-def test_coverage_is_told_of_xnnpack_and_not_of_no_delegate(tflite_files):
-    result = host.measure(
-        tflite_files / "fast.tflite",
-        settings=Settings(lengths=(16,), delegates=("xnnpack", "none"), **QUICK),
-    )
-    rows = {row.delegate: row.coverage for row in result.measurements}
-    assert rows["none"] is None
-    assert rows["xnnpack"].partitions >= 1
 
 
 def test_a_worker_stays_on_its_cores(subject, tmp_path):

@@ -30,11 +30,6 @@ def test_waiting_is_on_the_clock_and_not_on_the_processor():
     assert sample["waits"] >= 1
 
 
-def test_computing_is_on_the_processor_to_a_fraction_of_a_millisecond():
-    sample = timed(lambda: compute(0.0005))
-    assert 0.5 <= sample["processor_ms"] < 0.9
-
-
 def test_another_program_on_the_same_core_preempts():
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})

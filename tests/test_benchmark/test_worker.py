@@ -1,12 +1,10 @@
 import dataclasses
-import functools
 import json
 import types
 
 import numpy as np
 import pytest
 from ai_edge_litert import interpreter
-from tokenizers import BertWordPieceTokenizer
 
 from tfdistill.benchmark.host import worker
 from tfdistill.tflite import roles
@@ -71,28 +69,11 @@ def test_a_file_without_signatures_allocates_in_its_first_inference():
 
 
 @pytest.mark.parametrize("text", NASTY)
-@pytest.mark.parametrize("lower_case", [True, False])
-def test_the_tokenizer_is_bert_s(export_folder, text, lower_case):
-    file = str(export_folder / "vocab.txt")
-    reference = BertWordPieceTokenizer.from_file(file, lowercase=lower_case)
-    ours = functools.partial(read_tokenizer(file, lower_case).fast.encode_typed, max_length=16)
-    reference.enable_truncation(16)
-    assert ours(text) == (reference.encode(text).ids, [0] * len(reference.encode(text).ids))
-    pair = reference.encode(text, "music for seven")
-    assert ours(text, "music for seven") == (pair.ids, pair.type_ids)
-
-
-@pytest.mark.parametrize("text", NASTY)
 def test_a_file_whose_texts_lose_their_middle_is_fed_with_those_texts(export_folder, text):
     file = export_folder / "vocab.txt"
     ours = read_tokenizer(file, True, "middle").fast.encode_typed
     expected = read_tokenizer(file, truncation="middle").encode_batch([text], ["a b c d e"], 9)
     assert ours(text, "a b c d e", 9) == (expected.ids.tolist(), expected.types.tolist())
-
-
-def test_a_special_token_in_the_text_is_ordinary_text(export_folder):
-    ids = read_tokenizer(export_folder / "vocab.txt").fast.encode("turn [SEP] on")
-    assert ids.count(3) == 1
 
 
 @pytest.mark.parametrize(("delegate", "taken"), [("xnnpack", True), ("none", False)])

@@ -48,14 +48,6 @@ def test_an_option_is_taken_by_its_method_and_refused_by_the_others(method, opti
 
 
 @pytest.mark.parametrize(
-    "order", [("prune",), ("cluster", "quantize"), ("prune", "quantize"), METHODS]
-)
-def test_a_later_method_keeps_what_an_earlier_one_made(order):
-    read = recipe(*order)
-    assert config.parse_recipe(read.model_dump(mode="json")) == read
-
-
-@pytest.mark.parametrize(
     ("order", "told"),
     [
         (("quantize", "prune"), "after a stage that does quantize no further stage"),

@@ -18,13 +18,6 @@ def values(**changes):
     return recipe
 
 
-def test_a_recipe_of_kind_embedding_is_read_with_its_defaults():
-    recipe = config.Recipe.model_validate(values())
-    stage = recipe.stages["near"]
-    assert stage.kind == "embedding"
-    assert (stage.objective, stage.temperature, stage.prefixes) == ("vector_cosine", 0.05, ())
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

@@ -10,7 +10,6 @@ import pytest
 
 import tfdistill
 from tfdistill import analysis, compress, losses
-from tfdistill.compress import rebuild
 from tfdistill.io import processes
 from tfdistill.lazy_exports import lazy_exports
 from tfdistill.losses import methods
@@ -20,12 +19,6 @@ HEAVY = (
     *("keras", "sklearn", "tensorflow_model_optimization"),
     *("scipy.optimize", "scipy.stats"),
 )
-
-
-def test_a_name_is_that_of_its_module():
-    assert compress.strip is rebuild.strip
-    find, listed = lazy_exports("tfdistill.compress")
-    assert find("strip") is rebuild.strip and listed() == sorted(compress.__all__)
 
 
 def test_an_unknown_name_is_refused_as_python_does():

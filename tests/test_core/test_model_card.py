@@ -150,17 +150,6 @@ def test_a_test_set_gives_the_figures_of_the_hub_unless_it_scored_another_file()
     assert "| test |" not in text and metadata(text).eval_results[0].metric_value == 0.9
 
 
-def test_the_hub_reads_the_figures_of_the_file_and_all_that_is_known():
-    facts = model_card.CardFacts(base_model="a/bert", license="apache-2.0", language="en")
-    data = metadata(model_card.of_file(SCORED, facts))
-
-    assert (data.base_model, data.license, data.language) == ("a/bert", "apache-2.0", "en")
-    assert data.pipeline_tag == "text-classification"
-    assert {"tflite", "bert", "tfdistill"} <= set(data.tags)
-    (score,) = data.eval_results
-    assert (score.metric_type, score.metric_value, score.dataset_name) == ("accuracy", 0.9, "mood")
-
-
 def test_a_checkpoint_has_the_figures_of_the_model_and_the_library_that_loads_it():
     text = model_card.of_checkpoint(SCORED, model_card.CardFacts(name="mine"))
     data = metadata(text)

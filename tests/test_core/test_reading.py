@@ -45,14 +45,6 @@ def test_json_within_bounds_is_what_json_reads(tmp_path):
     assert reading.parse_json(unlimited, "it") == {"model_max_length": int(1e30)}
 
 
-def test_an_object_is_asked_for_where_one_is_needed(tmp_path):
-    (tmp_path / "a.json").write_text("[1]")
-    with pytest.raises(errors.DataError):
-        reading.read_json_object(tmp_path / "a.json")
-    with pytest.raises(errors.DataError, match="no such file"):
-        reading.read_json_object(tmp_path / "b.json")
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -130,16 +122,6 @@ OURS = {
     "p50": [0.1, 1e-7, -0.0],
     "text": "é\u2028",
 }
-
-
-def test_a_file_of_ours_is_read_without_its_checksum(tmp_path):
-    path = tmp_path / "a.json"
-    files.atomic_write_json(path, OURS)
-    assert list(json.loads(path.read_text("utf-8"))) == [*OURS, files.CHECKSUM]
-    assert reading.read_json(path) == OURS
-    laid_out = json.dumps(json.loads(path.read_text("utf-8")), indent=None)
-    path.write_text(laid_out)  # the layout does not count
-    assert reading.read_json(path) == OURS
 
 
 @pytest.mark.parametrize(

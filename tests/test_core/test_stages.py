@@ -2,7 +2,6 @@
 
 import inspect
 
-import pydantic
 import pytest
 
 from tfdistill import config, errors
@@ -75,11 +74,6 @@ def test_faults_of_a_stage_are_found_beside_a_kind_that_is_unknown():
     assert fault == "stages.it.kind: missing. It is required"
 
 
-def test_a_misspelt_option_is_near_one_of_its_kind():
-    (fault,) = faults_of({"kind": "labels", "keep_bets": True})
-    assert fault == "stages.it.keep_bets: unknown key. Did you mean 'keep_best'?"
-
-
 def test_lamb_has_no_other_bias_correction():
     (fault,) = faults_of({"kind": "labels", "optimizer": "lamb", "bias_correction": False})
     assert fault.startswith("stages.it.bias_correction: expected true for the optimizer lamb")
@@ -148,13 +142,6 @@ def test_what_a_stage_reads_and_trains(stage, on_corpus, trains_classifier):
 def test_a_number_that_is_not_finite_is_refused():
     (fault,) = faults_of({"kind": "labels", "learning_rate": float("inf")})
     assert fault.startswith("stages.it.learning_rate: expected a finite number")
-
-
-def test_a_section_takes_its_own_kind_alone():
-    for kind, section in config.STAGE_SECTIONS.items():
-        assert section().kind == kind
-        with pytest.raises(pydantic.ValidationError):
-            section(kind="other")
 
 
 def test_every_option_is_read_by_a_kind_and_every_key_is_an_option():

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import threading
 
 import boto3
 import numpy as np
@@ -20,7 +19,6 @@ from tfdistill.data import (
     shards,
     soft_labels,
     synthetic,
-    textspans,
 )
 from tfdistill.io import arrays, files, locks, marker_file, safe_paths, storage
 from tfdistill.tokenization.reading import read_tokenizer
@@ -342,18 +340,3 @@ def test_files_that_change_below_other_machines_are_seen(bucket):
     storage.remove_folder(folder)
     storage.remove_folder(folder)
     assert storage.sizes(folder) == {}
-
-
-def test_many_threads_read_one_address(bucket, text):
-    bucket.upload_file(str(text), "a.txt")
-    spans = textspans.plan_spans("s3://texts/a.txt", 100)
-    contents = {}
-    threads = [
-        threading.Thread(target=lambda s=span: contents.update({s: textspans.read_span(s)}))
-        for span in spans
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert "".join(contents[span] for span in spans) == text.read_text()

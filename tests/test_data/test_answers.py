@@ -49,13 +49,6 @@ def test_other_texts_pairs_or_labels_are_other_examples():
     assert len({answer_set().examples, *(hash_of.examples for hash_of in hashes if hash_of)}) == 4
 
 
-def test_words_spans_and_unlabelled_texts_have_no_answers_of_one_row():
-    assert answers.of_examples(examples(labels=None), {"model": LOGITS}) is None
-    words = spec.TaskSpec("tags", "0", "-1", kind="token", labels=("O", "B-X"))
-    words_alone = tasks.Examples(words, ["a"], None, np.array([0]))
-    assert answers.of_examples(words_alone, {"model": LOGITS[:1]}) is None
-
-
 def test_a_changed_byte_a_foreign_file_and_an_absent_one_are_refused(tmp_path):
     path = tmp_path / "a.safetensors"
     with pytest.raises(errors.DataError, match=r"a\.safetensors"):

@@ -1,7 +1,5 @@
 """A folder for each label: the layout of IMDb."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -64,11 +62,6 @@ def test_names_of_own_labels_come_from_the_train_split(tmp_path):
     }
 
 
-def test_another_order_of_labels_moves_the_indices(imdb):
-    turned = IMDB.with_labels(("positive", "negative"))
-    assert tasks.load_examples(turned, imdb, "dev").labels.tolist() == [0, 1]
-
-
 def test_missing_and_strange_folders_are_explained(imdb, tmp_path):
     with pytest.raises(errors.DataError, match="received no folder"):
         tasks.load_examples(IMDB, tmp_path / "nowhere", "train")
@@ -92,11 +85,6 @@ def test_a_file_that_is_not_utf_8_is_named(imdb):
     (imdb / "train" / "pos" / "3_8.txt").write_bytes(b"\xe9t\xe9")
     with pytest.raises(errors.DataError, match=r"3_8\.txt, line 1: expected UTF-8 text"):
         tasks.load_examples(IMDB, imdb, "train")
-
-
-def test_only_classifications_lie_in_folders():
-    with pytest.raises(errors.ConfigError, match="layout: expected one of table, received 'fold"):
-        dataclasses.replace(OWN, kind="regression", metrics=(), primary_metric="")
 
 
 def test_digits_that_are_no_decimals_are_letters_of_a_name(tmp_path):

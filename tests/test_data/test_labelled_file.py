@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from tfdistill import analysis, config, errors, tasks
+from tfdistill import config, errors, tasks
 from tfdistill.data import from_config, labelled_file, unlabelled
 
 ROWS = [(f"this is, text {index}", ("yes", "no")[index % 2]) for index in range(100)]
@@ -59,13 +59,6 @@ def test_repeated_and_empty_rows_are_left_out_and_counted(tmp_path):
         split for split, part in data.sets.items() for text in part.texts if "text 4" == text[9:]
     ]
     assert len(parts) == 2 and len(set(parts)) == 1  # with two labels, but in one set
-
-
-def test_lines_are_those_of_the_file_of_the_user(tmp_path):
-    data = labelled_file.read_labelled_file(write(tmp_path / "x.csv", ROWS), "mine")
-    for part in data.sets.values():
-        assert [ROWS[line - 2][0] for line in part.lines] == part.texts
-        assert part.location(0) == f"x.csv, line {part.lines[0]}"
 
 
 @pytest.mark.parametrize(
@@ -193,15 +186,6 @@ def test_a_run_reads_the_sets_of_a_file_that_is_gone(tmp_path, labels, kind):
         config.data_of_run(str(run))
 
 
-def test_a_section_of_single_labels_names_no_separator_of_several(tmp_path):
-    rows = [(f"text number {index}", ("a", "b", "a|b")[index % 3]) for index in range(90)]
-    path = write(tmp_path / "x.csv", rows)
-    data = labelled_file.read_labelled_file(path, "own", kind="classification")
-    data.write(tmp_path / "data")
-    section = config.DataConfig.model_validate(data.section(tmp_path / "data"))
-    assert from_config.task_of(section, tmp_path / "data") == data.task
-
-
 KINDS_OF_SIMILAR = {
     "numbers": lambda base, i: f"order {i}: {base} on day {i % 30}",
     "punctuation": lambda base, i: f"{base.title()}{'!?. ;:'[i % 6]}",
@@ -229,30 +213,6 @@ def test_texts_that_differ_in_digits_and_punctuation_are_in_one_set(kind, tmp_pa
     before = labelled_file.read_labelled_file(tmp_path / "x.csv", "own", similar_together=False)
     groups = [set(map(unlabelled.similar_text, part.texts)) for part in before.sets.values()]
     assert sum(map(len, groups)) > 49
-
-
-def test_of_few_groups_the_texts_are_split_and_the_share_is_a_warning(tmp_path):
-    rows = [(f"the {'xy'[i % 2]} box is number {i}", "xy"[i % 2]) for i in range(120)]
-    data = labelled_file.read_labelled_file(write(tmp_path / "x.csv", rows), "own")
-    assert [len(part) for part in data.sets.values()] == [72, 24, 24]
-    findings = analysis.check_data(data.task, data.sets["train"], data.sets["dev"])
-    assert (
-        "24 of 24 development texts are training texts too but for digits" in findings.warnings[-2]
-    )
-
-
-def test_rows_without_similar_ones_are_split_as_before(tmp_path):
-    rows = [(f"{text} {'abcdefghij'[i % 10]}{'klmnopqrst'[i // 10]}", label)
-            for i, (text, label) in enumerate(ROWS)]  # fmt: skip
-    path = write(tmp_path / "x.csv", rows)
-    now, before = (
-        labelled_file.read_labelled_file(path, "own", similar_together=together)
-        for together in (True, False)
-    )
-    assert now.notes == before.notes
-    assert [part.texts for part in now.sets.values()] == [
-        part.texts for part in before.sets.values()
-    ]
 
 
 def test_a_promise_counts_one_of_similar_texts_and_none_like_a_training_text(tmp_path, caplog):

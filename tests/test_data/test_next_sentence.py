@@ -109,15 +109,6 @@ def test_a_short_half_stays_whole(tokenizer):
     assert encoded.lengths.max() == 43
 
 
-def test_short_targets_give_short_pairs(tokenizer, many):
-    usual = examples_of(many, 60, tokenizer)
-    short = examples_of(many, 60, tokenizer, short=1.0)
-    assert usual.lengths.mean() > 45
-    assert short.lengths.mean() < usual.lengths.mean() - 8
-    assert examples_of(many, 60, tokenizer).ids.tolist() == usual.ids.tolist()
-    assert examples_of(many, 60, tokenizer, seed=1).ids.tolist() != usual.ids.tolist()
-
-
 def test_one_document_alone_has_no_partner(tokenizer):
     with pytest.raises(errors.DataError, match=r"two documents or more.*received 1.*blank lines"):
         examples_of([[3, 4, 5]], 20, tokenizer)

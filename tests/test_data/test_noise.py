@@ -81,15 +81,6 @@ def test_noise_follows_from_the_seed_alone(tokenizer):
     assert (first != other).any()
 
 
-def test_nothing_to_replace_is_no_fault(tokenizer):
-    batch = features(tokenizer, (2, 2))
-    after, before = changed(tokenizer, batch, share=1.0, highest_rate=1.0)
-    np.testing.assert_array_equal(after, before)
-    batch = features(tokenizer, (30, 40))
-    after, before = changed(tokenizer, batch, share=0.0)
-    np.testing.assert_array_equal(after, before)
-
-
 def test_epochs_differ_and_a_resumed_stream_does_not(tokenizer):
     encoded = tokenizer.encode_batch(["the film is not good.", "a story, it is bad!", "seven"] * 3)
     examples = batches.EncodedExamples(

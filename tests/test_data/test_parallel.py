@@ -5,7 +5,6 @@ import os
 import pathlib
 import signal
 import sys
-import tempfile
 import threading
 
 import apache_beam
@@ -78,13 +77,6 @@ def test_a_pipeline_writes_the_same_files(pipeline, options, prepare, tmp_path, 
     corpus = prepare("there", pipeline=pipeline, **options)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert corpus.complete and corpus.num_shards > 3
-
-
-def test_a_pipeline_leaves_nothing_in_the_folder_of_temporary_files(prepare, tmp_path, monkeypatch):
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    prepare(pipeline=DIRECT)
-    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_a_failed_range_is_named_and_the_others_are_kept(prepare, tmp_path, monkeypatch, written):

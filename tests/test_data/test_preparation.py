@@ -1,7 +1,6 @@
 """Preparing a corpus: the same files whatever happens on the way."""
 
 import dataclasses
-import json
 import pathlib
 import tracemalloc
 
@@ -259,13 +258,3 @@ def test_a_shard_with_one_document_cannot_make_pairs(prepare, tmp_path):
     path.write_text("Good film. Bad story. " * 30)
     with pytest.raises(errors.DataError, match=r"one\.txt, bytes 0 to .*two documents or more"):
         prepare(path=path, next_sentence=True, shard_bytes=10_000)
-
-
-def test_the_manifest_says_what_is_there(prepare, tokenizer, tmp_path):
-    corpus = prepare()
-    value = json.loads((tmp_path / "out" / "corpus.json").read_text())
-    assert value["format_version"] == 1 and value["complete"]
-    assert value["num_examples"] == corpus.num_examples
-    assert value["settings"]["vocabulary"] == shard_files.vocabulary_hash(tokenizer.vocab)
-    assert value["sources"][0]["name"] == "a.txt"
-    assert shard_files.read_manifest(tmp_path / "out") == corpus

@@ -296,14 +296,6 @@ def test_a_faulty_file_is_one_error_that_names_it(name, content, tmp_path):
         soft_labels.read(path, TASK)
 
 
-def test_marks_in_the_names_of_labels_separate_nothing(tmp_path):
-    spec = tasks.TaskSpec("own", "text", "label", labels=("a|b|c", "d;e;f", "g"))
-    examples = tasks.Examples(spec, ["one", "two", "three"], None, None)
-    soft_labels.write(tmp_path / "a.csv", examples, 3 * np.eye(3, dtype=np.float32))
-    file = soft_labels.read(tmp_path / "a.csv", spec)
-    np.testing.assert_array_equal(file.values, 3 * np.eye(3))
-
-
 def test_other_suffixes_and_spans_are_refused(tmp_path):
     with pytest.raises(errors.DataError, match=r"one of .jsonl, .csv, .parquet, received .tsv"):
         soft_labels.check_writable(tmp_path / "a.tsv")

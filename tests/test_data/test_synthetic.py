@@ -1,11 +1,10 @@
-import collections
 import subprocess
 import sys
 
 import pytest
 
 from tfdistill import errors, tasks
-from tfdistill.data import corpus, synthetic
+from tfdistill.data import synthetic
 
 PHRASES = synthetic.PHRASES
 
@@ -32,15 +31,6 @@ def test_commands_do_not_depend_on_the_hash_seed():
     assert len(outputs) == 1
 
 
-def test_every_intent_comes_about_equally_often():
-    texts, labels = synthetic.generate(3000, 0)
-    counts = collections.Counter(labels)
-    assert set(counts) == set(synthetic.INTENTS)
-    assert len(counts) >= 8
-    assert min(counts.values()) > 3000 / len(counts) * 0.75
-    assert not any("{" in text or "\t" in text or "\n" in text for text in texts)
-
-
 def test_every_slot_that_a_phrase_names_has_fillers():
     groups = [
         *PHRASES["commands"].values(),
@@ -54,32 +44,6 @@ def test_every_slot_that_a_phrase_names_has_fillers():
     }
     assert named == set(PHRASES["slots"])
     assert set(PHRASES["questions"]) == set(PHRASES["commands"])
-
-
-def test_either_form_of_a_contrast_holds_the_same_words():
-    for one, two in PHRASES["contrasts"]:
-        assert sorted(one.split()) == sorted(two.split())
-
-
-def test_splits_share_no_text_and_load_as_a_task(tmp_path):
-    spec = synthetic.write_task(
-        tmp_path, num_train=300, num_dev=60, num_test=40, num_documents=5, seed=1
-    )
-    splits = {name: tasks.load_examples(spec, tmp_path, name) for name in tasks.SPLITS}
-    assert [len(split) for split in splits.values()] == [300, 60, 40]
-    texts = [text for split in splits.values() for text in split.texts]
-    assert len(set(texts)) == 400
-    expected = dict(zip(*synthetic.generate(900, 1), strict=True))
-    for split in splits.values():
-        names = [spec.labels[label] for label in split.labels]
-        assert names == [expected[text] for text in split.texts]
-    assert len(list(corpus.documents(tmp_path / synthetic.CORPUS_NAME))) == 5
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "corpus.txt",
-        "dev.tsv",
-        "test.tsv",
-        "train.tsv",
-    ]
 
 
 def test_words_alone_do_not_tell_the_intent(tmp_path):

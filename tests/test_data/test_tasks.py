@@ -159,15 +159,6 @@ def test_missing_files_are_explained(tmp_path):
         tasks.load_examples(TASK, tmp_path, "dev")
 
 
-def test_selected_examples_keep_text_pair_and_label_together(tmp_path):
-    spec = dataclasses.replace(TASK, pair_column="pair")
-    rows = [("a", "b", "yes"), ("c", "d", "no"), ("e", "f", "yes")]
-    write(tmp_path / "train.tsv", ("text", "pair", "label"), *rows)
-    chosen = tasks.load_examples(spec, tmp_path, "train").select([2, 1])
-    assert (chosen.texts, chosen.pairs, chosen.labels.tolist()) == (["e", "c"], ["f", "d"], [1, 0])
-    assert len(chosen) == 2
-
-
 def test_another_label_order_moves_the_indices_with_the_names(tmp_path):
     mnli = tasks.task("mnli")
     assert mnli.labels == ("entailment", "neutral", "contradiction")

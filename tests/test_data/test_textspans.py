@@ -51,13 +51,6 @@ def test_a_line_of_any_length_is_cut_into_pieces_of_bounded_size(tmp_path):
     assert max(span.end - span.begin for span in spans) <= 500_000 + 2**16
 
 
-def test_several_files_are_never_mixed(tmp_path):
-    first = write(tmp_path / "a.txt", PROSE)
-    second = write(tmp_path / "b.txt", "The story.")
-    spans = textspans.plan_spans([first, second], 400)
-    assert [span.path for span in spans] == [str(first)] * (len(spans) - 1) + [str(second)]
-
-
 def test_byte_order_mark_and_windows_line_ends_are_dropped(tmp_path):
     path = write(tmp_path / "a.txt", "\ufeffGood.\r\n\r\nBad.\r\n")
     assert pieces(path, 1000) == ["Good.\n\nBad.\n"]

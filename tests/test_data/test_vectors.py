@@ -31,11 +31,6 @@ def test_glove_and_word2vec_files_hold_the_same_vectors(write, content):
     assert (vectors.width, len(vectors), "cat" in vectors, "Cat" in vectors) == (3, 3, True, False)
 
 
-def test_words_may_hold_spaces_and_numbers(write):
-    vectors = read_vectors(write("cat 1 2\n. . . 3 4\n7 5 6\n"))
-    assert vectors.words == ("cat", ". . .", "7")
-
-
 def test_a_limit_reads_the_first_lines_only(write):
     assert read_vectors(write(f"3 3\n{GLOVE}"), limit=2).words == ("cat", "dog")
     assert read_vectors(write(f"{GLOVE}broken"), limit=3).words == ("cat", "dog", "car")

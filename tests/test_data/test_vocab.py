@@ -62,12 +62,6 @@ def test_a_vocabulary_that_cannot_be_written_leaves_the_old_one(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["vocab.txt"]
 
 
-def test_equal_vocabularies_pass_as_files_and_as_tokens(tmp_path):
-    tokens = [*SPECIAL, "a", "b"]
-    vocab.write_vocab(tokens, tmp_path / "vocab.txt")
-    vocab.check_same_vocabulary(read_vocab(tmp_path / "vocab.txt"), tokens)
-
-
 @pytest.mark.parametrize(
     ("student", "message"),
     [
@@ -105,19 +99,6 @@ def test_a_trained_vocabulary_holds_frequent_words_whole():
     tokens = vocab.train_vocab(TEXTS, 90)
     assert {"the", "walking", "talking"} <= set(tokens)
     assert "straße" in vocab.train_vocab(TEXTS, 200)  # BERT's words: ß is not folded
-
-
-def test_words_of_a_small_text_are_learned_too():
-    assert {"walker", "straße"} <= set(vocab.train_vocab(TEXTS[:3], 200))
-
-
-def test_training_a_vocabulary_twice_gives_the_same():
-    assert vocab.train_vocab(TEXTS, 120) == vocab.train_vocab(list(reversed(TEXTS)), 120)
-
-
-def test_case_is_kept_on_request():
-    assert "The" in vocab.train_vocab(TEXTS, 200, lower_case=False)
-    assert "The" not in vocab.train_vocab(TEXTS, 200)
 
 
 def test_a_vocabulary_of_nothing_or_without_room_is_refused():

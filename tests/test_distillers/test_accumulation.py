@@ -117,15 +117,6 @@ def test_a_batch_that_overflows_costs_its_group_and_no_more(trainer, student):
     assert any((a != b).any() for a, b in zip(before, student.get_weights(), strict=True))
 
 
-def test_the_batches_of_a_group_draw_different_dropout_masks(trainer):
-    distiller = trainer(keras.optimizers.SGD(0.0), gradient_accumulation=2)
-    seeds = []
-    for _ in range(5):
-        seeds.append(int(distiller._step_seed()))
-        distiller.train_step((FEATURES, LABELS))
-    assert len(set(seeds)) == 5
-
-
 @pytest.mark.parametrize("batches", [0, -1, 1.5, True, "2"])
 def test_a_group_is_a_whole_number_of_batches(trainer, batches):
     with pytest.raises(errors.ConfigError, match="gradient_accumulation: expected an integer"):

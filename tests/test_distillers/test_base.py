@@ -1,6 +1,5 @@
 """The step of every distiller: who runs, how often, in which mode, and what counts how much."""
 
-import keras as keras3
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -97,25 +96,7 @@ def test_cached_logits_take_the_place_of_the_teacher(tinybert, logs, teacher):
     assert logs(distiller.test_step, other, LABELS)["loss"] != pytest.approx(expected["loss"])
 
 
-def test_cached_logits_do_not_keep_the_teacher_from_its_inner_states(tinybert, logs, teacher):
-    distiller = tinybert("intermediate")
-    expected = logs(distiller.test_step, FEATURES, LABELS)
-    cached = {**FEATURES, "teacher_logits": teacher(FEATURES, training=False)}
-    assert logs(distiller.test_step, cached, LABELS) == expected
-
-
 # The student.
-
-
-@pytest.mark.parametrize("stage", ["intermediate", "prediction"])
-def test_teacher_and_student_run_forward_once_a_step(tinybert, teacher, student, stage):
-    distiller = tinybert(stage)
-    distiller.compile("sgd", metrics=[keras.metrics.SparseCategoricalAccuracy()], run_eagerly=True)
-    teacher_calls, student_calls = counted(teacher), counted(student)
-    distiller.train_step((FEATURES, LABELS))
-    assert (len(teacher_calls), len(student_calls)) == (1, 1)
-    distiller.test_step((FEATURES, LABELS))
-    assert (len(teacher_calls), len(student_calls)) == (2, 2)
 
 
 def test_evaluate_is_without_dropout_and_repeats_itself(built, student):
@@ -167,23 +148,6 @@ def test_the_projection_learns_with_the_student_and_is_no_part_of_it(tinybert, s
 # Losses and their weights.
 
 
-def test_fit_and_evaluate_log_every_term_by_name(tinybert):
-    data = tf.data.Dataset.from_tensors((FEATURES, LABELS)).repeat(2)
-    terms = {"intermediate": ["attention", "embedding", "hidden"], "prediction": ["logits"]}
-    for stage, names in terms.items():
-        distiller = tinybert(stage)
-        distiller.compile(
-            keras.optimizers.SGD(0.0), metrics=[keras.metrics.SparseCategoricalAccuracy("acc")]
-        )
-        distiller.run_eagerly = True
-        history = distiller.fit(data, verbose=0).history
-        assert list(history) == ["loss", *names, "acc"]
-        evaluated = distiller.evaluate(data, verbose=0, return_dict=True)
-        assert list(evaluated) == ["loss", *names, "acc"]
-        # The learning rate is 0, the student has no dropout.
-        assert {name: values[0] for name, values in history.items()} == pytest.approx(evaluated)
-
-
 def test_the_loss_is_the_weighted_sum_of_the_logged_terms(tinybert, logs):
     weights = {"attention": 0.5, "embedding": 3.0, "hidden": 0.25}
     plain = logs(tinybert().test_step, FEATURES, LABELS)
@@ -230,12 +194,6 @@ def test_weight_zero_switches_a_term_off(tinybert, logs, monkeypatch, stage, off
     assert off not in distiller.active_terms
     assert plain[off] > 0.05
     assert rest["loss"] == pytest.approx(plain["loss"] - plain[off], rel=1e-5)
-
-
-def test_weights_are_those_of_the_last_compile(tinybert, logs):
-    distiller = tinybert(loss_weights={"attention": 0})
-    distiller.compile("sgd", loss_weights={"hidden": 0})
-    assert distiller.active_terms == ("attention", "embedding")
 
 
 # Sample weights.
@@ -317,18 +275,6 @@ def test_metrics_over_batches_of_different_size_are_means_over_examples(student,
     assert {k: float(v) for k, v in result.items()} == pytest.approx(whole, rel=1e-5)
 
 
-@pytest.mark.parametrize("library", [keras, keras3])
-def test_weighted_metrics_see_the_sample_weights(student, logs, library):
-    trainer = distillers.LabelTrainer(student)
-    metrics = [library.metrics.SparseCategoricalAccuracy(name) for name in ("all", "acc")]
-    trainer.compile("sgd", metrics=metrics[:1], weighted_metrics=metrics[1:])
-    answers = np.argmax(student(FEATURES), axis=1).astype(np.int32)
-    labels = tf.constant(np.append(answers[:1], (answers[1:] + 1) % 3))  # the first is right
-    weights = tf.constant([6.0, 1.0, 1.0, 0.0])
-    values = logs(trainer.test_step, FEATURES, labels, weights)
-    assert (values["all"], values["acc"]) == pytest.approx((0.25, 0.75))
-
-
 def test_metrics_of_tokens_count_those_with_a_label(logs):
     student = toys.randomise(models.build_token_classifier(toys.SHALLOW_STUDENT, 3), seed=2)
     answers = student(FEATURES).numpy().argmax(axis=-1).astype(np.int32)
@@ -346,26 +292,6 @@ def test_metrics_of_tokens_count_those_with_a_label(logs):
 
 
 # Logits.
-
-
-def test_outputs_are_consumed_as_logits(tinybert, student, logs):
-    """keras.distillation trained on logits with losses that expect probabilities."""
-    for name, make in (
-        ("label", lambda: _compiled(distillers.LabelTrainer(student))),
-        ("logits", lambda: tinybert("prediction")),
-        ("logits", lambda: tinybert("prediction", objective="kl_divergence")),
-    ):
-        distiller = make()
-        before = logs(distiller.test_step, FEATURES, LABELS)[name]
-        kernel, bias = student.get_layer("classifier").get_weights()
-        # A softmax does not see a constant; probabilities would leave [0, 1].
-        student.get_layer("classifier").set_weights([kernel, bias + 50.0])
-        # 50 + z loses 5 bits of z.
-        after = logs(distiller.test_step, FEATURES, LABELS)[name]
-        assert after == pytest.approx(before, rel=1e-4)
-        student.get_layer("classifier").set_weights([kernel * 30, bias * 30])
-        assert logs(distiller.test_step, FEATURES, LABELS)[name] > 3 * before
-        student.get_layer("classifier").set_weights([kernel, bias])
 
 
 # Gradients and optimizers.
@@ -474,14 +400,3 @@ def test_training_on_labels_needs_labels(student, logs):
     trainer = _compiled(distillers.LabelTrainer(student))
     with pytest.raises(errors.ShapeError, match=r"expected \(features, labels\)"):
         logs(trainer.test_step, FEATURES)
-
-
-def test_runs_with_other_seeds_draw_other_dropout_masks():
-    student = toys.classifier(toys.SHALLOW_STUDENT)
-    drawn = []
-    for seed in (0, 1, 1, 2):
-        trainer = distillers.LabelTrainer(student, seed=seed)
-        trainer.compile("sgd")
-        drawn.append(int(trainer._step_seed()))
-    assert drawn[1] == drawn[2]
-    assert len(set(drawn)) == 3

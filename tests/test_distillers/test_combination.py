@@ -212,19 +212,6 @@ def test_every_layered_objective_is_what_it_is_called(make, teacher, wide):
         assert received[name] == pytest.approx(float(expected), rel=RELATIVE), name
 
 
-def test_answers_only_can_do_without_the_teacher(make, teacher):
-    distiller = make({"soft": {"loss": "LogitMSE"}, "gold": {"loss": "GoldLabels"}})
-    expected = logged(distiller, FEATURES, LABELS)
-    assert distiller.needs_only_logits()
-    cached = {**FEATURES, "teacher_logits": teacher(FEATURES, training=False)}
-    assert logged(distiller, cached, LABELS) == pytest.approx(expected, rel=RELATIVE)
-    more = make({"soft": {"loss": "LogitMSE"}, "x": {"loss": "RelationKL"}})
-    distiller_checks.compiled(more)
-    assert not more.needs_only_logits()
-    distiller_checks.compiled(more, loss_weights={"x": 0})
-    assert more.needs_only_logits()
-
-
 # What is true of every distiller.
 
 MIX = {
@@ -234,11 +221,6 @@ MIX = {
     "soft": {"loss": "KLDivergence", "temperature": 2.0},
     "gold": {"loss": "GoldLabels", "weight": 0.25},
 }
-
-
-def test_weight_zero_removes_exactly_its_term(make):
-    weights = {"scores": 1.0, "states": 0.5, "values": 1.0, "soft": 1.0, "gold": 0.25}
-    distiller_checks.check_ablation(lambda: with_noise(make(MIX)), (FEATURES, LABELS), weights)
 
 
 @pytest.mark.thorough
@@ -391,9 +373,3 @@ def test_a_regression_has_no_soft_targets(make, built):
     distiller = make({"soft": {"loss": "SoftCrossEntropy"}}, teacher, student)
     with pytest.raises(errors.ShapeError, match="'logit_mse' for a regression"):
         distiller.compile("sgd")
-
-
-def test_both_must_read_the_same_ids(make):
-    more = models.build_encoder(toys.SHALLOW_STUDENT.replace(vocab_size=31))
-    with pytest.raises(errors.ShapeError, match="30 rows as in the teacher"):
-        make({"x": {"loss": "RelationKL"}}, student=more)

@@ -118,8 +118,7 @@ def triple_loss(teacher, student, t, weights):
     }
 
 
-@pytest.mark.parametrize("t", [2.0, 1.0])
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
+@pytest.mark.parametrize(("t", "weights"), [(2.0, WEIGHTS), (1.0, None)])
 def test_terms_are_the_formulas(make, teacher, student, t, weights):
     data = (FEATURES,) if weights is None else (FEATURES, None, weights)
     received = logged(make(temperature=t), *data)
@@ -177,11 +176,6 @@ def test_a_head_that_answers_at_masked_tokens_only_is_refused(make):
     assert rest["mlm"] == pytest.approx(whole["mlm"], rel=RELATIVE)
 
 
-def test_weight_zero_removes_exactly_its_term(make):
-    weights = {"logits": 5.0, "mlm": 2.0, "cosine": 1.0}
-    distiller_checks.check_ablation(make, (FEATURES,), weights)
-
-
 @pytest.mark.slow
 def test_one_seed_repeats_and_the_teacher_stays(make, masked_lm, student):
     noisy = masked_lm(STUDENT.replace(dropout=0.3))
@@ -232,14 +226,6 @@ def test_each_loss_goes_down_on_a_toy_corpus():
     for term, share in (("logits", 0.25), ("mlm", 0.4), ("cosine", 0.75)):
         assert after[term] < share * before[term], term
     assert after["mlm_accuracy"] > before["mlm_accuracy"] + 0.4
-
-
-def test_unequal_widths_are_refused_with_a_remedy(make, masked_lm):
-    narrow = masked_lm(STUDENT.replace(hidden_size=6))
-    with pytest.raises(errors.ShapeError, match="8 as in the teacher, received 6") as caught:
-        make(student=narrow).compile("sgd")
-    assert "loss_weights={'cosine': 0}" in str(caught.value)
-    assert "cosine" not in logged(make(student=narrow), FEATURES, loss_weights={"cosine": 0})
 
 
 def test_both_need_a_masked_lm_head_over_the_same_words(make, built, masked_lm):

@@ -53,8 +53,10 @@ def hidden(teacher, student, layers, kernel, bias):
     return np.mean(means)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 3.0, 0.5])
-@pytest.mark.parametrize(("layer_map", "layers"), [("uniform", (1, 3)), ([0, 2], (0, 2))])
+@pytest.mark.parametrize(
+    ("temperature", "layer_map", "layers"),
+    [(1.0, "uniform", (1, 3)), (3.0, [0, 2], (0, 2)), (0.5, "uniform", (1, 3))],
+)
 def test_the_terms_are_the_formulas_and_the_loss_their_sum(
     teacher, student, temperature, layer_map, layers
 ):

@@ -266,11 +266,3 @@ def test_predict_refuses_batches_whose_order_is_another(teacher, train):
     distiller = distillers.LogitDistiller(teacher, toys.classifier(toys.STUDENT, seed=2))
     with pytest.raises(errors.ConfigError, match=r"training\.predict_logits"):
         distiller.predict(train)
-
-
-def test_a_distiller_can_be_summarised_before_fit():
-    lines = []
-    student = toys.classifier(toys.STUDENT)
-    distiller = distillers.LogitDistiller(toys.classifier(toys.TEACHER), student)
-    distiller.summary(print_fn=lines.append)
-    assert f"Trainable params: {student.count_params()}" in "\n".join(lines)

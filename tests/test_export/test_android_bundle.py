@@ -107,14 +107,6 @@ def test_the_token_vectors_are_what_the_tokenizer_of_the_bundle_says(assets, toy
     assert sum("pair" in case for case in cut) > 50
 
 
-def test_two_bundles_lie_side_by_side(assets, source, tmp_path):
-    target = copy_of(assets, tmp_path)
-    second = export.to_android(source, target, name="other")
-    index = android_bundle.read_index(target, verify=True)
-    assert list(index.bundles) == ["model-dynamic_wi8_afp32", "other"]
-    assert second == target / "bundles" / "other"
-
-
 def test_a_bundle_is_replaced_only_when_told_and_foreign_files_stay(assets, source, tmp_path):
     target = copy_of(assets, tmp_path)
     folder = target / "bundles" / "model-dynamic_wi8_afp32"
@@ -304,17 +296,6 @@ def test_a_folder_that_is_no_bundle_is_never_replaced(source, tmp_path):
 def test_the_default_name_of_a_bundle_has_the_quantization_and_the_device():
     assert android_bundle.bundle_name("run", "float16") == "run-float16"
     assert android_bundle.bundle_name("run", "float32", "gpu") == "run-float32-gpu"
-
-
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [("{}", "bundles: Field required"), ('{"format_version": 2, "bundles": {}}', "format_version")],
-)
-def test_an_index_of_another_kind_is_refused(content, fault, source, tmp_path):
-    (tmp_path / "bundles").mkdir()
-    (tmp_path / "bundles" / "index.json").write_text(content)
-    with pytest.raises(errors.ManifestError, match=fault):
-        export.to_android(source, tmp_path)
 
 
 def test_there_are_many_edge_cases_and_they_reach_every_class_boundary():

@@ -9,7 +9,6 @@ import pytest
 
 from export.file import bundle
 from tfdistill import errors
-from tfdistill.io import marker_file
 
 ROOT = pathlib.Path(bundle.__file__).parents[1]
 
@@ -26,17 +25,6 @@ def test_files_lie_beside_the_model(tmp_path):
         "answers.safetensors",
     ]
     assert {path.parent for path in vars(places).values()} == {tmp_path}
-
-
-def test_all_files_are_written_and_nothing_else(tmp_path):
-    source = tmp_path / "source"
-    source.write_bytes(b"m" * 3_000_000)
-    folder = tmp_path / "deep" / "folder"
-    bundle.write({folder / "m.tflite": source, folder / "model.json": b"{}"})
-    names = sorted(path.name for path in folder.iterdir())
-    assert names == [marker_file.MARKER, "m.tflite", "model.json"]
-    assert (folder / "m.tflite").read_bytes() == source.read_bytes()
-    assert (folder / "model.json").read_bytes() == b"{}"
 
 
 def test_a_full_disk_leaves_every_old_file(tmp_path):

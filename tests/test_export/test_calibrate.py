@@ -27,12 +27,6 @@ def test_the_draw_is_counted_seeded_and_without_replacement(toy):
     assert not np.array_equal(draw(toy, toy.encoded, seed=1).ids, drawn.ids)
 
 
-def test_all_examples_are_taken_where_there_are_no_more(toy):
-    drawn = draw(toy, toy.encoded, count=1000)
-    np.testing.assert_array_equal(drawn.ids, toy.encoded.ids)
-    assert drawn.labels is None
-
-
 def test_a_function_that_returns_a_generator_of_feeds_is_called_for_them(toy):
     """As the converter of TensorFlow takes them, by name."""
 
@@ -51,11 +45,6 @@ def test_a_function_that_returns_a_generator_of_feeds_is_called_for_them(toy):
         drawn = draw(toy, given_as)
         np.testing.assert_array_equal(drawn.ids, expected.ids)
         np.testing.assert_array_equal(drawn.types, expected.types)
-
-
-def test_labels_are_not_needed(toy):
-    unlabelled = dataclasses.replace(toy.encoded, labels=None)
-    np.testing.assert_array_equal(draw(toy, unlabelled).ids, draw(toy, toy.encoded).ids)
 
 
 @pytest.mark.parametrize("count", [0, 15, True, 200.0])

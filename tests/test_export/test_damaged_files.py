@@ -94,13 +94,6 @@ def test_a_file_of_another_program_is_told_by_what_it_lacks(alter, message, expo
         heads.head_of_file(TfliteModel(file))
 
 
-def test_a_file_without_a_manifest_is_not_taken_for_a_checkpoint(exported, tmp_path):
-    alone = tmp_path / "alone.tflite"
-    shutil.copyfile(exported("float32").path, alone)
-    with pytest.raises(errors.ManifestError):
-        inputs.open_answerer(str(alone))
-
-
 def test_a_second_file_in_a_folder_is_not_answered_for_by_the_first(copied):
     other = copied / "other.tflite"
     shutil.copyfile(copied / "model.tflite", other)
@@ -141,11 +134,6 @@ def test_a_vocabulary_has_as_many_tokens_as_the_embedding_has_rows(
     expected = (Begun, None) if message is None else (errors.VocabularyError, message)
     with pytest.raises(expected[0], match=expected[1]):
         export.to_tflite(model, tmp_path / "m.tflite", lengths=(8,), tokenizer=toy.vocab_file)
-
-
-def test_lengths_beyond_the_positions_are_refused_with_those_that_fit(toy, tmp_path):
-    with pytest.raises(errors.ConfigError):
-        export.to_tflite(toy.model, tmp_path / "m.tflite", lengths=(32, 64))
 
 
 def test_a_recipe_leaves_such_lengths_out_unless_none_remains(toy):

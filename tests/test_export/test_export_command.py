@@ -366,14 +366,6 @@ def test_devices_are_known_ones_and_different(text):
         export_command._devices(text)
 
 
-def test_without_a_task_there_is_nothing_to_check_on(place, tmp_path, monkeypatch):
-    recorder = Recorder(monkeypatch)
-    command = ["export", str(place / "student"), "--lengths", "8", "--out", str(tmp_path)]
-    assert cli.main(command) == 130
-    ((_, received),) = recorder.calls
-    assert received["check_on"] is None and received["task"] is None
-
-
 @pytest.mark.slow
 def test_the_result_is_json_or_lines(place, tmp_path, exported, monkeypatch, capsys):
     card = exported("dynamic_wi8_afp32").card

@@ -136,20 +136,6 @@ def test_probabilities_of_spans_are_refused(toy):
         graph.forward(model, softmax=True)
 
 
-def test_a_quantization_aware_model_is_run_as_it_is(toy):
-    """Its layers round; taking some of them apart would leave roundings out."""
-    from tfdistill import compress
-
-    model = compress.quantize_aware(toy.model)
-    model_inputs = features(model, [12, 7, 2], 12, toy.config.vocab_size)
-    compress.observe(model, [model_inputs])
-    expected = model(model_inputs, training=False).numpy()
-    assert (
-        np.abs(expected - toy.model(model_inputs, training=False).numpy()).max() > 1e-3
-    )  # it rounds
-    np.testing.assert_allclose(answers(model, model_inputs)["logits"], expected, rtol=0, atol=1e-5)
-
-
 @pytest.fixture(scope="module")
 def reports(toy, lively, tmp_path_factory):
     """Each head converted by its inference function and as the model is, looked at by LiteRT."""

@@ -56,13 +56,6 @@ def shared_data_file(request, shared_data):
     return shared_data / "tflite" / request.param
 
 
-def test_a_missing_file_is_told(tmp_path):
-    with pytest.raises(errors.ExportError):
-        export.inspect(tmp_path / "m.tflite")
-    with pytest.raises(errors.ExportError, match="received a folder"):
-        export.inspect(tmp_path)
-
-
 @pytest.mark.parametrize("content", [b"", b"TFL3", b"\x00" * 100, b"PK\x03\x04" + b"x" * 100])
 def test_another_file_is_told(content, tmp_path):
     (tmp_path / "m.tflite").write_bytes(content)

@@ -47,12 +47,6 @@ def test_the_copy_gives_the_probabilities_of_the_longest_signature(folder, toy, 
         np.testing.assert_allclose(copy.predict(row, types), expected, atol=1e-6)
 
 
-def test_another_length_can_be_kept(folder, tmp_path):
-    path = export.to_mediapipe(folder / "model.tflite", tmp_path / "short.tflite", length=8)
-
-    assert list(inspection.inspect(path).signatures) == ["len8"]
-
-
 def test_a_length_that_the_file_lacks_is_refused(folder, tmp_path):
     with pytest.raises(errors.ConfigError, match=r"one of \[8, 16\], received 32"):
         export.to_mediapipe(folder, tmp_path / "mediapipe.tflite", length=32)

@@ -189,10 +189,6 @@ def test_a_file_of_several_lengths_or_without_softmax_is_refused(exported, toy, 
         metadata.attach(tmp_path / "logits.tflite", **options)
 
 
-def test_no_metadata_packs_nothing_behind_the_model(exported, packed):
-    assert packed(exported("float32").path) == {}
-
-
 @pytest.mark.slow
 def test_an_export_that_mediapipe_can_run_gets_metadata(toy, tmp_path):
     options = {"lengths": (8,), "softmax": True, "labels": LABELS, "tokenizer": toy.vocab_file}
@@ -201,10 +197,6 @@ def test_an_export_that_mediapipe_can_run_gets_metadata(toy, tmp_path):
     report = inspection.inspect(tmp_path / "with.tflite")
     assert "TFLITE_METADATA" in report.metadata
     assert card.model.sha256 == report.sha256  # of the file as it is in the end
-
-
-def test_an_export_that_mediapipe_cannot_run_gets_none(exported):
-    assert "TFLITE_METADATA" not in inspection.inspect(exported("float32").path).metadata
 
 
 def test_asking_for_metadata_that_cannot_be_fails_before_the_conversion(toy, tmp_path):

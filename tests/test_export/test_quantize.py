@@ -87,11 +87,6 @@ def test_the_looser_of_two_bounds_counts():
     assert odd.loosest(coarse) == coarse.replace({"max_error": 9.0})
 
 
-def test_an_unknown_name_gets_the_nearest_one():
-    with pytest.raises(errors.ConfigError):
-        quantize.quantization("dynamic_wi8_afp16x")
-
-
 def test_a_name_of_the_grammar_that_is_not_offered_says_so():
     with pytest.raises(errors.ConfigError, match=r"one that this version offers.*Choose from"):
         quantize.quantization("static_wi4_ai4")

@@ -65,11 +65,6 @@ def test_command_line_and_python_have_the_same_defaults():
     assert f"(default: {REQUEST['seed'].default})" in options["seed"].help
 
 
-def test_an_option_that_does_not_exist_is_refused_before_anything_is_read(toy, tmp_path):
-    with pytest.raises(errors.ConfigError, match=r"'quantise'\. Did you mean 'quantize'"):
-        export.to_tflite(toy.model, tmp_path / "m.tflite", quantise="float32")
-
-
 def test_short_names_of_quantizations_are_spelled_out(toy):
     request = ExportRequest(
         *(toy.model, "m.tflite"),
@@ -83,17 +78,6 @@ def test_short_names_of_quantizations_are_spelled_out(toy):
     )
     assert request.layers == {"layer_0_*": "dynamic_wi8_afp32", "layer_1_*": "float32"}
     assert request.replace(quantize="int8").quantize == "dynamic_wi8_afp32"
-
-
-def test_a_request_is_changed_by_a_copy(toy):
-    request = ExportRequest(toy.model, "out/student.tflite", lengths=(8,))
-    other = request.replace(quantize="float16", path="elsewhere/0.tflite", name="student")
-    assert (request.quantize, other.quantize, other.lengths) == (
-        "dynamic_wi8_afp32",
-        "float16",
-        (8,),
-    )
-    assert request.manifest_name == other.manifest_name == "student"
 
 
 def test_examples_that_can_be_read_once_serve_several_exports(toy):

@@ -161,12 +161,6 @@ def test_the_table_says_what_was_not_checked():
     assert "p50" not in text and "RSS" not in text
 
 
-def test_a_busy_machine_stands_beside_the_latency_that_it_disturbed():
-    row = Trial(name="float32", verdict="good", p50_ms={8: 1.5, 16: 2.5}, busy_lengths=(8,))
-    (*_, line) = sweeping.format_rows([row], (8, 16)).splitlines()
-    assert line.split() == ["float32", "1.50", "(busy", "machine)", "2.50", "good"]
-
-
 def test_threads_of_a_latency_stand_in_its_column():
     row = Trial(name="float32", verdict="good", p50_ms={8: 1.5})
     for threads, title in (
@@ -218,13 +212,6 @@ def test_after_a_kill_the_finished_rows_stay_and_the_others_follow(toy, attempts
     assert [row.name for row in result.rows] == list(names)
     saved = json.loads((tmp_path / "s" / "sweep.json").read_text())
     assert [row["name"] for row in saved["rows"]] == list(names)
-
-
-def test_short_names_are_rows_of_the_full_ones(toy, attempts, tmp_path):
-    names = ("int8", "dynamic_wi8_afp32", "int4")
-    result = sweeping.sweep(toy.model, tmp_path / "s", names, lengths=(8,))
-    tried = ["dynamic_wi8_afp32", "dynamic_wi4_afp32"]
-    assert [row.name for row in result.rows] == attempts.tried == tried
 
 
 @pytest.mark.parametrize("verdict", ["failed", "impossible"])

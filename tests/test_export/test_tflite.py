@@ -302,22 +302,6 @@ def test_the_files_of_a_model_share_one_float32_conversion(toy, exported, tmp_pa
     assert conversions == ["dynamic_wi8_afp32"]
 
 
-def test_bounds_can_be_widened_by_name(toy, replayed, zeroed, tmp_path):
-    replayed(lambda source, target: zeroed(source, target, (32,)))  # a bias or a scale
-    loose = {
-        "max_error": 99.0,
-        "mean_error": 99.0,
-        "sqnr_db": -99.0,
-        "argmax_agreement": 0.0,
-        "metric_drop": 1.0,
-    }
-    card = export.to_tflite(
-        toy.model, tmp_path / "m.tflite", **toy.arguments(quantize="float32", bounds=loose)
-    )
-    assert card.parity is not None
-    assert card.parity.bounds == loose
-
-
 @pytest.mark.slow
 def test_existing_files_are_kept_unless_told_otherwise(toy, exported, replayed, tmp_path):
     path = tmp_path / "model.tflite"

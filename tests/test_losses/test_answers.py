@@ -8,7 +8,7 @@ import toys
 
 import harness
 from tfdistill import distillers, errors, losses, models
-from tfdistill.losses import answers, heads
+from tfdistill.losses import answers
 from tfdistill.losses import batch as batches
 
 LENGTHS = (5, 3, 6, 2)
@@ -251,40 +251,6 @@ def test_labels_of_another_head_are_refused(head):
     wrong = ONE if head != "span" else TOKEN_LABELS
     with pytest.raises(errors.ShapeError, match=rf"labels of a {head} head: expected shape"):
         losses.gold_loss(batch_of(head, logits_of(head, 1), labels=wrong), head)
-
-
-def test_options_that_do_not_exist_are_refused():
-    logits = logits_of("token", 1)
-    with pytest.raises(errors.ConfigError):
-        answers.soft_loss(logits, logits, batch_of("token"), head="tokens")
-    with pytest.raises(errors.ConfigError, match=r"soft_cross_entropy, .* received 'mse'"):
-        answers.soft_loss(logits, logits, batch_of("token"), head="token", objective="mse")
-
-
-@pytest.mark.parametrize("head", answers.HEADS)
-def test_metrics_see_one_row_for_each_answer(head):
-    """Right answers of the examples that count: weighted by hand and by Keras."""
-    student = logits_of(head, 3)
-    right = []
-    for b, length in enumerate(LENGTHS):
-        if head == "sequence":
-            right.append((WEIGHTS[b], student[b].argmax() == ONE[b]))
-        elif head == "multi_label":
-            right.append((WEIGHTS[b], np.mean((student[b] > 0) == SEVERAL[b])))
-        elif head == "token":
-            for token in np.flatnonzero(TOKEN_LABELS[b] != -100):
-                right.append((WEIGHTS[b], student[b, token].argmax() == TOKEN_LABELS[b, token]))
-        else:
-            for side in (0, 1):
-                right.append((WEIGHTS[b], student[b, :length, side].argmax() == SPANS[b, side]))
-    metric = (
-        keras.metrics.BinaryAccuracy(threshold=0.0)
-        if head == "multi_label"
-        else keras.metrics.SparseCategoricalAccuracy()
-    )
-    model_head = "sequence" if head == "multi_label" else head
-    metric.update_state(*heads.metric_inputs(batch_of(head, student), model_head))
-    assert float(metric.result()) == pytest.approx(mean_of(right), rel=RELATIVE)
 
 
 # Whole distillers.

@@ -69,21 +69,6 @@ def test_reference_divides_weighted_examples_by_the_whole_size():
     np.testing.assert_allclose(value, expected, rtol=1e-5)
 
 
-def test_unequal_widths_ask_for_a_projection():
-    with pytest.raises(ShapeError, match=r"projection=keras.layers.Dense"):
-        hidden_state_mse(states(2, 4, 6), states(2, 4, 3), MASK)
-
-
-def test_a_projection_to_the_wrong_width_is_refused():
-    with pytest.raises(ShapeError, match=r"\(2, 4, 6\).*\(2, 4, 5\).*must give the teacher's"):
-        hidden_state_mse(states(2, 4, 6), states(2, 4, 3), MASK, projection=keras.layers.Dense(5))
-
-
-def test_unequal_widths_of_a_cosine_name_the_alternative():
-    with pytest.raises(ShapeError, match=r"equal widths.*hidden_state_mse"):
-        cosine_distance(states(2, 4, 6), states(2, 4, 3), MASK)
-
-
 @pytest.mark.parametrize("objective", [hidden_state_mse, cosine_distance])
 @pytest.mark.parametrize(
     ("teacher", "student", "mask", "message"),

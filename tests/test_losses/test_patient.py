@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import harness
-from tfdistill.errors import ConfigError, ShapeError
+from tfdistill.errors import ShapeError
 from tfdistill.losses import patient_mse
 
 random = np.random.default_rng(12)
@@ -128,8 +128,3 @@ def test_unequal_widths_ask_for_a_projection():
 def test_shapes_that_would_broadcast_are_refused(teacher, student, weights, message):
     with pytest.raises(ShapeError, match=message):
         patient_mse(states(*teacher), states(*student), sample_weight=np.ones(weights))
-
-
-def test_unknown_reduction_is_refused():
-    with pytest.raises(ConfigError):
-        patient_mse(*BATCH[:2], reduction="tokens")

@@ -163,10 +163,6 @@ def test_similarities_need_no_equal_widths():
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
 
 
-def test_a_text_alone_has_no_neighbours_to_learn():
-    assert float(losses.similarity_kl(BATCH[0][:1], BATCH[1][:1])) == 0.0
-
-
 def test_matryoshka_adds_up_prefixes():
     vectors = BATCH[0]
     loss = losses.matryoshka(tf.reduce_sum, vectors, (1, 3))
@@ -180,11 +176,6 @@ def test_matryoshka_adds_up_prefixes():
 def test_scales_are_positive(value):
     with pytest.raises(ConfigError, match="a number above 0"):
         losses.similarity_kl(*BATCH[:2], temperature=value)
-
-
-def test_batches_of_different_sizes_are_refused():
-    with pytest.raises(ShapeError, match="batch of vectors"):
-        losses.similarity_kl(BATCH[0], BATCH[1][:3])
 
 
 def label_loop(vectors, labels, weights):

@@ -108,15 +108,6 @@ def test_its_file_is_read_by_text_with_the_labels_by_name(script, tokenized, tmp
     assert tokenized == []
 
 
-def test_pairs_are_read_and_written_together(script, tokenized, tmp_path):
-    (tmp_path / "a.tsv").write_text("one\ttwo\na\tbb\n")
-    out = tmp_path / "out.jsonl"
-    columns = ["--text-column", "one", "--pair-column", "two"]
-    script.main(["model", "--texts", str(tmp_path / "a.tsv"), *columns, "--out", str(out)])
-    assert json.loads(out.read_text())["logits.glad"] == 3.0
-    assert (json.loads(out.read_text())["one"], json.loads(out.read_text())["two"]) == ("a", "bb")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

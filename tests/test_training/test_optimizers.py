@@ -20,10 +20,6 @@ def exactly(*values):
 # The learning rate.
 
 
-def test_a_constant_rate_needs_no_number_of_steps():
-    assert rates(training.adamw(3e-5), 0, 10**6) == exactly(3e-5, 3e-5)
-
-
 def test_a_linear_rate_falls_to_zero_at_the_last_step():
     optimizer = training.adamw(1e-3, total_steps=200, schedule="linear")
     assert rates(optimizer, 0, 1, 50, 199, 200, 201) == exactly(1e-3, 0.995e-3, 0.75e-3, 5e-6, 0, 0)
@@ -38,11 +34,6 @@ def test_warm_up_rises_to_where_the_linear_rate_is():
 def test_warm_up_to_a_constant_rate():
     optimizer = training.adamw(1e-3, total_steps=200, warmup=0.05)
     assert rates(optimizer, 0, 5, 9, 10, 199, 500) == exactly(0, 5e-4, 9e-4, 1e-3, 1e-3, 1e-3)
-
-
-def test_a_warm_up_shorter_than_a_step_is_none():
-    optimizer = training.adamw(1e-3, total_steps=9, schedule="linear", warmup=0.1)
-    assert rates(optimizer, 0, 3) == exactly(1e-3, 1e-3 * 6 / 9)
 
 
 def test_a_linear_rate_falls_to_where_it_is_told_and_stays():

@@ -46,12 +46,6 @@ def timed(monkeypatch):
     return sets
 
 
-@pytest.mark.parametrize("named", [precision.FLOAT32, precision.MIXED])
-def test_a_precision_that_is_named_needs_no_decision(named, model, tmp_path):
-    assert precision.resolve(named, model, tmp_path) == named
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("seconds, expected", [(FASTER, precision.MIXED),
                                                (SLOWER, precision.FLOAT32)])  # fmt: skip
 def test_steps_that_are_faster_by_a_tenth_decide(
@@ -105,8 +99,3 @@ def test_what_the_copy_learns_is_in_the_model_afterwards(model):
     for weight, earlier in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(weight, earlier + 0.125)
     assert model.get_layer("layer_0_query").compute_dtype == "float32"
-
-
-def test_in_float32_the_model_itself_is_trained(model):
-    with precision.training_in(model, precision.FLOAT32) as trained:
-        assert trained is model

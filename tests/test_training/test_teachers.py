@@ -3,7 +3,6 @@ import logging
 
 import numpy as np
 import pytest
-import safetensors.numpy
 import tensorflow as tf
 import toys
 
@@ -171,25 +170,6 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(teacher_answers, "BLOCK", 4)
 
 
-def test_cached_logits_are_computed_once(teacher, answers, calls, small_blocks, tmp_path):
-    first = training.cached_logits(teacher, toys.encoded(9), tmp_path)
-    np.testing.assert_allclose(first, answers, rtol=1e-4, atol=1e-5)
-    assert len(calls) == 1
-    again = training.cached_logits(teacher, toys.encoded(9), tmp_path)
-    np.testing.assert_array_equal(again, first)
-    assert len(calls) == 1
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-@pytest.mark.parametrize("head", ["token", "span"])
-def test_cached_logits_of_tokens_are_in_the_order_of_the_ids(
-    per_token, head, small_blocks, tmp_path
-):
-    model, alone = per_token[head]
-    received = training.cached_logits(model, toys.encoded(7), tmp_path)
-    np.testing.assert_allclose(received, alone, rtol=1e-4, atol=1e-5)
-
-
 def test_what_was_answered_before_a_stop_is_kept(teacher, small_blocks, monkeypatch, tmp_path):
     whole = training.cached_logits(teacher, toys.encoded(9), tmp_path / "whole")
     stopped, calls = toys.stopping(training.predictor, call=3)
@@ -270,16 +250,6 @@ def test_the_cache_knows_its_teacher_and_its_examples(teacher, monkeypatch, tmp_
     relabelled = changed(labels=1 - encoded.labels)
     assert (training.cached_logits(copy(), relabelled, tmp_path) == 1).all()
     assert len(list(tmp_path.iterdir())) == len(calls) == len(cases)
-
-
-def test_a_cache_that_cannot_be_written_is_not_there(teacher, monkeypatch, tmp_path):
-    def full(*arguments, **options):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
-        patch.setattr(safetensors.numpy, "save_file", full)
-        training.cached_logits(teacher, toys.encoded(9), tmp_path)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize("damage", [lambda c: bytes(len(c)), lambda c: c[:-1] + b"\x7f"])

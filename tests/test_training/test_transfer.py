@@ -100,11 +100,6 @@ def test_pkt_learns_layer_after_layer_and_then_the_words(earlier, rates):
         stages[0].steps = 3
 
 
-def test_a_model_without_a_masked_lm_head_ends_with_its_layers():
-    stages = training.transfer_stages("pkt", num_layers=2, transfer_steps=10)
-    assert [stage.name for stage in stages] == ["layer_0", "layer_1"]
-
-
 @pytest.mark.parametrize(
     ("strategy", "options", "says"),
     [
