@@ -143,11 +143,6 @@ COVERED_BY = (
         "tfdistill/models/flops tfdistill/models/presets",
     ),
     (
-        "test_tokenization/test_reading.py",
-        "tokenizer.json is judged by its answers as part of a folder",
-        "tfdistill/tokenization/tokenizer_json",
-    ),
-    (
         "test_weights/test_checkpoint.py",
         "folders are loaded and saved as a whole",
         "tfdistill/weights/filling tfdistill/weights/head_checks tfdistill/weights/hf_config "

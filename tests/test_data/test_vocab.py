@@ -66,8 +66,11 @@ def test_a_vocabulary_that_cannot_be_written_leaves_the_old_one(tmp_path):
     ("student", "message"),
     [
         ([*SPECIAL, "b", "a"], r"id 5 \(line 6\): expected 'a' as in the teacher's, received 'b'"),
-        ([*SPECIAL, "a"], r"expected 7 tokens .*, received 6; from id 6 \('b'\) on only the teach"),
-        ([*SPECIAL, "a", "b", "c"], r"received 8; from id 7 \('c'\) on only the student"),
+        ([*SPECIAL, "a"], r"id 6 .*: expected 'b' as in the teacher's, received no token"),
+        (
+            [*SPECIAL, "a", "b", "c"],
+            r"id 7 .*: expected no token as in the teacher's, received 'c'",
+        ),
     ],
 )
 def test_the_first_token_that_differs_is_named(student, message):

@@ -332,7 +332,7 @@ def test_what_the_app_puts_around_a_file_is_compared(folders, vocab, tmp_path, c
     exchange(as_array := np.array(words, dtype=object), 0, words.index("good"), words.index("bad"))
     other.write_text("\n".join(as_array) + "\n")
     first, tokens = compare(file, folder, **right, texts=["a good film"]).faults
-    assert "vocabulary, 2 entries" in first
+    assert "the first of 2 ids" in first
     assert tokens.startswith("tokens of 1 of 1 texts")
     other.write_text("\n".join(vocab) + "\n")
     labels.write_text("\n".join(reversed(LABELS)) + "\n")

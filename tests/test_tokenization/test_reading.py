@@ -11,7 +11,7 @@ from random_texts import random_texts
 from tfdistill import errors, models, tasks, training, weights
 from tfdistill.data import batches
 from tfdistill.run import inputs, teachers
-from tfdistill.tokenization import reading, tokenizer_json
+from tfdistill.tokenization import library, reading
 from tfdistill.tokenization.reading import read_tokenizer, read_vocab
 from tfdistill.tokenization.wordpiece import WordPiece
 
@@ -178,10 +178,12 @@ def test_without_settings_the_case_of_tokenizer_json_must_be_that_of_transformer
 def test_a_vocabulary_that_disagrees_is_refused_with_its_lines(folder):
     swapped = [*TOKENS[:5], "b", "a", *TOKENS[7:]]
     (folder / "vocab.txt").write_text("\n".join(swapped) + "\n", encoding="utf-8")
-    with pytest.raises(errors.WeightsError, match=r"2 lines.*line 6 has 'b', id 5.*'a'"):
+    with pytest.raises(
+        errors.WeightsError, match=r"id 5 \(line 6\).*'a' as in.*received 'b', the first of 2"
+    ):
         weights.load_classifier(folder)
     (folder / "vocab.txt").write_text("\n".join(TOKENS[:-1]) + "\n", encoding="utf-8")
-    with pytest.raises(errors.WeightsError, match="line 10 has no token"):
+    with pytest.raises(errors.WeightsError, match=r"\(line 10\).*received no token"):
         weights.load_classifier(folder)
 
 
@@ -335,7 +337,7 @@ def test_the_probe_tells_another_tokenizer_whatever_the_vocabulary_of_the_file_h
     described["normalizer"]["strip_accents"] = False
     path.write_text(json.dumps(described))
     with pytest.raises(errors.VocabularyError, match="tokens of"):
-        tokenizer_json.read_tokenizer_json(path)
+        read_vocab(path)
 
 
 def test_a_regular_expression_and_a_panic_of_the_library_are_refused(folder, monkeypatch):
@@ -350,10 +352,10 @@ def test_a_regular_expression_and_a_panic_of_the_library_are_refused(folder, mon
     def panic(content):
         raise PanicException("index out of bounds")
 
-    library = types.SimpleNamespace(Tokenizer=types.SimpleNamespace(from_str=panic))
-    monkeypatch.setattr(tokenizer_json, "tokenizers", library)
+    broken = types.SimpleNamespace(Tokenizer=types.SimpleNamespace(from_str=panic))
+    monkeypatch.setattr(library, "tokenizers", broken)
     with pytest.raises(errors.VocabularyError, match="can read, received index out of bounds"):
-        tokenizer_json.built(folder / "tokenizer.json", "{}")
+        library.built(folder / "tokenizer.json", "{}")
 
 
 @pytest.mark.parametrize(
@@ -418,7 +420,7 @@ def test_a_folder_that_transformers_reads_otherwise_is_not_written(
         save(tokenizer.with_tokens([*tokens[:5], *tokens[6:], tokens[5]]), path)
 
     monkeypatch.setattr(WordPiece, "save_json", save_other)
-    with pytest.raises(errors.WeightsError, match="the vocabulary of tokenizer"):
+    with pytest.raises(errors.WeightsError, match="as in tokenizer"):
         weights.save_hf(
             models.build_encoder(shape), tmp_path / "hf", tokenizer=toy_vocab_file, texts=["the a"]
         )

@@ -11,7 +11,6 @@ from test_weights.references import SIZES, TOLERANCE, save_random
 from tfdistill import cli, errors, tasks, training
 from tfdistill.data import batches
 from tfdistill.run import inputs
-from tfdistill.tokenization.reading import read_roberta
 from tfdistill.weights import roberta
 
 TEXTS = (
@@ -71,7 +70,8 @@ def checkpoint(request, tmp_path_factory):
 @pytest.mark.parametrize("max_length", [24, 9])
 def test_texts_have_the_ids_of_transformers(checkpoint, paired, max_length):
     _, tokenizer, model, folder = checkpoint
-    opened = read_roberta(folder / "tokenizer.json", pad_id=1, num_rows=model.config.vocab_size)
+    sizes = {"pad_id": 1, "num_rows": model.config.vocab_size}
+    opened = roberta.read_roberta_tokenizer(folder / "tokenizer.json", **sizes)
     pairs = list(PAIRS) if paired else None
     encoded = opened.encode_batch(TEXTS, pairs, max_length)
     for index, text in enumerate(TEXTS):
@@ -88,10 +88,10 @@ def test_padded_texts_have_the_logits_of_transformers(checkpoint):
     )
     arrays = {name: np.asarray(features[name]) for name in ("input_ids", "attention_mask")}
     expected = model(arrays).logits
-    opened = roberta.load_roberta(folder)
-    ours = opened.loaded.model({**arrays, "token_type_ids": np.zeros_like(arrays["input_ids"])})
+    loaded, _ = roberta.load_roberta(folder)
+    ours = loaded.model({**arrays, "token_type_ids": np.zeros_like(arrays["input_ids"])})
     np.testing.assert_allclose(ours, expected, atol=TOLERANCE)
-    assert opened.loaded.labels == ("no", "yes", "maybe")
+    assert loaded.labels == ("no", "yes", "maybe")
 
 
 @pytest.mark.slow
@@ -245,9 +245,9 @@ def test_a_text_begins_with_a_space_as_its_class_has_it(tmp_path, settings, pref
     sizes = {"pad_id": 1, "num_rows": 400}
     if prefixed is None:
         with pytest.raises(errors.VocabularyError, match="add_prefix_space: expected True, as in"):
-            read_roberta(path, **sizes)
+            roberta.read_roberta_tokenizer(path, **sizes)
         return
-    tokenizer = read_roberta(path, **sizes)
+    tokenizer = roberta.read_roberta_tokenizer(path, **sizes)
     assert (tokenizer.encode("film") == tokenizer.encode(" film")) is prefixed
 
 

@@ -61,13 +61,6 @@ def examples_of_words(
     return examples
 
 
-def read_vocab(path: files.Path) -> list[str]:
-    """Reads a vocabulary: an entry a line, in the order of their ids."""
-    # Not splitlines(): real vocabularies hold U+2028 as a token.
-    text = pathlib.Path(path).read_bytes().decode("utf-8-sig")
-    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-
-
 def random_examples(
     signature: Signature, rng: np.random.Generator, file: files.Path
 ) -> list[Example]:

@@ -19,6 +19,7 @@ from tfdistill.tflite import roles
 from tfdistill.tflite.described import check_signatures
 from tfdistill.tflite.golden import Example, read_golden
 from tfdistill.tflite.signature import Signature
+from tfdistill.tokenization.reading import read_vocab
 
 _MOST_TEXTS = 32
 
@@ -76,7 +77,7 @@ def open_subject(
     if not examples:
         rng = np.random.default_rng(seed)
         if vocab_file is not None:
-            source, vocab = "vocabulary", inputs.read_vocab(vocab_file)
+            source, vocab = "vocabulary", read_vocab(vocab_file)
             task = described.task if described is not None else None
             pairs = task is not None and bool(task.pair or task.span)
             examples = tuple(

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tfdistill import errors
 from tfdistill.io import files, storage
-from tfdistill.tokenization.library import SPECIAL_TOKENS, SUFFIX_INDICATOR, check_vocab
-from tfdistill.tokenization.wordpiece import format_vocab
+from tfdistill.tokenization.library import SPECIAL_TOKENS, SUFFIX_INDICATOR
+from tfdistill.tokenization.wordpiece import check_vocab, format_vocab, vocabulary_fault
 
 _LONGEST = 50  # characters of a word that the trainer learns from
 _GATHERED = 1_000_000  # characters of texts that are split into words together
@@ -33,26 +33,10 @@ def check_same_vocabulary(
     Equal sizes are not enough: a student that reads other ids than its teacher learns noise. The
     message calls the two by their `names`.
     """
+    what, whose = f"{names[1]} vocabulary", f"the {names[0]}'s"
     remedy = f"Give the {names[1]} the vocab.txt of the {names[0]}."
-    for index, (other, ours) in enumerate(zip(left, right, strict=False)):
-        if other != ours:
-            raise errors.VocabularyError(
-                f"{names[1]} vocabulary, id {index} (line {index + 1})",
-                f"{other!r} as in the {names[0]}'s",
-                repr(ours),
-                remedy,
-            )
-    if len(left) != len(right):
-        index = min(len(left), len(right))
-        longer, token = (
-            (names[0], left[index]) if len(left) > len(right) else (names[1], right[index])
-        )
-        raise errors.VocabularyError(
-            f"{names[1]} vocabulary",
-            f"{len(left)} tokens as in the {names[0]}'s",
-            f"{len(right)}; from id {index} ({token!r}) on only the {longer} has tokens",
-            remedy,
-        )
+    if fault := vocabulary_fault(what, left, right, whose=whose, remedy=remedy):
+        raise errors.VocabularyError(fault)
 
 
 def train_vocab(

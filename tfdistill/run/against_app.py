@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tfdistill import errors
 from tfdistill.io import files, reading
 from tfdistill.tokenization.reading import read_vocab
-from tfdistill.tokenization.wordpiece import WordPiece
+from tfdistill.tokenization.wordpiece import WordPiece, vocabulary_fault
 
 
 def check(
@@ -27,10 +27,10 @@ def check(
     tokens = tokenizer.vocab if vocab_file is None else read_vocab(vocab_file)
     case = tokenizer.lower_case if cased is None else not cased
     app = WordPiece(tokens, lower_case=case)
-    fault = _vocabulary_fault(tokenizer.vocab, app.vocab)
-    if fault is None and app.lower_case != tokenizer.lower_case:
+    fault = vocabulary_fault("vocabulary", tokenizer.vocab, app.vocab)
+    if not fault and app.lower_case != tokenizer.lower_case:
         fault = errors.explain("lower-casing", tokenizer.lower_case, app.lower_case)
-    if fault is not None:
+    if fault:
         wrong += [fault, *_token_fault(tokenizer, app, texts)]
     elif vocab_file is not None:
         right.append(f"vocabulary, {tokenizer.vocab_size} entries, and lower-casing")
@@ -45,17 +45,6 @@ def check(
     elif names:
         unknown.append("the app's labels were not compared: name their file with --labels")
     return right, wrong, unknown
-
-
-def _vocabulary_fault(expected: Sequence[str], received: Sequence[str]) -> str | None:
-    if list(expected) == list(received):
-        return None
-    if len(expected) != len(received):
-        return errors.explain("vocabulary", f"{len(expected)} entries", len(received))
-    differing = [i for i, (a, b) in enumerate(zip(expected, received, strict=True)) if a != b]
-    first = differing[0]
-    what = f"vocabulary, {len(differing)} entries, first {first}"
-    return errors.explain(what, repr(expected[first]), repr(received[first]))
 
 
 def _token_fault(tokenizer: WordPiece, app: WordPiece, texts: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ from tfdistill.io import safe_paths
 from tfdistill.run.task_models import open_model
 from tfdistill.tasks import probabilities
 from tfdistill.tflite import TfliteModel, described
-from tfdistill.tokenization.reading import exported_tokenizer, read_roberta
+from tfdistill.tokenization.reading import exported_tokenizer
 from tfdistill.weights import roberta as roberta_files
 
 
@@ -253,11 +253,7 @@ def open_source(
             else "Let scripts/answers_from_transformers.py write its answers "
             f"(--kind {task.head}), and give the file to distill --answers.",
         )
-    opened = roberta_files.load_roberta(folder, None if task is None else task.kind)
-    loaded, shape = opened.loaded, opened.loaded.config
-    tokenizer = read_roberta(
-        opened.tokenizer_file, pad_id=shape.pad_token_id, num_rows=shape.vocab_size
-    )
+    loaded, tokenizer = roberta_files.load_roberta(folder, None if task is None else task.kind)
     return Source(loaded.model, loaded.labels, tokenizer, loaded.max_length)
 
 

@@ -12,7 +12,6 @@ import unicodedata
 from collections.abc import Iterator
 
 from tfdistill.tokenization import unicode_classes as classes
-from tfdistill.tokenization.library import MAX_CHARACTERS_PER_WORD
 
 _CLASSES = (
     classes.CONTROL,
@@ -108,7 +107,7 @@ def _long_words() -> Iterator[str]:
     """Words around the length from which a word is [UNK], in letters of one to four bytes."""
     for letter in ("a", "é", "e\u0301", "я", "ก", "\U00010428"):
         for more in (-1, 0, 1):
-            yield f"b {letter * (MAX_CHARACTERS_PER_WORD + more)} b"
+            yield f"b {letter * (classes.MAX_CHARACTERS_PER_WORD + more)} b"
     yield "a" * 5000
 
 

@@ -1,16 +1,23 @@
-"""Tokenizers of the library `tokenizers`: for single texts, and where their pieces stand.
+"""Tokenizers of the library `tokenizers`: for single texts, where their pieces stand, and as judge.
 
 BERT's in this form has the ids of `wordpiece.WordPiece`, which is 3.5 times as fast on many texts.
 Those of the RoBERTa family, byte-level BPE and unigrams, come in this form alone: a teacher that
 reads texts so answers them, and its tokens go nowhere else.
+
+A model answers nonsense where text is split otherwise than it was trained on, and nothing shows it.
+So `case_of` builds the tokenizer that a tokenizer.json describes and lets it answer texts on which
+tokenizers are known to differ; an answer other than BERT's is refused. The answers come from a
+vocabulary of all characters of these texts, in which every split shows.
 """
 
 from __future__ import annotations
 
 import functools
-import re
+import json
+import pathlib
 import threading
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,54 +31,19 @@ from tfdistill.tasks.encoded import (
     check_max_length,
     kept_places,
 )
+from tfdistill.tokenization import edge_cases
+from tfdistill.tokenization.unicode_classes import MAX_CHARACTERS_PER_WORD
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SUFFIX_INDICATOR = "##"
-MAX_CHARACTERS_PER_WORD = 100
-_NEVER_IN_A_WORD = re.compile(r"[\0-\x20\x7f]")
 _BLOCK = 1024  # texts of one call
-
-
-def check_vocab(tokens: Sequence[str], name: str = "vocabulary") -> None:
-    """Refuses tokens that form no usable BERT vocabulary; messages call it `name`.
-
-    No token is empty, repeated, or has a blank or a control character; all special ones are there.
-    """
-    _check(tuple(tokens), name)
-
-
-@functools.lru_cache(maxsize=4)  # a vocabulary is read more than once
-def _check(tokens: tuple[str, ...], name: str) -> None:
-    first: dict[str, int] = {}
-    for line, token in enumerate(tokens, start=1):
-        if not token:
-            received = "an empty file" if len(tokens) == 1 else f"an empty line {line}"
-            raise errors.VocabularyError(
-                name, "one token on each line", received, "Remove the empty line."
-            )
-        if outside := _NEVER_IN_A_WORD.search(token):
-            raise errors.VocabularyError(
-                f"{name}, line {line}",
-                "a token alone: without blanks, tabs and control characters, which end a word",
-                f"{outside[0]!r} in {errors.shortened(token)!r}",
-                "Remove what is not the token, such as its count.",
-            )
-        if token in first:
-            raise errors.VocabularyError(
-                name,
-                "each token once",
-                f"{token!r} on lines {first[token]} and {line}",
-                "An id must belong to one token.",
-            )
-        first[token] = line
-    missing = [token for token in SPECIAL_TOKENS if token not in first]
-    if missing:
-        raise errors.VocabularyError(
-            name,
-            f"the special tokens {' '.join(SPECIAL_TOKENS)}",
-            f"{len(tokens)} tokens without {' '.join(missing)}",
-            "Is this the vocab.txt of a BERT model?",
-        )
+NOT_BERTS = (
+    "This is not BERT's tokenizer, and the model would answer wrongly with that. Take another "
+    "checkpoint, or let it teach by its answers (scripts/answers_from_transformers.py)."
+)
+_FIRST_OTHER = 1 << 24  # ids of the tokens of the probe that are not special
+_PIECES = ("first", "fi", "##rst", "##st", "st", "un", "##aff", "##able", "##ing", "##s")
+_LENGTHS = ((512, False), (12, False), (64, True))  # the most tokens, whether of pairs
 
 
 def check_strings(texts: Sequence[str]) -> Sequence[str]:
@@ -259,3 +231,125 @@ def _joined(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
     """Numbers one after the other, int32, and where each row begins, int64 (n + 1,)."""
     numbers = [np.zeros(0, np.int32), *(np.array(row, np.int32) for row in rows)]
     return np.concatenate(numbers), np.cumsum([0, *map(len, rows)]).astype(np.int64)
+
+
+def typed_model(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The section of the model with its type, which files of the first `tokenizers` leave out.
+
+    Their readers tell it by its keys, too; the files of bert-base-uncased and roberta-base are such
+    ones.
+    """
+    vocabulary, kind = model.get("vocab"), model.get("type")
+    if kind is None and isinstance(vocabulary, list) and "unk_id" in model:
+        kind = "Unigram"
+    elif kind is None and isinstance(vocabulary, dict):
+        named = {"merges": "BPE", "max_input_chars_per_word": "WordPiece"}
+        kind = next((named[key] for key in named if key in model), None)
+    return dict(model) if kind is None else {**model, "type": kind}
+
+
+def part_of(described: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A section of a description; {} where it is missing."""
+    part = described.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def check_expressions(path: pathlib.Path, described: Any, allowed: str | None = None) -> None:
+    """Refuses regular expressions, which may take for ever, but the one that is `allowed`."""
+    for expression in _expressions(described):
+        if expression != allowed:
+            raise errors.VocabularyError(f"{path}", "no regular expressions", repr(expression)[:80])
+
+
+def _expressions(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key in ("Regex", "regex") and isinstance(inner, str):
+                yield inner
+            yield from _expressions(inner) if key != "vocab" else ()
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _expressions(inner)
+
+
+def built(path: pathlib.Path, described: str) -> tokenizers.Tokenizer:
+    """Builds what a description says in the library; whatever it cannot read is refused."""
+    try:
+        return tokenizers.Tokenizer.from_str(described)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the library raises bare Exception, and panics are none
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: pathlib.Path, error: object) -> errors.VocabularyError:
+    expected = "a tokenizer that the package tokenizers can read"
+    return errors.VocabularyError(f"{path}", expected, str(error)[:200])
+
+
+@functools.lru_cache(maxsize=8)
+def case_of(path: pathlib.Path, described: str, special: tuple[int, ...]) -> bool:
+    """Whether a description lower-cases; refuses one that answers otherwise than BERT's tokenizer.
+
+    `described` has no vocabulary; `special` are the ids of the special tokens.
+    """
+    texts, pieces = _probe()
+    ids = dict(zip(pieces, range(_FIRST_OTHER, _FIRST_OTHER + len(pieces)), strict=True))
+    ids |= dict(zip(SPECIAL_TOKENS, special, strict=True))
+    content = json.loads(described)
+    content["model"]["vocab"] = ids
+    library = built(path, json.dumps(content))
+    described_tokenizer = LibraryTokenizer(library, pad_id=special[0])
+    try:
+        lower_case = described_tokenizer.encode("A") == described_tokenizer.encode("a")
+        berts = LibraryTokenizer(wordpiece_of(ids, lower_case=lower_case), pad_id=special[0])
+        for max_length, paired in _LENGTHS:
+            pairs = texts[::-1] if paired else None
+            expected, received = (
+                each.encode_batch(texts, pairs, max_length) for each in (berts, described_tokenizer)
+            )
+            if (index := _first_difference(expected, received)) is None:
+                continue
+            pair = pairs[index] if pairs else None
+            example = (texts[index], pair, max_length)
+            what = f"tokens of {errors.shortened(texts[index])!r}"
+            what += "" if pair is None else f" and {errors.shortened(pair)!r}"
+            right, wrong = (
+                " ".join(each.encode_tokens(*example)) for each in (berts, described_tokenizer)
+            )
+            raise errors.VocabularyError(
+                f"{path}, {what}",
+                f"{errors.shortened(right)!r} as of BERT's tokenizer",
+                f"{errors.shortened(wrong)!r}" + (" of other types" if right == wrong else ""),
+                NOT_BERTS,
+            )
+    except (KeyboardInterrupt, SystemExit, errors.VocabularyError):
+        raise
+    except BaseException as error:
+        raise _unreadable(path, error) from None
+    return lower_case
+
+
+def _first_difference(expected: EncodedExamples, received: EncodedExamples) -> int | None:
+    """The first example of other ids or types."""
+    pairs = ((expected.ids, received.ids), (expected.types, received.types))
+    if all(np.array_equal(*pair) for pair in (*pairs, (expected.offsets, received.offsets))):
+        return None
+    return next(
+        index
+        for index in range(len(expected))
+        if not np.array_equal(expected.row(index), received.row(index))
+        or not np.array_equal(expected.row_types(index), received.row_types(index))
+    )
+
+
+@functools.cache
+def _probe() -> tuple[list[str], list[str]]:
+    """The texts of the probe, and the tokens of its vocabulary but the special ones."""
+    texts = edge_cases.probe_texts()
+    characters: dict[str, None] = {}
+    for text in texts:
+        for form in (text, unicodedata.normalize("NFD", text), unicodedata.normalize("NFC", text)):
+            characters |= dict.fromkeys(form + form.lower() + form.upper())
+    alone = [character for character in characters if not character.isspace()]
+    return texts, list(dict.fromkeys([*_PIECES, *alone, *(f"##{letter}" for letter in alone)]))

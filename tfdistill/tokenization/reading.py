@@ -1,34 +1,39 @@
-"""Reads tokenizers: of a vocabulary, a Hugging Face folder, an exported file, a RoBERTa.
+"""Reads tokenizers: of a vocabulary, a Hugging Face folder, an exported file.
 
 A model answers nonsense where text is split otherwise than it was trained on, and nothing shows it.
-A tokenizer.json is judged by its answers (`tokenizer_json`); what answers cannot show is refused by
+A tokenizer.json, which `transformers` 5 and `sentence-transformers` 6 save without a vocab.txt, is
+judged by its answers (`library.case_of`); what answers cannot show is refused by
 the names of the settings: those that only the slow classes of `transformers` read, another class,
 other sides, and tokens beside the vocabulary.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from tfdistill import errors
 from tfdistill.io import reading, safe_paths, storage
 from tfdistill.tasks.encoded import Truncation
-from tfdistill.tokenization import tokenizer_json
-from tfdistill.tokenization.library import SPECIAL_TOKENS, LibraryTokenizer, check_vocab
-from tfdistill.tokenization.tokenizer_json import added_tokens_fault, part_of
-from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece, check_case
+from tfdistill.tokenization import library
+from tfdistill.tokenization.library import SPECIAL_TOKENS
+from tfdistill.tokenization.wordpiece import (
+    VOCAB_FILE,
+    WordPiece,
+    check_case,
+    check_vocab,
+    vocabulary_fault,
+)
 
 if TYPE_CHECKING:
     from tfdistill.manifest import TokenizerRecord
 
-CONFIG_FILE, JSON_FILE = "tokenizer_config.json", tokenizer_json.FILE_NAME
+CONFIG_FILE, JSON_FILE = "tokenizer_config.json", "tokenizer.json"
 SPECIAL_FILE, ADDED_FILE = "special_tokens_map.json", "added_tokens.json"
-FILES = (VOCAB_FILE, tokenizer_json.FILE_NAME, CONFIG_FILE, SPECIAL_FILE, ADDED_FILE)
+FILES = (VOCAB_FILE, JSON_FILE, CONFIG_FILE, SPECIAL_FILE, ADDED_FILE)
 Path = str | os.PathLike[str]
 
 # BERT's tokenizer by its names; "Fast" of each is the same one.
@@ -50,10 +55,7 @@ _REQUIRED: Mapping[str, Any] = {
 # Of our own: transformers has no word for it.
 TRUNCATION = "tfdistill_truncation"
 _ADDING = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens")
-_ROBERTA_MODELS = ("BPE", "Unigram")
-_ROBERTA_SPACES = " {2,}"  # the one expression that these families use
 _UNLIMITED = 10**9  # transformers writes 1e30 for "no limit"
-_MOST_SHOWN = 3  # lines of two vocabularies that differ
 
 
 class FolderTokenizer(NamedTuple):
@@ -65,7 +67,7 @@ class FolderTokenizer(NamedTuple):
 
 
 def read_vocab(path: Path) -> list[str]:
-    """Reads a vocabulary, in the order of the ids, and checks it (`library.check_vocab`).
+    """Reads a vocabulary, in the order of the ids, and checks it (`wordpiece.check_vocab`).
 
     It is a `vocab.txt` in UTF-8, one token a line, where the id of a token is its line (from 0), or
     the `tokenizer.json` of a BERT.
@@ -130,7 +132,7 @@ def _read(file: pathlib.Path) -> _Vocabulary:
             "A Hugging Face model folder holds it as tokenizer.json or vocab.txt.",
         )
     if file.suffix == ".json":
-        return _Vocabulary(*tokenizer_json.read_tokenizer_json(file))
+        return _read_json(file)
     text = reading.read_text(file, error=errors.VocabularyError, what=f"vocabulary {file}")
     # Not splitlines(): real vocabularies hold U+2028 as a token.
     tokens = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
@@ -138,11 +140,65 @@ def _read(file: pathlib.Path) -> _Vocabulary:
     return _Vocabulary(tokens, None)
 
 
+def _read_json(path: pathlib.Path) -> _Vocabulary:
+    """Reads the tokenizer of a BERT: its vocabulary, and whether it lower-cases.
+
+    One that is damaged, splits a text otherwise than BERT's, adds tokens to the vocabulary, or
+    leaves an id without a token is refused.
+    """
+    described = reading.read_json_object(path, error=errors.VocabularyError)
+    model = library.typed_model(library.part_of(described, "model"))
+    if model.get("type") != "WordPiece":
+        received = repr(model.get("type"))[:80] if model else "none"
+        raise errors.VocabularyError(f"{path}, model", "WordPiece", received, library.NOT_BERTS)
+    library.check_expressions(path, described)
+    for name in ("truncation", "padding"):  # transformers takes the sides over
+        side = library.part_of(described, name).get("direction", "Right")
+        if side != "Right":
+            raise errors.VocabularyError(f"{path}, {name}.direction", "'Right'", repr(side)[:80])
+    tokens = _described_tokens(path, model.pop("vocab", None), described.get("added_tokens") or [])
+    check_vocab(tokens, str(path))
+    rest = json.dumps({**described, "model": model, "added_tokens": []})
+    special = tuple(tokens.index(token) for token in SPECIAL_TOKENS)
+    return _Vocabulary(tokens, library.case_of(path, rest, special))
+
+
+def _described_tokens(path: pathlib.Path, vocabulary: Any, added: Any) -> list[str]:
+    """The tokens by id: those of the model, and special tokens that are only listed."""
+    if not isinstance(vocabulary, dict) or not vocabulary:
+        raise errors.VocabularyError(f"{path}, model.vocab", "tokens with their ids", "none")
+    if not isinstance(added, list) or not all(
+        isinstance(entry, dict) and isinstance(entry.get("content"), str) for entry in added
+    ):
+        raise errors.VocabularyError(f"{path}, added_tokens", "a list of tokens", repr(added)[:80])
+    fault = _added_tokens_fault(f"{path}, added_tokens", (entry["content"] for entry in added))
+    if fault:
+        raise errors.VocabularyError(fault)
+    ids: dict[str, Any] = dict(vocabulary)
+    for entry in added:
+        if ids.setdefault(entry["content"], entry.get("id")) != entry.get("id"):
+            raise errors.VocabularyError(
+                f"{path}, added_tokens",
+                f"{entry['content']!r} with the id {ids[entry['content']]} that model.vocab says",
+                repr(entry.get("id")),
+            )
+    by_id = {index: token for token, index in ids.items() if type(index) is int}
+    missing = next((index for index in range(len(ids)) if index not in by_id), None)
+    if missing is not None:
+        raise errors.VocabularyError(
+            f"{path}, model.vocab",
+            f"a token for each id from 0 to {len(ids) - 1}",
+            f"none for the id {missing}",
+            "The vocabulary that it was made from held a token twice.",
+        )
+    return [by_id[index] for index in range(len(ids))]
+
+
 def _lower_case_beside(file: pathlib.Path) -> bool:
     """What the folder of a vocab.txt says of lower-casing."""
-    described = file.with_name(tokenizer_json.FILE_NAME)
+    described = file.with_name(JSON_FILE)
     if described.is_file():
-        return tokenizer_json.read_tokenizer_json(described).lower_case
+        return _read_json(described).lower_case
     path = file.with_name(CONFIG_FILE)
     said = _said_lower_case(read_settings(path, errors.VocabularyError))
     if not isinstance(said, bool):
@@ -155,7 +211,7 @@ def read_folder(folder: pathlib.Path) -> FolderTokenizer:
     path = folder / CONFIG_FILE
     settings = read_settings(path)
     listed = folder / VOCAB_FILE
-    described = folder / tokenizer_json.FILE_NAME
+    described = folder / JSON_FILE
     if settings.get("tokenizer_class") is None:  # transformers then looks into the model's file
         of_model = folder / "config.json"
         stated = {"tokenizer_class": read_settings(of_model).get("tokenizer_class")}
@@ -169,7 +225,7 @@ def read_folder(folder: pathlib.Path) -> FolderTokenizer:
     if not described.is_file():
         file = listed
     else:
-        tokens, case = tokenizer_json.read_tokenizer_json(described)
+        tokens, case = _read_json(described)
         if settings.get("tokenizer_class") in _GENERIC:
             lower_case = case
         elif case != lower_case:
@@ -183,7 +239,11 @@ def read_folder(folder: pathlib.Path) -> FolderTokenizer:
             )
         file = listed if listed.is_file() else described
         if listed.is_file():
-            _check_equal(listed, described, tokens)
+            whose = f"{JSON_FILE}, which transformers follows"
+            remedy = "Remove the file that the model was not trained with."
+            lines = read_vocab(listed)
+            if fault := vocabulary_fault(f"{listed}", tokens, lines, whose=whose, remedy=remedy):
+                raise errors.WeightsError(fault)
     if not file.is_file():
         return FolderTokenizer(None, limit, types_pairs)
     return FolderTokenizer(read_tokenizer(file, lower_case, truncation), limit, types_pairs)
@@ -219,7 +279,7 @@ def check_settings(
             "wrongly with that. Take another checkpoint."
         )
     adding = [
-        added_tokens_fault(f"{what}, {key}", _tokens_of(settings.get(key)))
+        _added_tokens_fault(f"{what}, {key}", _tokens_of(settings.get(key)))
         for key in (*_ADDING, "bos_token", "eos_token")
     ]
     if any(adding):
@@ -251,11 +311,27 @@ def _check_further_tokens(folder: pathlib.Path) -> None:
     others = [
         token for key in special.keys() - SPECIAL_NAMES.keys() for token in _tokens_of(special[key])
     ]
-    faults.append(added_tokens_fault(f"{folder / SPECIAL_FILE}", sorted(others)))
+    faults.append(_added_tokens_fault(f"{folder / SPECIAL_FILE}", sorted(others)))
     added = read_settings(folder / ADDED_FILE)
-    faults.append(added_tokens_fault(f"{folder / ADDED_FILE}", sorted(added)))
+    faults.append(_added_tokens_fault(f"{folder / ADDED_FILE}", sorted(added)))
     if any(faults):
         raise errors.WeightsError("\n".join(filter(None, faults)))
+
+
+def _added_tokens_fault(what: str, tokens: Iterable[str]) -> str:
+    """Names tokens that `what` adds to BERT's, special ones aside; "" where there are none."""
+    added = [token for token in dict.fromkeys(tokens) if token not in SPECIAL_TOKENS]
+    if not added:
+        return ""
+    shown = ", ".join(map(repr, added[:8])) + (f" and {len(added) - 8} more" if added[8:] else "")
+    return errors.explain(
+        what,
+        "no tokens but the vocabulary's",
+        f"{len(added)} added: {shown}",
+        "Added tokens are split off before the words are, which no exported file does. Train the "
+        "model with words for them, or let it teach by its answers "
+        "(scripts/answers_from_transformers.py).",
+    )
 
 
 def _types_pairs(settings: Mapping[str, Any]) -> bool:
@@ -286,29 +362,6 @@ def checked_truncation(value: Any, what: str) -> Truncation:
     return value
 
 
-def _check_equal(listed: pathlib.Path, described: pathlib.Path, tokens: list[str]) -> None:
-    """Refuses a vocab.txt that gives a token another id than tokenizer.json does."""
-    lines = read_vocab(listed)
-    pairs = enumerate(itertools.zip_longest(lines, tokens, fillvalue=None))
-    differing = [(index, pair) for index, pair in pairs if pair[0] != pair[1]]
-    if not differing:
-        return
-    shown = "; ".join(
-        f"line {index + 1} has {_shown(first)}, id {index} of {described.name} is {_shown(second)}"
-        for index, (first, second) in differing[:_MOST_SHOWN]
-    )
-    raise errors.WeightsError(
-        f"{listed}",
-        f"the vocabulary of {described.name}, which transformers follows",
-        f"{len(differing)} lines that differ: {shown}",
-        "Remove the file that the model was not trained with.",
-    )
-
-
-def _shown(token: str | None) -> str:
-    return "no token" if token is None else repr(token)
-
-
 def read_settings(
     path: pathlib.Path, error: type[errors.TfdistillError] = errors.WeightsError
 ) -> dict[str, Any]:
@@ -318,52 +371,3 @@ def read_settings(
     return reading.read_json_object(
         path, error=error, expected="valid JSON", remedy="Fetch the file again."
     )
-
-
-def read_roberta(
-    path: Path, *, pad_id: int, num_rows: int, truncation: Truncation = "end"
-) -> LibraryTokenizer:
-    """Reads the tokenizer of a checkpoint of the RoBERTa family; all token types are 0.
-
-    A tokenizer_config.json next to the tokenizer.json is heeded. One of another kind, with more
-    tokens than `num_rows`, those of the embedding, or with a regular expression of its own is
-    refused.
-    """
-    path = pathlib.Path(path)
-    described = reading.read_json_object(path, error=errors.VocabularyError)
-    described["model"] = tokenizer_json.typed_model(part_of(described, "model"))
-    kind = described["model"].get("type")
-    if kind not in _ROBERTA_MODELS:
-        raise errors.VocabularyError(
-            f"{path}, model", f"one of {', '.join(_ROBERTA_MODELS)}", repr(kind)[:80]
-        )
-    tokenizer_json.check_expressions(path, described, _ROBERTA_SPACES)
-    _heed_settings(described, path.with_name(CONFIG_FILE))
-    tokenizer = tokenizer_json.built(path, json.dumps(described))
-    last = max(tokenizer.get_vocab().values(), default=-1)
-    if last >= num_rows:
-        raise errors.VocabularyError(
-            f"{path}", f"ids below {num_rows}, the rows of the embedding", last
-        )
-    return LibraryTokenizer(tokenizer, pad_id=pad_id, num_types=1, truncation=truncation)
-
-
-def _heed_settings(described: dict[str, Any], settings: pathlib.Path) -> None:
-    """Lets tokenizer_config.json say whether a text begins with a space, as transformers does."""
-    pieces = part_of(described, "pre_tokenizer")
-    if pieces.get("type") != "ByteLevel":
-        return
-    told = read_settings(settings, errors.VocabularyError)
-    name, is_set = told.get("tokenizer_class"), bool(told.get("add_prefix_space", False))
-    described_so = pieces.get("add_prefix_space", True)
-    if name == "TokenizersBackend":  # which follows tokenizer.json
-        return
-    if name == "PreTrainedTokenizerFast" and is_set != described_so:
-        raise errors.VocabularyError(
-            f"{settings}, add_prefix_space",
-            f"{described_so}, as in tokenizer.json",
-            told.get("add_prefix_space", "none, which is False"),
-            "transformers 4 follows the one, 5 the other: write into both what the model was "
-            "trained with.",
-        )
-    pieces["add_prefix_space"] = is_set

@@ -10,6 +10,8 @@ point; a test asks again.
 
 from __future__ import annotations
 
+MAX_CHARACTERS_PER_WORD = 100  # a longer word is [UNK]
+
 # Characters that are removed: Cc except tab, line feed and carriage return, U+FFFD, Cf, Co.
 CONTROL = "0-8 B-C E-1F 7F-9F E000-F8FF F0000-FFFFD 100000-10FFFD"
 

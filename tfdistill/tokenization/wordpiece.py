@@ -12,6 +12,7 @@ from __future__ import annotations
 import array
 import functools
 import hashlib
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -32,11 +33,11 @@ from tfdistill.tokenization.library import (
     LibraryTokenizer,
     LocatedPieces,
     check_strings,
-    check_vocab,
     wordpiece_of,
 )
 
 VOCAB_FILE = "vocab.txt"
+_NEVER_IN_A_WORD = re.compile(r"[\0-\x20\x7f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _AT_ONCE = 1 << 16  # texts that are held as bytes
 
@@ -283,6 +284,72 @@ class WordPiece:
                 ids.frombytes(ragged.values.numpy().view(np.uint8))
                 lengths.frombytes(ragged.row_lengths().numpy().view(np.uint8))
         return np.frombuffer(ids, np.int32), np.frombuffer(lengths, np.int64)
+
+
+def check_vocab(tokens: Sequence[str], name: str = "vocabulary") -> None:
+    """Refuses tokens that form no usable BERT vocabulary; messages call it `name`.
+
+    No token is empty, repeated, or has a blank or a control character; all special ones are there.
+    """
+    _check(tuple(tokens), name)
+
+
+@functools.lru_cache(maxsize=4)  # a vocabulary is read more than once
+def _check(tokens: tuple[str, ...], name: str) -> None:
+    first: dict[str, int] = {}
+    for line, token in enumerate(tokens, start=1):
+        if not token:
+            received = "an empty file" if len(tokens) == 1 else f"an empty line {line}"
+            raise errors.VocabularyError(
+                name, "one token on each line", received, "Remove the empty line."
+            )
+        if outside := _NEVER_IN_A_WORD.search(token):
+            raise errors.VocabularyError(
+                f"{name}, line {line}",
+                "a token alone: without blanks, tabs and control characters, which end a word",
+                f"{outside[0]!r} in {errors.shortened(token)!r}",
+                "Remove what is not the token, such as its count.",
+            )
+        if token in first:
+            raise errors.VocabularyError(
+                name,
+                "each token once",
+                f"{token!r} on lines {first[token]} and {line}",
+                "An id must belong to one token.",
+            )
+        first[token] = line
+    missing = [token for token in SPECIAL_TOKENS if token not in first]
+    if missing:
+        raise errors.VocabularyError(
+            name,
+            f"the special tokens {' '.join(SPECIAL_TOKENS)}",
+            f"{len(tokens)} tokens without {' '.join(missing)}",
+            "Is this the vocab.txt of a BERT model?",
+        )
+
+
+def vocabulary_fault(
+    what: str,
+    expected: Sequence[str],
+    received: Sequence[str],
+    *,
+    whose: str = "",
+    remedy: str = "",
+) -> str:
+    """Says where the vocabulary `what` has other tokens than `whose`; "" where they are equal."""
+    pairs = enumerate(itertools.zip_longest(expected, received))
+    differing = [(index, pair) for index, pair in pairs if pair[0] != pair[1]]
+    if not differing:
+        return ""
+    index, pair = differing[0]
+    right, wrong = ("no token" if token is None else repr(token) for token in pair)
+    more = f", the first of {len(differing)} ids that differ" if differing[1:] else ""
+    return errors.explain(
+        f"{what}, id {index} (line {index + 1})",
+        f"{right} as in {whose}" if whose else right,
+        f"{wrong}{more}",
+        remedy,
+    )
 
 
 def format_vocab(tokens: Sequence[str]) -> str:

@@ -18,11 +18,8 @@ import tensorflow as tf
 import tensorflow_text as text_ops
 
 from tfdistill.tokenization import unicode_classes as classes
-from tfdistill.tokenization.library import (
-    MAX_CHARACTERS_PER_WORD,
-    SUFFIX_INDICATOR,
-    check_strings,
-)
+from tfdistill.tokenization.library import SUFFIX_INDICATOR, check_strings
+from tfdistill.tokenization.unicode_classes import MAX_CHARACTERS_PER_WORD
 
 BATCH = 1024  # strings of one call of a graph; two calls run at a time
 

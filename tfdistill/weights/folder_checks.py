@@ -23,7 +23,7 @@ from tfdistill.io import checks, processes, reading
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tflite import agreement
 from tfdistill.tokenization import reading as tokenizer_reading
-from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
+from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece, vocabulary_fault
 from tfdistill.weights import checkpoint, factorised, filling, keys, load
 
 # What splits texts in more than one way: case, accents, ideographs, controls, long words.
@@ -218,11 +218,11 @@ def _tokens(written: WrittenFolder) -> list[str]:
         "do_lower_case": expected.lower_case,
         "model_max_length": written.config.max_positions,
     }
+    listed = tokenizer_reading.read_vocab(folder / VOCAB_FILE)
+    named = ((VOCAB_FILE, listed), (tokenizer_reading.JSON_FILE, again.vocab))
+    faults = [vocabulary_fault(name, expected.vocab, tokens) for name, tokens in named]
     faults = [
-        *_first_difference(
-            VOCAB_FILE, expected.vocab, tokenizer_reading.read_vocab(folder / VOCAB_FILE)
-        ),
-        *_first_difference(tokenizer_reading.JSON_FILE, expected.vocab, again.vocab),
+        *filter(None, faults),
         *_differences(
             tokenizer_reading.JSON_FILE,
             {"lower_case": expected.lower_case},
@@ -354,17 +354,6 @@ def _differences(what: str, expected: Mapping[str, Any], received: Mapping[str, 
         for name, value in expected.items()
         if received.get(name) != value
     ]
-
-
-def _first_difference(what: str, expected: Sequence[str], received: Sequence[str]) -> list[str]:
-    if list(expected) == list(received):
-        return []
-    if len(expected) != len(received):
-        return [errors.explain(what, f"{len(expected)} tokens", len(received))]
-    different = [i for i, token in enumerate(expected) if token != received[i]]
-    first = different[0]
-    where = f"{what}, {len(different)} tokens, the first with the id {first}"
-    return [errors.explain(where, repr(expected[first]), repr(received[first]))]
 
 
 def _other_ids(written: WrittenFolder, rows: Sequence[Sequence[int]], whose: str) -> list[str]:
