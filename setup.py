@@ -31,7 +31,6 @@ INSTALL_REQUIRES = [
     "transformers>=4.57,<6",
     "huggingface-hub>=0.34,<3",
     "safetensors>=0.5,<1",
-    "h5py>=3.11,<4",
     "tokenizers>=0.22,<1",
     "ai-edge-litert>=2.3,<3",
     "litert-quantizer>=0.11,<0.12",

@@ -309,11 +309,12 @@ def index(folder: pathlib.Path) -> None:
     answers = [f"{text.split()[0]}: {number}" for number, text in enumerate(texts)]
     rows = index_rows.IndexRows(texts, answers, list(range(1, len(texts) + 1)), ())
     encoder = indexing.open_encoder(str(folder))
-    built = indexing.build(rows, encoder, indexing.target_of(encoder, None), overwrite=True)
+    target = indexing.target_of(encoder, None)
+    card, _ = indexing.build(rows, encoder, target, overwrite=True)
     # Of so few features even unrelated texts may be alike: no threshold follows from them.
-    card = built.card.model_copy(update={"threshold": THRESHOLD})
-    (built.folder / "index.json").write_text(card.model_dump_json(indent=2) + "\n", "utf-8")
-    android_bundle.record_index(built.folder)
+    card = card.model_copy(update={"threshold": THRESHOLD})
+    (target / "index.json").write_text(card.model_dump_json(indent=2) + "\n", "utf-8")
+    android_bundle.record_index(target)
 
 
 def searches(folder: pathlib.Path) -> list[dict[str, Any]]:

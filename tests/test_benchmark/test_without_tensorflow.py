@@ -11,7 +11,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 ABSENT = (
     *("tensorflow", "keras", "tf_keras", "tensorflow_text", "official", "transformers"),
-    *("tensorflow_model_optimization", "h5py", "pandas", "pyarrow", "sklearn"),
+    *("tensorflow_model_optimization", "pandas", "pyarrow", "sklearn"),
     *(
         "huggingface_hub",
         "safetensors",

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tests import toys
 from tfdistill import cli, errors, models, weights
-from tfdistill.run import against, against_result, against_rounding
+from tfdistill.run import against, against_rounding
 from tfdistill.tflite import agreement, editing, reader
 
 pytestmark = pytest.mark.slow
@@ -225,11 +225,11 @@ def test_a_right_conversion_agrees_at_each_length(folders, vocab, tmp_path):
     compared = compare(file, folder)
     assert (compared.faults, compared.lengths, compared.num_words) == ((), (8, LENGTH), len(vocab))
     (parity,) = compared.outputs
-    assert parity.agreement.sqnr_db > 100  # float32 sums in another order
-    assert parity.agreement.argmax_agreement == 1.0
+    assert parity["agreement"].sqnr_db > 100  # float32 sums in another order
+    assert parity["agreement"].argmax_agreement == 1.0
     assert len(compared.worst) == 3
-    assert compared.worst[0].tokens[0] == "[CLS]"
-    assert "agrees on" in against_result.format_text(compared)
+    assert compared.worst[0]["tokens"][0] == "[CLS]"
+    assert "agrees on" in against.format_text(compared)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_a_planted_fault_is_found(fault, folders, vocab, tmp_path):
     file = convert(tmp_path / "m.tflite", FAULTS[fault](model, vocab))
     compared = compare(file, folder)
     assert any(line.startswith("output_0: ") for line in compared.faults)
-    assert "DIFFERS" in against_result.format_text(compared)
+    assert "DIFFERS" in against.format_text(compared)
 
 
 @pytest.mark.parametrize("scale", [None, 2.0])

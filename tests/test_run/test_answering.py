@@ -9,7 +9,7 @@ import toys
 from tfdistill import cli, errors, models, tasks, training, weights
 from tfdistill.data import batches, soft_labels
 from tfdistill.tokenization.reading import read_tokenizer
-from tfdistill.training import teacher_answers
+from tfdistill.training import teachers as training_teachers
 
 LABELS = ("glad", "sad")  # of the model; the files have them in another order
 TRAIN = "text\tmood\ngood film\tglad\nbad film\tsad\ngood film\tglad\nGood film\tglad\n"
@@ -61,7 +61,7 @@ def test_every_different_text_is_answered_once(folder, tmp_path, capsys):
 
 
 def test_a_stopped_command_goes_on_where_it_was(folder, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(teacher_answers, "BLOCK", 2)
+    monkeypatch.setattr(training_teachers, "BLOCK", 2)
     assert cli.main(command(folder, tmp_path / "whole.parquet")) == 0
     stopped, calls = toys.stopping(models.predictor, call=2)
     monkeypatch.setattr(models, "predictor", stopped)

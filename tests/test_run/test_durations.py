@@ -35,8 +35,8 @@ def recipe(student="pruned:layers=3,ffn=768", seeds=(1,), **joint):
 def estimate(rate=RATE, **joint):
     values = recipe(**joint)
     student = durations.student_of(values, MINILM)
-    work = durations.Workload(MINILM, student, ROWS, np.full(2937, TOKENS), 6)
-    return {part.name: part for part in durations.estimate(values, work, rate)}
+    parts = durations.estimate(values, MINILM, student, ROWS, np.full(2937, TOKENS), rate)
+    return {part.name: part for part in parts}
 
 
 def test_it_is_within_a_quarter_of_a_run():

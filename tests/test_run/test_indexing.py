@@ -63,13 +63,13 @@ def test_repetitions_what_looks_the_same_and_what_is_cut_are_named(export, quest
     rows = index_rows.read_rows(questions, "q", "a")
     last = rows.lines[-1]
     encoder = indexing.open_encoder(str(export))
-    built = indexing.build(rows, encoder, export / "search", overwrite=True)
-    assert built.notes[:2] == (
+    _, notes = indexing.build(rows, encoder, export / "search", overwrite=True)
+    assert notes[:2] == (
         f"left out, repeated: line {last - 2} as line 2",
         f"the same to the model: line {last - 1} as line 3",
     )
-    assert built.notes[2].startswith("cut to 24 tokens: line ")
-    assert built.notes[2].endswith(f"line {last}")
+    assert notes[2].startswith("cut to 24 tokens: line ")
+    assert notes[2].endswith(f"line {last}")
 
 
 def test_a_long_text_is_cut_where_the_manifest_says(export):
@@ -160,7 +160,7 @@ def test_an_index_with_labels_is_evaluated_on_labelled_texts(router, export, cap
         str(router / "index"), index_rows.read_rows(router / "rows.csv", None, "label"),
         source=str(export),
     )  # fmt: skip
-    assert routed.coverage == shown["coverage"] and card.routes.coverage < routed.coverage
+    assert routed["coverage"] == shown["coverage"] > card.routes.coverage
     (router / "other.csv").write_text("text,label\ngood,a\n,b\ngood,a\n")
     command = [*command[:2], "--evaluate", str(router / "other.csv"), *options]
     assert cli.main(command[:-1]) == 0
@@ -409,7 +409,7 @@ def test_a_threshold_lets_five_of_a_hundred_unrelated_questions_pass():
 
 def test_one_text_alone_is_an_index_without_checks(export, tmp_path):
     rows = index_rows.IndexRows(["good film"], None, [1], ())
-    built = indexing.build(rows, indexing.open_encoder(str(export)), tmp_path / "one", width=4)
-    assert (built.card.checks, built.card.threshold, built.card.width) == (None, None, 4)
+    card, _ = indexing.build(rows, indexing.open_encoder(str(export)), tmp_path / "one", width=4)
+    assert (card.checks, card.threshold, card.width) == (None, None, 4)
     _, matches, _ = indexing.search(str(tmp_path / "one"), "good film", source=str(export))
     assert [(match.row, match.answer) for match in matches] == [(0, None)]

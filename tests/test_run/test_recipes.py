@@ -18,7 +18,7 @@ from tfdistill import cli, config, models, training
 from tfdistill.data import synthetic, task_data, vocab
 from tfdistill.run import folder, prepare, students, task_models, teachers
 from tfdistill.tokenization.reading import read_tokenizer
-from tfdistill.training import transfer_run
+from tfdistill.training import transfer
 
 RECIPES = {name: config.load_recipe(name) for name in config.recipes()}
 RECIPES |= {
@@ -137,7 +137,7 @@ def test_every_stage_of_a_recipe_takes_a_step(name, vocab_file, tmp_path, monkey
     pool.vocab_size = data.tokenizer.vocab_size
     run = folder.RunContext(recipe, folder.RunFolder(tmp_path), data, pool, texts)
     monkeypatch.setattr(training, "fit", one_step)
-    monkeypatch.setattr(transfer_run, "fit", one_step)
+    monkeypatch.setattr(transfer, "fit", one_step)
     STEPPED.clear()
     for variant in recipe.variants.values():
         students.train_stages(run, variant.stages, 1)

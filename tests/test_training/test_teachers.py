@@ -9,7 +9,7 @@ import toys
 from tfdistill import analysis, errors, models, tasks, training
 from tfdistill.data import batches, parallel, windows
 from tfdistill.tokenization.reading import read_tokenizer
-from tfdistill.training import teacher_answers
+from tfdistill.training import teachers as training_teachers
 
 SPEC = tasks.TaskSpec(
     name="moods", text_column="text", label_column="mood", labels=("sad", "glad", "calm")
@@ -167,7 +167,7 @@ def test_evaluation_of_questions_scores_the_answers(per_token, toy_vocab_file):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(teacher_answers, "BLOCK", 4)
+    monkeypatch.setattr(training_teachers, "BLOCK", 4)
 
 
 def test_what_was_answered_before_a_stop_is_kept(teacher, small_blocks, monkeypatch, tmp_path):

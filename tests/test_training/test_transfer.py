@@ -12,7 +12,8 @@ import toys
 
 from tfdistill import errors, models, training
 from tfdistill.data.streaming import StepRange
-from tfdistill.training import transfer_run, variables
+from tfdistill.training import transfer as transfers
+from tfdistill.training import variables
 
 CONFIG = models.MobileBertConfig(
     num_layers=2,
@@ -215,9 +216,9 @@ def transfer(pairs):
 
 def stage_ends(folder, stages):
     """The weights that each stage ended with, the start first."""
-    paths = [folder / transfer_run.START]
+    paths = [folder / transfers.START]
     paths += [
-        folder / f"{index:02d}-{stage.name}" / transfer_run.WEIGHTS
+        folder / f"{index:02d}-{stage.name}" / transfers.WEIGHTS
         for index, stage in enumerate(stages)
     ]
     return [safetensors.numpy.load_file(path) for path in paths]
@@ -359,7 +360,7 @@ def test_a_run_that_was_killed_equals_one_that_was_not(whole, transfer, tmp_path
 def test_a_run_killed_at_a_boundary_equals_one_that_was_not(
     whole, transfer, tmp_path, monkeypatch, moment
 ):
-    save, write_json = variables.save, transfer_run.files.atomic_write_json
+    save, write_json = variables.save, transfers.files.atomic_write_json
     remove = shutil.rmtree
 
     def killed_before(path, name):
@@ -371,20 +372,20 @@ def test_a_run_killed_at_a_boundary_equals_one_that_was_not(
             patch.setattr(
                 variables,
                 "save",
-                lambda held, path: killed_before(path, transfer_run.WEIGHTS) or save(held, path),
+                lambda held, path: killed_before(path, transfers.WEIGHTS) or save(held, path),
             )
         elif moment == "before_next_stage":
             patch.setattr(
-                transfer_run.shutil,
+                transfers.shutil,
                 "rmtree",
                 lambda path, **options: (
                     killed_before(path, "checkpoints") or remove(path, **options)
                 ),
             )
         else:
-            name = {"before_plan": transfer_run.PLAN, "before_result": transfer_run.RESULT}[moment]
+            name = {"before_plan": transfers.PLAN, "before_result": transfers.RESULT}[moment]
             patch.setattr(
-                transfer_run.files,
+                transfers.files,
                 "atomic_write_json",
                 lambda path, value: killed_before(path, name) or write_json(path, value),
             )

@@ -17,7 +17,7 @@ from official.nlp.modeling import models as garden_models
 
 from tfdistill import errors, models, weights
 from tfdistill.tokenization.library import SPECIAL_TOKENS
-from tfdistill.weights import garden_config
+from tfdistill.weights import garden
 
 pytestmark = pytest.mark.slow
 
@@ -146,7 +146,7 @@ def test_the_word_gelu_means_two_functions_in_the_garden(tmp_path):
     # That these are what it builds, the tests of equal states show: "ib-bert", and those of BERT.
     for kind, shape, expected in [("mobilebert", IB_BERT, "gelu"), ("bert", BERT, "gelu_tanh")]:
         write_params(tmp_path, kind, shape)
-        read = garden_config.read_params(tmp_path)
+        read = garden.read_params(tmp_path)
         assert read is not None and read[0].hidden_act == expected
 
 

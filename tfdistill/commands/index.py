@@ -14,8 +14,7 @@ from tfdistill.io import locks, work_folder
 from tfdistill.results import quantities
 
 if TYPE_CHECKING:
-    from tfdistill.data.routes import Routes
-    from tfdistill.run.indexing import Built, Evaluation
+    from tfdistill.data.text_index import IndexManifest
 
 _TOP = 5
 _SHOWN = 100  # characters of a text
@@ -94,21 +93,18 @@ def _build(args: argparse.Namespace) -> None:
     target = indexing.target_of(encoder, args.out)
     locked = args.out is not None and pathlib.Path(args.out) == target  # by the command line
     with contextlib.nullcontext() if locked else locks.output_lock(target):
-        built = indexing.build(rows, encoder, target, width=args.dim, overwrite=args.overwrite)
-    result = {
-        **built.card.model_dump(mode="json"),
-        "folder": str(built.folder),
-        "notes": list(built.notes),
-    }
-    base.show(result, as_json=args.json, lines=_built(built, args.model))
+        card, notes = indexing.build(
+            rows, encoder, target, width=args.dim, overwrite=args.overwrite
+        )
+    result = {**card.model_dump(mode="json"), "folder": str(target), "notes": list(notes)}
+    lines = _built(card, target, args.model)
+    base.show(result, as_json=args.json, lines=[lines[0], *notes, *lines[1:]])
 
 
-def _built(built: Built, model: str) -> list[str]:
-    card = built.card
+def _built(card: IndexManifest, folder: pathlib.Path, model: str) -> list[str]:
     lines = [
-        f"{built.folder}: {card.count:,} texts, {card.width} of {card.model_width} features, "
+        f"{folder}: {card.count:,} texts, {card.width} of {card.model_width} features, "
         f"{quantities.size(card.vectors.size_bytes)} of vectors",
-        *built.notes,
     ]
     if card.checks is not None:
         lines.append(
@@ -132,16 +128,17 @@ def _built(built: Built, model: str) -> list[str]:
             f"{card.count:,} texts"
         )
     if card.routes is not None:
-        lines.append(f"labels: {_routed(card.routes)} of the rows, each left out once")
-    names = " --model ".join(shlex.quote(str(path)) for path in (built.folder, model))
+        routed = _routed(card.routes.coverage, card.routes.error, card.routes.accuracy)
+        lines.append(f"labels: {routed} of the rows, each left out once")
+    names = " --model ".join(shlex.quote(str(path)) for path in (folder, model))
     lines.append(f'next: tfdistill index {names} --query "..."')
     return lines
 
 
-def _routed(figures: Routes | Evaluation) -> str:
+def _routed(coverage: float, error: float | None, accuracy: float) -> str:
     """Coverage, error and accuracy as a clause."""
-    wrong = "" if figures.error is None else f", {figures.error:.1%} of them wrong,"
-    return f"sure of {figures.coverage:.1%}{wrong} and right in {figures.accuracy:.1%}"
+    wrong = "" if error is None else f", {error:.1%} of them wrong,"
+    return f"sure of {coverage:.1%}{wrong} and right in {accuracy:.1%}"
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -152,8 +149,9 @@ def _evaluate(args: argparse.Namespace) -> None:
 
     rows = index_rows.read_rows(args.evaluate, args.text_column, args.answer_column)
     figures = indexing.evaluate(args.source, rows, source=args.model)
-    lines = [f"{figures.num_texts:,} texts: {_routed(figures)} of all", *rows.notes]
-    base.show({**figures._asdict(), "notes": list(rows.notes)}, as_json=args.json, lines=lines)
+    routed = _routed(figures["coverage"], figures["error"], figures["accuracy"])
+    lines = [f"{figures['num_texts']:,} texts: {routed} of all", *rows.notes]
+    base.show({**figures, "notes": list(rows.notes)}, as_json=args.json, lines=lines)
 
 
 def _check_alone(args: argparse.Namespace, option: str, *refused: str) -> None:

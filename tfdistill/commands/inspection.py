@@ -94,7 +94,7 @@ def _inspect(args: argparse.Namespace) -> int:
 def _against(args: argparse.Namespace) -> int:
     """Compares a file with the model of a Hugging Face folder; 1 if they differ."""
     from tfdistill.benchmark import host
-    from tfdistill.run import against, against_result
+    from tfdistill.run import against
     from tfdistill.tflite import roles as tensor_roles
 
     roles = None if args.roles is None else tensor_roles.parse(args.roles)
@@ -124,7 +124,7 @@ def _against(args: argparse.Namespace) -> int:
         for length, ms in measured["p50_ms"].items()
     ]
     lines = [
-        against_result.format_text(compared),
+        against.format_text(compared),
         f"  median latency on this host: {', '.join(figures)}",
     ]
     latency = {name: measured[name] for name in ("p50_ms", "busy_lengths")}

@@ -70,14 +70,14 @@ class QuickstartPlan:
     @functools.cached_property
     def parts(self) -> list[durations.TimedPart]:
         """The parts of the run, estimated on this machine."""
-        work = durations.Workload(
+        return durations.estimate(
+            self.recipe,
             self.teacher,
             None if self.recipe.student.is_teacher else self.student,
             {name: len(examples) for name, examples in self.data.sets.items()},
             self.tokens,
-            self.data.task.num_labels,
+            self._speed[0],
         )
-        return durations.estimate(self.recipe, work, self._speed[0])
 
     @property
     def seconds(self) -> float:

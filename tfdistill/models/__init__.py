@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 
 from tfdistill.lazy_exports import lazy_exports
 from tfdistill.models.config import (
-    ACTIVATIONS,
-    FAMILIES,
     LARGEST,
-    NORMALIZATIONS,
     BiLstmConfig,
     EncoderConfig,
     MobileBertConfig,
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
     from tfdistill.models.attention import (
         ATTENTION_MASK_VALUE,
         AttentionContext,
-        AttentionMask,
         AttentionProbabilities,
         AttentionScores,
     )
@@ -40,7 +36,7 @@ if TYPE_CHECKING:
         build_token_classifier,
     )
     from tfdistill.models.dropout import Dropout, dropout_seed
-    from tfdistill.models.embedding import L2Normalization, MaskedMax, build_embedder
+    from tfdistill.models.embedding import L2Normalization, build_embedder
     from tfdistill.models.heads import (
         Head,
         HeadKind,
@@ -61,50 +57,31 @@ if TYPE_CHECKING:
         with_policy,
     )
     from tfdistill.models.layers import (
-        Bias,
-        FirstToken,
-        FlattenTokens,
         LayerNorm,
         NoNorm,
         PositionEmbedding,
-        PredictedRows,
-        SplitFeatures,
-        UnflattenTokens,
         WordEmbedding,
     )
-    from tfdistill.models.mobilebert import Trigrams
     from tfdistill.models.prediction import predict_logits, predictor
     from tfdistill.models.pretraining import build_masked_lm
 
 __all__ = [
-    "ACTIVATIONS",
     "ATTENTION_MASK_VALUE",
-    "FAMILIES",
     "LARGEST",
-    "NORMALIZATIONS",
     "AttentionContext",
-    "AttentionMask",
     "AttentionProbabilities",
     "AttentionScores",
     "BiLstmConfig",
-    "Bias",
     "Dropout",
     "EncoderConfig",
-    "FirstToken",
-    "FlattenTokens",
     "Head",
     "HeadKind",
     "L2Normalization",
     "LayerNorm",
-    "MaskedMax",
     "MobileBertConfig",
     "NoNorm",
     "PositionEmbedding",
-    "PredictedRows",
-    "SplitFeatures",
     "StaticConfig",
-    "Trigrams",
-    "UnflattenTokens",
     "WordEmbedding",
     "WordVectorConfig",
     "build_bilstm",

@@ -16,13 +16,59 @@ from tfdistill.benchmark import inputs as inputs_of_words
 from tfdistill.io import files
 from tfdistill.models import heads
 from tfdistill.run import against_app, against_rounding
-from tfdistill.run.against_result import FolderComparison, OutputParity, WorstText
 from tfdistill.tflite import agreement, roles
-from tfdistill.tflite.agreement import Bounds
+from tfdistill.tflite.agreement import Agreement, Bounds
 from tfdistill.tflite.golden import Example
 from tfdistill.tflite.model import TfliteModel
 from tfdistill.tflite.signature import ROLES, Signature
 from tfdistill.tokenization.wordpiece import WordPiece
+
+
+@dataclasses.dataclass(frozen=True)
+class FolderComparison:
+    """A file against a folder."""
+
+    file: str
+    folder: str
+    lengths: tuple[int, ...]  # that were compared
+    num_examples: int
+    num_words: int  # entries of the vocabulary among the examples
+    # Of each output its "role" in `OUTPUTS`, its "agreement" over all examples (or, of outputs over
+    # tokens, over tokens), and the bounds that it breaks, "faults".
+    outputs: tuple[dict[str, Any], ...]
+    # Those that differ most: "text", "tokens", and "sqnr_db", the lowest of its outputs; None where
+    # all are equal bit for bit.
+    worst: tuple[dict[str, Any], ...]
+    checked: tuple[str, ...]  # what else was compared: "vocabulary", "labels"
+    notes: tuple[str, ...]  # what could not be compared, and why
+    faults: tuple[str, ...]  # all that speaks against the file; empty for a right conversion
+
+
+def format_text(comparison: FolderComparison) -> str:
+    """Writes a comparison for a terminal, without a final line break."""
+    verdict = "DIFFERS" if comparison.faults else "agrees"
+    lengths = ", ".join(map(str, comparison.lengths))
+    lines = [
+        f"{comparison.file} against {comparison.folder}: {verdict} on {comparison.num_examples} "
+        f"examples of up to {lengths} tokens, {comparison.num_words} entries of the vocabulary"
+    ]
+    for parity in comparison.outputs:
+        measured: Agreement = parity["agreement"]
+        ratio = measured.sqnr_db
+        words = [
+            f"largest difference {measured.max_abs_error:.3g}",
+            "equal bit for bit" if ratio is None else f"SQNR {ratio:.1f} dB",
+        ]
+        if measured.argmax_agreement is not None:
+            words.append(f"argmax agreement {measured.argmax_agreement:.4f}")
+        lines.append(f"  {parity['output']} ({parity['role']}): {', '.join(words)}")
+    lines += [f"  {what}: as the folder's" for what in comparison.checked]
+    for text in comparison.worst:
+        sqnr = "equal" if text["sqnr_db"] is None else f"{text['sqnr_db']:.1f} dB"
+        lines.append(f"  worst text, {sqnr}: {text['text']!r} [{' '.join(text['tokens'])}]")
+    lines += [f"  FAULT: {fault}" for fault in comparison.faults]
+    return "\n".join([*lines, *(f"  note: {note}" for note in comparison.notes)])
+
 
 # What an output can be: role -> the head of the model that has it, and its name there.
 OUTPUTS = {
@@ -98,7 +144,7 @@ def compare_with_folder(
         notes.append("the file takes no mask: only examples that fill a signature were compared")
     if loaded.config.type_vocab_size > 1 and not _typed(signatures):
         notes.append("the file takes no token types: it was compared on single texts, not on pairs")
-    broken = [f"{parity.output}: {fault}" for parity in outputs for fault in parity.faults]
+    broken = [f"{parity['output']}: {fault}" for parity in outputs for fault in parity["faults"]]
     return FolderComparison(
         file=path.name,
         folder=str(folder),
@@ -274,7 +320,7 @@ def _model_outputs(
 
 def _parity(
     output: str, role: str, pairs: Sequence[tuple[np.ndarray, np.ndarray]], bounds: Bounds
-) -> OutputParity:
+) -> dict[str, Any]:
     over_positions = role in ("start_logits", "end_logits")
     sides = [
         np.concatenate([p[i][:, None] if over_positions else np.atleast_2d(p[i]) for p in pairs])
@@ -286,10 +332,13 @@ def _parity(
     elif role in ("last_hidden_state", "pooler_output", "embedding"):
         decisions = (None, None)
     measured = agreement.compare(sides[0], sides[1], decisions=decisions)
-    return OutputParity(output, role, measured, tuple(agreement.violations(measured, bounds)))
+    faults = tuple(agreement.violations(measured, bounds))
+    return {"output": output, "role": role, "agreement": measured, "faults": faults}
 
 
-def _worst(pairs: Mapping[tuple[str, str], Rows], vocab: Sequence[str]) -> tuple[WorstText, ...]:
+def _worst(
+    pairs: Mapping[tuple[str, str], Rows], vocab: Sequence[str]
+) -> tuple[dict[str, Any], ...]:
     """Finds the texts with the lowest ratio of an output."""
     lowest: dict[int, float] = {}
     texts: dict[int, Example] = {}
@@ -304,10 +353,10 @@ def _worst(pairs: Mapping[tuple[str, str], Rows], vocab: Sequence[str]) -> tuple
             lowest[id(example)] = min(lowest.get(id(example), np.inf), float(value))
     chosen = sorted(texts, key=lambda key: lowest[key])[:_WORST]
     return tuple(
-        WorstText(
-            texts[key].text or "",
-            tuple(vocab[i] for i in texts[key].input_ids),
-            None if np.isinf(lowest[key]) and lowest[key] > 0 else lowest[key],
-        )
+        {
+            "text": texts[key].text or "",
+            "tokens": tuple(vocab[i] for i in texts[key].input_ids),
+            "sqnr_db": None if np.isinf(lowest[key]) and lowest[key] > 0 else lowest[key],
+        }
         for key in chosen
     )

@@ -29,18 +29,12 @@ _STAGE = "no_teacher_baseline"
 _TIMED = 100  # development texts that a latency is the median of
 
 
-@dataclasses.dataclass(frozen=True)
-class _Baseline:
-    """A baseline that is ready to answer."""
-
-    logits: Any  # to the development set; of an embedding vectors, an array or sparse
-    parameters: int  # number of weights
-    # Answers one development example, for its time: from the text on where the features are words,
-    # else from the tokens on; None where a model does the work, or nothing does.
-    answer: Callable[[int], Any] | None = None
-
-
-_Fit = Callable[[RunContext], _Baseline]
+# A baseline that is ready to answer: its logits to the development set (of an embedding vectors, an
+# array or sparse), its number of weights, and what answers one development example, for its time:
+# from the text on where the features are words, else from the tokens on; None where a model does
+# the work, or nothing does.
+_Answers = tuple[Any, int, Callable[[int], Any] | None]
+_Fit = Callable[[RunContext], _Answers]
 
 
 def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]:
@@ -74,19 +68,18 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
 def _measure(context: RunContext, name: str, fit: _Fit, note: str) -> results.BaselineResult:
     data, folder = context.task_data, f"baselines/{name}"
     started = time.monotonic()
-    baseline = fit(context)
+    logits, parameters, answer = fit(context)
     seconds = time.monotonic() - started
-    num_answers = baseline.logits.shape[0]
-    recorded = answers.of_examples(data.dev_examples, {"model": baseline.logits}, with_texts=False)
+    recorded = answers.of_examples(data.dev_examples, {"model": logits}, with_texts=False)
     if recorded is not None:
         answers.write(recorded, context.root / folder / answers.FILE_NAME)
     return results.BaselineResult(
         name=name,
         note=note,
-        metrics=data.task.score(baseline.logits, data.dev.encoded),
+        metrics=data.task.score(logits, data.dev.encoded),
         seconds=seconds,
-        parameters=baseline.parameters,
-        latency_ms=None if baseline.answer is None else _latency_ms(baseline.answer, num_answers),
+        parameters=parameters,
+        latency_ms=None if answer is None else _latency_ms(answer, logits.shape[0]),
         folder=None if recorded is None else folder,
     )
 
@@ -150,13 +143,13 @@ def _predict(
     )
 
 
-def _majority(context: RunContext) -> _Baseline:
+def _majority(context: RunContext) -> _Answers:
     data = context.task_data
     logits = analysis.majority_logits(data.task, _labels(context), len(data.dev_examples))
-    return _Baseline(logits, data.task.num_labels)
+    return logits, data.task.num_labels, None
 
 
-def _tfidf(context: RunContext) -> _Baseline:
+def _tfidf(context: RunContext) -> _Answers:
     data, labels = context.task_data, _labels(context)
     train = data.train_examples.select(range(len(labels)))
     words = analysis.TextFeatures(train)
@@ -164,19 +157,19 @@ def _tfidf(context: RunContext) -> _Baseline:
     model = analysis.fit_linear(data.task, features, labels)
 
     dev = data.dev_examples
-    return _Baseline(
+    return (
         _predict(context, model, features, lambda: words(dev)),
         words.num_weights + model.num_weights,
-        answer=lambda index: model.predict(words(dev.select([index]))),
+        lambda index: model.predict(words(dev.select([index]))),
     )
 
 
-def _tfidf_vectors(context: RunContext) -> _Baseline:
+def _tfidf_vectors(context: RunContext) -> _Answers:
     data = context.task_data
     most = min(_MOST_EXAMPLES, len(data.train_examples))
     words = analysis.TextFeatures(data.train_examples.select(range(most)))
     dev = data.dev_examples
-    return _Baseline(words(dev), words.num_weights, answer=lambda index: words(dev.select([index])))
+    return words(dev), words.num_weights, lambda index: words(dev.select([index]))
 
 
 def _word_features(
@@ -189,26 +182,26 @@ def _word_features(
     return table, lambda encoded: analysis.embedding_features(table, encoded, special_ids=special)
 
 
-def _mean_words(context: RunContext) -> _Baseline:
+def _mean_words(context: RunContext) -> _Answers:
     (table, features), dev = _word_features(context), context.task_data.dev.encoded
-    return _Baseline(features(dev), table.size, answer=lambda index: features(dev.select([index])))
+    return features(dev), table.size, lambda index: features(dev.select([index]))
 
 
-def _word_vectors(context: RunContext) -> _Baseline:
+def _word_vectors(context: RunContext) -> _Answers:
     data, labels = context.task_data, _labels(context)
     table, features = _word_features(context)
     train = features(data.train.encoded.select(range(len(labels))))
     model = analysis.fit_linear(data.task, train, labels)
 
     dev = data.dev.encoded
-    return _Baseline(
+    return (
         _predict(context, model, train, lambda: features(dev)),
         table.size + model.num_weights,
-        answer=lambda index: model.predict(features(dev.select([index]))),
+        lambda index: model.predict(features(dev.select([index]))),
     )
 
 
-def _frozen_teacher(context: RunContext) -> _Baseline:
+def _frozen_teacher(context: RunContext) -> _Answers:
     data, labels = context.task_data, _labels(context, _MOST_STATES)
     before = _knows_general(context.recipe)
     encoder = context.teachers.general if before else context.teachers.task
@@ -216,7 +209,7 @@ def _frozen_teacher(context: RunContext) -> _Baseline:
     model = analysis.fit_linear(data.task, train, labels)
     layers = sum(weight.shape.num_elements() for weight in encoder.weights)
     logits = _predict(context, model, train, lambda: mean_states(encoder, data.dev.encoded))
-    return _Baseline(logits, layers + model.num_weights)
+    return logits, layers + model.num_weights, None
 
 
 def _knows_general(recipe: config.Recipe) -> bool:
@@ -265,7 +258,7 @@ def mean_states(encoder: keras.Model, encoded: batches.EncodedExamples) -> np.nd
     return ordered
 
 
-def _no_teacher(context: RunContext) -> _Baseline:
+def _no_teacher(context: RunContext) -> _Answers:
     """Trains the student that the last variant starts from on gold labels, resumable."""
     recipe, seed = context.recipe, context.recipe.seeds[0]
     names = list(recipe.variants.values())[-1].stages
@@ -293,4 +286,4 @@ def _no_teacher(context: RunContext) -> _Baseline:
         result = fit(folder, "no teacher")
     results.write_result_file(result, folder / students.RESULT)
     logits = training.predict_logits(student, context.student_task_data.dev)
-    return _Baseline(logits, sum(weight.shape.num_elements() for weight in student.weights))
+    return logits, sum(weight.shape.num_elements() for weight in student.weights), None

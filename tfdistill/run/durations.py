@@ -34,21 +34,6 @@ _CUT_TEXTS = 1500  # texts whose forward and backward pass takes as long as cutt
 
 
 @dataclasses.dataclass(frozen=True)
-class Workload:
-    """What a run of one task works on.
-
-    `rows` are counts of "train", "dev" and "test"; `tokens` are the lengths of its texts, (n,).
-    `teacher` is None where the teacher is known by its answers, `student` where there is none.
-    """
-
-    teacher: models.EncoderConfig | None
-    student: models.EncoderConfig | None
-    rows: Mapping[str, int]
-    tokens: np.ndarray
-    num_labels: int
-
-
-@dataclasses.dataclass(frozen=True)
 class TimedPart:
     """A part of a run: its name, its seconds, and of a training its steps and the seconds of each.
 
@@ -99,16 +84,30 @@ def _clocks() -> np.ndarray:
     return np.array([time.perf_counter(), time.process_time(), waited / 1e9])
 
 
-def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPart]:
-    """Estimates the parts of a run, in their order; `rate` is the quiet one of `training_rate`."""
+def estimate(
+    recipe: config.Recipe,
+    teacher_shape: models.EncoderConfig | None,
+    student_shape: models.EncoderConfig | None,
+    rows: Mapping[str, int],
+    tokens: np.ndarray,
+    rate: float,
+) -> list[TimedPart]:
+    """Estimates the parts of a run of one task, in their order.
+
+    The teacher's shape is None where it is known by its answers, the student's where there is none.
+    `rows` are counts of "train", "dev" and "test"; `tokens` are the lengths of its texts, (n,);
+    `rate` is the quiet one of `training_rate`.
+    """
     longest = recipe.data.max_length
-    length = max(2, round(float(np.minimum(work.tokens, longest).mean())))
-    flops = {shape: models.flops(shape, length) for shape in (work.teacher, work.student) if shape}
+    length = max(2, round(float(np.minimum(tokens, longest).mean())))
+    flops = {
+        shape: models.flops(shape, length) for shape in (teacher_shape, student_shape) if shape
+    }
     parameters = {shape: models.count_parameters(shape) for shape in flops}
     slower = max(1.0, _USUAL_RATE / rate)
-    train, dev, test = (work.rows.get(name, 0) for name in ("train", "dev", "test"))
-    teacher = flops.get(work.teacher, 0) if work.teacher else 0
-    student = flops.get(work.student, 0) if work.student else 0
+    train, dev, test = (rows.get(name, 0) for name in ("train", "dev", "test"))
+    teacher = flops.get(teacher_shape, 0) if teacher_shape else 0
+    student = flops.get(student_shape, 0) if student_shape else 0
 
     def of_flops(count: float) -> float:
         return count / (rate * _EFFICIENCY)
@@ -133,27 +132,27 @@ def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPa
     tuned = recipe.teacher.finetune
     if tuned is not None and tuned.method == "frozen":
         parts.append(TimedPart("fit a head over the teacher", of_flops(2 * train * teacher)))
-    elif tuned is not None and work.teacher is not None:
+    elif tuned is not None and teacher_shape is not None:
         per_epoch = math.ceil(train / tuned.batch_size)
         epochs, name = tuned.num_epochs(per_epoch), "fine-tune the teacher"
         if tuned.pooled:  # on all rows, and without each fold
             epochs, name = epochs * (1 + splitting.FOLDS), f"{name} on pairs of rows"
         steps = epochs * per_epoch
-        parts.append(trained(name, work.teacher, tuned, steps, epochs))
-    if work.student is not None:
-        if recipe.student.start in ("auto", "pruned") and work.teacher is not None:
+        parts.append(trained(name, teacher_shape, tuned, steps, epochs))
+    if student_shape is not None:
+        if recipe.student.start in ("auto", "pruned") and teacher_shape is not None:
             cut = of_flops(3 * min(_CUT_TEXTS, train) * teacher) + slower * _TRACE
             parts.append(TimedPart("cut the student out of the teacher", cut))
         for name, stage in recipe.used_stages.items():
             per_epoch = math.ceil(train / stage.batch_size)
-            stage = stages.by_width(stage, work.student)
+            stage = stages.by_width(stage, student_shape)
             steps = stage.steps or stage.num_epochs(per_epoch) * per_epoch
             asks = teacher if stage.traits.has_teacher else 0.0
             parts.append(
                 trained(
                     ("distil the student" if name == "joint" else f"train the student: {name}")
                     + (f", {seeds} seeds" if seeds > 1 else ""),
-                    work.student,
+                    student_shape,
                     stage,
                     steps,
                     steps / max(per_epoch, stage.traits.watched_every),
@@ -165,13 +164,13 @@ def estimate(recipe: config.Recipe, work: Workload, rate: float) -> list[TimedPa
         untuned = tuned is not None and tuned.method != "frozen"
         frozen = (train + dev) * teacher if untuned else 0.0
         parts.append(TimedPart("compare with baselines", slower * 3 + of_flops(frozen)))
-    delivered = work.student or work.teacher
-    num_lengths = len(file_lengths(recipe, work.tokens, delivered)) if delivered else 0
+    delivered = student_shape or teacher_shape
+    num_lengths = len(file_lengths(recipe, tokens, delivered)) if delivered else 0
     formats = 1 + len({*recipe.export.also_quantize} - {recipe.export.teacher_quantize})
     exported = _FILE + _FILE_A_PARAMETER * parameters[delivered] if delivered else 0.0
     cells = num_lengths
-    if recipe.teacher.export and work.teacher is not None and work.student is not None:
-        count = parameters[work.teacher]
+    if recipe.teacher.export and teacher_shape is not None and student_shape is not None:
+        count = parameters[teacher_shape]
         exported += _FILE + (_FILE_A_PARAMETER + (formats - 1) * _OTHER_FORMAT) * count
         cells += formats
     parts.append(TimedPart("export and check the files", slower * exported))

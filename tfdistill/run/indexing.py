@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import logging
 import pathlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import tqdm
@@ -31,15 +30,6 @@ _GOOD_RECALL = 0.95
 _REMEDY = "Name a run or an export of --kind embedding; `tfdistill export` makes one."
 
 KIND = "index"
-
-
-@dataclasses.dataclass(frozen=True)
-class Built:
-    """An index that was written."""
-
-    folder: pathlib.Path
-    card: IndexManifest
-    notes: tuple[str, ...]  # what its maker should know, a sentence each
 
 
 def open_encoder(source: str) -> inputs.ExportedSource:
@@ -134,11 +124,12 @@ def build(
     *,
     width: int | None = None,
     overwrite: bool = False,
-) -> Built:
+) -> tuple[IndexManifest, tuple[str, ...]]:
     """Writes an index of texts: all of its files, or none; in a bundle's folder, records it there.
 
     `width` features are kept, the first ones; all by default. A model that was trained with
     `prefixes` loses little. Refuses int8 vectors that have other neighbours than the file's own.
+    Returns the manifest, and what its maker should know, a sentence each.
     """
     work_folder.WorkFolder(target, KIND).check(overwrite=overwrite)
     (output,) = next(iter(encoder.card.signatures.values())).outputs.values()
@@ -188,7 +179,7 @@ def build(
         )
         text_index.read_index(temporary)
     android_bundle.record_index(target)
-    return Built(target, card, tuple(notes))
+    return card, tuple(notes)
 
 
 def _groups(rows: index_rows.IndexRows) -> np.ndarray:
@@ -262,17 +253,14 @@ def search(
     return index.card, index.search(vectors[0], count), routed
 
 
-class Evaluation(NamedTuple):
-    """How an index routes labelled texts."""
+def evaluate(
+    folder: str, rows: index_rows.IndexRows, *, source: str | None = None
+) -> dict[str, Any]:
+    """Routes labelled texts, whose labels the index has, by an index; see `search`.
 
-    num_texts: int
-    accuracy: float  # the share that gets its label, sure or not
-    coverage: float  # the share with a sure answer
-    error: float | None  # the share of the sure answers that is wrong; None without one
-
-
-def evaluate(folder: str, rows: index_rows.IndexRows, *, source: str | None = None) -> Evaluation:
-    """Routes labelled texts, whose labels the index has, by an index; see `search`."""
+    Returns their number, "num_texts"; "accuracy", the share that gets its label, sure or not;
+    "coverage", the share with a sure answer; "error", the share of these that is wrong, or None.
+    """
     index, encoder = _opened(folder, source)
     thresholds = {} if index.card.routes is None else index.card.routes.thresholds
     if rows.answers is None:
@@ -293,7 +281,12 @@ def evaluate(folder: str, rows: index_rows.IndexRows, *, source: str | None = No
     sure = np.array([route.sure for route in routed])
     right = np.array([r.label == label for r, label in zip(routed, rows.answers, strict=True)])
     error = float(1 - right[sure].mean()) if sure.any() else None
-    return Evaluation(len(routed), float(right.mean()), float(sure.mean()), error)
+    return {
+        "num_texts": len(routed),
+        "accuracy": float(right.mean()),
+        "coverage": float(sure.mean()),
+        "error": error,
+    }
 
 
 def _opened(folder: str, source: str | None) -> tuple[TextIndex, inputs.ExportedSource]:

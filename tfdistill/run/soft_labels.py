@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -64,14 +64,15 @@ def read_for_run(
     if unlabelled is not None:
         sets["unlabelled"] = unlabelled
     joined = {name: _join(settings, read, name, part) for name, part in sets.items()}
-    answered = {name: part.answered for name, part in joined.items()}
+    answered = {name: part for name, (part, _) in joined.items()}
+    values = {name: part for name, (_, part) in joined.items()}
     embeds = spec.traits.vectors
     learnt = np.flatnonzero(answered["training"]) if embeds else np.arange(len(train))
-    taught, dev_values = (joined[name].values for name in ("training", "development"))
+    taught, dev_values = values["training"], values["development"]
     rows = examples = np.flatnonzero(answered["development"])
     if spec.traits.over_tokens:
         taught, dev_values = (
-            _at_pieces(joined[name], sets[name], encoded[name])
+            _at_pieces(*joined[name], sets[name], encoded[name])
             for name in ("training", "development")
         )
         pieces = encoded["development"]
@@ -80,21 +81,14 @@ def read_for_run(
         dev_values = dev_values[spans(pieces.offsets[rows], pieces.lengths[rows])]
     elif not embeds:
         assert train.labels is not None
-        taught = _with_gold(joined["training"], answered["training"], train.labels, spec)
+        taught = _with_gold(taught, answered["training"], train.labels, spec)
     if unlabelled is not None:
         unlabelled = unlabelled.select(np.flatnonzero(answered["unlabelled"]))
-        taught = np.concatenate([taught, joined["unlabelled"].values])
+        taught = np.concatenate([taught, values["unlabelled"]])
     digest = hashlib.sha256(taught.tobytes() + dev_values.tobytes() + rows.tobytes()).hexdigest()
     _report(settings, answered, embeds=embeds)
     names = tuple(settings.files)
     return SoftLabels(taught, learnt, dev_values, examples, rows, names, digest), unlabelled
-
-
-class _Joined(NamedTuple):
-    """Which examples have soft labels, bool (n,), and theirs, float32 (texts or words, width)."""
-
-    answered: np.ndarray
-    values: np.ndarray
 
 
 def _join(
@@ -102,7 +96,8 @@ def _join(
     read: Sequence[soft_labels.SoftLabelFile],
     name: str,
     examples: tasks.Examples,
-) -> _Joined:
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which examples have soft labels, bool (n,), and theirs, float32 (texts or words, width)."""
     keys = soft_labels.example_keys(examples)
     rows = [file.find(keys) for file in read]
     answered = np.min(rows, axis=0) >= 0
@@ -111,29 +106,32 @@ def _join(
     _check_missing(settings, examples.spec, name, answered, read, rows, keys)
     parts = [file.of_rows(part[answered]) for file, part in zip(read, rows, strict=True)]
     kind = examples.spec.kind
-    return _Joined(answered, soft_label_values.combine(parts, kind, settings.temperatures))
+    return answered, soft_label_values.combine(parts, kind, settings.temperatures)
 
 
 def _with_gold(
-    joined: _Joined, answered: np.ndarray, gold: np.ndarray, spec: tasks.TaskSpec
+    soft: np.ndarray, answered: np.ndarray, gold: np.ndarray, spec: tasks.TaskSpec
 ) -> np.ndarray:
     """Soft labels of all texts or words, float32 (n, width); gold labels where there are none."""
-    values = np.empty((len(answered), joined.values.shape[1]), np.float32)
-    values[answered] = joined.values
+    values = np.empty((len(answered), soft.shape[1]), np.float32)
+    values[answered] = soft
     if not answered.all():
         values[~answered] = soft_label_values.of_gold(gold[~answered], spec)
     return values
 
 
 def _at_pieces(
-    joined: _Joined, examples: tasks.Examples, encoded: batches.EncodedExamples
+    answered: np.ndarray,
+    soft: np.ndarray,
+    examples: tasks.Examples,
+    encoded: batches.EncodedExamples,
 ) -> np.ndarray:
     """Soft labels at the first piece of each word, float32 (tokens, labels), 0 elsewhere."""
     assert examples.words is not None and encoded.labels is not None
     firsts = soft_labels.first_pieces(encoded)
-    answered = np.repeat(joined.answered, [len(words) for words in examples.words])
-    values = np.zeros((encoded.num_tokens, joined.values.shape[1]), np.float32)
-    values[firsts] = _with_gold(joined, answered, encoded.labels[firsts], examples.spec)
+    answered = np.repeat(answered, [len(words) for words in examples.words])
+    values = np.zeros((encoded.num_tokens, soft.shape[1]), np.float32)
+    values[firsts] = _with_gold(soft, answered, encoded.labels[firsts], examples.spec)
     return values
 
 

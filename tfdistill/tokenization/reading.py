@@ -198,7 +198,7 @@ def _lower_case_beside(file: pathlib.Path) -> bool:
     """What the folder of a vocab.txt says of lower-casing."""
     described = file.with_name(JSON_FILE)
     if described.is_file():
-        return _read_json(described).lower_case
+        return bool(_read_json(described).lower_case)
     path = file.with_name(CONFIG_FILE)
     said = _said_lower_case(read_settings(path, errors.VocabularyError))
     if not isinstance(said, bool):

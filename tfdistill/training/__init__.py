@@ -4,7 +4,7 @@ from tfdistill.config import PretrainConfig
 from tfdistill.data.streaming import StepRange, TrainingBatches
 from tfdistill.models import predict_logits, predictor
 from tfdistill.results import FitResult
-from tfdistill.training.evaluation import evaluate
+from tfdistill.training.evaluation import MaskedLmEvaluation, evaluate
 from tfdistill.training.fit import fit
 from tfdistill.training.initialise import (
     initialise_from_layers,
@@ -15,18 +15,22 @@ from tfdistill.training.initialise import (
     start_at_numbers,
 )
 from tfdistill.training.linear_head import fit_linear_head, read_unseen
-from tfdistill.training.masked_lm import MaskedLmEvaluation
 from tfdistill.training.optimizers import adamw, lamb
-from tfdistill.training.pretrain import pretrain
-from tfdistill.training.teacher_answers import cached_logits, teacher_digest
-from tfdistill.training.teacher_loading import align_labels, label_order, load_teacher
+from tfdistill.training.pretrain_run import pretrain
+from tfdistill.training.teachers import (
+    align_labels,
+    cached_logits,
+    label_order,
+    load_teacher,
+    teacher_digest,
+)
 from tfdistill.training.transfer import (
     TransferStage,
     initialise_from_mobilebert_teacher,
     published_optimizer,
+    run_transfer,
     transfer_stages,
 )
-from tfdistill.training.transfer_run import run_transfer
 
 __all__ = [
     "FitResult",

@@ -6,13 +6,10 @@ here, and only numbers are read.
 
 from __future__ import annotations
 
-import io
 import pathlib
-import zipfile
 from collections.abc import Sequence
 from typing import Any
 
-import h5py
 import numpy as np
 import safetensors.numpy
 import tf_keras as keras
@@ -28,16 +25,14 @@ from tfdistill.weights.folders import DESCRIPTION
 from tfdistill.weights.load import LoadedModel
 
 _FORMAT_VERSION = 1
-_KERAS_FILE = "model.keras"
 _LSTM = ("kernel", "recurrent_kernel", "bias")
 _DENSE = ("kernel", "bias")
-# Layer -> its weights in order, and its group in the HDF5 file inside a model.keras.
-_LAYERS = {
-    "word_embeddings": (("embeddings",), "word_embedding"),
-    "lstm_forward": (_LSTM, "last_lstm_state"),
-    "lstm_backward": (_LSTM, "last_lstm_state_1"),
-    "dense": (_DENSE, "dense"),
-    "classifier": (_DENSE, "dense_1"),
+_LAYERS = {  # layer -> its weights in order
+    "word_embeddings": ("embeddings",),
+    "lstm_forward": _LSTM,
+    "lstm_backward": _LSTM,
+    "dense": _DENSE,
+    "classifier": _DENSE,
 }
 
 
@@ -59,7 +54,7 @@ def save_bilstm(
     folder = pathlib.Path(folder)
     tensors = {
         f"{layer}/{name}": value
-        for layer, (names, _) in _LAYERS.items()
+        for layer, names in _LAYERS.items()
         if layer in {model_layer.name for model_layer in model.layers}
         for name, value in zip(names, model.get_layer(layer).get_weights(), strict=True)
     }
@@ -76,9 +71,7 @@ def save_bilstm(
 
 
 def load_bilstm(folder: files.Path) -> LoadedModel:
-    """Loads what `save_bilstm` wrote, or an earlier version, which left model.keras alone.
-
-    Of a model.keras only the arrays in its HDF5 file are read, never its description of layers.
+    """Loads what `save_bilstm` wrote.
 
     Args:
       folder: The folder.
@@ -101,16 +94,13 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
     source = folder / checkpoint.WEIGHTS_FILE
     what = f"{folder / DESCRIPTION}, truncation"
     truncation = reading.checked_truncation(described.get("truncation", "end"), what)
-    if source.is_file():
-        tensors = _from_safetensors(source)
-    else:
-        source = folder / _KERAS_FILE
-        tensors = _from_keras_file(source)
+    read, _ = checkpoint.read_tensors(source)
+    tensors = {name: array for name, array in read.items() if array is not None}
     tokenizer = reading.read_tokenizer(folder / checkpoint.VOCAB_FILE, lower_case, truncation)
     config, num_labels = _shape(tensors, source, tokenizer.pad_id)
     tokenizer.check_rows(config.vocab_size)
     model = models.build_bilstm(config, num_labels)
-    for layer, (names, _) in _LAYERS.items():
+    for layer, names in _LAYERS.items():
         if f"{layer}/{names[0]}" in tensors:
             model.get_layer(layer).set_weights([tensors[f"{layer}/{name}"] for name in names])
     report = LoadReport(loaded=tuple(sorted(tensors)), ignored=(), fresh=())
@@ -121,50 +111,6 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
         report,
         tuple(labels or ()),
     )
-
-
-def _from_safetensors(path: pathlib.Path) -> dict[str, np.ndarray]:
-    try:
-        return safetensors.numpy.load_file(path)
-    except (safetensors.SafetensorError, OSError, ValueError, KeyError) as error:
-        raise errors.WeightsError(f"{path}", "a whole safetensors file", error) from error
-
-
-def _from_keras_file(path: pathlib.Path) -> dict[str, np.ndarray]:
-    """Reads the arrays of a model.keras: plain ones, stored in the file itself."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            member = archive.getinfo("model.weights.h5")
-            if member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError("compressed weights")
-            content = archive.read(member)
-        with h5py.File(io.BytesIO(content), "r") as file:
-            datasets: dict[str, h5py.Dataset] = {}
-            # Follows no link to elsewhere.
-            file.visititems(
-                lambda name, item: (
-                    datasets.update({name: item}) if isinstance(item, h5py.Dataset) else None
-                )
-            )
-            whole = all(
-                dataset.external is None and dataset.id.get_storage_size() == dataset.nbytes
-                for dataset in datasets.values()
-            )
-            if not whole:
-                raise ValueError("arrays that are not stored as they are")
-            return {
-                f"{layer}/{name}": datasets[key][()]
-                for layer, (names, group) in _LAYERS.items()
-                for index, name in enumerate(names)
-                if (key := f"layers/{group}/vars/{index}") in datasets
-            }
-    except (OSError, ValueError, KeyError, RuntimeError, zipfile.BadZipFile) as error:
-        raise errors.WeightsError(
-            f"{path}",
-            "the weights of a BiLSTM that a run saved",
-            error,
-            "Remove the folder and its results/*.json, and continue the run with --resume.",
-        ) from error
 
 
 def _shape(
