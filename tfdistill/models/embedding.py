@@ -10,10 +10,10 @@ import tf_keras as keras
 from tfdistill import errors
 from tfdistill.models import bert, layers
 from tfdistill.models.bilstm import MaskedMean
-from tfdistill.models.config import EncoderConfig, WordVectorConfig
+from tfdistill.models.config import EncoderConfig
 from tfdistill.models.layer_factory import initializer
 from tfdistill.models.layers import FirstToken, layer_of
-from tfdistill.models.presets import as_config, preset
+from tfdistill.models.presets import as_config
 
 POOLINGS = ("mean", "cls", "max")
 PROJECTIONS = ("linear", "tanh")
@@ -87,12 +87,7 @@ def build_embedder(
     Raises:
       ConfigError: If an option is unknown, or the shape is none of an encoder.
     """
-    shape = preset(preset_or_config) if isinstance(preset_or_config, str) else preset_or_config
-    if isinstance(shape, WordVectorConfig):
-        raise errors.ConfigError(
-            "sentence encoder", "an encoder of the BERT family", f"a {shape.title}"
-        )
-    config = as_config(shape)
+    config = as_config(preset_or_config)
     if projection not in (None, *PROJECTIONS):
         raise errors.ConfigError("projection", f"one of {PROJECTIONS}, or None", repr(projection))
     if width is not None and width < 1:

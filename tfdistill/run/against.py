@@ -98,7 +98,6 @@ def compare_with_folder(
     cased: bool | None = None,
     labels_file: files.Path | None = None,
     temperature: float = 1.0,
-    seed: int = 0,
 ) -> FolderComparison:
     """Compares what a file answers with the model of a Hugging Face folder.
 
@@ -122,7 +121,7 @@ def compare_with_folder(
         scaled = graph.at_temperature(loaded.model, temperature)
         loaded = dataclasses.replace(loaded, model=scaled)
     tokenizer = weights.existing_tokenizer(loaded.tokenizer, folder)
-    examples, num_words = _examples(signatures, tokenizer, loaded, texts, seed)
+    examples, num_words = _examples(signatures, tokenizer, loaded, texts)
     pairs = _answer(path, signatures, named, loaded, examples)
     longest = max(examples)
     bounds = against_rounding.bounds_of_outputs(
@@ -204,10 +203,9 @@ def _examples(
     tokenizer: WordPiece,
     loaded: weights.LoadedModel,
     texts: Sequence[str],
-    seed: int,
 ) -> tuple[dict[int, list[Example]], int]:
     """Makes the examples of each length, and counts the entries of the vocabulary in them."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     tables = [entry.vocabulary_rows for entry in signatures.values()]
     rows = min([loaded.config.vocab_size, *filter(None, tables)])
     types = max(1, loaded.config.type_vocab_size) if _typed(signatures) else 1

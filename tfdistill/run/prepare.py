@@ -21,8 +21,6 @@ from tfdistill.tokenization.wordpiece import WordPiece
 
 _log = logging.getLogger(__name__)
 
-_OF_RECIPES = ("augment",)  # keys of a data section that `load_data` lacks
-
 
 def load_data(
     path: files.Path | parquet.Frame,
@@ -93,11 +91,9 @@ def load_data(
             **settings,
         }
         section = config.parse_section(config.DataConfig, values, source="load_data", place="data")
-        if unread := [name for name in _OF_RECIPES if getattr(section, name)]:
+        if section.augment:
             remedy = "Leave it out, or run a recipe: `tfdistill run`."
-            raise errors.ConfigError(
-                f"data.{unread[0]}", "none in load_data", ", ".join(unread), remedy
-            )
+            raise errors.ConfigError("data.augment", "none in load_data", "augment", remedy)
         from_config.check(section)
         spec, train, dev = from_config.train_and_dev(section, folder / "data")
         test = from_config.test_examples(section, folder / "data")

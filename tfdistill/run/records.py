@@ -111,38 +111,30 @@ def _score_soft_labels(context: RunContext, teacher: SoftLabels) -> results.Mode
 def check(context: RunContext, model: results.ModelResult) -> results.ModelResult:
     """Refuses a teacher or a student that answers near chance; it is saved all the same."""
     data, recipe = context.task_data, context.recipe
-    in_files = context.teachers.soft_labels
-    if model.role == "student" or in_files is None:
-        _check_model(context, model)
-        return model
+    section = recipe.student if model.role == "student" else recipe.teacher
+    started = recipe.student.initialise if model.role == "student" else ""
+    in_files = None if model.role == "student" else context.teachers.soft_labels
     remedy = ", or name their labels in another order" if data.task.labels else ""
-    analysis.check_model(
-        "teacher",
-        model.metrics,
-        data.task,
-        analysis.gold_labels(in_files.dev_set(data.dev).encoded),
-        allow_weak=recipe.teacher.allow_weak,
-        causes=lambda: [f"the files answer other texts{remedy}"],
-        source="answers",
-    )
-    return model
+    source, dev = "checkpoint" if recipe.teacher.finetune is None else "training", data.dev
+    if in_files is not None:
+        source, dev = "answers", in_files.dev_set(dev)
 
+    def causes() -> list[str]:
+        """What may have made it weak."""
+        if in_files is not None:
+            return [f"the files answer other texts{remedy}"]
+        return likely_causes(context.root, model, initialise=started)
 
-def _check_model(context: RunContext, model: results.ModelResult) -> None:
-    """Refuses a model that was trained or loaded, with what may have made it weak."""
-    recipe, data = context.recipe, context.task_data
-    started, allow_weak = "", recipe.teacher.allow_weak
-    if model.role == "student":
-        started, allow_weak = recipe.student.initialise, recipe.student.allow_weak
     analysis.check_model(
         model.role,
         model.metrics,
         data.task,
-        analysis.gold_labels(data.dev.encoded),
-        allow_weak=allow_weak,
-        causes=lambda: likely_causes(context.root, model, initialise=started),
-        source="checkpoint" if recipe.teacher.finetune is None else "training",
+        analysis.gold_labels(dev.encoded),
+        allow_weak=section.allow_weak,
+        causes=causes,
+        source=source,
     )
+    return model
 
 
 def train_student(context: RunContext, name: str, seed: int) -> results.ModelResult:

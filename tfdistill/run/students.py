@@ -80,13 +80,14 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
             initialise.initialise_words(start, trained)
     compressing = stage.compress
     if results.read_finished(folder / RESULT, results.FitResult) is not None:
-        if compressing is not None:
-            trained = student.model = _restarted(compressing, student.model)
+        if compressing is not None and compressing.method == "quantize":
+            trained = student.model = _compressing(compressing, student.model, total_steps=1)
         variables.load(trained.weights, weights_file, made_from=place)
     else:
         teacher = None
         if compressing is not None:
-            teacher = _student_as_teacher(compressing, student.model)
+            if compressing.teacher == "student":  # as it enters the stage
+                teacher = models.with_policy(student.model, "float32")
             counted = by_width(stage, models.config_of(student.model))
             steps = num_batches(counted, stage_data_without_teacher(context, last), seed)
             trained = _compressing(compressing, student.model, steps)
@@ -108,7 +109,9 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
             _start_projections(context, projections, tuple(earlier), seed, stage, student)
             result = fit(folder, f"{'+'.join(stages)} seed {seed}")
         if compressing is not None:
-            trained = student.model = _compressed(trained)
+            if not compress.is_quantize_aware(trained):
+                trained = compress.strip(trained)
+            student.model = trained
         variables.save(trained.weights, weights_file, made_from=place)
         if projections:
             held = [weight for layer in projections for weight in layer.weights]
@@ -188,22 +191,3 @@ def _compressing(
     if settings.method == "cluster":
         return compress.cluster(student, **options)
     return compress.quantize_aware(student, **options)
-
-
-def _compressed(trained: keras.Model) -> keras.Model:
-    """Returns the student that a stage leaves: plain, or quantization-aware with its ranges."""
-    return trained if compress.is_quantize_aware(trained) else compress.strip(trained)
-
-
-def _restarted(settings: config.CompressConfig, student: keras.Model) -> keras.Model:
-    """A model of the form of `_compressed`, to load the stage's weights into."""
-    if settings.method == "quantize":
-        return _compressing(settings, student, total_steps=1)
-    return student
-
-
-def _student_as_teacher(
-    settings: config.CompressConfig, student: keras.Model
-) -> keras.Model | None:
-    """Copies the student as it enters a stage, where the stage learns from it."""
-    return models.with_policy(student, "float32") if settings.teacher == "student" else None

@@ -87,13 +87,6 @@ class LocatedPieces(NamedTuple):
     ends: np.ndarray  # int32 (pieces,), one past its last character
 
 
-class _Tokens(NamedTuple):
-    """Ids of a text or pair, and their types."""
-
-    ids: list[int]
-    types: list[int]
-
-
 class LibraryTokenizer:
     """A tokenizer of the library `tokenizers`. Threads may share it.
 
@@ -134,14 +127,13 @@ class LibraryTokenizer:
         No pair is None; "" is an empty one. Of a pair that is longer than `max_length` the longer
         text is cut first; each text at its end or in its middle, see `encoded.heads_of`.
         """
-        return self._encoded([text], None if pair is None else [pair], max_length)[0].ids
+        return self.encode_typed(text, pair, max_length)[0]
 
     def encode_typed(
         self, text: str, pair: str | None = None, max_length: int = 128
     ) -> tuple[list[int], list[int]]:
         """As `encode`, and the token type of each id."""
-        tokens = self._encoded([text], None if pair is None else [pair], max_length)[0]
-        return tokens.ids, tokens.types
+        return self._encoded([text], None if pair is None else [pair], max_length)[0]
 
     def encode_tokens(self, text: str, pair: str | None = None, max_length: int = 128) -> list[str]:
         """As `encode`, the tokens themselves."""
@@ -153,8 +145,8 @@ class LibraryTokenizer:
     ) -> EncodedExamples:
         """Encodes texts or pairs, as `encode` does."""
         rows = self._encoded(texts, pairs, max_length)
-        ids, offsets = _joined([row.ids for row in rows])
-        types, _ = _joined([row.types for row in rows])
+        ids, offsets = _joined([ids for ids, _ in rows])
+        types, _ = _joined([types for _, types in rows])
         types = np.minimum(types, self._last_type).astype(np.uint8)
         return EncodedExamples(ids, offsets, types, pad_id=self.pad_id)
 
@@ -184,7 +176,8 @@ class LibraryTokenizer:
 
     def _encoded(
         self, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int
-    ) -> list[_Tokens]:
+    ) -> list[tuple[list[int], list[int]]]:
+        """The ids of each text or pair, and their types."""
         if pairs is not None and len(pairs) != len(texts):
             raise errors.DataError("pairs", f"{len(texts)} as texts", len(pairs))
         paired = pairs is not None
@@ -195,18 +188,16 @@ class LibraryTokenizer:
         inputs = list(texts) if pairs is None else list(zip(texts, pairs, strict=True))
         if self._truncation == "end":
             rows = self._run(inputs, special=True, max_length=max_length)
-            return [_Tokens(row.ids, row.type_ids) for row in rows]
+            return [(row.ids, row.type_ids) for row in rows]
         return [self._cut(row, max_length) for row in self._run(inputs, special=True)]
 
-    def _cut(self, encoding: tokenizers.Encoding, max_length: int) -> _Tokens:
+    def _cut(self, encoding: tokenizers.Encoding, max_length: int) -> tuple[list[int], list[int]]:
         """Cuts what is too long where the tokenizer says; the library can only cut one end off."""
         if len(encoding.ids) <= max_length:
-            return _Tokens(encoding.ids, encoding.type_ids)
+            return encoding.ids, encoding.type_ids
         places = kept_places(encoding.sequence_ids, max_length, self._truncation)
-        return _Tokens(
-            [encoding.ids[place] for place in places],
-            [encoding.type_ids[place] for place in places],
-        )
+        ids, types = encoding.ids, encoding.type_ids
+        return [ids[place] for place in places], [types[place] for place in places]
 
     def _run(
         self, inputs: Sequence[Any], *, special: bool, max_length: int | None = None

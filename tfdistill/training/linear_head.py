@@ -102,7 +102,7 @@ def _fit_tuned(
     """The head over an encoder tuned on all rows, calibrated by folds, and the steps of these."""
     labels = np.asarray(data.train_examples.labels)
     steps = trainer.fit(np.arange(len(labels)), f"{description}, all rows")
-    final = trainer.encoder_weights()
+    final = trainer.encoder.get_weights()
     vectors, width = pooled(), data.task.num_labels
     penalty = analysis.fit_head(vectors, labels, width).penalty
     kernel, bias = analysis.fit_regression(vectors, labels, width, penalty)
@@ -146,17 +146,17 @@ class _ContrastiveTrainer:
         self._settings, self._seed = settings, seed
         head = models.read_head(model)
         with model.distribute_strategy.scope():
-            self._encoder = models.build_embedder(
+            self.encoder = models.build_embedder(
                 models.config_of(model),
                 pooling=head.pooling,
                 normalize=head.normalize,
                 dtype_policy=precision.resolve(settings.precision, model, folder),
             )
-            models.copy_encoder(model, self._encoder)
-            layer_of(self._encoder, "word_embeddings").trainable = False
-            self._start = self._encoder.get_weights()
+            models.copy_encoder(model, self.encoder)
+            layer_of(self.encoder, "word_embeddings").trainable = False
+            self._start = self.encoder.get_weights()
             pairs = {"pairs": losses.LabelSimilarity()}
-            self._distiller = distillers.Distiller(None, self._encoder, pairs, seed=seed)
+            self._distiller = distillers.Distiller(None, self.encoder, pairs, seed=seed)
             batches_of_all = self._batches(np.arange(len(self._rows)))
             steps = self._epochs(batches_of_all) * batches_of_all.steps_per_epoch
             self._distiller.compile(optimizers.build(settings, steps), dropout=False)
@@ -170,7 +170,7 @@ class _ContrastiveTrainer:
         chain = [callbacks.StopOnNonFinite(), bar]
         with contextlib.closing(bar):
             self._distiller.fit(train, epochs=epochs, callbacks=chain, verbose=0)
-        models.copy_encoder(self._encoder, self._model)
+        models.copy_encoder(self.encoder, self._model)
         return steps
 
     def reset(self) -> None:
@@ -179,14 +179,10 @@ class _ContrastiveTrainer:
         for variable in self._distiller.optimizer.weights:  # the step and its moments, from 0
             variable.assign(tf.zeros_like(variable))
 
-    def encoder_weights(self) -> list[np.ndarray]:
-        """The weights of the encoder."""
-        return self._encoder.get_weights()
-
     def set_encoder(self, weights: list[np.ndarray]) -> None:
         """Sets them, also in the classifier."""
-        self._encoder.set_weights(weights)
-        models.copy_encoder(self._encoder, self._model)
+        self.encoder.set_weights(weights)
+        models.copy_encoder(self.encoder, self._model)
 
     def _batches(self, rows: np.ndarray) -> batches.Batches:
         size = min(self._settings.batch_size, len(rows))

@@ -184,14 +184,7 @@ def hub_commit(source: files.Path) -> str | None:
 def read_json(path: pathlib.Path, *, required: bool) -> dict[str, Any]:
     """Reads a file of a checkpoint that holds a JSON object; {} where it may be absent."""
     if required and not path.is_file():
-        raise errors.WeightsError(
-            "checkpoint",
-            f"{path.name} in {path.parent}",
-            *(
-                folders.other_format(path.parent)
-                or ("no such file", _checkpoint_below(path.parent))
-            ),
-        )
+        raise _missing(path, _checkpoint_below(path.parent))
     return tokenizer_reading.read_settings(path)
 
 
@@ -230,7 +223,7 @@ def read_tensors(
 ) -> tuple[dict[str, np.ndarray | None], str]:
     """Reads a file of tensors as they are called there; integers, which no weight is, as None."""
     if not path.is_file():
-        raise errors.WeightsError(_missing_weights(path))
+        raise _missing(path, "Fetch it from where the other files came from.")
     tensors: dict[str, np.ndarray | None] = {}
     try:
         layout, held = _header(path)
@@ -323,9 +316,6 @@ def _checkpoint_below(folder: pathlib.Path) -> str:
     return "Name the folder that contains the files of the checkpoint."
 
 
-def _missing_weights(path: pathlib.Path) -> str:
-    received, remedy = folders.other_format(path.parent) or (
-        "no such file",
-        "Fetch it from where the other files came from.",
-    )
-    return errors.explain("checkpoint", f"{path.name} in {path.parent}", received, remedy)
+def _missing(path: pathlib.Path, remedy: str) -> errors.WeightsError:
+    fault = folders.other_format(path.parent) or ("no such file", remedy)
+    return errors.WeightsError("checkpoint", f"{path.name} in {path.parent}", *fault)

@@ -55,14 +55,7 @@ def load_garden(
         another one (the message lists the first names that differ), or a tensor is not finite.
       ConfigError: If there is no such preset.
     """
-    prefix, tensors, ignored = _open(source)
-    config, _ = _architecture(prefix, preset_or_config)
-    pools = any(name.startswith(garden_keys.POOLERS) for name in tensors)
-    config = config.replace(pooler=pools)
-    model = models.build_encoder(config)
-    head = {name for name in tensors if name.startswith(garden_keys.MASKED_LM)}
-    report = _fill(model, prefix, tensors, ignored=ignored, left_out=head)
-    return LoadedModel(model, config, _tokenizer(prefix, config, lower_case), report)
+    return _load(source, preset_or_config, lower_case, words=False)
 
 
 def load_garden_masked_lm(
@@ -86,19 +79,28 @@ def load_garden_masked_lm(
         another activation than the encoder.
       ConfigError: If there is no such preset.
     """
+    return _load(source, preset_or_config, lower_case, words=True)
+
+
+def _load(
+    source: files.Path, shape: str | EncoderConfig | None, lower_case: bool, *, words: bool
+) -> LoadedModel:
+    """Loads a masked language model, or the encoder alone."""
     prefix, tensors, ignored = _open(source)
-    config, activation = _architecture(prefix, preset_or_config)
-    if activation not in (None, config.hidden_act):
+    config, activation = _architecture(prefix, shape)
+    if words and activation not in (None, config.hidden_act):
         raise errors.WeightsError(
             f"mlm_activation in {PARAMS_FILE}",
             f"the encoder's, {config.hidden_act!r}",
             repr(activation),
             "Load the encoder alone with load_garden.",
         )
-    config = config.replace(pooler=False)
-    model = models.build_masked_lm(config)
-    pooler = {name for name in tensors if name.startswith(garden_keys.POOLERS)}
-    report = _fill(model, prefix, tensors, ignored=ignored, left_out=pooler)
+    poolers = {name for name in tensors if name.startswith(garden_keys.POOLERS)}
+    head = {name for name in tensors if name.startswith(garden_keys.MASKED_LM)}
+    config = config.replace(pooler=bool(poolers) and not words)
+    model = models.build_masked_lm(config) if words else models.build_encoder(config)
+    left_out = poolers if words else head
+    report = _fill(model, prefix, tensors, ignored=ignored, left_out=left_out)
     return LoadedModel(model, config, _tokenizer(prefix, config, lower_case), report)
 
 

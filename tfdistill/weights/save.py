@@ -41,16 +41,15 @@ def save_hf(
     """Saves a model as config.json, model.safetensors and, with a vocabulary, a tokenizer.
 
     The folder is written under a temporary name, read back and compared with the model (every
-    number, the answers to random ids and to `texts`, the tokenizer's ids; `folder_checks` lists
-    the checks), and then renamed. `transformers` has no TinyBERT head (a ReLU between pooler and
-    classifier): such a model is written as BERT with a note under "tfdistill" in config.json that
-    `load_classifier` reads and `transformers` does not, so logits there differ; the encoder's
-    outputs are equal. It has no factorised word table, which is written as the product of its
-    factors: the same outputs there, and split again when it is loaded here. Every other head has
-    its class there: For{SequenceClassification, TokenClassification, QuestionAnswering, MaskedLM}
-    and, for a masked LM with next-sentence prediction, ForPreTraining. A sentence encoder
-    (`build_embedder`) becomes a folder of sentence-transformers, with its pooling, projection and
-    normalisation as modules.
+    number, the tokenizer's ids of `texts`; `folder_checks` lists the checks), and then renamed.
+    `transformers` has no TinyBERT head (a ReLU between pooler and classifier): such a model is
+    written as BERT with a note under "tfdistill" in config.json that `load_classifier` reads and
+    `transformers` does not, so logits there differ; the encoder's outputs are equal. It has no
+    factorised word table, which is written as the product of its factors: the same outputs there,
+    and split again when it is loaded here. Every other head has its class there:
+    For{SequenceClassification, TokenClassification, QuestionAnswering, MaskedLM} and, for a masked
+    LM with next-sentence prediction, ForPreTraining. A sentence encoder (`build_embedder`) becomes
+    a folder of sentence-transformers, with its pooling, projection and normalisation as modules.
 
     Args:
       model: A model of tfdistill.models.
@@ -58,7 +57,7 @@ def save_hf(
       labels: Names of the classes in the order of the logits.
       tokenizer: Its tokenizer, or the file of its vocabulary, see `reading.read_tokenizer`.
         `transformers` cuts texts at their end only.
-      texts: Texts whose ids and answers are compared, besides some of our own.
+      texts: Texts whose ids are compared, besides some of our own.
       for_transformers: Whether the folder must answer in `transformers` as here. A model that it
         has no class for is refused then, and where PyTorch is installed its class answers `texts`.
       overwrite: Whether an existing folder is replaced.
