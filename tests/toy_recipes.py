@@ -7,9 +7,15 @@ from typing import Any
 
 import placeholder_data
 
-from tfdistill.config.pruned import PrunedShape, is_checkpoint, is_pruned, is_static, parse_pruned
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, ShapeConfig
+from tfdistill.config.short_forms import (
+    PrunedShape,
+    is_checkpoint,
+    is_pruned,
+    is_static,
+    parse_pruned,
+)
 from tfdistill.config.stages import Stage
 from tfdistill.data import from_config, synthetic
 from tfdistill.io import files

@@ -17,12 +17,12 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from tfdistill import errors
 from tfdistill._version import __version__
-from tfdistill.commands import base, terminal_output
+from tfdistill.commands import base
 from tfdistill.io import cluster, files, locks, processes, storage, work_folder
 
 # Shells leave "~" alone behind "=", as in --out=~/runs and in --set data.dir=~/glue.
@@ -43,13 +43,13 @@ _OUTPUTS = ("out", "saved_model", "keras", "hf", "mediapipe", "android")
 _HEADINGS = {
     "start": {"quickstart": "quickstart", "demo": "runs"},
     "train": {
-        **{"recipes": "recipes", "run": "runs", "finetune": "models", "distill": "models"},
-        **{"compress": "compression", "answers": "answers"},
+        **{"recipes": "runs", "run": "runs", "finetune": "models", "distill": "models"},
+        **{"compress": "models", "answers": "answers"},
         **{"pretrain": "pretraining", "data": "data"},
     },
     "ship": {"export": "export", "predict": "predict", "index": "index"},
     "measure": {
-        **{"evaluate": "models", "benchmark": "benchmarks", "compare": "results"},
+        **{"evaluate": "answers", "benchmark": "benchmarks", "compare": "results"},
         **{"inspect": "inspection", "report": "runs"},
     },
     "more": {"doctor": "inspection"},
@@ -117,7 +117,7 @@ def _open_closed_streams() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command."""
     try:
-        with terminal_output.plain_streams():
+        with base.plain_streams():
             return _main(sys.argv[1:] if argv is None else argv)
     except OSError as error:  # of --help and --version, which print before there is a command
         print(f"tfdistill: {errors.explain_os_error(error)}", file=sys.stderr)
@@ -126,9 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(argv: Sequence[str]) -> int:
     if "_ARGCOMPLETE" in os.environ:
-        from tfdistill.commands import completion
-
-        completion.complete(parser())
+        _complete(parser())
     root = parser(next((argument for argument in argv if not argument.startswith("-")), None))
     args, unknown = root.parse_known_args([_TILDE.sub(_home, argument) for argument in argv])
     chosen = vars(args).pop("parser")
@@ -151,8 +149,37 @@ def _main(argv: Sequence[str]) -> int:
         os.environ[locks.VARIABLE] = "1"  # the programs that it starts read it too
     processes.ignore_dated_python()
     files.remove_leftovers()
-    with processes.interruptible(), terminal_output.messages(verbose=args.verbose):
+    with processes.interruptible(), base.messages(verbose=args.verbose):
         return _run(args, chosen)
+
+
+def _complete(root: base.Parser) -> None:
+    """Answers a shell that asks what could be typed next, and ends the process."""
+    from argcomplete import completers, finders
+
+    from export.conversion import device_form, quantize
+    from tfdistill import config, models, tasks
+
+    values = {  # by the name that the parser gives an argument
+        "recipe": config.recipes(),
+        "student": [*models.presets(), "pruned:layers=", "static:width="],
+        "task": [*tasks.tasks(), config.BUILT_IN_DATA],
+        "quantize": [*quantize.quantizations(), *config.SHORT_QUANTIZATIONS],
+        "devices": device_form.FORMS,
+    }
+    for action in _actions(root):
+        if action.dest in values:
+            choices = dict.fromkeys(values[action.dest], "")
+            vars(action)["completer"] = completers.ChoicesCompleter(choices)
+    finders.CompletionFinder()(root, always_complete_options="long")
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from _actions(inner)
 
 
 def _run(args: argparse.Namespace, parser_of_command: base.Parser) -> int:
@@ -182,7 +209,7 @@ def _run(args: argparse.Namespace, parser_of_command: base.Parser) -> int:
         if args.verbose:
             traceback.print_exc(file=stderr)
         text, code = _explained(error, args, parser_of_command)
-        print(f"tfdistill {args.called}: {terminal_output.plain(text)}", file=stderr)
+        print(f"tfdistill {args.called}: {base.plain(text)}", file=stderr)
         return code
 
 

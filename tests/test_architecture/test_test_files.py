@@ -86,8 +86,8 @@ COVERED_BY = (
     (
         "test_core",
         "recipes are read and merged through `config.load_recipe`",
-        "tfdistill/config/derived tfdistill/config/recipe tfdistill/config/recipe_files "
-        "tfdistill/config/quantizations tfdistill/config/schema tfdistill/config/sections "
+        "tfdistill/config/recipe tfdistill/config/recipe_files "
+        "tfdistill/config/schema tfdistill/config/sections "
         "tfdistill/config/stage_kinds "
         "tfdistill/config/training",
     ),
@@ -191,7 +191,7 @@ COVERED_BY = (
     (
         "test_pruning/test_shape.py",
         "the short form of a shape is read before it is compared with the teacher's",
-        "tfdistill/config/pruned",
+        "tfdistill/config/short_forms",
     ),
     (
         "test_pruning/test_pruning.py",
@@ -236,14 +236,13 @@ COVERED_BY = (
         "test_cli",
         "commands are run as a user runs them",
         "tfdistill/commands/benchmarks tfdistill/commands/data "
-        "tfdistill/commands/export tfdistill/commands/export_file tfdistill/commands/export_job "
+        "tfdistill/commands/export tfdistill/commands/export_job "
         "tfdistill/commands/index "
         "tfdistill/commands/models "
-        "tfdistill/commands/result_paths "
-        "tfdistill/commands/runs tfdistill/commands/completion "
+        "tfdistill/commands/runs "
         "tfdistill/commands/export_targets tfdistill/commands/measurement_options "
         "tfdistill/commands/plan "
-        "tfdistill/commands/quickstart_budget tfdistill/commands/quickstart_plan "
+        "tfdistill/commands/quickstart_plan "
         "tfdistill/commands/quickstart_verdict tfdistill/commands/quickstart_recipe",
     ),
     (

@@ -8,7 +8,7 @@ import pytest
 from tfdistill.benchmark import environment, schema
 from tfdistill.benchmark.adb import device_backend, measuring
 from tfdistill.benchmark.adb.phone import Phone
-from tfdistill.commands import result_paths
+from tfdistill.commands import benchmarks
 
 USB, NETWORK = Phone("adb", "R5CT1234"), Phone("adb", "192.168.1.5:5555", "Pixel_8")
 
@@ -78,7 +78,7 @@ def test_devices_that_say_they_are_one_are_told_apart():
     assert [row.error for row in hidden.failures] == [f"error: on {name}" for name in names]
     assert [shown[name] for name in names] == [USB.serial, NETWORK.serial]
     # The files are numbered in the same way.
-    paths = result_paths.choose(
+    paths = benchmarks.choose_paths(
         pathlib.Path("a.json"),
         [benchmark_results.PHONE.id, other.id, benchmark_results.PHONE.id],
         several=True,

@@ -12,7 +12,7 @@ import pytest
 from tfdistill import cli, errors
 from tfdistill.benchmark import host, measuring, result, schema
 from tfdistill.benchmark.settings import Settings
-from tfdistill.commands import result_paths
+from tfdistill.commands import benchmarks
 
 
 @pytest.fixture(autouse=True)
@@ -297,18 +297,18 @@ def test_phones_that_say_they_are_one_do_not_replace_each_other_s_results(
 def test_a_device_that_told_no_id_has_a_name_that_is_safe(tmp_path, told):
     out = tmp_path / "a.json"
     ids = [told, "0123456789ab", told]
-    paths = result_paths.choose(out, ids, several=True, overwrite=False)
+    paths = benchmarks.choose_paths(out, ids, several=True, overwrite=False)
     names = ["a-unknown.json", "a-0123456789ab.json", "a-unknown-1.json"]
     assert paths == [tmp_path / name for name in names]
     for path in paths:
         path.write_text("mine")
-        assert path in result_paths.earlier(out, several=True)
-    assert result_paths.earlier(out, several=False) == []
+        assert path in benchmarks.earlier_results(out, several=True)
+    assert benchmarks.earlier_results(out, several=False) == []
 
 
 def test_two_results_never_share_a_file_whatever_was_asked(tmp_path):
     ids = ["0123456789ab"] * 12
-    paths = result_paths.choose(tmp_path / "a.json", ids, several=False, overwrite=True)
+    paths = benchmarks.choose_paths(tmp_path / "a.json", ids, several=False, overwrite=True)
     assert len(set(paths)) == 12 and {path.parent for path in paths} == {tmp_path}
 
 

@@ -9,16 +9,8 @@ import sys
 import pytest
 
 from tfdistill import cli, config, errors
-from tfdistill.commands import (
-    augment,
-    base,
-    compression,
-    models,
-    options,
-    plan,
-    pretraining,
-    quickstart,
-)
+from tfdistill.commands import base, models, options, plan, pretraining, quickstart
+from tfdistill.commands import data as data_commands
 from tfdistill.io import work_folder
 
 FAULTS = [  # command, exit code, what is printed; {} is a folder with sst2's files
@@ -111,11 +103,16 @@ REMEDIES = {
     **dict.fromkeys((".pt", ".bin"), "safe_serialization=True"),
     **dict.fromkeys((".tflite", ".onnx", ".gguf"), "Take the checkpoint that it was made from"),
 }
+FAULTS += [(command.replace("MODEL", "teacher.pt"), 2, REMEDIES[".pt"]) for command in TAKE_MODELS]
 FAULTS += [
-    (command.replace("MODEL", f"teacher{suffix}"), 2, remedy)
-    for command in TAKE_MODELS
+    (TAKE_MODELS[0].replace("MODEL", f"teacher{suffix}"), 2, remedy)
     for suffix, remedy in REMEDIES.items()
-    if suffix != ".tflite" or not command.startswith(TAKE_FILES)
+    if suffix != ".pt"
+]
+FAULTS += [
+    (command.replace("MODEL", "teacher.gguf"), 2, REMEDIES[".gguf"])
+    for command in TAKE_MODELS
+    if command.startswith(TAKE_FILES)
 ]
 FAULTS += [
     (command.replace("MODEL", "{}/gpt2"), 1, "{}/gpt2/config.json, model_type: expected one of")
@@ -229,7 +226,7 @@ OF_THE_COMMAND = {
     ),
     *("latency_ms", "max_minutes"),  # budgets
     *("pipeline", "finetune", "workers", "on_invalid", "cased", "new_head", "shape"),
-    *("stop_words", "originals", "token_budget", "precision", "latency_ms", "size_mb", "count"),
+    *("precision", "latency_ms", "size_mb", "count"),
     *("device", "serial", "binary", "binary_sha256", "delegates", "affinity", "cool_down"),
     "quick",
 }
@@ -237,8 +234,9 @@ OF_THE_COMMAND = {
 
 @pytest.mark.parametrize("name", RECIPE_VERBS)
 def test_an_option_of_a_recipe_sets_a_key_of_the_schema(name):
-    modules = (models, compression, quickstart, pretraining)
-    commands = [*(c for module in modules for c in module.COMMANDS), *augment.DATA_ACTIONS]
+    modules = (models, quickstart, pretraining)
+    commands = [c for module in modules for c in module.COMMANDS]
+    commands += data_commands.COMMANDS[0].actions
     (command,) = (c for c in commands if c.name == name)
     parser = base.Parser()
     command.arguments(parser)
@@ -331,7 +329,7 @@ def test_an_earlier_run_is_refused_before_anything_is_imported(data, capsys):
 def runs(tmp_path, monkeypatch):
     """Run folders of `finetune`, `distill` and `run`, without weights that could be fitted."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan, "fit_weights", lambda recipe: None)
+    monkeypatch.setattr(plan.RecipePlan, "_check_weights", lambda self: None)
     recipes = {"tuned": "finetune: {epochs: 1}", "distilled": "", "whole": "finetune: {epochs: 1}"}
     for name, more in recipes.items():
         folder = tmp_path / "runs" / name

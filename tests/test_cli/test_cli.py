@@ -10,7 +10,7 @@ import pytest
 
 from tfdistill import cli, config, errors
 from tfdistill.commands import inspection
-from tfdistill.commands import recipes as recipe_commands
+from tfdistill.commands import runs as recipe_commands
 from tfdistill.io import work_folder
 
 COMMANDS = [command.name for command in cli.commands()]

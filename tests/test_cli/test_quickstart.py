@@ -12,7 +12,7 @@ import pytest
 import toys
 
 from tfdistill import analysis, cli, config, errors, models, report, results, run, tasks, weights
-from tfdistill.commands import quickstart_budget, quickstart_plan, quickstart_recipe
+from tfdistill.commands import quickstart_plan, quickstart_recipe
 from tfdistill.data import answers, labelled_file, synthetic, vocab
 from tfdistill.io import reading
 from tfdistill.results import quantities
@@ -459,14 +459,14 @@ def test_minutes_take_steps_of_the_student_away(recipe_of):
     recipe = recipe_of()
     proposal = quickstart_plan.QuickstartPlan(None, recipe, {}, (), SHAPE, np.full(99, 8))
     parts = [durations.TimedPart("start", 60), durations.TimedPart("distil", 1000 + 9, 1000, 1.0)]
-    assert quickstart_budget.bound_steps(proposal, parts, 20) is proposal
-    bounded = quickstart_budget.bound_steps(proposal, parts, 10).recipe.stages["joint"]
+    assert quickstart_plan.bound_steps(proposal, parts, 20) is proposal
+    bounded = quickstart_plan.bound_steps(proposal, parts, 10).recipe.stages["joint"]
     assert (bounded.steps, bounded.min_steps) == (600 - 69, None)
     with pytest.raises(errors.ConfigError, match=r"at least 2\.9 on this machine"):
-        quickstart_budget.bound_steps(proposal, parts, 2)
+        quickstart_plan.bound_steps(proposal, parts, 2)
     few = [durations.TimedPart("distil", 240, 20, 1.0)]
     with pytest.raises(errors.ConfigError, match=r"at least 4 on"):  # no more than without a budget
-        quickstart_budget.bound_steps(proposal, few, 2)
+        quickstart_plan.bound_steps(proposal, few, 2)
 
 
 @pytest.mark.parametrize("steps", [0, 1000])
@@ -475,7 +475,7 @@ def test_minutes_that_no_student_can_keep_name_those_of_the_whole(recipe_of, ste
     proposal = proposal.with_student(config.TEACHER, "student: the teacher itself")
     parts = [durations.TimedPart("fine-tune the teacher", 600, steps, 0.5)]
     with pytest.raises(errors.ConfigError, match=r"at least 10 .*No student is trained"):
-        quickstart_budget.bound_steps(proposal, parts, 2)
+        quickstart_plan.bound_steps(proposal, parts, 2)
 
 
 def test_a_run_with_a_budget_is_continued_from_wherever_it_ended(inputs, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tfdistill import cli, config
-from tfdistill.commands import terminal_output
+from tfdistill.commands import base
 
 ROOT = pathlib.Path(__file__).parents[2]
 BUNDLE = ROOT / "android_demo" / "text" / "src" / "test" / "resources" / "bundles" / "pairs-float32"
@@ -134,7 +134,6 @@ def test_a_command_whose_reader_has_left_ends_with_the_code_of_its_result(monkey
 
 
 def command_that(execute):
-    from tfdistill.commands import base
 
     return base.Command(name="x", summary="x", examples=(), execute=execute)
 
@@ -175,6 +174,6 @@ def test_predict_reads_no_further_than_its_reader():
 
 
 def test_where_nobody_closed_the_output_it_is_read(capsys):
-    assert terminal_output.is_read()
-    with terminal_output.plain_streams():
-        assert terminal_output.is_read()
+    assert base.is_read()
+    with base.plain_streams():
+        assert base.is_read()

@@ -10,19 +10,19 @@ import sys
 import pytest
 
 from tfdistill import cli
-from tfdistill.commands import base, terminal_output
+from tfdistill.commands import base
 
 EVIL = "a\x1b]0;owned\x07\x9b31m\r\x08\u202eb"
 
 
 def test_a_name_with_control_characters_is_shown_and_not_obeyed():
-    shown = terminal_output.plain(f"{EVIL}\tü\n")
+    shown = base.plain(f"{EVIL}\tü\n")
     assert shown == "a\\u001b]0;owned\\u0007\\u009b31m\\u000d\\u0008\\u202eb\tü\n"
 
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_results_and_errors_hold_no_control_characters(as_json, capsys):
-    with terminal_output.plain_streams():
+    with base.plain_streams():
         base.show({"name": EVIL}, as_json=as_json, lines=[EVIL])
         print(EVIL, file=sys.stderr)
     out, err = capsys.readouterr()
@@ -41,7 +41,7 @@ def test_numbers_that_json_lacks_are_null(capsys):
 def test_json_is_json_in_any_encoding(encoding, monkeypatch):
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
-    with terminal_output.plain_streams():
+    with base.plain_streams():
         base.show({"name": f"é 😀 \udc80 {EVIL}"}, as_json=True, lines=[])
     assert json.loads(written.getvalue().decode()) == {"name": f"é 😀 \udc80 {EVIL}"}
     assert ("é" in written.getvalue().decode()) == (encoding == "utf-8")
@@ -49,7 +49,7 @@ def test_json_is_json_in_any_encoding(encoding, monkeypatch):
 
 def test_a_progress_bar_may_return_and_move_up_and_no_more():
     target = io.StringIO()
-    stream = terminal_output.PlainStream(target, bars=True)
+    stream = base.PlainStream(target, bars=True)
     stream.write("\r 5%|█| \x1b[A\x1b[K\x1b[31m\x1b[2J")
     assert target.getvalue() == "\r 5%|█| \x1b[A\x1b[K\\u001b[31m\\u001b[2J"
 
@@ -106,12 +106,12 @@ def test_a_text_to_look_for_may_be_an_address(tmp_path, monkeypatch, capsys):
 def test_messages_of_the_library_are_printed_bare_and_those_of_others_only_if_errors(capsys):
     ours, other = logging.getLogger("tfdistill.run"), logging.getLogger("another.library")
     ours.info("nobody listens")
-    with terminal_output.messages():
+    with base.messages():
         ours.info("100% read")
         ours.warning("no test set")
         other.warning("retracing")
         other.error("broken")
-    with terminal_output.messages(verbose=True):
+    with base.messages(verbose=True):
         other.warning("retracing")
     ours.info("nobody listens")
     printed = capsys.readouterr().err.splitlines()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tfdistill import cli, errors, manifest, weights
-from tfdistill.commands import models
+from tfdistill.commands import answers
 from tfdistill.data.batches import Batches
 from tfdistill.manifest.confidence import Confidence
 from tfdistill.run import inputs
@@ -77,7 +77,7 @@ def test_the_probabilities_are_scored_with_the_temperature_and_without(exported,
         assert scored[when]["nll"]["value"] == pytest.approx(nll, rel=1e-5)
     # The temperature was fitted on these very texts.
     assert scored["after"]["nll"]["value"] < scored["before"]["nll"]["value"]
-    line = models._calibrated(scored)
+    line = answers._calibrated(scored)
     assert line.startswith(f"probabilities at temperature {temperature:.3g}: NLL ")
 
 

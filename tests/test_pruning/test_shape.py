@@ -6,7 +6,7 @@ import tensorflow as tf
 import toys
 
 from tfdistill import errors, models, pruning
-from tfdistill.config import pruned
+from tfdistill.config import short_forms
 from tfdistill.models import layers
 
 MINILM = models.preset("minilm_6l_384d")
@@ -14,15 +14,15 @@ MINILM = models.preset("minilm_6l_384d")
 
 def test_the_short_form_is_read_and_written():
     text = "pruned:layers=3,ffn=384,heads=6,width=384"
-    shape = pruned.parse_pruned(text)
-    assert shape == pruned.PrunedShape(layers=3, ffn=384, heads=6, width=384)
+    shape = short_forms.parse_pruned(text)
+    assert shape == short_forms.PrunedShape(layers=3, ffn=384, heads=6, width=384)
     assert str(shape) == text
-    assert pruned.parse_pruned(" pruned:ffn = 8 ,".strip()) == pruned.PrunedShape(ffn=8)
+    assert short_forms.parse_pruned(" pruned:ffn = 8 ,".strip()) == short_forms.PrunedShape(ffn=8)
     greedy = "pruned:layers=3,choose=greedy"
-    assert pruned.parse_pruned(greedy) == pruned.PrunedShape(layers=3, choose="greedy")
-    assert str(pruned.parse_pruned(greedy)) == greedy
-    assert pruned.is_pruned(text)
-    assert not pruned.is_pruned("tinybert_4l_312d")
+    assert short_forms.parse_pruned(greedy) == short_forms.PrunedShape(layers=3, choose="greedy")
+    assert str(short_forms.parse_pruned(greedy)) == greedy
+    assert short_forms.is_pruned(text)
+    assert not short_forms.is_pruned("tinybert_4l_312d")
 
 
 @pytest.mark.parametrize(
@@ -42,16 +42,16 @@ def test_the_short_form_is_read_and_written():
 )
 def test_a_faulty_short_form_is_refused(text, message):
     with pytest.raises(errors.ConfigError, match=message):
-        pruned.parse_pruned(text)
+        short_forms.parse_pruned(text)
 
 
 def test_all_faults_of_a_short_form_are_told_at_once():
     with pytest.raises(errors.ConfigError, match=r"(?s)'depth'.*ffn"):
-        pruned.parse_pruned("pruned:depth=3,ffn=0")
+        short_forms.parse_pruned("pruned:depth=3,ffn=0")
 
 
 def config(text):
-    return pruning.pruned_config(MINILM, pruned.parse_pruned(f"pruned:{text}"))
+    return pruning.pruned_config(MINILM, short_forms.parse_pruned(f"pruned:{text}"))
 
 
 def test_what_is_left_out_is_as_in_the_teacher():

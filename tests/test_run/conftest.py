@@ -3,7 +3,7 @@
 import pytest
 
 from tfdistill import run
-from tfdistill.commands import terminal_output
+from tfdistill.commands import base
 from tfdistill.run import stages
 
 
@@ -14,7 +14,7 @@ class Stop(Exception):
 @pytest.fixture(autouse=True)
 def messages_on_stderr():
     """Prints messages as the command line does."""
-    with terminal_output.messages():
+    with base.messages():
         yield
 
 

@@ -10,8 +10,8 @@ from safetensors.numpy import load_file
 
 from export.checking import verify
 from tfdistill import compress, config, errors, manifest, models, run, training, weights
-from tfdistill.commands import compression as command
 from tfdistill.commands import export as export_command
+from tfdistill.commands import models as command
 from tfdistill.data import batches, from_config, synthetic, vocab
 from tfdistill.io import arrays
 from tfdistill.run import inputs
@@ -192,7 +192,7 @@ def arguments(*more):
 
 
 def test_the_command_makes_a_stage_of_each_method():
-    recipe = command.recipe_of(
+    recipe = command.compression_recipe(
         arguments(*("--methods", "prune,quantize", "--set", "stages.prune.compress.sparsity=0.75"))
     )
 
@@ -206,7 +206,7 @@ def test_the_command_makes_a_stage_of_each_method():
 
 
 def test_a_named_teacher_is_learnt_from():
-    recipe = command.recipe_of(arguments("--teacher", "large"))
+    recipe = command.compression_recipe(arguments("--teacher", "large"))
     assert recipe.teacher.source == "large"
     assert recipe.stages["quantize"].compress is not None
     assert recipe.stages["quantize"].compress.teacher == "teacher"
@@ -215,7 +215,7 @@ def test_a_named_teacher_is_learnt_from():
 @pytest.mark.parametrize("methods", ["quantise", "quantize,prune"])
 def test_the_command_refuses_unknown_methods_and_wrong_orders(methods):
     with pytest.raises(errors.ConfigError, match="quantize"):
-        command.recipe_of(arguments("--methods", methods))
+        command.compression_recipe(arguments("--methods", methods))
 
 
 @pytest.mark.parametrize(
@@ -224,8 +224,8 @@ def test_the_command_refuses_unknown_methods_and_wrong_orders(methods):
 def test_the_command_refuses_an_option_that_its_method_does_not_read(option, usual, method):
     told = f"stages.quantize.compress.{option}: expected none with method quantize"
     with pytest.raises(errors.ConfigError, match=told):
-        command.recipe_of(arguments("--set", f"stages.quantize.compress.{option}={usual}"))
-    settings = command.recipe_of(arguments("--methods", method)).stages[method].compress
+        command.compression_recipe(arguments("--set", f"stages.quantize.compress.{option}={usual}"))
+    settings = command.compression_recipe(arguments("--methods", method)).stages[method].compress
     assert getattr(settings, option) == usual
 
 

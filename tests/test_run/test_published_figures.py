@@ -7,7 +7,7 @@ import published_recipes
 import pytest
 
 from tfdistill import config, models
-from tfdistill.commands import recipes as recipe_commands
+from tfdistill.commands import runs as recipe_commands
 
 _PAGE = (published_recipes.ROOT / "docs/reference/papers.md").read_text("utf-8")
 _TABLES = [

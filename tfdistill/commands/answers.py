@@ -1,8 +1,10 @@
-"""answers: a teacher's answers to the texts of a task, as a file that `distill --answers` reads."""
+"""answers, evaluate: what a model answers to the texts of a task, as a file and as metrics."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 from tfdistill import config, errors
@@ -10,9 +12,9 @@ from tfdistill.commands import base, options, plan
 from tfdistill.io import storage
 
 
-def _arguments(parser: argparse.ArgumentParser) -> None:
+def _answers_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a run folder, or a Hugging Face folder or id")
-    options.add_data(parser, reads_train=False, of_run="model", cuts=True)
+    options.add_data(parser, of_run="model", cuts=True)
     parser.add_argument(
         "--split",
         default="train,dev",
@@ -33,7 +35,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_runner(parser, "answer")
 
 
-def _execute(args: argparse.Namespace) -> None:
+def _answers(args: argparse.Namespace) -> None:
     from tfdistill.data import parallel, soft_labels
 
     splits = options.names(args.split)
@@ -56,6 +58,70 @@ def _execute(args: argparse.Namespace) -> None:
     base.show(result, as_json=args.json, lines=[f"{args.out}: answers to {count} texts"])
 
 
+def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a Hugging Face folder or id, a run, or an export folder")
+    options.add_data(parser, of_run="model")
+    parser.add_argument(
+        "--split",
+        default="dev",
+        metavar="NAME",
+        help="split to read, or a file of labelled texts in its form (default: %(default)s)",
+    )
+    options.add_field(parser, config.DataConfig, "dev_limit")
+    options.add_json(parser)
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    plan.model(args.model, "model", exported=True, roberta=True)
+    settings = plan.check_data(options.data_of(args, args.model), [args.split])
+    from tfdistill.data import batches, from_config, unlabelled
+    from tfdistill.run import inputs
+
+    run_folder = config.run_folder(args.model)
+    folder = None if run_folder is None else run_folder / "data"
+    fields = options.section_of(args, "data")
+    of_run = None if "task" in fields else config.data_of_run(args.model)
+    task, examples = from_config.labelled(settings, args.split, folder=folder, of_run=of_run)
+    if run_folder is not None and args.split != "dev" and not task.traits.vectors:
+        of_all = (of_run or settings).model_copy(update={"dev_limit": None})
+        with contextlib.suppress(errors.DataError):  # it may not be here
+            _, train = from_config.labelled(of_all, "train", folder=folder)
+            unlabelled.warn_of_shared(examples, train, "texts")
+    model = inputs.open_answerer(args.model, task)
+    encoded = model.encode(examples, settings)
+    rows = batches.Batches(encoded, batch_size=64, shuffle=False)
+    outputs = model.outputs(rows, task)
+    metrics = model.score(outputs, rows.encoded, task)
+    lines = [f"{name}: {value:.4f}" for name, value in metrics.items()]
+    result: dict[str, Any] = {**metrics, "num_examples": examples.num_scored}
+    if isinstance(model, inputs.ExportedSource):
+        if calibration := model.calibration(outputs, rows.encoded, task):
+            result["calibration"] = calibration
+            lines.append(_calibrated(calibration))
+        if promises := model.coverage_of_promises(outputs, rows.encoded, task):
+            result["promises"] = promises
+        lines += [
+            f"at most {row['max_error']:.0%} of the sure answers wrong: sure of "
+            f"{row['coverage']:.1%}, {row['error']:.1%} of them wrong"
+            for row in promises
+        ]
+    base.show(result, as_json=args.json, lines=lines)
+
+
+def _calibrated(calibration: Mapping[str, Any]) -> str:
+    """How well the probabilities fit, without the temperature and with it."""
+    before, after = calibration["before"], calibration["after"]
+    nll, ece = after["nll"], after["ece"]
+    return (
+        f"probabilities at temperature {calibration['temperature']:.3g}: "
+        f"NLL {before['nll']['value']:.3f} -> {nll['value']:.3f} "
+        f"[{nll['interval'][0]:.3f}, {nll['interval'][1]:.3f}], "
+        f"ECE {before['ece']['value']:.1%} -> {ece['value']:.1%} "
+        f"[{ece['interval'][0]:.1%}, {ece['interval'][1]:.1%}], "
+        f"{calibration['ece_noise']:.1%} if the file were calibrated"
+    )
+
+
 COMMANDS = (
     base.Command(
         name="answers",
@@ -67,8 +133,8 @@ COMMANDS = (
         "blocks; the same command continues one that was stopped. The file may be an address of "
         "s3://, gs:// or hdfs:// (needs tfdistill[remote]).",
         addresses=("out",),
-        arguments=_arguments,
-        execute=_execute,
+        arguments=_answers_arguments,
+        execute=_answers,
         usual=(
             "--task --data-dir --text-column --label-column --kind --max-length --split "
             "--unlabelled --out --overwrite"
@@ -78,6 +144,20 @@ COMMANDS = (
             "intent --unlabelled more.txt --out teacher.parquet",
             "answers ./all-MiniLM-L6-v2 --kind embedding --task stsb --data-dir glue/STS-B --out "
             "vectors.parquet",
+        ),
+    ),
+    base.Command(
+        name="evaluate",
+        summary="compute the task's metrics of a model or of an exported file",
+        arguments=_evaluate_arguments,
+        execute=_evaluate,
+        usual=(
+            "--task --data-dir --text-column --label-column --kind --max-length --split --limit "
+            "--json"
+        ),
+        examples=(
+            "evaluate runs/student --split test",
+            "evaluate ./bert-sst2 --task sst2 --data-dir glue/SST-2 --json",
         ),
     ),
 )

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import glob
+import itertools
 import pathlib
+import re
 import shlex
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from tfdistill import config, errors
 from tfdistill.benchmark.settings import Settings, WhenThrottled
-from tfdistill.commands import base, measurement_options, options, plan, result_paths
+from tfdistill.commands import base, measurement_options, options, plan
 from tfdistill.io import work_folder
 from tfdistill.tflite import roles
 
@@ -237,7 +241,7 @@ def _check_output(args: argparse.Namespace) -> None:
     if args.out is None:
         return
     out = pathlib.Path(args.out)
-    earlier = result_paths.earlier(out, several=_several(args))
+    earlier = earlier_results(out, several=_several(args))
     if out.is_dir() or (earlier and not args.overwrite):
         raise errors.OutputExistsError(
             str(earlier[0]),
@@ -261,7 +265,7 @@ def _write(results: Sequence[schema.Result], args: argparse.Namespace) -> None:
     if args.out is None:
         return
     out, ids = pathlib.Path(args.out), [result.device.id for result in results]
-    paths = result_paths.choose(out, ids, several=_several(args), overwrite=args.overwrite)
+    paths = choose_paths(out, ids, several=_several(args), overwrite=args.overwrite)
     for result, path in zip(results, paths, strict=True):
         benchmark.write_result(result, path)
         print(f"report: tfdistill report {shlex.quote(str(path))}", file=sys.stderr)
@@ -289,6 +293,42 @@ def export_folder(path: pathlib.Path) -> pathlib.Path:
     """Returns the export of a run folder, and anything else as it is."""
     is_run = path.is_dir() and not (path / "model.json").is_file()
     return path / "export" if is_run and (path / "export" / "model.json").is_file() else path
+
+
+_ID = "[0-9a-f]" * 12
+_UNKNOWN = "unknown"  # of a device that told nothing
+
+
+def earlier_results(out: pathlib.Path, *, several: bool) -> list[pathlib.Path]:
+    """Lists what is there already where results would go."""
+    stem, suffix = glob.escape(out.stem), glob.escape(out.suffix)
+    paths = [out] if out.exists() else []
+    for label in (_ID, _UNKNOWN) if several else ():
+        for number in ("", "-[0-9]*"):
+            paths += sorted(out.parent.glob(f"{stem}-{label}{number}{suffix}"))
+    return paths
+
+
+def choose_paths(
+    out: pathlib.Path, ids: Sequence[str | None], *, several: bool, overwrite: bool
+) -> list[pathlib.Path]:
+    """Chooses a file for each result: no two share one, and none is replaced unasked.
+
+    Some makers give all their devices one serial number, and so one id; and while it was measured
+    another benchmark may have written a file that was not there at the start. Such a name gets the
+    first number that is free. `ids` are those of the devices; `several` puts them behind the name,
+    although there may be one result.
+    """
+    chosen: list[pathlib.Path] = []
+    for device in ids:
+        label = ""
+        if several or len(ids) > 1:
+            label = f"-{device if re.fullmatch(_ID, device or '') else _UNKNOWN}"
+        names = itertools.chain([label], (f"{label}-{number}" for number in itertools.count(1)))
+        paths = (out.with_name(f"{out.stem}{name}{out.suffix}") for name in names)
+        free = (p for p in paths if p not in chosen and (overwrite or not p.exists()))
+        chosen.append(next(free))
+    return chosen
 
 
 COMMANDS = (

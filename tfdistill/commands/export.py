@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from tfdistill import config, errors
 from tfdistill.commands import (
     base,
-    export_file,
     export_job,
     export_list,
     export_targets,
@@ -180,17 +179,17 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
     from export.targets import android_bundle
 
     name = args.name or pathlib.Path(args.model).resolve().name
-    automatic = args.quantize == export_file.AUTO
+    automatic = args.quantize == export_job.AUTO
     unknown = automatic or args.size_mb is not None  # then the name of the bundle is, too
-    device, quantize = next(iter(export_file.formats(args).items()))
-    bundle = android_bundle.bundle_name(name, export_file.AUTO if unknown else quantize, device)
+    device, quantize = next(iter(export_job.formats(args).items()))
+    bundle = android_bundle.bundle_name(name, export_job.AUTO if unknown else quantize, device)
     export_targets.check_paths(args, bundle)
     job = export_job.open_job(args)
     pruned: dict[str, Any] = {}
     if args.vocab_prune is not None:
         job, pruned = export_job.prune(job, args.vocab_prune)
     export_targets.check_model(args, job)
-    job, manifest = export_file.write(args, job, layers, target / "model.tflite", name)
+    job, manifest = export_job.write(args, job, layers, target / "model.tflite", name)
     written = export_targets.write(args, job, target / manifest.model.file)
     _write_cards(args, manifest, target, name)
     reported = _reported(pathlib.Path(args.model), target)
@@ -307,12 +306,12 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
     from export.conversion import device_form
     from export.conversion import quantize as quantizing
 
-    automatic = args.quantize == export_file.AUTO
+    automatic = args.quantize == export_job.AUTO
     if automatic and list(args.devices.items()) != [("cpu", None)]:
         yield errors.explain("--for", "cpu with --quantize auto", ", ".join(args.devices))
-    for device, quantize in export_file.formats(args).items():
+    for device, quantize in export_job.formats(args).items():
         option = "--quantize" if args.devices[device] is None else "--for"
-        named = [] if automatic and quantize == export_file.AUTO else [(option, quantize)]
+        named = [] if automatic and quantize == export_job.AUTO else [(option, quantize)]
         for option, quantization in (*named, *(("--layers", value) for value in layers.values())):
             try:
                 device_form.form(device, quantizing.quantization(quantization))
@@ -343,7 +342,7 @@ def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
         yield errors.explain(
             "--layers", "a quantization by name", "--quantize auto", "auto chooses the layers."
         )
-    if not export_file.calibrated(args, layers):
+    if not export_job.calibrated(args, layers):
         for option, value in (("--calibrate", args.calibrate), ("--seed", args.seed)):
             if value is not None:
                 yield errors.explain(

@@ -73,7 +73,7 @@ def execute(args: argparse.Namespace) -> None:
         plan.check_data(options.data_of(args, model=args.model), ["train", "dev"])
     import export
     from tfdistill import benchmark
-    from tfdistill.commands import export_file, export_job
+    from tfdistill.commands import export_job
 
     job = export_job.open_job(args)
     threads = args.threads or 1
@@ -86,7 +86,7 @@ def execute(args: argparse.Namespace) -> None:
         threads=threads,
         report=lambda trial: print(f"{trial.name}: {trial.verdict}", file=sys.stderr),
         # Nothing is shipped.
-        **export_file.options_of(args, job, calibrate=True, allow_weak=True),
+        **export_job.options_of(args, job, calibrate=True, allow_weak=True),
     )
     folders = {row.name: swept.folder / row.name for row in swept.rows}  # of good ones a file
     records = {

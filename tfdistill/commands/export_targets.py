@@ -60,7 +60,7 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
     model = job.source.model
     if args.android is not None:
         android_bundle.check_texts(job.examples)
-        if (examples := job.check_set()) is not None:
+        if (examples := job.check_set) is not None:
             android_bundle.check_lengths(examples.lengths, job.lengths)
     if args.mediapipe is not None:
         from export.targets import mediapipe
@@ -138,7 +138,7 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
         )
     if args.keras is not None:
         written["keras"] = export.to_keras(
-            model, args.keras, check_on=job.check_set(), overwrite=args.overwrite
+            model, args.keras, check_on=job.check_set, overwrite=args.overwrite
         )
     if args.hf is not None:
         written["hf"] = weights.save_hf(

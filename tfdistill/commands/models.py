@@ -1,17 +1,16 @@
-"""finetune, distill, evaluate: single steps on models of your own."""
+"""finetune, distill, compress: single steps on models of your own."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import functools
 import pathlib
 import shlex
 import sys
-from collections.abc import Mapping
 from typing import Any
 
-from tfdistill import config, errors, results, tasks
-from tfdistill.commands import base, baseline_lines, options, plan
+from tfdistill import config, results, tasks
+from tfdistill.commands import base, options, plan, runs
 
 STAGES = (
     *("joint", "intermediate", "prediction", "logits", "patient", "relations", "labels"),
@@ -22,6 +21,8 @@ STAGES = (
 _JOINT = config.STAGE_SECTIONS["joint"].model_fields
 _MIN_STEPS, _PATIENCE = config.LEAST_STEPS, _JOINT["patience"].default
 RATE = config.FineTuneConfig.model_fields["learning_rate"].default
+# Of a compression: method -> keys of its section, where not the default.
+_USUAL = {"cluster": {"clusters": 32}}
 # The stage that --corpus puts in front: one pass, at the rate of a student that starts pruned.
 _GENERAL = {"kind": "general", "epochs": 1, "batch_size": 32, "learning_rate": config.GENERAL_RATE}
 
@@ -36,7 +37,7 @@ def add_run(
     place: str = "stages.*",
 ) -> argparse._ActionsContainer:
     """Adds what every command has that trains one model; returns the group of training."""
-    options.add_data(parser, reads_train=False, of_run=of_run, one_file=True, cuts=True)
+    options.add_data(parser, of_run=of_run, one_file=True, cuts=True)
     group = parser.add_argument_group("training")
     options.add_training(group, epochs, rate, place)
     if gpus:
@@ -69,7 +70,7 @@ def _finetune(args: argparse.Namespace) -> None:
         stages={"labels": {"kind": "labels"}},
         data=options.data_of(args, args.model),
     )
-    train(recipe, args, "finetune", devices=args.gpus)
+    plan.run(recipe, args, "finetune", _summary, devices=args.gpus)
 
 
 def general_of(teacher: str) -> str | None:
@@ -172,7 +173,7 @@ def _distill(args: argparse.Namespace) -> None:
     )
     if general_stage:
         recipe = _comparable(recipe)
-    train(recipe, args, "distill_variant", devices=args.gpus)
+    plan.run(recipe, args, "distill_variant", _summary, devices=args.gpus)
 
 
 def _comparable(recipe: config.Recipe) -> config.Recipe:
@@ -203,102 +204,78 @@ def recipe_of(args: argparse.Namespace, **sections: Any) -> config.Recipe:
     return config.parse_recipe(values, args.set, source="command line")
 
 
-def train(
-    recipe: config.Recipe,
-    args: argparse.Namespace,
-    work: str,
-    *,
-    devices: int | None,
-    exported: bool = False,
-) -> None:
-    """Checks a recipe, then trains the model of one command, or prints the plan."""
-    plan.check(recipe, args.out, args)
-    if args.dry_run:
-        plan.show(recipe, args.out, args)
-        return
-    from tfdistill import run
-
-    record = getattr(run, work)(
-        recipe, args.out, devices=devices, resume=args.resume, overwrite=args.overwrite
-    )
-    lines = [*record.metric_lines(), f"model: {pathlib.Path(args.out) / record.model_folder}"]
+def _summary(record: results.SavedModel, out: pathlib.Path, *, exported: bool = False) -> list[str]:
+    """The lines about the model of one command."""
+    lines = [*record.metric_lines(), f"model: {out / record.model_folder}"]
     metric = record.primary_metric
     if record.role == "student" and record.baselines:
-        teacher = record.teacher_metrics.get(metric)
-        lines += baseline_lines.compared(
+        lines += runs.compared(
             metric,
             record.metrics.get(metric),
-            teacher,
+            record.teacher_metrics.get(metric),
             record.baselines,
             answered=results.part_of(record.teacher_examples, record.num_examples),
         )
-    lines.append(f"report: {pathlib.Path(args.out) / 'report.html'}")
+    lines.append(f"report: {out / 'report.html'}")
     if exported:
-        lines.append(f"next: tfdistill export {shlex.quote(args.out)}")
-    base.show(record.model_dump(mode="json"), as_json=args.json, lines=lines)
+        lines.append(f"next: tfdistill export {shlex.quote(str(out))}")
+    return lines
 
 
-def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="a Hugging Face folder or id, a run, or an export folder")
-    options.add_data(parser, reads_train=False, of_run="model")
-    parser.add_argument(
-        "--split",
-        default="dev",
-        metavar="NAME",
-        help="split to read, or a file of labelled texts in its form (default: %(default)s)",
+def _compress_arguments(parser: argparse.ArgumentParser) -> None:
+    text = "a run folder, or a fine-tuned Hugging Face folder or id"
+    options.add_field(parser, config.StudentConfig, "initialise", None, flag="student", help=text)
+    options.add_field(
+        parser,
+        config.CompressConfig,
+        "method",
+        "quantize",
+        flag="--methods",
+        metavar="NAME,...",
+        help="of prune, cluster, quantize, in this order; each keeps the result of the one before "
+        "(default: quantize)",
     )
-    options.add_field(parser, config.DataConfig, "dev_limit")
-    options.add_json(parser)
+    options.add_teacher(
+        parser,
+        "a run folder or fine-tuned model to learn from (default: the student as it is)",
+    )
+    options.add_allow_weak(parser, "a student that answers near chance")
+    add_run(parser, epochs=2, gpus=False, of_run="student")
 
 
-def _evaluate(args: argparse.Namespace) -> None:
-    plan.model(args.model, "model", exported=True, roberta=True)
-    settings = plan.check_data(options.data_of(args, args.model), [args.split])
-    from tfdistill.data import batches, from_config, unlabelled
-    from tfdistill.run import inputs
-
-    run_folder = config.run_folder(args.model)
-    folder = None if run_folder is None else run_folder / "data"
-    fields = options.section_of(args, "data")
-    of_run = None if "task" in fields else config.data_of_run(args.model)
-    task, examples = from_config.labelled(settings, args.split, folder=folder, of_run=of_run)
-    if run_folder is not None and args.split != "dev" and not task.traits.vectors:
-        of_all = (of_run or settings).model_copy(update={"dev_limit": None})
-        with contextlib.suppress(errors.DataError):  # it may not be here
-            _, train = from_config.labelled(of_all, "train", folder=folder)
-            unlabelled.warn_of_shared(examples, train, "texts")
-    model = inputs.open_answerer(args.model, task)
-    encoded = model.encode(examples, settings)
-    rows = batches.Batches(encoded, batch_size=64, shuffle=False)
-    outputs = model.outputs(rows, task)
-    metrics = model.score(outputs, rows.encoded, task)
-    lines = [f"{name}: {value:.4f}" for name, value in metrics.items()]
-    result: dict[str, Any] = {**metrics, "num_examples": examples.num_scored}
-    if isinstance(model, inputs.ExportedSource):
-        if calibration := model.calibration(outputs, rows.encoded, task):
-            result["calibration"] = calibration
-            lines.append(_calibrated(calibration))
-        if promises := model.coverage_of_promises(outputs, rows.encoded, task):
-            result["promises"] = promises
-        lines += [
-            f"at most {row['max_error']:.0%} of the sure answers wrong: sure of "
-            f"{row['coverage']:.1%}, {row['error']:.1%} of them wrong"
-            for row in promises
-        ]
-    base.show(result, as_json=args.json, lines=lines)
+def _compress(args: argparse.Namespace) -> None:
+    lines_of = functools.partial(_summary, exported=True)
+    plan.run(compression_recipe(args), args, "distill_variant", lines_of, devices=1)
 
 
-def _calibrated(calibration: Mapping[str, Any]) -> str:
-    """How well the probabilities fit, without the temperature and with it."""
-    before, after = calibration["before"], calibration["after"]
-    nll, ece = after["nll"], after["ece"]
-    return (
-        f"probabilities at temperature {calibration['temperature']:.3g}: "
-        f"NLL {before['nll']['value']:.3f} -> {nll['value']:.3f} "
-        f"[{nll['interval'][0]:.3f}, {nll['interval'][1]:.3f}], "
-        f"ECE {before['ece']['value']:.1%} -> {ece['value']:.1%} "
-        f"[{ece['interval'][0]:.1%}, {ece['interval'][1]:.1%}], "
-        f"{calibration['ece_noise']:.1%} if the file were calibrated"
+def compression_recipe(args: argparse.Namespace) -> config.Recipe:
+    """Returns the recipe that the options describe."""
+    names = options.chosen_from(args.methods, "--methods", list(config.METHODS))
+    plan.model(args.student, "student")
+    if args.teacher is not None:
+        plan.model(args.teacher, "--teacher")
+    student = config.model_folder(args.student)
+    teacher = student if args.teacher is None else config.model_folder(args.teacher)
+    itself = args.teacher is None
+    step = {"kind": "prediction", **options.section_of(args, "stages.*")}
+    teaches = "student" if itself else "teacher"
+    stages = {
+        name: {**step, "compress": {"method": name, "teacher": teaches, **_USUAL.get(name, {})}}
+        for name in names
+    }
+    return recipe_of(
+        args,
+        data=options.data_of(args, model=args.student),
+        teacher={"source": teacher, "export": False, "allow_weak": itself or args.allow_weak},
+        student={
+            "preset": "tinybert_4l_312d",
+            "initialise": student,
+            "keep_head": True,
+            "allow_weak": args.allow_weak,
+        },
+        stages=stages,
+        baselines="none",  # the student was compared with them when it was distilled
+        variants={"student": {"stages": names}},
     )
 
 
@@ -336,17 +313,17 @@ COMMANDS = (
         ),
     ),
     base.Command(
-        name="evaluate",
-        summary="compute the task's metrics of a model or of an exported file",
-        arguments=_evaluate_arguments,
-        execute=_evaluate,
-        usual=(
-            "--task --data-dir --text-column --label-column --kind --max-length --split --limit "
-            "--json"
-        ),
+        name="compress",
+        summary="prune, cluster or quantize a finished student while it trains",
+        arguments=_compress_arguments,
+        execute=_compress,
+        usual=("--methods --teacher --data --task --data-dir --epochs --out --resume --dry-run"),
         examples=(
-            "evaluate runs/student --split test",
-            "evaluate ./bert-sst2 --task sst2 --data-dir glue/SST-2 --json",
+            "compress runs/sst2 --out runs/sst2-int8",
+            "compress ./student --methods prune,quantize --set stages.prune.compress.sparsity=0.7 "
+            "--teacher ./bert-sst2 --task sst2 --data-dir glue/SST-2 --out runs/sst2-small",
         ),
+        description="Trains a finished student a little longer while tensorflow-model-"
+        "optimization prunes, clusters or quantizes its weights.",
     ),
 )

@@ -17,8 +17,7 @@ _METAVARS = {
     **{"dir": "DIR", "vectors": "FILE", "masked_lm": "MODEL", "vocab": "FILE"},
     **{"promise_on": "FILE", "other": "FILE"},
     **{"max_length": "TOKENS", "doc_stride": "TOKENS", "min_seconds": "S"},
-    **{"mask_rate": "SHARE", "held_out": "SHARE", "smoothing": "EXPONENT"},
-    **{"steps": "BATCHES", "gradient_accumulation": "BATCHES"},
+    **{"steps": "BATCHES"},
     **{"text_column": "NAME", "pair_column": "NAME", "label_column": "NAME", "task": "NAME"},
 }
 PLACES: dict[type[pydantic.BaseModel], str] = {
@@ -230,7 +229,6 @@ def add_data(
     parser: argparse.ArgumentParser,
     *,
     required: bool = True,
-    reads_train: bool = True,
     of_run: str | None = None,
     one_file: bool = False,
     cuts: bool = False,
@@ -247,18 +245,15 @@ def add_data(
     if one_file:
         add_field(group, config.DataConfig, "file", flag="--data", metavar="FILE")
     add_task(group, required=required and not one_file and of_run is None)
-    add_field(
-        group, config.DataConfig, "doc_stride", None, help="tokens from one window of a long text "
-        "to the next, for questions (default: half of --max-length)"
-    )  # fmt: skip
+    if not one_file:  # which has --set
+        text = "tokens from one window of a long text to the next, for questions (default: half of "
+        add_field(group, config.DataConfig, "doc_stride", None, help=f"{text}--max-length)")
     info = config.DataConfig.model_fields["max_length"]
     recorded = "" if of_run is None else f"that of the run {of_run}, else "
     text = f"{info.description} (default: {recorded}{info.default}, or the model's positions)"
     add_field(group, config.DataConfig, "max_length", None, help=text)
     if cuts:
         add_field(group, config.DataConfig, "truncation")
-    if reads_train:
-        add_field(group, config.DataConfig, "train_limit")
 
 
 def add_task(group: argparse._ActionsContainer, *, required: bool) -> None:

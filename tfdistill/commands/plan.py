@@ -1,10 +1,11 @@
-"""What is checked before TensorFlow is imported, and the plan that --dry-run prints."""
+"""The plan of a recipe: checked before TensorFlow is imported, then printed or run."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors, manifest, models
@@ -14,7 +15,7 @@ from tfdistill.io import work_folder
 from tfdistill.weights import folders
 
 if TYPE_CHECKING:
-    from tfdistill import analysis
+    from tfdistill import analysis, tasks
 
 _PRESET = "preset:"
 _FOLDER = "a Hugging Face folder or hub id, or a run folder"
@@ -98,163 +99,198 @@ def check_data(
     return settings
 
 
-def check(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespace) -> None:
-    """Checks what a run needs, and its data; reads no weights.
+class RecipePlan:
+    """What a recipe's run would do: checked before TensorFlow is imported, its data read once."""
 
-    All that does not exist is named at once: paths, presets, task, columns. Data that would mislead
-    are refused unless an earlier run is continued.
-    """
-    faults = [*preset_faults(recipe), *config.missing_inputs(recipe), *source_faults(recipe)]
-    if recipe.data.task is not None:
-        try:
-            from_config.declared_task(recipe.data)
-            if not faults:
-                from_config.check(recipe.data)
-        except errors.TfdistillError as error:
-            faults.append(str(error))
+    def __init__(self, recipe: config.Recipe, out: str | pathlib.Path):
+        """Keeps the recipe and the run folder."""
+        self._recipe, self._out = recipe, out
+
+    def check(self, *, resume: bool, overwrite: bool) -> None:
+        """Checks what the run needs, and its data; reads no weights.
+
+        All that does not exist is named at once: paths, presets, task, columns. Data that would
+        mislead are refused unless an earlier run is continued.
+        """
+        recipe = self._recipe
+        faults = [*config.missing_inputs(recipe), *_model_faults(recipe)]
+        faults += _task_faults(recipe, and_files=not faults)
+        if faults:
+            head = [f"{len(faults)} faults."] if len(faults) > 1 else []
+            raise errors.ConfigError("\n  - ".join([*head, *faults]))
+        folder = work_folder.WorkFolder(pathlib.Path(self._out), "run")
+        folder.check(resume=resume, overwrite=overwrite)
+        if not resume:
+            self._findings.check()
+
+    @functools.cached_property
+    def _data(self) -> tuple[tasks.TaskSpec, tasks.Examples, tasks.Examples] | None:
+        """The task with the training and the development set; None where files are generated."""
+        settings = self._recipe.data
+        if settings.task is None or not (settings.dir or settings.file):
+            return None
+        return from_config.train_and_dev(settings)
+
+    @functools.cached_property
+    def _findings(self) -> analysis.DataFindings:
+        """What misleads in the data."""
+        from tfdistill import analysis
+
+        if self._data is None:
+            return analysis.DataFindings()
+        return analysis.check_data(*self._data)
+
+    def show(self, *, as_json: bool) -> None:
+        """Prints what the run would do: data, models, stages, files."""
+        recipe = self._recipe
+        check_fit(recipe)
+        self._check_weights()
+        data = self._facts()
+        used = list(dict.fromkeys(name for v in recipe.variants.values() for name in v.stages))
+        stages = {name: _stage(recipe.stages[name], data) for name in used}
+        variants = {name: " -> ".join(variant.stages) for name, variant in recipe.variants.items()}
+        result = {
+            "recipe": recipe.model_dump(mode="json"),
+            "data": data,
+            "stages": stages,
+            "out": str(self._out),
+        }
+        finetune, answers = recipe.teacher.finetune, recipe.teacher.answers
+        answered = "" if answers is None else f"answers in {', '.join(answers.files)}"
+        lines = [
+            f"data      {', '.join(f'{key} {value}' for key, value in data.items())}",
+            f"teacher   {recipe.teacher.source or answered}"
+            + ("" if finetune is None else f", fine-tuned: {_stage(finetune, data)}"),
+            f"student   {recipe.student.preset}, starts from {recipe.student.initialise}",
+            *(f"stage     {name}: {text}" for name, text in stages.items()),
+            *(f"variant   {name}: {text}" for name, text in variants.items()),
+            f"seeds     {', '.join(map(str, recipe.seeds))}",
+            f"output    {self._out}",
+            *(f"WARNING: {warning}" for warning in self._findings.warnings),
+            "Nothing was written.",
+        ]
+        base.show(result, as_json=as_json, lines=lines)
+
+    def _check_weights(self) -> None:
+        """Fits the headers of the weights to their models, as the run will fit the weights."""
+        from tfdistill.run import teachers
+
+        settings, task = self._recipe.data, None
+        if self._data is not None:
+            task = self._data[0]
+        elif settings.task is not None:
+            task = from_config.declared_task(settings)
+        teachers.check_fit(self._recipe, task)
+
+    def _facts(self) -> dict[str, Any]:
+        """The task, its metric and, where the files exist, how many examples there are."""
+        settings = self._recipe.data
+        if settings.task is None:
+            return {"task": "none: plain text"}
+        facts: dict[str, Any] = {"task": settings.task}
+        if self._data is None:
+            return {**facts, "files": "generated"}
+        task, train, dev = self._data
+        facts |= {"metric": task.primary_metric, "files": settings.dir or settings.file}
+        facts |= {"train": len(train), "dev": len(dev)}
+        if settings.unlabelled:
+            texts = unlabelled.read_unlabelled(task, settings.unlabelled)
+            facts["unlabelled"] = len(texts.examples)
+        return facts
+
+
+def run(
+    recipe: config.Recipe,
+    args: argparse.Namespace,
+    work: str,
+    lines_of: Callable[[Any, pathlib.Path], Sequence[str]],
+    *,
+    out: str | pathlib.Path | None = None,
+    **options: Any,
+) -> None:
+    """Plans a recipe; then does `work`, a function of `tfdistill.run`, or prints the plan."""
+    target = pathlib.Path(args.out if out is None else out)
+    planned = RecipePlan(recipe, target)
+    planned.check(resume=args.resume, overwrite=args.overwrite)
+    if args.dry_run:
+        planned.show(as_json=args.json)
+        return
+    from tfdistill import run
+
+    begin = getattr(run, work)
+    record = begin(recipe, target, resume=args.resume, overwrite=args.overwrite, **options)
+    lines = lines_of(record, target)
+    base.show(record.model_dump(mode="json"), as_json=args.json, lines=lines)
+
+
+def check_fit(recipe: config.Recipe) -> None:
+    """Refuses a recipe whose task, models, losses and files do not fit together."""
+    faults = fit_faults(recipe)
     if faults:
-        head = [f"{len(faults)} faults."] if len(faults) > 1 else []
-        raise errors.ConfigError("\n  - ".join([*head, *faults]))
-    work_folder.WorkFolder(pathlib.Path(out), "run").check(
-        resume=args.resume, overwrite=args.overwrite
-    )
-    if not args.resume:
-        data_findings(recipe.data).check()
+        raise errors.ConfigError("\n  - ".join([f"{recipe.name} does not fit together:", *faults]))
 
 
-def data_findings(settings: config.DataConfig) -> analysis.DataFindings:
-    """What misleads in a data section's files; nothing where they are generated."""
-    from tfdistill import analysis
+def fit_faults(recipe: config.Recipe) -> list[str]:
+    """What of a recipe's task, models, losses and files does not fit together."""
+    faults = [*_model_faults(recipe), *_task_faults(recipe)]
+    if not faults:
+        from tfdistill.run import shapes
 
-    if settings.task is None or not (settings.dir or settings.file):
-        return analysis.DataFindings()
-    return analysis.check_data(*from_config.train_and_dev(settings))
-
-
-def preset_faults(recipe: config.Recipe) -> Iterator[str]:
-    """Presets of a recipe that do not exist, each with its key and the nearest name."""
-    named = {"student.preset": recipe.student.preset}
-    if recipe.teacher.source.startswith(_PRESET):
-        named["teacher.source"] = recipe.teacher.source.removeprefix(_PRESET)
-    presets = models.presets()
-    preset = recipe.student.preset
-    if recipe.student.is_teacher:
-        del named["student.preset"]
-    elif config.is_checkpoint(preset) or config.is_pruned(preset) or config.is_static(preset):
-        del named["student.preset"]
-        yield from config.short_form_faults(preset)
-    for key, name in named.items():
-        if name not in presets:
-            near = errors.nearest(name, presets)
-            hint = f"{near} " if near.startswith("Did") else ""
-            if pathlib.Path(name).is_dir():
-                hint = f"A folder is written ./{name}. "
-            yield errors.explain(
-                key, "a known preset", repr(name), f"{hint}Try `tfdistill recipes presets`."
-            )
+        faults = shapes.shape_faults(recipe)
+    return faults
 
 
-def source_faults(recipe: config.Recipe) -> Iterator[str]:
-    """Models of a recipe that cannot be loaded; `config.missing_inputs` lists absent ones."""
+def _model_faults(recipe: config.Recipe) -> Iterator[str]:
+    """Presets that do not exist, and models that cannot be loaded, each with its key.
+
+    `config.missing_inputs` lists paths that do not exist.
+    """
     named = {
+        "student.preset": "" if recipe.student.is_teacher else recipe.student.preset,
         "teacher.source": "" if recipe.teacher.answers else recipe.teacher.source,
-        "student.preset": recipe.student.preset,
         "student.initialise": recipe.student.initialise,
         "data.augment.masked_lm": recipe.data.augment and recipe.data.augment.masked_lm,
     }
-    shapes = (*models.presets(), *config.STARTS)
     for key, source in named.items():
-        if not source or source in shapes or config.is_missing(source):
+        if not source or source in config.STARTS or config.is_missing(source):
             continue
         try:
             student(source, key) if key == "student.preset" else model(source, key)
         except errors.TfdistillError as error:
             yield str(error)
+            continue
+        yield from config.short_form_faults(source)
+        is_short = any(
+            kind(source) for kind in (config.is_checkpoint, config.is_pruned, config.is_static)
+        )
+        if source.startswith(_PRESET):
+            yield from _preset_faults(key, source.removeprefix(_PRESET))
+        elif key == "student.preset" and not is_short:
+            yield from _preset_faults(key, source)
 
 
-def show(recipe: config.Recipe, out: str | pathlib.Path, args: argparse.Namespace) -> None:
-    """Prints what a run would do: data, models, stages, files."""
-    check_fit(recipe)
-    fit_weights(recipe)
-    data = _data(recipe.data)
-    used = list(dict.fromkeys(name for v in recipe.variants.values() for name in v.stages))
-    stages = {name: _stage(recipe.stages[name], data) for name in used}
-    variants = {name: " -> ".join(variant.stages) for name, variant in recipe.variants.items()}
-    result = {
-        "recipe": recipe.model_dump(mode="json"),
-        "data": data,
-        "stages": stages,
-        "out": str(out),
-    }
-    finetune = recipe.teacher.finetune
-    lines = [
-        f"data      {', '.join(f'{key} {value}' for key, value in data.items())}",
-        f"teacher   {recipe.teacher.source or _answers(recipe)}"
-        + ("" if finetune is None else f", fine-tuned: {_stage(finetune, data)}"),
-        f"student   {recipe.student.preset}, starts from {recipe.student.initialise}",
-        *(f"stage     {name}: {text}" for name, text in stages.items()),
-        *(f"variant   {name}: {text}" for name, text in variants.items()),
-        f"seeds     {', '.join(map(str, recipe.seeds))}",
-        f"output    {out}",
-        *(f"WARNING: {warning}" for warning in data_findings(recipe.data).warnings),
-        "Nothing was written.",
-    ]
-    base.show(result, as_json=args.json, lines=lines)
+def _preset_faults(key: str, name: str) -> Iterator[str]:
+    presets = models.presets()
+    if name not in presets:
+        near = errors.nearest(name, presets)
+        hint = f"{near} " if near.startswith("Did") else ""
+        if pathlib.Path(name).is_dir():
+            hint = f"A folder is written ./{name}. "
+        remedy = f"{hint}Try `tfdistill recipes presets`."
+        yield errors.explain(key, "a known preset", repr(name), remedy)
 
 
-def check_fit(recipe: config.Recipe) -> None:
-    """Refuses a recipe whose task, models, losses and files do not fit together."""
-    faults = [*preset_faults(recipe), *source_faults(recipe), *_task_faults(recipe)]
-    if not faults:
-        from tfdistill.run import shapes
-
-        faults = shapes.shape_faults(recipe)
-    if faults:
-        raise errors.ConfigError("\n  - ".join([f"{recipe.name} does not fit together:", *faults]))
-
-
-def _task_faults(recipe: config.Recipe) -> list[str]:
-    """What is wrong with the task, as far as no file says it."""
-    if recipe.data.task is None or recipe.data.file is not None:
+def _task_faults(recipe: config.Recipe, *, and_files: bool | None = None) -> list[str]:
+    """What is wrong with the task; with `and_files` in its files, with None as no file says it."""
+    if recipe.data.task is None or (and_files is None and recipe.data.file is not None):
         return []
     try:
         from_config.declared_task(recipe.data)
+        if and_files:
+            from_config.check(recipe.data)
     except errors.TfdistillError as error:
         return [str(error)]
     return []
-
-
-def fit_weights(recipe: config.Recipe) -> None:
-    """Fits the headers of the weights to their models, as the run will fit the weights."""
-    from tfdistill.run import teachers
-
-    task = None
-    if recipe.data.task is not None:
-        settings = recipe.data
-        source = None if settings.dir is None else from_config.source_of(settings)
-        declared = from_config.declared_task(settings)
-        task = declared if source is None else from_config.task_of(settings, source)
-    teachers.check_fit(recipe, task)
-
-
-def _answers(recipe: config.Recipe) -> str:
-    answers = recipe.teacher.answers
-    return "" if answers is None else f"answers in {', '.join(answers.files)}"
-
-
-def _data(settings: config.DataConfig) -> dict[str, Any]:
-    """The task, its metric and, where the files exist, how many examples there are."""
-    if settings.task is None:
-        return {"task": "none: plain text"}
-    facts: dict[str, Any] = {"task": settings.task}
-    if not (settings.dir or settings.file):
-        return {**facts, "files": "generated"}
-    task, train, dev = from_config.train_and_dev(settings)
-    facts |= {"metric": task.primary_metric, "files": settings.dir or settings.file}
-    facts |= {"train": len(train), "dev": len(dev)}
-    if settings.unlabelled:
-        facts["unlabelled"] = len(unlabelled.read_unlabelled(task, settings.unlabelled).examples)
-    return facts
 
 
 def _stage(stage: Any, data: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors, manifest
-from tfdistill.commands import base, benchmarks, options, plan, terminal_output
+from tfdistill.commands import base, benchmarks, options, plan
 from tfdistill.tasks import tables
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _predict(args: argparse.Namespace) -> None:
             if teacher is not None:
                 answers[_TEACHER] = teacher.predict(*row)
             print(_as_json(answers) if args.json else _as_line(answers), flush=True)
-            if not terminal_output.is_read():
+            if not base.is_read():
                 return  # as the rest of an endless input would not be
 
 
@@ -170,7 +170,7 @@ def _as_json(answers: dict[str, Prediction]) -> str:
 def _as_line(answers: dict[str, Prediction]) -> str:
     student = answers[""]
     text = student.text if student.pair is None else f"{student.text} | {student.pair}"
-    shown = terminal_output.plain(errors.shortened(text, _SHOWN))
+    shown = base.plain(errors.shortened(text, _SHOWN))
     parts = [
         (f"{name}: " if name else "") + "  ".join(_fields(answer))
         for name, answer in answers.items()
@@ -184,7 +184,7 @@ def _fields(answer: Prediction) -> Iterator[str]:
         label = " ".join(f"{word}/{tag}" for word, tag in zip(answer.words, label, strict=True))
     elif isinstance(label, tuple):
         label = ", ".join(label) or "none"
-    yield terminal_output.plain(label) if isinstance(label, str) else f"{label:.4f}"
+    yield base.plain(label) if isinstance(label, str) else f"{label:.4f}"
     if answer.probability is not None:
         yield f"{answer.probability:.4f}"
     if answer.sure is not None:

@@ -100,20 +100,6 @@ def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
         help="write sentence pairs with labels, half of them random",
     )
     parser.add_argument(
-        "--pair-fraction",
-        type=float,
-        default=0.0,
-        metavar="SHARE",
-        help="the share of examples written as neighbouring pairs, without labels (default: 0)",
-    )
-    parser.add_argument(
-        "--short-sequences",
-        type=float,
-        default=0.1,
-        metavar="SHARE",
-        help="the share of examples with a drawn, shorter length (default: %(default)s)",
-    )
-    parser.add_argument(
         "--shard-mb",
         type=float,
         default=4.0,
@@ -146,8 +132,6 @@ def _prepare(args: argparse.Namespace) -> None:
         workers=args.workers,
         pipeline=args.pipeline,
         next_sentence=args.next_sentence,
-        short_sequence_probability=args.short_sequences,
-        pair_fraction=args.pair_fraction,
         seed=args.seed,
         on_invalid=args.on_invalid,
         resume=args.resume,

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import filecmp
 import functools
+import math
 import pathlib
 import shutil
 import sys
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfdistill import config, errors, results, tasks
-from tfdistill.commands import base, options, plan, quickstart_budget, quickstart_verdict
+from tfdistill.commands import base, measurement_options, options, plan, quickstart_verdict
 from tfdistill.data import from_config
 from tfdistill.io import files, locks, work_folder
 
@@ -88,7 +89,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_field(group, config.FineTuneConfig, "precision")
     options.add_seed(group, "the split and the training")
     options.add_set(group, "the recipe that is written", "student.allow_weak=true")
-    quickstart_budget.add_arguments(parser)
+    _add_budgets(parser)
     options.add_output(
         parser,
         what="run folder (default: runs/NAME of the file)",
@@ -99,6 +100,48 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     options.add_gpus(parser)
     options.add_dry_run(parser)
     options.add_json(parser)
+
+
+def _add_budgets(parser: argparse.ArgumentParser) -> None:
+    """Adds the budgets, and the device that the latency is measured on."""
+    group = parser.add_argument_group("budget, which chooses the largest student within it")
+    text = "median of an inference at the longest length, on one thread (default: any)"
+    group.add_argument("--latency-ms", type=float, metavar="MS", help=text)
+    options.add_field(group, config.ExportConfig, "size_mb", metavar="MB")
+    text = "the whole command; the student gets fewer steps (default: any)"
+    group.add_argument("--max-minutes", type=float, metavar="MIN", help=text)
+    measurement_options.add_device(group)
+
+
+def _check_budgets(args: argparse.Namespace) -> None:
+    """Refuses budgets that no student can have, and options that do not belong together."""
+    faults = measurement_options.device_faults(args)
+    budgets = {"--latency-ms": args.latency_ms, "--size-mb": args.size_mb}
+    for option, value in {**budgets, "--max-minutes": args.max_minutes}.items():
+        if value is not None and not (math.isfinite(value) and value > 0):
+            faults.append(errors.explain(option, "a number above 0", value))
+    chosen = "--answers" if args.answers else "--student" if args.student else ""
+    if args.latency_ms is not None and chosen:
+        remedy = "A latency chooses a part of the teacher: leave one of the two out."
+        faults.append(errors.explain("--latency-ms", f"no {chosen}", "both", remedy))
+    if args.device == "adb" and args.latency_ms is None:
+        faults.append(errors.explain("--device adb", "--latency-ms", "none"))
+    if faults:
+        raise errors.ConfigError("\n".join(faults))
+
+
+def _earlier(folder: pathlib.Path, args: argparse.Namespace) -> results.QuickstartRecord | None:
+    """The record of the run that --resume continues with equal budgets; None where none is."""
+    file = folder / results.QUICKSTART_FILE
+    if not args.resume or not file.is_file() or not (folder / config.RECIPE_FILE).is_file():
+        return None
+    record = results.read_result_file(file, results.QuickstartRecord)
+    before = (record.latency_ms, record.size_mb, record.max_minutes)
+    now = (args.latency_ms, args.size_mb, args.max_minutes)
+    if before != now:
+        remedy = "Resume with the same, or start again with --overwrite."
+        raise errors.ConfigError("--resume, latency, size, minutes", before, now, remedy)
+    return record
 
 
 def _kinds() -> list[str]:
@@ -113,7 +156,7 @@ def _quickstart(args: argparse.Namespace) -> None:
     name = labelled_file.name_of(args.data)
     folder = work_folder.WorkFolder(pathlib.Path(args.out or f"runs/{name}"), "run")
     folder.check(resume=args.resume, overwrite=args.overwrite)
-    record = quickstart_budget.earlier(folder.path, args)
+    record = _earlier(folder.path, args)
     planned, findings = _plan(args, name, folder.path, record)
     _say(planned.notes)
     if not args.dry_run:
@@ -141,7 +184,7 @@ def _check_options(args: argparse.Namespace) -> None:
         raise errors.ConfigError(
             "--student", "a checkpoint with --answers, ./FOLDER or an id", args.student, remedy
         )
-    quickstart_budget.check(args)
+    _check_budgets(args)
 
 
 def _plan(
@@ -174,7 +217,7 @@ def _plan(
     _say([*data.notes[:-1], _label_note(data)])
 
     from tfdistill import weights
-    from tfdistill.commands import quickstart_recipe
+    from tfdistill.commands import quickstart_plan, quickstart_recipe
 
     teacher = config.model_folder(str(args.teacher or args.student))
     checkpoint = weights.open_checkpoint(teacher, shapes_only=True)
@@ -188,7 +231,7 @@ def _plan(
     if section.train_limit or section.dev_limit:
         findings = _findings(data, section)
     _check(planned.recipe)
-    return quickstart_budget.within(planned, args, None if record is None else out), findings
+    return quickstart_plan.within(planned, args, None if record is None else out), findings
 
 
 def _run(
@@ -279,9 +322,7 @@ def _say(notes: Any) -> None:
 
 def _check(recipe: config.Recipe, data: pathlib.Path | None = None) -> None:
     """Refuses a recipe that cannot run, before an earlier run is replaced."""
-    from tfdistill.run import shapes
-
-    faults = [*plan.preset_faults(recipe)] or shapes.shape_faults(recipe)
+    faults = plan.fit_faults(recipe)
     if data is not None:  # where the files are until they are in the run
         named = {key: getattr(recipe.data, key) for key in ("promise_on", "other")}
         places = {key: str(data / pathlib.Path(path).name) for key, path in named.items() if path}

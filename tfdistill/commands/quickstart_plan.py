@@ -1,23 +1,30 @@
-"""What quickstart will do, and what it says of it before it starts."""
+"""What quickstart will do within its budgets, and what it says of it before it starts."""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import functools
+import math
 import operator
+import pathlib
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tfdistill import config, models
+from tfdistill import config, errors, models
 from tfdistill.budget import costs
+from tfdistill.commands import measurement_options
 from tfdistill.results import quantities, tables
 from tfdistill.run import durations
 
 if TYPE_CHECKING:
     from tfdistill.budget.fitting import FittedShape
+    from tfdistill.commands.quickstart_plan import QuickstartPlan
     from tfdistill.data.labelled_file import LabelledFile
+    from tfdistill.run.durations import TimedPart
 
 _BUSY = 1.5  # a training that is alone waits for its own threads: up to 1.45
 
@@ -135,3 +142,104 @@ class QuickstartPlan:
                 "latency_ms": self.fitted and self.fitted.latency_ms,
             },
         }
+
+
+_FEWEST_STEPS = 100  # of a student that is worth its run
+_JOINT = "joint"
+
+
+def within(
+    plan: QuickstartPlan, args: argparse.Namespace, earlier_run: pathlib.Path | None
+) -> QuickstartPlan:
+    """Brings a plan into the budgets; student and steps of an earlier run stay as they are."""
+    if args.size_mb is not None:
+        note = f"word table: as small as {args.size_mb:g} MB ask for"
+        plan = plan.changed(note, {"export.size_mb": args.size_mb})
+    if earlier_run is not None:
+        return _as_before(plan, earlier_run)
+    plan = _fit_student(plan, args)
+    return bound_steps(plan, plan.parts, args.max_minutes)
+
+
+def _as_before(plan: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
+    """The plan with the metrics, the student and the steps that a folder's recipe has."""
+    saved = config.saved_recipe(folder)
+    if saved is None:
+        return plan
+    plan = plan.changed("metrics: as before", {"data.metrics": saved.data.metrics})
+    plan = plan.with_student(saved.student.preset, "student: as before")
+    stage = saved.stages.get(_JOINT)
+    if stage is None:
+        return plan
+    return plan.changed("steps: as before", _steps(stage.steps, stage.min_steps))
+
+
+def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPlan:
+    """Chooses the student by latency and size, unless it was named."""
+    if args.answers or args.student or (args.latency_ms is None and args.size_mb is None):
+        return plan
+    from tfdistill.budget import fitting
+    from tfdistill.run import durations
+
+    if args.latency_ms is not None:
+        print("measuring students with random weights, to keep the budget", file=sys.stderr)
+
+    recipe, teacher = plan.recipe, plan.teacher
+    if type(teacher) is not models.EncoderConfig or teacher.family in ("electra", "mobilebert"):
+        raise errors.ConfigError(
+            "--latency-ms, --size-mb", "a BERT, TinyBERT or DistilBERT to cut a student out of",
+            f"{args.teacher}", "Name the student with --student.",
+        )  # fmt: skip
+    lengths = durations.file_lengths(recipe, plan.tokens, teacher)
+    latency_ms = math.inf if args.latency_ms is None else args.latency_ms
+    fitted = fitting.largest(
+        teacher,
+        fitting.Budget(latency_ms, args.size_mb),
+        measure=measurement_options.measurer(args),
+        length=max(lengths),
+        num_lengths=len(lengths),
+        quantize=recipe.export.quantize,
+        threads=min(recipe.benchmark.threads),
+        head=models.head_for(plan.data.task.head, 2).kind,
+    )
+    if fitted.config == teacher:
+        note = "student: the teacher itself, which is within the budget"
+        return plan.with_student(config.TEACHER, note, fitted)
+    note = f"student: {fitted.part}, the largest part of the teacher within the budget"
+    return plan.with_student(str(fitted.part), note, fitted)
+
+
+def bound_steps(
+    plan: QuickstartPlan, parts: list[TimedPart], max_minutes: float | None
+) -> QuickstartPlan:
+    """Takes so many of the student's steps away that the estimate keeps the budget, or refuses."""
+    seconds = sum(part.seconds for part in parts)
+    if max_minutes is None or seconds <= 60 * max_minutes:
+        return plan
+    trained = next((part for part in reversed(parts) if part.steps), None)
+    if trained is None or _JOINT not in plan.recipe.stages:
+        raise _too_short(seconds, max_minutes, "No student is trained, whose steps could be fewer.")
+    rest = seconds - trained.steps * trained.step_seconds
+    steps = int((60 * max_minutes - rest) / trained.step_seconds)
+    fewest = min(_FEWEST_STEPS, trained.steps)
+    if steps < fewest:
+        raise _too_short(
+            rest + fewest * trained.step_seconds,
+            max_minutes,
+            f"{fewest} steps of the student take that long, with all that comes before and after "
+            "them.",
+        )
+    note = f"steps: {steps} of {trained.steps}, to keep {max_minutes:g} minutes"
+    return plan.changed(note, _steps(steps, None))
+
+
+def _steps(steps: int | None, min_steps: int | None) -> dict[str, int | None]:
+    """The keys that bound the student's steps."""
+    return {f"stages.{_JOINT}.steps": steps, f"stages.{_JOINT}.min_steps": min_steps}
+
+
+def _too_short(seconds: float, max_minutes: float, why: str) -> errors.ConfigError:
+    return errors.ConfigError(
+        "--max-minutes", f"at least {math.ceil(seconds / 6) / 10:g} on this machine",
+        f"{max_minutes:g}", f"{why} Name a smaller --teacher, or give fewer rows.",
+    )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tfdistill import errors, manifest, results
-from tfdistill.commands import terminal_output
+from tfdistill.commands import base
 from tfdistill.results import quantities, tables
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def lines_of(
     return [
         *tables.table(_models(metrics, split, cards, latencies, texts)),
         "",
-        f"verdict: {terminal_output.plain(page.headline)}",
+        f"verdict: {base.plain(page.headline)}",
         *_budget(record, out, latencies["student"], cards["student"].model.size_bytes),
         *_samples(page),
         "",
@@ -93,10 +93,7 @@ def _samples(page: Report) -> Iterator[str]:
     parts = (part for section in page.sections for part in section.parts)
     for table in (table for part in parts for table in part.tables if table.key == _SAMPLES):
         rows = [
-            [
-                terminal_output.plain(errors.shortened(cell.text, _TEXT))
-                for cell in (row.head, *row.cells)
-            ]
+            [base.plain(errors.shortened(cell.text, _TEXT)) for cell in (row.head, *row.cells)]
             for row in table.rows
         ]
         yield from ("", f"{table.caption}:")

@@ -5,7 +5,6 @@ and reports every fault at once, with the nearest valid key for a misspelt one. 
 in `tfdistill.run` see these classes; everything below takes plain arguments.
 """
 
-from tfdistill.config.derived import labels_alone, with_baseline
 from tfdistill.config.inputs import (
     RECIPE_SHA256,
     SPLIT_FILE,
@@ -19,23 +18,7 @@ from tfdistill.config.inputs import (
     trained_length,
     usual_max_length,
 )
-from tfdistill.config.pruned import (
-    TEACHER,
-    PrunedShape,
-    is_checkpoint,
-    is_pruned,
-    is_static,
-    parse_pruned,
-    parse_static,
-    short_form_faults,
-)
-from tfdistill.config.quantizations import (
-    RETIRED_QUANTIZATIONS,
-    SHORT_QUANTIZATIONS,
-    quantization_name,
-    quantization_names,
-)
-from tfdistill.config.recipe import Recipe
+from tfdistill.config.recipe import Recipe, labels_alone, with_baseline
 from tfdistill.config.recipe_files import (
     ENVIRONMENT_FILE,
     RECIPE_FILE,
@@ -60,6 +43,20 @@ from tfdistill.config.sections import (
     TeacherConfig,
     VariantConfig,
     usual_lengths,
+)
+from tfdistill.config.short_forms import (
+    RETIRED_QUANTIZATIONS,
+    SHORT_QUANTIZATIONS,
+    TEACHER,
+    PrunedShape,
+    is_checkpoint,
+    is_pruned,
+    is_static,
+    parse_pruned,
+    parse_static,
+    quantization_name,
+    quantization_names,
+    short_form_faults,
 )
 from tfdistill.config.stage_kinds import STAGES, StageKind
 from tfdistill.config.stages import STAGE_SECTIONS, Stage, new_stage

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from tfdistill import errors
-from tfdistill.config.pruned import is_static
 from tfdistill.config.sections import (
     DataConfig,
     StudentConfig,
     TeacherConfig,
     VariantConfig,
 )
+from tfdistill.config.short_forms import is_static
 from tfdistill.config.stages import STAGES, Stage
 from tfdistill.config.training import METHODS
 from tfdistill.io import safe_paths

@@ -6,10 +6,10 @@ import pathlib
 from typing import Any
 
 from tfdistill import errors, manifest
-from tfdistill.config.pruned import is_checkpoint, is_pruned
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.recipe_files import ENVIRONMENT_FILE, RECIPE_FILE, load_recipe, parse_section
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, AnswersConfig, DataConfig
+from tfdistill.config.short_forms import is_checkpoint, is_pruned
 from tfdistill.config.stages import STAGES, Stage
 from tfdistill.io import files, reading, storage
 

@@ -10,10 +10,9 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from tfdistill import errors
-from tfdistill.config import pruned
-from tfdistill.config.pruned import Choice, is_checkpoint, is_pruned, parse_pruned
-from tfdistill.config.quantizations import Quantize
+from tfdistill.config import short_forms
 from tfdistill.config.schema import Section, Seed, Tokens, Width, described, each_once
+from tfdistill.config.short_forms import Choice, Quantize, is_checkpoint, is_pruned, parse_pruned
 from tfdistill.config.training import FineTuneConfig, PathText, TeacherPretrainConfig
 from tfdistill.tasks.encoded import Truncation
 from tfdistill.tasks.kind import KINDS, KindName
@@ -274,8 +273,8 @@ class StudentConfig(ShapeConfig):
 
     `preset` is "teacher" (the teacher itself, exported as it is), a preset's name, or
     ``pruned:layers=3,ffn=384,heads=6,width=384`` (the teacher's shape, smaller, see
-    `config.pruned`), or the Hugging Face folder or hub id of a student that exists. The sizes that
-    are given replace those of a preset.
+    `config.short_forms`), or the Hugging Face folder or hub id of a student that exists. The
+    sizes that are given replace those of a preset.
 
     `initialise` is "pruned" (cut out of the teacher and fitted to its states, see
     `tfdistill.pruning`), "teacher" (embeddings projected from the teacher's), "layers"
@@ -304,7 +303,7 @@ class StudentConfig(ShapeConfig):
         if self.initialise == "layers" and not isinstance(layers, tuple):
             expected = "the teacher's layers that initialise: layers copies"
             raise ValueError(errors.explain("teacher_layers", expected, repr(layers)))
-        is_part = is_pruned(self.preset) and not pruned.short_form_faults(self.preset)
+        is_part = is_pruned(self.preset) and not short_forms.short_form_faults(self.preset)
         choose = parse_pruned(self.preset).choose if is_part else None
         if layers is not None and choose is not None:
             expected = f"none beside choose={choose} in preset"
@@ -314,7 +313,7 @@ class StudentConfig(ShapeConfig):
     @property
     def is_teacher(self) -> bool:
         """Whether the teacher itself is exported."""
-        return self.preset == pruned.TEACHER
+        return self.preset == short_forms.TEACHER
 
     @property
     def start(self) -> str:

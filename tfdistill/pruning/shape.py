@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfdistill import errors, models
-from tfdistill.config.pruned import PrunedShape
+from tfdistill.config.short_forms import PrunedShape
 
 _INSTEAD = "Start it with student.initialise=teacher (its word vectors) or random instead."
 # Fields in which a pruned student must be as its teacher.

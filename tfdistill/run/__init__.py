@@ -8,7 +8,6 @@ import pathlib
 import shutil
 import types
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from tfdistill import config, errors, manifest, report, results
 from tfdistill.data import parallel, synthetic
@@ -290,74 +289,64 @@ def _export_all(
                 fit_lengths=False,
             ),
         }  # fmt: skip
-        _export(context, models_of_run["student"], _Wanted("student", "export", settings.quantize))
+        _export(context, models_of_run["student"], "student", "export", settings.quantize)
         # That of `fallback`, where the other differed too far.
         chosen_format = _format_of(root / "export")
-        usual = {"student": _Wanted("student", "export", chosen_format)}
-        has_other_teacher = not context.recipe.student.is_teacher
-        if (
-            has_other_teacher
-            and context.recipe.teacher.export
-            and context.recipe.teacher.answers is None
-        ):
-            usual["teacher"] = _Wanted("teacher", "teacher/export", settings.teacher_quantize)
-        also = (
+        wanted = {"export": ("student", chosen_format)}
+        teacher = context.recipe.teacher
+        if teacher.export and teacher.answers is None and not context.recipe.student.is_teacher:
+            wanted["teacher/export"] = ("teacher", settings.teacher_quantize)
+        also = dict.fromkeys(
             chosen_format if named == settings.quantize else named
             for named in settings.also_quantize
         )
-        wanted = list(usual.values())
-        for quantize in dict.fromkeys(also):
-            wanted += [
-                _Wanted(of, f"also/{of}-{quantize}", quantize)
-                for of, first in usual.items()
-                if quantize != first.quantize
-            ]
+        wanted |= {
+            f"also/{of}-{quantize}": (of, quantize)
+            for quantize in also
+            for of, first in tuple(wanted.values())
+            if quantize != first
+        }
         # float32 last: the conversion of another format makes it on its way.
-        for each in sorted(wanted, key=lambda each: each.quantize == "float32"):
-            _export(context, models_of_run[each.of], each)
+        in_order = sorted(wanted.items(), key=lambda item: item[1][1] == "float32")
+        for target, (of, quantize) in in_order:
+            _export(context, models_of_run[of], of, target, quantize)
     folder_of = {"student": str(chosen.folder), "teacher": "teacher"}
     return tuple(
         results.ExportedFile(
-            name=each.name, of=folder_of[each.of], manifest=f"{each.target}/model.json"
+            name=_name_of(of, target), of=folder_of[of], manifest=f"{target}/model.json"
         )
-        for each in wanted
-        if (root / each.target / manifest.FILE_NAME).is_file()
+        for target, (of, _) in wanted.items()
+        if (root / target / manifest.FILE_NAME).is_file()
     )
 
 
-class _Wanted(NamedTuple):
-    """A file that a run exports: of the student or the teacher, its folder and its format."""
-
-    of: str
-    target: str
-    quantize: str
-
-    @property
-    def name(self) -> str:
-        """Its name in metrics.json: that of the model, unless it is there to compare with."""
-        return pathlib.PurePath(self.target).name if self.target.startswith("also/") else self.of
+def _name_of(of: str, target: str) -> str:
+    """The name of a file in metrics.json: its model's, unless it is there to compare with."""
+    return pathlib.PurePath(target).name if target.startswith("also/") else of
 
 
-def _export(context: RunContext, model: deliver.ModelFiles, wanted: _Wanted) -> None:
+def _export(
+    context: RunContext, model: deliver.ModelFiles, of: str, target: str, quantize: str
+) -> None:
     """Exports one file, unless it is there; one to compare with may be refused."""
-    folder, settings = context.root / wanted.target, context.recipe.export
+    folder, settings, name = context.root / target, context.recipe.export, _name_of(of, target)
     if (folder / manifest.FILE_NAME).is_file():
         return
-    _log.info(f"exporting {wanted.of} as {wanted.quantize}")
-    of_student = wanted.name == "student"
+    _log.info(f"exporting {of} as {quantize}")
+    of_student = name == "student"
     try:
         model.export(
             folder,
-            name=f"{context.recipe.name}-{wanted.name}",
-            quantize=wanted.quantize,
+            name=f"{context.recipe.name}-{name}",
+            quantize=quantize,
             variants=settings.variants if of_student else None,
             fallback=settings.fallback if of_student else (),
             size_mb=settings.size_mb if of_student else None,
         )
     except errors.ParityError as error:
-        if wanted.name == wanted.of:
+        if name == of:
             raise
-        _log.warning(f"no {wanted.name} file to compare with: {error}")
+        _log.warning(f"no {name} file to compare with: {error}")
 
 
 def _format_of(folder: pathlib.Path) -> str:
