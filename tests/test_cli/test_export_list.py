@@ -71,7 +71,6 @@ def test_a_model_is_swept_with_its_data_and_shown_as_a_table(swept, capsys):
     assert swept == {
         "threads": 2,
         "allow_weak": True,
-        "metadata": None,
         "model": "model",
         "folder": "out",
         "names": ["float16", "float32"],

@@ -186,7 +186,8 @@ def initialise_from_layers(
 
     Examples:
       >>> tfdistill.initialise_from_layers(student, teacher, layers=[0, 1, 3])
-      >>> words = [model.get_layer("word_embeddings").get_weights()[0] for model in (student, teacher)]
+      >>> layers = [model.get_layer("word_embeddings") for model in (student, teacher)]
+      >>> words = [layer.get_weights()[0] for layer in layers]
       >>> bool((words[0] == words[1]).all())
       True
 
