@@ -108,5 +108,5 @@ def test_unknown_options_are_refused(options, expected):
 
 
 def test_word_vectors_alone_are_no_encoder():
-    with pytest.raises(errors.ConfigError, match="an encoder of the BERT family"):
+    with pytest.raises(errors.ConfigError, match="expected a transformer, received a static"):
         models.build_embedder("static")
