@@ -6,8 +6,8 @@ import kotlinx.serialization.SerialName
 import kotlinx.serialization.Serializable
 
 /**
- * Whether a text is of the kind that a file was trained on; `tfdistill/manifest/familiarity.py` says what
- * each value means.
+ * Whether a text is of the kind that a file was trained on; `tfdistill/manifest/familiarity.py`
+ * says what each value means.
  */
 @Serializable
 internal data class Familiarity(

@@ -137,7 +137,10 @@ internal data class Promise(
     @SerialName("rows_needed") val rowsNeeded: Int? = null,
 )
 
-/** How sure the answers of the file are; `tfdistill/manifest/confidence.py` says what each value means. */
+/**
+ * How sure the answers of the file are; `tfdistill/manifest/confidence.py` says what each value
+ * means.
+ */
 @Serializable
 internal data class Confidence(
     val temperature: Double,

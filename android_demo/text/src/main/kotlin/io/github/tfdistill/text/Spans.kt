@@ -10,7 +10,8 @@ package io.github.tfdistill.text
 internal class Window(val encoding: Encoding, val textStart: Int, val first: Int, val count: Int)
 
 /**
- * A question about a text, cut into windows; `SpanRecord` in `tfdistill/manifest/__init__.py` is the rule.
+ * A question about a text, cut into windows; `SpanRecord` in `tfdistill/manifest/__init__.py` is
+ * the rule.
  */
 internal class Question(
     val context: String,
