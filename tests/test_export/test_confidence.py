@@ -180,7 +180,7 @@ def test_a_file_of_probabilities_without_its_temperature_is_refused(toy, halves,
     plan = make_plan(ExportRequest(toy.model, tmp_path / "model.tflite", **arguments))
     converted = convert.convert(plan, tmp_path)
     cooled = dataclasses.replace(converted, plan=plan.at_temperature(2.0))
-    with pytest.raises(errors.ExportError, match="classifier, 32x3"):
+    with pytest.raises(errors.ExportError, match="float32 conversion, len8: max error"):
         verify.verify(cooled)
     # The weights of another temperature than the plan's are not the trained ones.
     other = dataclasses.replace(cooled.plan, temperature=2.1)
