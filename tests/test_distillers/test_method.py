@@ -30,5 +30,5 @@ def test_a_distiller_shows_the_options_of_its_method_and_takes_no_others(cls):
     assert {*SHOWN[cls], "teacher", "student", "same_tokens", "seed", "name"} == shown.keys()
     assert shown["seed"].default == 0
     student = toys.classifier(toys.STUDENT)
-    with pytest.raises(TypeError, match="temprature"):
-        cls(student, student, temprature=2)
+    with pytest.raises(TypeError, match="warmth"):
+        cls(student, student, warmth=2)
