@@ -12,10 +12,10 @@ from unittest import mock
 
 @dataclasses.dataclass(frozen=True)
 class Replaced:
-    """A function that does something else.
+    """A function or a method that does something else.
 
     Attributes:
-      holder: The module that has it.
+      holder: The module or the class that has it.
       name: Its name there.
       change: Called instead, with the function before its arguments.
       message: A pattern of what the refusal names, or None.
@@ -29,4 +29,9 @@ class Replaced:
     def planted(self) -> AbstractContextManager[Any]:
         """Replaces the function while the context lasts."""
         whole = getattr(self.holder, self.name)
-        return mock.patch.object(self.holder, self.name, functools.partial(self.change, whole))
+
+        @functools.wraps(whole)
+        def other(*arguments: Any, **options: Any) -> Any:  # a partial would not take `self`
+            return self.change(whole, *arguments, **options)
+
+        return mock.patch.object(self.holder, self.name, other)
