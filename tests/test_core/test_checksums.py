@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tfdistill import errors
-from tfdistill.io import checksums, files, marker_file
+from tfdistill.io import checksums, contents, marker_file
 
 
 def flip(path):
@@ -85,7 +85,7 @@ def test_a_run_in_the_folder_of_its_model_is_no_part_of_the_model(model):
 def test_a_file_is_read_once_as_long_as_it_is_the_same(tmp_path):
     path, reads = tmp_path / "x", []
     path.write_text("text")
-    reader = files.once(2)(lambda path: reads.append(path) or pathlib.Path(path).read_text())
+    reader = contents.once(2)(lambda path: reads.append(path) or pathlib.Path(path).read_text())
     for _ in range(3):  # just written: another write in this tick of the clock would not show
         assert reader(path) == "text"
     assert len(reads) == 3

@@ -324,18 +324,8 @@ class Distiller(keras.Model):
         return super().predict(x, *args, **options)
 
     def save(self, *args: Any, **options: Any) -> None:
-        """Refuses: what a distiller trains is its student.
-
-        Raises:
-          ConfigError: Always.
-        """
-        raise errors.ConfigError(
-            f"{type(self).__name__}.save",
-            "a student to save",
-            "the distiller, whose teacher and losses are no part of it",
-            "Save distiller.student, with tfdistill.weights.save_hf or its own save; "
-            "tfdistill.fit keeps checkpoints that resume.",
-        )
+        """Refuses with a ConfigError: what a distiller trains is its student."""
+        checks.refuse_saving(type(self).__name__)
 
     def train_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Trains on one batch; returns the running means of the loss and of every term."""

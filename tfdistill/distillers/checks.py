@@ -110,3 +110,14 @@ def check_teacher(teacher: Any, dev: Any) -> bool:
     reached = task.score(models.predict_logits(teacher, dev), encoded)
     analysis.check_model("teacher", reached, task, analysis.gold_labels(encoded))
     return True
+
+
+def refuse_saving(name: str) -> None:
+    """Refuses to save a distiller, whose class is called `name`: its student is what is saved."""
+    raise errors.ConfigError(
+        f"{name}.save",
+        "a student to save",
+        "the distiller, whose teacher and losses are no part of it",
+        "Save distiller.student, with tfdistill.weights.save_hf or its own save; "
+        "tfdistill.fit keeps checkpoints that resume.",
+    )

@@ -13,17 +13,13 @@ import pathlib
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from tfdistill import errors
-from tfdistill.io import safe_paths, storage
+from tfdistill.io import contents, safe_paths, storage
 
 Path = safe_paths.Path
-Reader = TypeVar("Reader", bound=Callable[..., Any])
-_TICK_NS = 50_000_000  # more than a tick of the clock of a file system
-_SMALL_BYTES = 8_000_000  # kept in memory: descriptions, vocabularies, tables of some 100,000 rows
 # Of what is being written: .NAME.tfdistill-XXXXXXXX.SUFFIX, locked by its writer while that lives.
 _UNFINISHED = re.compile(r"\.(?P<name>.+)\.tfdistill-[a-z0-9_]{8}(?P<suffix>.*)", re.DOTALL)
 _TEMPORARY = re.compile(r"tfdistill-[a-z]+\.[a-z0-9_]{8}")
@@ -356,74 +352,18 @@ def local_copy(path: Path) -> Iterator[pathlib.Path]:
         yield folder / source.name
 
 
-def once(max_files: int) -> Callable[[Reader], Reader]:
-    """Makes a reader of a file remember what it returned, while the file is the same on the disk.
-
-    A process reads a file again where its size, times or place on the disk differ. A file that has
-    just been written is not remembered: another write in the same tick of the clock would not show.
-    What the reader returns is shared, and must not be changed.
-
-    Args:
-      max_files: How many results are kept, the last ones used.
-
-    Returns:
-      A decorator of functions of a path on this machine.
-    """
-
-    def decorate(read: Reader) -> Reader:
-        remembered: dict[str, tuple[tuple[int, ...], Any]] = {}  # the last used one is the last
-
-        @functools.wraps(read)
-        def reader(path: Path) -> Any:
-            path = os.path.abspath(path)
-            state = state_of(path)
-            earlier, content = remembered.pop(path, (None, None))
-            if earlier != state:
-                content = read(path)
-            if time.time_ns() - max(state[:2]) > _TICK_NS:
-                remembered[path] = state, content
-            for oldest in list(remembered)[:-max_files]:
-                remembered.pop(oldest, None)
-            return content
-
-        return reader  # pyright: ignore[reportReturnType]
-
-    return decorate
-
-
-def state_of(path: Path) -> tuple[int, ...]:
-    """The times, the size and the place of a file on the disk, which another write changes."""
-    status = os.stat(path)
-    times = (status.st_mtime_ns, status.st_ctime_ns)
-    return (*times, status.st_size, status.st_ino, status.st_dev)
-
-
-def content_of(path: Path) -> bytes:
-    """Returns the content of a file; a small one is read once while it is the same on the disk."""
-    source = storage.located(path)
-    return _small_content(source) if _is_small(source) else source.read_bytes()
-
-
-def _is_small(source: Any) -> bool:
-    return not storage.is_remote(source) and source.stat().st_size <= _SMALL_BYTES
-
-
-@once(max_files=64)
-def _small_content(path: Path) -> bytes:
-    return pathlib.Path(path).read_bytes()
+@contents.once(max_files=4096)
+def _local_digest(path: Path) -> str:
+    source = pathlib.Path(path)
+    if contents.is_small(source):
+        return hashlib.sha256(contents.content_of(source)).hexdigest()
+    return _digest(source)
 
 
 def sha256_of(path: Path) -> str:
     """Returns the SHA-256 of a file as 64 lower-case hexadecimal digits."""
     source = storage.located(path)
-    if _is_small(source):
-        return hashlib.sha256(_small_content(source)).hexdigest()
-    return _digest(source) if storage.is_remote(source) else _digest_of_large(source)
-
-
-@once(max_files=64)
-def _digest_of_large(path: Path) -> str:
-    return _digest(pathlib.Path(path))
+    return _digest(source) if storage.is_remote(source) else _local_digest(source)
 
 
 def _digest(source: Any) -> str:

@@ -6,7 +6,7 @@ import os
 import pathlib
 
 from tfdistill import errors
-from tfdistill.io import files, locks, reading
+from tfdistill.io import contents, files, locks, reading
 
 MARKER = ".tfdistill.json"
 FORMAT = "tfdistill folder"
@@ -23,7 +23,7 @@ def read_marker(folder: files.Path) -> tuple[str, set[str]] | None:
     if path.is_symlink() or not path.is_file():
         return None
     state, content = _WRITTEN.get(os.path.abspath(path), (None, None))
-    if state == files.state_of(path):
+    if state == contents.state_of(path):
         return content
     try:
         content = reading.read_json_object(path)
@@ -76,4 +76,4 @@ def write_marker(folder: pathlib.Path, kind: str, listed: set[str]) -> None:
         },
     )
     path = os.path.abspath(folder / MARKER)
-    _WRITTEN[path] = files.state_of(path), (kind, set(listed))
+    _WRITTEN[path] = contents.state_of(path), (kind, set(listed))

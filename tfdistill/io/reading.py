@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import yaml
 
 from tfdistill import errors
-from tfdistill.io import files
+from tfdistill.io import contents, files
 
 # Bytes below 0xa0 of Western text in cp1252: euro, quotation marks, dashes, ellipsis, bullet,
 # trade mark, S, Z, OE and Y with their marks.
@@ -284,7 +284,7 @@ _Loader.add_constructor("tag:yaml.org,2002:timestamp", yaml.SafeLoader.construct
 def read_bytes(path: files.Path, error: ErrorType, what: str) -> bytes:
     """The content of a file; raises `error` where it cannot be read."""
     try:
-        return files.content_of(path)
+        return contents.content_of(path)
     except (OSError, ValueError) as fault:  # ValueError: a null character in the path
         reason = fault.strerror if isinstance(fault, OSError) else None
         raise error(what, "a file that can be read", (reason or str(fault)).lower()) from None

@@ -12,7 +12,7 @@ import numpy as np
 import safetensors
 
 from tfdistill import errors
-from tfdistill.io import checksums, files, safe_paths
+from tfdistill.io import checksums, contents, files, safe_paths
 from tfdistill.tokenization import reading as tokenizer_reading
 from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
 from tfdistill.weights import filling, folders, hf_config, keys
@@ -264,7 +264,7 @@ def read_tensors(
     return tensors, layout
 
 
-@files.once(max_files=32)
+@contents.once(max_files=32)
 def _header(path: files.Path) -> tuple[str, dict[str, tuple[str, list[int]]]]:
     """What wrote the tensors of a file, and name -> type and shape."""
     with safetensors.safe_open(path, framework="numpy") as file:
