@@ -6,6 +6,7 @@ After a wanted change of a page write the files anew, and read their difference:
     git diff tests
 """
 
+import difflib
 import os
 
 
@@ -14,4 +15,7 @@ def check(text, file):
     if os.environ.get("REWRITE_PAGES"):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, "utf-8")
-    assert text == file.read_text("utf-8"), f"{file.name}: see tests/golden_page.py"
+    lines = text.splitlines(keepends=True)
+    expected = file.read_text("utf-8").splitlines(keepends=True)
+    difference = "".join(difflib.unified_diff(expected, lines, file.name, "this page"))
+    assert not difference, f"see tests/golden_page.py\n{difference}"

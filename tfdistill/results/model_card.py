@@ -138,6 +138,7 @@ def _metadata(
 ) -> str:
     """The metadata that the hub reads."""
     import huggingface_hub  # slow to import
+    import yaml
 
     task = manifest.task
     traits = None if task is None else KINDS[task.kind]
@@ -165,7 +166,8 @@ def _metadata(
         pipeline_tag=traits and traits.pipeline,
         tags=[*formats, manifest.architecture.family, "knowledge-distillation", "tfdistill"],
     )
-    return data.to_yaml().rstrip()
+    # Not `to_yaml`: libraries, such as tf-models-official, change what `yaml.dump` writes.
+    return yaml.safe_dump(data.to_dict(), sort_keys=False, allow_unicode=True).rstrip()
 
 
 def _standard_error(accuracy: float, number: int | None) -> float | None:
