@@ -182,6 +182,8 @@ def packed():
         if not zipfile.is_zipfile(file):
             return {}
         with zipfile.ZipFile(file) as archive:
+            # MediaPipe maps them where they lie.
+            assert {part.compress_type for part in archive.infolist()} == {zipfile.ZIP_STORED}
             return {name: archive.read(name) for name in archive.namelist()}
 
     return read

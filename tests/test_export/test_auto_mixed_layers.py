@@ -7,7 +7,7 @@ import pytest
 
 import export
 from export.checking.outputs import model_logits
-from tfdistill import errors, manifest, models
+from tfdistill import manifest, models
 from tfdistill.tasks import TaskSpec
 from tfdistill.tasks.encoded import EncodedExamples
 
@@ -64,13 +64,3 @@ def test_the_layers_of_an_outlier_are_left_in_float_and_the_rest_stays_int8(
     assert card.quantization == "static_wi8_ai8"
     assert alone.size_bytes < mixed.size_bytes < 0.7 * reference.size_bytes
     assert card == manifest.read_manifest(path)
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_a_drop_that_no_file_can_keep_writes_nothing(collapsing, arguments, tmp_path, monkeypatch):
-    monkeypatch.setattr("export.trials.automatic._MAX_ROUNDS", 0)
-    path = tmp_path / "out" / "model.tflite"
-    with pytest.raises(errors.ParityError, match="none of 1 trials; nothing was written"):
-        export.auto(collapsing, path, names=["static_wi8_ai8"], **arguments)
-    assert not path.parent.exists()

@@ -8,8 +8,7 @@ import export
 from export.checking import layer_errors
 from export.trials import automatic as choosing
 from export.trials import trial
-from tfdistill import errors, manifest
-from tfdistill.io import marker_file
+from tfdistill import errors
 from tfdistill.results import Trial
 
 # Bytes of each file as the tests pretend it to be; the toy's weights take 101 KB in float32.
@@ -90,33 +89,26 @@ def chosen(attempts, toy, tmp_path):
     return choose
 
 
-def test_the_smallest_is_tried_first_and_taken_when_it_is_good(chosen, attempts):
-    assert chosen() == ("dynamic_wi4_afp32", {})
-    assert attempts.tried == [("dynamic_wi4_afp32", ())]
+SMALLEST, NEXT = "dynamic_wi4_afp32", "dynamic_wi8_afp32"
+CHOICES = {
+    "the smallest is good": ({}, {}, [SMALLEST]),
+    "the metric falls too far": (
+        {"max_drop": 0.01}, {SMALLEST: 0.011}, [SMALLEST, "float32", NEXT],
+    ),
+    # 0.9 - (0.9 - 0.01) is a little more than 0.01.
+    "the metric falls by max_drop": ({"max_drop": 0.01}, {SMALLEST: 0.01}, [SMALLEST]),
+    "short names": ({"names": ("float16", "int4", "dynamic_wi4_afp32")}, {}, [SMALLEST]),
+    "static is a few bytes smaller, but not plainest": (
+        {"names": ("static_wi8_ai8", "weight_only_wi8_afp32", NEXT, "float32")}, {}, [NEXT],
+    ),
+}  # fmt: skip
 
 
-def test_short_names_are_chosen_in_full(chosen, attempts):
-    assert chosen(names=("float16", "int4", "dynamic_wi4_afp32")) == ("dynamic_wi4_afp32", {})
-
-
-def test_a_larger_one_is_taken_where_the_metric_falls_too_far(chosen, attempts):
-    attempts.drops = {"dynamic_wi4_afp32": 0.011}
-
-    assert chosen(max_drop=0.01) == ("dynamic_wi8_afp32", {})
-
-
-def test_a_drop_of_just_max_drop_is_allowed(chosen, attempts):
-    attempts.drops = {"dynamic_wi4_afp32": 0.01}
-    assert 0.9 - (0.9 - 0.01) > 0.01  # what rounding makes of it
-
-    assert chosen(max_drop=0.01) == ("dynamic_wi4_afp32", {})
-
-
-def test_of_one_number_of_bits_the_plainest_wins_over_a_few_bytes(chosen, attempts):
-    names = ("static_wi8_ai8", "weight_only_wi8_afp32", "dynamic_wi8_afp32", "float32")
-
-    assert chosen(names=names) == ("dynamic_wi8_afp32", {})
-    assert attempts.tried == [("dynamic_wi8_afp32", ())]
+@pytest.mark.parametrize(("options", "drops", "tried"), CHOICES.values(), ids=CHOICES)
+def test_from_the_smallest_on_the_first_good_one_is_taken(options, drops, tried, chosen, attempts):
+    attempts.drops = drops
+    assert chosen(**options) == (tried[-1], {})
+    assert attempts.tried == [(name, ()) for name in tried]
 
 
 def test_the_fastest_of_all_is_taken_where_latency_counts(chosen, attempts):
@@ -231,31 +223,3 @@ def test_arguments_are_checked_before_the_first_trial(attempts, toy, tmp_path, a
     with pytest.raises(errors.ConfigError, match=message):
         export.auto(toy.model, tmp_path / "model.tflite", **arguments)
     assert attempts.tried == []
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_a_real_search_writes_a_file_that_its_manifest_describes_beside_another_model(
-    toy, exported, tmp_path
-):
-    others = {}
-    for file in exported("dynamic_wi8_afp32").path.parent.iterdir():
-        shutil.copy(file, tmp_path)
-        others[file.name] = file.read_bytes()
-    told = []
-    path = tmp_path / "student.tflite"
-    arguments = toy.arguments(names=("float32", "float16"), report=told.append)
-    card = export.auto(toy.model, path, max_drop=0.05, **arguments)
-
-    assert card.quantization == "float16"
-    assert card == manifest.read_manifest(path)
-    assert card.name == "student"
-    del others[marker_file.MARKER]  # which lists the new files, too
-    written = {file.name for file in tmp_path.iterdir()} - {*others, marker_file.MARKER}
-    assert written == {"student.tflite", "student.json"} | {
-        f"student.{name}"
-        for name in ("vocab.txt", "labels.txt", "golden.json", "answers.safetensors")
-    }
-    assert {name: (tmp_path / name).read_bytes() for name in others} == others
-    assert [trial.name for trial in told] == ["float16"]
-    assert card.parity.bounds["metric_drop"] == 0.05  # what was allowed, not the usual 0.005

@@ -1,6 +1,5 @@
 import os
 import pathlib
-import resource
 import signal
 import subprocess
 import sys
@@ -11,37 +10,6 @@ from export.file import bundle
 from tfdistill import errors
 
 ROOT = pathlib.Path(bundle.__file__).parents[1]
-
-
-def test_files_lie_beside_the_model(tmp_path):
-    places = bundle.paths_of(tmp_path / "student.tflite")
-    names = [path.name for path in vars(places).values()]
-    assert names == [
-        "student.tflite",
-        "model.json",
-        "vocab.txt",
-        "labels.txt",
-        "golden.json",
-        "answers.safetensors",
-    ]
-    assert {path.parent for path in vars(places).values()} == {tmp_path}
-
-
-def test_a_full_disk_leaves_every_old_file(tmp_path):
-    new = {tmp_path / "m.tflite": b"new" * 100_000, tmp_path / "model.json": b"new"}
-    for path in new:
-        path.write_bytes(b"old")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
-    try:
-        with pytest.raises(errors.ExportError, match=r"File too large. Nothing was replaced"):
-            bundle.write(new)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
-        "m.tflite": b"old",
-        "model.json": b"old",
-    }
 
 
 def test_no_space_left_in_the_middle_leaves_every_old_file(tmp_path, monkeypatch):

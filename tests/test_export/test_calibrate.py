@@ -53,37 +53,33 @@ def test_a_count_that_is_no_number_of_examples_is_refused(count, toy):
         draw(toy, toy.encoded, count=count)
 
 
-def test_too_few_examples_are_refused(toy):
-    with pytest.raises(errors.DataError, match=r"calibrate_on: .*at least 16.*received 3.*labels"):
-        draw(toy, toy.encoded.select([0, 1, 2]))
+def batch(toy, kind):
+    """A batch whose ids have another type."""
+    batches = Batches(toy.encoded, batch_size=40, shuffle=False, seed=0)
+    features, *_ = batches.batch(batches.plan(0)[0])
+    return {**features, "input_ids": features["input_ids"].astype(kind)}
 
 
-def test_examples_of_other_models_are_refused(toy):
-    with pytest.raises(errors.DataError, match=r"calibrate_on: .*at most 8 tokens"):
-        draw(toy, toy.encoded, lengths=(8,))
+NO_BATCHES = (None, 3, [[1, 2]], ["a text"], [])
+REFUSED = {
+    "too few": (lambda toy: toy.encoded.select([0, 1, 2]), {}, "at least 16.*received 3.*labels"),
+    "too long": (lambda toy: toy.encoded, {"lengths": (8,)}, "at most 8 tokens"),
+    "numbers": (lambda toy: [batch(toy, np.float32)], {}, "input_ids.*whole numbers"),
+    "texts as ids": (lambda toy: [batch(toy, np.str_)], {}, "input_ids.*whole numbers"),
+    **{repr(other): (lambda toy, other=other: other, {}, "") for other in NO_BATCHES},
+}
+
+
+@pytest.mark.parametrize(("examples", "options", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_calibrated_on_is_refused(examples, options, message, toy):
+    with pytest.raises(errors.DataError, match=f"calibrate_on.*{message}"):
+        draw(toy, examples(toy), **options)
+
+
+def test_ids_of_another_vocabulary_are_refused(toy):
     small = toy.config.replace(vocab_size=50)
     with pytest.raises(errors.DataError, match=r"calibrate_on: .*token ids from 0 to 49"):
         calibrate.draw(toy.encoded, 40, 0, small, LENGTHS)
-
-
-def batch(toy):
-    batches = Batches(toy.encoded, batch_size=40, shuffle=False, seed=0)
-    features, *_ = batches.batch(batches.plan(0)[0])
-    return dict(features)
-
-
-@pytest.mark.parametrize("kind", [np.float32, np.str_])
-def test_batches_of_the_wrong_type_are_refused(kind, toy):
-    features = batch(toy)
-    features["input_ids"] = features["input_ids"].astype(kind)
-    with pytest.raises(errors.DataError, match=r"calibrate_on, input_ids.*whole numbers"):
-        draw(toy, [features])
-
-
-@pytest.mark.parametrize("wrong", [None, 3, [[1, 2]], ["a text"], []])
-def test_what_holds_no_batches_is_refused(wrong, toy):
-    with pytest.raises(errors.DataError, match="calibrate_on"):
-        draw(toy, wrong)
 
 
 def test_examples_survive_the_way_into_the_converters_process(toy, tmp_path):

@@ -43,12 +43,14 @@ def halves(toy):
     return toy.encoded.select(np.arange(60)), toy.encoded.select(np.arange(60, 120))
 
 
+def arguments(toy, halves, **changes):
+    return toy.arguments(check_on=halves[0], texts=None, **changes)
+
+
 @pytest.fixture(scope="module")
 def promising(toy, halves, tmp_path_factory):
     path = tmp_path_factory.mktemp("promising") / "model.tflite"
-    check_on, promise_on = halves
-    arguments = toy.arguments(check_on=check_on, promise_on=promise_on, texts=None)
-    export.to_tflite(toy.model, path, **arguments)
+    export.to_tflite(toy.model, path, **arguments(toy, halves, promise_on=halves[1]))
     return path
 
 
@@ -62,16 +64,17 @@ def test_the_record_is_fitted_on_what_the_file_answers(promising, halves):
     # A tenth of the labels is wrong: 60 texts keep 10% for no share of the answers.
     assert [promise.rows for promise in card.confidence.promises] == [60] * 4
     assert all(promise.threshold is None for promise in card.confidence.promises)
+    text = (promising.parent / model_card.FILE_NAME).read_text()
+    assert "at most 5% of the sure answers wrong: no threshold keeps it on 60 texts" in text
 
 
 @pytest.fixture(scope="module")
 def telling(toy, halves, tmp_path_factory):
     """A file that tells texts of another kind."""
     path = tmp_path_factory.mktemp("telling") / "model.tflite"
-    check_on, promise_on = halves
-    arguments = toy.arguments(check_on=check_on, promise_on=promise_on, texts=None)
+    more = {"calibrate_on": halves[0], "promise_on": halves[1]}
     with mock.patch.multiple(familiarity, FEWEST_TEXTS=60, FEWEST_ROWS=60):
-        export.to_tflite(toy.model, path, calibrate_on=check_on, **arguments)
+        export.to_tflite(toy.model, path, **arguments(toy, halves, **more))
     return path
 
 
@@ -111,23 +114,12 @@ def test_texts_of_another_kind_are_not_sure_in_an_evaluation(toy, telling, halve
     assert row["coverage"] == pytest.approx(record.familiarity.covers(rows).mean())
 
 
-def test_the_card_has_the_promises(promising):
-    text = (promising.parent / model_card.FILE_NAME).read_text()
-    assert "## How sure it is" in text
-    assert "at most 5% of the sure answers wrong: no threshold keeps it on 60 texts" in text
-
-
-def test_without_texts_that_chose_nothing_there_is_no_promise(exported):
-    confidence = exported("float32").card.confidence
-    assert confidence.promises == () and confidence.num_examples == 120
-
-
 @pytest.fixture(scope="module")
 def probable(toy, halves, tmp_path_factory):
     """A file of probabilities, in float32."""
     path = tmp_path_factory.mktemp("probable") / "model.tflite"
-    arguments = toy.arguments(check_on=halves[0], texts=None, softmax=True, quantize="float32")
-    return path, export.to_tflite(toy.model, path, **arguments)
+    in_floats = arguments(toy, halves, softmax=True, quantize="float32")
+    return path, export.to_tflite(toy.model, path, **in_floats)
 
 
 def test_a_file_of_probabilities_has_the_temperature_inside(toy, halves, probable):
@@ -145,17 +137,14 @@ def test_a_file_of_probabilities_has_the_temperature_inside(toy, halves, probabl
     assert "inside the file, fitted on 60 texts" in record.summary[0]
 
 
-def test_the_command_that_compares_a_file_knows_the_temperature_inside(probable, exported):
+def test_the_commands_know_both_temperatures(toy, halves, probable, exported):
     path, card = probable
     assert inspection._temperature_inside(path) == card.confidence.temperature_inside != 1
     assert inspection._temperature_inside(exported("float32").path) == 1
-
-
-def test_the_command_that_evaluates_knows_both_temperatures(toy, halves, probable):
-    source = inputs.open_answerer(str(probable[0].parent))
+    source = inputs.open_answerer(str(path.parent))
     rows = Batches(halves[0], batch_size=32, shuffle=False)
     scored = source.calibration(source.outputs(rows, toy.task), halves[0], toy.task)
-    assert scored["temperature"] == probable[1].confidence.temperature_inside
+    assert scored["temperature"] == card.confidence.temperature_inside
     logits = outputs.model_logits(toy.model, halves[0])
     for when, divisor in (("before", 1.0), ("after", scored["temperature"])):
         expected = analysis.negative_log_likelihood(logits / divisor, halves[0].labels)
@@ -176,8 +165,8 @@ def test_a_model_in_wrappers_has_its_temperature_outside(toy):
 
 
 def test_a_file_of_probabilities_without_its_temperature_is_refused(toy, halves, tmp_path):
-    arguments = toy.arguments(check_on=halves[0], texts=None, softmax=True, quantize="float32")
-    plan = make_plan(ExportRequest(toy.model, tmp_path / "model.tflite", **arguments))
+    in_floats = arguments(toy, halves, softmax=True, quantize="float32")
+    plan = make_plan(ExportRequest(toy.model, tmp_path / "model.tflite", **in_floats))
     converted = convert.convert(plan, tmp_path)
     cooled = dataclasses.replace(converted, plan=plan.at_temperature(2.0))
     with pytest.raises(errors.ExportError, match="float32 conversion, len8: max error"):
@@ -195,8 +184,8 @@ def test_a_file_of_probabilities_without_its_temperature_is_refused(toy, halves,
 @pytest.mark.parametrize("fault", planted_outputs.PROBABILITIES)
 def test_a_planted_fault_of_the_temperature_is_refused(fault, toy, halves, tmp_path):
     planted = planted_outputs.PROBABILITIES[fault]
-    arguments = toy.arguments(check_on=halves[0], texts=None, softmax=True)
-    plan = make_plan(ExportRequest(toy.model, tmp_path / "model.tflite", **arguments))
+    softmax = arguments(toy, halves, softmax=True)
+    plan = make_plan(ExportRequest(toy.model, tmp_path / "model.tflite", **softmax))
     right = confidence.at_temperature([plan])
     assert reference.weights(types.SimpleNamespace(plan=right[0])) == []
     with planted.planted():
@@ -213,19 +202,20 @@ def test_a_weight_near_nothing_is_the_trained_one_over_the_temperature():
         assert not reference._is_trained(trained, divided, 1.001 * temperature)
 
 
-@pytest.mark.parametrize("missing", ["labels", "check_on", "task"])
-def test_a_promise_without_labels_on_both_sides_is_refused(missing, toy, halves, tmp_path):
-    check_on, promise_on = halves
-    arguments = toy.arguments(check_on=check_on, texts=None)
-    if missing == "labels":
-        promise_on = dataclasses.replace(promise_on, labels=None)
-    else:
-        arguments[missing] = None
-    error = errors.ConfigError if missing == "task" else errors.DataError
+@pytest.mark.parametrize(
+    ("missing", "error"),
+    [
+        ("labels", errors.DataError),
+        ("check_on", errors.DataError),
+        ("task", errors.ConfigError),
+    ],
+)
+def test_a_promise_without_labels_on_both_sides_is_refused(missing, error, toy, halves, tmp_path):
+    without = {"promise_on": dataclasses.replace(halves[1], labels=None)}
+    changes = without if missing == "labels" else {missing: None}
+    options = {**arguments(toy, halves, promise_on=halves[1]), **changes}
     with pytest.raises(error):
-        export.to_tflite(
-            toy.model, tmp_path / "m.tflite", **{**arguments, "promise_on": promise_on}
-        )
+        export.to_tflite(toy.model, tmp_path / "m.tflite", **options)
     assert not list(tmp_path.iterdir())
 
 

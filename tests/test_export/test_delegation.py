@@ -87,12 +87,6 @@ def test_a_classifier_is_one_chain_but_for_the_look_up_of_ids(quantize, exported
     assert sum(line.startswith("  XNNPACK partitions 1, outside 2 GATHER") for line in lines) == 2
 
 
-def test_partitions_are_only_counted_on_request(exported):
-    report = export.inspect(exported("float32").path)
-    assert {graph.partitions for graph in report.graphs} == {None}
-    assert "XNNPACK" not in inspection.format_text(report)
-
-
 @pytest.mark.shared_data
 def test_the_partitions_of_a_file_without_signature_are_counted(shared_data):
     report = export.inspect(shared_data / "tflite" / "average_word_vec_sst2.tflite", open_it=True)

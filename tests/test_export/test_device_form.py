@@ -211,8 +211,3 @@ def test_operands_get_the_rank_of_the_result_and_answers_stay(files, toy, tmp_pa
 def test_what_a_gpu_does_not_take_is_refused_before_any_work(device, quantization, message):
     with pytest.raises(errors.ConfigError, match=message):
         device_form.form(device, quantize.quantization(quantization))
-
-
-def test_what_is_refused_is_the_name_of_a_quantization():
-    for form in device_form.FORMS.values():
-        assert form.refused.keys() <= quantize.quantizations().keys()

@@ -114,22 +114,6 @@ def test_static_files_compute_in_integers_between_mask_and_answer(files_of):
         assert graph.operators["DEQUANTIZE"] == graph.operators["CAST"] == 1
 
 
-def test_the_signatures_of_a_static_file_share_their_ranges(files_of):
-    model = editing.read(files_of("static_wi8_ai8")[0])
-    short, long = (
-        [
-            graph.tensors[place].quantization.scale.tolist()
-            for operator in graph.operators
-            for place in operator.outputs
-            if graph.tensors[place].quantization is not None
-            and graph.tensors[place].quantization.scale is not None
-        ]
-        for graph in model.subgraphs
-    )
-    assert len(short) > 80
-    assert short == long
-
-
 def test_the_manifest_says_what_was_calibrated_on_and_which_layers_differ(files_of):
     assert files_of("static_wi8_ai8")[1].calibration == manifest.Calibration(
         num_examples=64, seed=5
@@ -291,15 +275,6 @@ def partly_zero(toy):
     kernel[:, 2] = 0
     model.get_layer("layer_0_intermediate").set_weights([kernel, bias])
     return model
-
-
-@pytest.mark.parametrize("quantize", INT4)
-def test_rows_of_zeros_are_exported_in_4_bits(toy, partly_zero, tmp_path, quantize):
-    unlabelled = dataclasses.replace(toy.encoded, labels=None)  # they are the toy's answers
-    card = export.to_tflite(
-        partly_zero, tmp_path / "m.tflite", quantize=quantize, check_on=unlabelled, lengths=(16,)
-    )
-    assert card.model.file == "m.tflite"
 
 
 def _near_zero(model, size):

@@ -296,6 +296,11 @@ def test_options_reach_the_exporter(options, function, expected, place, tmp_path
         (["--calibrate", "100"], "--calibrate: expected a static quantization or auto"),
         (["--seed", "1"], "--seed: expected a static quantization or auto"),
         (["--quantize", "auto", "--calibrate", "0"], "at least 1 example"),
+        (["--size-mb", "-1"], "--size-mb: expected a size above 0 MB, received -1.0"),
+        (["--size-mb", "1", "--quantize", "auto"], "--size-mb: expected no --quantize auto"),
+        (["--size-mb", "1", "--layers", "x=float32"], "--size-mb: expected no --layers"),
+        (["--size-mb", "1", "--vocab-prune", "c.txt"], "--size-mb: expected no --vocab-prune"),
+        (["--size-mb", "1", "--for", "gpu"], "--size-mb: expected no --for"),
     ],
 )
 def test_options_that_contradict_each_other_are_misuse(options, fault, place, tmp_path, capsys):
@@ -449,19 +454,3 @@ def test_a_size_is_kept_and_its_cost_is_told_in_one_line(place, toy_vocab_file, 
     # What else is written has the words of the file.
     words = (tmp_path / "hf" / "vocab.txt").read_text()
     assert words == (small / card.tokenizer.vocab.file).read_text()
-
-
-@pytest.mark.parametrize(
-    ("more", "fault"),
-    [
-        (("--size-mb", "-1"), "--size-mb: expected a size above 0 MB, received -1.0"),
-        (("--size-mb", "1", "--quantize", "auto"), "--size-mb: expected no --quantize auto"),
-        (("--size-mb", "1", "--layers", "layer_0_*=float32"), "--size-mb: expected no --layers"),
-        (("--size-mb", "1", "--vocab-prune", "c.txt"), "--size-mb: expected no --vocab-prune"),
-        (("--size-mb", "1", "--for", "gpu"), "--size-mb: expected no --for"),
-    ],
-)
-def test_what_a_size_chooses_itself_is_not_named_besides(place, tmp_path, capsys, more, fault):
-    assert cli.main(arguments(place, tmp_path / "out", *more)) == 2
-    assert fault in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()

@@ -16,19 +16,12 @@ def examples(toy):
     return Examples(toy.task, texts, ["", "w6", "", ""], None)
 
 
-def test_a_text_is_given_where_it_encodes_to_the_ids(toy, examples):
+@pytest.mark.parametrize(("length", "is_whole"), [(16, True), (8, False)])
+def test_a_text_is_given_where_a_device_gets_its_ids(length, is_whole, toy, examples):
     tokenizer = read_tokenizer(toy.vocab_file)
-    texts = golden.texts_of(encode_examples(examples, tokenizer, 16), examples, tokenizer, 16)
-    assert texts.texts == tuple(examples.texts)
-    assert texts.pairs == ("", "w6", "", "")
-
-
-def test_a_text_that_was_truncated_to_less_is_left_out(toy, examples):
-    """A device truncates to the longest signature, and would get other ids."""
-    tokenizer = read_tokenizer(toy.vocab_file)
-    texts = golden.texts_of(encode_examples(examples, tokenizer, 8), examples, tokenizer, 16)
-    assert texts.texts == ("w1 w2", "W3", None, "w5 unknown")
-    assert texts.pairs == ("", "w6", None, "")
+    texts = golden.texts_of(encode_examples(examples, tokenizer, length), examples, tokenizer, 16)
+    assert texts.texts == ("w1 w2", "W3", examples.texts[2] if is_whole else None, "w5 unknown")
+    assert texts.pairs == ("", "w6", "" if is_whole else None, "")
 
 
 def test_without_texts_or_tokenizer_there_are_none(toy, examples):

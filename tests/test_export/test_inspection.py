@@ -5,7 +5,6 @@ import sys
 import pytest
 
 import export
-from tfdistill import errors
 from tfdistill.results import quantities
 from tfdistill.tflite import inspection
 
@@ -54,21 +53,6 @@ def test_a_file_without_signatures_shows_its_graph(shared_data_file):
 )
 def shared_data_file(request, shared_data):
     return shared_data / "tflite" / request.param
-
-
-@pytest.mark.parametrize("content", [b"", b"TFL3", b"\x00" * 100, b"PK\x03\x04" + b"x" * 100])
-def test_another_file_is_told(content, tmp_path):
-    (tmp_path / "m.tflite").write_bytes(content)
-    with pytest.raises(errors.ExportError):
-        export.inspect(tmp_path / "m.tflite")
-
-
-@pytest.mark.parametrize("share", [0.001, 0.5, 0.9, 0.999])
-def test_a_file_that_was_cut_off_is_told(share, exported, tmp_path):
-    content = exported("float32").path.read_bytes()
-    (tmp_path / "m.tflite").write_bytes(content[: int(share * len(content))])
-    with pytest.raises(errors.ExportError):
-        export.inspect(tmp_path / "m.tflite")
 
 
 def test_inspecting_needs_no_tensorflow(exported):

@@ -80,24 +80,6 @@ def test_noise_and_ratio_are_those_of_the_formula(rng):
     assert ratio == pytest.approx(10 * math.log10(sum(signals) / np.sum(error**2)), rel=1e-5)
 
 
-def test_an_outlier_in_one_channel_does_not_hide_what_the_others_lost(rng):
-    exact = rng.normal(size=(50, 16))
-    exact[:, 3] += 500
-    step = 500 / 127  # int8 over the whole tensor
-    ratio, noise = layer_errors.compare(exact, np.round(exact / step) * step)
-
-    assert ratio > 40
-    assert noise > 0.7
-
-
-def test_a_channel_that_is_hardly_used_does_not_count(rng):
-    exact = rng.normal(size=(50, 4))
-    exact[:, 0] *= 1e-6
-    _, noise = layer_errors.compare(exact, exact + 1e-4)
-
-    assert noise < 1e-6
-
-
 def test_equal_and_broken_tensors():
     values = np.ones((2, 3))
 

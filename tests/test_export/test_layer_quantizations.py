@@ -42,23 +42,6 @@ def test_static_activations_may_stay_in_floats_around_any_layer(toy):
     assert "layer_0_layer_norm" in prepare.resolve(toy.model, STATIC, {"*_layer_norm": "float32"})
 
 
-def test_layers_with_matrices_end_with_the_head(toy):
-    layers = prepare.with_matrices(toy.model)
-    assert {"word_embeddings", "token_type_embeddings", "layer_1_output", "pooler"} <= set(layers)
-    assert layers[-1] == "classifier"
-    assert not {name for name in layers if "norm" in name or name == "position_embeddings"}
-
-
-def test_every_weight_but_the_positions_is_stored_once(toy):
-    by_layer = prepare.resolve(toy.model, DYNAMIC, {"layer_0_*": "float32"})
-    stored = prepare.stored_weights(toy.model, DYNAMIC, by_layer)
-    positions = toy.config.max_positions * toy.config.hidden_size
-    assert sum(weight.num_elements for weight in stored) == toy.model.count_params() - positions
-    formats = {weight.layer: weight.quantization.name for weight in stored}
-    assert formats["layer_0_query"] == "float32"
-    assert formats["layer_1_query"] == "dynamic_wi8_afp32"
-
-
 def test_blocks_must_divide_the_rows_of_every_matrix(toy):
     blocks = quantize.quantization("dynamic_wi4_afp32_block32")
     prepare.check_blocks(prepare.stored_weights(toy.model, blocks, {}))

@@ -1,15 +1,13 @@
 import struct
-import zipfile
 
 import flatbuffers
-import numpy as np
 import pytest
 from flatbuffers import table
 
 import export
-from export.file import metadata, metadata_schema
+from export.file import metadata
 from tfdistill import errors
-from tfdistill.tflite import TfliteModel, editing, inspection
+from tfdistill.tflite import editing, inspection
 from tfdistill.tokenization.library import SPECIAL_TOKENS
 from tfdistill.tokenization.reading import read_tokenizer
 from tfdistill.tokenization.wordpiece import WordPiece
@@ -75,11 +73,6 @@ def described(classifier, toy):
     return classifier, bytes(model.buffers[record.buffer].data)
 
 
-def test_nothing_is_in_the_way_of_a_lower_case_classifier_of_one_length_with_softmax():
-    assert metadata.obstacles(**FINE) == []
-    assert metadata.obstacles(**{**FINE, "kind": None}) == []
-
-
 @pytest.mark.parametrize(
     "change, says",
     [
@@ -105,19 +98,14 @@ def test_each_obstacle_is_named(change, says):
     assert says in obstacles
 
 
-def test_all_obstacles_are_named_at_once():
+def test_metadata_is_written_where_it_can_be_unless_it_is_refused():
+    assert metadata.obstacles(**FINE) == metadata.obstacles(**{**FINE, "kind": None}) == []
     obstacles = metadata.obstacles(**{**FINE, "softmax": False, "labels": (), "lengths": (8, 16)})
-
-    assert len(obstacles) == 3
+    assert metadata.wanted(None, []) and metadata.wanted(True, [])
+    assert not metadata.wanted(None, obstacles) and not metadata.wanted(False, [])
     with pytest.raises(errors.ConfigError) as caught:
         metadata.wanted(True, obstacles)
-    assert all(line in str(caught.value) for line in obstacles)
-
-
-def test_metadata_is_written_where_it_can_be_unless_it_is_refused():
-    assert metadata.wanted(None, []) and metadata.wanted(True, [])
-    assert not metadata.wanted(None, ["reason"])
-    assert not metadata.wanted(False, []) and not metadata.wanted(False, ["reason"])
+    assert len(obstacles) == 3 and all(line in str(caught.value) for line in obstacles)
 
 
 def test_the_metadata_names_inputs_tokenizer_and_labels_as_the_schema_has_them(described):
@@ -141,31 +129,6 @@ def test_the_metadata_names_inputs_tokenizer_and_labels_as_the_schema_has_them(d
     (labels,) = scores.children(6)
     assert scores.text(0) == "score"
     assert (labels.text(0), labels.byte(2)) == ("labels.txt", 2)  # TENSOR_AXIS_LABELS
-
-
-def test_vocabulary_and_labels_are_stored_uncompressed_behind_the_model(described, toy, packed):
-    file, _ = described
-
-    assert packed(file) == {
-        "vocab.txt": toy.vocab_file.read_bytes(),
-        "labels.txt": b"no\nyes\nmaybe\n",
-    }
-    with zipfile.ZipFile(file) as archive:
-        assert {entry.compress_type for entry in archive.infolist()} == {zipfile.ZIP_STORED}
-    assert "TFLITE_METADATA" in inspection.inspect(file).metadata
-
-
-def test_metadata_changes_no_answer_and_no_signature(classifier, toy):
-    before = TfliteModel(classifier)
-    signatures = inspection.inspect(classifier).signatures
-    ids = [toy.encoded.row(i) for i in range(8)]
-    expected = [before.predict(row) for row in ids]
-
-    metadata.attach(classifier, name="toy", tokenizer=read_tokenizer(toy.vocab_file), labels=LABELS)
-
-    after = TfliteModel(classifier)
-    assert inspection.inspect(classifier).signatures == signatures
-    np.testing.assert_array_equal([after.predict(row) for row in ids], expected)
 
 
 def test_attaching_twice_replaces_what_was_there_and_gives_the_same_bytes(described, toy):
@@ -205,11 +168,3 @@ def test_asking_for_metadata_that_cannot_be_fails_before_the_conversion(toy, tmp
             toy.model, tmp_path / "model.tflite", **toy.arguments(metadata=True, quantize="float32")
         )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_slots_that_stand_for_nothing_are_left_out():
-    content = metadata_schema.pack({metadata_schema.Model.NAME: "x"})
-
-    root = Reader.root(content)
-    assert root.text(0) == "x"
-    assert root.place(3) == 0

@@ -7,10 +7,8 @@ import pytest
 import tensorflow as tf
 
 import export
-from export.checking.outputs import file_outputs
 from export.model import graph
 from tfdistill import models
-from tfdistill.tflite import TfliteModel
 
 pytestmark = pytest.mark.slow
 
@@ -86,12 +84,3 @@ def test_the_file_answers_like_the_model(name, quantize, toy, lively, tmp_path):
     operators = {operator for graph in report.graphs for operator in graph.operators}
     assert not operators & {"EINSUM", "BROADCAST_TO", "SHAPE"}
     assert {"BATCH_MATMUL", "FULLY_CONNECTED", "SOFTMAX"} <= operators
-
-
-def test_padding_does_not_change_the_answer_of_the_file(toy, lively, tmp_path):
-    model = lively(models.build_classifier(SHARED, 3))
-    export.to_tflite(model, tmp_path / "m.tflite", quantize="float32", lengths=LENGTHS)
-    file = TfliteModel(tmp_path / "m.tflite")
-    short = toy.encoded.select(np.flatnonzero(toy.encoded.lengths < 8))
-    longer = file_outputs(file, short, length=16)
-    np.testing.assert_allclose(longer, file_outputs(file, short, length=8), rtol=1e-5, atol=1e-4)

@@ -6,7 +6,6 @@ import types
 import campaign
 import networks
 import numpy as np
-import planted
 import planted_files
 import pytest
 
@@ -110,10 +109,6 @@ def factorised(tmp_path_factory):
 def test_faults_of_a_word_table_in_two_factors_are_refused(factorised, fault):
     assert factorised.honest("float32").written
     assert not factorised.graph_fault(fault, "float32").written
-
-
-def test_there_are_forty_faults_and_more():
-    assert len(planted.GRAPH) + len(planted_files.FILE) >= 100
 
 
 def test_probes_fill_the_signature_with_every_position_and_type():

@@ -55,14 +55,6 @@ def test_a_class_has_the_probability_of_the_file_at_the_temperature(tmp_path):
             assert answer.sure is None and answer.milliseconds > 0
 
 
-def test_a_temperature_inside_the_file_is_not_applied_again(tmp_path):
-    folder = bundle("pairs", tmp_path / "m", temperature=1.0, temperature_inside=2.0)
-    with Predictor(folder) as predictor:
-        for example in golden(folder):
-            answer = predictor.predict(example["text"], example["pair"] or "")
-            assert answer.probability == pytest.approx(max(example["outputs"]), abs=1e-6)
-
-
 @pytest.mark.parametrize(("threshold", "sure"), [(0.0, True), (0.999, False), (None, False)])
 def test_an_answer_is_sure_above_the_threshold(threshold, sure, tmp_path):
     shares = {} if threshold is None else {"coverage": 0.5, "error": 0.01}
@@ -278,13 +270,3 @@ def test_lines_of_the_standard_input_end_as_those_of_a_file(tmp_path, capsys, mo
         assert "2 blank line(s) were left out" in captured.err
         shown.append([json.loads(line)["text"] for line in captured.out.splitlines()])
     assert shown == [["a", "c", "e", "g"]] * 2
-
-
-def test_blank_lines_are_left_out_and_counted(tmp_path, capsys):
-    folder = bundle("pairs", tmp_path / "export")
-    (tmp_path / "x.txt").write_text("a\tb\n\n  \t \nc\td\n")
-
-    assert cli.main(["predict", str(folder), "--file", str(tmp_path / "x.txt"), "--json"]) == 0
-    shown = capsys.readouterr()
-    assert [json.loads(line)["text"] for line in shown.out.splitlines()] == ["a", "c"]
-    assert "2 blank line(s) were left out" in shown.err

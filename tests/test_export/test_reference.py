@@ -39,12 +39,6 @@ def faults_of(untrained, file):
     return reference.noise_faults(logits, file, moved, "len6: ")
 
 
-def test_the_rounding_of_the_outputs_is_no_fault(untrained):
-    logits = untrained[2]
-    for step in (2.0**-24, -(2.0**-22)):
-        assert faults_of(untrained, (logits * (1 + step)).astype(np.float32)) == []
-
-
 def test_an_error_of_a_hundred_thousandth_is_one(untrained):
     logits = untrained[2]
     rms = np.sqrt(np.mean(logits**2))
@@ -58,13 +52,6 @@ def test_one_output_of_one_row_is_seen(untrained):
     wrong[-1, 0] += 7e-6 * np.sqrt(np.mean(wrong**2))
     (line,) = faults_of(untrained, wrong)
     assert line.startswith("len6: largest error")
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_no_number_is_a_fault(untrained, value):
-    wrong = untrained[2].copy()
-    wrong[0, 0] = value
-    assert len(faults_of(untrained, wrong)) == 1
 
 
 def test_large_rounding_is_allowed_where_the_network_has_it(untrained):

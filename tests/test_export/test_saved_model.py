@@ -75,10 +75,6 @@ def test_no_text_at_all_gives_no_answer(loaded):
     assert nothing["label"].shape == (0,) and nothing["scores"].shape == (0, 3)
 
 
-def test_the_vocabulary_lies_in_the_assets(folder, toy):
-    assert (folder / "assets" / "vocab.txt").read_bytes() == toy.vocab_file.read_bytes()
-
-
 @pytest.mark.parametrize("max_length", [3, 4, 9, 16, 128])
 def test_the_graph_encodes_and_cuts_as_the_tokenizer_does(max_length, toy_vocab_file, rng):
     tokenizer = read_tokenizer(toy_vocab_file)

@@ -83,10 +83,6 @@ def test_each_fault_of_the_graphs_is_found(graphs, message):
     assert re.search(message, "\n".join(faults(*graphs)))
 
 
-def test_all_faults_are_told_at_once():
-    assert len(faults(graph(8, operators={"CUSTOM:X": 1}))) == 2  # signatures, operators
-
-
 def test_a_matrix_that_a_signature_has_a_copy_of_is_found():
     def tensor(buffer, shape):
         return types.SimpleNamespace(buffer=buffer, shape=shape)

@@ -9,9 +9,7 @@ from unittest import mock
 import pytest
 
 from export.conversion import convert
-from export.conversion.prepare import make_plan
 from export.model import signature
-from export.model.request import ExportRequest
 from export.trials import sweeping
 from tfdistill import errors, manifest, results
 from tfdistill.io import files
@@ -65,23 +63,6 @@ def test_trials_of_one_model_convert_each_format_once(swept, converted):
     assert swept.rows[1].sqnr_db is not None
     assert converted["formats"] == [("float32", False), ("dynamic_wi8_afp32", True)]
     assert converted["saved"] == 1  # integers are made of the float32 file
-
-
-def test_what_another_quantizer_makes_of_the_float32_file_needs_no_savedmodel(toy, tmp_path):
-    floats, conversions = tmp_path / "float32.tflite", []
-    floats.touch()
-    plan = make_plan(
-        ExportRequest(toy.model, tmp_path / "model.tflite", quantize="dynamic_wi4_afp32",
-                      **toy.arguments())
-    )  # fmt: skip
-    with (
-        mock.patch.object(signature, "save", side_effect=AssertionError),
-        mock.patch.object(convert, "run_in_child", lambda todo, **_: conversions.append(todo)),
-    ):
-        convert.convert(plan, tmp_path, floats)
-        assert conversions[0].quantize == "dynamic_wi4_afp32"
-        with pytest.raises(AssertionError):
-            convert.convert(plan, tmp_path, tmp_path / "none.tflite")
 
 
 @pytest.fixture
