@@ -56,14 +56,6 @@ def test_a_word_that_decides_the_label_is_found():
     assert TASK.compute_metrics(logits, dev.labels)["accuracy"] == 1.0
 
 
-def test_the_weights_of_a_model_over_words_are_counted():
-    train = examples(["a b", "a c"], [0, 1])
-    words = analysis.TextFeatures(train)
-    assert words.num_weights == 5  # a, b, c, "a b", "a c"
-    model = analysis.fit_linear(TASK, words(train), train.labels)
-    assert model.num_weights == 5 + 1  # two classes are told apart by one row
-
-
 def test_the_order_of_two_words_is_a_feature():
     texts = ["not good but bad", "not bad but good"] * 10
     labels = [0, 1] * 10

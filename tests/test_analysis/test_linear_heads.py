@@ -25,12 +25,6 @@ def test_a_fold_has_its_share_of_each_class():
     assert sorted(splitting.folds_of(np.array([0, 0, 0, 1]))) == [0, 1, 2, 3]
 
 
-def test_a_class_of_few_rows_takes_none_from_the_others():
-    labels = np.array([0] * 12 + [1] * 3 + [2])
-    folds = splitting.folds_of(labels)
-    assert np.bincount(folds).max() == 4 and len(set(folds[labels == 1])) == 3
-
-
 def test_each_row_is_answered_by_a_model_that_has_not_seen_it():
     features, labels = np.arange(9.0)[:, None], np.arange(9)
     folds = np.array([0, 1, 2] * 3)

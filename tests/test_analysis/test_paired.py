@@ -48,15 +48,6 @@ def test_the_interval_of_a_large_difference_is_as_wide_as_the_draw_of_the_exampl
     assert difference.interval == pytest.approx((-0.5 - 0.069, -0.5 + 0.069), abs=0.015)
 
 
-def test_a_large_difference_is_clear_and_none_is_none():
-    gold = np.arange(200) % 2
-    wrong = np.where(np.arange(200) < 40, 1 - gold, gold)
-    difference = analysis.paired_difference(TASK, gold, logits_of(gold), logits_of(wrong))
-    assert difference.is_clear and difference.difference == pytest.approx(-0.2)
-    same = analysis.paired_difference(TASK, gold, logits_of(wrong), logits_of(wrong))
-    assert (same.p_value, same.interval, same.is_clear) == (1.0, (0.0, 0.0), False)
-
-
 def test_other_metrics_are_judged_by_their_bootstrap_interval():
     rng = np.random.default_rng(3)
     gold = rng.normal(size=300).astype(np.float32)

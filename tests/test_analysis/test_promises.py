@@ -85,18 +85,6 @@ def test_the_rows_that_a_promise_is_said_to_take_show_it():
     assert analysis.find_promise(np.full(needed, 0.9), enough, 0.05).covers(0.9)
 
 
-def test_a_stricter_promise_takes_more_rows_and_both_are_kept_with_so_many():
-    confidences, right = np.linspace(1, 0.5, 200), np.arange(200) < 90
-    right[60], right[90::4] = False, True  # one wrong behind the surest quarter
-    strict, loose = (analysis.find_promise(confidences, right, e) for e in (0.01, 0.02))
-    assert (strict.threshold, loose.threshold) == (None, None)
-    assert 200 < loose.rows_needed < strict.rows_needed < 2000
-    for promise in (strict, loose):
-        times = math.ceil(1.5 * promise.rows_needed / 200)
-        more = np.repeat(confidences, times), np.repeat(right, times)
-        assert analysis.find_promise(*more, promise.max_error).threshold is not None
-
-
 @pytest.mark.parametrize(
     ("wrong", "sure"),
     [

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tfdistill import compress, errors, models
-from tfdistill.compress import vocabulary
 from tfdistill.data import vocab as vocabularies
 from tfdistill.tokenization.reading import read_tokenizer, read_vocab
 
@@ -100,15 +99,6 @@ def test_what_is_kept_is_special_used_or_a_letter(pruned):
     assert list(result.old_ids) == sorted(set(result.old_ids))
 
 
-def test_an_unseen_word_over_the_same_letters_is_spelt_not_unknown(pruned, tmp_path):
-    _, result = pruned
-    before, after = tokenizers(result, tmp_path)
-
-    assert [before.vocab[i] for i in before.encode("playing")[1:-1]] == ["play", "##ing"]
-    spelt = [after.vocab[i] for i in after.encode("playing")[1:-1]]
-    assert spelt == ["p", "##l", "##a", "##y", "##i", "##n", "##g"]
-
-
 def test_letters_of_the_corpus_beyond_ascii_are_kept(model, rich_vocab):
     result = compress.prune_vocabulary(model, read_tokenizer(rich_vocab, False), ["é is"])
 
@@ -169,14 +159,6 @@ def test_a_cased_vocabulary_stays_one_where_nobody_says_so(model, rich_vocab, tm
     path = shutil.copy(rich_vocab, tmp_path / "vocab.txt")
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     assert compress.prune_vocabulary(model, path, CORPUS).tokenizer.lower_case is False
-
-
-def test_counts_are_those_of_each_piece(rich_vocab):
-    tokenizer = read_tokenizer(rich_vocab)
-    counts = vocabulary.count_pieces(iter(["good films", "good"]), tokenizer)
-
-    used = {tokenizer.vocab[i]: int(counts[i]) for i in np.flatnonzero(counts)}
-    assert used == {"good": 2, "film": 1, "##s": 1}
 
 
 @pytest.mark.slow
