@@ -36,31 +36,17 @@ def test_majority_answers_the_most_frequent_class_for_all():
     assert np.exp(logits[0]) == pytest.approx([1 / 3, 2 / 3, 0], abs=1e-5)
 
 
-def test_majority_of_numbers_is_their_mean():
+def test_majority_of_numbers_is_their_mean_and_of_labels_what_most_examples_have():
     assert analysis.majority_logits(NUMBERS, np.array([1.0, 4.0]), 2).tolist() == [[2.5], [2.5]]
-
-
-def test_majority_of_several_labels_holds_what_most_examples_have():
     labels = np.array([[1, 0, 1], [1, 0, 1], [0, 0, 1]])
     assert (analysis.majority_logits(SEVERAL, labels, 1) > 0).tolist() == [[True, False, True]]
 
 
-def test_a_word_that_decides_the_label_is_found():
-    texts = [f"the film {i} was {word}" for i in range(20) for word in ("good", "bad")]
-    labels = [1, 0] * 20
-    dev = examples(["a good day", "a bad day"], [1, 0])
-    train = examples(texts, labels)
-    logits = of_texts(train)(dev)
-    assert logits.shape == (2, 3)  # in the order of the task's labels, also one never seen
-    assert logits.argmax(axis=1).tolist() == [1, 0]
-    assert TASK.compute_metrics(logits, dev.labels)["accuracy"] == 1.0
-
-
 def test_the_order_of_two_words_is_a_feature():
-    texts = ["not good but bad", "not bad but good"] * 10
-    labels = [0, 1] * 10
-    train = examples(texts, labels)
-    assert of_texts(train)(examples(["not bad but good"], [1])).argmax() == 1
+    train = examples(["not good but bad", "not bad but good"] * 10, [0, 1] * 10)
+    logits = of_texts(train)(examples(["not bad but good"], [1]))
+    assert logits.shape == (1, 3)  # in the order of the task's labels, also one never seen
+    assert logits.argmax() == 1
 
 
 def test_pairs_are_compared_with_each_other():

@@ -1,4 +1,6 @@
 import dataclasses
+import itertools
+import math
 
 import numpy as np
 import pytest
@@ -10,33 +12,42 @@ SPEC = tasks.TaskSpec(
 )
 
 
-def test_chance_is_what_an_answer_without_looking_scores():
-    labels = np.array([0] * 6 + [1] * 3 + [2])
-    assert analysis.chance_level(SPEC, labels) == 0.6
-    two = dataclasses.replace(SPEC, labels=("no", "yes"), metrics=("f1",), primary_metric="f1")
-    labels = np.array([0] * 6 + [1] * 3)
-    assert analysis.chance_level(two, labels) == pytest.approx(2 * (3 / 9) / (3 / 9 + 1))
-    flipped = dataclasses.replace(two, positive_label="no")
-    assert analysis.chance_level(flipped, labels) == pytest.approx(2 * (6 / 9) / (6 / 9 + 1))
-    matthews = dataclasses.replace(SPEC, metrics=("matthews",), primary_metric="matthews")
-    assert analysis.chance_level(matthews, labels) == 0.0
-    number = tasks.TaskSpec("r", "text", "score", kind="regression")
-    assert analysis.chance_level(number, labels.astype(np.float32)) == 0.0
-    auc = dataclasses.replace(two, metrics=("auc",), primary_metric="auc")
-    assert analysis.chance_level(auc, labels) == 0.5
+YES_OR_NO = tasks.TaskSpec("t", "a", "b", labels=("no", "yes"))
+NER = dataclasses.replace(tasks.task("ner"), labels=("O", "B-X", "I-X"))
+WORDS = [-100, 0, -100, 0, 1, 0, -100]
+UNANSWERED = [True, False, False, True]
+CHANCES = {
+    "the most frequent class": (SPEC, {}, [0] * 6 + [1] * 3 + [2], 0.6),
+    "always the second": (YES_OR_NO, {"primary_metric": "f1"}, [0] * 6 + [1] * 3, 1 / 2),
+    "always the positive one": (
+        YES_OR_NO, {"primary_metric": "f1", "positive_label": "no"}, [0] * 6 + [1] * 3, 4 / 5,
+    ),
+    "always the named one": (YES_OR_NO, {"primary_metric": "f1:no"}, [0] * 6 + [1] * 3, 4 / 5),
+    "never the named one": (YES_OR_NO, {"primary_metric": "f1:yes"}, [0] * 6 + [1] * 3, 1 / 2),
+    "one of two classes": (
+        YES_OR_NO, {"primary_metric": "macro_f1"}, [0] * 9 + [1], 2 * 0.9 / 1.9 / 2,
+    ),
+    "matthews": (SPEC, {"primary_metric": "matthews"}, [0] * 6 + [1] * 3, 0.0),
+    "auc": (YES_OR_NO, {"primary_metric": "auc"}, [0] * 6 + [1] * 3, 0.5),
+    "numbers": (tasks.TaskSpec("r", "text", "score", kind="regression"), {}, [0.0, 1.0], 0.0),
+    "entities": (NER, {}, WORDS, 0.0),
+    "tags": (NER, {"primary_metric": "accuracy"}, WORDS, 3 / 4),
+    "answers or none": (tasks.task("squad_v2"), {}, UNANSWERED, 0.5),
+    "answers": (tasks.task("squad"), {}, UNANSWERED, 0.0),
+}  # fmt: skip
 
 
-def test_chance_of_macro_f1_is_that_of_the_most_frequent_class_over_all():
-    task = tasks.TaskSpec("t", "a", "b", labels=("no", "yes"), metrics=("macro_f1",))
-    labels = np.array([0] * 9 + [1])
-    assert analysis.chance_level(task, labels) == pytest.approx(2 * 0.9 / 1.9 / 2)
+@pytest.mark.parametrize(("spec", "changes", "labels", "chance"), CHANCES.values(), ids=CHANCES)
+def test_chance_is_what_an_answer_without_looking_scores(spec, changes, labels, chance):
+    if "primary_metric" in changes:
+        changes = {"metrics": (changes["primary_metric"],), **changes}
+    spec = dataclasses.replace(spec, **changes)
+    assert analysis.chance_level(spec, np.array(labels)) == pytest.approx(chance)
 
 
 @pytest.mark.parametrize("metric", ["micro_f1", "macro_f1", "exact_match"])
 def test_chance_of_several_labels_is_reached_by_a_constant_answer(metric, rng):
     """The best of all sets of labels, by the metric itself."""
-    import itertools
-
     spec = tasks.TaskSpec("topics", "text", "labels", kind="multi_label", labels=tuple("abcd"))
     spec = dataclasses.replace(spec, primary_metric=metric)
     labels = (rng.random((30, 4)) < [0.9, 0.4, 0.3, 0.1]).astype(np.float32)
@@ -57,17 +68,6 @@ def test_chance_of_vectors_is_that_of_one_answer_for_all_pairs():
     assert analysis.chance_level(ranked, np.ones(4)) == 0.0
 
 
-def test_chance_of_words_and_of_questions():
-    ner = dataclasses.replace(tasks.task("ner"), labels=("O", "B-X", "I-X"))
-    labels = np.array([-100, 0, -100, 0, 1, 0, -100])
-    assert analysis.chance_level(ner, labels) == 0.0
-    parts = dataclasses.replace(ner, primary_metric="accuracy")
-    assert analysis.chance_level(parts, labels) == 3 / 4
-    unanswered = np.array([True, False, False, True])
-    assert analysis.chance_level(tasks.task("squad_v2"), unanswered) == 0.5
-    assert analysis.chance_level(tasks.task("squad"), unanswered) == 0.0
-
-
 @pytest.mark.parametrize("metric", ["accuracy", "f1"])
 @pytest.mark.parametrize("positive", [None, "sad"])
 def test_chance_is_reached_by_a_constant_answer(metric, positive):
@@ -84,42 +84,30 @@ def test_chance_is_reached_by_a_constant_answer(metric, positive):
     assert analysis.chance_level(spec, labels) == pytest.approx(max(constant))
 
 
+LABELS = np.array([0] * 60 + [1] * 40)
+
+
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("accuracy", "source", "message"),
     [
-        ("checkpoint", "Fine-tune it first"),
-        ("training", "Check that the texts tell"),
-        ("answers", "Check the order of its labels"),
+        (0.63, "checkpoint", r"at least 0.640 \(chance is 0.600\), .* 0.630. Fine-tune it first"),
+        (0.63, "training", "Check that the texts tell.*allow_weak"),
+        (0.63, "answers", "Check the order of its labels.*allow_weak"),
+        (0.1, "checkpoint", "teacher.finetune"),  # worse than chance: the labels are swapped
+        (math.nan, "checkpoint", "teacher.finetune"),
     ],
 )
-def test_advice_on_a_weak_teacher_fits_where_it_comes_from(source, said):
-    with pytest.raises(errors.TeacherError, match=f"received 0.630. {said}.*allow_weak"):
-        analysis.check_model(
-            "teacher", {"accuracy": 0.63}, SPEC, np.array([0] * 60 + [1] * 40), source=source
-        )
+def test_a_teacher_near_chance_is_refused_unless_told(accuracy, source, message):
+    metrics = {"accuracy": accuracy}
+    with pytest.raises(errors.TeacherError, match=message):
+        analysis.check_model("teacher", metrics, SPEC, LABELS, source=source)
+    analysis.check_model("teacher", metrics, SPEC, LABELS, source=source, allow_weak=True)
 
 
-def test_a_teacher_near_chance_is_refused_unless_told():
-    labels = np.array([0] * 60 + [1] * 40)
-    with pytest.raises(errors.TeacherError) as caught:
-        analysis.check_model("teacher", {"accuracy": 0.63}, SPEC, labels)
-    assert "at least 0.640 (chance is 0.600), received 0.630" in str(caught.value)
-    assert "teacher.finetune" in str(caught.value)
-    analysis.check_model("teacher", {"accuracy": 0.63}, SPEC, labels, allow_weak=True)
+def test_a_teacher_above_chance_is_asked_for_no_causes():
     analysis.check_model(
-        "teacher", {"accuracy": 0.65}, SPEC, labels, causes=lambda: pytest.fail("nothing to ask")
+        "teacher", {"accuracy": 0.65}, SPEC, LABELS, causes=lambda: pytest.fail("nothing to ask")
     )
-    with pytest.raises(errors.TeacherError):  # worse than chance: the labels are swapped
-        analysis.check_model("teacher", {"accuracy": 0.1}, SPEC, labels)
-    with pytest.raises(errors.TeacherError):
-        analysis.check_model("teacher", {"accuracy": float("nan")}, SPEC, labels)
-
-
-def test_chance_of_f1_of_a_named_class_is_that_of_always_naming_it():
-    labels = np.array([0] * 6 + [1] * 3)
-    for name, share in (("no", 6 / 9), ("yes", 3 / 9)):
-        task = tasks.TaskSpec("t", "a", "b", labels=("no", "yes"), metrics=(f"f1:{name}",))
-        assert analysis.chance_level(task, labels) == pytest.approx(2 * share / (1 + share))
 
 
 @pytest.mark.parametrize(

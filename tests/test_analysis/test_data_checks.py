@@ -36,41 +36,65 @@ def test_good_data_has_no_findings():
     findings.check()
 
 
-def test_an_empty_label_is_refused():
-    fault = faults_of(dataclasses.replace(TASK, labels=("", "yes")), *GOOD)
-    assert "a name in every row, received '' (50 examples, first example 1)" in fault
+def task(*labels, **changes):
+    return dataclasses.replace(TASK, labels=labels, **changes)
 
 
-def test_one_class_only_is_refused():
-    assert "only 'yes'" in faults_of(TASK, examples(texts("train", 9), [1] * 9), GOOD[1])
+NUMBERS = tasks.TaskSpec("t", "text", "label", kind="regression")
+OWN = task(*map(str, range(99)))
+TRAIN, DEV = GOOD
+FAULTS = {
+    "an empty label": (
+        task("", "yes"), TRAIN, DEV,
+        "a name in every row, received '' (50 examples, first example 1)",
+    ),
+    "one class": (TASK, examples(texts("train", 9), [1] * 9), DEV, "only 'yes'"),
+    "a class of the development set alone": (
+        task("no", "yes", "maybe"), TRAIN, examples(texts("dev", 60), [2] * 60), "'maybe'",
+    ),
+    "more classes than rows": (
+        task(*"abcdefghijkl"), examples(texts("train", 10)), DEV, "12 classes in 10 rows",
+    ),
+    "a label of its own in most rows": (
+        OWN, examples(texts("train", 100), [*range(99), 0]), DEV,
+        "99 classes in 100 rows, 98 of them in one row",
+    ),
+    "no development row": (TASK, TRAIN, examples(texts("dev", 0)), "at least 2 rows"),
+    "one development row": (TASK, TRAIN, examples(texts("dev", 1)), "at least 2 rows"),
+    "a development set of training rows": (TASK, TRAIN, TRAIN.select(range(60)), "60 of 60"),
+    "equal numbers": (
+        NUMBERS, examples(texts("train", 100), [2.5] * 100, NUMBERS), DEV, "only 2.5",
+    ),
+    "no text": (TASK, examples([" "] * 100), DEV, "right column"),
+}  # fmt: skip
 
 
-def test_a_class_that_only_the_development_set_has_is_refused():
-    spec = dataclasses.replace(TASK, labels=("no", "yes", "maybe"))
-    dev = examples(texts("dev", 60), [2] * 60)
-    assert "'maybe'" in faults_of(spec, GOOD[0], dev)
+@pytest.mark.parametrize(("spec", "train", "dev", "fault"), FAULTS.values(), ids=FAULTS)
+def test_data_from_which_nothing_can_be_learnt_are_refused(spec, train, dev, fault):
+    assert fault in faults_of(spec, train, dev)
 
 
-def test_more_classes_than_rows_are_refused():
-    spec = dataclasses.replace(TASK, labels=tuple("abcdefghijkl"))
-    assert "12 classes in 10 rows" in faults_of(spec, examples(texts("train", 10)), GOOD[1])
+RARE = task("no", "yes", "rare")
+SEVERAL = tasks.TaskSpec("t", "text", "label", kind="multi_label", labels=("a", "b"))
+TAGS = np.zeros((100, 2), np.float32)
+TAGS[7:, 1] = TAGS[3, 0] = 1
+WARNINGS = {
+    "few development rows": (TASK, TRAIN, examples(texts("dev", 25)), "±0.20"),  # 0.98 / 5
+    "empty texts": (TASK, examples([*texts("train", 98), "", "\t"]), DEV, "2 empty"),
+    "a training text": (TASK, TRAIN, examples(["Train 1", *texts("dev", 59)]), "1 of 60"),
+    "a class of one row": (
+        RARE, examples(texts("train", 100), [0, 1] * 49 + [0, 2]), DEV, "'rare'",
+    ),
+    "rows of no label": (
+        SEVERAL, examples(texts("train", 100), TAGS, SEVERAL), DEV,
+        "6 of 100 training rows have no label (6 examples, first",
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("rows", [0, 1])
-def test_a_development_set_of_one_row_is_refused(rows):
-    assert "at least 2 rows" in faults_of(TASK, GOOD[0], examples(texts("dev", rows)))
-
-
-def test_a_small_development_set_names_the_noise_of_its_metric():
-    # 1.96 sqrt(0.25 / 25)
-    assert "±0.20" in warnings_of(TASK, GOOD[0], examples(texts("dev", 25)))
-    rows = examples(texts("train", 25))
-    assert "Cross-validation has 25 examples" in warnings_of(TASK, rows, rows)
-
-
-def test_a_set_without_text_is_refused_and_single_empty_texts_are_counted():
-    assert "right column" in faults_of(TASK, examples([" "] * 100), GOOD[1])
-    assert "2 empty" in warnings_of(TASK, examples([*texts("train", 98), "", "\t"]), GOOD[1])
+@pytest.mark.parametrize(("spec", "train", "dev", "told"), WARNINGS.values(), ids=WARNINGS)
+def test_what_may_be_wrong_with_the_data_is_told(spec, train, dev, told):
+    assert told in warnings_of(spec, train, dev)
 
 
 def test_a_text_with_two_labels_is_shown():
@@ -81,22 +105,10 @@ def test_a_text_with_two_labels_is_shown():
     assert warnings_of(TASK, same, GOOD[1]) == ""
 
 
-def test_development_texts_that_are_training_texts_are_counted():
-    dev = examples(["Train 1", *texts("dev", 59)])
-    assert "1 of 60" in warnings_of(TASK, GOOD[0], dev)
+def test_the_first_text_of_another_pair_is_not_the_same_one():
     pairs = examples(texts("train", 100), pairs=["x"] * 100)
     other = examples(texts("train", 60), pairs=["y"] * 60)
-    assert warnings_of(TASK, pairs, other) == ""  # the same first text in another pair
-
-
-def test_a_development_set_out_of_the_training_set_is_refused():
-    assert "60 of 60" in faults_of(TASK, GOOD[0], GOOD[0].select(range(60)))
-
-
-def test_classes_with_one_example_are_named():
-    spec = dataclasses.replace(TASK, labels=("no", "yes", "rare"))
-    train = examples(texts("train", 100), [0, 1] * 49 + [0, 2])
-    assert "'rare'" in warnings_of(spec, train, GOOD[1])
+    assert warnings_of(TASK, pairs, other) == ""
 
 
 def test_texts_that_are_cut_are_counted_with_the_length_that_would_do():
@@ -128,21 +140,8 @@ def test_findings_name_the_file_and_the_first_line(tmp_path):
     )
     spelt = train.spec.labels
     assert spelt == ("no", "yes")
-    alike = dataclasses.replace(TASK, labels=("Yes", "yes"))
-    fault = analysis.check_data(alike, train, dev).faults[0]
+    fault = analysis.check_data(task("Yes", "yes"), train, dev).faults[0]
     assert "'Yes' (31 examples, first train.tsv, line 3)" in fault
-
-
-def test_a_label_of_its_own_in_most_rows_is_refused():
-    spec = dataclasses.replace(TASK, labels=tuple(f"{index}" for index in range(99)))
-    train = examples(texts("train", 100), [*range(99), 0])
-    assert "99 classes in 100 rows, 98 of them in one row" in faults_of(spec, train, GOOD[1])
-
-
-def test_equal_numbers_are_refused():
-    spec = tasks.TaskSpec("t", "text", "label", kind="regression")
-    train = examples(texts("train", 100), [2.5] * 100, spec)
-    assert "only 2.5" in faults_of(spec, train, GOOD[1])
 
 
 def test_an_empty_name_among_several_labels_is_refused():
@@ -155,24 +154,16 @@ def test_an_empty_name_among_several_labels_is_refused():
 
 
 def test_all_faults_are_reported_at_once():
-    spec = dataclasses.replace(TASK, labels=("yes", "Yes"))
     with pytest.raises(errors.DataError) as caught:
-        analysis.check_data(spec, GOOD[0], examples(["dev"])).check()
+        analysis.check_data(task("yes", "Yes"), GOOD[0], examples(["dev"])).check()
     assert len(str(caught.value).splitlines()) == 2
 
 
 def test_of_rows_that_are_cross_validated_each_finding_is_told_once():
-    train = dataclasses.replace(GOOD[0], path=pathlib.Path("x.csv"), blank_lines=(3,))
+    train = dataclasses.replace(TRAIN.select(range(25)), path=pathlib.Path("x"), blank_lines=(3,))
     told = analysis.check_data(TASK, train, train).warnings
     assert sum("blank line" in warning for warning in told) == 1
-
-
-def test_rows_of_several_labels_without_any_are_counted():
-    spec = tasks.TaskSpec("t", "text", "label", kind="multi_label", labels=("a", "b"))
-    labels = np.zeros((100, 2), np.float32)
-    labels[7:, 1] = labels[3, 0] = 1
-    told = analysis.check_data(spec, examples(texts("train", 100), labels, spec), GOOD[1]).warnings
-    assert any("6 of 100 training rows have no label (6 examples, first" in line for line in told)
+    assert any("Cross-validation has 25 examples" in warning for warning in told)
 
 
 def test_development_texts_that_differ_in_punctuation_alone_are_counted():

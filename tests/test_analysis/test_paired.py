@@ -28,7 +28,7 @@ def test_mcnemar_counts_the_examples_that_one_alone_has_right():
     )
 
 
-@pytest.mark.parametrize("gained", [0, 1, 4, 12, 30])
+@pytest.mark.parametrize("gained", [0, 4])
 def test_the_interval_of_accuracy_has_zero_in_it_where_the_test_sees_chance(gained):
     # 12 lost and 4 gained: the bootstrap alone gives (-0.053, -0.003) of 300, the test p = 0.077.
     for lost in range(45):

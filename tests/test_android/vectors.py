@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
 import shutil
 import sys
@@ -23,8 +22,22 @@ from unittest import mock
 
 import numpy as np
 
+import export
+from export.checking.outputs import model_logits
+from export.targets import android_bundle, token_vectors
+from tfdistill import manifest, models
+from tfdistill.benchmark.statistics import stats
+from tfdistill.data import index_rows, text_index
+from tfdistill.data.batches import encode_examples
+from tfdistill.manifest.confidence import Confidence
+from tfdistill.manifest.familiarity import fit_familiarity
+from tfdistill.predictor import Predictor
+from tfdistill.run import index_checks, indexing
+from tfdistill.tasks import Examples, SpanRules, TaskSpec, spans, squad
+from tfdistill.tokenization import edge_cases
 from tfdistill.tokenization import words as tokenizer_words
-from tfdistill.tokenization.reading import read_vocab
+from tfdistill.tokenization.edge_cases import tokenizer_edge_cases
+from tfdistill.tokenization.reading import read_tokenizer, read_vocab
 
 ROOT = pathlib.Path(__file__).parents[2]
 RESOURCES = ROOT / "android_demo" / "text" / "src" / "test" / "resources"
@@ -43,8 +56,6 @@ VOCABULARY = tuple(dict.fromkeys([*SPECIAL, *WORDS, *PIECES]))
 
 def words_lines(every: int = 1) -> list[dict[str, Any]]:
     """The edge cases, or some of them, with their words; a few without lower-casing, too."""
-    from tfdistill.tokenization.edge_cases import tokenizer_edge_cases
-
     texts = tokenizer_edge_cases()
     cases = [(text, True) for text in texts] + [(text, False) for text in texts[::4]]
     return [
@@ -59,9 +70,6 @@ def words_lines(every: int = 1) -> list[dict[str, Any]]:
 
 def places_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
     """Texts with the part of the text that each piece stands for."""
-    from tfdistill.tokenization.edge_cases import tokenizer_edge_cases
-    from tfdistill.tokenization.reading import read_tokenizer
-
     cases = (text for text in tokenizer_edge_cases()[:60] if len(text) < 200)
     texts = ["Élève naïve İstanbul (Good)!", *cases]
     tokenizer = read_tokenizer(vocab_file)
@@ -77,8 +85,6 @@ def places_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
 
 def cut_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
     """Texts and pairs about as long as what is kept of them, which lose their middle."""
-    from tfdistill.tokenization.reading import read_tokenizer
-
     tokenizer = read_tokenizer(vocab_file, truncation="middle")
     random = np.random.default_rng(9)
     lines: list[dict[str, Any]] = []
@@ -105,8 +111,6 @@ def cut_lines(vocab_file: pathlib.Path) -> list[dict[str, Any]]:
 
 def statistics() -> list[dict[str, Any]]:
     """Samples with what `stats.summarize` says of them."""
-    from tfdistill.benchmark.statistics import stats
-
     random = np.random.default_rng(7)
     samples: list[list[float]] = [[2.5], [1.0, 3.0], [4.0, 4.0, 4.0], [5.0, 1.0, 2.0]]
     for count in (7, 10, 99, 100, 101, 333):
@@ -116,8 +120,6 @@ def statistics() -> list[dict[str, Any]]:
 
 def encoder() -> Any:
     """The shape of the toys."""
-    from tfdistill import models
-
     return models.EncoderConfig(
         family="tinybert",
         num_layers=1,
@@ -162,10 +164,6 @@ def sentence(random: np.random.Generator, least: int, most: int) -> str:
 
 def bundles(target: pathlib.Path, names: Sequence[str]) -> None:
     """Exports toys as bundles of a folder of assets."""
-    import export
-    from export.targets import token_vectors
-    from tfdistill.tokenization import edge_cases
-
     few = edge_cases.tokenizer_edge_cases()[::12]
     with (
         tempfile.TemporaryDirectory() as temporary,
@@ -195,12 +193,6 @@ def bundles(target: pathlib.Path, names: Sequence[str]) -> None:
 
 
 def _pairs(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
-    from export.checking.outputs import model_logits
-    from tfdistill import models
-    from tfdistill.data.batches import encode_examples
-    from tfdistill.tasks import Examples, TaskSpec
-    from tfdistill.tokenization.reading import read_tokenizer
-
     task = TaskSpec("toy", "text", "label", "pair", labels=("no", "yes", "maybe"))
     random = np.random.default_rng(1)
     texts = [sentence(random, 1, 9) for _ in range(24)]
@@ -213,12 +205,6 @@ def _pairs(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
 
 
 def _spans(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
-    from export.checking.outputs import model_logits
-    from tfdistill import models
-    from tfdistill.data.batches import encode_examples
-    from tfdistill.tasks import Examples, SpanRules, TaskSpec, spans, squad
-    from tfdistill.tokenization.reading import read_tokenizer
-
     rules = SpanRules(unanswerable=True, max_answer_length=5, n_best=4, null_threshold=-4.5)
     task = TaskSpec("asked", "question", "answers", "context", kind="span", spans=rules)
     random = np.random.default_rng(2)
@@ -249,12 +235,6 @@ def _spans(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
 
 
 def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
-    from export.checking.outputs import model_logits
-    from tfdistill import models
-    from tfdistill.data.batches import encode_examples
-    from tfdistill.tasks import Examples, TaskSpec
-    from tfdistill.tokenization.reading import read_tokenizer
-
     task = TaskSpec("tagged", "0", "-1", kind="token", labels=TAGS)
     random = np.random.default_rng(3)
     words = [sentence(random, 2, 12).split() for _ in range(20)]
@@ -270,12 +250,6 @@ def _tags(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
 
 
 def _vectors(vocab_file: pathlib.Path) -> tuple[Any, Any, Any, Any]:
-    from export.checking.outputs import model_logits
-    from tfdistill import models
-    from tfdistill.data.batches import encode_examples
-    from tfdistill.tasks import Examples, TaskSpec
-    from tfdistill.tokenization.reading import read_tokenizer
-
     task = TaskSpec("near", "a", "score", "b", kind="embedding")
     random = np.random.default_rng(4)
     texts = [sentence(random, 1, 14) for _ in range(24)]
@@ -300,10 +274,6 @@ THRESHOLD = 0.95
 
 def index(folder: pathlib.Path) -> None:
     """Writes an index of invented questions into the bundle of a sentence encoder."""
-    from export.targets import android_bundle
-    from tfdistill.data import index_rows
-    from tfdistill.run import indexing
-
     random = np.random.default_rng(5)
     texts = sorted({sentence(random, 2, 8) for _ in range(60)})
     answers = [f"{text.split()[0]}: {number}" for number, text in enumerate(texts)]
@@ -319,8 +289,6 @@ def index(folder: pathlib.Path) -> None:
 
 def searches(folder: pathlib.Path) -> list[dict[str, Any]]:
     """What the index finds for the golden texts of its bundle, by the golden vectors."""
-    from tfdistill.data import text_index
-
     opened = text_index.read_index(folder / text_index.FOLDER)
     lines = []
     for example in json.loads((folder / "golden.json").read_bytes())["examples"]:
@@ -335,9 +303,6 @@ def routes(folder: pathlib.Path) -> dict[str, Any]:
     Returns:
       "labels" of the rows, "routes" of the card, and "answers" to the golden texts.
     """
-    from tfdistill.data import text_index
-    from tfdistill.run import index_checks
-
     opened = text_index.read_index(folder / text_index.FOLDER)
     scores = text_index.scores_of(np.asarray(opened.rows), np.asarray(opened.rows[:3]))
     labels = [f"label {number}" for number in scores.argmax(axis=1)]
@@ -358,10 +323,6 @@ def routes(folder: pathlib.Path) -> dict[str, Any]:
 
 def confidences() -> list[dict[str, Any]]:
     """Manifests with a confidence, and what the predictor answers to the golden texts then."""
-    from tfdistill import manifest
-    from tfdistill.manifest.confidence import Confidence
-    from tfdistill.predictor import Predictor
-
     cases = []
     for name, kind, temperature, threshold, told in (
         ("pairs", "classification", 2.5, 0.5, False),
@@ -408,8 +369,6 @@ def confidences() -> list[dict[str, Any]]:
 
 
 def _encoded(folder: pathlib.Path, card: Any, texts: Sequence[tuple[str, str | None]]) -> Any:
-    from tfdistill.tokenization.reading import read_tokenizer
-
     tokenizer = read_tokenizer(folder / "vocab.txt", card.tokenizer.lower_case).fast
     first, second = zip(*texts, strict=True)
     return tokenizer.encode_batch(first, second, card.tokenizer.max_length)
@@ -417,8 +376,6 @@ def _encoded(folder: pathlib.Path, card: Any, texts: Sequence[tuple[str, str | N
 
 def _familiarity(folder: pathlib.Path, encoded: Any) -> Any:
     """That of half of the texts, so that the others are of another kind."""
-    from tfdistill.manifest.familiarity import fit_familiarity
-
     half = encoded.select(np.arange(1200) % (len(encoded) // 2))
     return fit_familiarity(half, half, read_vocab(folder / "vocab.txt"))
 
@@ -463,6 +420,4 @@ def main(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    sys.path.insert(0, str(ROOT))
     main(sys.argv[1:] or list(MAKERS))
