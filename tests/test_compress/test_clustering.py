@@ -9,27 +9,24 @@ from tfdistill import compress, errors, models
 BATCH = toys.features((9, 6, 4), seed=5)
 
 
-def test_every_matrix_of_the_layers_consists_of_few_numbers(clustered):
+def test_every_matrix_of_the_layers_consists_of_few_numbers_and_zeros_stay(clustered):
     counts = compress.clusters_of(clustered.stripped)
     assert len(counts) == 6
     # A number that no weight is next to any more is not there.
     assert all(3 <= count <= 6 for count in counts.values()), counts
     assert max(compress.clusters_of(clustered.plain).values()) > 30
-
-
-def test_zeros_of_a_pruned_matrix_stay(clustered):
-    for name in compress.clusters_of(clustered.stripped):
-        before = clustered.plain.get_layer(name).kernel.numpy()
-        after = clustered.stripped.get_layer(name).kernel.numpy()
+    for name in counts:
+        before, after = (
+            model.get_layer(name).kernel.numpy() for model in (clustered.plain, clustered.stripped)
+        )
         assert (after[before == 0] == 0).all()
 
 
-def test_stripped_it_answers_as_trained(clustered):
-    np.testing.assert_array_equal(
-        clustered.stripped(BATCH).numpy(), clustered.trained(BATCH).numpy()
-    )
-    names = [weight.name for weight in clustered.plain.weights]
-    assert [weight.name for weight in clustered.stripped.weights] == names
+@pytest.mark.parametrize("kind", ["pruned", "clustered"])
+def test_stripped_it_answers_as_trained(kind, request):
+    model = request.getfixturevalue(kind)
+    np.testing.assert_array_equal(model.stripped(BATCH).numpy(), model.trained(BATCH).numpy())
+    assert [w.name for w in model.stripped.weights] == [w.name for w in model.plain.weights]
 
 
 def test_before_training_each_weight_is_the_nearest_number(toy):

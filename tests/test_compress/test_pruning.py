@@ -22,20 +22,19 @@ def test_every_matrix_of_the_layers_ends_at_the_share_and_no_other_has_zeros(pru
     assert set(others.values()) == {0.0}
 
 
-def test_stripped_it_answers_as_trained(pruned):
-    np.testing.assert_array_equal(pruned.stripped(BATCH).numpy(), pruned.trained(BATCH).numpy())
-    assert [w.name for w in pruned.stripped.weights] == [w.name for w in pruned.plain.weights]
+def pruned_query(toy, rate, **options):
+    """The query's kernel after one step that prunes half of it."""
+    options = {"sparsity": 0.5, "total_steps": 1, "end": 1.0, **options}
+    student = compress.prune(toy, layers=["layer_0_query"], **options)
+    distiller = distillers.LogitDistiller(toy, student, objective="logit_mse")
+    distiller.compile(training.adamw(rate, weight_decay=0.0))
+    distiller.train_step((BATCH,))
+    return compress.strip(student).get_layer("layer_0_query").kernel.numpy()
 
 
 def test_what_is_pruned_is_what_is_small(toy):
-    student = compress.prune(toy, sparsity=0.5, total_steps=1, end=1.0, layers=["layer_0_query"])
-    distiller = distillers.LogitDistiller(toy, student, objective="logit_mse")
-    distiller.compile(training.adamw(0.0, weight_decay=0.0))
-
-    distiller.train_step((BATCH,))
-
     before = np.abs(toy.get_layer("layer_0_query").kernel.numpy())
-    after = compress.strip(student).get_layer("layer_0_query").kernel.numpy()
+    after = pruned_query(toy, 0.0)
     assert np.mean(after == 0) == 0.5
     assert before[after == 0].max() <= before[after != 0].min()
 
@@ -63,25 +62,8 @@ def test_the_share_follows_the_formula_and_then_stays(toy):
     np.testing.assert_allclose(seen, [expected(batch) for batch in range(1, 9)], atol=1 / 512)
 
 
-def test_evaluating_moves_no_schedule(pruned):
-    wrapper = pruned.trained.get_layer("layer_0_query")
-    before = int(wrapper.pruning_step)
-
-    pruned.trained(BATCH, training=False)
-
-    assert before == 6 and int(wrapper.pruning_step) == before
-
-
 def test_blocks_are_pruned_together(toy):
-    student = compress.prune(
-        toy, sparsity=0.5, total_steps=1, end=1.0, layers=["layer_0_query"], block_size=(4, 1)
-    )
-    distiller = distillers.LogitDistiller(toy, student, objective="logit_mse")
-    distiller.compile(training.adamw(1e-3))
-    distiller.train_step((BATCH,))
-
-    kernel = compress.strip(student).get_layer("layer_0_query").kernel.numpy()
-
+    kernel = pruned_query(toy, 1e-3, block_size=(4, 1))
     zeros = (kernel == 0).reshape(4, 4, 16).sum(axis=1)  # of each block of 4 rows
     assert set(np.unique(zeros)) == {0, 4}
 

@@ -1,6 +1,7 @@
 """Vocabulary pruning: fewer rows, the same answers to every text of kept pieces."""
 
 import dataclasses
+import pathlib
 import shutil
 from typing import Any
 
@@ -99,12 +100,6 @@ def test_what_is_kept_is_special_used_or_a_letter(pruned):
     assert list(result.old_ids) == sorted(set(result.old_ids))
 
 
-def test_letters_of_the_corpus_beyond_ascii_are_kept(model, rich_vocab):
-    result = compress.prune_vocabulary(model, read_tokenizer(rich_vocab, False), ["é is"])
-
-    assert {"é", "##é"} <= set(result.tokenizer.vocab)
-
-
 def test_rare_pieces_go_when_a_least_count_is_asked(rich_vocab, model):
     corpus = ["good good bad"]
     often = compress.prune_vocabulary(model, rich_vocab, corpus, min_count=2).tokenizer.vocab
@@ -138,21 +133,17 @@ def test_coverage_counts_texts_that_changed_and_unknown_pieces(pruned):
     assert coverage == compress.VocabularyCoverage(6, 1, unknown + 5, unknown, 1, 1)
 
 
-def test_a_word_that_only_the_whole_vocabulary_knows_becomes_unknown(model, rich_vocab):
-    result = compress.prune_vocabulary(model, read_tokenizer(rich_vocab, False), CORPUS)
-    coverage = result.coverage(["é is", "is"])
-
+def test_letters_of_the_corpus_beyond_ascii_are_kept_and_others_become_unknown(model, rich_vocab):
+    cased = read_tokenizer(rich_vocab, False)
+    assert {"é", "##é"} <= {*compress.prune_vocabulary(model, cased, ["é is"]).tokenizer.vocab}
+    coverage = compress.prune_vocabulary(model, cased, CORPUS).coverage(["é is", "is"])
     assert (coverage.num_changed, coverage.num_unknown, coverage.num_unknown_before) == (1, 1, 0)
 
 
 def test_a_corpus_may_be_a_file(pruned, tmp_path, model, rich_vocab):
-    file = tmp_path / "corpus.txt"
-    file.write_text("\n".join(CORPUS), encoding="utf-8-sig")
-
-    assert (
-        compress.prune_vocabulary(model, rich_vocab, file).tokenizer.vocab
-        == pruned[1].tokenizer.vocab
-    )
+    (tmp_path / "corpus.txt").write_text("\n".join(CORPUS), encoding="utf-8-sig")
+    result = compress.prune_vocabulary(model, rich_vocab, tmp_path / "corpus.txt")
+    assert result.tokenizer.vocab == pruned[1].tokenizer.vocab
 
 
 def test_a_cased_vocabulary_stays_one_where_nobody_says_so(model, rich_vocab, tmp_path):
@@ -196,22 +187,23 @@ def test_every_family_keeps_its_answers(family, rich_vocab, tmp_path):
         np.testing.assert_array_equal(expected, received)
 
 
-def test_a_corpus_without_a_word_is_an_error(model, rich_vocab, tmp_path):
-    with pytest.raises(errors.DataError, match="corpus: expected text, a line each"):
-        compress.prune_vocabulary(model, rich_vocab, ["", "  "])
-    with pytest.raises(errors.DataError, match=r"corpus .*absent.txt: expected a text file"):
-        compress.prune_vocabulary(model, rich_vocab, tmp_path / "absent.txt")
+@pytest.mark.parametrize(
+    ("rows", "corpus", "options", "error", "message"),
+    [
+        (120, ["", "  "], {}, errors.DataError, "corpus: expected text, a line each"),
+        (120, pathlib.Path("absent.txt"), {}, errors.DataError, "absent.txt: expected a text"),
+        (20, CORPUS, {}, errors.VocabularyError, "20"),
+        (120, CORPUS, {"min_count": 0}, errors.ConfigError, "min_count: expected at least 1"),
+    ],
+)
+def test_what_no_vocabulary_can_be_pruned_by_is_refused(
+    rows, corpus, options, error, message, rich_vocab
+):
+    model = models.build_classifier(CONFIG.replace(vocab_size=rows), 2)
+    with pytest.raises(error, match=message):
+        compress.prune_vocabulary(model, rich_vocab, corpus, **options)
 
 
-def test_a_vocabulary_larger_than_the_table_is_an_error(rich_vocab):
-    small = models.build_classifier(CONFIG.replace(vocab_size=20), 2)
-
-    with pytest.raises(errors.VocabularyError):
-        compress.prune_vocabulary(small, rich_vocab, CORPUS)
-
-
-def test_a_least_count_below_one_and_no_texts_to_look_at_are_errors(pruned, model, rich_vocab):
-    with pytest.raises(errors.ConfigError, match="min_count: expected at least 1"):
-        compress.prune_vocabulary(model, rich_vocab, CORPUS, min_count=0)
+def test_coverage_of_no_texts_is_refused(pruned):
     with pytest.raises(errors.DataError, match="texts: expected at least one"):
         pruned[1].coverage([])

@@ -38,6 +38,7 @@ def test_the_short_form_is_read_and_written():
         ("pruned:ffn=²", "whole number"),
         ("pruned:layers=3,choose=greddy", "Did you mean 'greedy'"),
         ("pruned:choose=greedy", "a shape such as pruned:layers=3"),
+        ("pruned:depth=3,ffn=0", "(?s)'depth'.*ffn"),  # all faults
     ],
 )
 def test_a_faulty_short_form_is_refused(text, message):
@@ -45,18 +46,8 @@ def test_a_faulty_short_form_is_refused(text, message):
         short_forms.parse_pruned(text)
 
 
-def test_all_faults_of_a_short_form_are_told_at_once():
-    with pytest.raises(errors.ConfigError, match=r"(?s)'depth'.*ffn"):
-        short_forms.parse_pruned("pruned:depth=3,ffn=0")
-
-
 def config(text):
     return pruning.pruned_config(MINILM, short_forms.parse_pruned(f"pruned:{text}"))
-
-
-def test_what_is_left_out_is_as_in_the_teacher():
-    student = config("layers=3,ffn=384")
-    assert student == MINILM.replace(num_layers=3, intermediate_size=384)
 
 
 def test_a_factorised_word_table_is_a_part_of_the_shape():
@@ -66,7 +57,8 @@ def test_a_factorised_word_table_is_a_part_of_the_shape():
         config("width=96,embedding=128")
 
 
-def test_heads_keep_the_size_of_the_teachers():
+def test_what_is_left_out_is_as_in_the_teacher_and_so_is_the_size_of_heads():
+    assert config("layers=3,ffn=384") == MINILM.replace(num_layers=3, intermediate_size=384)
     student = config("heads=6")
     assert (student.hidden_size, student.attention_width, student.head_size) == (384, 192, 32)
     assert config("heads=6,width=192") == config("width=192")
@@ -99,16 +91,13 @@ def test_other_families_say_how_they_start_instead(preset):
         pruning.check_prunable(models.preset(preset), toys.STUDENT)
 
 
-def test_a_student_may_approximate_the_gelu_of_its_teacher_by_tanh():
+def test_a_student_may_approximate_the_gelu_of_its_teacher_by_tanh_but_has_its_vocabulary():
     pruning.check_prunable(MINILM, MINILM.replace(hidden_act="gelu_tanh"))
     with pytest.raises(errors.ConfigError, match="hidden_act of a pruned student"):
         pruning.check_prunable(MINILM, MINILM.replace(hidden_act="relu"))
+    with pytest.raises(errors.ConfigError, match=r"(?s)vocab_size.*initialise=teacher"):
+        pruning.check_prunable(MINILM, MINILM.replace(vocab_size=100))
     # The error of the approximation, over where it can differ.
     x = tf.constant(np.linspace(-6, 6, 100_001, dtype=np.float32))
     apart = float(tf.reduce_max(tf.abs(layers.gelu(x) - layers.gelu_tanh(x))))
     assert 4e-4 < apart < 5e-4
-
-
-def test_another_vocabulary_is_refused():
-    with pytest.raises(errors.ConfigError, match=r"(?s)vocab_size.*initialise=teacher"):
-        pruning.check_prunable(MINILM, MINILM.replace(vocab_size=100))

@@ -48,13 +48,6 @@ def test_a_signature_that_the_file_lacks_is_named(tmp_path):
         described.check_signatures(card(), file)
 
 
-def test_a_file_that_is_none_is_refused(tmp_path):
-    path = tmp_path / "model.tflite"
-    path.write_bytes(b"nothing")
-    with pytest.raises(errors.ModelFileError):
-        described.check_signatures(card(), path)
-
-
 @pytest.mark.parametrize(
     ("kind", "labels"),
     [("classification", "ab"), ("classification", "abcd"), ("regression", ""), ("token", "abc")],

@@ -125,10 +125,6 @@ def test_the_module_has_the_runtime_that_is_said():
     assert runtimes.OF_MODULE[-1] == f"TensorFlow Lite {version}"
 
 
-def test_damaged_operators_are_described_all_the_same(written):
-    assert runtimes.least(reader.read(written(FC, 5, FLOAT32))) == OLDEST
-
-
 def test_inspect_names_the_runtime_and_what_older_ones_do(written):
     lines = inspection.format_text(inspection.inspect(written(FC, 5, FLOAT32, INT8))).splitlines()
     assert f"runs in: {MODULE} and later" in lines
