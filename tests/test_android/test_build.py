@@ -276,9 +276,6 @@ def test_both_builds_shrink_a_package_by_the_same_rules():
     measured = re.search(r'create\("benchmark"\) \{(.*?)\n        \}', script, re.S).group(1)
     assert 'getDefaultProguardFile("proguard-android-optimize.txt")' in measured
     assert '"proguard-rules.pro"' in measured
-    # What a farm's test calls has to be there, and its package to be one.
-    for line in ("isMinifyEnabled", "isShrinkResources", "isEnable"):
-        assert f'{line} = tested != "benchmark"' in script
     maker = (vectors.ROOT / "scripts" / "apk" / "__main__.py").read_text()
     assert 'program = "R8"' in maker and '"proguard-rules.pro"' in maker
     (split,) = re.findall(r"include\((.*)\)", script)
@@ -286,16 +283,35 @@ def test_both_builds_shrink_a_package_by_the_same_rules():
     assert split == packed
 
 
-def test_both_builds_are_for_the_same_android():
-    script = (DEMO / "demo" / "build.gradle.kts").read_text()
-    assert re.search(r"compileSdk = 35\b", script) and re.search(r"targetSdk = 35\b", script)
-    pom = (MAVEN / "pom.xml").read_text()
-    assert "<android-all.version>15-robolectric-" in pom  # Android 15 is API 35
-    assert "minSdk = 26" in script
-    assert "<android-all-oldest.version>8.0.0_" in pom  # Android 8.0 is API 26
-    manifest_of_tests = (MAVEN / "demo" / "pom.xml").read_text()
-    for limit in ("minSdkVersion=&quot;26&quot;", "targetSdkVersion=&quot;35&quot;"):
-        assert limit in manifest_of_tests
+JAVA = ("jvmTarget = JvmTarget.JVM_17", "sourceCompatibility = JavaVersion.VERSION_17")
+SAID = {
+    **{f"{module}/build.gradle.kts": JAVA for module in MODULES},
+    "demo/build.gradle.kts": (
+        *JAVA,
+        *("compileSdk = 35\n", "targetSdk = 35\n", "minSdk = 26\n"),
+        # What a farm's test calls has to be there, and its package to be one.
+        'isMinifyEnabled = tested != "benchmark"',
+        'isShrinkResources = tested != "benchmark"',
+        'isEnable = tested != "benchmark"',
+        'noCompress += listOf("tflite", "int8")',
+    ),
+    "ci/maven/pom.xml": (
+        "<android-all.version>15-robolectric-",  # Android 15 is API 35
+        "<android-all-oldest.version>8.0.0_",  # Android 8.0 is API 26
+    ),
+    "ci/maven/demo/pom.xml": (
+        "minSdkVersion=&quot;26&quot;",
+        "targetSdkVersion=&quot;35&quot;",
+    ),
+    "gradle.properties": ("android.useAndroidX=true\n",),  # Robolectric's libraries are AndroidX's
+}
+
+
+@pytest.mark.parametrize("file", SAID)
+def test_both_builds_are_for_the_same_android_and_any_java_of_android_studio(file):
+    text = (DEMO / file).read_text()
+    assert [line for line in SAID[file] if line not in text] == []
+    assert "jvmToolchain" not in text  # it refuses each other one, such as Android Studio's 21
 
 
 IMPORTED = {  # what sources import, and the line of a module's build.gradle.kts that brings it
@@ -334,16 +350,6 @@ def test_gradle_gives_each_module_what_its_sources_import(module):
             assert any(way in brings for way in ways), f"{path.name} imports {name}"
 
 
-def test_gradle_builds_with_whatever_java_android_studio_has():
-    scripts = "".join(path.read_text() for path in DEMO.glob("*/build.gradle.kts"))
-    assert "jvmToolchain" not in scripts  # it refuses each other one, such as Android Studio's 21
-    assert scripts.count("jvmTarget = JvmTarget.JVM_17") == len(MODULES)
-    assert scripts.count("sourceCompatibility = JavaVersion.VERSION_17") == len(MODULES)
-    # Robolectric's libraries are AndroidX's.
-    properties = (DEMO / "gradle.properties").read_text().splitlines()
-    assert "android.useAndroidX=true" in properties
-
-
 def sentences(language):
     """The strings of a language by name, and its lists."""
     folder = DEMO / "demo" / "src" / "main" / "res" / f"values{language}"
@@ -376,15 +382,14 @@ def test_english_and_chinese_say_the_same_with_the_same_values():
     assert not unused
 
 
+SCREENS = ("answer", "question", "compare", "search", "benchmark", "device", "fault", "gpu")
+VARIANTS = (("", 720, 2480), ("-night", 720, 2480), ("-land", 1520, 720))
+
+
 @pytest.mark.slow
 def test_pictures_of_all_screens_are_drawn(build):
-    names = ("answer", "question", "compare", "search", "benchmark", "device", "fault", "gpu")
-    for name in names:
-        for variant, widest, highest in (
-            ("", 720, 2480),
-            ("-night", 720, 2480),
-            ("-land", 1520, 720),
-        ):
+    for name in SCREENS:
+        for variant, widest, highest in VARIANTS:
             picture = (build.results / f"android-{name}{variant}.png").read_bytes()
             width, height = struct.unpack(">II", picture[16:24])
             assert width == widest and 300 < height <= highest
@@ -396,23 +401,18 @@ def test_the_pictures_of_the_documentation_are_small():
     assert all(path.stat().st_size < 200_000 for path in pictures)
 
 
-def test_the_library_text_imports_nothing_of_android():
+def test_the_library_text_imports_nothing_of_android_and_litert_is_declared_for_maven_alone():
     files = list((DEMO / "text" / "src" / "main").rglob("*.kt"))
     assert len(files) > 10
-    for file in files:
-        assert not re.findall(
-            r"^import (?:android|androidx|org\.tensorflow)\b", file.read_text(), re.M
-        )
-
-
-def test_declarations_of_litert_are_in_the_maven_build_alone():
+    foreign = r"^import (?:android|androidx|org\.tensorflow)\b"
+    assert not [file for file in files if re.search(foreign, file.read_text(), re.M)]
     declared = {path.name for path in (MAVEN / "aars" / "src").rglob("*.kt")}
     assert declared == {"LiteRt.kt", "StandIn.kt"}
-    sources = [path for path in (DEMO / "demo" / "src").rglob("*.kt")]
+    sources = list((DEMO / "demo" / "src").rglob("*.kt"))
     assert len(sources) > 20
     assert not [p for p in sources if "package com.google" in p.read_text("utf-8")]
-    for script in DEMO.rglob("*.kts"):
-        assert not re.search("aars|testDeclarations", script.read_text("utf-8")), script
+    scripts = DEMO.rglob("*.kts")
+    assert not [p for p in scripts if re.search("aars|testDeclarations", p.read_text("utf-8"))]
 
 
 def test_the_manifest_names_the_drivers_of_gpus_and_needs_none():
@@ -467,8 +467,6 @@ def test_models_libraries_and_resources_can_be_mapped(archive):
     kinds = (".tflite", ".int8", ".so", ".arsc")
     mapped = [e for e in archive.infolist() if e.filename.endswith(kinds)]
     assert len(mapped) == 4 + 1 + 2 + 1
-    script = (DEMO / "demo" / "build.gradle.kts").read_text()
-    assert 'noCompress += listOf("tflite", "int8")' in script
     for entry in mapped:
         assert entry.compress_type == zipfile.ZIP_STORED
         multiple = PAGE_BYTES if entry.filename.endswith(".so") else 4
@@ -493,59 +491,58 @@ def test_bundles_are_the_ones_of_their_index(archive):
     assert len(index["bundles"]) == 4
 
 
+CLASSES = """
+io/github/tfdistill/demo/MainActivity io/github/tfdistill/demo/CompareActivity
+io/github/tfdistill/demo/MeasureActivity io/github/tfdistill/demo/DistributionView
+io/github/tfdistill/demo/AcceleratorRunner io/github/tfdistill/runtime/InterpreterRunner
+io/github/tfdistill/benchmark/BundleBenchmark io/github/tfdistill/text/Tokenizer
+org/tensorflow/lite/NativeInterpreterWrapper com/google/ai/edge/litert/CompiledModel
+""".split()
+
+
 @pytest.mark.slow
 def test_all_classes_are_in_the_dex(archive):
     dex = archive.read("classes.dex")
     assert dex.startswith(b"dex\n03")
-    for name in (
-        *("MainActivity", "CompareActivity", "MeasureActivity"),
-        *("DistributionView", "AcceleratorRunner"),
-    ):
-        assert b"Lio/github/tfdistill/demo/" + name.encode() + b";" in dex
-    assert b"Lio/github/tfdistill/runtime/InterpreterRunner;" in dex
-    assert b"Lio/github/tfdistill/benchmark/BundleBenchmark;" in dex
-    assert b"Lio/github/tfdistill/text/Tokenizer;" in dex
-    assert b"Lorg/tensorflow/lite/NativeInterpreterWrapper;" in dex
+    assert [name for name in CLASSES if f"L{name};".encode() not in dex] == []
     # Declarations alone, which say so: the library is not to be had here.
-    assert b"Lcom/google/ai/edge/litert/CompiledModel;" in dex
     assert b"This package was built without LiteRT 2" in dex
-    assert b"Landroidx/test" not in dex and b"Lorg/junit" not in dex
-    assert b"FarmBenchmark" not in dex
+    of_tests = (b"Landroidx/test", b"Lorg/junit", b"FarmBenchmark")
+    assert [name for name in of_tests if name in dex] == []
 
 
 @pytest.mark.slow
 def test_the_manifest_says_what_the_gradle_build_says(package):
     script = (DEMO / "demo" / "build.gradle.kts").read_text()
-    said = dict(
-        re.findall(r"(applicationId|minSdk|targetSdk|versionCode|versionName) = (\S+)", script)
-    )
+    keys = "applicationId|minSdk|targetSdk|versionCode|versionName"
+    said = {key: value.strip('"') for key, value in re.findall(rf"({keys}) = (\S+)", script)}
     badging = tool("aapt", "dump", "badging", str(package))
-    name = said["applicationId"].strip('"')
-    version = said["versionName"].strip('"')
-    assert f"package: name='{name}' versionCode='{said['versionCode']}'" in badging
-    assert f"versionName='{version}'" in badging
-    assert f"sdkVersion:'{said['minSdk']}'" in badging
-    assert f"targetSdkVersion:'{said['targetSdk']}'" in badging
-    assert f"launchable-activity: name='{name}.MainActivity'" in badging
+    name = said["applicationId"]
+    for line in (
+        f"package: name='{name}' versionCode='{said['versionCode']}'",
+        f"versionName='{said['versionName']}'",
+        f"sdkVersion:'{said['minSdk']}'",
+        f"targetSdkVersion:'{said['targetSdk']}'",
+        f"launchable-activity: name='{name}.MainActivity'",
+    ):
+        assert line in badging
     assert "uses-permission" not in badging  # it asks for nothing
     assert re.search(r"locales: .*'zh'", badging)
 
 
 @pytest.mark.slow
-def test_other_apps_start_the_first_screen_alone(package):
+def test_other_apps_start_the_first_screen_alone_and_read_only_what_was_shared(package):
     tree = tool("aapt2", "dump", "xmltree", str(package), "--file", "AndroidManifest.xml")
     activities = tree.split("E: activity")[1:]
     exported = r"exported\(.*?\)=(true|.*0xffffffff)"
     (first,) = (part for part in activities if re.search(exported, part))
     assert re.search(r'name\(.*?\)="\.?(?:[\w.]+\.)?MainActivity"', first)
     assert "android:permission(" not in tree and len(activities) == 5
-
-
-@pytest.mark.slow
-def test_other_apps_read_only_what_was_shared_with_them(package):
-    tree = tool("aapt2", "dump", "xmltree", str(package), "--file", "AndroidManifest.xml")
     (provider,) = tree.split("E: provider")[1:]
     provider = provider.split("E: ")[0]
-    assert re.search(r'authorities\(.*?\)="io\.github\.tfdistill\.demo\.results"', provider)
-    assert re.search(r"exported\(.*?\)=(false|.*0x0\b)", provider)
-    assert re.search(r"grantUriPermissions\(.*?\)=(true|.*0xffffffff)", provider)
+    for pattern in (
+        r'authorities\(.*?\)="io\.github\.tfdistill\.demo\.results"',
+        r"exported\(.*?\)=(false|.*0x0\b)",
+        r"grantUriPermissions\(.*?\)=(true|.*0xffffffff)",
+    ):
+        assert re.search(pattern, provider)
