@@ -26,16 +26,6 @@ def test_it_answers_bit_for_bit_as_the_saved_one(quantized, saved):
     assert not np.array_equal(again(BATCH).numpy(), quantized.stripped(BATCH).numpy())
 
 
-def test_clusters_and_zeros_survive_the_disk(clustered, tmp_path):
-    aware = compress.quantize_aware(clustered.stripped)
-    compress.observe(aware, [BATCH])
-    compress.save_ranges(aware, tmp_path / "ranges")
-
-    again = compress.with_ranges(compress.strip(aware), tmp_path / "ranges")
-
-    np.testing.assert_array_equal(again(BATCH).numpy(), aware(BATCH).numpy())
-
-
 def test_a_factorised_word_table_keeps_its_factors(tmp_path):
     aware = compress.quantize_aware(toys.classifier(toys.STUDENT.replace(embedding_size=4)))
     compress.observe(aware, [BATCH])

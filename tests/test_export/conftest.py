@@ -62,6 +62,10 @@ class Toy:
             **changes,
         }
 
+    def export(self, path, **changes):
+        """Writes a complete export; returns its manifest."""
+        return export.to_tflite(self.model, path, **self.arguments(**changes))
+
 
 @dataclasses.dataclass(frozen=True)
 class Exported:
@@ -132,7 +136,7 @@ def exported(
                 if quantize == "float32" and converter_process is not None:
                     patch.setattr("export.conversion.convert.run_in_child", converter_process)
                 path = folder / "model.tflite"
-                export.to_tflite(toy.model, path, **toy.arguments(quantize=quantize))
+                toy.export(path, quantize=quantize)
 
         path = made_once(f"toy-{quantize}", fill) / "model.tflite"
         return Exported(path, manifest.read_manifest(path))

@@ -10,6 +10,7 @@ from export.trials import automatic as choosing
 from export.trials import trial
 from tfdistill import errors
 from tfdistill.results import Trial
+from tfdistill.run import deliver
 
 # Bytes of each file as the tests pretend it to be; the toy's weights take 101 KB in float32.
 SIZES = {
@@ -223,3 +224,14 @@ def test_arguments_are_checked_before_the_first_trial(attempts, toy, tmp_path, a
     with pytest.raises(errors.ConfigError, match=message):
         export.auto(toy.model, tmp_path / "model.tflite", **arguments)
     assert attempts.tried == []
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [(0.8, "falls by 0.0500"), (0.8501, "rises by 0.0001"), (0.85000001, "unchanged")],
+)
+def test_a_trial_says_how_its_metric_differs_from_the_models(file, told, caplog):
+    metrics = {"model_metrics": {"pearson": 0.85}, "file_metrics": {"pearson": file}}
+    with caplog.at_level("INFO"):
+        deliver.tell_trial(Trial(name="int8", verdict="good", primary_metric="pearson", **metrics))
+    assert caplog.messages == [f"int8: pearson {told}, good"]

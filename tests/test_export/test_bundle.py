@@ -12,18 +12,16 @@ from tfdistill import errors
 ROOT = pathlib.Path(bundle.__file__).parents[1]
 
 
+def no_space(*_):
+    raise OSError(28, "No space left on device")
+
+
 def test_no_space_left_in_the_middle_leaves_every_old_file(tmp_path, monkeypatch):
     new = {tmp_path / name: b"new" for name in ("m.tflite", "golden.json", "model.json")}
     for path in new:
         path.write_bytes(b"old")
-    written = []
-
-    def fsync(handle):
-        written.append(handle)
-        if len(written) == 2:
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fsync)
+    steps = iter([lambda _: None, no_space])
+    monkeypatch.setattr(os, "fsync", lambda handle: next(steps)(handle))
     with pytest.raises(errors.ExportError):
         bundle.write(new)
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"] * 3

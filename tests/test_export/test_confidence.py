@@ -12,7 +12,6 @@ import planted_outputs
 import pytest
 import tf_keras as keras
 
-import export
 import tfdistill
 from export.checking import confidence, outputs, reference, verify
 from export.checking.evidence import Evidence
@@ -43,14 +42,16 @@ def halves(toy):
     return toy.encoded.select(np.arange(60)), toy.encoded.select(np.arange(60, 120))
 
 
-def arguments(toy, halves, **changes):
-    return toy.arguments(check_on=halves[0], texts=None, **changes)
+@pytest.fixture(scope="module")
+def choosing(toy, halves):
+    """The toy with the examples that choose."""
+    return dataclasses.replace(toy, encoded=halves[0], texts=None)
 
 
 @pytest.fixture(scope="module")
-def promising(toy, halves, tmp_path_factory):
+def promising(choosing, halves, tmp_path_factory):
     path = tmp_path_factory.mktemp("promising") / "model.tflite"
-    export.to_tflite(toy.model, path, **arguments(toy, halves, promise_on=halves[1]))
+    choosing.export(path, promise_on=halves[1])
     return path
 
 
@@ -69,12 +70,11 @@ def test_the_record_is_fitted_on_what_the_file_answers(promising, halves):
 
 
 @pytest.fixture(scope="module")
-def telling(toy, halves, tmp_path_factory):
+def telling(choosing, halves, tmp_path_factory):
     """A file that tells texts of another kind."""
     path = tmp_path_factory.mktemp("telling") / "model.tflite"
-    more = {"calibrate_on": halves[0], "promise_on": halves[1]}
     with mock.patch.multiple(familiarity, FEWEST_TEXTS=60, FEWEST_ROWS=60):
-        export.to_tflite(toy.model, path, **arguments(toy, halves, **more))
+        choosing.export(path, calibrate_on=halves[0], promise_on=halves[1])
     return path
 
 
@@ -115,11 +115,10 @@ def test_texts_of_another_kind_are_not_sure_in_an_evaluation(toy, telling, halve
 
 
 @pytest.fixture(scope="module")
-def probable(toy, halves, tmp_path_factory):
+def probable(choosing, tmp_path_factory):
     """A file of probabilities, in float32."""
     path = tmp_path_factory.mktemp("probable") / "model.tflite"
-    in_floats = arguments(toy, halves, softmax=True, quantize="float32")
-    return path, export.to_tflite(toy.model, path, **in_floats)
+    return path, choosing.export(path, softmax=True, quantize="float32")
 
 
 def test_a_file_of_probabilities_has_the_temperature_inside(toy, halves, probable):
@@ -145,10 +144,9 @@ def test_the_commands_know_both_temperatures(toy, halves, probable, exported):
     rows = Batches(halves[0], batch_size=32, shuffle=False)
     scored = source.calibration(source.outputs(rows, toy.task), halves[0], toy.task)
     assert scored["temperature"] == card.confidence.temperature_inside
-    logits = outputs.model_logits(toy.model, halves[0])
-    for when, divisor in (("before", 1.0), ("after", scored["temperature"])):
-        expected = analysis.negative_log_likelihood(logits / divisor, halves[0].labels)
-        assert scored[when]["nll"]["value"] == pytest.approx(expected, rel=1e-4)
+    logits = outputs.model_logits(toy.model, halves[0]) / scored["temperature"]
+    expected = analysis.negative_log_likelihood(logits, halves[0].labels)
+    assert scored["after"]["nll"]["value"] == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_model_in_wrappers_has_its_temperature_outside(toy):
@@ -164,9 +162,13 @@ def test_a_model_in_wrappers_has_its_temperature_outside(toy):
     assert confidence.at_temperature([plan]) == [1.0]
 
 
-def test_a_file_of_probabilities_without_its_temperature_is_refused(toy, halves, tmp_path):
-    in_floats = arguments(toy, halves, softmax=True, quantize="float32")
-    plan = make_plan(ExportRequest(toy.model, tmp_path / "model.tflite", **in_floats))
+def plan_of(choosing, folder, **options):
+    options = choosing.arguments(softmax=True, **options)
+    return make_plan(ExportRequest(choosing.model, folder / "model.tflite", **options))
+
+
+def test_a_file_of_probabilities_without_its_temperature_is_refused(choosing, tmp_path):
+    plan = plan_of(choosing, tmp_path, quantize="float32")
     converted = convert.convert(plan, tmp_path)
     cooled = dataclasses.replace(converted, plan=plan.at_temperature(2.0))
     with pytest.raises(errors.ExportError, match="float32 conversion, len8: max error"):
@@ -182,10 +184,8 @@ def test_a_file_of_probabilities_without_its_temperature_is_refused(toy, halves,
 
 
 @pytest.mark.parametrize("fault", planted_outputs.PROBABILITIES)
-def test_a_planted_fault_of_the_temperature_is_refused(fault, toy, halves, tmp_path):
-    planted = planted_outputs.PROBABILITIES[fault]
-    softmax = arguments(toy, halves, softmax=True)
-    plan = make_plan(ExportRequest(toy.model, tmp_path / "model.tflite", **softmax))
+def test_a_planted_fault_of_the_temperature_is_refused(fault, choosing, tmp_path):
+    planted, plan = planted_outputs.PROBABILITIES[fault], plan_of(choosing, tmp_path)
     right = confidence.at_temperature([plan])
     assert reference.weights(types.SimpleNamespace(plan=right[0])) == []
     with planted.planted():
@@ -210,17 +210,17 @@ def test_a_weight_near_nothing_is_the_trained_one_over_the_temperature():
         ("task", errors.ConfigError),
     ],
 )
-def test_a_promise_without_labels_on_both_sides_is_refused(missing, error, toy, halves, tmp_path):
+def test_a_promise_without_labels_on_both_sides_is_refused(
+    missing, error, choosing, halves, tmp_path
+):
     without = {"promise_on": dataclasses.replace(halves[1], labels=None)}
     changes = without if missing == "labels" else {missing: None}
-    options = {**arguments(toy, halves, promise_on=halves[1]), **changes}
     with pytest.raises(error):
-        export.to_tflite(toy.model, tmp_path / "m.tflite", **options)
+        choosing.export(tmp_path / "m.tflite", **{"promise_on": halves[1], **changes})
     assert not list(tmp_path.iterdir())
 
 
 def test_a_task_without_probabilities_is_refused():
-
     section = {"task": "own", "text_column": "text", "label_column": "label", "dir": "."}
     settings = config.DataConfig(**section, kind="regression", promise_on="rows.csv")
     with pytest.raises(errors.ConfigError, match=r"a task of kind classification, .*regression"):

@@ -87,14 +87,6 @@ def test_a_classifier_is_one_chain_but_for_the_look_up_of_ids(quantize, exported
     assert sum(line.startswith("  XNNPACK partitions 1, outside 2 GATHER") for line in lines) == 2
 
 
-@pytest.mark.shared_data
-def test_the_partitions_of_a_file_without_signature_are_counted(shared_data):
-    report = export.inspect(shared_data / "tflite" / "average_word_vec_sst2.tflite", open_it=True)
-    (graph,) = report.graphs
-    assert graph.partitions == 1
-    assert graph.left_operators == {"GATHER": 1}
-
-
 def test_what_a_file_holds_is_shown_though_litert_cannot_open_it(exported, tmp_path):
     from tfdistill.tflite import editing
 

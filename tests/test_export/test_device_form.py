@@ -30,7 +30,7 @@ def files(toy, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convert, "convert", keeping)
         both = {"device": "gpu", "variants": {"cpu": "float32"}}
-        export.to_tflite(toy.model, folder / "model.tflite", **toy.arguments(**both))
+        toy.export(folder / "model.tflite", **both)
     return folder / "model.tflite", folder / "float32.tflite"
 
 
@@ -78,7 +78,7 @@ def test_a_mobilebert_for_a_gpu_needs_no_further_edit_and_its_cpu_file_does(quan
 
 
 @pytest.mark.slow
-def test_files_for_several_devices_are_in_one_manifest(files, tmp_path):
+def test_files_for_several_devices_are_in_one_manifest(files, tmp_path, capsys):
     folder = files[0].parent
     whole = manifest.read_manifest(folder)
     assert whole.devices == ("gpu", "cpu")
@@ -92,6 +92,8 @@ def test_files_for_several_devices_are_in_one_manifest(files, tmp_path):
     assert [file["outputs"] for file in gpu] != [
         file["outputs"] for file in cpu
     ]  # each file its own
+    assert cli.main(["inspect", str(folder), "--static", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["variants"].keys() == {"cpu"}
     card = (folder / "README.md").read_text()
     assert "| `model-cpu.tflite` | cpu | `float32` |" in card
     assert "for a GPU was only run on a CPU" in card
@@ -108,12 +110,6 @@ def test_files_for_several_devices_are_in_one_manifest(files, tmp_path):
 
 
 @pytest.mark.slow
-def test_inspect_shows_the_files_of_all_devices(files, capsys):
-    assert cli.main(["inspect", str(files[0].parent), "--static", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["variants"].keys() == {"cpu"}
-
-
-@pytest.mark.slow
 def test_a_file_of_a_manifest_is_written_and_removed_with_the_others(files, tmp_path):
     folder = shutil.copytree(files[0].parent, tmp_path / "export")
     with pytest.raises(errors.ConfigError, match=r"a variant in .*model.json"):
@@ -126,31 +122,21 @@ def test_a_file_of_a_manifest_is_written_and_removed_with_the_others(files, tmp_
     assert manifest.read_manifest(folder).devices == ("gpu",)
 
 
-def test_a_device_has_one_file(toy, tmp_path):
-    with pytest.raises(errors.ConfigError, match="variants: expected files for others than gpu"):
-        both = {"device": "gpu", "variants": {"gpu": "float32"}}
-        export.to_tflite(toy.model, tmp_path / "m.tflite", **toy.arguments(**both))
-
-
-@pytest.mark.slow
-def test_flat_ids_change_no_answer_and_are_flattened_once(files, toy, tmp_path):
-    source = files[1]
-    model = editing.read(source)
-
-    assert device_form.flatten_ids(model) == 2 * len(toy.lengths)  # words and token types
-    assert device_form.flatten_ids(model) == 0
-    editing.write(model, tmp_path / "flat.tflite")
-    before, after = TfliteModel(source), TfliteModel(tmp_path / "flat.tflite")
+def assert_same_answers(source, target, toy):
+    before, after = TfliteModel(source), TfliteModel(target)
     for i in range(10):
         ids, types = toy.encoded.row(i), toy.encoded.row_types(i)
         assert np.array_equal(before.predict(ids, types), after.predict(ids, types))
 
 
 @pytest.mark.slow
-def test_the_guard_sees_through_flat_ids_and_finds_the_wrong_ones(files):
-    float_model = editing.read(files[1])
-    model = editing.read(files[1])
-    device_form.flatten_ids(model)
+def test_flat_ids_change_no_answer_and_the_guard_finds_wrong_ones(files, toy, tmp_path):
+    float_model, model = editing.read(files[1]), editing.read(files[1])
+
+    assert device_form.flatten_ids(model) == 2 * len(toy.lengths)  # words and token types
+    assert device_form.flatten_ids(model) == 0
+    editing.write(model, tmp_path / "flat.tflite")
+    assert_same_answers(files[1], tmp_path / "flat.tflite", toy)
     assert all(pair.faults == () for pair in pairing.pair(float_model, model))
 
     graph = model.subgraphs[0]
@@ -193,10 +179,7 @@ def test_operands_get_the_rank_of_the_result_and_answers_stay(files, toy, tmp_pa
     assert [len(graph.tensors[index].shape) for index in added.inputs] == [3, 3]
     assert len(graph.tensors[product.inputs[0]].shape) == 2
     editing.write(model, tmp_path / "ranks.tflite")
-    before, after = TfliteModel(files[1]), TfliteModel(tmp_path / "ranks.tflite")
-    for i in range(10):
-        ids, types = toy.encoded.row(i), toy.encoded.row_types(i)
-        assert np.array_equal(before.predict(ids, types), after.predict(ids, types))
+    assert_same_answers(files[1], tmp_path / "ranks.tflite", toy)
 
 
 @pytest.mark.parametrize(
@@ -211,3 +194,9 @@ def test_operands_get_the_rank_of_the_result_and_answers_stay(files, toy, tmp_pa
 def test_what_a_gpu_does_not_take_is_refused_before_any_work(device, quantization, message):
     with pytest.raises(errors.ConfigError, match=message):
         device_form.form(device, quantize.quantization(quantization))
+
+
+def test_a_device_has_one_file(toy, tmp_path):
+    both = {"device": "gpu", "variants": {"gpu": "float32"}}
+    with pytest.raises(errors.ConfigError, match="variants: expected files for others than gpu"):
+        toy.export(tmp_path / "m.tflite", **both)

@@ -1,6 +1,7 @@
 """Quantizations by the litert-quantizer: what is in their files, and how they answer."""
 
 import dataclasses
+import types
 
 import numpy as np
 import pytest
@@ -108,26 +109,23 @@ def test_a_table_of_one_scale_is_gathered_and_a_small_one_stays_in_floats(export
         assert "EMBEDDING_LOOKUP" not in names
 
 
-def test_static_files_compute_in_integers_between_mask_and_answer(files_of):
-    for graph in export.inspect(files_of("static_wi8_ai8")[0]).graphs:
-        assert graph.float_operators == {}
-        assert graph.operators["DEQUANTIZE"] == graph.operators["CAST"] == 1
-
-
-def test_the_manifest_says_what_was_calibrated_on_and_which_layers_differ(files_of):
-    assert files_of("static_wi8_ai8")[1].calibration == manifest.Calibration(
-        num_examples=64, seed=5
-    )
-    assert files_of("dynamic_wi4_afp32_block32")[1].calibration is None
-    layers = {"layer_0_*": "float32", "word_embeddings": "dynamic_wi8_afp32"}
-    path, card = files_of("dynamic_wi4_afp32", layers)
-    assert card.quantized_layers == layers
-    assert manifest.read_manifest(path) == card
+@pytest.mark.parametrize(
+    ("layers", "in_float"),
+    [(None, {}), ({"layer_0_intermediate*": "float32"}, {"FULLY_CONNECTED": 1, "GELU": 1})],
+)
+def test_static_files_compute_in_integers_but_for_chosen_layers(layers, in_float, files_of):
+    path, card = files_of("static_wi8_ai8", layers)
+    for graph in export.inspect(path).graphs:
+        assert graph.float_operators == in_float
+        assert layers or graph.operators["DEQUANTIZE"] == graph.operators["CAST"] == 1
+    assert card.calibration == manifest.Calibration(num_examples=64, seed=5)
 
 
 def test_layers_take_the_quantization_of_their_own_and_no_other(toy, files_of):
     layers = {"layer_0_*": "float32", "word_embeddings": "dynamic_wi8_afp32"}
-    path, _ = files_of("dynamic_wi4_afp32", layers)
+    path, card = files_of("dynamic_wi4_afp32", layers)
+    assert (card.quantized_layers, card.calibration) == (layers, None)
+    assert manifest.read_manifest(path) == card
     stored = export.inspect(path).weight_bytes
     block = 4 * 32 * 32 + 2 * 32 * 64  # the matrices of a layer
     assert stored["int8"] == 200 * 32
@@ -144,31 +142,16 @@ def test_layers_take_the_quantization_of_their_own_and_no_other(toy, files_of):
 
 
 def test_the_bounds_of_the_coarsest_layer_count(toy):
-    request = ExportRequest(
-        toy.model,
-        "m.tflite",
-        quantize="float32",
-        layers={"pooler": "dynamic_wi4_afp32"},
-        lengths=toy.lengths,
-        check_on=toy.encoded,
-        bounds={"max_error": 7.0},
-    )
-    bounds = make_plan(request).bounds
+    layers, bounds = {"pooler": "dynamic_wi4_afp32"}, {"max_error": 7.0}
+    options = toy.arguments(quantize="float32", layers=layers, bounds=bounds)
     coarse = quantize.quantization("dynamic_wi4_afp32").bounds
-    assert bounds == coarse.replace({"max_error": 7.0})
-
-
-def test_a_static_file_computes_chosen_layers_in_floats(files_of):
-    path, _ = files_of("static_wi8_ai8", {"layer_0_intermediate*": "float32"})
-    for graph in export.inspect(path).graphs:
-        assert graph.float_operators == {"FULLY_CONNECTED": 1, "GELU": 1}
+    plan = make_plan(ExportRequest(toy.model, "m.tflite", **options))
+    assert plan.bounds == coarse.replace(bounds)
 
 
 def test_static_quantization_without_examples_says_what_to_give(toy, tmp_path):
     with pytest.raises(errors.DataError):
-        export.to_tflite(
-            toy.model, tmp_path / "m.tflite", **toy.arguments(quantize="static_wi8_ai8")
-        )
+        toy.export(tmp_path / "m.tflite", quantize="static_wi8_ai8")
 
 
 def test_a_bilstm_has_no_static_quantization(toy, tmp_path):
@@ -199,11 +182,13 @@ def test_lookups_give_the_same_answers_bit_for_bit(toy, exported, tmp_path):
     )
 
 
+INT8, FLOAT32 = (quantize.quantization(name) for name in ("dynamic_wi8_afp32", "float32"))
+
+
 def test_a_layer_that_the_file_does_not_name_is_refused(exported):
     model = editing.read(exported("float32").path)
-    base, other = (quantize.quantization(n) for n in ("dynamic_wi8_afp32", "float32"))
     with pytest.raises(errors.ExportError, match=r"none of layer_7_query.*Leave them out"):
-        recipe.rules(model, base, {"layer_7_query": other}, ["layer_7_query", "classifier"])
+        recipe.rules(model, INT8, {"layer_7_query": FLOAT32}, ["layer_7_query", "classifier"])
 
 
 def renamed(path, more):
@@ -216,65 +201,42 @@ def renamed(path, more):
     return model
 
 
-def test_layers_in_one_operator_must_agree(exported):
-    model = renamed(exported("float32").path, b"layer_0_query/MatMul")
-    base, other = (quantize.quantization(n) for n in ("dynamic_wi8_afp32", "float32"))
-    matrices = ["layer_0_query", "layer_0_key", "classifier"]
-    with pytest.raises(errors.ExportError, match=r"in one operator.*layer_0_key: dynamic_wi8"):
-        recipe.rules(model, base, {"layer_0_query": other}, matrices)
-    both = dict.fromkeys(("layer_0_query", "layer_0_key"), other)
-    assert recipe.rules(model, base, both, matrices)
-
-
-def test_layers_that_share_a_bias_need_not_agree(exported):
+def test_layers_in_one_operator_must_agree_and_those_that_share_a_bias_need_not(exported):
     """Equal biases are one constant, and its operators have the names of all their layers."""
-    model = renamed(exported("float32").path, b"layer_0_query/BiasAdd")
-    base, other = (quantize.quantization(n) for n in ("dynamic_wi8_afp32", "float32"))
+    source, alone = exported("float32").path, {"layer_0_query": FLOAT32}
     matrices = ["layer_0_query", "layer_0_key", "classifier"]
-    assert recipe.rules(model, base, {"layer_0_query": other}, matrices)
+    model = renamed(source, b"layer_0_query/MatMul")
+    with pytest.raises(errors.ExportError, match=r"in one operator.*layer_0_key: dynamic_wi8"):
+        recipe.rules(model, INT8, alone, matrices)
+    assert recipe.rules(model, INT8, {**alone, "layer_0_key": FLOAT32}, matrices)
+    assert recipe.rules(renamed(source, b"layer_0_query/BiasAdd"), INT8, alone, matrices)
 
 
 def test_ranges_are_joined_across_signatures():
-    class Thing:
-        def __init__(self, **values):
-            vars(self).update(values)
+    def graph(prefix, times=1):
+        tensors = [types.SimpleNamespace(name=f"{prefix}{i}".encode()) for i in range(3)]
+        operators = [types.SimpleNamespace(inputs=[0, -1], outputs=[1])] * times
+        return types.SimpleNamespace(tensors=tensors, operators=operators)
 
-    def graph(prefix):
-        tensors = [Thing(name=f"{prefix}{i}".encode()) for i in range(3)]
-        return Thing(tensors=tensors, operators=[Thing(inputs=[0, -1], outputs=[1])])
+    def share(*graphs):
+        edge_quantizer.share_ranges(types.SimpleNamespace(subgraphs=graphs), ranges)
 
+    least_and_most = {"a0": (-1.0, 2.0), "b0": (-3.0, 1.0), "b1": (0.0, 5.0)}
     ranges = {
-        "a0": {"min": np.array(-1.0), "max": np.array(2.0)},
-        "b0": {"min": np.array(-3.0), "max": np.array(1.0)},
-        "b1": {"min": np.array(0.0), "max": np.array(5.0)},
+        name: {"min": np.array(least), "max": np.array(most)}
+        for name, (least, most) in least_and_most.items()
     }
-    edge_quantizer.share_ranges(Thing(subgraphs=[graph("a"), graph("b")]), ranges)
-    for name, least, most in (("a0", -3, 2), ("b0", -3, 2), ("a1", 0, 5), ("b1", 0, 5)):
-        assert (ranges[name]["min"], ranges[name]["max"]) == (least, most)
-    uneven = graph("b")
-    uneven.operators *= 2
+    share(graph("a"), graph("b"))
+    joined = {name: (float(each["min"]), float(each["max"])) for name, each in ranges.items()}
+    assert joined == {"a0": (-3, 2), "b0": (-3, 2), "a1": (0, 5), "b1": (0, 5)}
     with pytest.raises(errors.ExportError, match="Export one length at a time"):
-        edge_quantizer.share_ranges(Thing(subgraphs=[graph("a"), uneven]), ranges)
+        share(graph("a"), graph("b", times=2))
 
 
 INT4 = [
     pytest.param("dynamic_wi4_afp32", marks=pytest.mark.thorough),  # a block as wide as its row
     "dynamic_wi4_afp32_block32",
 ]
-
-
-@pytest.fixture(scope="module")
-def partly_zero(toy):
-    """The toy with rows of zeros, as [PAD] has in PyTorch's checkpoints, and outputs of zeros."""
-    model = models.with_policy(toy.model, "float32")
-    words, *_ = model.get_layer("word_embeddings").get_weights()
-    words[[0, 3]] = 0
-    words[5, : words.shape[1] // 2] = 0
-    model.get_layer("word_embeddings").set_weights([words])
-    kernel, bias = model.get_layer("layer_0_intermediate").get_weights()
-    kernel[:, 2] = 0
-    model.get_layer("layer_0_intermediate").set_weights([kernel, bias])
-    return model
 
 
 def _near_zero(model, size):
@@ -322,9 +284,7 @@ def test_a_bias_that_a_row_of_zeros_cannot_hold_names_a_format_that_can(toy, tmp
 
 
 @pytest.mark.parametrize("quantize", INT4)
-def test_a_scale_of_0_is_refused_where_the_weights_are_not_0(
-    partly_zero, tmp_path, quantize, monkeypatch
-):
+def test_a_scale_of_0_is_refused_where_the_weights_are_not_0(toy, tmp_path, quantize, monkeypatch):
     honest = edge_quantizer._filled
 
     def faulty(*arguments):
@@ -333,6 +293,7 @@ def test_a_scale_of_0_is_refused_where_the_weights_are_not_0(
         return scales
 
     monkeypatch.setattr(edge_quantizer, "_filled", faulty)
+    model = _near_zero(toy.model, 0)
     with pytest.raises(errors.ParityError, match="scales above 0"):
-        export.to_tflite(partly_zero, tmp_path / "m.tflite", quantize=quantize, lengths=(16,))
+        export.to_tflite(model, tmp_path / "m.tflite", quantize=quantize, lengths=(16,))
     assert not list(tmp_path.iterdir())

@@ -35,12 +35,11 @@ def test_what_all_signatures_have_is_written_once(exported, tmp_path):
     for file in (exported("dynamic_wi8_afp32").path, tmp_path / "copy.tflite"):
         content = file.read_bytes()
         assert {content.count(vector) for vector in vectors} == {1}
-        graphs = [schema.Model.GetRootAs(content).Subgraphs(index) for index in range(2)]
-        places = [
+        operators = [
             {graph.Operators(index)._tab.Pos for index in range(graph.OperatorsLength())}
-            for graph in graphs
+            for graph in map(schema.Model.GetRootAs(content).Subgraphs, range(2))
         ]
-        assert len(places[0] & places[1]) > 0.9 * len(places[0])  # but for shapes, the same
+        assert len(operators[0] & operators[1]) > 0.9 * len(operators[0])  # but for shapes
 
 
 def test_constants_are_aligned_to_16_bytes(exported, tmp_path):

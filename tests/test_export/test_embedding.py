@@ -1,5 +1,6 @@
 """Sentence encoders as files: the vector itself, checked by direction and by neighbours."""
 
+import dataclasses
 import json
 import zipfile
 
@@ -8,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import export
+from export.checking.outputs import model_logits
 from export.targets import token_vectors
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import encode_examples
@@ -21,7 +23,7 @@ TASK = TaskSpec("near", "a", "score", "b", kind="embedding")
 
 @pytest.fixture(scope="module")
 def embedder(toy, lively):
-    """A model, its texts in pairs and their ids; gold is what the model itself finds similar."""
+    """A toy with texts in pairs; gold is what the model itself finds similar."""
     config = toy.config.replace(pooler=False, num_layers=1)
     model = lively(models.build_embedder(config, 24), seed=5)
     random = np.random.default_rng(3)
@@ -31,31 +33,23 @@ def embedder(toy, lively):
     ]
     examples = Examples(TASK, texts, None, None, paired=True)
     encoded = encode_examples(examples, read_tokenizer(toy.vocab_file), max(LENGTHS))
-    from export.checking.outputs import model_logits
-
     vectors = model_logits(model, encoded)
     gold = np.repeat((vectors[0::2] * vectors[1::2]).sum(axis=1), 2).astype(np.float32)
-    examples = Examples(TASK, texts, None, gold, paired=True)
-    return model, examples, encode_examples(examples, read_tokenizer(toy.vocab_file), max(LENGTHS))
-
-
-def arguments(embedder, toy, **changes):
-    _, examples, encoded = embedder
-    options = {"check_on": encoded, "texts": examples, "task": TASK, "tokenizer": toy.vocab_file}
-    return {"lengths": LENGTHS, **options, **changes}
+    examples, encoded = (dataclasses.replace(each, labels=gold) for each in (examples, encoded))
+    other = {"model": model, "task": TASK, "texts": examples, "encoded": encoded}
+    return dataclasses.replace(toy, **other)
 
 
 @pytest.fixture(scope="module")  # the float32 file is made and checked on the way
-def exported(embedder, toy, tmp_path_factory):
+def exported(embedder, tmp_path_factory):
     path = tmp_path_factory.mktemp("vectors") / "model.tflite"
-    options = arguments(embedder, toy, quantize="dynamic_wi8_afp32")
-    return path, export.to_tflite(embedder[0], path, **options)
+    return path, embedder.export(path, quantize="dynamic_wi8_afp32")
 
 
 @pytest.mark.slow
 def test_the_file_gives_the_vectors_of_the_model(embedder, exported):
     path, card = exported
-    model, _, encoded = embedder
+    model, encoded = embedder.model, embedder.encoded
     assert card.task.kind == "embedding"
     assert not card.task.pair
     file = TfliteModel(path)
@@ -76,7 +70,9 @@ def test_the_file_gives_the_vectors_of_the_model(embedder, exported):
 
 
 @pytest.mark.slow
-def test_the_manifest_says_how_near_the_vectors_are(exported):
+def test_the_manifest_says_how_near_the_vectors_are_and_golden_ones_have_each_text(
+    embedder, exported
+):
     path, card = exported
     record = json.loads((path.parent / "model.json").read_text())["parity"]
     assert 0.97 < record["min_cosine"] < 0.99999
@@ -85,14 +81,10 @@ def test_the_manifest_says_how_near_the_vectors_are(exported):
     assert record["file_metrics"]["spearman"] > 0.97
     assert 2 * record["num_scored"] == record["num_examples"]  # pairs of texts
     assert manifest.read_manifest(path) == card
-
-
-@pytest.mark.slow
-def test_the_golden_vectors_have_each_text_by_itself(embedder, exported):
-    golden = json.loads((exported[0].parent / "golden.json").read_text())["examples"]
-    assert all(entry["pair"] is None for entry in golden)
-    assert {entry["text"] for entry in golden} <= set(embedder[1].texts)
-    assert all(len(entry["outputs"]) == 24 for entry in golden)
+    golden = json.loads((path.parent / "golden.json").read_text())["examples"]
+    assert {entry["pair"] for entry in golden} == {None}
+    assert {entry["text"] for entry in golden} <= set(embedder.texts.texts)
+    assert {len(entry["outputs"]) for entry in golden} == {24}
 
 
 def test_neighbours_equal_a_loop():
@@ -133,19 +125,19 @@ def test_vectors_are_compared_by_direction_and_by_their_ten_nearest():
         ({"task": TaskSpec("t", "a", "b", labels=("x", "y"))}, "a model for classification"),
     ],
 )
-def test_what_vectors_do_not_have_is_refused(embedder, toy, tmp_path, changes, expected):
+def test_what_vectors_do_not_have_is_refused(embedder, tmp_path, changes, expected):
     with pytest.raises(errors.ConfigError, match=expected):
-        export.to_tflite(embedder[0], tmp_path / "m.tflite", **arguments(embedder, toy, **changes))
+        embedder.export(tmp_path / "m.tflite", **changes)
 
 
 @pytest.mark.slow
 def test_a_bundle_for_the_app_has_the_file_and_each_text_by_itself(embedder, exported, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(token_vectors, "tokenizer_edge_cases", lambda: ["w1 w2"])
-        folder = export.to_android(exported[0], tmp_path, texts=embedder[1])
+        folder = export.to_android(exported[0], tmp_path, texts=embedder.texts)
     assert manifest.read_manifest(folder) == exported[1]
     lines = [json.loads(line) for line in (folder / "tokens.jsonl").read_text().splitlines()]
-    assert {line["text"] for line in lines[1:] if "pair" not in line} >= set(embedder[1].texts)
+    assert {line["text"] for line in lines[1:] if "pair" not in line} >= set(embedder.texts.texts)
 
 
 @pytest.mark.slow
@@ -153,7 +145,7 @@ def test_the_copy_for_mediapipe_gives_the_same_vectors(embedder, exported, tmp_p
     copy = export.to_mediapipe(exported[0], tmp_path / "copy.tflite", length=16)
     received = inspection.inspect(copy)
     assert received.signatures.keys() == {"len16"} and "TFLITE_METADATA" in received.metadata
-    ids = embedder[2].row(3)
+    ids = embedder.encoded.row(3)
     expected = TfliteModel(exported[0]).predict(ids, length=16)
     np.testing.assert_array_equal(TfliteModel(copy).predict(ids), expected)
     with zipfile.ZipFile(copy) as archive:
@@ -161,15 +153,14 @@ def test_the_copy_for_mediapipe_gives_the_same_vectors(embedder, exported, tmp_p
 
 
 @pytest.mark.slow
-def test_a_saved_model_gives_vectors_from_text(embedder, toy, tmp_path):
-    model, examples, encoded = embedder
-    folder = export.to_saved_model(
-        model, tmp_path / "saved", tokenizer=toy.vocab_file, max_length=16, check_on=examples
-    )
+def test_a_saved_model_gives_vectors_from_text(embedder, tmp_path):
+    model, texts = embedder.model, embedder.texts
+    options = {"tokenizer": embedder.vocab_file, "max_length": 16, "check_on": texts}
+    folder = export.to_saved_model(model, tmp_path / "saved", **options)
     loaded = tf.saved_model.load(str(folder))
     assert set(loaded.signatures) == {"serving_text", "serving_default"}
-    received = loaded.signatures["serving_text"](text=tf.constant(examples.texts))
-    from export.checking.outputs import model_logits
-
+    received = loaded.signatures["serving_text"](text=tf.constant(texts.texts))
     # The same products in batches of another size.
-    np.testing.assert_allclose(received["embedding"], model_logits(model, encoded), atol=1e-5)
+    np.testing.assert_allclose(
+        received["embedding"], model_logits(model, embedder.encoded), atol=1e-5
+    )

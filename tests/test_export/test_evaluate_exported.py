@@ -104,16 +104,10 @@ def test_a_file_for_another_task_is_refused(task, message, exported, toy):
 def folder(toy, tmp_path):
     """The toy as a Hugging Face folder, and its texts in files of which dev.tsv has no labels."""
     weights.save_hf(toy.model, tmp_path / "hf", labels=toy.task.labels, tokenizer=toy.vocab_file)
-    rows = list(zip(toy.texts.texts, toy.texts.pairs, strict=True))
-    (tmp_path / "train.tsv").write_text(
-        "text\tpair\tlabel\n"
-        + "".join(
-            f"{text}\t{pair}\t{toy.task.labels[i % 3]}\n" for i, (text, pair) in enumerate(rows)
-        )
-    )
-    (tmp_path / "dev.tsv").write_text(
-        "text\tpair\n" + "".join(f"{text}\t{pair}\n" for text, pair in rows)
-    )
+    rows = [f"{row[0]}\t{row[1]}" for row in zip(toy.texts.texts, toy.texts.pairs, strict=True)]
+    labelled = [f"{row}\t{toy.task.labels[i % 3]}" for i, row in enumerate(rows)]
+    (tmp_path / "train.tsv").write_text("\n".join(["text\tpair\tlabel", *labelled]) + "\n")
+    (tmp_path / "dev.tsv").write_text("\n".join(["text\tpair", *rows]) + "\n")
     return tmp_path
 
 
@@ -129,7 +123,6 @@ def test_a_set_without_labels_is_checked_for_parity_alone_and_the_command_says_s
     assert "checked on 120 real inputs" in said
     assert "metric: none, since there are no labels" in said
     card = manifest.read_manifest(folder / "out")
-    assert card.parity is not None and card.task is not None
     assert (card.parity.inputs, card.parity.parity_only) == ("real", True)
     # The task's labels are in the order of their names; the model's outputs follow them.
     assert card.task.labels == ("maybe", "no", "yes")

@@ -2,23 +2,26 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
 from ai_edge_litert.tools import flatbuffer_utils
 
 import export
+from export.checking import golden_answers
 from export.checking.outputs import file_outputs, model_logits
-from export.conversion import quantize
+from export.conversion import convert, quantize
 from export.model import inputs, request
 from export.model.heads import HEADS, head_of_file
 from tfdistill import errors, manifest, models
 from tfdistill.data.batches import Batches, encode_examples
-from tfdistill.tasks import Examples, SpanRules, TaskSpec, squad
+from tfdistill.tasks import Examples, SpanRules, TaskSpec, spans, squad
 from tfdistill.tflite import TfliteModel, agreement
 from tfdistill.tokenization.reading import read_tokenizer
 
 LENGTHS = (16, 24)
+FLOATS = "floats.tflite"
 STRIDE, QUESTION = 6, 4
 SPANS = SpanRules(unanswerable=True, max_answer_length=5, n_best=4, null_threshold=0.3)
 SPAN_TASK = TaskSpec("asked", "question", "answers", "context", kind="span", spans=SPANS)
@@ -26,25 +29,10 @@ TAGS = ("O", "B-A", "I-A", "B-B", "I-B")
 TOKEN_TASK = TaskSpec("tagged", "0", "-1", kind="token", labels=TAGS)
 
 
-@dataclasses.dataclass(frozen=True)
-class Toy:
-    """A model with its task and with examples whose labels are mostly its own answers."""
-
-    model: object
-    task: TaskSpec
-    vocab_file: object
-    texts: Examples
-    encoded: object
-
-    def arguments(self, **changes):
-        return {
-            "lengths": LENGTHS,
-            "check_on": self.encoded,
-            "texts": self.texts,
-            "task": self.task,
-            "tokenizer": self.vocab_file,
-            **changes,
-        }
+def toy_of(toy, model, task, texts, encoded):
+    """A toy whose labels are mostly its own answers."""
+    other = {"model": model, "task": task, "texts": texts, "encoded": encoded}
+    return dataclasses.replace(toy, lengths=LENGTHS, **other)
 
 
 def sentence(random, least, most):
@@ -53,8 +41,6 @@ def sentence(random, least, most):
 
 @pytest.fixture(scope="session")
 def span_toy(toy, lively):
-    from tfdistill.tasks import spans
-
     config = toy.config.replace(pooler=False)
     model = lively(models.build_span_classifier(config), seed=4)
     random = np.random.default_rng(2)
@@ -65,9 +51,8 @@ def span_toy(toy, lively):
         contexts = [question.context for question in questions]
         gold = np.zeros((len(texts), 2), np.int32)
         examples = Examples(SPAN_TASK, texts, contexts, gold, questions=questions)
-        return examples, encode_examples(
-            examples, tokenizer, max(LENGTHS), doc_stride=STRIDE, max_question_length=QUESTION
-        )
+        windows = {"doc_stride": STRIDE, "max_question_length": QUESTION}
+        return examples, encode_examples(examples, tokenizer, max(LENGTHS), **windows)
 
     questions = [
         squad.Question(
@@ -83,7 +68,7 @@ def span_toy(toy, lively):
         gold = (text,) if text else ()
         start = question.context.index(text) if text else None
         labelled.append(dataclasses.replace(question, answers=gold, start=start))
-    return Toy(model, SPAN_TASK, toy.vocab_file, *encode(labelled))
+    return toy_of(toy, model, SPAN_TASK, *encode(labelled))
 
 
 @pytest.fixture(scope="session")
@@ -104,23 +89,29 @@ def token_toy(toy, lively):
     answers = model_logits(model, encoded, LENGTHS).argmax(axis=1).astype(np.int32)
     answers[::9] = 0
     labels = np.where(encoded.labels >= 0, answers, encoded.labels).astype(np.int32)
-    return Toy(
-        model, TOKEN_TASK, toy.vocab_file, examples, dataclasses.replace(encoded, labels=labels)
-    )
+    encoded = dataclasses.replace(encoded, labels=labels)
+    return toy_of(toy, model, TOKEN_TASK, examples, encoded)
 
 
 @pytest.fixture(scope="session")
 def done(span_toy, token_toy, tmp_path_factory):
-    """Exports one of the two in a quantization, once."""
+    """Exports one of the two in a quantization, once; its float32 conversion stays beside it."""
     cache = {}
 
     def get(head, name):
         if (head, name) not in cache:
             toy = {"span": span_toy, "token": token_toy}[head]
             path = tmp_path_factory.mktemp(f"{head}_{name}") / "model.tflite"
-            # Random tags lie close together: more of them turn than those of a trained model.
-            arguments = toy.arguments(quantize=name, bounds={"metric_drop": 0.06})
-            card = export.to_tflite(toy.model, path, **arguments)
+            run = convert.run_in_child
+
+            def keeping(todo, **options):
+                run(todo, **options)
+                shutil.copy(todo.float_file or todo.file, path.with_name(FLOATS))
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(convert, "run_in_child", keeping)
+                # Random tags lie close together: more of them turn than those of a trained model.
+                card = toy.export(path, quantize=name, bounds={"metric_drop": 0.06})
             cache[head, name] = toy, path, card
         return cache[head, name]
 
@@ -191,7 +182,7 @@ def test_the_manifest_says_how_answers_are_read_off(done):
         "end_logits": ("float32", (1, 16)),
     }
     assert card.labels_file is None
-    _, path, card = done("token", "float32")
+    _, path, card = done("token", "dynamic_wi8_afp32")
     assert (card.task.kind, card.task.labels, card.task.span) == ("token", TAGS, None)
     assert (path.parent / "labels.txt").read_text() == "".join(f"{tag}\n" for tag in TAGS)
     assert card.signatures["len24"].outputs["logits"].shape == (1, 24, 5)
@@ -329,7 +320,7 @@ def test_mixed_up_starts_and_ends_are_refused(done, monkeypatch, tmp_path):
 
     replayed(monkeypatch, path, swap)
     with pytest.raises(errors.ParityError) as caught:
-        export.to_tflite(toy.model, tmp_path / "m.tflite", **toy.arguments(quantize="float32"))
+        toy.export(tmp_path / "m.tflite", quantize="float32")
     for quantity in ("max error", "mean error", "SQNR", "argmax"):
         assert quantity in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -337,39 +328,30 @@ def test_mixed_up_starts_and_ends_are_refused(done, monkeypatch, tmp_path):
 
 def test_a_model_of_spans_takes_the_place_of_no_classifier(done, toy, monkeypatch, tmp_path):
     """The file of one head under the model of another is told by its outputs."""
-    _, path, _ = done("token", "float32")
-    replayed(monkeypatch, path, lambda content: None)
+    _, path, _ = done("token", "dynamic_wi8_afp32")
+    replayed(monkeypatch, path.with_name(FLOATS), lambda content: None)
     span = models.build_span_classifier(toy.config)
     with pytest.raises(errors.ExportError, match=r"outputs of len16: .*end_logits.*\(1, 16, 5\)"):
         export.to_tflite(span, tmp_path / "m.tflite", lengths=LENGTHS, quantize="float32")
 
 
 @pytest.mark.slow
-def test_the_tags_of_tokens_can_be_had_as_probabilities(done, tmp_path):
-    toy, _, _ = done("token", "float32")
-    card = export.to_tflite(
-        toy.model,
-        tmp_path / "m.tflite",
-        **toy.arguments(quantize="float32", softmax=True, lengths=(24,)),
-    )
-    file = TfliteModel(tmp_path / "m.tflite")
+def test_the_tags_of_tokens_can_be_had_as_probabilities(token_toy, tmp_path):
+    path = tmp_path / "m.tflite"
+    card = token_toy.export(path, quantize="float32", softmax=True, lengths=(24,))
+    file = TfliteModel(path)
     assert (head_of_file(file).name, [*file.outputs]) == ("token", ["scores"])
     np.testing.assert_allclose(file.predict([2, 9, 3]).sum(axis=1), np.ones(3), rtol=1e-5)
     assert card.parity.sqnr_db > 100
 
 
-@pytest.mark.parametrize("head", ["span", "token"])
-def test_without_labels_the_agreement_alone_is_checked(head, done, monkeypatch, tmp_path):
-    toy, path, _ = done(head, "float32")
-    replayed(monkeypatch, path, lambda content: None)
+@pytest.mark.parametrize(("head", "name"), [("span", "float32"), ("token", "dynamic_wi8_afp32")])
+def test_without_labels_the_agreement_alone_is_checked(head, name, done, monkeypatch, tmp_path):
+    toy, path, _ = done(head, name)
+    replayed(monkeypatch, path.with_name(FLOATS), lambda content: None)
     unlabelled = dataclasses.replace(toy.encoded, labels=None)
-    card = export.to_tflite(
-        toy.model,
-        tmp_path / "m.tflite",
-        **toy.arguments(quantize="float32", check_on=unlabelled),
-    )
-    assert card.parity.inputs == "real"
-    assert card.parity.parity_only
+    card = toy.export(tmp_path / "m.tflite", quantize="float32", check_on=unlabelled)
+    assert (card.parity.inputs, card.parity.parity_only) == ("real", True)
     assert (card.parity.model_metrics, card.parity.file_metrics) == ({}, {})
     content = json.loads((tmp_path / "golden.json").read_text())
     assert content["questions" if head == "span" else "sentences"]
@@ -421,42 +403,30 @@ def test_what_does_not_belong_together_is_refused_before_any_work(
     if "check_on" in changes:
         changes = {"check_on": list(Batches(toy.encoded, batch_size=8).dataset()), "texts": None}
     with pytest.raises(error, match=message):
-        export.to_tflite(toy.model, tmp_path / "m.tflite", **toy.arguments(**changes))
+        toy.export(tmp_path / "m.tflite", **changes)
 
 
 @pytest.mark.parametrize("head", ["span", "token"])
 def test_rows_of_another_kind_are_no_examples_of_a_task(head, span_toy, token_toy):
     """Labels for whole rows, and windows whose texts are not known."""
     toy = {"span": span_toy, "token": token_toy}[head]
-    request.check_texts(None, toy.encoded, toy.task, real=True)
-    plain = dataclasses.replace(
-        toy.encoded,
-        span_sources=None,
-        token_labels=False,
-        labels=np.zeros(len(toy.encoded), np.int32),
-    )
+    whole = {"span_sources": None, "token_labels": False}
+    plain = dataclasses.replace(toy.encoded, labels=np.zeros(len(toy.encoded), np.int32), **whole)
+    for encoded, real in ((toy.encoded, True), (plain, False)):
+        request.check_texts(None, encoded, toy.task, real=real)
     with pytest.raises(errors.DataError, match=f"check_on for task '{toy.task.name}'"):
         request.check_texts(None, plain, toy.task, real=True)
-    request.check_texts(None, plain, toy.task, real=False)
 
 
-def test_windows_that_a_phone_would_cut_otherwise_are_refused(done, monkeypatch, tmp_path):
+def test_windows_that_a_phone_would_cut_otherwise_are_refused(span_toy):
     """Checked on windows of 24 tokens, a file whose longest signature holds 32."""
-    toy, _, _ = done("span", "float32")
-    long = [i for i, text in enumerate(toy.texts.pairs) if len(text.split()) > 32]
-    questions = [toy.texts.questions[i] for i in long]
-    examples = toy.texts.select(long)
-    examples = dataclasses.replace(examples, questions=questions)
-    encoded = encode_examples(
-        examples,
-        read_tokenizer(toy.vocab_file),
-        24,
-        doc_stride=STRIDE,
-        max_question_length=QUESTION,
-    )
+    tokenizer = read_tokenizer(span_toy.vocab_file)
+    long = [i for i, text in enumerate(span_toy.texts.pairs) if len(text.split()) > 32]
+    questions = [span_toy.texts.questions[i] for i in long]
+    examples = dataclasses.replace(span_toy.texts.select(long), questions=questions)
+    windows = {"doc_stride": STRIDE, "max_question_length": QUESTION}
+    encoded = encode_examples(examples, tokenizer, 24, **windows)
     answers = np.zeros((encoded.num_tokens, 2), np.float32)
-    from export.checking import golden_answers
-
     with pytest.raises(errors.DataError, match="encoded with the longest of lengths"):
-        golden_answers.questions(encoded, read_tokenizer(toy.vocab_file), 32, answers, SPANS)
-    assert golden_answers.questions(encoded, read_tokenizer(toy.vocab_file), 24, answers, SPANS)
+        golden_answers.questions(encoded, tokenizer, 32, answers, SPANS)
+    assert golden_answers.questions(encoded, tokenizer, 24, answers, SPANS)

@@ -38,21 +38,16 @@ def test_the_text_shows_what_the_report_holds(exported):
     assert lines[-1] == "  ops as in len8"
 
 
-def test_a_file_without_signatures_shows_its_graph(shared_data_file):
-    report = export.inspect(shared_data_file)
+@pytest.mark.shared_data
+def test_a_file_without_signatures_shows_its_graph(shared_data):
+    report = export.inspect(shared_data / "tflite" / "average_word_vec_sst2.tflite", open_it=True)
     assert report.signatures == {}
     (graph,) = report.graphs
     assert {t.name: (t.dtype, t.shape) for t in graph.inputs} == {"input_1": ("int32", (1, 256))}
     assert graph.operators["SOFTMAX"] == 1
+    assert (graph.partitions, graph.left_operators) == (1, {"GATHER": 1})
     assert "TFLITE_METADATA" in report.metadata
     assert "graph 0 (no signature): 5 operators" in inspection.format_text(report)
-
-
-@pytest.fixture(
-    params=[pytest.param("average_word_vec_sst2.tflite", marks=pytest.mark.shared_data)]
-)
-def shared_data_file(request, shared_data):
-    return shared_data / "tflite" / request.param
 
 
 def test_inspecting_needs_no_tensorflow(exported):

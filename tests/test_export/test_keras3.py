@@ -1,8 +1,6 @@
-import json
 import os
 import subprocess
 import sys
-import zipfile
 
 import keras as keras3
 import numpy as np
@@ -70,32 +68,6 @@ def test_a_keras_3_model_answers_like_the_model(name, lively):
         received = np.asarray(other(features, training=False))
         error = np.abs(expected - received).max() / expected.std()
         assert received.shape == expected.shape and error < TOLERANCE, error
-
-
-def test_the_file_needs_nothing_but_keras_3(lively, tmp_path):
-    model = lively(MODELS["tinybert"]())
-    path = export.to_keras(model, tmp_path / "student.keras")
-    with zipfile.ZipFile(path) as archive:
-        content = archive.read("config.json").decode()
-    packages = {
-        value.split(".")[0]
-        for value in _values(json.loads(content), "module")
-        if isinstance(value, str)
-    }
-    assert packages <= {"keras", "builtins"}
-    assert "tfdistill" not in content
-    loaded = keras3.saving.load_model(path, compile=False)
-    features = features_of(model)
-    np.testing.assert_allclose(loaded(features), model(features), atol=TOLERANCE)
-
-
-def _values(part, key):
-    if isinstance(part, dict):
-        yield from (value for name, value in part.items() if name == key)
-        part = list(part.values())
-    if isinstance(part, list):
-        for entry in part:
-            yield from _values(entry, key)
 
 
 def test_a_program_with_keras_3_alone_runs_the_file(lively, tmp_path):

@@ -160,11 +160,3 @@ def test_an_export_that_mediapipe_can_run_gets_metadata(toy, tmp_path):
     report = inspection.inspect(tmp_path / "with.tflite")
     assert "TFLITE_METADATA" in report.metadata
     assert card.model.sha256 == report.sha256  # of the file as it is in the end
-
-
-def test_asking_for_metadata_that_cannot_be_fails_before_the_conversion(toy, tmp_path):
-    with pytest.raises(errors.ConfigError):
-        export.to_tflite(
-            toy.model, tmp_path / "model.tflite", **toy.arguments(metadata=True, quantize="float32")
-        )
-    assert list(tmp_path.iterdir()) == []

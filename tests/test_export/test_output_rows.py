@@ -28,16 +28,12 @@ def test_rows_are_those_of_the_examples_in_the_order_asked_for(encoded):
         assert HEADS[head].rows_of(encoded, np.array([2, 0])).tolist() == [5, 6, 7, 8, 0, 1, 2]
 
 
-def test_a_text_is_decided_by_its_largest_output(encoded):
-    outputs = np.array([[0.1, 0.9], [2.0, 1.0], [-3.0, -2.0]])
+def test_a_text_is_decided_by_its_largest_output_or_by_the_sign_of_each(encoded):
+    outputs = np.array([[0.1, 0.9], [2.0, -1.0], [-3.0, -2.0]])
     assert HEADS["sequence"].decisions(outputs, encoded).tolist() == [1, 0, 1]
     assert HEADS["sequence"].decisions(outputs[:, :1], encoded) is None
-
-
-def test_several_labels_are_each_decided_by_their_sign(encoded):
-    task = TaskSpec("several", "text", "labels", kind="multi_label", labels=("a", "b"))
-    outputs = np.array([[0.1, 0.9], [2.0, -1.0], [-3.0, -2.0]])
-    decided = HEADS["sequence"].decisions(outputs, encoded, task)
+    several = TaskSpec("several", "text", "labels", kind="multi_label", labels=("a", "b"))
+    decided = HEADS["sequence"].decisions(outputs, encoded, several)
     assert decided.tolist() == [[True, True], [True, False], [False, False]]
 
 

@@ -43,17 +43,6 @@ def test_a_name_that_is_not_offered_is_refused(name, message):
         quantize.quantization(name)
 
 
-def test_a_name_says_what_the_value_holds():
-    for name, value in export.quantizations().items():
-        if value.method == "float":
-            assert name == f"float{value.weight_bits}"
-            continue
-        activations = "i8" if value.method == "static" else "fp32"
-        block = f"_block{value.block}" if value.block else ""
-        assert name == f"{value.method}_wi{value.weight_bits}_a{activations}{block}"
-        assert value.needs_calibration == name.startswith("static_")
-
-
 def test_finer_formats_come_first_and_are_allowed_to_differ_less():
     for finer, coarser in itertools.pairwise(export.quantizations().values()):
         assert finer.bounds.loosest(coarser.bounds) == coarser.bounds

@@ -109,13 +109,6 @@ def test_the_lengths_of_a_file_without_named_ones_fit_the_development_texts(toy)
     assert fitting_lengths(model, 90, texts.select([])) == (32, 64, 90)
 
 
-@pytest.mark.slow
-def test_a_model_of_few_positions_is_exported_without_naming_lengths(tmp_path):
-    model = toys.classifier(toys.SHALLOW_STUDENT, 2)
-    card = export.to_tflite(model, tmp_path / "m.tflite", quantize="float32")
-    assert list(card.signatures) == ["len12"]
-
-
 @pytest.mark.parametrize("character", ["\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\0"])
 def test_a_label_that_would_not_be_one_line_of_labels_txt_is_refused(toy, tmp_path, character):
     labels = [f"a{character}b", *"bcdefgh"[: models.num_labels_of(toy.model) - 1]]

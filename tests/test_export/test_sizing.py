@@ -104,19 +104,24 @@ def attempts(exported, monkeypatch):
     return stub
 
 
-def test_a_file_that_fits_as_it_is_stays_as_it_is(fit, attempts):
-    choice = fit(REST + TABLE + 1)
+ALL_IN_4_BITS = 0.6 * REST + NUM_WORDS * 32 * IN_4_BITS + 32 * WIDTH + 500
+STEPS = {
+    "it fits as it is": (REST + TABLE + 1, {}, set(), (INT8, INT8, None)),
+    "its table in 4 bits": (REST + TABLE - 1, {}, set(), (INT8, INT4, None)),
+    "8 bits cost too much": (REST + TABLE + 1, {INT8: 0.2}, set(), (INT8, INT4, None)),
+    "all in 4 bits keeps all words": (ALL_IN_4_BITS, {}, {INT8}, (INT4, INT4, 32)),
+}
 
-    assert attempts.tried == [(INT8, INT8, None, NUM_WORDS)]
-    assert (choice.rank, choice.num_words, choice.coverage) == (None, NUM_WORDS, None)
-    assert choice.keeps
 
+@pytest.mark.parametrize(("size", "drops", "refused", "last"), STEPS.values(), ids=STEPS)
+def test_the_first_step_that_fits_and_answers_well_is_taken(
+    size, drops, refused, last, fit, attempts
+):
+    attempts.drops, attempts.refused = drops, refused
+    choice = fit(size, max_drop=0.1)
 
-def test_the_table_gets_4_bits_before_anything_is_left_out(fit, attempts):
-    choice = fit(REST + TABLE - 1)
-
-    assert attempts.tried[-1] == (INT8, INT4, None, NUM_WORDS)
-    assert choice.step.summary == "word table in 4 bits"
+    assert attempts.tried[-1] == (*last, NUM_WORDS)
+    assert (choice.rank, choice.num_words, choice.keeps) == (last[2], NUM_WORDS, True)
 
 
 @pytest.fixture
@@ -180,13 +185,10 @@ def test_words_that_no_training_text_has_go_last(fit, attempts):
     assert choice.keeps
 
 
-def test_a_step_that_costs_too_much_is_passed_over(fit, attempts):
-    attempts.drops = {INT8: 0.2}
-
-    assert fit(REST + TABLE + 1, max_drop=0.1).step.in_4_bits == "table"
-
-
-def test_what_cannot_be_had_is_refused_with_the_smallest(fit, attempts, tmp_path):
+def test_what_cannot_be_had_is_refused_with_the_smallest_which_may_be_written(
+    fit, attempts, tmp_path
+):
+    file = tmp_path / "out" / "model.tflite"
     with pytest.raises(
         errors.ParityError, match=r"size_mb: expected .* 0\.09\d+ MB and 1.000 at the nearest"
     ):
@@ -194,14 +196,8 @@ def test_what_cannot_be_had_is_refused_with_the_smallest(fit, attempts, tmp_path
 
     (tried,) = attempts.tried
     assert tried[:3] == (INT4, INT4, 32)
-    assert not (tmp_path / "out" / "model.tflite").exists()
-
-
-def test_the_smallest_may_be_written_and_does_not_fit(fit, attempts, tmp_path):
-    choice = fit(20_000, or_nearest=True)
-
-    assert not choice.keeps
-    assert (tmp_path / "out" / "model.tflite").is_file()
+    assert not file.exists()
+    assert not fit(20_000, or_nearest=True).keeps and file.is_file()
 
 
 def test_of_files_that_fit_and_lose_too_much_the_most_accurate_is_the_nearest(fit, attempts):
@@ -270,54 +266,45 @@ def test_a_table_in_one_piece_loses_words_where_it_has_no_two_factors(fit, attem
     assert attempts.tried[-1][:3] == (INT8, INT4, None)
 
 
-def test_all_in_4_bits_keeps_all_words_where_they_fit(fit, attempts):
-    attempts.refused = {INT8}
-    choice = fit(0.6 * REST + NUM_WORDS * 32 * IN_4_BITS + 32 * WIDTH + 500)
-
-    assert attempts.tried[-1] == (INT4, INT4, 32, NUM_WORDS)
-    assert choice.keeps
-
-
 @pytest.mark.parametrize(("max_drop", "allowed"), [(0.01, None), (0.1, 0.1)])
 def test_a_drop_that_is_asked_for_is_allowed_each_file(max_drop, allowed, fit, attempts):
     fit(REST + TABLE + 1, max_drop=max_drop)
     assert attempts.allowed == {allowed}
 
 
-@pytest.mark.parametrize("max_drop", [math.nan, -0.01, 5])
-def test_a_drop_that_is_none_is_refused(max_drop, fit, attempts):
-    with pytest.raises(errors.ConfigError, match="max_drop: expected a drop from 0 to 1"):
-        fit(REST + TABLE + 1, max_drop=max_drop)
+def without_task(request):
+    return request.replace(task=None)
+
+
+def without_labels(request):
+    return request.replace(check_on=dataclasses.replace(request.check_on, labels=None))
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "message"),
+    [
+        (None, {"size_mb": 0}, errors.ConfigError, "size_mb: expected a size above 0 MB"),
+        *(
+            (None, {"max_drop": drop}, errors.ConfigError, "max_drop: expected a drop from 0 to 1")
+            for drop in (math.nan, -0.01, 5)
+        ),
+        (without_task, {}, errors.DataError, "size_mb: expected labelled texts"),
+        (without_labels, {}, errors.DataError, "received texts without labels"),
+    ],
+)
+def test_what_no_size_can_be_kept_of_is_refused_before_anything_is_tried(
+    change, options, error, message, wide, requested, attempts
+):
+    def request(*parts):
+        return requested(*parts) if change is None else change(requested(*parts))
+
+    options = {"size_mb": 1, "corpus": ["w1"], **options}
+    with pytest.raises(error, match=message):
+        export.fit_size(request, wide.model, read_tokenizer(wide.vocab_file), **options)
     assert not attempts.tried
 
 
-def test_a_size_of_nothing_and_texts_without_a_task_are_errors(wide, requested):
-    with pytest.raises(errors.ConfigError, match="size_mb: expected a size above 0 MB"):
-        export.fit_size(
-            requested, wide.model, read_tokenizer(wide.vocab_file), size_mb=0, corpus=["w1"]
-        )
-
-    def without_task(model, tokenizer):
-        return requested(model, tokenizer).replace(task=None)
-
-    with pytest.raises(errors.DataError, match="size_mb: expected labelled texts"):
-        export.fit_size(
-            without_task, wide.model, read_tokenizer(wide.vocab_file), size_mb=1, corpus=["w1"]
-        )
-
-    def without_labels(model, tokenizer):
-        request = requested(model, tokenizer)
-        check_on = dataclasses.replace(request.check_on, labels=None)
-        return request.replace(check_on=check_on)
-
-    with pytest.raises(errors.DataError, match="received texts without labels"):
-        export.fit_size(
-            without_labels, wide.model, read_tokenizer(wide.vocab_file), size_mb=1, corpus=["w1"]
-        )
-
-
-def test_a_model_with_ranges_of_its_own_is_refused(wide, requested, attempts):
+def test_a_model_with_ranges_of_its_own_is_refused(wide, requested):
     model = compress.quantize_aware(wide.model)
     with pytest.raises(errors.ConfigError, match="model of size_mb: expected float weights"):
         export.fit_size(requested, model, read_tokenizer(wide.vocab_file), size_mb=1, corpus=["w1"])
-    assert not attempts.tried

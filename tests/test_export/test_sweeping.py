@@ -136,20 +136,16 @@ def test_the_table_shows_every_row_and_why_one_is_not_good(swept):
 def test_the_table_says_what_was_not_checked():
     row = Trial(name="float32", verdict="good", size_bytes=10, real_inputs=False)
     text = sweeping.format_rows([row], (8,))
-
     assert "equal" in text.splitlines()[2]
     assert "parity only" in text and "random token ids" in text
     assert "p50" not in text and "RSS" not in text
 
 
-def test_threads_of_a_latency_stand_in_its_column():
+@pytest.mark.parametrize("threads", [None, 1, 2])
+def test_several_threads_of_a_latency_stand_in_its_column(threads):
     row = Trial(name="float32", verdict="good", p50_ms={8: 1.5})
-    for threads, title in (
-        (None, "p50 ms @8  "),
-        (1, "p50 ms @8  "),
-        (2, "p50 ms @8, 2 threads  "),
-    ):
-        assert title in sweeping.format_rows([row], (8,), threads=threads)
+    text = sweeping.format_rows([row], (8,), threads=threads)
+    assert ("p50 ms @8, 2 threads  " if threads == 2 else "p50 ms @8  ") in text
 
 
 def test_figures_of_other_threads_are_not_taken(toy, attempts, tmp_path):
@@ -162,14 +158,6 @@ def test_figures_of_other_threads_are_not_taken(toy, attempts, tmp_path):
     with pytest.raises(errors.OutputExistsError, match=r"another one.*overwrite"):
         sweep(1)
     assert sweep(2).threads == 2 and attempts.tried == ["float32"]
-
-
-@pytest.mark.slow
-def test_the_same_call_takes_finished_rows_as_they_are(swept, copied, toy, request_of, attempts):
-    again = sweeping.sweep(toy.model, copied, NAMES, **request_of)
-
-    assert attempts.tried == []
-    assert again.rows == swept.rows
 
 
 @pytest.mark.slow
@@ -258,15 +246,20 @@ def test_examples_that_can_be_read_once_serve_every_row(toy, tmp_path, monkeypat
     assert seen == [1, 1]
 
 
-def test_an_argument_that_suits_no_quantization_is_an_error_of_its_own(toy, tmp_path):
-    with pytest.raises(errors.ConfigError, match=r"lengths: expected 2 .* to 40 tokens"):
-        sweeping.sweep(toy.model, tmp_path / "s", NAMES, lengths=(64,))
-    with pytest.raises(errors.ConfigError):
-        sweeping.sweep(toy.model, tmp_path / "s", ["float61"])
-    with pytest.raises(errors.ConfigError, match="names: expected at least one"):
-        sweeping.sweep(toy.model, tmp_path / "s", [])
-    with pytest.raises(errors.ConfigError, match="'quantize'"):
-        sweeping.sweep(toy.model, tmp_path / "s", quantize="float32")
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        (NAMES, {"lengths": (64,)}, r"lengths: expected 2 .* to 40 tokens"),
+        (["float61"], {}, "'float61'"),
+        ([], {}, "names: expected at least one"),
+        (NAMES, {"quantize": "float32"}, "'quantize'"),
+    ],
+)
+def test_an_argument_that_suits_no_quantization_is_an_error_of_its_own(
+    names, options, message, toy, tmp_path
+):
+    with pytest.raises(errors.ConfigError, match=message):
+        sweeping.sweep(toy.model, tmp_path / "s", names, **options)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from tfdistill.tokenization.reading import read_tokenizer
 ROOT = pathlib.Path(__file__).parents[2]
 BUNDLE = ROOT / "android_demo/text/src/test/resources/bundles/pairs-float32"
 THREADS = 4
-ROUNDS = 30
+ROUNDS = 10
 
 
 @pytest.fixture(autouse=True)
@@ -48,32 +48,18 @@ def examples():
     return json.loads((BUNDLE / "golden.json").read_text())["examples"]
 
 
-def test_a_file_answers_each_thread_its_own_ids():
-    inputs = [(row["input_ids"], row["token_type_ids"]) for row in examples()]
-    with tflite.TfliteModel(BUNDLE / "model.tflite") as file:
-        expected = [file.predict(*row) for row in inputs]
-        for row, answer in in_threads(lambda row: file.predict(*row), inputs):
-            np.testing.assert_array_equal(answer, expected[row])
-
-
-def test_a_file_in_a_process_of_its_own_answers_each_thread_its_own_ids():
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_file_answers_each_thread_its_own_ids(isolated):
+    """In this process and in one of its own, which answers as this one does."""
     inputs = [(row["input_ids"], row["token_type_ids"]) for row in examples()][:6]
-    with tflite.TfliteModel(BUNDLE / "model.tflite", isolated=True) as file:
-        expected = [file.predict(*row) for row in inputs]
+    with tflite.TfliteModel(BUNDLE / "model.tflite") as here:
+        expected = [here.predict(*row) for row in inputs]
+    with tflite.TfliteModel(BUNDLE / "model.tflite", isolated=isolated) as file:
         for row, answer in in_threads(lambda row: file.predict(*row), inputs):
             np.testing.assert_array_equal(answer, expected[row])
 
 
-def test_a_predictor_answers_each_thread_its_own_text():
-    inputs = [(row["text"], row["pair"] or "") for row in examples()]
-    with Predictor(BUNDLE) as predictor:
-        expected = [predictor.predict(*row) for row in inputs]
-        for row, answer in in_threads(lambda row: predictor.predict(*row), inputs):
-            assert answer.label == expected[row].label
-            assert answer.probability == expected[row].probability
-
-
-def test_the_milliseconds_of_an_answer_leave_out_the_wait_for_other_threads(monkeypatch):
+def test_a_predictor_answers_each_thread_its_own_text_and_leaves_waits_out(monkeypatch):
     """Each run takes a second of a clock that only runs while a file does."""
     seconds = []
     run = model._Here.run
@@ -84,10 +70,12 @@ def test_the_milliseconds_of_an_answer_leave_out_the_wait_for_other_threads(monk
 
     monkeypatch.setattr(model._Here, "run", run_for_a_second)
     monkeypatch.setattr(predicting.time, "perf_counter", lambda: float(len(seconds)))
-    inputs = [(row["text"], row["pair"] or "") for row in examples()]
+    inputs = [(row["text"], row["pair"] or "") for row in examples()][:8]
     with Predictor(BUNDLE) as predictor:
-        for _, answer in in_threads(lambda row: predictor.predict(*row), inputs[:4]):
-            assert answer.milliseconds == 1000
+        expected = [predictor.predict(*row) for row in inputs]
+        assert {answer.milliseconds for answer in expected} == {1000}
+        for row, answer in in_threads(lambda row: predictor.predict(*row), inputs):
+            assert answer == expected[row]
 
 
 def test_a_tokenizer_cuts_each_thread_at_its_own_length():

@@ -129,45 +129,22 @@ def test_a_file_that_was_cut_off_is_damaged(share, file):
         reader.read(file)
 
 
-def break_operator(model):
-    model.subgraphs[0].operators[0].inputs = [99]
+BREAKS = {
+    "of a tensor": (lambda model: model.subgraphs[0].operators[0], "inputs", [99]),
+    # It is one of the next subgraph, where tables are read together.
+    "of a tensor elsewhere": (lambda model: model.subgraphs[0].operators[0], "inputs", [4]),
+    "of an input": (lambda model: model.subgraphs[1], "inputs", [-1]),
+    "of an output": (lambda model: model.signatureDefs[1].outputs[0], "tensorIndex", 4),
+    "of a subgraph": (lambda model: model.signatureDefs[0], "subgraphIndex", 7),
+    "of a buffer": (lambda model: model.subgraphs[0].tensors[0], "buffer", 50),
+    "of an operator": (lambda model: model.subgraphs[1].operators[0], "opcodeIndex", 1),
+}
 
 
-def break_signature(model):
-    model.signatureDefs[0].subgraphIndex = 7
-
-
-def break_buffer(model):
-    model.subgraphs[0].tensors[0].buffer = 50
-
-
-def break_input(model):
-    model.subgraphs[1].inputs = [-1]
-
-
-def break_input_of_the_other_graph(model):
-    """Its tensor is one of the next subgraph, where tables are read together."""
-    model.subgraphs[0].operators[0].inputs = [len(model.subgraphs[0].tensors)]
-
-
-def break_code(model):
-    model.subgraphs[1].operators[0].opcodeIndex = 1
-
-
-def break_tensor_of_signature(model):
-    model.signatureDefs[1].outputs[0].tensorIndex = 4
-
-
-BREAKS = (
-    *(break_operator, break_signature, break_buffer, break_input, break_code),
-    *(break_input_of_the_other_graph, break_tensor_of_signature),
-)
-
-
-@pytest.mark.parametrize("break_it", BREAKS)
-def test_an_index_outside_the_file_is_damage(break_it, file, tmp_path):
+@pytest.mark.parametrize(("part", "name", "index"), BREAKS.values(), ids=BREAKS)
+def test_an_index_outside_the_file_is_damage(part, name, index, file, tmp_path):
     model = editing.read(file)
-    break_it(model)
+    setattr(part(model), name, index)
     editing.write(model, tmp_path / "broken.tflite")
     with pytest.raises(errors.ModelFileError):
         reader.read(tmp_path / "broken.tflite")
