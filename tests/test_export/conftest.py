@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -65,6 +66,13 @@ class Toy:
     def export(self, path, **changes):
         """Writes a complete export; returns its manifest."""
         return export.to_tflite(self.model, path, **self.arguments(**changes))
+
+    def plan(self, **changes):
+        """The plan of a complete export."""
+        from export.conversion.prepare import make_plan
+        from export.model.request import ExportRequest
+
+        return make_plan(ExportRequest(self.model, "model.tflite", **self.arguments(**changes)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,6 +184,19 @@ def zeroed() -> Callable[..., None]:
         raise AssertionError(f"no constant of shape {shape}")
 
     return copy
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Puts a shell script in the place of the Python of child processes."""
+
+    def use(text):
+        script = tmp_path / "python"
+        script.write_text(f"#!/bin/sh\n{text}\n")
+        script.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(script))
+
+    return use
 
 
 @pytest.fixture(scope="session")

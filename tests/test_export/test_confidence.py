@@ -16,7 +16,6 @@ import tfdistill
 from export.checking import confidence, outputs, reference, verify
 from export.checking.evidence import Evidence
 from export.conversion import convert
-from export.conversion.prepare import make_plan
 from export.model.request import ExportRequest
 from tfdistill import analysis, cli, config, errors, manifest, weights
 from tfdistill.analysis import promises
@@ -162,13 +161,8 @@ def test_a_model_in_wrappers_has_its_temperature_outside(toy):
     assert confidence.at_temperature([plan]) == [1.0]
 
 
-def plan_of(choosing, folder, **options):
-    options = choosing.arguments(softmax=True, **options)
-    return make_plan(ExportRequest(choosing.model, folder / "model.tflite", **options))
-
-
 def test_a_file_of_probabilities_without_its_temperature_is_refused(choosing, tmp_path):
-    plan = plan_of(choosing, tmp_path, quantize="float32")
+    plan = choosing.plan(softmax=True, quantize="float32")
     converted = convert.convert(plan, tmp_path)
     cooled = dataclasses.replace(converted, plan=plan.at_temperature(2.0))
     with pytest.raises(errors.ExportError, match="float32 conversion, len8: max error"):
@@ -184,8 +178,8 @@ def test_a_file_of_probabilities_without_its_temperature_is_refused(choosing, tm
 
 
 @pytest.mark.parametrize("fault", planted_outputs.PROBABILITIES)
-def test_a_planted_fault_of_the_temperature_is_refused(fault, choosing, tmp_path):
-    planted, plan = planted_outputs.PROBABILITIES[fault], plan_of(choosing, tmp_path)
+def test_a_planted_fault_of_the_temperature_is_refused(fault, choosing):
+    planted, plan = planted_outputs.PROBABILITIES[fault], choosing.plan(softmax=True)
     right = confidence.at_temperature([plan])
     assert reference.weights(types.SimpleNamespace(plan=right[0])) == []
     with planted.planted():

@@ -1,6 +1,5 @@
 import errno
 import shutil
-import sys
 import tempfile
 from unittest import mock
 
@@ -12,19 +11,6 @@ from export.model import signature
 from tfdistill import errors
 
 pytestmark = pytest.mark.usefixtures("convert_in_child")
-
-
-@pytest.fixture
-def program(tmp_path, monkeypatch):
-    """Puts a shell script in the place of the converter's Python."""
-
-    def use(text):
-        script = tmp_path / "python"
-        script.write_text(f"#!/bin/sh\n{text}\n")
-        script.chmod(0o755)
-        monkeypatch.setattr(sys, "executable", str(script))
-
-    return use
 
 
 def conversion_of(folder):

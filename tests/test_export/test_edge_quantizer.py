@@ -9,8 +9,6 @@ import pytest
 import export
 from export.checking.outputs import file_outputs, model_logits
 from export.conversion import edge_quantizer, lookup, quantize, recipe
-from export.conversion.prepare import make_plan
-from export.model.request import ExportRequest
 from tfdistill import errors, manifest, models
 from tfdistill.tflite import TfliteModel, agreement, editing
 
@@ -42,14 +40,14 @@ def files_of(toy, tmp_path_factory):
         key = name, str(layers)
         if key not in done:
             path = tmp_path_factory.mktemp(name) / "model.tflite"
-            arguments = toy.arguments(quantize=name, layers=layers)
+            options = {"quantize": name, "layers": layers}
             # Among 120 examples a metric may fall further than among thousands.
             tight = TIGHT.get(name, TIGHT["static_wi8_ai8"])
             coarse = name.startswith("dynamic_wi4")
-            arguments["bounds"] = tight.as_dict() if coarse else {"metric_drop": tight.metric_drop}
+            options["bounds"] = tight.as_dict() if coarse else {"metric_drop": tight.metric_drop}
             if quantize.quantization(name).needs_calibration:
-                arguments |= {"calibrate_on": toy.encoded, "num_calibration": 64, "seed": 5}
-            done[key] = path, export.to_tflite(toy.model, path, **arguments)
+                options |= {"calibrate_on": toy.encoded, "num_calibration": 64, "seed": 5}
+            done[key] = path, toy.export(path, **options)
         return done[key]
 
     return get
@@ -143,9 +141,8 @@ def test_layers_take_the_quantization_of_their_own_and_no_other(toy, files_of):
 
 def test_the_bounds_of_the_coarsest_layer_count(toy):
     layers, bounds = {"pooler": "dynamic_wi4_afp32"}, {"max_error": 7.0}
-    options = toy.arguments(quantize="float32", layers=layers, bounds=bounds)
     coarse = quantize.quantization("dynamic_wi4_afp32").bounds
-    plan = make_plan(ExportRequest(toy.model, "m.tflite", **options))
+    plan = toy.plan(quantize="float32", layers=layers, bounds=bounds)
     assert plan.bounds == coarse.replace(bounds)
 
 
@@ -260,9 +257,9 @@ def _near_zero(model, size):
 def test_rows_near_0_are_exported_next_to_ordinary_ones(toy, tmp_path, quantize, size):
     unlabelled = dataclasses.replace(toy.encoded, labels=None)
     more = {"calibrate_on": unlabelled} if quantize.startswith("static") else {}
-    model = _near_zero(toy.model, size)
-    card = export.to_tflite(
-        model, tmp_path / "m.tflite", quantize=quantize, check_on=unlabelled, lengths=(16,), **more
+    near_zero = dataclasses.replace(toy, model=_near_zero(toy.model, size), encoded=unlabelled)
+    card = near_zero.export(
+        tmp_path / "m.tflite", quantize=quantize, lengths=(16,), texts=None, **more
     )
     # What the same format keeps of the toy's ordinary rows.
     assert card.parity.sqnr_db > TIGHT[quantize].sqnr_db - 6

@@ -97,11 +97,10 @@ def test_a_planted_fault_is_not_written(fault, folder, tmp_path):
 @pytest.mark.slow
 def test_a_fault_of_the_files_packed_into_an_export_is_not_written(toy, tmp_path):
     planted = planted_outputs.MEDIAPIPE["labels exchanged"]
-    arguments = toy.arguments(quantize="float32", lengths=(16,), softmax=True, metadata=True)
     single = dataclasses.replace(toy.task, pair_column=None)
-
+    options = {"task": single, "lengths": (16,), "softmax": True, "metadata": True}
     with planted.planted(), pytest.raises(errors.ExportError, match=planted.message):
-        export.to_tflite(toy.model, tmp_path / "model.tflite", **{**arguments, "task": single})
+        toy.export(tmp_path / "model.tflite", quantize="float32", **options)
     assert not (tmp_path / "model.tflite").exists()
 
 

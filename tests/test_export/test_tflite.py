@@ -13,7 +13,6 @@ from export.checking import verify
 from export.checking.evidence import FloatConversion
 from export.checking.outputs import file_outputs, model_logits
 from export.conversion import convert, quantize
-from export.conversion.prepare import make_plan
 from export.model import inputs
 from export.model.request import ExportRequest
 from export.targets import tflite
@@ -81,8 +80,7 @@ def test_a_broken_file_breaks_every_bound(name, toy, exported, zeroed, tmp_path)
 def scores(toy, tmp_path_factory):
     """The toy with softmax and a single signature."""
     path = tmp_path_factory.mktemp("scores") / "model.tflite"
-    arguments = toy.arguments(quantize="float32", lengths=(16,), softmax=True)
-    return path, export.to_tflite(toy.model, path, **arguments)
+    return path, toy.export(path, quantize="float32", lengths=(16,), softmax=True)
 
 
 def test_signatures_share_the_weights(scores, exported):
@@ -202,10 +200,9 @@ def test_a_fall_of_the_metric_alone_is_refused(toy, replayed, monkeypatch, tmp_p
     monkeypatch.setattr("export.checking.evidence.TfliteModel", Slipping)
     gold = model_logits(toy.model, toy.encoded).argmax(axis=1).astype(np.int32)
     loose = {"max_error": 99.0, "mean_error": 99.0, "sqnr_db": 0.0, "argmax_agreement": 0.9}
-    arguments = toy.arguments(quantize="float32", bounds=loose)
-    arguments["check_on"] = dataclasses.replace(toy.encoded, labels=gold)
+    check_on = dataclasses.replace(toy.encoded, labels=gold)
     with pytest.raises(errors.ParityError) as e:
-        export.to_tflite(toy.model, tmp_path / "m.tflite", **arguments)
+        toy.export(tmp_path / "m.tflite", quantize="float32", bounds=loose, check_on=check_on)
     faults = str(e.value).splitlines()[1:]
     assert len(faults) == 1  # 1.645 standard errors of four changes
     assert "accuracy: expected a drop of at most 0.02742, received 1.000 -> 0.9667" in faults[0]
@@ -217,8 +214,7 @@ def test_a_float32_file_that_is_not_the_reference_is_checked_itself(
 ):
     """Metadata is put into a copy of the file that was checked."""
     honest, damaged = exported("float32").path, tmp_path / "damaged.tflite"
-    request = ExportRequest(toy.model, tmp_path / "m.tflite", **toy.arguments(quantize="float32"))
-    converted = convert.Converted(make_plan(request), honest, honest)
+    converted = convert.Converted(toy.plan(quantize="float32"), honest, honest)
     floats = FloatConversion(honest)
     verify.verify(converted, floats)
     assert floats.reference is not None and floats.reference.file == honest
@@ -312,13 +308,9 @@ def test_a_regression_without_token_types_or_pooler_is_exported(toy, lively, tmp
     config = toy.config.replace(family="distilbert", pooler=False, type_vocab_size=0, num_layers=1)
     model = lively(models.build_classifier(config, 1))
     labels = model_logits(model, toy.encoded)[:, 0]
-    options = toy.arguments(
-        lengths=(16,),
-        check_on=dataclasses.replace(toy.encoded, labels=labels),
-        task=REGRESSION,
-        texts=None,
-    )
-    card = export.to_tflite(model, tmp_path / "m.tflite", **options)
+    encoded = dataclasses.replace(toy.encoded, labels=labels)
+    other = dataclasses.replace(toy, model=model, encoded=encoded, task=REGRESSION, texts=None)
+    card = other.export(tmp_path / "m.tflite", lengths=(16,))
     assert card.parity.argmax_agreement is None
     assert card.parity.model_metrics["pearson"] == pytest.approx(1.0)
     assert 0.98 < card.parity.file_metrics["pearson"] < 1.0
@@ -327,9 +319,8 @@ def test_a_regression_without_token_types_or_pooler_is_exported(toy, lively, tmp
     assert card.signatures["len16"].outputs["logits"].shape == (1, 1)
 
 
-def test_a_model_in_bfloat16_is_exported_in_float32(toy, tmp_path):
-    copy = models.with_policy(toy.model, "mixed_bfloat16")
-    plan = make_plan(ExportRequest(copy, tmp_path / "m.tflite", **toy.arguments()))
+def test_a_model_in_bfloat16_is_exported_in_float32(toy):
+    plan = dataclasses.replace(toy, model=models.with_policy(toy.model, "mixed_bfloat16")).plan()
     assert {layer.compute_dtype for layer in plan.model.layers if layer.weights} == {"float32"}
     for weight, expected in zip(plan.model.get_weights(), toy.model.get_weights(), strict=True):
         np.testing.assert_array_equal(weight, expected)
@@ -404,7 +395,7 @@ def of_fewer_words(toy):
 )
 def test_a_model_that_the_arguments_do_not_fit_is_refused(build, changes, error, toy, tmp_path):
     with pytest.raises(error):
-        export.to_tflite(build(toy), tmp_path / "m.tflite", **toy.arguments(**changes))
+        dataclasses.replace(toy, model=build(toy)).export(tmp_path / "m.tflite", **changes)
 
 
 @pytest.mark.parametrize("fewer", ["texts", "check_on"])
@@ -441,11 +432,10 @@ def test_texts_of_other_examples_are_refused(toy, replayed, tmp_path):
 def test_a_model_that_answers_nan_is_refused(toy, replayed, tmp_path):
     replayed()
     broken = models.build_classifier(toy.config, 3)
-    weights = toy.model.get_weights()
-    weights[-1] = weights[-1] * np.nan
-    broken.set_weights(weights)
+    *weights, last = toy.model.get_weights()
+    broken.set_weights([*weights, last * np.nan])
     with pytest.raises(errors.ExportError, match="finite outputs, received NaN"):
-        export.to_tflite(broken, tmp_path / "m.tflite", **toy.arguments(quantize="float32"))
+        dataclasses.replace(toy, model=broken).export(tmp_path / "m.tflite", quantize="float32")
 
 
 @pytest.mark.slow
