@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from typing import Any
-
-import placeholder_data
 
 from tfdistill.config.recipe import Recipe
 from tfdistill.config.sections import BUILT_IN_DATA, STARTS, ShapeConfig
@@ -19,6 +18,7 @@ from tfdistill.config.short_forms import (
 from tfdistill.config.stages import Stage
 from tfdistill.data import from_config, synthetic
 from tfdistill.io import files
+from tfdistill.tasks import TaskSpec
 
 _MAX_LENGTH, _BATCH_SIZE, _STEPS, _EXAMPLES, _TOKENS = 32, 16, 24, 256, 4000
 _NO_SIZES = {name: None for name in ShapeConfig.model_fields if name != "hidden_act"}
@@ -36,11 +36,39 @@ _IB_BERT = {**_MOBILEBERT, "bottleneck_size": 48, "intermediate_size": 64}
 
 
 def write_data(recipe: Recipe, folder: pathlib.Path) -> None:
-    """Writes what a scaled down recipe reads: its task's files in their own form, plain text."""
+    """Writes what a scaled down recipe reads: its task's files in their own form, plain text.
+
+    Their texts are the commands of `data.synthetic`, and their labels take turns.
+    """
+    files.atomic_write_text(folder / synthetic.CORPUS_NAME, synthetic.generate_corpus(150))
     if recipe.data.task in (None, BUILT_IN_DATA):
-        files.atomic_write_text(folder / synthetic.CORPUS_NAME, synthetic.generate_corpus(150))
-    else:
-        placeholder_data.write_placeholder_data(from_config.declared_task(recipe.data), folder)
+        return
+    spec = from_config.declared_task(recipe.data)
+    write = _write_questions if spec.kind == "span" else _write_table
+    texts = synthetic.generate(1440)[0]
+    write(spec, folder / "train", list(zip(texts[0:1200:2], texts[1:1200:2], strict=True)))
+    write(spec, folder / spec.dev_split, list(zip(texts[1200::2], texts[1201::2], strict=True)))
+
+
+def _write_table(spec: TaskSpec, path: pathlib.Path, texts: list[tuple[str, str]]) -> None:
+    named = (spec.text_column, spec.pair_column, spec.label_column)
+    columns = list(spec.header) or [column for column in named if column is not None]
+    labels = spec.label_values or spec.labels or [f"{score}.0" for score in range(6)]
+    lines = [] if spec.header else ["\t".join(columns)]
+    for index, cells in enumerate(texts):
+        row = dict(zip(named, (*cells, labels[index % len(labels)]), strict=True))
+        lines.append("\t".join(row.get(column, "-") for column in columns))
+    files.atomic_write_text(path.with_name(f"{path.name}.tsv"), "\n".join(lines) + "\n")
+
+
+def _write_questions(spec: TaskSpec, path: pathlib.Path, texts: list[tuple[str, str]]) -> None:
+    paragraphs = []
+    for index, (first, second) in enumerate(texts):
+        answer = {"text": second, "answer_start": len(first) + 3}
+        entry = {"id": f"{path.name}-{index}", "question": "what is last ?", "answers": [answer]}
+        paragraphs.append({"context": f"{first} . {second}", "qas": [entry]})
+    document = json.dumps({"data": [{"title": "commands", "paragraphs": paragraphs}]})
+    files.atomic_write_text(path.with_name(f"{path.name}.json"), document)
 
 
 def scaled_down(recipe: Recipe, folder: pathlib.Path) -> Recipe:
