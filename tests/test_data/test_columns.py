@@ -6,7 +6,6 @@ import pytest
 
 from tfdistill import errors
 from tfdistill.data import columns
-from tfdistill.tasks import tables
 
 TEXTS = [f"sentence number {index} of many" for index in range(60)]
 SECOND = TEXTS[::-1]
@@ -149,14 +148,3 @@ def test_a_first_row_that_names_no_columns_is_refused(tmp_path, content, told):
         columns.read_columns(tmp_path / "x.csv")
     with pytest.raises(errors.DataError, match="one file of labelled texts, received a folder"):
         columns.read_columns(tmp_path)
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-@pytest.mark.parametrize("above", [",,", ";", '"",""', " , \t"])
-def test_rows_without_a_filled_cell_above_the_names_are_passed_over(above, encoding, tmp_path):
-    mark = ";" if above == ";" else ","
-    rows = [f"some nice text {index}{mark}{'ab'[index % 2]}" for index in range(20)]
-    path = tmp_path / "rows.csv"
-    path.write_text("\n".join([above, "", f"text{mark}label", *rows]) + "\n", encoding)
-    assert tables.column_names(path) == ["text", "label"]
-    assert columns.choose_roles(columns.read_columns(path)) == ("text", None, "label")

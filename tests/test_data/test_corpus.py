@@ -1,21 +1,7 @@
-import numpy as np
 import pytest
 
 from tfdistill import errors
 from tfdistill.data import corpus, textspans
-from tfdistill.tokenization.reading import read_tokenizer
-
-TEXT = """The film is good. It is not bad! Is it? "Yes." he said.
-Seven films.
-
- \t
-The story.
-"""
-
-
-@pytest.fixture(scope="module")
-def tokenizer(toy_vocab_file):
-    return read_tokenizer(toy_vocab_file)
 
 
 def write(path, text):
@@ -53,13 +39,6 @@ def long_text(rng):
         ]
         documents.append("\n".join(lines))
     return "\n\n".join(documents)
-
-
-def test_documents_are_separated_by_blank_lines(tmp_path):
-    path = write(tmp_path / "a.txt", TEXT)
-    first, second = corpus.documents(path)
-    assert (len(first), second) == (2, ["The story."])
-    assert len(list(corpus.documents([path, path]))) == 4
 
 
 @pytest.mark.parametrize(
@@ -102,59 +81,6 @@ def test_all_text_is_kept_in_order(tmp_path, tokenizer, long_text):
         together = [t for i in range(len(encoded)) for t in body(encoded, i, tokenizer)]
         assert together == pieces(tokenizer, long_text)
         assert encoded.lengths.max() <= 24
-
-
-def test_examples_are_filled(tmp_path, tokenizer, long_text):
-    encoded = corpus.encode_corpus(write(tmp_path / "a.txt", long_text), tokenizer, 24)
-    # A block closes when a sentence of at most 13 tokens does not fit, or at a document's end.
-    short = (encoded.lengths <= 24 - 13).sum()
-    assert short <= 40
-
-
-def test_a_sentence_longer_than_an_example_is_cut_into_pieces(tmp_path, tokenizer):
-    text = " ".join(["good"] * 7 + ["bad"] * 4)
-    encoded = corpus.encode_corpus(write(tmp_path / "a.txt", text), tokenizer, 6)
-    assert [body(encoded, i, tokenizer) for i in range(3)] == [
-        pieces(tokenizer, "good good good good"),
-        pieces(tokenizer, "good good good bad"),
-        pieces(tokenizer, "bad bad bad"),
-    ]
-
-
-def test_pairs_are_cut_between_sentences(tmp_path, tokenizer, long_text):
-    path = write(tmp_path / "a.txt", long_text)
-    plain = corpus.encode_corpus(path, tokenizer, 24, pair_fraction=1e-9)
-    encoded = corpus.encode_corpus(path, tokenizer, 24, pair_fraction=1.0)
-    assert len(encoded) == len(plain)
-    pairs = 0
-    for index in range(len(encoded)):
-        row, types = encoded.row(index), encoded.row_types(index)
-        ends = np.flatnonzero(row == tokenizer.sep_id)
-        assert (np.diff(types.astype(int)) >= 0).all()
-        if len(ends) == 2:
-            pairs += 1
-            assert row[ends[0] - 1] == tokenizer.vocab.index(".")
-            assert types.sum() == ends[1] - ends[0]
-        else:
-            assert not types.any()
-            assert (row == tokenizer.vocab.index(".")).sum() <= 1  # one sentence: nothing to pair
-    assert pairs > 20
-
-
-def test_a_part_of_a_corpus_is_drawn_from_all_of_it(tmp_path, tokenizer, long_text):
-    path = write(tmp_path / "a.txt", long_text)
-    whole = corpus.encode_corpus(path, tokenizer, 24)
-    part = corpus.encode_corpus(path, tokenizer, 24, max_tokens=400, seed=1)
-    assert 400 <= part.num_tokens < 400 + 24
-    rows = [whole.row(i).tolist() for i in range(len(whole))]
-    places = [rows.index(part.row(i).tolist()) for i in range(len(part))]
-    assert max(places) > len(whole) * 0.7
-    again = corpus.encode_corpus(path, tokenizer, 24, max_tokens=400, seed=1)
-    assert again.ids.tolist() == part.ids.tolist()
-    other = corpus.encode_corpus(path, tokenizer, 24, max_tokens=400, seed=2)
-    assert other.ids.tolist() != part.ids.tolist()
-    everything = corpus.encode_corpus(path, tokenizer, 24, max_tokens=10**9)
-    assert everything.ids.tolist() == whole.ids.tolist()
 
 
 def test_unusable_input_is_refused(tmp_path, tokenizer):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tfdistill import errors, tasks
-from tfdistill.tasks.folders import read_folders
 
 IMDB = tasks.task("imdb")
 OWN = tasks.TaskSpec("topics", "text", "label", layout="folders")
@@ -69,28 +68,13 @@ def test_missing_and_strange_folders_are_explained(imdb, tmp_path):
     (imdb / "test" / "positive" / "a.txt").write_text("x")
     with pytest.raises(errors.DataError, match=r"folders among 'neg', 'pos', received 'positive'"):
         tasks.load_examples(IMDB, imdb, "test")
+    (imdb / "train" / "pos" / "3_8.txt").write_bytes(b"\xe9t\xe9")
+    with pytest.raises(errors.DataError, match=r"3_8\.txt, line 1: expected UTF-8 text"):
+        tasks.load_examples(IMDB, imdb, "train")
+    write(imdb / "one", train={"only": {"a": "x"}})
+    with pytest.raises(errors.DataError, match="at least two different labels, received only 'on"):
+        tasks.load_examples(OWN, imdb / "one", "train")
     (imdb / "test" / "positive" / "a.txt").unlink()
     (imdb / "test" / "neg" / "1.txt").unlink()
     with pytest.raises(errors.DataError, match=r"a folder 'neg' with \.txt files, received pos"):
         tasks.load_examples(IMDB, imdb, "test")
-
-
-def test_one_folder_is_no_task(tmp_path):
-    write(tmp_path, train={"only": {"a": "x"}})
-    with pytest.raises(errors.DataError, match="at least two different labels, received only 'on"):
-        tasks.load_examples(OWN, tmp_path, "train")
-
-
-def test_a_file_that_is_not_utf_8_is_named(imdb):
-    (imdb / "train" / "pos" / "3_8.txt").write_bytes(b"\xe9t\xe9")
-    with pytest.raises(errors.DataError, match=r"3_8\.txt, line 1: expected UTF-8 text"):
-        tasks.load_examples(IMDB, imdb, "train")
-
-
-def test_digits_that_are_no_decimals_are_letters_of_a_name(tmp_path):
-    for label in ("neg", "pos"):
-        (tmp_path / label).mkdir()
-        for name in ("1\u00b22.txt", "3.txt"):
-            (tmp_path / label / name).write_text(f"{label} {name}")
-    read = read_folders(tmp_path, ("neg", "pos"))
-    assert [path.name for path in read.paths] == ["1\u00b22.txt"] * 2 + ["3.txt"] * 2

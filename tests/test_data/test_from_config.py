@@ -19,36 +19,28 @@ def test_the_built_in_data_take_metrics_labels_and_splits():
     assert from_config.declared_task(config.DataConfig(task="assistant")) == synthetic.TASK
 
 
-@pytest.mark.parametrize(
-    "task, field, value",
-    [
-        ("sst2", "pair_column", "title"),
-        ("assistant", "layout", "folders"),
-        ("mrpc", "label_separator", "|"),
-        ("imdb", "unanswerable", True),
-        ("ner", "max_answer_length", 5),
-    ],
-)
-def test_what_a_built_in_task_does_not_read_is_refused(task, field, value):
-    section = config.DataConfig(task=task, **{field: value})
-    with pytest.raises(errors.ConfigError, match=rf"^data\.{field}: expected none with "):
-        from_config.declared_task(section)
+STSB = {"task": "stsb", "kind": "embedding", "encoding": "latin-1"}  # its encoding is read
 
 
 @pytest.mark.parametrize(
-    "field, value",
+    "section, field, value",
     [
-        ("pair_column", "title"),
-        ("label_separator", "|"),
-        ("labels", ("a", "b")),
-        ("layout", "folders"),
+        ({"task": "sst2"}, "pair_column", "title"),
+        ({"task": "assistant"}, "layout", "folders"),
+        ({"task": "mrpc"}, "label_separator", "|"),
+        ({"task": "imdb"}, "unanswerable", True),
+        ({"task": "ner"}, "max_answer_length", 5),
+        (STSB, "pair_column", "title"),
+        (STSB, "label_separator", "|"),
+        (STSB, "labels", ("a", "b")),
+        (STSB, "layout", "folders"),
     ],
 )
-def test_a_built_in_task_as_an_embedding_reads_its_encoding_and_no_more(field, value):
-    section = config.DataConfig(task="stsb", kind="embedding", encoding="latin-1")
-    assert from_config.declared_task(section).encoding == "latin-1"
+def test_what_a_built_in_task_does_not_read_is_refused(section, field, value):
+    read = from_config.declared_task(config.DataConfig(**section))
+    assert read.encoding == section.get("encoding", read.encoding)
     with pytest.raises(errors.ConfigError, match=rf"^data\.{field}: expected none with "):
-        from_config.declared_task(section.model_copy(update={field: value}))
+        from_config.declared_task(config.DataConfig(**section, **{field: value}))
 
 
 def test_a_separator_of_several_labels_is_refused_where_there_is_one():

@@ -77,12 +77,8 @@ def test_unusable_labels_are_refused(tmp_path, rows, told):
         labelled_file.read_labelled_file(
             write(tmp_path / "x.csv", rows), "mine", text="text", label="label"
         )
-
-
-def test_a_separator_of_labels_that_are_single_is_refused(tmp_path):
-    path = write(tmp_path / "x.csv", [(f"some text {n}", "ab"[n % 2]) for n in range(60)])
     with pytest.raises(errors.ConfigError, match=r"several labels a text, .* add --kind multi_"):
-        labelled_file.read_labelled_file(path, "mine", separator=";")
+        labelled_file.read_labelled_file(write(tmp_path / "x.csv", ROWS), "mine", separator=";")
 
 
 def test_texts_for_promises_are_taken_from_the_training_set_alone(tmp_path):
@@ -122,24 +118,6 @@ def test_texts_of_no_label_are_counted_kept_and_not_in_the_labelled_file(number,
     other.write_text("other\nTEXT 7\n")
     with pytest.raises(errors.DataError, match=r"off\.txt, line 2: 'TEXT 7'"):
         labelled_file.read_labelled_file(path, "moods", promise=True, other=other)
-
-
-@pytest.mark.parametrize(
-    ("labels", "count", "promising"),
-    [
-        ("glad sad", 670, "test.csv"),
-        ("glad sad", 660, None),  # 99 of them are tested
-        ("0.5 1.5 2.25 3.125", 670, None),
-    ],
-)
-def test_of_few_texts_those_of_the_test_set_promise(labels, count, promising, tmp_path):
-    path, names = tmp_path / "moods.csv", labels.split()
-    rows = [f"text {i},{names[i % len(names)]}" for i in range(count)]
-    path.write_text("text,label\n" + "\n".join(rows) + "\n")
-    data = labelled_file.read_labelled_file(path, "moods", promise=True)
-    assert sorted(data.sets) == ["dev", "test", "train"]
-    expected = None if promising is None else str(tmp_path / promising)
-    assert data.section(tmp_path)["promise_on"] == expected
 
 
 @pytest.mark.parametrize("name", ["split", "is_test", "dataSplit"])

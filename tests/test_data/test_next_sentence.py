@@ -5,12 +5,6 @@ import pytest
 
 from tfdistill import errors
 from tfdistill.data import corpus, next_sentence
-from tfdistill.tokenization.reading import read_tokenizer
-
-
-@pytest.fixture(scope="module")
-def tokenizer(toy_vocab_file):
-    return read_tokenizer(toy_vocab_file)
 
 
 def sentences_of(lengths):
@@ -68,45 +62,6 @@ def test_b_follows_a_or_comes_from_another_document(tokenizer, many):
         assert same == (label == 0)
         if label == 0:
             assert b[0] == a[-1] + 1 or len(a) + len(b) == 60  # cut ones lost what lay between
-
-
-def test_about_half_of_the_pairs_are_random(tokenizer, many):
-    encoded = examples_of(many, 60, tokenizer)
-    assert len(encoded) > 90
-    # A document's last sentence alone is always paired at random, so slightly above one half.
-    assert 0.42 < encoded.labels.mean() < 0.66
-
-
-def test_a_document_gives_all_its_text_unless_it_is_cut(tokenizer, many):
-    """With room for every document whole, each word is in an a or in a b that follows."""
-    encoded = examples_of(many, 2000, tokenizer)
-    seen = set()
-    for index, label in enumerate(encoded.labels):
-        a, b = halves(encoded, index, tokenizer)
-        assert not seen & set(a)
-        seen |= set(a) | (set(b) if label == 0 else set())
-    words = {1000 * (n + 1) + p for n, d in enumerate(many) for p in range(sum(d))}
-    assert seen == words
-
-
-def test_a_pair_that_is_too_long_loses_words_of_its_longer_half_at_both_ends(tokenizer):
-    encoded = examples_of([[50, 30], [40, 80]] * 20, 60, tokenizer, seed=2)
-    fronts = backs = 0
-    assert len(encoded) > 40
-    for index in range(len(encoded)):
-        a, b = halves(encoded, index, tokenizer)
-        assert (len(a), len(b)) == (30, 30)  # every sentence is longer than half of the room
-        fronts += (a[0] % 1000 not in (0, 50, 40)) + (b[0] % 1000 not in (0, 50, 40))
-        backs += (a[-1] % 1000 not in (49, 79, 39, 119)) + (b[-1] % 1000 not in (49, 79, 39, 119))
-    assert min(fronts, backs) > 20
-
-
-def test_a_short_half_stays_whole(tokenizer):
-    encoded = examples_of([[5, 100], [6, 90]] * 10, 40, tokenizer)
-    lengths = [len(half) for i in range(len(encoded)) for half in halves(encoded, i, tokenizer)]
-    assert {5, 6} & set(lengths)
-    assert max(lengths) == 35
-    assert encoded.lengths.max() == 43
 
 
 def test_one_document_alone_has_no_partner(tokenizer):

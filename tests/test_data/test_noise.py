@@ -6,12 +6,6 @@ import tensorflow as tf
 
 from tfdistill import errors
 from tfdistill.data import batches, noise, streaming
-from tfdistill.tokenization.reading import read_tokenizer
-
-
-@pytest.fixture(scope="module")
-def tokenizer(toy_vocab_file):
-    return read_tokenizer(toy_vocab_file)
 
 
 def features(tokenizer, lengths, *, ids=None):
@@ -70,15 +64,6 @@ def test_replacements_are_as_frequent_as_in_the_batch(tokenizer):
     left = after[(before == other) & (after != other)]  # 1 : 3 among what replaced the third
     assert (left == often).mean() == pytest.approx(0.75, abs=0.03)
     assert set(np.unique(left)) == {rare, often}
-
-
-def test_noise_follows_from_the_seed_alone(tokenizer):
-    batch = features(tokenizer, (40, 60, 20))
-    first, _ = changed(tokenizer, batch, share=1.0)
-    again, _ = changed(tokenizer, batch, share=1.0)
-    other, _ = changed(tokenizer, batch, share=1.0, step=1)
-    np.testing.assert_array_equal(first, again)
-    assert (first != other).any()
 
 
 def test_epochs_differ_and_a_resumed_stream_does_not(tokenizer):
@@ -191,13 +176,15 @@ def test_other_pairs_follow_from_the_seed_and_are_not_those_of_other_tokens(toke
 
 
 @pytest.mark.parametrize(
-    "options", [{"share": -0.1}, {"share": 1.1}, {"highest_rate": 0.0}, {"highest_rate": 1.5}]
+    ("make", "options"),
+    [
+        (noise.TokenNoise, {"share": -0.1}),
+        (noise.TokenNoise, {"share": 1.1}),
+        (noise.TokenNoise, {"highest_rate": 0.0}),
+        (noise.TokenNoise, {"highest_rate": 1.5}),
+        (noise.PairNoise, {"share": 1.5}),
+    ],
 )
-def test_values_out_of_range_are_refused(tokenizer, options):
+def test_values_out_of_range_are_refused(tokenizer, make, options):
     with pytest.raises(errors.ConfigError, match=next(iter(options))):
-        noise.TokenNoise(tokenizer, **options)
-
-
-def test_a_share_of_pairs_out_of_range_is_refused(tokenizer):
-    with pytest.raises(errors.ConfigError):
-        noise.PairNoise(tokenizer, share=1.5)
+        make(tokenizer, **options)

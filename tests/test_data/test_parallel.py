@@ -5,7 +5,6 @@ import os
 import pathlib
 import signal
 import sys
-import threading
 
 import apache_beam
 import pytest
@@ -14,17 +13,11 @@ import toys
 from tfdistill import errors
 from tfdistill.data import parallel, preparation, shard_files
 from tfdistill.io import files
-from tfdistill.tokenization.reading import read_tokenizer
 
 DIRECT = ("--runner", "DirectRunner")
 REPEATED = (*DIRECT, "--direct_runner_bundle_repeat=2")
 THREADS = (*DIRECT, "--direct_num_workers=3", "--direct_running_mode=multi_threading")
 PROCESSES = (*DIRECT, "--direct_num_workers=2", "--direct_running_mode=multi_processing")
-
-
-@pytest.fixture(scope="module")
-def tokenizer(toy_vocab_file):
-    return read_tokenizer(toy_vocab_file)
 
 
 @pytest.fixture(scope="module")
@@ -119,70 +112,9 @@ def test_a_pipeline_that_breaks_says_where_and_goes_on(prepare, tmp_path, monkey
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-def test_bytes_that_are_not_utf8_are_named(prepare, tmp_path):
-    path = tmp_path / "bad.txt"
-    path.write_bytes(b"good\n\n" * 300 + b"bad \xfe film\n\n" + b"good\n\n" * 300)
-    with pytest.raises(errors.DataError, match=r"bad\.txt, line 601 \(byte 1804\)"):
-        prepare(path=path, pipeline=DIRECT)
-
-
 def test_a_finished_unit_is_passed_over_when_its_bundle_is_tried_again(prepare, written):
     corpus = prepare(pipeline=REPEATED)
     assert len(written) == corpus.num_shards
-
-
-class _Slow:
-    """Work whose tools take their time, and which holds every worker until all have begun."""
-
-    def __init__(self, workers):
-        self.loaded, self.together = 0, threading.Barrier(workers)
-        self.another = threading.Event()
-
-    def setup(self):
-        self.loaded += 1
-        if self.loaded > 1:
-            self.another.set()
-        self.another.wait(0.2)  # as long as a load takes in which another thread could begin one
-        return "tools"
-
-    def process(self, unit, tools):
-        self.together.wait(10)
-        from tfdistill.io import files
-
-        files.atomic_write_text(unit.target, unit.task + tools)
-
-
-def test_two_workers_at_one_unit_leave_one_file(tmp_path):
-    unit = parallel.WorkUnit("the unit", str(tmp_path / "unit.txt"), "done with ")
-    work = _Slow(4)
-    workers = [threading.Thread(target=parallel._do, args=(work, "token", unit)) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    parallel._tools.clear()
-    assert contents(tmp_path) == {"unit.txt": b"done with tools"}
-    assert work.loaded == 1  # a process of many threads loads a model once
-
-
-class _Unready:
-    def __init__(self, log):
-        self.log = log
-
-    def setup(self):
-        with open(self.log, "a") as file:
-            file.write("x")
-        raise errors.DataError("no model here")
-
-    def process(self, unit, tools):
-        raise AssertionError("begun without tools")
-
-
-def test_a_worker_that_cannot_load_fails_its_bundle_at_once(tmp_path):
-    todo = [parallel.WorkUnit(f"unit {n}", str(tmp_path / f"{n}.txt"), n) for n in range(5)]
-    with pytest.raises(errors.DataError, match=r"^unit \d: no model here$"):
-        parallel.run_pipeline(_Unready(str(tmp_path / "log")), todo, DIRECT)
-    assert (tmp_path / "log").read_text() == "x"
 
 
 def test_a_killed_preparation_keeps_what_no_manifest_tells_yet(prepare, tmp_path, written):

@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import toys
 
 from tfdistill import errors
 from tfdistill.data import preparation, shard_files, shards, vocab
@@ -16,24 +17,8 @@ SHARD_BYTES = 400
 
 
 @pytest.fixture(scope="module")
-def tokenizer(toy_vocab_file):
-    return read_tokenizer(toy_vocab_file)
-
-
-@pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    random = np.random.default_rng(5)
-    words = ["good", "bad", "film", "story", "seven", "playing"]
-    documents = []
-    for _ in range(30):
-        lines = [
-            " ".join(random.choice(words, size=random.integers(1, 13))).capitalize() + "."
-            for _ in range(random.integers(1, 8))
-        ]
-        documents.append("\n".join(lines))
-    path = tmp_path_factory.mktemp("text") / "a.txt"
-    path.write_text("\n\n".join(documents), encoding="utf-8")
-    return path
+    return toys.write_documents(tmp_path_factory.mktemp("text") / "a.txt")
 
 
 @pytest.fixture
@@ -59,7 +44,7 @@ def rows(folder):
 def test_all_text_is_kept_in_order_without_crossing_documents(prepare, tokenizer, text, tmp_path):
     corpus = prepare(short_sequence_probability=0.0)
     examples, batches = rows(tmp_path / "out")
-    assert corpus.num_shards > 8
+    assert corpus.num_shards > 5
     assert corpus.num_examples == len(examples)
     assert corpus.num_tokens == sum(map(len, examples))
     assert max(map(len, examples)) == 24
@@ -74,13 +59,6 @@ def test_all_text_is_kept_in_order_without_crossing_documents(prepare, tokenizer
     assert not any(batch["token_type_ids"].any() for batch in batches)
 
 
-def test_short_sequences_are_drawn(prepare, tmp_path):
-    prepare("long", short_sequence_probability=0.0)
-    prepare("short", short_sequence_probability=1.0)
-    sizes = [np.mean([len(row) for row in rows(tmp_path / name)[0]]) for name in ("long", "short")]
-    assert sizes[1] < 0.8 * sizes[0]
-
-
 def test_pairs_have_types_and_no_labels(prepare, tmp_path):
     prepare(pair_fraction=1.0)
     _, batches = rows(tmp_path / "out")
@@ -89,7 +67,7 @@ def test_pairs_have_types_and_no_labels(prepare, tmp_path):
 
 
 def test_next_sentence_pairs_have_labels_of_both_kinds(prepare, tmp_path):
-    prepare(next_sentence=True, shard_bytes=900)
+    prepare(next_sentence=True, shard_bytes=600)
     _, batches = rows(tmp_path / "out")
     labels = [int(batch["nsp_labels"][0]) for batch in batches]
     assert set(labels) == {0, 1}
@@ -166,8 +144,8 @@ def test_resuming_writes_damaged_and_missing_shards_again(prepare, tmp_path):
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_two_processes_write_the_same_files_as_one(prepare, tmp_path):
-    prepare("one", next_sentence=True, shard_bytes=900)
-    prepare("two", next_sentence=True, shard_bytes=900, workers=2)
+    prepare("one", next_sentence=True, shard_bytes=600)
+    prepare("two", next_sentence=True, shard_bytes=600, workers=2)
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
 
 
@@ -176,12 +154,12 @@ def test_memory_does_not_grow_with_the_corpus(prepare, text, tmp_path):
     peaks = []
     for copies in (1, 6):
         path = tmp_path / f"{copies}.txt"
-        path.write_text("\n\n".join([text.read_text()] * 20 * copies), encoding="utf-8")
+        path.write_text("\n\n".join([text.read_text()] * 30 * copies), encoding="utf-8")
         tracemalloc.start()
         prepare(str(copies), path=path, shard_bytes=50_000)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert (tmp_path / "6.txt").stat().st_size > 500_000
+    assert (tmp_path / "6.txt").stat().st_size > 450_000
     assert peaks[1] < 1.2 * peaks[0]
 
 

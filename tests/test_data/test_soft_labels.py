@@ -136,14 +136,6 @@ def test_a_doubled_row_needs_the_same_answer(tmp_path):
         read(tmp_path, header, ["x", 1, 2, 3], ["x", 1, 3, 2])
 
 
-def test_pairs_are_found_by_both_texts(tmp_path):
-    rows = ["x", "y", "sad"], ["x", "z", "glad"]
-    file = read(tmp_path, ["text", "other", "label"], *rows, spec=PAIRS)
-    assert row_of(file, "x", "z") == 1 and row_of(file, "z", "x") == -1
-    with pytest.raises(errors.DataError, match="a column 'other'"):
-        read(tmp_path, ["text", "label"], ["x", "sad"], spec=PAIRS)
-
-
 @pytest.mark.parametrize(
     ("label", "spec"),
     [([], TASK), (["sad", "glad"], TASK), ([3.5], NUMBER), ([[3.5]], NUMBER), (10**400, NUMBER)],

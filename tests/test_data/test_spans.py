@@ -15,11 +15,6 @@ RULES = SpanRules()
 V2 = SpanRules(unanswerable=True)
 
 
-@pytest.fixture(scope="module")
-def tokenizer(toy_vocab_file):
-    return read_tokenizer(toy_vocab_file)
-
-
 def ask(context, answer=None, *, question="is it", key="k", occurrence=0):
     if answer is None:
         return squad.Question(key, question, context, (), None)
@@ -35,18 +30,6 @@ def tokens_of(tokenizer, encoded, row):
 
 LETTERS = "abcdefghijklmnopqrst"
 LONG = " ".join(LETTERS)  # a token a letter
-
-
-def test_a_short_context_is_one_window_with_the_question_before_it(tokenizer):
-    item = ask("the film is not good.", "not good")
-    encoded = windows.encode_questions([item], tokenizer, 20)
-    words = ["[CLS]", "is", "it", "[SEP]", "the", "film", "is", "not", "good", ".", "[SEP]"]
-    assert tokens_of(tokenizer, encoded, 0) == words
-    assert encoded.row_types(0).tolist() == [0] * 4 + [1] * 7
-    assert encoded.labels.tolist() == [[7, 8]]
-    characters = encoded.span_sources.characters
-    texts = [item.context[a:b] if a >= 0 else None for a, b in characters.tolist()]
-    assert texts == [None] * 4 + ["the", "film", "is", "not", "good", "."] + [None]
 
 
 def test_windows_step_by_the_stride_and_cover_everything(tokenizer):
@@ -65,13 +48,6 @@ def test_windows_step_by_the_stride_and_cover_everything(tokenizer):
     # "k l" is wholly in the second and third window only; elsewhere the label is [CLS].
     assert encoded.labels.tolist() == [[0, 0], [9, 10], [4, 5], [0, 0]]
     assert max(encoded.lengths) == 13
-
-
-def test_an_answer_that_a_window_cuts_is_not_in_it(tokenizer):
-    encoded = windows.encode_questions([ask(LONG, "g h i")], tokenizer, 13, doc_stride=5)
-    assert encoded.labels.tolist() == [[0, 0], [5, 7], [0, 0], [0, 0]]
-    encoded = windows.encode_questions([ask(LONG, "e f g")], tokenizer, 13, doc_stride=5)
-    assert encoded.labels.tolist() == [[8, 10], [0, 0], [0, 0], [0, 0]]
 
 
 def test_each_token_is_shown_best_by_one_window(tokenizer):
@@ -114,18 +90,6 @@ def test_the_label_is_the_pieces_that_share_a_character(tokenizer, context, answ
     assert tokens_of(tokenizer, encoded, 0)[first : last + 1] == pieces
 
 
-def test_the_second_place_of_a_word_is_told_from_the_first(tokenizer):
-    item = ask("the film is the film", "film", occurrence=1)
-    assert windows.encode_questions([item], tokenizer, 30).labels.tolist() == [[8, 8]]
-
-
-def test_a_long_question_is_cut_and_an_empty_context_is_a_window(tokenizer):
-    item = ask("good", question="a b c d e f")
-    encoded = windows.encode_questions([item, ask("")], tokenizer, 20, max_question_length=3)
-    assert tokens_of(tokenizer, encoded, 0) == ["[CLS]", "a", "b", "c", "[SEP]", "good", "[SEP]"]
-    assert tokens_of(tokenizer, encoded, 1) == ["[CLS]", "is", "it", "[SEP]", "[SEP]"]
-
-
 def test_windows_without_room_or_with_gaps_are_refused(tokenizer):
     items = [ask(LONG, question="a b c d")]
     with pytest.raises(errors.DataError, match="max_length: expected at least 8, received 7"):
@@ -134,12 +98,6 @@ def test_windows_without_room_or_with_gaps_are_refused(tokenizer):
         windows.encode_questions(items, tokenizer, 20, doc_stride=0)
     with pytest.raises(errors.DataError, match=r"at most 5, .* question 'k', received 6"):
         windows.encode_questions(items, tokenizer, 12, doc_stride=6)
-
-
-def test_a_stride_beyond_the_window_is_fine_where_each_context_is_one(tokenizer):
-    items = [ask("the film is not good."), ask("good story"), ask("not a bad film")]
-    encoded = windows.encode_questions(items, tokenizer, 11, doc_stride=7)  # 6 tokens of context
-    assert encoded.sources.tolist() == [0, 1, 2]
 
 
 # From logits to answers.
@@ -169,19 +127,6 @@ def test_gold_places_decode_to_the_gold_answers(encoded):
     assert {source: answer.text for source, answer in decoded.items()} == {0: "k l", 1: "not good"}
     assert decoded[1].score == 18.0
     assert spans.score(logits, encoded, RULES) == {"f1": 1.0, "exact_match": 1.0}
-
-
-def test_the_best_window_wins(encoded):
-    logits = logits_for(encoded)
-    put(logits, encoded, 0, 5, 6, 3.0)  # "b c"
-    put(logits, encoded, 3, 7, 7, 4.0)  # "s"
-    decoded = spans.decode(logits, encoded, RULES)[0]
-    assert (decoded.text, decoded.score) == ("s", 8.0)
-    texts = [text for text, _ in decoded.candidates]
-    scores = [score for _, score in decoded.candidates]
-    assert texts[:2] == ["s", "b c"]
-    assert scores == sorted(scores, reverse=True)
-    assert len(set(texts)) == len(texts) == RULES.n_best
 
 
 def test_only_a_window_that_shows_the_start_best_may_answer(encoded):
@@ -215,19 +160,6 @@ def test_question_and_special_tokens_are_no_answer(encoded):
     assert spans.decode(logits, encoded, RULES)[1].text == "film"
 
 
-def test_fewer_starts_and_ends_are_combined_on_request(encoded):
-    logits = logits_for(encoded)
-    row = 4
-    logits[encoded.offsets[row] + 9, 0] = 5.0  # the best start, behind both ends
-    logits[encoded.offsets[row] + 5, 0] = 4.0
-    logits[encoded.offsets[row] + 6, 1] = 5.0
-    one = dataclasses.replace(RULES, n_best=1)
-    assert spans.decode(logits, encoded, one)[1].text == ""
-    assert spans.decode(logits, encoded, one)[1].score == -np.inf
-    two = dataclasses.replace(RULES, n_best=2)
-    assert spans.decode(logits, encoded, two)[1].text == "film is"
-
-
 def test_no_answer_wins_by_the_least_score_of_its_windows(encoded):
     logits = logits_for(encoded)
     put(logits, encoded, 1, 9, 10, 2.0)  # "k l" with 4
@@ -252,25 +184,6 @@ def test_unusable_logits_are_refused(encoded):
     other = dataclasses.replace(encoded, span_sources=None)
     with pytest.raises(errors.DataError):
         spans.decode(logits_for(encoded), other, RULES)
-
-
-def test_selected_windows_keep_their_places(encoded):
-    part = encoded.select([4, 1])
-    assert part.sources.tolist() == [1, 0]
-    assert part.labels.tolist() == [encoded.labels[4].tolist(), encoded.labels[1].tolist()]
-    logits = logits_for(part)
-    for row, (first, last) in enumerate(part.labels):
-        put(logits, part, row, first, last, 9.0)
-    assert {s: a.text for s, a in spans.decode(logits, part, RULES).items()} == {
-        1: "not good",
-        0: "k l",
-    }
-
-
-def test_batches_hold_a_start_and_an_end_for_each_window(encoded):
-    built = batches.Batches(encoded, batch_size=2, shuffle=False)
-    labels = np.concatenate([batch[1] for batch in built.dataset().as_numpy_iterator()])
-    np.testing.assert_array_equal(labels, encoded.labels[np.concatenate(built.plan(0))])
 
 
 def test_every_window_gets_the_weight_of_its_question(tokenizer):

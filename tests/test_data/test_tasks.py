@@ -22,14 +22,6 @@ def folder_of(root, **splits):
     return root
 
 
-def test_labels_are_indices_into_the_names(tmp_path):
-    examples = tasks.load_examples(TASK, folder_of(tmp_path, dev=["yes", "no"]), "dev")
-    assert examples.texts == ["text 0", "text 1"]
-    assert examples.labels.dtype == np.int32
-    assert examples.labels.tolist() == [1, 0]
-    assert examples.pairs is None
-
-
 @pytest.mark.parametrize(
     ("values", "labels"),
     [
@@ -124,12 +116,6 @@ def test_labels_may_be_hidden_in_a_test_split_or_on_request(
     assert (None if read is None else read.tolist()) == expected
 
 
-def test_a_label_of_the_task_hides_nothing(tmp_path):
-    spec = tasks.TaskSpec("mood", "text", "label", labels=("-1", "0", "1"))
-    (tmp_path / "test.csv").write_text("text,label\nbad,-1\nworse,-1\n")
-    assert tasks.load_examples(spec, tmp_path, "test").labels.tolist() == [0, 0]
-
-
 def test_a_split_is_found_under_its_other_names(tmp_path):
     for name in ("validation", "test_matched", "dev_mismatched"):
         folder_of(tmp_path, **{name: ["yes", "no"]})
@@ -157,17 +143,6 @@ def test_missing_files_are_explained(tmp_path):
     (tmp_path / "dev.csv").write_text("text,label\na,yes\n")
     with pytest.raises(errors.DataError, match=r"one file, received dev\.tsv, dev\.csv"):
         tasks.load_examples(TASK, tmp_path, "dev")
-
-
-def test_another_label_order_moves_the_indices_with_the_names(tmp_path):
-    mnli = tasks.task("mnli")
-    assert mnli.labels == ("entailment", "neutral", "contradiction")
-    header = ("index", "sentence1", "sentence2", "label1", "gold_label")
-    rows = [("0", "a", "b", "neutral", name) for name in ("contradiction", "entailment")]
-    write(tmp_path / "dev_matched.tsv", header, *rows)
-    other = mnli.with_labels(("contradiction", "entailment", "neutral"))
-    assert tasks.load_examples(mnli, tmp_path, "dev").labels.tolist() == [2, 0]
-    assert tasks.load_examples(other, tmp_path, "dev").labels.tolist() == [0, 1]
 
 
 def test_another_label_order_keeps_the_spelling_of_the_file(tmp_path):
@@ -236,33 +211,9 @@ def test_tasks_are_found_by_any_spelling_of_their_name():
         tasks.task("sst3")
 
 
-def test_what_a_kind_leaves_open_follows_from_it():
-    squad = tasks.task("squad_v2")
-    assert (squad.layout, squad.head, squad.num_labels) == ("squad", "span", 2)
-    assert (squad.metrics, squad.primary_metric) == (("f1", "exact_match"), "f1")
-    assert squad.spans.unanswerable and not tasks.task("squad").spans.unanswerable
-    ner = tasks.task("ner")
-    assert (ner.layout, ner.head, ner.primary_metric) == ("conll", "token", "entity_f1")
-    regression = tasks.TaskSpec("r", "t", "l", kind="regression")
-    assert (regression.metrics, regression.head) == (("pearson", "spearman", "r2"), "sequence")
-    assert regression.traits.one_number and regression.num_labels == 1
-    assert tasks.task("imdb").head == "sequence"
-    assert TASK.metrics == ("accuracy",)
-
-
 # Several labels.
 
 TOPICS = tasks.TaskSpec("topics", "text", "labels", kind="multi_label")
-
-
-def test_several_labels_become_a_row_of_zeros_and_ones(tmp_path):
-    rows = [("x", "red,blue"), ("y", ""), ("z", "green"), ("w", " blue , green")]
-    write(tmp_path / "train.tsv", ("text", "labels"), *rows)
-    examples = tasks.load_examples(TOPICS, tmp_path, "train")
-    assert examples.spec.labels == ("blue", "green", "red")
-    assert examples.labels.dtype == np.float32
-    assert examples.labels.tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0], [1, 1, 0]]
-    assert examples.select([3]).labels.tolist() == [[1, 1, 0]]
 
 
 def test_several_labels_may_be_a_list_of_json_or_stand_between_other_marks(tmp_path):
@@ -287,13 +238,6 @@ def test_an_unknown_one_of_several_labels_is_named_with_its_line(tmp_path):
     message = r"dev\.tsv, line 3, column 'labels': expected one of 'blue', 'red', received 'pink'"
     with pytest.raises(errors.DataError, match=message):
         tasks.load_examples(TOPICS, tmp_path, "dev")
-
-
-def test_many_classes_keep_the_order_of_their_numbers(tmp_path):
-    spec = dataclasses.replace(TASK, labels=())
-    values = [str(number) for number in range(150)]
-    folder = folder_of(tmp_path, train=values[::-1], dev=["149", "7"])
-    assert tasks.load_examples(spec, folder, "dev").labels.tolist() == [149, 7]
 
 
 # Rows of each split as the README of the data counts them; None: hidden or absent. The last

@@ -1,6 +1,5 @@
 """Text files in pieces: all bytes once, cut at good places, whatever the file holds."""
 
-import numpy as np
 import pytest
 
 from tfdistill import errors
@@ -28,51 +27,10 @@ def test_the_pieces_are_the_whole_file(tmp_path, text, span_bytes):
     assert "".join(pieces(path, span_bytes)) == text
 
 
-def test_a_cut_is_at_a_blank_line_else_a_line_end_else_a_space(tmp_path):
-    ends = {
-        "one two\nthree\n \t\nfour" + "x" * 500: "one two\nthree\n \t\n",
-        "one two\nthree four" + "x" * 500: "one two\n",
-        "one two" + "x" * 500: "one ",
-        "我们" * 200: "我",
-    }
-    for text, first in ends.items():
-        path = write(tmp_path / "a.txt", text)
-        # Looking begins at byte 2; the window is as long as a piece, so ask for long pieces.
-        assert pieces(path, 300)[0] != text
-        with open(path, "rb") as file:
-            end = textspans._cut(file, 2, 200, path.stat().st_size)
-        assert text.encode()[:end].decode() == first
-
-
-def test_a_line_of_any_length_is_cut_into_pieces_of_bounded_size(tmp_path):
-    path = write(tmp_path / "a.txt", "x" * 3_000_000)
-    spans = textspans.plan_spans(path, 500_000)
-    assert len(spans) == 6
-    assert max(span.end - span.begin for span in spans) <= 500_000 + 2**16
-
-
 def test_byte_order_mark_and_windows_line_ends_are_dropped(tmp_path):
     path = write(tmp_path / "a.txt", "\ufeffGood.\r\n\r\nBad.\r\n")
     assert pieces(path, 1000) == ["Good.\n\nBad.\n"]
     assert list(textspans.documents(pieces(path, 1000)[0])) == [["Good."], ["Bad."]]
-
-
-def test_blank_lines_part_documents_and_lines_are_stripped():
-    documents = list(textspans.documents("\n \n a \nb\n\t\n\n\nc"))
-    assert documents == [["a", "b"], ["c"]]
-    assert list(textspans.documents("\n \n")) == []
-
-
-def test_bytes_that_are_not_utf8_are_named_by_file_line_and_byte(tmp_path):
-    good = "äöü\n" * 100  # 7 bytes a line
-    path = write(tmp_path / "a.txt", good.encode() + b"so \xff it\n" + good.encode())
-    spans = textspans.plan_spans(path, 70)
-    with pytest.raises(
-        errors.DataError, match=r"a\.txt, line 101 \(byte 703\): expected UTF-8, received byte 0xff"
-    ):
-        for span in spans:
-            textspans.read_span(span)
-    assert "".join(pieces(path, 70, on_invalid="replace")) == f"{good}so \ufffd it\n{good}"
 
 
 def test_a_file_that_shrank_or_went_is_an_error(tmp_path):
@@ -88,11 +46,3 @@ def test_a_file_that_shrank_or_went_is_an_error(tmp_path):
         textspans.plan_spans([tmp_path], 100)
     with pytest.raises(errors.DataError):
         textspans.plan_spans(write(path, "x"), 0)
-
-
-def test_random_bytes_are_cut_where_characters_end(tmp_path, rng):
-    letters = np.array(list("aé我𝄞 \n"))
-    text = "".join(rng.choice(letters, 3000, p=[0.2, 0.25, 0.25, 0.25, 0.03, 0.02]))
-    path = write(tmp_path / "a.txt", text)
-    for span_bytes in (1, 2, 3, 5, 50):
-        assert "".join(pieces(path, span_bytes)) == text

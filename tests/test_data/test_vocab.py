@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from tfdistill import errors
@@ -14,12 +12,6 @@ SPECIAL = list(vocab.SPECIAL_TOKENS)
 def write(path, text):
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
-
-
-def test_a_vocabulary_comes_back_as_written(tmp_path):
-    tokens = [*SPECIAL, "a", "##b", "\u2028", "é", "\u00a0", "中"]
-    vocab.write_vocab(tokens, tmp_path / "vocab.txt")
-    assert read_vocab(tmp_path / "vocab.txt") == tokens
 
 
 @pytest.mark.parametrize("form", ["{}\n", "{}", "\ufeff{}\n"])
@@ -45,9 +37,6 @@ def test_line_breaks_and_a_byte_order_mark_are_no_part_of_a_token(tmp_path, form
 def test_an_unusable_vocabulary_is_refused(tmp_path, content, message):
     with pytest.raises(errors.VocabularyError, match=message):
         read_vocab(write(tmp_path / "vocab.txt", content))
-
-
-def test_a_missing_vocabulary_is_named(tmp_path):
     with pytest.raises(errors.VocabularyError, match=r"nowhere\.txt', which is not a file"):
         read_vocab(tmp_path / "nowhere.txt")
 
@@ -98,12 +87,6 @@ def test_a_trained_vocabulary_spells_every_word_and_is_no_larger_than_asked(tmp_
         assert tokenizer.unk_id not in encoded.ids
 
 
-def test_a_trained_vocabulary_holds_frequent_words_whole():
-    tokens = vocab.train_vocab(TEXTS, 90)
-    assert {"the", "walking", "talking"} <= set(tokens)
-    assert "straße" in vocab.train_vocab(TEXTS, 200)  # BERT's words: ß is not folded
-
-
 def test_a_vocabulary_of_nothing_or_without_room_is_refused():
     with pytest.raises(errors.DataError, match="at least one word, received none"):
         vocab.train_vocab(["", "  "], 100)
@@ -117,25 +100,6 @@ def test_a_vocabulary_of_nothing_or_without_room_is_refused():
 def test_the_real_vocabularies_are_read_whole(shared_data, name, size):
     tokens = read_vocab(shared_data / "vocab" / f"bert-base-{name}-vocab.txt")
     assert len(tokens) == size
-
-
-@pytest.mark.parametrize(
-    ("beside", "lower_case"),
-    [
-        ({}, True),
-        ({"tokenizer_config.json": {"do_lower_case": False}}, False),
-        ({"tokenizer_config.json": {"do_lower_case": True}}, True),
-        ({"tokenizer_config.json": {"do_lower_case": None}}, True),
-    ],
-)
-def test_the_folder_of_a_vocabulary_says_whether_text_is_lower_cased(beside, lower_case, tmp_path):
-    path = tmp_path / "vocab.txt"
-    vocab.write_vocab(SPECIAL, path)
-    for name, settings in beside.items():
-        (tmp_path / name).write_text(json.dumps(settings))
-    assert read_tokenizer(path).lower_case is lower_case
-    for said in (True, False):
-        assert read_tokenizer(path, said).lower_case is said
 
 
 @pytest.mark.parametrize("lower_case", [True, False])
