@@ -123,40 +123,6 @@ def test_labels_are_written_as_the_task_spells_them(kind, finder, tmp_path):
     assert len(read) > 8
 
 
-def test_originals_can_be_left_out(finder, tmp_path):
-    train = examples()
-    without = dataclasses.replace(OPTIONS, keep_originals=False)
-    augment_train(train, finder, OPTIONS, tmp_path / "with")
-    done = augment_train(train, finder, without, tmp_path / "without")
-    assert done.num_rows == done.num_augmented
-    with_originals = rows(tmp_path / "with")
-    for text, label in zip(train.texts, train.labels, strict=True):
-        with_originals.remove(f"{text}\t{label}")
-    assert rows(tmp_path / "without") == with_originals
-
-
-@pytest.mark.parametrize("shard_size, token_budget", [(1, 500), (4, 1), (100, 10_000)])
-def test_shards_and_batches_leave_no_trace(shard_size, token_budget, finder, make_finder, tmp_path):
-    train = examples()
-    augment_train(train, finder, OPTIONS, tmp_path / "a", shard_size=3)
-    augment_train(train, make_finder(token_budget), OPTIONS, tmp_path / "b", shard_size=shard_size)
-    assert rows(tmp_path / "a") == rows(tmp_path / "b")
-    assert sorted(path.name for path in (tmp_path / "a").glob("[!.]*")) == [
-        *("augmentation.json", "train.tsv"),
-    ]
-
-
-def test_examples_depend_on_the_seed_and_their_place_alone(finder, tmp_path):
-    train = examples()
-    augment_train(train, finder, OPTIONS, tmp_path / "all")
-    augment_train(train.select(range(4)), finder, OPTIONS, tmp_path / "first")
-    other = dataclasses.replace(OPTIONS, seed=1)
-    augment_train(train, finder, other, tmp_path / "other")
-    first = rows(tmp_path / "first")
-    assert rows(tmp_path / "all")[: len(first)] == first
-    assert rows(tmp_path / "other") != rows(tmp_path / "all")
-
-
 class _Stop(Exception):
     pass
 
@@ -231,20 +197,6 @@ def test_a_pipeline_writes_the_same_file(finder, tmp_path):
     names = sorted(path.name for path in (tmp_path / "there").glob("[!.]*"))
     assert names == ["augmentation.json", "train.tsv"]
     assert rows(tmp_path / "there") == rows(tmp_path / "here")
-
-
-def test_a_pipeline_keeps_what_was_done_and_names_what_was_not(
-    make_finder, finder, tmp_path, monkeypatch
-):
-    train = examples()
-    augment_train(train, finder, OPTIONS, tmp_path / "whole", shard_size=3)
-    options = {"shard_size": 3, "pipeline": DIRECT, "load": load}
-    last = stopped_after(make_finder(), 3, monkeypatch)
-    with pytest.raises(errors.EnvironmentFault, match="examples 9 to 10: _Stop"):
-        augment_train(train, last, OPTIONS, tmp_path / "out", **options)
-    last = stopped_after(make_finder(), 1, monkeypatch)
-    augment_train(train, last, OPTIONS, tmp_path / "out", resume=True, **options)
-    assert rows(tmp_path / "out") == rows(tmp_path / "whole")
 
 
 def test_a_worker_with_other_inputs_is_an_error(finder, tmp_path, monkeypatch):

@@ -92,14 +92,6 @@ def edit_tokenizer(folder, change):
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt"])
-def test_a_cased_model_stays_one_where_nobody_says_so(name, folder, tmp_path):
-    loaded = weights.load_classifier(folder)
-    (folder / ("tokenizer.json" if name == "vocab.txt" else "vocab.txt")).unlink()
-    again = weights.save_hf(loaded.model, tmp_path / "again", tokenizer=folder / name)
-    assert weights.load_classifier(again).tokenizer.lower_case is False
-
-
-@pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt"])
 def test_either_file_alone_says_the_same(folder, name):
     (folder / name).unlink()
     alone = weights.load_classifier(folder)
@@ -229,18 +221,6 @@ def test_bert_s_own_special_tokens_may_be_listed_everywhere(folder):
     edit(folder / "special_tokens_map.json", cls_token={"content": "[CLS]", "lstrip": False})
     edit(folder / "added_tokens.json", **{"[MASK]": 4})
     assert weights.load_classifier(folder).tokenizer.lower_case is False
-
-
-def test_special_tokens_that_only_the_list_holds_are_part_of_the_vocabulary(folder):
-    def move(described):
-        del described["model"]["vocab"]["[MASK]"]
-        described["model"]["vocab"]["E"] = 4
-        described["added_tokens"][-1]["id"] = 9
-
-    edit_tokenizer(folder, move)
-    (folder / "vocab.txt").unlink()
-    tokens = weights.load_classifier(folder).tokenizer.vocab
-    assert (tokens[4], tokens[9]) == ("E", "[MASK]")
 
 
 def _set(section, **values):

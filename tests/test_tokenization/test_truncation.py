@@ -85,20 +85,6 @@ def test_a_text_cut_in_its_middle_keeps_its_beginning_and_its_end(toy_vocab_file
     assert len(ids) == 10
 
 
-def test_a_text_that_fits_is_whole_wherever_it_would_be_cut(toy_vocab_file, rng):
-    texts = texts_of_lengths(rng, rng.integers(0, 9, 40))
-    rows = [
-        read_tokenizer(toy_vocab_file, truncation=truncation).encode_batch(texts, texts, 512)
-        for truncation in ("end", "middle")
-    ]
-    np.testing.assert_array_equal(rows[0].ids, rows[1].ids)
-
-
-def test_no_text_at_all_is_cut(toy_vocab_file):
-    tokenizer = read_tokenizer(toy_vocab_file, truncation="middle")
-    assert len(tokenizer.encode_batch([])) == len(tokenizer.fast.encode_batch([])) == 0
-
-
 def test_an_odd_token_belongs_to_the_head():
     assert encoded.heads_of(np.arange(6), "middle").tolist() == [0, 1, 1, 2, 2, 3]
     assert encoded.heads_of(np.arange(6), "end").tolist() == [0, 1, 2, 3, 4, 5]

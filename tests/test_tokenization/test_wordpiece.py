@@ -186,16 +186,6 @@ def test_single_texts_are_cut_at_the_end(toy_vocab_file, max_length):
     assert_equal_to_reference(toy_vocab_file, texts, max_length=max_length)
 
 
-def test_encode_gives_the_ids_of_one_text(toy_vocab_file):
-    tokenizer = read_tokenizer(toy_vocab_file)
-    pieces = ["[CLS]", "play", "##ing", "the", "film", "!", "[SEP]"]
-    assert [tokenizer.vocab[i] for i in tokenizer.encode("Playing the FILM!")] == pieces
-    pair = ["[CLS]", "good", "[SEP]", "not", "bad", "[SEP]"]
-    assert [tokenizer.vocab[i] for i in tokenizer.encode("good", "not bad")] == pair
-    assert tokenizer.encode("good", "not bad", 5) == tokenizer.encode("good", "not", 5)
-    assert all(type(token) is int for token in tokenizer.encode("good"))
-
-
 @pytest.mark.parametrize("text", ["good", ""])
 @pytest.mark.parametrize("pair", [None, "", " ", "bad"])
 def test_an_empty_second_text_has_its_separator_as_in_a_batch_of_transformers(
@@ -216,49 +206,11 @@ def test_an_empty_second_text_has_its_separator_as_in_a_batch_of_transformers(
     assert tokenizer.lengths([text], pairs).tolist() == [len(expected["input_ids"][0])]
 
 
-def test_a_typed_special_token_is_ordinary_text(toy_vocab_file):
-    tokenizer = read_tokenizer(toy_vocab_file)
-    ids = tokenizer.encode("a [SEP] [MASK]")
-    assert ids.count(tokenizer.sep_id) == 1
-    assert tokenizer.mask_id not in ids
-
-
-def test_special_ids_are_those_of_the_vocabulary(tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("x\n[MASK]\n[SEP]\n[CLS]\n[UNK]\n[PAD]\n##x\n", encoding="utf-8")
-    tokenizer = read_tokenizer(path)
-    assert (tokenizer.mask_id, tokenizer.sep_id, tokenizer.cls_id) == (1, 2, 3)
-    assert (tokenizer.unk_id, tokenizer.pad_id, tokenizer.vocab_size) == (4, 5, 7)
-    assert tokenizer.encode("xx y") == [3, 0, 6, 4, 2]
-
-
-@pytest.mark.slow
-def test_tokenize_runs_inside_a_tf_data_graph(toy_vocab_file):
-    tokenizer = read_tokenizer(toy_vocab_file)
-    texts = ["The story is not good.", "", "seven films"]
-    dataset = tf.data.Dataset.from_tensor_slices(texts).batch(2).map(tokenizer.tokenize)
-    rows = [row for batch in dataset for row in batch.to_list()]
-    assert rows == [tokenizer.encode(text)[1:-1] for text in texts]
-
-
 def test_broken_utf_8_in_a_graph_neither_fails_nor_touches_its_neighbours(toy_vocab_file):
     tokenizer = read_tokenizer(toy_vocab_file)
     rows = tokenizer.tokenize(tf.constant([b"good \xff\xfe film", b"bad"])).to_list()
     assert rows[1] == tokenizer.encode("bad")[1:-1]
     assert rows[0][0] == tokenizer.encode("good")[1]
-
-
-def test_many_texts_keep_their_order(toy_vocab_file):
-    tokenizer = read_tokenizer(toy_vocab_file)
-    texts = [" ".join(str(number)) for number in range(3000)]  # more than one call of the graph
-    encoded = tokenizer.encode_batch(texts)
-    for number in (0, 1023, 1024, 2999):
-        assert encoded.row(number).tolist() == tokenizer.encode(texts[number])
-
-
-def test_no_texts_give_no_rows(toy_vocab_file):
-    encoded = read_tokenizer(toy_vocab_file).encode_batch([])
-    assert (encoded.ids.tolist(), encoded.offsets.tolist()) == ([], [0])
 
 
 def test_a_lone_surrogate_is_dropped(toy_vocab_file):
@@ -298,39 +250,6 @@ def test_pieces_stand_where_the_fast_tokenizer_says(character_vocab_file, lower_
     assert_located_like_the_reference(character_vocab_file, NASTY, lower_case=lower_case)
 
 
-@pytest.mark.parametrize("lower_case", [True, False])
-def test_pieces_of_random_texts_stand_where_the_fast_tokenizer_says(toy_vocab_file, lower_case):
-    texts = random_texts(2500)  # three calls of the graph
-    assert_located_like_the_reference(toy_vocab_file, texts, lower_case=lower_case)
-
-
-@pytest.mark.parametrize(
-    ("text", "places"),
-    [
-        ("playing", ["play", "ing"]),
-        ("  The\tstory.", ["The", "story", "."]),
-        ("pla\u0301ying", ["pla\u0301y", "ing"]),  # a stripped accent inside a piece
-        ("plày a\u0301", ["plày", "a"]),  # ... and behind one: not part of it
-        ("se\u200bt\x00s", ["se\u200bt", "s"]),  # dropped characters
-        ("\ud800set", ["set"]),  # a lone surrogate
-        ("bad中set", ["bad", "中", "set"]),
-        ("😀set ﬁlm", ["😀set", "ﬁlm"]),  # unknown words keep their characters
-        ("İx", ["İ", "x"]),
-        ("", []),
-    ],
-)
-def test_a_piece_is_found_in_the_text_as_it_was_given(toy_vocab_file, text, places):
-    located = read_tokenizer(toy_vocab_file).locate([text])
-    spans = zip(located.starts, located.ends, strict=True)
-    assert [text[start:end] for start, end in spans] == places
-
-
-def test_no_texts_have_no_pieces(toy_vocab_file):
-    located = read_tokenizer(toy_vocab_file).locate([])
-    assert (located.ids.tolist(), located.offsets.tolist()) == ([], [0])
-    assert (located.starts.tolist(), located.ends.tolist()) == ([], [])
-
-
 GLUE = ("CoLA", "MRPC", "QNLI", "RTE", "SST-2", "STS-B", "WNLI")
 
 
@@ -345,20 +264,6 @@ def cells(path):
 def test_glue_dev_sentences_have_the_ids_of_the_fast_tokenizer(shared_data, name):
     vocab_file = shared_data / "vocab" / "bert-base-uncased-vocab.txt"
     assert_equal_to_reference(vocab_file, cells(shared_data / "glue" / name / "dev.tsv"))
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-@pytest.mark.shared_data
-@pytest.mark.parametrize("split", ["train", "test"])
-@pytest.mark.parametrize("name", GLUE)
-def test_all_glue_sentences_have_the_ids_of_the_fast_tokenizer(shared_data, name, split):
-    path = shared_data / "glue" / name / f"{split}.tsv"
-    if (name, split) == ("QNLI", "train"):
-        assert not path.exists()  # not among the shared files
-        return
-    vocab_file = shared_data / "vocab" / "bert-base-uncased-vocab.txt"
-    assert_equal_to_reference(vocab_file, cells(path))
 
 
 @pytest.mark.slow
