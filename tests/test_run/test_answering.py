@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import toys
 
-from tfdistill import cli, errors, models, tasks, training, weights
-from tfdistill.data import batches, soft_labels
+from tfdistill import cli, models, tasks, training, weights
+from tfdistill.data import batches
 from tfdistill.tokenization.reading import read_tokenizer
 from tfdistill.training import teachers as training_teachers
 
@@ -94,17 +94,3 @@ def test_what_cannot_be_answered_is_refused(options, message, folder, tmp_path, 
     assert cli.main(line) != 0
     assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("a*"))
-
-
-def test_what_is_written_is_read_for_pairs_and_numbers(tmp_path):
-    spec = tasks.TaskSpec("likeness", "one", "score", pair_column="two", kind="regression")
-    examples = tasks.Examples(spec, ["a", "b"], ["c", "d"], None)
-    scores = np.array([[1 / 3], [2.5]], np.float32)
-    soft_labels.write(tmp_path / "a.csv", examples, scores)
-    file = soft_labels.read(tmp_path / "a.csv", spec)
-    np.testing.assert_array_equal(file.values, scores)
-    assert file.find([("b", "d"), ("a", "d")]).tolist() == [1, -1]
-    with pytest.raises(errors.DataError, match="a column label"):
-        soft_labels.write(tmp_path / "b.csv", examples, scores)
-        (tmp_path / "b.csv").write_text("one,two,score\na,c,1\n")
-        soft_labels.read(tmp_path / "b.csv", spec)

@@ -1,6 +1,5 @@
 """Stages that compress the student, in a run from the teacher to the file."""
 
-import dataclasses
 import pathlib
 import shutil
 
@@ -8,11 +7,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from export.checking import verify
 from tfdistill import compress, config, errors, manifest, models, run, training, weights
 from tfdistill.commands import export as export_command
 from tfdistill.commands import models as command
-from tfdistill.data import batches, from_config, synthetic, vocab
+from tfdistill.data import synthetic, vocab
 from tfdistill.io import arrays
 from tfdistill.run import inputs
 
@@ -99,35 +97,6 @@ def test_a_run_prunes_clusters_quantizes_and_exports_int8_without_calibration(fi
     assert models.config_of(plain) == models.config_of(opened)
     shutil.copytree(finished / "student" / "hf", tmp_path / "hf")  # as an error of export advises
     assert not compress.is_quantize_aware(inputs.open_source(str(tmp_path / "hf")).model)
-
-
-@pytest.mark.thorough
-def test_a_quantization_aware_student_falls_back_to_its_float_weights(
-    recipe, finished, tmp_path, monkeypatch, capsys
-):
-    out = tmp_path / "out"
-    shutil.copytree(finished, out)
-    shutil.rmtree(out / "export")
-    (out / "benchmark.json").unlink()
-
-    def plant(evidence):
-        return ["planted fault"] * (evidence.plan.quantization.name == "static_wi8_ai8")
-
-    monkeypatch.setattr(verify, "RUNNING", (*verify.RUNNING, verify.FileCheck("planted", plant)))
-    values = recipe.model_dump()
-    values["export"]["fallback"] = ["dynamic_wi8_afp32"]
-    run.run_recipe(config.parse_recipe(values), out, resume=True)
-    card = manifest.read_manifest(out / "export")
-    assert card.quantization == "dynamic_wi8_afp32"
-    assert "impossible" not in capsys.readouterr().err
-    trained = inputs.open_source(str(out))
-    assert compress.is_quantize_aware(trained.model)  # what was trained is kept
-    plain = dataclasses.replace(trained, model=compress.strip(trained.model))
-    task, examples = from_config.labelled(recipe.data, "dev")
-    dev = batches.Batches(plain.encode(examples, recipe.data), batch_size=64, shuffle=False)
-    assert card.parity is not None
-    metrics = plain.score(plain.outputs(dev, task), dev.encoded, task)
-    assert card.parity.model_metrics == pytest.approx(metrics)
 
 
 def check_equal(ours, expected):

@@ -52,50 +52,6 @@ def test_a_narrow_student_is_counted_with_its_own_fewest_steps():
     assert steps == 44 * 92  # epochs of 92 batches, at least 4,000 steps
 
 
-def test_fewer_steps_and_a_faster_machine_take_less():
-    usual, short, fast = estimate(), estimate(steps=100), estimate(rate=4 * RATE)
-    name = "distil the student"
-    saved = 912 * usual[name].step_seconds
-    evaluations = usual[name].seconds - saved - short[name].seconds
-    assert 0 < evaluations < 0.05 * usual[name].seconds
-    assert fast[name].step_seconds == pytest.approx(usual[name].step_seconds / 4)
-
-
-def test_the_students_of_all_seeds_are_counted():
-    [one], [three] = (
-        [part for name, part in estimate(seeds=seeds).items() if name.startswith("distil")]
-        for seeds in ((1,), (1, 2, 3))
-    )
-    assert three.name == "distil the student, 3 seeds" and three.steps == one.steps
-    assert three.seconds == pytest.approx(3 * one.seconds)
-    assert three.step_seconds == pytest.approx(3 * one.step_seconds)  # --max-minutes divides by it
-
-
-def test_a_training_in_bfloat16_takes_as_much_less_as_a_step_of_its_layer(monkeypatch):
-    widths = []
-
-    def gain(shape):
-        widths.append(shape.intermediate_size)
-        return 2.0
-
-    usual = estimate()
-    monkeypatch.setattr(durations.precision, "gain", gain)
-    assert estimate() == usual and not widths
-    mixed = estimate(precision="auto")
-    name = "distil the student"
-    update = 500 * models.count_parameters(durations.student_of(recipe(), MINILM)) / (0.83 * RATE)
-    step, before = mixed[name].step_seconds, usual[name].step_seconds
-    assert step - update == pytest.approx((before - update) / 2) and widths == [768]
-    assert mixed["fine-tune the teacher"] == usual["fine-tune the teacher"]
-    monkeypatch.setattr(durations.precision, "gain", lambda shape: 1.05)  # not worth it
-    assert estimate(precision="auto") == usual
-
-
-def test_the_rate_is_a_number_of_this_machine():
-    rate, load = durations.training_rate(MINILM, 8)
-    assert 1e8 < rate < 1e16 and 1 <= load < 1e3
-
-
 @pytest.mark.parametrize("waited, load", [(0.0, 1.0), (30.0, 3.0)])
 def test_a_rate_leaves_out_the_wait_for_a_processor_and_is_measured_once(waited, load, monkeypatch):
     # 15 turns in 10 s on the clock, of which two threads had a processor for 15 s and waited.

@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from tfdistill import config, errors, results
-from tfdistill.io import locks, marker_file
 from tfdistill.run import folder
 
 RECIPE = config.load_recipe("demo")
@@ -30,39 +29,13 @@ def test_a_folder_that_another_run_works_in_is_left_alone(place, option):
         assert (place.path / "teacher").is_dir()
 
 
-def test_overwriting_leaves_nothing_of_the_earlier_run(place):
-    with place.open(RECIPE):
-        (place.path / "teacher" / "model").mkdir(parents=True)
-        (place.path / "metrics.json").write_text("{}")
-
-    with place.open(RECIPE, overwrite=True):
-        names = {child.name for child in place.path.iterdir()}
-
-    assert names == {*(locks.LOCK, marker_file.MARKER, config.RECIPE_FILE, folder.ENVIRONMENT)}
-
-
-def test_an_earlier_run_is_kept_unless_an_option_says_otherwise(place):
-    with place.open(RECIPE):
-        (place.path / "metrics.json").write_text("{}")
-
-    with (
-        pytest.raises(errors.OutputExistsError),
-        place.open(RECIPE),
-    ):
-        pass
-
-    assert (place.path / "metrics.json").is_file()
-
-
 def test_a_file_in_the_place_of_the_folder_is_refused(place):
     place.path.write_text("years of work")
-
     with (
         pytest.raises(errors.OutputExistsError, match="received a file"),
         place.open(RECIPE, overwrite=True),
     ):
         pass
-
     assert place.path.read_text() == "years of work"
 
 

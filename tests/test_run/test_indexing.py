@@ -1,6 +1,5 @@
 """`tfdistill index`: vectors of the exported file itself, checked, and searched."""
 
-import dataclasses
 import json
 import shutil
 
@@ -70,18 +69,6 @@ def test_repetitions_what_looks_the_same_and_what_is_cut_are_named(export, quest
     )
     assert notes[2].startswith("cut to 24 tokens: line ")
     assert notes[2].endswith(f"line {last}")
-
-
-def test_a_long_text_is_cut_where_the_manifest_says(export):
-    encoder = indexing.open_encoder(str(export))
-    record = encoder.tokenizer.model_copy(update={"truncation": "middle"})
-    of_both_ends = dataclasses.replace(encoder, tokenizer=record)
-    first, last = "good " * 11, "bad " * 11  # with [CLS] and [SEP] the 24 tokens of the file
-    long = f"{first}{'film ' * 30}{last}"
-    for cut, part in ((encoder, first + "film " * 11), (of_both_ends, first + last)):
-        vector, whole = (indexing.embed(each, [text], ["x"])[0] for each, text in
-                         ((cut, long), (encoder, part)))  # fmt: skip
-        np.testing.assert_array_equal(vector, whole)
 
 
 def test_a_search_from_the_command_line_shows_the_nearest(indexed, capsys):
@@ -337,14 +324,6 @@ def test_an_index_of_another_model_is_refused(indexed, export):
     other = other.model_copy(update={"model": other.model.model_copy(update={"sha256": "00" * 32})})
     with pytest.raises(errors.ManifestError, match="Make the index again with this model file"):
         text_index.check_model(card, other)
-
-
-def test_an_encoder_that_was_exported_without_a_task_is_one(export, tmp_path):
-    folder = shutil.copytree(export, tmp_path / "plain")
-    card = json.loads((folder / manifest.FILE_NAME).read_text())
-    files.atomic_write_json(folder / manifest.FILE_NAME, {**card, "task": None})
-    (signature, *_) = indexing.open_encoder(str(folder)).card.signatures.values()
-    assert [output.shape[-1] for output in signature.outputs.values()] == [16]
 
 
 def test_vectors_that_are_no_numbers_are_named(export, monkeypatch):

@@ -35,12 +35,6 @@ def write_recipe(root, recipe):
     files.atomic_write_text(root / config.RECIPE_FILE, config.dump_recipe(recipe))
 
 
-def test_a_fine_tuned_teacher_alone_is_what_its_folder_stands_for(save, tmp_path):
-    save("teacher/model", "teacher")
-    write_recipe(tmp_path, FINETUNED)
-    assert inputs.open_source(str(tmp_path)).labels == ("teacher", "other")
-
-
 @pytest.mark.parametrize("began", [True, False])
 def test_a_teacher_never_stands_for_a_student_that_is_not_there_yet(save, tmp_path, began):
     save("teacher/model", "teacher")

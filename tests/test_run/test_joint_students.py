@@ -2,21 +2,18 @@
 
 import dataclasses
 import json
-import pathlib
 
 import numpy as np
 import pytest
-import safetensors.numpy
 import toys
 
-from tfdistill import cli, config, errors, models, results, run, training, weights
-from tfdistill.data import answers, batches, synthetic, vocab
-from tfdistill.run import baselines, initialise, inputs, lessons, stages
+from tfdistill import config, errors, models, results, run, training
+from tfdistill.data import answers, batches, synthetic
+from tfdistill.run import baselines, initialise, inputs, stages
 
 pytestmark = pytest.mark.slow
 
 STEP = {"epochs": 1, "batch_size": 16}
-SAME = ("False", "True")  # whether the texts of a pair are
 
 
 @pytest.fixture(scope="module")
@@ -58,16 +55,10 @@ def distilled(data_dir, tmp_path_factory):
     return out, run.distill_variant(recipe_of(data_dir), out)
 
 
-def test_a_pruned_student_has_the_shape_that_was_asked_for(distilled):
-    _, record = distilled
-    assert record.architecture["num_layers"] == 1
-    assert record.architecture["hidden_size"] == 64
-    assert record.architecture["intermediate_size"] == 64
-    assert record.architecture["num_heads"] == 1
-
-
 def test_it_starts_close_to_its_teacher_and_ends_closer(distilled):
     out, record = distilled
+    sizes = ("num_layers", "hidden_size", "intermediate_size", "num_heads")
+    assert [record.architecture[name] for name in sizes] == [1, 64, 64, 1]
     assert (out / "stages" / initialise.START).is_file()
     history = (out / record.history[0].csv).read_text().splitlines()
     columns = history[0].split(",")
@@ -172,21 +163,6 @@ def not_trained(monkeypatch):
     monkeypatch.setattr(training, "fit", interrupt)
 
 
-@pytest.mark.thorough
-def test_a_second_run_of_the_same_teacher_starts_from_the_same_weights(
-    distilled, data_dir, not_trained
-):
-    out, _ = distilled
-    before = safetensors.numpy.load_file(out / "stages" / initialise.START)
-    again = out.parent / "again"
-    with pytest.raises(KeyboardInterrupt):
-        run.distill_variant(recipe_of(data_dir, out, baselines="none"), again)
-    after = safetensors.numpy.load_file(again / "stages" / initialise.START)
-    assert before.keys() == after.keys()
-    for name, array in before.items():
-        np.testing.assert_array_equal(array, after[name], err_msg=name)
-
-
 def test_a_student_that_fits_no_teacher_starts_from_its_word_vectors(
     distilled, data_dir, tmp_path, capsys, not_trained
 ):
@@ -201,63 +177,22 @@ def test_a_student_that_fits_no_teacher_starts_from_its_word_vectors(
     assert not (out / "stages" / initialise.START).exists()
 
 
-def test_a_student_larger_than_its_teacher_cannot_be_pruned(distilled, data_dir, tmp_path):
-    wide = {"preset": "bert_tiny", "num_layers": 3, "initialise": "pruned"}
-    with pytest.raises(errors.ConfigError):
-        run.distill_variant(recipe_of(data_dir, distilled[0], student=wide), tmp_path / "run")
-
-
-def test_a_student_without_a_teacher_cannot_be_pruned(distilled, data_dir):
-    with pytest.raises(errors.ConfigError, match="begins with labels"):
-        recipe_of(
-            data_dir,
-            distilled[0],
-            student__initialise="pruned",
-            stages={"labels": {"kind": "labels", **STEP, "learning_rate": 1e-3}},
-            variants={"student": {"stages": ["labels"]}},
-        )
-
-
-@pytest.mark.thorough
-def test_a_student_near_chance_is_saved_and_refused(distilled, data_dir, tmp_path):
-    recipe = recipe_of(
-        data_dir,
-        distilled[0],
-        student__initialise="random",
-        stages={"joint": {"kind": "joint", **STEP, "min_steps": 1, "learning_rate": 1e-7}},
-        baselines="none",
-    )
-    out = tmp_path / "run"
-    with pytest.raises(errors.StudentError, match=r"chance is .* --allow-weak") as caught:
-        run.distill_variant(recipe, out)
-    assert "it started from random weights" in str(caught.value)
-    assert (out / "report.html").is_file()
-    assert (out / "student" / "hf" / "config.json").is_file()
-    values = recipe.model_dump()
-    values["student"]["allow_weak"] = True
-    record = run.distill_variant(config.Recipe.model_validate(values), out, resume=True)
-    assert record.metrics["accuracy"] < 0.5
-
-
-@pytest.mark.thorough
-def test_a_tuned_model_near_chance_is_kept_with_a_warning(data_dir, tmp_path, capsys):
-    weak = {"epochs": 1, "batch_size": 16, "learning_rate": 1e-8}
-    out = tmp_path / "run"
-    run.finetune(recipe_of(data_dir, teacher__finetune=weak), out)
-    shown = capsys.readouterr().err
-    assert (
-        "WARNING" in shown
-        and "chance is" in shown
-        and "updates: give it more, with --set teacher.finetune.epochs=N" in shown
-    )
-    assert (out / "report.html").is_file()
-    assert (out / "teacher" / "model" / "hf" / "config.json").is_file()
-
-
-def test_a_shape_that_no_folder_can_hold_is_refused_before_any_training(data_dir, tmp_path):
-    recipe = recipe_of(data_dir, student={"preset": "pruned:heads=1,head_size=48"})
-    with pytest.raises(errors.ConfigError, match=r"divides the width 128, .* 1 heads of 48"):
-        run.distill_variant(recipe, tmp_path / "run")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"student": {"preset": "pruned:heads=1,head_size=48"}}, "divides the width 128, .* heads"),
+        ({"student": {"preset": "pruned:layers=5"}}, "at most the teacher's 2"),
+        ({"student": {"preset": "bert_tiny", "num_layers": 3, "initialise": "pruned"}}, "3"),
+        ({"student__initialise": "pruned", "variants": {"student": {"stages": ["labels"]}},
+          "stages": {"labels": {"kind": "labels", **STEP, "learning_rate": 1e-3}}},
+         "begins with labels"),
+    ],
+)  # fmt: skip
+def test_a_shape_that_no_teacher_starts_is_refused_before_any_training(
+    changes, message, data_dir, tmp_path
+):
+    with pytest.raises(errors.ConfigError, match=message):
+        run.distill_variant(recipe_of(data_dir, **changes), tmp_path / "run")
     assert not (tmp_path / "run" / "teacher").exists()
 
 
@@ -276,101 +211,8 @@ def test_rate_and_steps_follow_from_the_width_unless_they_are_named(shape, rate,
     assert stages.by_width(named, shape) == named
 
 
-def test_a_shape_that_is_no_part_of_the_teacher_is_named_before_any_training(data_dir, tmp_path):
-    recipe = recipe_of(data_dir, student={"preset": "pruned:layers=5"})
-    with pytest.raises(errors.ConfigError, match="at most the teacher's 2"):
-        run.distill_variant(recipe, tmp_path / "run")
-    assert not (tmp_path / "run" / "teacher").exists()
-
-
-@pytest.fixture(scope="module")
-def few(data_dir, distilled, tmp_path_factory):
-    """48 labelled commands, 80 without labels, and the options of `distill` for them."""
-    folder = tmp_path_factory.mktemp("few")
-    rows = (data_dir / "train.tsv").read_text().splitlines()
-    for name in ("dev.tsv", "test.tsv", synthetic.CORPUS_NAME):
-        (folder / name).write_bytes((data_dir / name).read_bytes())
-    (folder / "train.tsv").write_text("\n".join(rows[:49]) + "\n")
-    labelled = {row.split("\t")[0].lower() for row in rows[:49]}
-    column = rows[0].split("\t").index(synthetic.TASK.text_column)
-    others = dict.fromkeys(row.split("\t")[column] for row in rows[49:])
-    others = [text for text in others if text.lower() not in labelled][:80]
-    (folder / "more.txt").write_text("\n".join([*others, others[0].upper()]) + "\n")
-    options = [
-        *("--teacher", str(distilled[0] / "teacher" / "model" / "hf"), "--allow-weak"),
-        *("--task", "assistant", "--data-dir", str(folder), "--max-length", "24"),
-        *("--student", "pruned:layers=1,heads=1", "--batch-size", "16", "--epochs", "1"),
-        *("--baselines", "none"),
-    ]
-    return folder, options
-
-
 def steps_of(folder):
     return results.read_result_file(folder / "seed-1" / "result.json", results.FitResult).steps
-
-
-def test_a_joint_stage_learns_from_unlabelled_texts_and_a_labels_stage_does_not(
-    few, tmp_path, capsys
-):
-    folder, options = few
-    out, more = tmp_path / "run", folder / "more.txt"
-    command = ["distill", *options, "--stages", "joint,labels", "--unlabelled", str(more)]
-    command += ["--set", "stages.joint.min_steps=null", "--set", "student.initialise=random"]
-    command += ["--out", str(out)]
-    assert cli.main(command) == 0
-    said = capsys.readouterr().err
-    assert "80 texts without labels, 1 empty or repeated" in said
-    assert said.count("labels need gold labels and learn from the 48 labelled texts") == 1
-    assert steps_of(out / "stages" / "joint") == 8  # (48 + 80) / 16
-    assert steps_of(out / "stages" / "joint+labels") == 3  # 48 / 16
-
-    more.write_text(more.read_text() + "one more text\n")
-    assert cli.main([*command, "--resume"]) == 2
-    assert "others: unlabelled" in capsys.readouterr().err
-
-    dev = (folder / "dev.tsv").read_text().splitlines()[1]
-    more.write_text(dev.split("\t")[0].upper() + "\n")
-    assert cli.main([*command[:-1], str(tmp_path / "other")]) == 1
-    assert "no text of the development set, received 1 row" in capsys.readouterr().err
-    assert not (tmp_path / "other").exists()
-
-
-@pytest.mark.thorough
-def test_a_corpus_puts_a_general_stage_in_front(few, tmp_path, capsys):
-    folder, options = few
-    out = tmp_path / "run"
-    command = ["distill", *options, "--corpus", str(folder / synthetic.CORPUS_NAME)]
-    command += ["--set", "stages.joint.min_steps=null", "--out", str(out), "--json"]
-    assert cli.main(command) == 0
-    printed = capsys.readouterr()
-    assert "hidden states alone" in printed.err  # the teacher has two heads
-    record = json.loads(printed.out)
-    assert record["stages"] == ["general", "joint"]
-    (general, _) = (pathlib.Path(out / file["csv"]).read_text() for file in record["history"])
-    header, *rows = (line.split(",") for line in general.splitlines())
-    assert "hidden" in header and "attention" not in header
-    assert float(rows[-1][header.index("hidden")]) > 0
-    assert (out / "stages" / initialise.START).is_file()  # cut out of the task's teacher
-
-
-@pytest.mark.thorough
-def test_a_student_is_compared_at_the_layers_that_it_was_cut_from(
-    distilled, data_dir, tmp_path, until_fit, capsys
-):
-    recipe = recipe_of(
-        data_dir,
-        distilled[0],
-        student={"preset": "pruned:layers=1,choose=bottom,embedding=32"},
-        baselines="none",
-    )
-    distiller, _ = until_fit(recipe, tmp_path / "run")
-    layers_kept = safetensors.numpy.load_file(tmp_path / "run" / "stages" / initialise.START)[
-        "layers"
-    ]
-    assert tuple(layers_kept) == (0,)
-    assert "hidden states, student layer <- teacher layer: 0 <- 0" in capsys.readouterr().err
-    shape = models.config_of(distiller.student)
-    assert (shape.attention_width // shape.num_heads, shape.embedding_size) == (64, 32)
 
 
 def test_layers_are_chosen_in_one_place_alone(data_dir):
@@ -398,111 +240,6 @@ def test_a_static_student_starts_from_the_teachers_words(distilled, data_dir, tm
     assert models.config_of(opened.model) == models.StaticConfig(
         embedding_size=24, dense_size=128, vocab_size=models.config_of(opened.model).vocab_size
     )
-
-
-@pytest.mark.thorough
-def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
-    distilled, data_dir, tmp_path, until_fit, capsys
-):
-    tuned, _ = distilled
-
-    def texts(name, preset=None, **joint):
-        stages_ = {"joint": {"kind": "joint", **STEP, **joint}}
-        recipe = recipe_of(
-            data_dir, tuned, stages=stages_, student__initialise="random", baselines="none"
-        )
-        if preset is not None:
-            recipe = recipe.model_copy(
-                update={"student": recipe.student.model_copy(update={"preset": preset})}
-            )
-        _, train = until_fit(recipe, tmp_path / name)
-        said = "tokens replaced" in capsys.readouterr().err
-        assert lessons.has_noise(recipe.stages["joint"], train) == said
-        batch = [features for features, _ in train.dataset()]
-        return said, [features["input_ids"].numpy() for features in batch], batch[0].keys()
-
-    said, plain, _ = texts("off", token_noise=0)
-    assert not said
-    said, noisy, _ = texts("usual")
-    assert said
-    rows = np.concatenate([(a != b).any(axis=1) for a, b in zip(plain, noisy, strict=True)])
-    assert 0.4 < rows.mean() < 0.8  # three quarters of the texts, less those of a low drawn rate
-    # A static student learns from stored answers, which are those of the texts as they are.
-    said, stored, features = texts("static", "static")
-    assert not said and "teacher_logits" in features
-    assert all(map(np.array_equal, plain, stored))
-    with pytest.raises(errors.ConfigError, match=r"token_noise.*stored answers"):
-        texts("explicit", "static", token_noise=0.5)
-
-
-@pytest.mark.thorough
-def test_where_texts_have_noise_nothing_drops_and_the_last_epoch_is_kept(
-    distilled, data_dir, tmp_path, monkeypatch
-):
-    class Stop(Exception):
-        pass
-
-    def fit(distiller, *_, monitor, **_options):
-        fits.append((distiller.drops, monitor))
-        raise Stop
-
-    fits = []
-    monkeypatch.setattr(stages.training, "fit", fit)
-    for name, joint in (("usual", {}), ("plain", {"token_noise": 0})):
-        stage = {"kind": "joint", **STEP, **joint}
-        recipe = recipe_of(data_dir, distilled[0], stages={"joint": stage}, baselines="none")
-        with pytest.raises(Stop):
-            run.distill_variant(recipe, tmp_path / name)
-    assert fits == [(False, None), (True, "accuracy")]
-
-
-@pytest.mark.thorough
-def test_the_teacher_answers_other_pairs_where_the_task_has_pairs(
-    distilled, data_dir, tmp_path, until_fit, capsys
-):
-    folder = tmp_path / "data"
-    folder.mkdir()
-    words = "set play call stop light music timer alarm".split()
-    rows = [f"{a} it\t{b} it now\t{a == b}" for a in words for b in words]
-    for split, part in (("train", rows[1::4] + rows[2::4] + rows[3::4]), ("dev", rows[::4])):
-        text = "\n".join(["first\tsecond\tsame", *part, ""])
-        (folder / f"{split}.tsv").write_text(text, encoding="utf-8")
-
-    tokens = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), *words, "it", "now"]
-    vocab.write_vocab(tokens, tmp_path / "vocab.txt")
-    shape = models.preset("bert_tiny").replace(vocab_size=len(tokens))
-    teacher = models.build_classifier(shape, 2)
-    vocab_file = tmp_path / "vocab.txt"
-    weights.save_hf(teacher, tmp_path / "teacher", labels=SAME, tokenizer=vocab_file)
-
-    def texts(name, **joint):
-        columns = {"text_column": "first", "pair_column": "second", "label_column": "same"}
-        recipe = recipe_of(
-            folder,
-            data={"task": "likeness", "dir": str(folder), "max_length": 24, **columns}
-            | {"vocab": "teacher"},
-            teacher={"source": str(tmp_path / "teacher"), "allow_weak": True, "export": False},
-            stages={"joint": {"kind": "joint", **STEP, **joint}},
-            student__initialise="random",
-            baselines="none",
-        )
-        _, train = until_fit(recipe, tmp_path / name)
-        said = "made of other texts" in capsys.readouterr().err
-        return said, [features["token_type_ids"].numpy() for features, _ in train.dataset()]
-
-    said, plain = texts("off", token_noise=0)
-    assert not said
-    said, other = texts("usual")
-    assert said
-    # "play it" [SEP] "stop it now": the second text of an equal or an exchanged pair is shorter.
-    rows = np.concatenate([(a != b).any(axis=1) for a, b in zip(plain, other, strict=True)])
-    assert 0.15 < rows.mean() < 0.5  # two thirds of the half
-    said, other = texts("tokens", pair_noise=0)
-    assert not said and all(map(np.array_equal, plain, other))
-    with pytest.raises(errors.ConfigError, match=r"pair_noise.*without pairs"):
-        joint = {"kind": "joint", **STEP, "pair_noise": 0.5}
-        single = recipe_of(data_dir, distilled[0], stages={"joint": joint}, baselines="none")
-        until_fit(single, tmp_path / "single")
 
 
 def test_noise_does_not_go_with_gold_labels(data_dir):

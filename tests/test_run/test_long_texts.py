@@ -10,7 +10,6 @@ import pytest
 import tensorflow as tf
 import toys
 
-import export
 import tfdistill
 from tfdistill import cli, config, errors, manifest, models, weights
 from tfdistill.predictor import Predictor
@@ -70,14 +69,8 @@ def run(place):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tfdistill.analysis.chance.MARGIN", -10.0)
         assert cli.main(distilled(place, "run", "--truncation", "middle")) == 0
-        options = [
-            "--quantize",
-            "float32",
-            "--lengths",
-            str(LENGTH),
-            "--android",
-            str(place / "app"),
-        ]
+        options = ["--quantize", "float32", "--lengths", str(LENGTH)]
+        options += ["--android", str(place / "app")]
         assert cli.main(["export", str(place / "run"), *options]) == 0
     return place / "run"
 
@@ -169,23 +162,6 @@ def test_evaluate_and_the_rows_of_a_benchmark_cut_as_the_student_was_trained(run
         run.parent / "my-data.csv", run, max_length=LENGTH, truncation="end"
     )
     assert not np.array_equal(at_end.dev.encoded.ids, data.dev.encoded.ids)
-
-
-@pytest.mark.thorough
-def test_a_saved_model_from_text_answers_so(run, tmp_path):
-    loaded = weights.load_classifier(run / "student" / "hf")
-    folder = export.to_saved_model(
-        loaded.model,
-        tmp_path / "saved",
-        tokenizer=loaded.tokenizer,
-        max_length=LENGTH,
-    )
-    import tensorflow_text  # noqa: F401
-
-    rows = texts(12, 7)
-    served = tf.saved_model.load(str(folder)).signatures["serving_text"](text=tf.constant(rows))
-    shares = tf.nn.softmax(of_student(run, rows)).numpy()
-    np.testing.assert_allclose(served["scores"], shares, atol=1e-5)
 
 
 def test_a_resumed_run_cuts_as_it_began(run, capsys):

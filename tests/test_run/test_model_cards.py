@@ -54,31 +54,6 @@ def test_the_cards_of_a_run_have_teacher_baselines_latency_and_warnings(run):
     assert "library_name: transformers" in checkpoint and "## Latency" not in checkpoint
 
 
-def test_manifest_and_card_have_the_figures_of_the_test_set_and_the_caveats(run):
-    path = run / results.METRICS_FILE
-    metrics = results.read_result_file(path, results.RunMetrics)
-    tested = {"teacher": {"accuracy": 0.75}, "file": {"accuracy": 0.625}}
-    changes = {"test_metrics": tested, "caveats": ("It may know the rows.",)}
-    results.write_result_file(metrics.model_copy(update=changes), path)
-    model_cards.write_all(run, metrics.exports)
-
-    text = (run / "export" / model_card.FILE_NAME).read_text("utf-8")
-    assert "| accuracy | test | 0.6250 | 0.7500 |" in text and "- It may know the rows." in text
-    file = manifest.read_manifest(run / "export", verify=False)
-    assert file.parity.test_metrics == {"accuracy": 0.625}
-    assert file.parity.file_metrics == {"accuracy": 0.5}
-    other = file.model_copy(update={"model": file.model.model_copy(update={"sha256": "b" * 64})})
-    assert "file" not in model_cards.evidence(run, other).tested
-
-
-def test_the_latency_of_another_file_is_not_taken(run):
-    file = manifest.read_manifest(run / "export", verify=False)
-    other = file.model.model_copy(update={"sha256": "b" * 64})
-
-    assert model_cards.evidence(run, file).latency
-    assert not model_cards.evidence(run, file.model_copy(update={"model": other})).latency
-
-
 @pytest.mark.parametrize("source", ["/home/name/bert", "preset:bert_mini", "~/bert", "../bert"])
 def test_a_path_of_a_teacher_is_not_published(source):
     assert model_cards._hub_id(source) is None

@@ -87,6 +87,16 @@ def begin(begun, folder):
     return lambda kind: shutil.copytree(begun(kind), folder, dirs_exist_ok=True)
 
 
+@pytest.fixture(scope="module")
+def loaded(begun):
+    """The data, a teacher and a student of its shape, of a classification."""
+    place = begun("classification")
+    data = tfdistill.load_data(place / "my-data.csv", tokenizer=str(place / "teacher"))
+    teacher = tfdistill.load_teacher(str(place / "teacher"), task=data.task)
+    student = models.build_model(models.config_of(teacher), models.read_head(teacher))
+    return data, teacher, student
+
+
 def run_readme(before_export: bool) -> dict:
     """Runs the README's Python, with fewer steps; returns its names."""
     block = re.findall(r"^```python\n(.*?)^```", README.read_text("utf-8"), re.M | re.S)[0]
@@ -172,16 +182,13 @@ def test_the_data_of_one_file_are_split_by_the_seed(begin):
         assert batches.encoded.task == one.task
 
 
-def test_all_faults_of_the_settings_are_named_before_any_work(folder, begin):
-    begin("classification")
+def test_all_faults_of_the_settings_are_named_before_any_work(folder, loaded):
+    data, teacher, student = loaded
     with pytest.raises(errors.ConfigError) as caught:
         tfdistill.load_data("my-data.csv", "teacher", max_lengthh=3, dev_limit=0)
     assert "max_length" in str(caught.value) and "dev_limit" in str(caught.value)
-    data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
-    teacher = tfdistill.load_teacher("teacher", task=data.task)
     with pytest.raises(errors.ConfigError, match="preset"):
         tfdistill.build_student("bert_tyni", teacher, data)
-    student = models.build_model(models.config_of(teacher), models.read_head(teacher))
     with pytest.raises(errors.ConfigError, match="joint"):
         tfdistill.distill(teacher, student, data, "out", kind="joynt")
     with pytest.raises(errors.ConfigError) as caught:
@@ -192,11 +199,8 @@ def test_all_faults_of_the_settings_are_named_before_any_work(folder, begin):
     assert not (folder / "out").exists()
 
 
-def test_a_teacher_near_chance_is_refused_unless_told(monkeypatch, begin):
-    begin("classification")
-    data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
-    teacher = tfdistill.load_teacher("teacher", task=data.task)
-    student = models.build_model(models.config_of(teacher), models.read_head(teacher))
+def test_a_teacher_near_chance_is_refused_unless_told(monkeypatch, folder, loaded):
+    data, teacher, student = loaded
     monkeypatch.setattr("tfdistill.analysis.chance.MARGIN", 2.0)
     monkeypatch.setattr(stages, "build_stage", None)
     with pytest.raises(errors.TeacherError):
@@ -228,6 +232,7 @@ def test_a_student_knows_how_it_began_until_it_is_gone(begin):
         ({"kind": "token"}, "data.kind"),
         ({"kind": "span"}, "data.kind"),
         ({"kind": "embedding"}, "data.kind"),
+        ({"augment": {}}, r"data\.augment: "),
     ],
 )
 def test_what_one_file_does_not_read_is_refused_by_name(settings, key, begin):
@@ -278,40 +283,14 @@ def test_a_folder_goes_on_with_what_it_began_with_alone(folder, begin):
 
 
 @pytest.mark.slow
-def test_a_folder_of_somebody_else_is_left_alone(folder, begin):
-    begin("classification")
-    data = tfdistill.load_data("my-data.csv", tokenizer="teacher")
-    teacher = tfdistill.load_teacher("teacher", task=data.task)
-    student = models.build_model(models.config_of(teacher), models.read_head(teacher))
+def test_a_folder_of_somebody_else_is_left_alone(folder, loaded):
+    data, teacher, student = loaded
     (folder / "mine").mkdir()
     (folder / "mine" / "history.csv").write_text("epoch\n1\n")
     for overwrite in (False, True):
         with pytest.raises(errors.OutputExistsError, match=r"history\.csv"):
             tfdistill.distill(teacher, student, data, "mine", overwrite=overwrite)
     assert [path.name for path in (folder / "mine").iterdir()] == ["history.csv"]
-
-
-class Dataset:
-    """As the one of Hugging Face's datasets, which takes no further argument here."""
-
-    def __init__(self, frame):
-        self.frame = frame
-
-    def to_parquet(self, path):
-        self.frame.to_parquet(path, index=False)
-
-
-def test_frames_are_read_as_the_file_of_their_rows(begin):
-    begin("classification")
-    frame = pandas.read_csv("my-data.csv")
-    frame.index = range(1000, 1000 + len(frame))  # the rows of a filtered frame
-    expected = tfdistill.load_data("my-data.csv", tokenizer="teacher")
-    for table in (frame, frame.sort_index(ascending=False)[::-1], Dataset(frame)):
-        data = tfdistill.load_data(table, tokenizer="teacher")
-        assert data.task.labels == expected.task.labels
-        for split in ("train", "dev"):
-            ids = getattr(data, split).encoded.ids
-            np.testing.assert_array_equal(ids, getattr(expected, split).encoded.ids)
 
 
 class ClassDataset:
@@ -353,11 +332,10 @@ def test_what_is_no_table_is_refused(table, begin):
         tfdistill.load_data(table, tokenizer="teacher")
 
 
-def test_what_distill_does_not_carry_out_is_refused_by_name(folder, begin, monkeypatch):
+def test_what_distill_does_not_carry_out_is_refused_by_name(folder, begin, loaded, monkeypatch):
     begin("classification")
     data = tfdistill.load_data("my-data.csv", tokenizer="teacher", class_weights="balanced")
-    teacher = tfdistill.load_teacher("teacher", task=data.task)
-    student = models.build_model(models.config_of(teacher), models.read_head(teacher))
+    _, teacher, student = loaded
     idle = {"compress": {"method": "prune"}, "augmented": True, "max_length": 127}
     with pytest.raises(errors.ConfigError) as caught:
         tfdistill.distill(teacher, student, data, "out", **idle)
@@ -397,12 +375,6 @@ def test_texts_without_labels_are_learnt_as_on_the_command_line(folder, begin):
     (folder / "more.txt").write_text(held_out + "\n")
     with pytest.raises(errors.DataError, match="no text of the development set"):
         tfdistill.load_data("my-data.csv", tokenizer="teacher", unlabelled=["more.txt"])
-
-
-def test_what_only_a_recipe_makes_of_data_is_refused_by_name(begin):
-    begin("classification")
-    with pytest.raises(errors.ConfigError, match=r"data\.augment: "):
-        tfdistill.load_data("my-data.csv", "teacher", augment={})
 
 
 def test_a_folder_knows_what_else_its_model_followed_from(folder, begin, monkeypatch):

@@ -106,13 +106,8 @@ def test_distill_opens_each_table_vocabulary_and_checkpoint_once(inputs):
 @pytest.mark.slow
 def test_quickstart_opens_its_table_once_and_its_vocabulary_twice(inputs):
     quick = ("benchmark.runs=3", "benchmark.min_seconds=0", "benchmark.repetitions=1")
-    command = [
-        "quickstart",
-        "--teacher",
-        str(inputs / "encoder"),
-        "--data",
-        str(inputs / "all.csv"),
-    ]
+    command = ["quickstart", "--teacher", str(inputs / "encoder")]
+    command += ["--data", str(inputs / "all.csv")]
     for value in (*quick, "teacher.allow_weak=true", "student.allow_weak=true"):
         command += ["--set", value]
 

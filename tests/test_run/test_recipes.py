@@ -17,7 +17,6 @@ import toy_recipes
 from tfdistill import cli, config, models, training
 from tfdistill.data import synthetic, task_data, vocab
 from tfdistill.run import folder, prepare, students, task_models, teachers
-from tfdistill.tokenization.reading import read_tokenizer
 from tfdistill.training import transfer
 
 RECIPES = {name: config.load_recipe(name) for name in config.recipes()}
@@ -165,22 +164,3 @@ def test_a_row_of_the_guide_fits_together(row, capsys):
     options = [word for assignment in row.overrides for word in ("--set", assignment)]
     assert cli.main(["recipes", "check", row.recipe, *options]) == 0
     assert capsys.readouterr().out.startswith(f"{row.recipe}: valid")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_scaled_down_recipe_keeps_the_path(name):
-    recipe = RECIPES[name]
-    scaled = toy_recipes.scaled_down(recipe, pathlib.Path("data"))
-    assert scaled.variants == recipe.variants
-    assert scaled.data.task == recipe.data.task
-    for stage in recipe.stages:
-        before, after = recipe.stages[stage], scaled.stages[stage]
-        keys = ("kind", "loss_weights", "schedule", "optimizer", "objective", "strategy", "terms")
-        for key in (*keys, "augmented", "earlier", "next_sentence", "mask_smoothing", "reads"):
-            assert getattr(before, key, None) == getattr(after, key, None), (stage, key)
-
-
-def test_the_generated_vocabulary_reads_the_generated_text(vocab_file):
-    tokenizer = read_tokenizer(vocab_file)
-    ids = [i for text in synthetic.generate(50, seed=3)[0] for i in tokenizer.encode(text)]
-    assert ids.count(tokenizer.unk_id) < 0.01 * len(ids)

@@ -136,21 +136,6 @@ def test_each_kind_of_answers_alone_learns_from_a_file(
         assert "answers are nearly uniform" in said and "are sharpened" in said
 
 
-def test_several_files_are_an_ensemble_with_their_temperatures(folder, by_model, tmp_path, planned):
-    path = by_model[2]
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    for row in rows:
-        row.update({name: -row[name] for name in row if name.startswith("logits.")})
-    other = tmp_path / "other.jsonl"
-    other.write_text("\n".join(map(json.dumps, rows)))
-    settings = {"files": [str(path), str(other)], "temperatures": [1.0, 2.0]}
-    _, logits = planned(recipe_of(folder, {"answers": settings}), tmp_path / "run")
-    (cache,) = (by_model[0] / "teacher" / "cache").iterdir()
-    first = arrays.read_arrays(cache)["logits"]
-    expected = soft_label_values.combine([first, -first], "classification", (1.0, 2.0))
-    np.testing.assert_array_equal(logits, expected)
-
-
 def test_texts_without_an_answer_are_refused_or_learnt_from_gold_labels(
     folder, by_model, tmp_path, planned, capsys
 ):

@@ -1,15 +1,13 @@
-"""Runs that learn vectors from a file: to the bit what they learn from the same in memory."""
+"""Runs that learn vectors from a file."""
 
 import json
 
 import numpy as np
 import pytest
-import safetensors.numpy
 import toys
 
 from tfdistill import cli, config, errors, models, run, tasks, training, weights
 from tfdistill.data import batches, soft_labels, vocab
-from tfdistill.io import arrays
 from tfdistill.run import task_models
 from tfdistill.tokenization.reading import read_tokenizer
 
@@ -19,12 +17,6 @@ WORDS = "how when where is the train bus ticket price open weather hot cold play
 TASK = tasks.TaskSpec("near", "a", "score", "b", kind="embedding")
 COLUMNS = {"text_column": "a", "pair_column": "b", "label_column": "score"}
 WIDTH = 12
-# A student of another width: through a projection that is thrown away, and Matryoshka.
-OWN = {
-    **{"preset": "bert_tiny", "num_layers": 1, "hidden_size": 8, "num_heads": 2},
-    **{"intermediate_size": 8, "vector_size": 6},
-}
-OBJECTIVE = {"objective": "vector_mse", "prefixes": [2, 6]}
 
 
 def sentences(random, count):
@@ -81,62 +73,21 @@ def texts_of(folder):
 
 
 @pytest.fixture(scope="module")
-def by_model(folder, tmp_path_factory):
-    """A run whose teacher is a model, and a file with the numbers that it has in memory."""
-    out = tmp_path_factory.mktemp("runs") / "model"
-    teacher = {"source": str(folder / "teacher")}
-    record = run.distill_variant(
-        recipe_of(folder, teacher, OBJECTIVE, initialise="random", **OWN), out
-    )
-    (cache,) = (out / "teacher" / "cache").iterdir()
+def answers(folder):
+    """A file with the teacher's vectors of all texts, in another order."""
     train, dev = texts_of(folder)
-    encoded = batches.encode_examples(dev, read_tokenizer(folder / "vocab.txt"), 12)
+    texts = np.random.default_rng(1).permutation([*train, *dev.texts]).tolist()
+    examples = tasks.Examples(TASK, texts, None, None)
+    encoded = batches.encode_examples(examples, read_tokenizer(folder / "vocab.txt"), 12)
     teacher = weights.load_embedder(folder / "teacher").model
     rows = batches.Batches(encoded, batch_size=64, shuffle=False)
-    vectors = np.concatenate(
-        [arrays.read_arrays(cache)["logits"], training.predict_logits(teacher, rows)]
-    )
-    order = np.random.default_rng(1).permutation(len(vectors))
-    texts = [[*train, *dev.texts][index] for index in order]
     path = folder / "vectors.parquet"
-    soft_labels.write(path, tasks.Examples(TASK, texts, None, None), vectors[order])
-    return out, record, path
+    soft_labels.write(path, examples, training.predict_logits(teacher, rows))
+    return path
 
 
-def weights_of(out):
-    """Those of the student and of its projection."""
-    stage = out / "stages" / "only" / "seed-1"
-    files = [out / "student" / "hf" / "model.safetensors", stage / "projection.safetensors"]
-    files.append(out / "student" / "hf" / "2_Dense" / "model.safetensors")
-    arrays = [safetensors.numpy.load_file(file) for file in files]
-    return {**arrays[0], **arrays[1], **arrays[2]}
-
-
-@pytest.mark.thorough
-def test_a_student_of_a_file_is_that_of_the_same_vectors_in_memory_to_the_bit(
-    folder, by_model, tmp_path, capsys
-):
-    out, expected, path = by_model
-    recipe = recipe_of(folder, {"answers": [str(path)]}, OBJECTIVE, **OWN)
-    record = run.distill_variant(recipe, tmp_path / "run")
-    of_model, of_file = weights_of(out), weights_of(tmp_path / "run")
-    unused = {"hidden_projection/kernel", "hidden_projection/bias"}  # of weight 0
-    assert of_model.keys() - of_file.keys() == unused
-    assert {"vectors_projection/kernel", "linear.weight"} <= of_file.keys() <= of_model.keys()
-    for name, array in of_file.items():
-        np.testing.assert_array_equal(array, of_model[name], err_msg=name)
-    heads = [weights.sentence_head(run / "student" / "hf") for run in (out, tmp_path / "run")]
-    assert heads[0] == heads[1] == models.Head("embedding", 6, projection="linear")
-    assert record.metrics == expected.metrics
-    assert record.teacher_metrics == expected.teacher_metrics
-    assert {row.name for row in expected.baselines} == {"tfidf_cosine", "mean_word_vectors"}
-    assert [row.name for row in record.baselines] == ["tfidf_cosine"]
-    said = capsys.readouterr().err
-    assert "vectors.parquet to 30 of 30 training texts, 24 of 24 development texts" in said
-
-
-def test_vectors_of_no_length_1_teach_a_student_whose_vectors_have_none(folder, by_model):
-    teacher = {"answers": [str(by_model[2])]}
+def test_vectors_of_no_length_1_teach_a_student_whose_vectors_have_none(folder, answers):
+    teacher = {"answers": [str(answers)]}
     settings = recipe_of(folder, teacher, preset="bert_tiny").student
     for normalised in (True, False):
         head = task_models.head_of_vectors(settings, 5, normalised=normalised)
@@ -157,12 +108,12 @@ def without(path, target, *texts):
 
 
 def test_texts_without_a_vector_are_refused_or_left_out(
-    folder, by_model, tmp_path, until_fit, capsys
+    folder, answers, tmp_path, until_fit, capsys
 ):
     """A combination of vector terms learns from the others."""
     texts, dev = texts_of(folder)
     left = texts[3], texts[-1], dev.texts[5]
-    path = without(by_model[2], tmp_path / "part.parquet", *left)
+    path = without(answers, tmp_path / "part.parquet", *left)
     with pytest.raises(errors.DataError, match=r"none to 1 of 30.*leave out such texts.*=gold"):
         run.distill_variant(recipe_of(folder, {"answers": [path]}), tmp_path / "run")
 
@@ -173,7 +124,7 @@ def test_texts_without_a_vector_are_refused_or_left_out(
     stage = {"kind": "combination", "losses": terms, "min_steps": None}
     teacher = {"answers": {"files": [path], "missing": "gold"}}
     distiller, train = until_fit(recipe_of(folder, teacher, stage), tmp_path / "run")
-    file = soft_labels.read(by_model[2], TASK)
+    file = soft_labels.read(answers, TASK)
     answered = [text for text in texts if text not in left]
     expected = file.values[file.find([(text,) for text in answered])]
     np.testing.assert_array_equal(train._extra["teacher_logits"], expected)
@@ -185,39 +136,30 @@ def test_texts_without_a_vector_are_refused_or_left_out(
 
 
 @pytest.mark.parametrize(
-    ("answers", "stage", "student", "message"),
+    ("section", "stage", "student", "message"),
     [
-        (
-            {"files": ["v.parquet", "w.parquet"]},
-            {},
-            {},
-            "files: 2 files are an ensemble, and vectors of",
-        ),
+        ({"files": ["v.parquet", "w.parquet"]}, {}, {}, "files: 2 files are an ensemble, and vect"),
         ({"temperatures": [2.0]}, {}, {}, "temperatures: vectors have none"),
         ({}, {}, {"preset": "pruned:layers=1"}, "pruned:layers=1 is made of a teacher model"),
         ({}, {}, {"initialise": "teacher"}, "initialise: teacher is made of a teacher model"),
-        (
-            {},
-            {"kind": "combination", "losses": {"a": {"loss": "HiddenStateMSE"}}},
-            {},
-            "compares the student with the teacher's layers, and teacher.answers holds answers "
-            "alone. Use a stage of kind embedding, or",
-        ),
+        ({}, {"kind": "combination", "losses": {"a": {"loss": "HiddenStateMSE"}}}, {},
+         "compares the student with the teacher's layers, and teacher.answers holds answers "
+         "alone. Use a stage of kind embedding, or"),
     ],
-)
+)  # fmt: skip
 def test_what_needs_a_teacher_s_model_is_refused_with_the_reason(
-    answers, stage, student, message, folder
+    section, stage, student, message, folder
 ):
     if "kind" in stage:
         stage = {**stage, "min_steps": None}
-    recipe = recipe_of(folder, {"answers": {"files": ["v.parquet"], **answers}}, stage)
+    recipe = recipe_of(folder, {"answers": {"files": ["v.parquet"], **section}}, stage)
     settings = recipe.student.model_copy(update=student)
     assert message in "\n".join(
         config.missing_inputs(recipe.model_copy(update={"student": settings}))
     )
 
 
-def test_the_command_writes_a_vector_of_each_different_text(folder, by_model, tmp_path, capsys):
+def test_the_command_writes_a_vector_of_each_different_text(folder, answers, tmp_path, capsys):
     path = tmp_path / "made.parquet"
     data = ["--kind", "embedding", "--task", "near", "--data-dir", str(folder)]
     data += ["--max-length", "12", "--unlabelled", str(folder / "more.txt")]
@@ -228,7 +170,7 @@ def test_the_command_writes_a_vector_of_each_different_text(folder, by_model, tm
     train, dev = texts_of(folder)
     keys = [(text,) for text in (*train, *dev.texts)]
     assert json.loads(capsys.readouterr().out)["num_texts"] == len(set(keys))
-    written, expected = (soft_labels.read(p, TASK) for p in (path, by_model[2]))
+    written, expected = (soft_labels.read(p, TASK) for p in (path, answers))
     np.testing.assert_allclose(
         written.values[written.find(keys)], expected.values[expected.find(keys)], atol=1e-6
     )

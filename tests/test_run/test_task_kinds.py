@@ -1,4 +1,4 @@
-"""A recipe for each kind of task: teacher tuned, student distilled, both better than chance."""
+"""Tags and answers inside texts, from a recipe to a file; sections of tasks of your own."""
 
 import json
 import pathlib
@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tfdistill import cli, config, errors, manifest, models, run, weights
+from tfdistill import cli, config, errors, manifest, run
 from tfdistill.data import from_config
 
 NAMES = ("anna", "bert", "cara", "dora", "emil")
@@ -25,10 +25,6 @@ def sentences(random, count):
         )
 
 
-def write_rows(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-
-
 def write_ner(folder, name, random, count):
     lines = []
     for who, verb, whom, where in sentences(random, count):
@@ -36,13 +32,13 @@ def write_ner(folder, name, random, count):
     (folder / f"{name}.txt").write_text("\n".join(lines))
 
 
-def write_squad(folder, name, random, count, unanswerable):
+def write_squad(folder, name, random, count):
     paragraphs = []
     for number, (who, verb, whom, where) in enumerate(sentences(random, count)):
         context = f"{who} {verb} {whom} in {where}."
         question, answer = ("where", where) if number % 2 else ("who", who)
         entry = {"id": str(number), "question": f"{question} is it?", "answers": []}
-        if unanswerable and number % 3 == 0:
+        if number % 3 == 0:
             entry |= {"question": "why is it?", "is_impossible": True}
         else:
             entry["answers"] = [{"text": answer, "answer_start": context.index(answer)}]
@@ -51,73 +47,18 @@ def write_squad(folder, name, random, count, unanswerable):
     (folder / f"{name}.json").write_text(json.dumps(content))
 
 
-def write_imdb(folder, name, random, count):
-    split = {"train": "train", "dev": "test"}[name]
-    for label in ("pos", "neg"):
-        (folder / split / label).mkdir(parents=True)
-    for number, (who, verb, whom, where) in enumerate(sentences(random, count)):
-        label, mood = ("pos", "gladly") if number % 2 else ("neg", "sadly")
-        text = f"{who} {mood} {verb} {whom} in {where}."
-        (folder / split / label / f"{number}_1.txt").write_text(text)
-
-
-def write_several(folder, name, random, count):
-    rows = []
-    for who, verb, whom, where in sentences(random, count):
-        labels = sorted({verb, where} & {"likes", "knows", "rome", "oslo"})
-        rows.append({"text": f"{who} {verb} {whom} in {where}.", "labels": labels})
-    write_rows(folder / f"{name}.jsonl", rows)
-
-
-def write_regression(folder, name, random, count):
-    rows = []
-    for who, verb, whom, where in sentences(random, count):
-        rows.append({"text": f"{who} {verb} {whom} in {where}.", "score": VERBS.index(verb) / 2})
-    write_rows(folder / f"{name}.jsonl", rows)
-
-
-# Data section, maker of files, head, primary metric, and what chance would give.
+# Data section and maker of files.
 CASES = {
-    "imdb": ({"task": "imdb", "metrics": ["auc", "accuracy"]}, write_imdb, "sequence", "auc", 0.5),
-    "ner": ({"task": "ner"}, write_ner, "token", "entity_f1", 0.0),
-    "squad": (
-        {"task": "squad", "doc_stride": 6, "max_question_length": 6, "max_length": 18},
-        lambda *args: write_squad(*args, unanswerable=False),
-        "span",
-        "f1",
-        0.2,
-    ),
+    "ner": ({"task": "ner", "max_length": 16}, write_ner),
     "squad_v2": (
         {"task": "squad_v2", "doc_stride": 6, "max_question_length": 6, "max_length": 18},
-        lambda *args: write_squad(*args, unanswerable=True),
-        "span",
-        "f1",
-        0.35,
-    ),
-    "several": (
-        {
-            "task": "topics",
-            "kind": "multi_label",
-            "text_column": "text",
-            "label_column": "labels",
-        },
-        write_several,
-        "sequence",
-        "micro_f1",
-        0.35,
-    ),
-    "regression": (
-        {"task": "tone", "kind": "regression", "text_column": "text", "label_column": "score"},
-        write_regression,
-        "sequence",
-        "pearson",
-        0.0,
+        write_squad,
     ),
 }
 
 
-def values_of(name, folder: pathlib.Path, **more):
-    data, write, *_ = CASES[name]
+def values_of(name, folder: pathlib.Path):
+    data, write = CASES[name]
     folder.mkdir()
     random = np.random.default_rng(7)
     for split, count in (("train", 128), ("dev", 32)):
@@ -127,39 +68,21 @@ def values_of(name, folder: pathlib.Path, **more):
     step = {"batch_size": 16, "learning_rate": 5e-3, "warmup": 0.1, "schedule": "constant"}
     return {
         "name": "kinds",
-        "data": {"max_length": 16, "vocab": "train:200", "dir": str(folder), **data},
+        "data": {"vocab": "train:200", "dir": str(folder), **data},
         "teacher": {
             "source": "preset:bert_tiny",
             **shape,
-            "finetune": {**step, "epochs": 30},
+            "finetune": {**step, "epochs": 3},
+            **{"allow_weak": True, "export": False},
         },
-        "student": {"preset": "bert_tiny", **shape},
+        "student": {"preset": "bert_tiny", **shape, "allow_weak": True},
         "stages": {
-            "intermediate": {"kind": "intermediate", **step, "epochs": 3},
-            "prediction": {"kind": "prediction", **step, "epochs": 6, "temperature": 2.0},
+            "prediction": {"kind": "prediction", **step, "epochs": 3, "temperature": 2.0},
         },
-        "variants": {"full": {"stages": ["intermediate", "prediction"]}},
-        "export": {"lengths": [16]},
+        "variants": {"full": {"stages": ["prediction"]}},
+        "export": {"quantize": "float32", **({"lengths": [16]} if name == "ner" else {})},
         "benchmark": {"warmup": 1, "runs": 5, "min_seconds": 0, "repetitions": 1},
-        **more,
     }
-
-
-# Thorough: models of spans and of several labels are trained and exported below, each head learns
-# a handful of examples in test_losses/test_answers.py, and texts are learnt in other runs.
-@pytest.mark.slow
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", CASES)
-def test_a_task_of_each_kind_is_learnt_and_distilled(tmp_path, name):
-    _, _, head, primary, chance = CASES[name]
-    recipe = config.parse_recipe(values_of(name, tmp_path / "data"))
-    record = run.distill_variant(recipe, tmp_path / "run")
-    teacher = json.loads((tmp_path / "run" / "teacher" / "result.json").read_text())
-    assert teacher["metrics"][primary] > chance + 0.3, teacher["metrics"]
-    assert record.metrics[primary] > chance + 0.15, record.metrics
-    assert record.model_folder == "student/hf"
-    model = weights.load_model(tmp_path / "run" / record.model_folder, head).model
-    assert models.head_of(model) == head
 
 
 @pytest.mark.slow
@@ -168,12 +91,6 @@ def test_models_of_tags_and_of_spans_become_files_that_are_measured_and_evaluate
     tmp_path, name, capsys
 ):
     values = values_of(name, tmp_path / "data")
-    values["teacher"]["finetune"]["epochs"] = 3
-    values["teacher"] |= {"allow_weak": True, "export": False}
-    values["student"]["allow_weak"] = True
-    values["variants"]["full"]["stages"] = ["prediction"]
-    values["stages"]["prediction"]["epochs"] = 3
-    values["export"] = {"quantize": "float32", **({"lengths": [16]} if name == "ner" else {})}
     (dev,) = (tmp_path / "data").glob("dev.*")
     shutil.copy(dev, dev.with_stem("test"))
     metrics = run.run_recipe(config.parse_recipe(values), tmp_path / "run")
@@ -213,25 +130,6 @@ def test_models_of_tags_and_of_spans_become_files_that_are_measured_and_evaluate
     assert again.signatures == card.signatures
     assert again.task == card.task
     assert again.parity.file_metrics == card.parity.file_metrics
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_several_labels_are_exported_and_measured(tmp_path):
-    values = values_of("several", tmp_path / "data")
-    values["teacher"]["finetune"]["epochs"] = 2
-    values["teacher"] |= {"allow_weak": True, "export": False}
-    values["student"]["allow_weak"] = True
-    values["variants"]["full"]["stages"] = ["prediction"]
-    values["stages"]["prediction"]["epochs"] = 1
-    values["baselines"] = "none"
-    shutil.copy(tmp_path / "data" / "dev.jsonl", tmp_path / "data" / "test.jsonl")
-    metrics = run.run_recipe(config.parse_recipe(values), tmp_path / "run")
-    card = json.loads((tmp_path / "run" / "export" / "model.json").read_text())
-    assert card["task"]["kind"] == "multi_label"
-    assert set(card["parity"]["model_metrics"]) == {"micro_f1", "macro_f1", "exact_match"}
-    assert metrics.test_metrics["student"] == pytest.approx(card["parity"]["model_metrics"])
-    assert metrics.test_metrics["file"] == pytest.approx(card["parity"]["file_metrics"])
 
 
 # The data section.

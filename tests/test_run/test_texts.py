@@ -1,12 +1,16 @@
-"""Recipes without a task, and the augmented training set of a run."""
+"""Recipes without a task, the augmented training set of a run, and noise in its texts."""
 
 import dataclasses
+import types
 
+import numpy as np
 import pytest
 import toy_recipes
 
-from tfdistill import augmentation, config, errors, models, run, weights
-from tfdistill.run import corpora, prepare
+from tfdistill import augmentation, config, errors, models, run, tasks, weights
+from tfdistill.data import batches
+from tfdistill.run import corpora, lessons, prepare
+from tfdistill.tokenization.reading import read_tokenizer
 
 
 def scaled_down(name, folder):
@@ -37,6 +41,16 @@ def test_a_recipe_without_a_task_ends_in_a_masked_language_model_and_a_report(tm
     assert again.models == metrics.models
 
 
+def shape_for(tokenizer):
+    return models.preset("bert_tiny").replace(
+        num_layers=1,
+        hidden_size=8,
+        num_heads=2,
+        intermediate_size=8,
+        vocab_size=tokenizer.vocab_size,
+    )
+
+
 @pytest.fixture(scope="module")
 def prepared_run(tmp_path_factory):
     """A recipe with augmentation, its data, and a masked language model of its vocabulary."""
@@ -45,15 +59,9 @@ def prepared_run(tmp_path_factory):
     values["data"] |= {"train_limit": 12, "dev_limit": 6}
     recipe = config.Recipe.model_validate(values)
     prepared = prepare.prepare(recipe.model_copy(update={"stages": {}, "variants": {}}), root)[0]
-    shape = models.preset("bert_tiny").replace(
-        num_layers=1,
-        hidden_size=8,
-        num_heads=2,
-        intermediate_size=8,
-        vocab_size=prepared.tokenizer.vocab_size,
-    )
     folder = root / "words"
-    weights.save_hf(models.build_masked_lm(shape), folder, tokenizer=prepared.tokenizer)
+    model = models.build_masked_lm(shape_for(prepared.tokenizer))
+    weights.save_hf(model, folder, tokenizer=prepared.tokenizer)
     values["data"]["augment"] |= {"masked_lm": str(folder), "copies": 2}
     return config.Recipe.model_validate(values), prepared, root
 
@@ -99,14 +107,8 @@ def test_a_recipe_without_copies_makes_the_published_number(prepared_run, tmp_pa
 
 def test_a_teacher_without_a_head_for_words_is_refused_for_augmentation(prepared_run, tmp_path):
     recipe, prepared, _ = prepared_run
-    shape = models.preset("bert_tiny").replace(
-        num_layers=1,
-        hidden_size=8,
-        num_heads=2,
-        intermediate_size=8,
-        vocab_size=prepared.tokenizer.vocab_size,
-    )
-    weights.save_hf(models.build_encoder(shape), tmp_path / "encoder")
+    encoder = models.build_encoder(shape_for(prepared.tokenizer))
+    weights.save_hf(encoder, tmp_path / "encoder")
     settings = recipe.data.augment.model_copy(update={"masked_lm": str(tmp_path / "encoder")})
     data = recipe.data.model_copy(update={"augment": settings})
     with pytest.raises(errors.WeightsError, match="new_head"):
@@ -125,3 +127,62 @@ def test_words_are_learnt_from_the_texts_of_stages_that_are_gone_through(tmp_pat
     values["variants"] = {"full": {"stages": ["words"]}}
     lines = corpora._corpus_lines(config.Recipe.model_validate(values), None)
     assert lines == ["Some words of a text."]
+
+
+@pytest.fixture
+def joint_batch(toy_vocab_file):
+    """Makes the one batch of a joint stage: its features, and whether the stage has noise."""
+    tokenizer = read_tokenizer(toy_vocab_file)
+    words = "good bad film story play set alarm the".split()
+
+    def make(*, pairs=True, stored=False, **joint):
+        column = "other" if pairs else None
+        task = tasks.TaskSpec("toy", "text", "label", pair_column=column, labels=("no", "yes"))
+        texts = [f"{a} {b} it is not a good film" for a in words for b in words]
+        others = [f"{b} {a}" for a in words for b in words] if pairs else None
+        examples = tasks.Examples(task, texts, others, np.zeros(64, np.int32))
+        encoded = batches.encode_examples(examples, tokenizer, 24)
+        lesson = types.SimpleNamespace(
+            task_data=types.SimpleNamespace(
+                task=task, tokenizer=tokenizer, texts=lambda **_: encoded
+            ),
+            same_tokens=True,
+            answers=lambda teacher, examples: np.zeros((64, 2), np.float32),
+        )
+        distiller = types.SimpleNamespace(needs_only_logits=lambda: stored, teacher="teacher")
+        stage = config.new_stage("joint", batch_size=64, **joint)
+        train = lessons.stage_batches(stage, lesson, 1, distiller)
+        ((features, _),) = train.dataset().as_numpy_iterator()
+        return features, lessons.has_noise(stage, train)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("pairs", "noise", "share"),
+    [
+        (False, {}, 0.75),  # less the texts of a low drawn rate
+        (True, {"token_noise": 0, "pair_noise": 0.6}, 0.6),
+        (True, {"token_noise": 0.01, "pair_noise": 0.6}, 0.6),
+    ],
+)
+def test_texts_are_noisy_where_the_teacher_answers_during_the_training(
+    pairs, noise, share, joint_batch
+):
+    plain, has_noise = joint_batch(pairs=pairs, token_noise=0, pair_noise=0)
+    assert not has_noise
+    noisy, has_noise = joint_batch(pairs=pairs, **noise)
+    assert has_noise
+    rows = (plain["input_ids"] != noisy["input_ids"]).any(axis=1)
+    assert rows.mean() == pytest.approx(share - 0.05, abs=0.15)
+
+
+def test_answers_that_are_stored_are_those_of_the_texts_as_they_are(joint_batch):
+    plain, _ = joint_batch(token_noise=0, pair_noise=0)
+    stored, has_noise = joint_batch(stored=True)
+    assert not has_noise and "teacher_logits" in stored
+    np.testing.assert_array_equal(plain["input_ids"], stored["input_ids"])
+    with pytest.raises(errors.ConfigError, match=r"token_noise.*stored answers"):
+        joint_batch(stored=True, token_noise=0.5)
+    with pytest.raises(errors.ConfigError, match=r"pair_noise.*without pairs"):
+        joint_batch(pairs=False, pair_noise=0.5)
