@@ -59,24 +59,6 @@ def test_it_writes_a_training_set_that_the_task_reads(folder, tmp_path, capsys):
     assert np.isin(read.labels, [0, 1]).all()
 
 
-@pytest.mark.slow
-def test_an_earlier_run_needs_resume_or_overwrite(folder, tmp_path, capsys):
-    assert cli.main(arguments(folder, tmp_path / "out")) == 0
-    before = (tmp_path / "out" / "train.tsv").read_bytes()
-    assert cli.main(arguments(folder, tmp_path / "out")) == 2
-    assert "--resume" in capsys.readouterr().err
-    assert cli.main(arguments(folder, tmp_path / "out", "--resume")) == 0
-    assert (tmp_path / "out" / "train.tsv").read_bytes() == before
-    assert cli.main(arguments(folder, tmp_path / "out", "--resume", "--seed", "3")) == 2
-    assert "seed 3 instead of 1" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as refused:
-        cli.main(arguments(folder, tmp_path / "out", "--resume", "--overwrite"))
-    assert refused.value.code == 2
-    assert "not allowed with argument --resume" in capsys.readouterr().err
-    assert cli.main(arguments(folder, tmp_path / "out", "--overwrite", "--seed", "3")) == 0
-    assert (tmp_path / "out" / "train.tsv").read_bytes() != before
-
-
 def test_workers_of_a_pipeline_load_the_inputs_for_themselves(
     folder, tmp_path, monkeypatch, capsys
 ):

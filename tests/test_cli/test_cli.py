@@ -11,7 +11,6 @@ import pytest
 from tfdistill import cli, config, errors
 from tfdistill.commands import inspection
 from tfdistill.commands import runs as recipe_commands
-from tfdistill.io import work_folder
 
 COMMANDS = [command.name for command in cli.commands()]
 
@@ -35,14 +34,6 @@ def test_help_imports_no_tensorflow():
     assert answer.stdout.strip() == "[]"
 
 
-def test_misuse_exits_with_2_and_a_hint_on_stderr(capsys):
-    assert cli.main(["run", "dmo"]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "Did you mean 'demo'?" in captured.err
-    assert "tfdistill recipes ls" in captured.err
-
-
 def test_every_fault_of_a_recipe_is_reported_at_once(capsys):
     overrides = ["studnet.preset=x", "data.max_length=9999", "stages.labels.learning_rate=-1"]
     arguments = [part for override in overrides for part in ("--set", override)]
@@ -51,11 +42,6 @@ def test_every_fault_of_a_recipe_is_reported_at_once(capsys):
     assert "3 faults" in text
     assert "Did you mean 'student'?" in text
     assert "data.max_length" in text and "stages.labels.learning_rate" in text
-
-
-def test_recipes_ls_gives_json_on_request(capsys):
-    assert cli.main(["recipes", "ls", "--json"]) == 0
-    assert set(json.loads(capsys.readouterr().out)) == set(config.recipes())
 
 
 def test_recipes_show_prints_a_recipe_that_loads_to_the_same_value(capsys, tmp_path):
@@ -92,18 +78,6 @@ def test_a_missing_file_is_an_error_with_exit_code_1(capsys, tmp_path):
     assert "none.tflite" in told and "Errno" not in told
 
 
-@pytest.mark.parametrize(
-    ("command", "resumes"), [(["run", "demo"], True), (["recipes", "check", "demo"], False)]
-)
-def test_ctrl_c_says_how_to_go_on_where_that_is_possible(command, resumes, monkeypatch, capsys):
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(config, "load_recipe", interrupted)
-    assert cli.main(command) == 130
-    assert ("Continue with --resume." in capsys.readouterr().err) is resumes
-
-
 def test_a_home_folder_behind_an_equals_sign_is_expanded(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "glue").mkdir()
@@ -123,21 +97,6 @@ def test_check_names_what_does_not_fit_and_what_a_recipe_still_needs(capsys):
     shown = capsys.readouterr().out.splitlines()
     assert shown[:2] == ["tinybert_4l: valid", "To run, it still needs:"]
     assert any(line.startswith("  - data.dir: ") for line in shown)
-
-
-def test_check_says_which_file_it_read_and_what_its_runs_are_called(tmp_path, capsys):
-    (tmp_path / "mine.yaml").write_text("extends: demo\n")
-    assert cli.main(["recipes", "check", f"{tmp_path}/mine.yaml"]) == 0
-    assert capsys.readouterr().out == f"{tmp_path}/mine.yaml: valid, named demo\n"
-
-
-def test_set_changes_the_recipe_that_options_make(tmp_path, capsys):
-    command = ["distill", "--teacher", "preset:bert_tiny", "--student", "bert_tiny"]
-    command += ["--task", "assistant", "--out", str(tmp_path / "out")]
-    assert cli.main([*command, "--set", "stages.joint.epochs=0"]) == 2
-    assert "stages.joint.epochs: expected more than 0, received 0." in capsys.readouterr().err
-    assert cli.main([*command, "--epochs", "0"]) == 2
-    assert "\n--epochs sets stages.joint.epochs.\n" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -221,18 +180,6 @@ def test_a_student_is_compared_by_the_metric_of_its_task(monkeypatch, tmp_path, 
     assert "WARNING: the student is below the baseline tfidf." in shown
 
 
-def test_a_library_that_dates_our_python_is_not_heard_but_others_are():
-    program = (
-        "import warnings; from tfdistill import cli; cli.main(['recipes', 'ls'])\n"
-        "warnings.warn('You are using a Python version (3.11.7) which Google will stop "
-        "supporting', FutureWarning)\n"
-        "warnings.warn('something of ours', FutureWarning)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0
-    assert "something of ours" in done.stderr and "Google" not in done.stderr
-
-
 def test_every_verb_is_loaded_by_its_name():
     assert list(cli._VERBS) == COMMANDS
     for verb in COMMANDS:
@@ -246,50 +193,6 @@ def test_a_verb_imports_no_module_of_another():
         "assert not {'tfdistill.commands.index', 'tfdistill.commands.export'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
-
-
-def test_a_reader_that_has_seen_enough_is_no_error():
-    command = [sys.executable, "-u", "-m", "tfdistill", "recipes", "ls"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("stages", "told"),
-    [
-        (["--stages", "relations"], "--min-steps sets stages.relations.min_steps."),
-        (["--stages", "intermediate,prediction"], "--teacher: "),  # prediction reads it
-    ],
-)
-def test_an_option_of_distill_goes_to_the_stages_that_read_it(stages, told, tmp_path, capsys):
-    files = ["--teacher", "./none", "--data-dir", str(tmp_path)]
-    command = ["distill", *files, "--student", "bert_tiny", "--task", "sst2", "--min-steps", "2"]
-    if "relations" in stages:
-        command[2] = "bert-base-uncased"
-
-    assert cli.main([*command, *stages, "--out", str(tmp_path / "out")]) == 2
-
-    assert told in capsys.readouterr().err
-
-
-def test_finetune_has_a_floor_of_steps_and_stops_early(tmp_path, monkeypatch):
-    from tfdistill import run
-
-    seen = []
-
-    def stand_in(recipe, out, **arguments):
-        seen.append(recipe.teacher.finetune)
-        raise errors.ConfigError("seen enough")
-
-    monkeypatch.setattr(run, "finetune", stand_in)
-    work_folder.WorkFolder(tmp_path, "run").start()
-    command = ["finetune", "bert", "--task", "assistant", "--out", str(tmp_path)]
-    changed = ["--set", "teacher.finetune.patience=2", "--resume"]
-    assert cli.main([*command, *changed]) == 2
-    assert (seen[0].min_steps, seen[0].patience) == (1000, 2)
 
 
 def test_distill_knows_the_model_before_the_fine_tuning_of_a_run(tmp_path, monkeypatch):

@@ -8,7 +8,6 @@ import types
 import pytest
 
 from tfdistill import cli, config
-from tfdistill.benchmark import host
 from tfdistill.benchmark.settings import Settings
 
 OPTIONS = {  # of the command line, by attribute of `Settings`
@@ -33,25 +32,6 @@ def told(text, option):
 
 def written(value):
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-@pytest.fixture
-def measured(monkeypatch):
-    """The settings that `tfdistill benchmark` asks for."""
-    calls = []
-
-    def compare(models, *, settings, **options):
-        calls.append(settings)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(host, "compare", compare)
-    return calls
-
-
-def test_a_benchmark_without_options_has_the_defaults_of_the_library(measured, tmp_path):
-    (tmp_path / "a.tflite").touch()
-    cli.main(["benchmark", str(tmp_path / "a.tflite")])
-    assert measured == [Settings()]
 
 
 def test_the_help_of_benchmark_tells_them(capsys):

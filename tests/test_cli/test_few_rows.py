@@ -165,13 +165,8 @@ def test_a_student_of_few_rows_has_a_teacher_tuned_on_pairs(
         csv.writer(file).writerows([("text", "label"), *drawn(4, 20)])
     (tmp_path / "bert").symlink_to(inputs / "bert")
     value = {"--student": "tinybert_4l_312d", "--finetune": "always"}[option]
-    command = [
-        *quickstart(tmp_path, option, value),
-        "--dry-run",
-        "--json",
-        "--out",
-        str(tmp_path / "o"),
-    ]
+    command = quickstart(tmp_path, option, value, "--dry-run", "--json")
+    command += ["--out", str(tmp_path / "o")]
     assert cli.main(command) == 0
     shown = capsys.readouterr()
     recipe = config.parse_recipe(json.loads(shown.out)["recipe"], source="test")

@@ -33,12 +33,6 @@ def write_csv(path, labels, texts=TEXTS, **dialect):
     return path
 
 
-def write_jsonl(path, labels):
-    rows = [{"text": text, "label": labels[i % len(labels)]} for i, text in enumerate(TEXTS)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 @pytest.fixture
 def quickstart(bert, tmp_path, capsys):
     """Runs quickstart --dry-run; returns the exit code and what was told."""
@@ -95,24 +89,6 @@ def test_a_cell_that_cannot_be_meant_is_refused_with_its_line_by_all_commands(
         assert (line in told or code == 2) and fact in told and "expected" in told
 
 
-JSON = {
-    "null": (["a", "b", None], "line 3", "null"),
-    "NUL": (["a", "b\0"], "line 2", "U+0000"),
-    "object": ([{"a": 1}, {"a": 0}], "line 1", "dict"),
-    "probabilities": ([[0.1, 0.9], [0.7, 0.3]], "line 1", "--answers"),
-}
-
-
-@pytest.mark.parametrize("labels, line, fact", JSON.values(), ids=JSON)
-def test_a_value_of_json_that_cannot_be_meant_is_refused_with_its_line(
-    quickstart, finetune, tmp_path, labels, line, fact
-):
-    path = write_jsonl(tmp_path / "x.jsonl", labels)
-    for code, told in (quickstart(path, "--label-column", "label"), finetune(path)):
-        assert code == 1, told
-        assert line in told and fact in told
-
-
 @pytest.mark.parametrize("command", ["quickstart", "finetune"])
 def test_an_object_without_a_label_is_named_by_its_line(request, command, tmp_path):
     rows = [{"text": text, "label": "ab"[i % 2]} for i, text in enumerate(TEXTS)]
@@ -152,14 +128,6 @@ def test_commands_that_do_not_choose_a_kind_ask_for_it(
     assert code == expected_code and fact in told, told
 
 
-def test_decimal_commas_are_numbers(quickstart, finetune, tmp_path):
-    numbers = [f"{n / 7:.2f}".replace(".", ",") for n in range(120)]
-    path = write_csv(tmp_path / "x.csv", numbers, delimiter=";")
-    code, told = quickstart(path)
-    assert code == 0 and "kind: regression" in told and "decimal comma" in told
-    assert finetune(path, "--kind", "regression")[0] == 0
-
-
 @pytest.mark.parametrize("tag, fact", [("B-\u200bPER", "U+200B"), ("nan", "'nan'")])
 def test_tags_of_words_have_the_same_rules(bert, tmp_path, capsys, tag, fact):
     words = "".join(f"box O\nlamp {tag if n == 3 else 'B-PER'}\n\n" for n in range(30))
@@ -169,18 +137,6 @@ def test_tags_of_words_have_the_same_rules(bert, tmp_path, capsys, tag, fact):
     assert cli.main(["finetune", str(bert), *command, "--out", str(tmp_path / "out")]) == 1
     told = capsys.readouterr().err
     assert fact in told and "line 11" in told
-
-
-def test_folders_of_texts_have_the_same_rules(bert, tmp_path, capsys):
-    for split in ("train", "dev"):
-        for name in ("good", "b\u200bad"):
-            (tmp_path / split / name).mkdir(parents=True)
-            for n in range(4):
-                (tmp_path / split / name / f"{n}.txt").write_text(f"{TEXTS[n]} {split} {name}")
-    command = ["--task", "own", "--kind", "classification", "--set", "data.layout=folders"]
-    command += ["--data-dir", str(tmp_path), "--out", str(tmp_path / "out"), "--dry-run"]
-    assert cli.main(["finetune", str(bert), *command]) == 1
-    assert "U+200B" in capsys.readouterr().err
 
 
 def test_rows_that_a_stray_quotation_mark_joins_are_found(quickstart, finetune, tmp_path):

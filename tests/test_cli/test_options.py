@@ -66,20 +66,6 @@ def test_the_help_of_an_option_tells_its_default():
             assert float(told[0]) == action.default, (program, option)
 
 
-@pytest.mark.parametrize("section, field", [(config.FineTuneConfig, "epochs"),
-                                            (config.DataConfig, "max_length"),
-                                            (config.CompressConfig, "sparsity")])  # fmt: skip
-def test_an_option_has_the_name_type_default_and_help_of_its_field(section, field):
-    parser = argparse.ArgumentParser()
-
-    action = options.add_field(parser, section, field)
-
-    info = section.model_fields[field]
-    assert action.option_strings == [f"--{field.replace('_', '-')}"]
-    assert action.default == info.default and action.type is type(info.default)
-    assert action.help == f"{info.description} (default: {info.default})"
-
-
 @pytest.mark.parametrize("command", [[], ["recipes"], ["data"]])
 def test_a_bare_program_or_group_prints_its_help(command, capsys):
     assert cli.main(command) == 0
@@ -141,7 +127,6 @@ def test_quiet_prints_the_result_and_errors_only(monkeypatch, capsys):
         (">&-", 1, False, "standard output: expected an open stream, received a closed one"),
         (">&- 2>&-", 1, False, ""),
         ("2>&-", 0, True, ""),
-        ("<&-", 0, True, ""),
         ("<&- 2>&-", 0, True, ""),
     ],
 )

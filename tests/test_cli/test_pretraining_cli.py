@@ -48,16 +48,6 @@ def test_a_vocabulary_is_learnt_from_files(text, vocab_file, tmp_path, capsys):
     )
 
 
-def test_invalid_bytes_name_their_place_or_are_dropped(tmp_path, capsys):
-    path = tmp_path / "bad.txt"
-    path.write_bytes(b"good film\nbad \xff story\n")
-    arguments = ["data", "vocab", str(path), "--out", str(tmp_path / "v.txt"), "--size", "60"]
-    assert cli.main(arguments) == 1
-    assert "bad.txt, line 2 (byte 14)" in capsys.readouterr().err
-    assert cli.main([*arguments, "--on-invalid", "replace"]) == 0
-    assert "good" in read_vocab(tmp_path / "v.txt")
-
-
 def test_a_corpus_is_prepared_resumed_and_replaced(text, vocab_file, tmp_path, capsys):
     arguments = ["data", "prepare", str(text), "--vocab", str(vocab_file), "--max-length", "24"]
     arguments += ["--out", str(tmp_path / "shards"), "--shard-mb", "0.004", "--json"]
@@ -175,43 +165,9 @@ def test_the_options_left_out_are_the_defaults_of_the_configuration(monkeypatch,
 
 
 def test_a_strange_override_is_misuse(capsys):
-    arguments = [
-        "pretrain",
-        "bert_tiny",
-        "--corpus",
-        "c",
-        "--out",
-        "o",
-        "--shape",
-        "num_layers=six",
-    ]
+    arguments = "pretrain bert_tiny --corpus c --out o --shape num_layers=six".split()
     assert cli.main(arguments) == 2
     assert "KEY=NUMBER" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_pretraining_from_text_on_the_command_line(text, vocab_file, tmp_path, capsys):
-    arguments = ["pretrain", "bert_tiny", "--corpus", str(text), "--vocab", str(vocab_file)]
-    for setting in ("num_layers=1", "hidden_size=16", "intermediate_size=16", "max_positions=24"):
-        arguments += ["--shape", setting]
-    arguments += [
-        "--max-length",
-        "24",
-        "--steps",
-        "6",
-        "--batch-size",
-        "8",
-        "--set",
-        "held_out=0.1",
-    ]
-    arguments += ["--set", "evaluations=1"]
-    arguments += ["--out", str(tmp_path / "out"), "--json"]
-    assert cli.main(arguments) == 0
-    metrics = last_json(capsys)
-    assert metrics["steps"] == 6
-    assert (tmp_path / "out" / metrics["model_folder"] / "model.safetensors").is_file()
-    assert cli.main(arguments) == 2
 
 
 @pytest.mark.parametrize("size", ["nan", "inf", "0", "-1", "1e-9"])

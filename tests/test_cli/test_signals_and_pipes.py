@@ -33,7 +33,7 @@ builtins.last = Last()
 from tfdistill import __main__
 __main__.program()
 """
-PRINTING = ["--help"], ["export", "--help-all"], ["recipes", "ls", "--json"]
+PRINTING = ["export", "--help-all"], ["recipes", "ls", "--json"]
 
 
 def environment():
@@ -138,15 +138,6 @@ def command_that(execute):
     return base.Command(name="x", summary="x", examples=(), execute=execute)
 
 
-def test_the_pipe_of_another_process_that_breaks_is_a_fault(monkeypatch, capsys):
-    def broken(*_: object) -> None:
-        raise BrokenPipeError(32, "Broken pipe")
-
-    monkeypatch.setattr(config, "load_recipe", broken)
-    assert cli.main(["recipes", "check", "demo"]) == 1
-    assert "broken pipe" in capsys.readouterr().err
-
-
 def test_predict_reads_no_further_than_its_reader():
     texts = subprocess.Popen(["yes", "good film\tbad film"], stdout=subprocess.PIPE)
     command = [sys.executable, "-m", "tfdistill", "predict", str(BUNDLE), "--json"]
@@ -171,9 +162,3 @@ def test_predict_reads_no_further_than_its_reader():
     assert predict.stderr is not None
     assert predict.stderr.read() == ""
     predict.stderr.close()
-
-
-def test_where_nobody_closed_the_output_it_is_read(capsys):
-    assert base.is_read()
-    with base.plain_streams():
-        assert base.is_read()

@@ -2,7 +2,6 @@
 
 import io
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -101,18 +100,3 @@ def test_a_text_to_look_for_may_be_an_address(tmp_path, monkeypatch, capsys):
     assert cli.main(["index", "faq", "--query", "https://example.org/help", "--model", "m"]) != 0
     said = capsys.readouterr().err
     assert "faq" in said and "a path on this machine" not in said
-
-
-def test_messages_of_the_library_are_printed_bare_and_those_of_others_only_if_errors(capsys):
-    ours, other = logging.getLogger("tfdistill.run"), logging.getLogger("another.library")
-    ours.info("nobody listens")
-    with base.messages():
-        ours.info("100% read")
-        ours.warning("no test set")
-        other.warning("retracing")
-        other.error("broken")
-    with base.messages(verbose=True):
-        other.warning("retracing")
-    ours.info("nobody listens")
-    printed = capsys.readouterr().err.splitlines()
-    assert printed == ["100% read", "WARNING: no test set", "broken", "retracing"]
