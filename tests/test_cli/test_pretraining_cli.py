@@ -99,7 +99,9 @@ def test_a_strange_runner_is_misuse(rest, message, text, vocab_file, tmp_path, c
     assert not (tmp_path / "out").exists()
 
 
-def test_the_options_of_pretrain_reach_the_training(monkeypatch, tmp_path, capsys):
+@pytest.fixture
+def seen(monkeypatch, tmp_path):
+    """What `tfdistill pretrain` asks for, with its files there."""
     seen = {}
 
     def stand_in(*positional, **options):
@@ -110,6 +112,10 @@ def test_the_options_of_pretrain_reach_the_training(monkeypatch, tmp_path, capsy
     for name in ("a.txt", "b.txt", "v.txt"):
         (tmp_path / name).touch()
     monkeypatch.setattr(pretrain_run, "run_pretraining", stand_in)
+    return seen
+
+
+def test_the_options_of_pretrain_reach_the_training(seen, capsys):
     arguments = "pretrain bert_tiny --corpus a.txt b.txt --out out --shape num_layers=3 --shape "
     arguments += "dropout=0.2 --vocab v.txt --cased --steps 70 --batch-size 9 --set optimizer=lamb "
     arguments += (
@@ -149,19 +155,11 @@ def test_the_options_of_pretrain_reach_the_training(monkeypatch, tmp_path, capsy
     assert "mlm_loss: 1.2500" in shown and "out/model/hf" in shown
 
 
-def test_the_options_left_out_are_the_defaults_of_the_configuration(monkeypatch, tmp_path):
-    seen = {}
-
-    def stand_in(source, corpus, out, config, **options):
-        seen.update(source=source, config=config)
-        return {"held_out": {}, "model_folder": ""}
-
-    monkeypatch.setattr(pretrain_run, "run_pretraining", stand_in)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "c").touch()
-    assert cli.main(["pretrain", "x", "--corpus", "c", "--out", "o"]) == 0
-    assert seen["config"] == training.PretrainConfig()
-    assert seen["source"] == pretrain_run.PretrainSource("x")
+def test_the_options_left_out_are_the_defaults_of_the_configuration(seen):
+    assert cli.main(["pretrain", "x", "--corpus", "a.txt", "--out", "o"]) == 0
+    source, _, _, config = seen["positional"]
+    assert config == training.PretrainConfig()
+    assert source == pretrain_run.PretrainSource("x")
 
 
 def test_a_strange_override_is_misuse(capsys):

@@ -64,6 +64,25 @@ def test_b_follows_a_or_comes_from_another_document(tokenizer, many):
             assert b[0] == a[-1] + 1 or len(a) + len(b) == 60  # cut ones lost what lay between
 
 
+def test_about_half_of_the_pairs_are_random(tokenizer, many):
+    encoded = examples_of(many, 60, tokenizer)
+    assert len(encoded) > 90
+    # A document's last sentence alone is always paired at random, so slightly above one half.
+    assert 0.42 < encoded.labels.mean() < 0.66
+
+
+def test_a_pair_that_is_too_long_loses_words_of_its_longer_half_at_both_ends(tokenizer):
+    encoded = examples_of([[50, 30], [40, 80]] * 20, 60, tokenizer, seed=2)
+    fronts = backs = 0
+    assert len(encoded) > 40
+    for index in range(len(encoded)):
+        a, b = halves(encoded, index, tokenizer)
+        assert (len(a), len(b)) == (30, 30)  # every sentence is longer than half of the room
+        fronts += (a[0] % 1000 not in (0, 50, 40)) + (b[0] % 1000 not in (0, 50, 40))
+        backs += (a[-1] % 1000 not in (49, 79, 39, 119)) + (b[-1] % 1000 not in (49, 79, 39, 119))
+    assert min(fronts, backs) > 20
+
+
 def test_one_document_alone_has_no_partner(tokenizer):
     with pytest.raises(errors.DataError, match=r"two documents or more.*received 1.*blank lines"):
         examples_of([[3, 4, 5]], 20, tokenizer)

@@ -27,6 +27,22 @@ def test_the_pieces_are_the_whole_file(tmp_path, text, span_bytes):
     assert "".join(pieces(path, span_bytes)) == text
 
 
+def test_a_cut_is_at_a_blank_line_else_a_line_end_else_a_space(tmp_path):
+    ends = {
+        "one two\nthree\n \t\nfour" + "x" * 500: "one two\nthree\n \t\n",
+        "one two\nthree four" + "x" * 500: "one two\n",
+        "one two" + "x" * 500: "one ",
+        "我们" * 200: "我",
+    }
+    for text, first in ends.items():
+        path = write(tmp_path / "a.txt", text)
+        # Looking begins at byte 2; the window is as long as a piece, so ask for long pieces.
+        assert pieces(path, 300)[0] != text
+        with open(path, "rb") as file:
+            end = textspans._cut(file, 2, 200, path.stat().st_size)
+        assert text.encode()[:end].decode() == first
+
+
 def test_byte_order_mark_and_windows_line_ends_are_dropped(tmp_path):
     path = write(tmp_path / "a.txt", "\ufeffGood.\r\n\r\nBad.\r\n")
     assert pieces(path, 1000) == ["Good.\n\nBad.\n"]

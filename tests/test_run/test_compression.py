@@ -39,8 +39,7 @@ def teacher(tmp_path_factory):
     return weights.save_hf(model, folder / "hf", labels=labels, tokenizer=folder / "vocab.txt")
 
 
-@pytest.fixture(scope="module")
-def recipe(data_dir, teacher):
+def recipe_of(data_dir, teacher):
     itself = {"teacher": "student"}
     values = {
         "name": "toy",
@@ -70,7 +69,13 @@ def recipe(data_dir, teacher):
     return config.parse_recipe(values)
 
 
-def test_a_student_is_exported_as_what_it_was_trained_for(recipe, tmp_path):
+@pytest.fixture(scope="module")
+def recipe(data_dir, teacher):
+    return recipe_of(data_dir, teacher)
+
+
+def test_a_student_is_exported_as_what_it_was_trained_for(tmp_path):
+    recipe = recipe_of("data", "teacher")
     (tmp_path / config.RECIPE_FILE).write_text(config.dump_recipe(recipe))
     assert export_command._usual_quantize(str(tmp_path)) == "static_wi8_ai8"
     pruned = recipe.model_copy(update={"variants": {"p": config.VariantConfig(stages=("prune",))}})
