@@ -123,6 +123,29 @@ def test_labels_are_written_as_the_task_spells_them(kind, finder, tmp_path):
     assert len(read) > 8
 
 
+def test_originals_can_be_left_out(finder, tmp_path):
+    train = examples()
+    without = dataclasses.replace(OPTIONS, keep_originals=False)
+    augment_train(train, finder, OPTIONS, tmp_path / "with")
+    done = augment_train(train, finder, without, tmp_path / "without")
+    assert done.num_rows == done.num_augmented
+    with_originals = rows(tmp_path / "with")
+    for text, label in zip(train.texts, train.labels, strict=True):
+        with_originals.remove(f"{text}\t{label}")
+    assert rows(tmp_path / "without") == with_originals
+
+
+@pytest.mark.parametrize("shard_size, token_budget", [(4, 1), (100, 10_000)])
+def test_shards_and_batches_leave_no_trace(shard_size, token_budget, finder, make_finder, tmp_path):
+    train = examples()
+    augment_train(train, finder, OPTIONS, tmp_path / "a", shard_size=3)
+    augment_train(train, make_finder(token_budget), OPTIONS, tmp_path / "b", shard_size=shard_size)
+    assert rows(tmp_path / "a") == rows(tmp_path / "b")
+    assert sorted(path.name for path in (tmp_path / "a").glob("[!.]*")) == [
+        *("augmentation.json", "train.tsv"),
+    ]
+
+
 class _Stop(Exception):
     pass
 

@@ -15,6 +15,13 @@ def drawn(seed, *, text=TEXT, copies=6, probability=0.5):
     return variants.variants(text, copies=copies, probability=probability, generator=generator)
 
 
+def test_only_pure_words_that_are_no_stop_words_may_be_exchanged():
+    words = "the Film is good . 3d café don ' t re-watch x naïve bad".replace("-", " - ").split()
+    places = variants.replaceable_positions(words, variants.STOP_WORDS)
+    assert [words[place] for place in places] == ["good", "watch", "x", "bad"]
+    assert variants.replaceable_positions(["the", "a"], frozenset({"a"})) == [0]
+
+
 def test_variants_equal_a_loop_over_the_draws():
     for seed in range(20):
         draws = np.random.default_rng(seed).random((6, 2, 2))

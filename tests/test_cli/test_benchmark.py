@@ -83,6 +83,14 @@ def test_every_option_reaches_the_settings(settings_of_calls):
     assert call.examples == ()
 
 
+def test_a_run_folder_stands_for_its_export(settings_of_calls, tmp_path):
+    for folder in ("run/export", "plain"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "model.json").write_text("{}")
+    assert cli.main(["benchmark", str(tmp_path / "run"), str(tmp_path / "plain")]) == 0
+    assert settings_of_calls[0].models == [tmp_path / "run" / "export", tmp_path / "plain"]
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

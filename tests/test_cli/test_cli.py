@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tfdistill import cli, config, errors
+from tfdistill import cli, config, errors, results
 from tfdistill.commands import inspection
 from tfdistill.commands import runs as recipe_commands
 
@@ -160,7 +160,7 @@ def test_where_to_work_reaches_the_training(line, work, options, monkeypatch, tm
 
 
 def test_a_student_is_compared_by_the_metric_of_its_task(monkeypatch, tmp_path, capsys):
-    from tfdistill import results, run
+    from tfdistill import run
 
     baseline = results.BaselineResult(name="tfidf", metrics={"accuracy": 0.7, "f1": 0.9})
     record = results.SavedModel(
@@ -225,3 +225,35 @@ def test_distill_knows_the_model_before_the_fine_tuning_of_a_run(tmp_path, monke
     assert cli.main([*command, "--baselines", "none", "--hidden-act", "gelu_tanh"]) == 2
     assert (seen[1].teacher.general, seen[1].baselines) == (None, "none")
     assert (seen[0].student.hidden_act, seen[1].student.hidden_act) == (None, "gelu_tanh")
+
+
+def test_a_student_and_a_teacher_below_a_baseline_are_named():
+    def row(name, value, note=""):
+        return results.BaselineResult(name=name, note=note, metrics={"f1": value})
+
+    rows = [row("majority", 0.5), row("tfidf", 0.8, "words"), row("unknown", None)]
+    assert recipe_commands.compared("f1", 0.85, 0.9, rows) == [
+        "compared with, f1",
+        "  teacher: 0.9000",
+        "  majority: 0.5000",
+        "  tfidf: 0.8000 (words)",
+    ]
+    lines = recipe_commands.compared("f1", 0.4, 0.75, rows)
+    assert lines[-2:] == [
+        "WARNING: the student is below the baseline majority and tfidf.",
+        "WARNING: the teacher is below the baseline tfidf.",
+    ]
+    part = results.part_of(10, 40)
+    lines = recipe_commands.compared("f1", 0.85, 0.75, rows, answered=part)
+    assert lines[1] == "  teacher: 0.7500 (of the 10 of 40 examples that it answered)"
+    assert not any("WARNING" in line for line in lines)
+    assert results.part_of(40, 40) is results.part_of(None, 40) is None
+    before = [row("frozen_teacher", 0.8, "the teacher before fine-tuning")]
+    advice = recipe_commands.compared("f1", 0.85, 0.75, before)[-2:]
+    assert advice[0] == "WARNING: the teacher is below the baseline frozen_teacher."
+    assert "more steps" in advice[1]
+    assert len(recipe_commands.compared("f1", 0.75, 0.85, before)) == 4  # only the student
+    itself = [row("frozen_teacher", 0.9, results.FINE_TUNED)]  # no alternative to a student
+    assert len(recipe_commands.compared("f1", 0.4, 0.75, itself)) == 3
+    assert len(recipe_commands.compared("f1", None, None, rows)) == 4
+    assert recipe_commands.compared("f1", 0.4, None, []) == []

@@ -1,5 +1,7 @@
 """tfdistill compare: exit codes, limits, and what is said about bad input."""
 
+import json
+
 import benchmark_results as results_of
 import pytest
 
@@ -43,6 +45,17 @@ def test_a_slower_file_fails_a_build_only_when_a_limit_is_asked_for(stored, caps
     assert cli.main(["compare", old, new, "--fail-if-slower", "50%"]) == 0
     assert capsys.readouterr().out.endswith("\npassed\n")
     assert cli.main(["compare", new, old, "--fail-if-slower", "5%"]) == 0
+
+
+def test_json_holds_the_ruling(stored, capsys):
+    old, new = stored(old=2.0, new=2.4)
+    assert cli.main(["compare", old, new, "--fail-if-slower", "5%", "--json"]) == 1
+    value = json.loads(capsys.readouterr().out)
+    assert value["gate"]["passed"] is False
+    assert len(value["gate"]["reasons"]) == 1
+    assert value["rows"][0]["faster"] is False
+    assert cli.main(["compare", old, new, "--json"]) == 0
+    assert "gate" not in json.loads(capsys.readouterr().out)
 
 
 def test_a_larger_file_fails(stored):

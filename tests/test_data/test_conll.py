@@ -114,6 +114,16 @@ def encode(tokenizer, words, tags, max_length=20):
     return tagged_words.encode_words(words, arrays, tokenizer, max_length)
 
 
+def test_the_first_piece_of_a_word_has_its_tag(tokenizer):
+    encoded = encode(tokenizer, [["playing", "a", "film."], ["sets"]], [[1, 0, 2], [3]])
+    assert [tokenizer.vocab[i] for i in encoded.row(0)] == [
+        *("[CLS]", "play", "##ing", "a", "film", ".", "[SEP]")
+    ]
+    assert encoded.labels.tolist() == [-100, 1, -100, 0, 2, -100, -100, -100, 3, -100, -100]
+    assert encoded.sources.tolist() == [0, 1]
+    assert not encoded.types.any()
+
+
 def test_a_word_without_pieces_is_unknown_but_keeps_its_tag(tokenizer):
     words = ["\u00ad", "good", "中国", "é", "\ufeff"]  # both ends of it are dropped
     encoded = encode(tokenizer, [words], [[1, 2, 3, 4, 5]])
@@ -130,6 +140,18 @@ def test_a_word_that_is_too_long_by_itself_is_cut(tokenizer):
     assert encoded.labels[encoded.labels >= 0].tolist() == [0, 1, 2]
     with pytest.raises(errors.DataError, match="max_length: expected at least 3"):
         encode(tokenizer, [["a"]], [[0]], max_length=2)
+
+
+def test_batches_pad_tags_with_no_label(tokenizer):
+    encoded = encode(tokenizer, [["a", "playing"], ["good"]], [[1, 2], [3]])
+    weighted = dataclasses.replace(encoded, weights=np.array([1.0, 0.5], np.float32))
+    rows = batches.Batches(weighted, batch_size=2, shuffle=False)
+    ((features, labels, weights),) = rows.dataset().as_numpy_iterator()
+    assert features["input_ids"].shape == labels.shape == (2, 5)
+    assert labels.tolist() == [[-100, 3, -100, -100, -100], [-100, 1, 2, -100, -100]]
+    assert weights.tolist() == [0.5, 1.0]
+    long = batches.Batches(encoded, batch_size=2, bucketing=False, max_length=7)
+    assert next(iter(long.dataset()))[1].shape == (2, 7)
 
 
 def test_features_of_tokens_are_padded_with_zeros_and_of_every_token(tokenizer):

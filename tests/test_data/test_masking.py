@@ -100,6 +100,20 @@ def test_of_the_chosen_tokens_eight_tenths_are_hidden_and_one_tenth_is_random(to
     assert (only["input_ids"] != ids)[chosen].mean() > 0.95
 
 
+def test_every_position_of_a_row_has_the_same_chance(tokenizer):
+    batch = features(tokenizer, (12, 7) * 100)
+    masker = masking.Masker(tokenizer, rate=0.2)
+    times = np.zeros((2, 14))
+    for step in range(6):
+        chosen = masker(batch, seed(step))["prediction_mask"].numpy()
+        times += chosen.reshape(100, 2, 14).sum(axis=0)
+    expected = np.zeros((2, 14))
+    expected[0, 1:11] = 2 / 10  # round(0.2 * 12) of ten
+    expected[1, 1:6] = 1 / 5
+    # 600 draws: the standard deviation is 0.016.
+    np.testing.assert_allclose(times / 600, expected, atol=0.065)
+
+
 def test_smoothed_masking_counts_over_the_whole_batch(tokenizer, rng):
     counts = rng.integers(0, 10_000, tokenizer.vocab_size)
     masker = masking.Masker(tokenizer, token_counts=counts)

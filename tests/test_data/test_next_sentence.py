@@ -71,6 +71,18 @@ def test_about_half_of_the_pairs_are_random(tokenizer, many):
     assert 0.42 < encoded.labels.mean() < 0.66
 
 
+def test_a_document_gives_all_its_text_unless_it_is_cut(tokenizer, many):
+    """With room for every document whole, each word is in an a or in a b that follows."""
+    encoded = examples_of(many, 2000, tokenizer)
+    seen = set()
+    for index, label in enumerate(encoded.labels):
+        a, b = halves(encoded, index, tokenizer)
+        assert not seen & set(a)
+        seen |= set(a) | (set(b) if label == 0 else set())
+    words = {1000 * (n + 1) + p for n, d in enumerate(many) for p in range(sum(d))}
+    assert seen == words
+
+
 def test_a_pair_that_is_too_long_loses_words_of_its_longer_half_at_both_ends(tokenizer):
     encoded = examples_of([[50, 30], [40, 80]] * 20, 60, tokenizer, seed=2)
     fronts = backs = 0

@@ -36,6 +36,12 @@ def test_the_five_nearest_rows_of_a_label_count_and_all_of_one_with_fewer():
     assert routes.score_labels(scores[None], rows_of)[0, 0] == pytest.approx(0.6)
 
 
+def test_of_equal_scores_the_first_row_answers_and_is_not_sure():
+    rows_of = routes.rows_by_label(["a", "b", "a"])
+    route = routes.decide(np.array([0.5, 0.5, 0.5]), rows_of, thresholds(a=0, b=0), None)
+    assert (route.label, route.row, route.margin, route.sure) == ("a", 0, 0.0, False)
+
+
 def test_at_most_5_percent_of_the_sure_answers_are_wrong_of_each_label():
     random = np.random.default_rng(0)
     labels = np.repeat([0, 1], 400)
@@ -56,6 +62,15 @@ def test_at_most_5_percent_of_the_sure_answers_are_wrong_of_each_label():
     # The next lower margin would let too many through.
     lower = (margins >= limits[1]) & (nearest == 1)
     assert wrong[lower].mean() > 0.05
+
+
+def test_a_label_with_few_answers_is_sure_above_its_wrong_ones_alone():
+    labels, nearest = np.zeros(102, int), np.zeros(102, int)
+    nearest[:2], labels[1] = 1, 1
+    margins = np.linspace(0.5, 1.0, 102)[::-1].copy()
+    margins[:2] = 0.9, 0.95  # of "b": wrong, right
+    fitted = routes.fit_routes(nearest, margins, labels, NAMES)
+    assert fitted.thresholds == {"a": 0.0, "b": 0.9}
 
 
 def test_where_the_surest_answer_is_wrong_none_is_sure():

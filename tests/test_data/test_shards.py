@@ -77,6 +77,16 @@ def test_buckets_hold_examples_of_like_length(folder):
     assert padding(window=100) < 0.5 * padding(bucketing=False)
 
 
+def test_a_batch_is_padded_at_its_end_and_fits_its_longest(folder, tokenizer):
+    for batch in shards.ShardedBatches(folder, 5, bucketing=False).batches():
+        lengths = batch["attention_mask"].sum(axis=1)
+        assert batch["input_ids"].shape == (len(lengths), lengths.max())
+        expected = np.arange(lengths.max()) < lengths[:, None]
+        np.testing.assert_array_equal(batch["attention_mask"], expected)
+        assert (batch["input_ids"][~expected] == tokenizer.pad_id).all()
+        assert all(array.dtype == np.int32 for array in batch.values())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{"window": 4}, pytest.param({"bucketing": False}, marks=pytest.mark.thorough)]

@@ -100,6 +100,12 @@ def test_windows_without_room_or_with_gaps_are_refused(tokenizer):
         windows.encode_questions(items, tokenizer, 12, doc_stride=6)
 
 
+def test_a_stride_beyond_the_window_is_fine_where_each_context_is_one(tokenizer):
+    items = [ask("the film is not good."), ask("good story"), ask("not a bad film")]
+    encoded = windows.encode_questions(items, tokenizer, 11, doc_stride=7)  # 6 tokens of context
+    assert encoded.sources.tolist() == [0, 1, 2]
+
+
 # From logits to answers.
 
 

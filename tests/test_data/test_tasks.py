@@ -116,6 +116,12 @@ def test_labels_may_be_hidden_in_a_test_split_or_on_request(
     assert (None if read is None else read.tolist()) == expected
 
 
+def test_a_label_of_the_task_hides_nothing(tmp_path):
+    spec = tasks.TaskSpec("mood", "text", "label", labels=("-1", "0", "1"))
+    (tmp_path / "test.csv").write_text("text,label\nbad,-1\nworse,-1\n")
+    assert tasks.load_examples(spec, tmp_path, "test").labels.tolist() == [0, 0]
+
+
 def test_a_split_is_found_under_its_other_names(tmp_path):
     for name in ("validation", "test_matched", "dev_mismatched"):
         folder_of(tmp_path, **{name: ["yes", "no"]})

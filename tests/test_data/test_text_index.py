@@ -51,6 +51,13 @@ def test_scores_are_the_cosines_of_integers(width):
             assert score == product / np.sqrt(float(squares[0]) * float(squares[1]))
 
 
+def test_blocks_change_no_score(monkeypatch):
+    rows = text_index.quantize(VECTORS)
+    whole = text_index.scores_of(rows[:2], rows)
+    monkeypatch.setattr(text_index, "_BLOCK_BYTES", 8 * 8 * 7)
+    np.testing.assert_array_equal(text_index.scores_of(rows[:2], rows), whole)
+
+
 def test_of_equal_scores_the_first_is_better():
     scores = np.array([0.1, 0.5, 0.5, 0.9, 0.5])
     assert text_index.best(scores, 3).tolist() == [3, 1, 2]

@@ -22,6 +22,13 @@ def read(tmp_path, name, content, spec=TASK):
     return unlabelled.read_unlabelled(spec, [path])
 
 
+def test_plain_text_has_a_text_in_each_line_that_is_not_blank(tmp_path):
+    texts = read(tmp_path, "more.txt", "one two\n\n  three four \u2028five \n")
+    assert texts.examples.texts == ["one two", "three four \u2028five"]
+    assert texts.examples.labels is None
+    assert [place.rpartition(", ")[2] for place in texts.places] == ["line 1", "line 3"]
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

@@ -86,6 +86,13 @@ def test_a_vector_of_zeros_is_near_to_nothing_and_breaks_nothing():
     assert vectors.nearest(["a", "b"], 2) == [["c", "b"], ["a", "c"]]
 
 
+def test_many_words_are_asked_in_parts(monkeypatch, rng):
+    vectors = WordVectors([f"w{i}" for i in range(30)], rng.standard_normal((30, 4)))
+    whole = vectors.nearest(list(vectors.words), 5)
+    monkeypatch.setattr("tfdistill.data.vectors._MAX_PRODUCTS", 90)
+    assert vectors.nearest(list(vectors.words), 5) == whole
+
+
 def test_values_must_fit_the_words():
     for words, values in ((["a"], np.ones((2, 3))), (["a", "a"], np.ones((2, 3))), (["a"], [1])):
         with pytest.raises(errors.ShapeError, match="different words and a row for each"):

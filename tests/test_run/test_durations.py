@@ -52,6 +52,16 @@ def test_a_narrow_student_is_counted_with_its_own_fewest_steps():
     assert steps == 44 * 92  # epochs of 92 batches, at least 4,000 steps
 
 
+def test_the_students_of_all_seeds_are_counted():
+    [one], [three] = (
+        [part for name, part in estimate(seeds=seeds).items() if name.startswith("distil")]
+        for seeds in ((1,), (1, 2, 3))
+    )
+    assert three.name == "distil the student, 3 seeds" and three.steps == one.steps
+    assert three.seconds == pytest.approx(3 * one.seconds)
+    assert three.step_seconds == pytest.approx(3 * one.step_seconds)  # --max-minutes divides by it
+
+
 @pytest.mark.parametrize("waited, load", [(0.0, 1.0), (30.0, 3.0)])
 def test_a_rate_leaves_out_the_wait_for_a_processor_and_is_measured_once(waited, load, monkeypatch):
     # 15 turns in 10 s on the clock, of which two threads had a processor for 15 s and waited.

@@ -54,6 +54,14 @@ def test_the_cards_of_a_run_have_teacher_baselines_latency_and_warnings(run):
     assert "library_name: transformers" in checkpoint and "## Latency" not in checkpoint
 
 
+def test_the_latency_of_another_file_is_not_taken(run):
+    file = manifest.read_manifest(run / "export", verify=False)
+    other = file.model.model_copy(update={"sha256": "b" * 64})
+
+    assert model_cards.evidence(run, file).latency
+    assert not model_cards.evidence(run, file.model_copy(update={"model": other})).latency
+
+
 @pytest.mark.parametrize("source", ["/home/name/bert", "preset:bert_mini", "~/bert", "../bert"])
 def test_a_path_of_a_teacher_is_not_published(source):
     assert model_cards._hub_id(source) is None

@@ -206,11 +206,28 @@ def test_an_empty_second_text_has_its_separator_as_in_a_batch_of_transformers(
     assert tokenizer.lengths([text], pairs).tolist() == [len(expected["input_ids"][0])]
 
 
+def test_special_ids_are_those_of_the_vocabulary(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("x\n[MASK]\n[SEP]\n[CLS]\n[UNK]\n[PAD]\n##x\n", encoding="utf-8")
+    tokenizer = read_tokenizer(path)
+    assert (tokenizer.mask_id, tokenizer.sep_id, tokenizer.cls_id) == (1, 2, 3)
+    assert (tokenizer.unk_id, tokenizer.pad_id, tokenizer.vocab_size) == (4, 5, 7)
+    assert tokenizer.encode("xx y") == [3, 0, 6, 4, 2]
+
+
 def test_broken_utf_8_in_a_graph_neither_fails_nor_touches_its_neighbours(toy_vocab_file):
     tokenizer = read_tokenizer(toy_vocab_file)
     rows = tokenizer.tokenize(tf.constant([b"good \xff\xfe film", b"bad"])).to_list()
     assert rows[1] == tokenizer.encode("bad")[1:-1]
     assert rows[0][0] == tokenizer.encode("good")[1]
+
+
+def test_many_texts_keep_their_order(toy_vocab_file):
+    tokenizer = read_tokenizer(toy_vocab_file)
+    texts = [" ".join(str(number)) for number in range(3000)]  # more than one call of the graph
+    encoded = tokenizer.encode_batch(texts)
+    for number in (0, 1023, 1024, 2999):
+        assert encoded.row(number).tolist() == tokenizer.encode(texts[number])
 
 
 def test_a_lone_surrogate_is_dropped(toy_vocab_file):
