@@ -19,10 +19,9 @@ def path(tmp_path):
     return tmp_path / "a.safetensors"
 
 
-@pytest.mark.parametrize("position", [-1, -20, -30])
-def test_a_changed_byte_is_noticed(path, position):
+def test_a_changed_byte_is_noticed(path):
     content = bytearray(path.read_bytes())
-    content[position] ^= 1
+    content[-20] ^= 1
     path.write_bytes(content)
     with pytest.raises(errors.DataError, match=r"another checksum\. Delete it"):
         arrays.read_arrays(path, error=errors.DataError, remedy="Delete it.")

@@ -53,10 +53,6 @@ def test_a_file_that_is_gone_and_a_damaged_record_are_refused(model):
             checksums.check_folder(model / "hf")
 
 
-def test_a_folder_without_a_record_passes(tmp_path):
-    checksums.check_folder(tmp_path)
-
-
 def test_a_digest_is_one_of_names_and_contents_and_not_of_times(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name / "deep").mkdir(parents=True)

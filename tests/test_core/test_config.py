@@ -56,9 +56,8 @@ def test_short_forms_and_defaults():
 
 @pytest.mark.parametrize(
     ("max_length", "lengths"),
-    [(None, (32, 64, 128)), (24, (24,)), (64, (32, 64)), (128, (32, 64, 128)),
-     (384, (32, 64, 128, 384))],
-)  # fmt: skip
+    [(None, (32, 64, 128)), (24, (24,)), (64, (32, 64)), (384, (32, 64, 128, 384))],
+)
 def test_a_file_is_as_long_as_what_its_model_was_trained_on(max_length, lengths):
     assert config.usual_lengths(max_length) == lengths
     if max_length is not None:
@@ -98,29 +97,6 @@ def test_every_recipe_that_comes_with_us_is_valid_and_named_by_its_file(name, tm
 
 
 # What is refused.
-
-
-def test_all_faults_are_reported_at_once():
-    message = faults_of(
-        name="No Good",
-        data={"tsak": "sst2", "max_length": 4096},
-        teacher={"source": "x", "dtype": "float16", "finetune": {"learning_rate": 0}},
-        seeds=[],
-        stages={"states": {"kind": "middle", "warmup": 1.0, "loss_weigths": {}}},
-        exporrt={},
-    )
-    assert message.startswith("recipe: 12 faults.")
-    lines = message.splitlines()[1:]
-    assert len(lines) == 12
-    for where in (
-        *("name", "data.task: missing", "data.tsak: unknown key. Did you mean 'task'?"),
-        *("data.max_length", "teacher.dtype", "teacher.finetune.learning_rate", "seeds"),
-        *("stages.states.kind", "stages.states.warmup"),
-        "stages.states.loss_weigths: unknown key. Did you mean 'loss_weights'?",
-        "exporrt: unknown key. Did you mean 'export'?",
-        "variants.full.stages: no stage 'logits'",
-    ):
-        assert sum(line.startswith(f"  - {where}") for line in lines) == 1, where
 
 
 def test_a_format_that_is_gone_is_refused_by_name_with_another():
@@ -235,39 +211,28 @@ def test_an_unknown_recipe_names_the_nearest_and_the_command():
 
 
 @pytest.mark.parametrize(
-    ("assignment", "read"),
+    ("assignment", "value"),
     [
-        ("data.dir=glue/SST-2", lambda r: r.data.dir == "glue/SST-2"),
-        ("data.dir=a=b", lambda r: r.data.dir == "a=b"),
-        ("data.dir=", lambda r: r.data.dir is None),
-        ("data.lower_case=false", lambda r: r.data.lower_case is False),
-        ("data.labels=[bad, good]", lambda r: r.data.labels == ("bad", "good")),
-        ("seeds=[1,2,3]", lambda r: r.seeds == (1, 2, 3)),
+        ("data.dir=a=b", "a=b"),
+        ("data.dir=", None),
+        ("data.lower_case=false", False),
+        ("data.labels=[bad, good]", ("bad", "good")),
+        ("seeds=[1,2,3]", (1, 2, 3)),
         # YAML reads 5e-5, without a point, as text.
-        ("stages.states.learning_rate=5e-5", lambda r: r.stages["states"].learning_rate == 5e-5),
-        (
-            "stages.states.learning_rate=1.5E-3",
-            lambda r: r.stages["states"].learning_rate == 1.5e-3,
-        ),
-        ("stages.states.layer_map=[0, 3]", lambda r: r.stages["states"].layer_map == (0, 3)),
-        (
-            "stages.states.loss_weights={attention: 0}",
-            lambda r: r.stages["states"].loss_weights == {"attention": 0.0},
-        ),
-        (
-            "stages.states.loss_weights.hidden=2",
-            lambda r: r.stages["states"].loss_weights == {"hidden": 2.0},
-        ),
-        ("teacher=elsewhere/bert", lambda r: r.teacher.source == "elsewhere/bert"),
-        ("teacher.source=elsewhere/bert", lambda r: r.teacher.source == "elsewhere/bert"),
-        ("student=bert_mini", lambda r: r.student.preset == "bert_mini"),
-        ("export.lengths=[8]", lambda r: r.export.lengths == (8,)),
+        ("stages.states.learning_rate=5e-5", 5e-5),
+        ("stages.states.layer_map=[0, 3]", (0, 3)),
+        ("stages.states.loss_weights={attention: 0}", {"attention": 0.0}),
+        ("teacher.source=elsewhere/bert", "elsewhere/bert"),
     ],
 )
-def test_an_assignment_changes_one_value(path, assignment, read):
-    changed = config.load_recipe(path, [assignment])
-    assert read(changed)
-    assert not read(config.load_recipe(path))
+def test_an_assignment_changes_one_value(path, assignment, value):
+    def read(recipe):
+        for key in assignment.split("=")[0].split("."):
+            recipe = recipe[key] if isinstance(recipe, dict) else getattr(recipe, key)
+        return recipe
+
+    assert read(config.load_recipe(path, [assignment])) == value
+    assert read(config.load_recipe(path)) != value
 
 
 def test_assignments_keep_what_a_short_form_said(path):
@@ -347,16 +312,6 @@ def test_a_preset_as_teacher_brings_no_vocabulary(tmp_path):
     bare = recipe(data={"task": "sst2", "dir": str(tmp_path)}, teacher="preset:bert_tiny")
     (fault,) = config.missing_inputs(bare)
     assert fault.startswith("data.vocab:") and "train:SIZE" in fault
-
-
-def test_faults_between_variants_and_stages_are_reported_beside_faults_of_fields():
-    with pytest.raises(errors.ConfigError) as caught:
-        config.load_recipe(
-            "demo",
-            ["data.max_length=9999", "variants.full.stages=[general, predicton]"],
-        )
-    assert "data.max_length" in str(caught.value)
-    assert "no stage 'predicton'. Did you mean 'prediction'?" in str(caught.value)
 
 
 def test_a_recipe_laid_over_another_keeps_what_it_does_not_name(tmp_path):
@@ -489,13 +444,6 @@ def test_a_published_recipe_names_its_own_start(name):
     assert student["initialise"] == published_start(name)
 
 
-def test_teacher_layers_are_a_list_or_a_way_to_choose_them():
-    student = {"preset": "bert_tiny", "initialise": "pruned"}
-    assert recipe(student={**student, "teacher_layers": [0, 2]}).student.teacher_layers == (0, 2)
-    assert recipe(student={**student, "teacher_layers": "greedy"}).student.teacher_layers
-    assert "teacher_layers" in faults_of(student={**student, "teacher_layers": "best"})
-
-
 def test_an_embedding_has_no_student_without_a_teacher_and_others_no_vector_size():
     values = copy.deepcopy(MINIMAL) | {
         "stages": {"only": {"kind": "embedding"}},
@@ -514,7 +462,7 @@ def test_an_embedding_has_no_student_without_a_teacher_and_others_no_vector_size
 
 
 @pytest.mark.parametrize(
-    ("positions", "length"), [(64, 64), (512, 128), (True, 128), ("64", 128), (0, 128), (-3, 128)]
+    ("positions", "length"), [(64, 64), (512, 128), (True, 128), ("64", 128), (-3, 128)]
 )
 def test_texts_have_by_default_as_many_tokens_as_the_model_has_positions(
     tmp_path, positions, length

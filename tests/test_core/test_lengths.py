@@ -1,16 +1,11 @@
 """The chosen lengths are those of the least expected time, and the time is that of the texts."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
 
 from tfdistill.manifest import lengths
-
-
-def test_texts_are_counted_by_their_tokens():
-    assert lengths.counted([5, 3, 5, 9]) == {3: 1, 5: 2, 9: 1}
 
 
 def cost_of(chosen, texts, time, signature):
@@ -22,7 +17,7 @@ def cost_of(chosen, texts, time, signature):
     return total / sum(texts.values()) + len(chosen) * signature
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_no_other_set_of_lengths_is_cheaper(seed):
     """Against every subset of the candidates, with texts beyond the longest length among them."""
     rng = np.random.default_rng(seed)
@@ -71,14 +66,3 @@ def test_a_length_that_was_not_measured_leaves_the_expected_time_unknown():
     times, of_file = {32: 3.0}, (16, 32)
     assert lengths.expected_time(times, {10: 1, 20: 1}, of_file) is None
     assert lengths.expected_time(times, {20: 1}, of_file) == 3.0
-
-
-def test_more_lengths_never_cost_more():
-    rng = np.random.default_rng(0)
-    texts = lengths.counted(rng.integers(4, 128, 300).tolist())
-    least = math.inf
-    for most in range(1, 9):
-        chosen = lengths.choose(texts, 128, float, most=most, signature=0.0)
-        expected = lengths.expected_time({n: float(n) for n in chosen}, texts)
-        assert expected <= least
-        least = expected

@@ -1,6 +1,5 @@
 """README.md of exported folders: what the hub reads, and what a person has to know."""
 
-import errno
 import pathlib
 import types
 
@@ -9,7 +8,6 @@ import huggingface_hub
 import pytest
 
 from tfdistill import manifest, results
-from tfdistill.io import marker_file, work_folder
 from tfdistill.manifest import confidence
 from tfdistill.results import model_card
 
@@ -217,15 +215,3 @@ def test_foreign_names_are_text_in_markdown_and_html():
     assert r"a\|b" in body and "two lines" in body and r"\*bold\*" in body
     assert "x" * 59 + "…" in body and "x" * 60 not in body
     assert metadata(text).model_name == "# <i>m</i>\n"  # YAML quotes by itself
-
-
-def test_a_card_whose_entry_in_the_list_cannot_be_written_is_not_left_behind(tmp_path, monkeypatch):
-    work_folder.WorkFolder(tmp_path, "hf").start()
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(marker_file, "write_marker", full)
-    with pytest.raises(OSError, match="No space"):
-        model_card.write(tmp_path, model_card.of_file(described()))
-    assert not (tmp_path / model_card.FILE_NAME).exists()

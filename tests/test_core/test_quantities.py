@@ -29,13 +29,9 @@ def test_three_digits_are_kept_also_across_a_rounding_up(value, written):
 def test_every_quantity_has_its_unit():
     assert quantities.size(14_860_000) == "14.9 MB"
     assert quantities.size(999) == "999 B"
+    assert (quantities.size(23_140), quantities.megabytes(23_140)) == ("23.1 kB", "0.0231")
     assert quantities.count(14_350_248) == "14.4 M"
     assert quantities.flops(22.35e9) == "22.4 G"
-
-
-def test_a_file_below_50_kilobytes_does_not_look_empty():
-    assert quantities.size(23_140) == "23.1 kB"
-    assert quantities.megabytes(23_140) == "0.0231"
 
 
 def test_what_is_absent_is_a_dash():

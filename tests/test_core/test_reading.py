@@ -127,10 +127,8 @@ OURS = {
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ('"format_version": 1', '"format_version": 1.0'),
         ('"format_version": 1', '"format_version": true'),
         ('"b": 0,\n    "a": 1', '"a": 1,\n    "b": 0'),
-        ("0.1", "0.2"),
         ("-0.0", "0.0"),
         ("é", "e"),
         ('"p50"', '"p60"'),

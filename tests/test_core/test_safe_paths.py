@@ -11,7 +11,10 @@ def test_a_name_inside_is_resolved(tmp_path, name):
 
 @pytest.mark.parametrize(
     "name",
-    ["..", "../a.txt", "b/../../a.txt", "/etc/passwd", ".", "", "link", "link/a.txt", "file"],
+    [
+        *("..", "../a.txt", "../folder-2/a.txt", "b/../../a.txt", "/etc/passwd", ".", ""),
+        *("link", "link/a.txt", "file", "a\0b", "ring", "absolute"),
+    ],
 )
 def test_a_name_that_leads_out_is_refused(tmp_path, name):
     folder = tmp_path / "folder"
@@ -20,30 +23,13 @@ def test_a_name_that_leads_out_is_refused(tmp_path, name):
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path / "out")
     (folder / "file").symlink_to(tmp_path / "secret")
+    (folder / "ring").symlink_to(folder / "ring")
+    name = str(folder / "a.txt") if name == "absolute" else name
     with pytest.raises(errors.ManifestError, match="a path inside folder/") as refused:
         safe_paths.inside(folder, name)
     assert ("a link that leads out. Copy the files" in str(refused.value)) == (
-        name in ("link", "file")
+        name in ("link", "file", "ring")
     )
-
-
-def test_an_absolute_path_into_the_folder_is_refused_too(tmp_path):
-    with pytest.raises(errors.ManifestError):
-        safe_paths.inside(tmp_path, str(tmp_path / "a.txt"))
-
-
-def test_a_folder_whose_name_begins_alike_is_outside(tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run-2").mkdir()
-    with pytest.raises(errors.ManifestError):
-        safe_paths.inside(tmp_path / "run", "../run-2/a.txt")
-
-
-@pytest.mark.parametrize("name", ["a\0b", "ring"])
-def test_a_name_that_no_path_can_have_is_refused(tmp_path, name):
-    (tmp_path / "ring").symlink_to(tmp_path / "ring")
-    with pytest.raises(errors.ManifestError, match="a path inside"):
-        safe_paths.inside(tmp_path, name)
 
 
 @pytest.mark.parametrize("name", ["prediction", "pkt-2.b", "two words", "+aug", "层"])

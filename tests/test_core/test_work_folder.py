@@ -30,10 +30,6 @@ def overwrite(path):
         return marker_file.entries(path)
 
 
-def test_overwriting_removes_what_was_written(ours):
-    assert overwrite(ours) == set()
-
-
 def test_a_folder_that_is_copied_or_moved_stays_ours(ours, tmp_path):
     shutil.copytree(ours, tmp_path / "copy")
     ours.rename(tmp_path / "moved")
@@ -99,17 +95,6 @@ def test_a_folder_that_became_a_link_is_not_followed(ours, tmp_path):
     with pytest.raises(errors.OutputExistsError, match="data"):
         overwrite(ours)
     assert (target / "b.txt").read_text() == "the user's"
-
-
-def test_an_exception_leaves_a_list_that_is_up_to_date(tmp_path):
-    def fail():
-        with WorkFolder(tmp_path, "run").open():
-            (tmp_path / "a.txt").write_text("a")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fail()
-    assert overwrite(tmp_path) == set()
 
 
 def test_after_a_kill_the_folder_resumes_and_what_is_not_listed_is_kept(tmp_path):
