@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 
 # Before the first import of TensorFlow or transformers in any test.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -92,16 +93,35 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture(scope="session", autouse=True)
 def graphs_as_they_are(request):
-    """Leaves TensorFlow's rewriting of graphs out, a quarter of the time until a first step.
+    """Leaves TensorFlow's rewriting of graphs and of Python source out, half the time of a toy.
 
-    Toys run too few steps to earn it back. Programs that tests start have it, as users do, and so
-    have all tests where the thorough ones run.
+    Toys run too few steps to earn it back, and no layer needs its source converted. A model has one
+    view of its inner states, however many distillers read it. Programs that tests start have all of
+    it, as users do, and so have all tests where the thorough ones run.
     """
-    if "tensorflow" in sys.modules and request.config.getoption("markexpr"):
-        import tensorflow as tf
+    if "tensorflow" not in sys.modules or not request.config.getoption("markexpr"):
+        yield
+        return
+    import tensorflow as tf
+    from tensorflow.python.autograph.core import ag_ctx
 
-        os.environ["TOY_RUN_AS_IT_IS"] = "1"  # for toy_run.py as a program
-        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    os.environ["TOY_RUN_AS_IT_IS"] = "1"  # for toy_run.py as a program
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    from tfdistill import models
+
+    build, views = models.taps, weakref.WeakKeyDictionary()
+
+    def taps(model):
+        if model not in views:
+            views[model] = build(model)
+        return views[model]
+
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ag_ctx.ControlStatusCtx(status=ag_ctx.Status.DISABLED),
+    ):
+        patch.setattr(models, "taps", taps)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
