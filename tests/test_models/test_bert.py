@@ -68,49 +68,11 @@ def classifier(config):
     return toys.randomise(models.build_classifier(config, 3))
 
 
-@pytest.mark.slow
-def test_the_counted_parameters_are_those_of_the_built_model(config):
-    assert models.build_encoder(config).count_params() == models.count_parameters(config)
-    built = models.build_classifier(config, 3)
-    assert built.count_params() == models.count_parameters(config, 3)
-    assert not built.non_trainable_weights
-
-
-def test_inputs_are_named_int32_of_any_shape(config):
-    model = models.build_classifier(config, 3)
-    specs = {name: (tensor.dtype, tensor.shape.as_list()) for name, tensor in model.input.items()}
+def test_inputs_are_named_int32_of_any_shape(config, classifier):
+    inputs = classifier.input
+    specs = {name: (tensor.dtype, tensor.shape.as_list()) for name, tensor in inputs.items()}
     names = ["input_ids", "attention_mask"] + ["token_type_ids"] * bool(config.type_vocab_size)
     assert specs == {name: (tf.int32, [None, None]) for name in names}
-
-
-def test_the_encoder_gives_its_outputs_by_name(config):
-    outputs = models.build_encoder(config)(batch(config))
-    shapes = {name: tuple(value.shape) for name, value in outputs.items()}
-    assert shapes == {
-        "sequence_output": (3, 7, 16),
-        **({"pooled_output": (3, 16)} if config.pooler else {}),
-    }
-
-
-@pytest.mark.slow
-def test_the_configuration_is_read_back_from_the_layers(config):
-    assert models.config_of(models.build_classifier(config, 3)) == config
-    # A bare encoder has no dropout before a classifier that could be read.
-    encoder = models.build_encoder(config)
-    assert models.config_of(encoder) == config.replace(classifier_dropout=None)
-    assert models.num_labels_of(encoder) is None
-    assert models.num_labels_of(models.build_classifier(config, 3)) == 3
-
-
-@pytest.mark.slow
-def test_a_saved_model_answers_and_describes_itself_as_before(config, classifier, tmp_path):
-    classifier.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    features = batch(config)
-    np.testing.assert_array_equal(loaded(features), classifier(features))
-    assert models.config_of(loaded) == config
-    before, after = models.taps(classifier)(features), models.taps(loaded)(features)
-    tf.nest.map_structure(np.testing.assert_array_equal, after, before)
 
 
 def test_taps_agree_with_the_model(config, classifier):
@@ -167,16 +129,6 @@ def test_padding_changes_neither_states_nor_logits(config, classifier):
         )
 
 
-def test_every_kind_of_input_reaches_the_logits(config, classifier):
-    features = batch(config)
-    before = classifier(features).numpy()
-    changes = {"input_ids": 5, "attention_mask": 0, "token_type_ids": 1}
-    for name in features:
-        changed = {**features, name: features[name].copy()}
-        changed[name][0, 1] = changes[name] if changes[name] != features[name][0, 1] else 0
-        assert np.abs(classifier(changed).numpy() - before)[0].max() > 1e-3, name
-
-
 @pytest.mark.slow
 def test_a_sequence_beyond_the_positions_is_refused(config):
     model = models.build_encoder(config)
@@ -203,15 +155,6 @@ def test_taps_of_a_foreign_model_are_refused():
 
 
 @pytest.mark.slow
-def test_weight_decay_can_tell_biases_and_layer_norms_by_name(config):
-    ranks = {True: set(), False: set()}
-    for variable in models.build_classifier(config, 3).trainable_variables:
-        excluded = "layer_norm" in variable.name or "bias" in variable.name
-        ranks[excluded].add(variable.shape.rank)
-    assert ranks == {True: {1}, False: {2}}
-
-
-@pytest.mark.slow
 def test_a_static_trace_has_only_matrix_products_that_can_be_fused_and_no_shape_ops(config):
     model = models.build_classifier(config, 3)
     specs = {name: tf.TensorSpec((1, 8), tf.int32, name=name) for name in model.input}
@@ -227,22 +170,3 @@ def test_a_static_trace_has_only_matrix_products_that_can_be_fused_and_no_shape_
         "BiasAdd"
     }
     assert sum(op.type == "BatchMatMulV2" for op in graph.get_operations()) == 2 * config.num_layers
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", ["bfloat16", "mixed_bfloat16", "mixed_float16"])
-def test_another_precision_has_the_same_answers_to_its_rounding(config, classifier, policy):
-    features = batch(config)
-    copy = models.with_policy(classifier, policy)
-    taps = models.taps(copy)(features)
-    assert taps["logits"].dtype == tf.float32
-    half = "float16" if policy == "mixed_float16" else "bfloat16"
-    assert taps["hidden_states"][0].dtype == taps["attention_scores"][0].dtype == half
-    stored = {v.dtype for v in copy.variables if "classifier" not in v.name}
-    assert stored == {tf.bfloat16 if policy == "bfloat16" else tf.float32}
-    assert models.config_of(copy) == config
-    before = models.taps(classifier)(features)
-    error = np.abs(tf.cast(taps["hidden_states"][-1], tf.float32) - before["hidden_states"][-1])
-    # 8 bits of mantissa: 0.4 % of values up to 3, through two layers.
-    assert error.mean() < (0.005 if half == "float16" else 0.04)
-    assert error.mean() > 0  # it did compute in the other precision

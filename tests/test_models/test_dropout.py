@@ -16,10 +16,6 @@ def dropped(name, seed, rate=0.1, values=ONES):
         return layer(values, training=True).numpy()
 
 
-def test_the_same_layer_and_seed_drop_the_same_elements():
-    np.testing.assert_array_equal(dropped("a", 7), dropped("a", 7))
-
-
 def test_another_layer_or_seed_drops_others():
     masks = [dropped(name, seed) == 0 for name, seed in (("a", 7), ("b", 7), ("c", 7), ("a", 8))]
     for one, other in itertools.combinations(masks, 2):
@@ -118,8 +114,3 @@ def test_a_traced_step_takes_its_masks_from_the_step_number():
     step(tf.constant(2))
     np.testing.assert_array_equal(step(tf.constant(1)), first)
     assert (step(tf.constant(2)).numpy() != first.numpy()).any()
-
-
-def test_it_survives_saving():
-    layer = models.Dropout.from_config(models.Dropout(0.3, name="a").get_config())
-    assert (layer.rate, layer.name) == (0.3, "a")

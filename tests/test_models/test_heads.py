@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras as keras
 import toys
 
 from tfdistill import errors, models
@@ -80,20 +79,6 @@ def test_the_logits_are_a_dense_layer_over_every_token(kind, model, features):
     assert "pooled_output" not in taps
 
 
-def test_a_model_says_what_it_answers(kind, model):
-    assert models.head_of(model) == kind
-    assert models.num_labels_of(model) == (3 if kind == "token" else 2)
-
-
-@pytest.mark.slow
-def test_a_saved_model_answers_and_describes_itself_as_before(model, features, tmp_path):
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded(features), model(features))
-    assert models.head_of(loaded) == models.head_of(model)
-    assert models.config_of(loaded) == models.config_of(model)
-
-
 def test_the_configuration_is_read_back_as_far_as_the_head_shows_it(config, kind, model):
     shown = kind == "token" and config.family != "distilbert"
     rate = config.classifier_dropout if shown else None
@@ -108,43 +93,9 @@ def test_dropout_before_the_classifier_is_that_of_transformers(config, kind, mod
     assert model.get_layer(f"{kind}_dropout").rate == rate
 
 
-def test_a_copy_in_bfloat16_has_float32_logits_near_the_first(model, features):
-    copy = models.with_policy(model, "bfloat16")
-    logits, expected = copy(features).numpy(), model(features).numpy()
-    assert logits.dtype == np.float32
-    assert {v.dtype for v in copy.variables if "classifier" not in v.name} == {tf.bfloat16}
-    error = np.abs(logits - expected)
-    # 8 bits of mantissa: 0.4 % of values of magnitude 1 to 3, through a few products.
-    assert 0 < error.mean() < 0.03 * np.abs(expected).mean() + 0.02
-
-
-def test_a_static_trace_is_fused_also_in_the_head(model, kind):
-    specs = {name: tf.TensorSpec((1, 8), tf.int32, name=name) for name in model.input}
-    graph = tf.function(lambda x: model(x, training=False)).get_concrete_function(specs).graph
-    head = [op for op in graph.get_operations() if f"/{kind}_" in op.name]
-    assert not {op.type for op in head} & {"Shape", "Pack", "Tensordot", "Transpose"}
-    (product,) = [op for op in head if op.type == "MatMul"]
-    assert {consumer.type for consumer in product.outputs[0].consumers()} == {"BiasAdd"}
-
-
-def test_an_encoder_and_a_text_classifier_say_so_too():
-    assert models.head_of(models.build_encoder(BERT)) == "none"
-    assert models.head_of(models.build_classifier(BERT, 3)) == "sequence"
-
-
 def test_a_token_classifier_has_at_least_one_label():
     with pytest.raises(errors.ConfigError, match="num_labels: expected at least 1, received 0"):
         models.build_token_classifier(BERT, 0)
-
-
-def test_a_mobilebert_without_a_pooler_classifies_the_state_of_cls():
-    model = toys.randomise(models.build_classifier(CONFIGS["mobilebert"], 3), 1)
-    taps = models.taps(model)(toys.features(LENGTHS))
-    first = taps["sequence_output"][:, 0]
-    np.testing.assert_array_equal(taps["pooled_output"], first)
-    kernel, bias = model.get_layer("classifier").get_weights()
-    np.testing.assert_allclose(taps["logits"], first @ kernel + bias, atol=1e-5)
-    assert model.get_layer("pooled_dropout").rate == 0.4
 
 
 @pytest.mark.slow

@@ -23,8 +23,6 @@ MAKERS = {
     "masked_lm": lambda: models.build_masked_lm(BERT, next_sentence=True),
     "mobilebert": lambda: models.build_masked_lm(MOBILE, next_sentence=True),
     "classifier": lambda: models.build_classifier(DISTILBERT, 3),
-    "tokens": lambda: models.build_token_classifier(BERT, 3),
-    "spans": lambda: models.build_span_classifier(BERT),
 }
 
 

@@ -49,21 +49,6 @@ def test_queries_keys_and_values_are_those_that_the_layers_compute_with(config, 
         np.testing.assert_allclose(taps["values"][layer], value, atol=1e-5)
 
 
-def test_one_call_runs_the_encoder_once(masked):
-    view = models.taps(masked)
-    specs = {name: tf.TensorSpec((1, 8), tf.int32, name=name) for name in view.input}
-    graph = tf.function(lambda x: view(x)).get_concrete_function(specs).graph
-    products = [op for op in graph.get_operations() if op.type == "MatMul"]
-    # Six a layer, pooler, next sentence, transform and decoder.
-    assert len(products) == 6 * 2 + 4
-
-
-def test_only_a_masked_lm_asks_for_the_prediction_mask(masked):
-    assert "prediction_mask" in models.taps(masked).input
-    for model in (models.build_encoder(CONFIG), models.build_token_classifier(CONFIG, 3)):
-        assert "prediction_mask" not in models.taps(model).input
-
-
 def test_an_encoder_moves_between_stages(masked, features):
     student = toys.randomise(models.build_classifier(CONFIG, 3), 5)
     head = student.get_layer("classifier").get_weights()
@@ -97,11 +82,9 @@ def test_what_only_one_of_the_two_has_stays_as_it_is(masked, features):
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (CONFIG.replace(num_layers=1), "num_layers 1 instead of 2"),
-        (CONFIG.replace(hidden_act="relu"), "hidden_act 'relu' instead of 'gelu'"),
         (
-            CONFIG.replace(vocab_size=31, max_positions=9),
-            "vocab_size 31 instead of 30, max_positions 9 instead of 12",
+            CONFIG.replace(num_layers=1, hidden_act="relu", vocab_size=31, max_positions=9),
+            "num_layers 1 instead of 2, .*vocab_size 31 instead of 30, max_positions 9 instead",
         ),
         (MOBILE, "MobileBertConfig instead of EncoderConfig"),
     ],

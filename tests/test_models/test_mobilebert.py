@@ -30,21 +30,22 @@ MOBILEBERT = models.MobileBertConfig(
 ONE_BLOCK = MOBILEBERT.replace(num_layers=1)
 CONFIGS = {
     "shared": MOBILEBERT,
-    "not shared": ONE_BLOCK.replace(shared_key_query=False, type_vocab_size=0),
     "tiny": ONE_BLOCK.replace(
-        shared_key_query=False, bottleneck_attention=True, num_feed_forward=1, bottleneck_size=16
+        shared_key_query=False,
+        bottleneck_attention=True,
+        num_feed_forward=1,
+        bottleneck_size=16,
+        type_vocab_size=0,
     ),
     "ib-bert": ONE_BLOCK.replace(
         shared_key_query=False,
         bottleneck_size=24,
         num_feed_forward=1,
         normalization="layer_norm",
-        layer_norm_eps=1e-7,
+        layer_norm_eps=1e-3,
+        embeddings_layer_norm_eps=1e-2,  # as PyTorch has it
         hidden_act="gelu_tanh",
         classifier_dropout=None,
-    ),
-    "of pytorch": ONE_BLOCK.replace(
-        normalization="layer_norm", layer_norm_eps=1e-3, embeddings_layer_norm_eps=1e-2
     ),
     "bare": ONE_BLOCK.replace(trigram=False, embedding_size=16, pooler=True, hidden_act="gelu"),
 }
@@ -74,42 +75,8 @@ def classifier(config):
 
 
 @pytest.fixture(scope="module")
-def encoder(config):
-    return randomise(models.build_encoder(config))
-
-
-@pytest.fixture(scope="module")
 def view(classifier):
     return models.taps(classifier)
-
-
-def test_the_counted_parameters_are_those_of_the_built_model(config, encoder, classifier):
-    assert encoder.count_params() == models.count_parameters(config)
-    assert classifier.count_params() == models.count_parameters(config, 3)
-    assert not classifier.non_trainable_weights
-
-
-def test_flops_of_the_head_are_those_of_its_dense_layers():
-    for config, inputs in ((MOBILEBERT, 0), (MOBILEBERT.replace(pooler=True), 16)):
-        head = models.flops(config, 8, num_labels=3) - models.flops(config, 8)
-        assert head == 2 * 16 * (inputs + 3)
-
-
-@pytest.mark.slow
-def test_a_saved_model_answers_and_describes_itself_as_before(config, classifier, view, tmp_path):
-    assert models.config_of(classifier) == config
-    classifier.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert models.config_of(loaded) == config
-    features = batch(config)
-    before, after = view(features), models.taps(loaded)(features)
-    tf.nest.map_structure(np.testing.assert_array_equal, after, before)
-
-
-def test_the_encoder_pools_by_taking_the_first_state_where_it_has_no_pooler(config, encoder):
-    outputs = encoder(batch(config))
-    first = outputs["sequence_output"][:, 0]
-    assert bool(np.array_equal(outputs["pooled_output"], first)) != config.pooler
 
 
 def test_the_taps_are_those_of_the_written_formula(config, classifier, view):
@@ -217,15 +184,6 @@ def forward(model, config, features):
     return {**states_by_name, "pooled_output": pooled, "logits": dense(pooled, "classifier")}
 
 
-def test_more_padding_changes_nothing_once_there_is_some(config, classifier):
-    features = {name: np.pad(value, ((0, 0), (0, 1))) for name, value in batch(config).items()}
-    features["input_ids"][features["attention_mask"] == 0] = config.pad_token_id
-    longer = {name: np.pad(value, ((0, 0), (0, 5))) for name, value in features.items()}
-    longer["input_ids"][:, 8:] = config.pad_token_id
-    # The masked scores weigh exp(-1e4) = 0; only the order of summation differs.
-    np.testing.assert_allclose(classifier(longer), classifier(features), atol=1e-5)
-
-
 def test_the_first_token_of_padding_is_seen_through_the_trigrams_alone(config, classifier):
     features = {name: value[:1] for name, value in batch(config).items()}  # fills all its places
     padded = {name: np.pad(value, ((0, 0), (0, 1))) for name, value in features.items()}
@@ -255,14 +213,6 @@ def test_padding_stays_out_where_the_scores_are_in_the_hundreds():
     np.testing.assert_allclose(states[real], expected["hidden_states"][0][real], atol=5e-3)
 
 
-def test_weight_decay_can_tell_biases_and_norms_by_name(classifier):
-    ranks = {True: set(), False: set()}
-    for variable in classifier.trainable_variables:
-        excluded = "layer_norm" in variable.name or "bias" in variable.name
-        ranks[excluded].add(variable.shape.rank)
-    assert ranks == {True: {1}, False: {2}}
-
-
 def test_a_static_trace_has_only_matrix_products_that_can_be_fused_and_no_shape_ops(
     config, classifier
 ):
@@ -280,62 +230,12 @@ def test_a_static_trace_has_only_matrix_products_that_can_be_fused_and_no_shape_
     }
 
 
-@pytest.mark.parametrize("policy", ["bfloat16", "mixed_float16"])
-def test_another_precision_has_the_same_answers_to_its_rounding(policy):
-    model = randomise(models.build_classifier(ONE_BLOCK, 3))
-    features = batch(ONE_BLOCK)
-    copy = models.with_policy(model, policy)
-    assert models.config_of(copy) == ONE_BLOCK
-    taps, before = models.taps(copy)(features), models.taps(model)(features)
-    assert taps["logits"].dtype == tf.float32
-    half = "float16" if policy == "mixed_float16" else "bfloat16"
-    # But for the int32 inputs.
-    wide = {layer.name for layer in copy.layers if layer.compute_dtype != half}
-    assert wide == {*model.input, "classifier"}
-    assert taps["hidden_states"][0].dtype == taps["attention_scores"][0].dtype == half
-    error = np.abs(tf.cast(taps["hidden_states"][-1], tf.float32) - before["hidden_states"][-1])
-    size = np.abs(before["hidden_states"][-1]).mean()
-    # 8 (11) bits of mantissa through some 20 sums.
-    assert 0 < error.mean() < (0.003 if half == "float16" else 0.03) * size
-
-
 @pytest.mark.slow  # 24 blocks
 @pytest.mark.thorough
 def test_the_released_mobilebert_is_built_with_its_published_size():
     model = models.build_encoder("mobilebert")
     assert model.count_params() == 24_581_888
     assert models.config_of(model) == models.preset("mobilebert")
-
-
-def test_every_preset_of_a_pair_has_the_same_width_between_blocks_and_words():
-    for student, teacher in [
-        ("mobilebert", "ib_bert_large"),
-        ("mobilebert_without_opt", "ib_bert_large"),
-        ("mobilebert_tiny", "ib_bert_large"),
-        ("mobilebert_6l_128d", "ib_bert_6l_128d"),
-    ]:
-        student_shape, teacher_shape = models.preset(student), models.preset(teacher)
-        for name in ("num_layers", "hidden_size", "embedding_size", "num_heads", "trigram"):
-            assert getattr(student_shape, name) == getattr(teacher_shape, name), (student, name)
-        assert student_shape.dropout == student_shape.attention_dropout == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"bottleneck_size": 9}, r"bottleneck_size: expected a multiple of num_heads \(2\)"),
-        ({"embedding_size": 0}, "embedding_size: expected an integer of at least 1, received 0"),
-        ({"num_feed_forward": 1.5}, "num_feed_forward: expected an integer of at least 1"),
-        ({"normalization": "nonorm"}, "normalization: .*Did you mean 'no_norm'"),
-        ({"bottleneck_attention": True}, "shared_key_query: expected False with bottleneck_att"),
-        ({"family": "bert"}, "family: expected 'mobilebert' for a MobileBertConfig"),
-        ({"num_layers": 0}, "num_layers: expected an integer of at least 1"),
-        ({"bottleneck": 3}, "Did you mean 'bottleneck_"),
-    ],
-)
-def test_a_value_out_of_range_is_refused_by_name(change, message):
-    with pytest.raises(errors.ConfigError, match=message):
-        MOBILEBERT.replace(**change)
 
 
 def test_the_family_without_its_sizes_is_refused():

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras as keras
 import toys
 
 from tfdistill import errors, models
@@ -100,29 +99,9 @@ def test_next_sentences_are_told_from_the_pooled_output(config, model, features)
         np.testing.assert_allclose(answers["nsp_logits"], first @ kernel + bias, atol=1e-5)
 
 
-def test_taps_answer_in_the_same_pass_and_ask_for_the_mask(model, features):
-    view = models.taps(model)
-    assert view.input_names == model.input_names
-    states, answers = view(features), model(features)
-    for name, value in answers.items():
-        np.testing.assert_array_equal(states[name], value)
-    assert "logits" not in states
-
-
 def test_without_a_question_there_is_no_answer(model, features):
     nothing = {**features, "prediction_mask": tf.zeros_like(features["prediction_mask"])}
     assert model(nothing)["mlm_logits"].shape == (0, 30)
-
-
-def test_padding_changes_no_answer(config, model, features):
-    longer = {name: np.pad(value, ((0, 0), (0, 3))) for name, value in features.items()}
-    # MobileBERT's last token sees its neighbour: there, texts that were padded before stay equal.
-    rows = slice(2 if config.family == "mobilebert" else 0, None)
-    longer["input_ids"][:, 5:] = 0 if config.family == "mobilebert" else 7
-    # Other orders of summation.
-    np.testing.assert_allclose(
-        model(longer)["mlm_logits"][rows], model(features)["mlm_logits"][rows], atol=2e-5
-    )
 
 
 def test_the_head_works_on_the_asked_tokens_alone(config, model):
@@ -165,39 +144,6 @@ def test_every_variable_is_trained_and_none_counts_twice(config, model, features
     if config.family != "distilbert":
         head += 2 * (width + 1)
     assert model.count_params() == models.count_parameters(config) + head
-
-
-@pytest.mark.slow
-def test_a_saved_model_answers_and_describes_itself_as_before(config, model, features, tmp_path):
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    before, after = models.taps(model)(features), models.taps(loaded)(features)
-    tf.nest.map_structure(np.testing.assert_array_equal, after, before)
-    assert models.config_of(loaded) == config
-    assert models.head_of(loaded) == "masked_lm"
-    assert models.num_labels_of(loaded) is None
-    assert len(loaded.weights) == len(model.weights)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", ["bfloat16", "mixed_bfloat16"])
-def test_another_precision_has_float32_answers_near_the_first(config, model, features, policy):
-    copy = models.with_policy(model, policy)
-    specs = {name: tf.TensorSpec((None, None), tf.int32, name=name) for name in features}
-    answers = tf.function(copy, input_signature=[specs])(features)  # of unknown sizes
-    assert {value.dtype for value in answers.values()} == {tf.float32}
-    stored = {v.dtype for v in copy.variables if "mlm_bias" not in v.name and "nsp" not in v.name}
-    assert stored == {tf.bfloat16 if policy == "bfloat16" else tf.float32}
-    expected = model(features)["mlm_logits"].numpy()
-    error = np.abs(answers["mlm_logits"].numpy() - expected)
-    # 8 bits of mantissa: 0.4 % of values of magnitude 1 to 3, through a few products.
-    assert 0 < error.mean() < 0.03 * np.abs(expected).mean() + 0.02
-    assert models.config_of(copy) == config
-
-
-def test_the_pooler_is_built_for_next_sentences_only():
-    assert not models.config_of(models.build_masked_lm(BERT)).pooler
-    assert models.config_of(models.build_masked_lm(BERT, next_sentence=True)).pooler
 
 
 @pytest.mark.parametrize("config", [CONFIGS["distilbert"], BERT.replace(pooler=False)])

@@ -84,19 +84,6 @@ def test_word_vectors_are_scaled_until_means_are_of_size_one():
     assert np.sqrt(np.mean(np.square(means))) == pytest.approx(1, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"dense_size": -1}, "dense_size: expected an integer of at least 0"),
-        ({"embedding_size": 0}, "embedding_size: expected an integer of at least 1"),
-        ({"hidden_size": 3}, "static student config"),
-    ],
-)
-def test_a_value_out_of_range_is_refused_by_name(changes, message):
-    with pytest.raises(errors.ConfigError, match=message):
-        LINEAR.replace(**changes)
-
-
 def test_it_is_no_encoder():
     with pytest.raises(errors.ConfigError, match=r"a static student.*use build_classifier"):
         models.build_encoder("static")
