@@ -1,9 +1,12 @@
 """Toy models of transformers, whose answers ours are compared with."""
 
 import numpy as np
+import safetensors.numpy
+import tensorflow as tf
 import transformers
+from transformers import modeling_tf_pytorch_utils
 
-# Float32 sums over at most 24 products of O(1) values; a wrong eps, activation, mask or row shows
+# Float32 sums over at most 48 products of O(1) values; a wrong eps, activation, mask or row shows
 # at 1e-3.
 TOLERANCE = 1e-5
 LENGTHS = (9, 5, 1)
@@ -51,6 +54,16 @@ def batch(token_types=True):
     return features
 
 
+def garden_features(features):
+    """The same features by the names of the Model Garden."""
+    names = {
+        "input_word_ids": "input_ids",
+        "input_mask": "attention_mask",
+        "input_type_ids": "token_type_ids",
+    }
+    return {name: tf.constant(features[ours]) for name, ours in names.items()}
+
+
 def batch_of(config):
     """The batch that a model takes."""
     return batch(token_types=config.model_type != "distilbert")
@@ -77,3 +90,18 @@ def save_random(model, tokenizer, folder):
         variable.assign(random.normal(0, 0.4, variable.shape) + ("gamma" in variable.name))
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
+
+
+def in_transformers(folder):
+    """What from_pretrained does, but for its bug with PyTorch's layout in TensorFlow (4.57)."""
+    config = transformers.AutoConfig.from_pretrained(folder)
+    with safetensors.safe_open(folder / "model.safetensors", framework="numpy") as file:
+        assert file.metadata()["format"] == "pt"
+    state = safetensors.numpy.load_file(folder / "model.safetensors")
+    model, info = modeling_tf_pytorch_utils.load_pytorch_state_dict_in_tf2_model(
+        getattr(transformers, f"TF{config.architectures[0]}")(config),
+        state,
+        output_loading_info=True,
+    )
+    assert not any(info[f"{what}_keys"] for what in ("missing", "unexpected", "mismatched"))
+    return model

@@ -4,11 +4,9 @@ import json
 
 import numpy as np
 import pytest
-import safetensors.numpy
 import tensorflow as tf
 import toys
-import transformers
-from transformers import modeling_tf_pytorch_utils
+from test_weights.references import in_transformers
 
 from tfdistill import errors, models, weights
 from tfdistill.weights import factorised
@@ -21,14 +19,6 @@ def logits(model):
     return model({name: FEATURES[name] for name in model.input_names}).numpy()
 
 
-def test_a_table_of_that_rank_is_split_exactly():
-    random = np.random.default_rng(0)
-    table = random.normal(size=(40, 3)) @ random.normal(size=(3, 8))
-    words, projection = factorised.split(table, 3)
-    assert (words.shape, projection.shape) == ((40, 3), (3, 8))
-    np.testing.assert_allclose(words @ projection, table, rtol=0, atol=1e-5)
-
-
 def test_fewer_directions_leave_the_least_error():
     table = np.random.default_rng(0).normal(size=(40, 8))
     words, projection = factorised.split(table, 3)
@@ -37,7 +27,9 @@ def test_fewer_directions_leave_the_least_error():
     assert error == pytest.approx(np.square(singular[3:]).sum(), rel=1e-4)
 
 
-@pytest.fixture(scope="module", params=["bert", "distilbert"])
+@pytest.fixture(
+    scope="module", params=["bert", pytest.param("distilbert", marks=pytest.mark.thorough)]
+)
 def saved(request, tmp_path_factory):
     config = CONFIG
     if request.param == "distilbert":
@@ -60,15 +52,7 @@ def test_what_was_saved_is_factorised_again_and_answers_alike(saved):
 
 def test_transformers_reads_the_product(saved):
     model, folder = saved
-    kind = json.loads((folder / "config.json").read_text())["architectures"][0]
-    reference = getattr(transformers, f"TF{kind}")(transformers.AutoConfig.from_pretrained(folder))
-    # What from_pretrained does, but for its bug with PyTorch's layout in TensorFlow (4.57).
-    reference, info = modeling_tf_pytorch_utils.load_pytorch_state_dict_in_tf2_model(
-        reference,
-        safetensors.numpy.load_file(folder / "model.safetensors"),
-        output_loading_info=True,
-    )
-    assert not any(info[f"{what}_keys"] for what in ("missing", "unexpected", "mismatched"))
+    reference = in_transformers(folder)
     inputs = {name: FEATURES[name] for name in model.input_names}
     np.testing.assert_allclose(reference(inputs).logits, logits(model), rtol=0, atol=1e-5)
 

@@ -14,6 +14,7 @@ from official.nlp.configs import bert as bert_config
 from official.nlp.configs import encoders
 from official.nlp.modeling import layers, networks
 from official.nlp.modeling import models as garden_models
+from test_weights.references import TOLERANCE, batch, garden_features
 
 from tfdistill import errors, models, weights
 from tfdistill.tokenization.library import SPECIAL_TOKENS
@@ -24,9 +25,6 @@ pytestmark = pytest.mark.slow
 # Small enough that a network without normalizations stays at O(1).
 randomise = functools.partial(toys.randomise, scale=0.2)
 
-# Float32 sums over at most 48 products of O(1) values; a wrong GELU shows at 1e-3.
-TOLERANCE = 1e-5
-LENGTHS = (9, 5, 1)
 MOBILEBERT = {
     "word_vocab_size": 40,
     "word_embed_size": 6,
@@ -85,27 +83,6 @@ BERT = {
     "intermediate_size": 24,
     "max_position_embeddings": 12,
 }
-
-
-def batch():
-    rng = np.random.default_rng(1)
-    mask = (np.arange(max(LENGTHS)) < np.array(LENGTHS)[:, None]).astype(np.int32)
-    second = np.arange(max(LENGTHS)) >= np.array(LENGTHS)[:, None] // 2
-    return {
-        "input_ids": rng.integers(1, 40, mask.shape, np.int32) * mask,
-        "attention_mask": mask,
-        "token_type_ids": second.astype(np.int32) * mask,
-    }
-
-
-def garden_features(features):
-    """The same features by the Garden's names."""
-    names = {
-        "input_word_ids": "input_ids",
-        "input_mask": "attention_mask",
-        "input_type_ids": "token_type_ids",
-    }
-    return {name: tf.constant(features[ours]) for name, ours in names.items()}
 
 
 def encoder_config(kind, shape):

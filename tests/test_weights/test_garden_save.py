@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import toys
 from official.nlp.modeling import layers, networks
+from test_weights.references import batch, garden_features
 
 from tfdistill import errors, models, weights
 
@@ -59,16 +60,6 @@ THEIR_BERT = {
 }
 
 
-def batch():
-    rng = np.random.default_rng(1)
-    mask = (np.arange(9) < np.array([9, 5, 1])[:, None]).astype(np.int32)
-    ids = rng.integers(1, 40, mask.shape, np.int32) * mask
-    types = rng.integers(0, 2, mask.shape, np.int32) * mask
-    ours = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
-    garden_batch = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
-    return ours, {name: tf.constant(value) for name, value in garden_batch.items()}
-
-
 @pytest.mark.parametrize(
     ("config", "build"),
     [
@@ -82,7 +73,8 @@ def test_the_encoder_restored_there_gives_the_same_states(config, build, tmp_pat
     model = randomise(models.build_encoder(config))
     prefix = weights.save_garden(model, tmp_path / "new" / "bert_model.ckpt")
     garden = build()
-    ours, garden_batch = batch()
+    ours = batch()
+    garden_batch = garden_features(ours)
     garden(garden_batch)
     status = tf.train.Checkpoint(encoder=garden).restore(str(prefix))
     status.assert_consumed()  # every tensor found its variable, and every variable its tensor
@@ -107,7 +99,8 @@ def test_the_masked_language_model_restored_there_gives_the_same_logits(tmp_path
     encoder = networks.MobileBERTEncoder(**{**THEIR_MOBILEBERT, "classifier_activation": False})
     table = encoder.get_embedding_table()
     head = layers.MobileBertMaskedLM(table, activation="relu", name="cls/predictions")
-    ours, garden_batch = batch()
+    ours = batch()
+    garden_batch = garden_features(ours)
     positions = tf.constant([[2], [1], [0]])
     head(encoder(garden_batch)["sequence_output"], positions)
     tf.train.Checkpoint(encoder=encoder, masked_lm=head).restore(str(prefix)).assert_consumed()

@@ -10,6 +10,7 @@ from test_weights.references import (
     bert_config,
     distilbert_config,
     electra_config,
+    in_transformers,
     reference,
 )
 
@@ -56,23 +57,6 @@ SPANS = {
 }
 
 
-def in_transformers(folder, name):
-    """What from_pretrained does, but for its bug with PyTorch's layout in TensorFlow (4.57)."""
-    import safetensors.numpy
-    from transformers.modeling_tf_pytorch_utils import load_pytorch_state_dict_in_tf2_model
-
-    config = transformers.AutoConfig.from_pretrained(folder)
-    assert config.architectures == [name]
-    state = safetensors.numpy.load_file(folder / "model.safetensors")
-    model, info = load_pytorch_state_dict_in_tf2_model(
-        getattr(transformers, f"TF{name}")(config), state, output_loading_info=True
-    )
-    assert not info["missing_keys"]
-    assert not info["unexpected_keys"]
-    assert not info["mismatched_keys"]
-    return model
-
-
 @pytest.mark.parametrize("case", MASKED)
 def test_a_masked_lm_answers_the_same_here_and_in_transformers(case, tmp_path):
     config, name = MASKED[case]
@@ -99,7 +83,7 @@ def test_a_masked_lm_answers_the_same_here_and_in_transformers(case, tmp_path):
     assert not loaded.report.fresh
 
     weights.save_hf(loaded.model, tmp_path / "ours")
-    again = in_transformers(tmp_path / "ours", name)(features)
+    again = in_transformers(tmp_path / "ours")(features)
     every = again.prediction_logits if both else again.logits
     np.testing.assert_allclose(
         answers["mlm_logits"], every.numpy()[prediction_mask == 1], atol=TOLERANCE
@@ -111,19 +95,9 @@ def test_a_masked_lm_answers_the_same_here_and_in_transformers(case, tmp_path):
 
 @pytest.mark.parametrize("case", TOKENS)
 def test_a_token_classifier_answers_the_same_here_and_in_transformers(case, tmp_path):
-    config, name = TOKENS[case]
-    published = reference(config, name)
-    published.save_pretrained(tmp_path / "theirs", safe_serialization=True)
-    loaded = weights.load_model(tmp_path / "theirs", "token")
-    features = batch_of(config)
-    logits = loaded.model(features)
-    np.testing.assert_allclose(logits, published(features).logits, atol=TOLERANCE)
+    loaded, again = both_ways(*TOKENS[case], "token", tmp_path, labels=["O", "B", "I"])
     assert loaded.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
-
-    weights.save_hf(loaded.model, tmp_path / "ours", labels=["O", "B", "I"])
-    again = in_transformers(tmp_path / "ours", name)
     assert again.config.id2label == {0: "O", 1: "B", 2: "I"}
-    np.testing.assert_allclose(logits, again(features).logits, atol=TOLERANCE)
     assert weights.load_model(tmp_path / "ours", "token").labels == ("O", "B", "I")
 
 
@@ -132,17 +106,22 @@ def test_a_token_classifier_answers_the_same_here_and_in_transformers(case, tmp_
     ["bert", "distilbert", "electra", pytest.param("mobilebert", marks=pytest.mark.thorough)],
 )
 def test_a_span_classifier_answers_the_same_here_and_in_transformers(case, tmp_path):
-    config, name = SPANS[case]
-    published = reference(config, name)
-    published.save_pretrained(tmp_path / "theirs", safe_serialization=True)
-    loaded = weights.load_model(tmp_path / "theirs", "span")
-    features = batch_of(config)
-    logits = loaded.model(features)
-    expected = published(features)
-    np.testing.assert_allclose(logits[..., 0], expected.start_logits, atol=TOLERANCE)
-    np.testing.assert_allclose(logits[..., 1], expected.end_logits, atol=TOLERANCE)
+    both_ways(*SPANS[case], "span", tmp_path)
 
-    weights.save_hf(loaded.model, tmp_path / "ours")
-    again = in_transformers(tmp_path / "ours", name)(features)
-    np.testing.assert_allclose(logits[..., 0], again.start_logits, atol=TOLERANCE)
-    np.testing.assert_allclose(logits[..., 1], again.end_logits, atol=TOLERANCE)
+
+def both_ways(config, name, kind, folder, labels=None):
+    """The model loaded from transformers, and what transformers opens of it; all answer alike."""
+    published = reference(config, name)
+    published.save_pretrained(folder / "theirs", safe_serialization=True)
+    loaded = weights.load_model(folder / "theirs", kind)
+    weights.save_hf(loaded.model, folder / "ours", labels=labels)
+    again, features = in_transformers(folder / "ours"), batch_of(config)
+    logits = loaded.model(features)
+    for answers in (published(features), again(features)):
+        expected = (
+            answers.logits
+            if kind == "token"
+            else np.stack([answers.start_logits, answers.end_logits], axis=-1)
+        )
+        np.testing.assert_allclose(logits, expected, atol=TOLERANCE)
+    return loaded, again

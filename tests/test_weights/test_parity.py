@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import transformers
+import toys
 from test_weights.references import (
     TOLERANCE,
     batch,
@@ -11,6 +11,7 @@ from test_weights.references import (
     bert_config,
     distilbert_config,
     electra_config,
+    in_transformers,
     reference,
 )
 
@@ -62,80 +63,30 @@ def assert_equal_states(model, published, features):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_checkpoint_of_transformers_gives_the_same_states_here(case, tmp_path):
+def test_a_checkpoint_gives_the_same_states_here_and_in_transformers(case, tmp_path):
     config, name = CASES[case]
     published = reference(config, name)
-    published.save_pretrained(tmp_path, safe_serialization=True)
-    features = batch_of(config)
+    published.save_pretrained(tmp_path / "theirs", safe_serialization=True)
+    features, labels = batch_of(config), None
     if name.endswith("ForSequenceClassification"):
-        model = weights.load_classifier(tmp_path).model
+        model, labels = weights.load_classifier(tmp_path / "theirs").model, ["no", "yes", "maybe"]
     else:
-        model = weights.load_encoder(tmp_path)
+        model = weights.load_encoder(tmp_path / "theirs")
         if "PreTraining" in name:
             published = getattr(published, config.model_type)
     assert_equal_states(model, published, features)
+    weights.save_hf(model, tmp_path / "ours", labels=labels)
+    again = in_transformers(tmp_path / "ours")
+    assert_equal_states(model, again, features)
+    if labels:
+        assert again.config.id2label == dict(enumerate(labels))
 
 
-@pytest.mark.parametrize(
-    ("ours", "act"),
-    [
-        *(("bert", "gelu"), ("bert", "gelu_tanh"), ("distilbert", "gelu_tanh")),
-        *(("tinybert", "gelu"), ("electra", "gelu"), ("electra", "gelu_tanh")),
-    ],
-)
-@pytest.mark.parametrize("num_labels", [pytest.param(None, marks=pytest.mark.thorough), 3])
-def test_a_folder_saved_here_gives_the_same_states_in_transformers(ours, act, num_labels, tmp_path):
-    distil = ours == "distilbert"
-    config = models.EncoderConfig(
-        family=ours,
-        num_layers=2,
-        hidden_size=16,
-        num_heads=4,
-        intermediate_size=24,
-        vocab_size=40,
-        max_positions=12,
-        hidden_act=act,
-        layer_norm_eps=1e-12 if distil else 1e-3,
-        type_vocab_size=0 if distil else 2,
-        pooler=not distil and ours != "electra",
-        embedding_size=8 if (ours, act) == ("electra", "gelu") else None,
-    )
-    model = (
-        models.build_classifier(config, num_labels) if num_labels else models.build_encoder(config)
-    )
-    rng = np.random.default_rng(3)
-    for variable in model.variables:
-        variable.assign(rng.normal(0, 0.4, variable.shape) + ("gamma" in variable.name))
-    weights.save_hf(model, tmp_path / "hf", labels=["no", "yes", "maybe"] if num_labels else None)
-    published = load_in_transformers(tmp_path / "hf", num_labels)
-    if num_labels:
-        assert published.config.id2label == {0: "no", 1: "yes", 2: "maybe"}
-    features = batch(token_types=not distil)
-    if num_labels and ours == "tinybert":  # transformers has no such head; the encoder is the same
-        published, model = published.bert, encoder_of(model)
-    assert_equal_states(model, published, features)
-
-
-def encoder_of(model):
-    encoder = models.build_encoder(models.config_of(model))
-    for layer in encoder.layers:
-        layer.set_weights(model.get_layer(layer.name).get_weights())
-    return encoder
-
-
-def load_in_transformers(folder, num_labels):
-    """What from_pretrained does, but for its bug with PyTorch's layout in TensorFlow (4.57)."""
-    from safetensors import safe_open
-    from transformers.modeling_tf_pytorch_utils import load_pytorch_state_dict_in_tf2_model
-
-    kind = "ForSequenceClassification" if num_labels else ""
-    auto = getattr(transformers, f"TFAutoModel{kind}")
-    model = auto.from_config(transformers.AutoConfig.from_pretrained(folder))
-    with safe_open(folder / "model.safetensors", framework="numpy") as file:
-        assert file.metadata()["format"] == "pt"
-        state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    model, info = load_pytorch_state_dict_in_tf2_model(model, state, output_loading_info=True)
-    assert not info["missing_keys"]
-    assert not info["unexpected_keys"]
-    assert not info["mismatched_keys"]
-    return model
+def test_the_encoder_of_a_tinybert_is_that_of_a_bert_in_transformers(tmp_path):
+    """Which has no such head."""
+    config = toys.STUDENT.replace(family="tinybert", vocab_size=40)
+    model = toys.randomise(models.build_classifier(config, 3), scale=0.4)
+    weights.save_hf(model, tmp_path / "hf")
+    encoder = models.build_encoder(config)
+    models.copy_encoder(model, encoder)
+    assert_equal_states(encoder, in_transformers(tmp_path / "hf").bert, batch())

@@ -49,7 +49,10 @@ def tokenizer_of(kind, folder):
     )
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(
+    scope="module",
+    params=["roberta", "xlm-roberta", pytest.param("camembert", marks=pytest.mark.thorough)],
+)
 def checkpoint(request, tmp_path_factory):
     """A toy classifier that transformers saved: (family, tokenizer, model, folder)."""
     family, kind = FAMILIES[request.param]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import toys
+from test_weights.edits import edit_json
 
 from tfdistill import errors, models, weights
 
@@ -34,10 +35,6 @@ def saved(model, tmp_path_factory):
 def folder(saved, tmp_path):
     """A copy of the saved model, to be changed."""
     return shutil.copytree(saved, tmp_path / "saved")
-
-
-def edit(path, **changes):
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 @pytest.mark.parametrize("head", [DENSE, PLAIN], ids=["dense", "plain"])
@@ -83,14 +80,9 @@ def test_an_encoder_in_a_folder_of_its_own_is_found(model, folder, tmp_path):
     np.testing.assert_array_equal(answers(weights.load_embedder(folder).model), answers(model))
 
 
-def test_a_pooling_that_is_named_is_read(model, folder):
-    (folder / POOLING).write_text(json.dumps({"pooling_mode": "cls"}))
-    np.testing.assert_array_equal(answers(weights.load_embedder(folder).model), answers(model))
-
-
 def test_a_pooling_that_is_named_counts_before_the_older_keys(model, folder):
     old = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
-    edit(folder / POOLING, pooling_mode="cls", **old)
+    edit_json(folder / POOLING, pooling_mode="cls", **old)
     np.testing.assert_array_equal(answers(weights.load_embedder(folder).model), answers(model))
 
 
@@ -99,11 +91,6 @@ def test_the_first_file_of_settings_that_says_something_is_read(folder):
     (folder / "sentence_distilbert_config.json").write_text('{"max_seq_length": 5}')
     (folder / "sentence_xlnet_config.json").write_text('{"max_seq_length": 9}')
     assert weights.load_embedder(folder).max_length == 5
-
-
-def test_the_encoder_of_the_folder_can_be_loaded_alone(folder):
-    encoder = weights.load_encoder(folder)
-    assert models.head_of(encoder) == "none"
 
 
 def spoil_module(folder, kind):
@@ -124,21 +111,21 @@ SPOILT = {
         "received 'my_layers.Pooling'",
     ),
     "an activation that is no name": (
-        lambda folder: edit(folder / "2_Dense/config.json", activation_function=[1]),
+        lambda folder: edit_json(folder / "2_Dense/config.json", activation_function=[1]),
         "activation_function: expected one of",
     ),
     "two poolings": (
-        lambda folder: edit(folder / POOLING, pooling_mode_mean_tokens=True),
+        lambda folder: edit_json(folder / POOLING, pooling_mode_mean_tokens=True),
         "received pooling_mode_cls_token, pooling_mode_mean_tokens|mean_tokens, pooling_mode_cls",
     ),
     "other pooling": (
-        lambda folder: edit(
+        lambda folder: edit_json(
             folder / POOLING, pooling_mode_cls_token=False, pooling_mode_lasttoken=True
         ),
         "received pooling_mode_lasttoken",
     ),
     "other activation": (
-        lambda folder: edit(folder / "2_Dense/config.json", activation_function="torch.ReLU"),
+        lambda folder: edit_json(folder / "2_Dense/config.json", activation_function="torch.ReLU"),
         "activation_function: expected one of",
     ),
     "no weights": (
@@ -152,7 +139,7 @@ SPOILT = {
         "default_prompt_name",
     ),
     "lower-casing that is text": (
-        lambda folder: edit(folder / "sentence_bert_config.json", do_lower_case="true"),
+        lambda folder: edit_json(folder / "sentence_bert_config.json", do_lower_case="true"),
         "do_lower_case: expected true or false, received 'true'",
     ),
     "a path outside": (
