@@ -83,6 +83,33 @@ class Run:
         }
 
 
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class KillAt(keras.callbacks.Callback):
+    """Ends the process after the last callback of a batch."""
+
+    def __init__(self, batch: int):
+        super().__init__()
+        self.batch = batch
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self.model.batches_trained == self.batch:
+            raise Killed
+
+
+def check_equals(whole: Any, run: Run, result: Any, folder: pathlib.Path) -> None:
+    """A fit ended as the whole one did: (result, state, history), bit for bit."""
+    expected, state, rows = whole
+    assert result.steps == expected.steps
+    received = run.state()
+    assert sorted(received) == sorted(state)
+    for name, value in received.items():
+        np.testing.assert_array_equal(value, state[name], err_msg=name)
+    assert history(folder) == rows
+
+
 def clock_of_steps(run: Run) -> Any:
     """A module `time` for `callbacks` in which every step takes a second, and nothing else does."""
     return types.SimpleNamespace(monotonic=lambda: float(run.distiller.batches_trained))

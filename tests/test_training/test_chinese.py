@@ -6,7 +6,7 @@ import tf_keras as keras
 import toys
 
 from tfdistill import analysis, distillers, models, tasks, training
-from tfdistill.data import batches, vocab
+from tfdistill.data import batches
 from tfdistill.tokenization.reading import read_tokenizer
 
 GOOD = ("好", "喜欢", "精彩", "推荐")
@@ -32,22 +32,12 @@ def folder(tmp_path_factory):
     return path
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param("mini", marks=pytest.mark.thorough),
-        pytest.param("real", marks=pytest.mark.shared_data),
-    ],
-)
-def vocab_file(request, tmp_path_factory):
-    if request.param == "real":
-        return request.getfixturevalue("shared_data") / "vocab" / "bert-base-chinese-vocab.txt"
-    path = tmp_path_factory.mktemp("chinese") / "vocab.txt"
-    texts = [text for split in ("train", "dev") for text, _ in reviews(split)]
-    vocab.write_vocab(vocab.train_vocab(texts, 400), path)
-    return path
+@pytest.fixture(scope="module")
+def vocab_file(shared_data):
+    return shared_data / "vocab" / "bert-base-chinese-vocab.txt"
 
 
+@pytest.mark.shared_data
 def test_each_ideograph_is_a_token_at_its_own_place(vocab_file):
     tokenizer = read_tokenizer(vocab_file)
     text = "这部电影很好。「2024年」"
@@ -62,6 +52,7 @@ def test_each_ideograph_is_a_token_at_its_own_place(vocab_file):
 
 
 @pytest.mark.slow
+@pytest.mark.shared_data
 def test_a_classifier_learns_chinese_reviews(folder, vocab_file):
     spec = tasks.TaskSpec("评价", "评论", "标签").with_labels_of(folder)
     assert set(spec.labels) == {"正面", "负面"}

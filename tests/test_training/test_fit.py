@@ -16,6 +16,7 @@ import tensorflow as tf
 import tf_keras as keras
 import toy_run
 import toys
+from toy_run import KillAt, Killed, check_equals
 
 from tfdistill import distillers, errors, training
 from tfdistill.data import batches
@@ -23,22 +24,6 @@ from tfdistill.training import callbacks, checkpoints
 
 STEPS, EPOCHS = toy_run.STEPS, toy_run.EPOCHS
 SCORES = (0.5, 0.8, 0.7, 0.9)  # of each epoch: the third is worse than the second
-
-
-class Killed(BaseException):
-    """Stands for the end of the process."""
-
-
-class KillAt(keras.callbacks.Callback):
-    """Ends the process after the last callback of a step."""
-
-    def __init__(self, step):
-        super().__init__()
-        self.step = step
-
-    def on_train_batch_end(self, batch, logs=None):
-        if int(self.model.optimizer.iterations.numpy()) == self.step:
-            raise Killed
 
 
 class CountSteps(keras.callbacks.Callback):
@@ -68,16 +53,6 @@ def second_a_step(run, monkeypatch):
     monkeypatch.setattr(callbacks, "time", toy_run.clock_of_steps(run))
 
 
-def check_equals(whole, run, result, folder):
-    expected, state, rows = whole
-    assert result.steps == expected.steps
-    received = run.state()
-    assert sorted(received) == sorted(state)
-    for name, value in received.items():
-        np.testing.assert_array_equal(value, state[name], err_msg=name)
-    assert toy_run.history(folder) == rows
-
-
 def files_of(folder):
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -87,12 +62,6 @@ def files_of(folder):
 
 
 # A run that nothing disturbs.
-
-
-def test_checkpoints_do_not_change_the_result(run, whole, tmp_path):
-    check_equals(whole, run, run.fit(tmp_path, checkpoint_seconds=0), tmp_path)
-    checkpoints = [path.name for path in (tmp_path / "checkpoints" / "last").glob("*.index")]
-    assert checkpoints == [f"ckpt-{STEPS * EPOCHS}.index"]
 
 
 # Kill and resume.
@@ -155,16 +124,6 @@ def test_a_moved_folder_resumes(run, whole, tmp_path):
     counter = CountSteps()
     check_equals(whole, run, run.fit(tmp_path / "there", counter), tmp_path / "there")
     assert counter.steps == STEPS * EPOCHS - 7
-
-
-def test_a_finished_fit_is_left_as_it_is(run, whole, tmp_path):
-    first = run.fit(tmp_path)
-    before = files_of(tmp_path)
-    counter = CountSteps()
-    assert run.fit(tmp_path, counter) == first
-    assert counter.steps == 0
-    assert files_of(tmp_path) == before
-    check_equals(whole, run, first, tmp_path)
 
 
 @pytest.mark.slow
@@ -231,13 +190,6 @@ def test_a_callback_of_the_user_s_own_stops_a_fit_for_good(run, tmp_path, second
     count = CountSteps()
     again, _ = watched(run, tmp_path, count)
     assert (again.steps, count.steps) == (3 * STEPS, 0)
-
-
-@pytest.mark.slow
-def test_patience_counts_anew_after_a_better_epoch(run, tmp_path):
-    scores = (0.5, 0.4, 0.8, 0.8, 0.6, 0.9)  # patience: an equal one is not better
-    result, _ = watched(run, tmp_path, scores=scores, patience=2)
-    assert (result.steps, result.best_metric) == (5 * STEPS, 0.8)
 
 
 def test_of_equal_epochs_the_one_with_the_lowest_loss_is_kept(run, tmp_path):
@@ -388,28 +340,6 @@ def test_a_full_disk_keeps_the_last_checkpoint(run, whole, tmp_path, monkeypatch
     counter = CountSteps()
     check_equals(whole, run, run.fit(tmp_path, counter), tmp_path)
     assert counter.steps == STEPS * EPOCHS - {3: 0, 6: 3}[step]
-
-
-@pytest.mark.slow
-def test_a_full_disk_keeps_the_best_weights(run, tmp_path, monkeypatch):
-    _, weights = watched(run, tmp_path / "whole", patience=1)
-    save_best = checkpoints.Checkpoints.save_best
-
-    def full(self, step):
-        with monkeypatch.context() as patch:
-            if step == 2 * STEPS:
-                patch.setattr(
-                    tf.train.CheckpointManager, "save", no_room(tf.train.CheckpointManager.save)
-                )
-            save_best(self, step)
-
-    with monkeypatch.context() as patch, pytest.raises(errors.WeightsError, match="step 10"):
-        patch.setattr(checkpoints.Checkpoints, "save_best", full)
-        watched(run, tmp_path / "run", patience=1)
-    result, _ = watched(run, tmp_path / "run", patience=1)
-    assert (result.best_metric, result.best_epoch) == (0.8, 2)
-    for ours, best in zip(run.student.get_weights(), weights[2], strict=True):
-        np.testing.assert_array_equal(ours, best)
 
 
 def test_a_damaged_or_foreign_checkpoint_is_refused(run, tmp_path):

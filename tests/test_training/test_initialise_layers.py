@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import toys
 
-from tfdistill import distillers, errors, models, training
+from tfdistill import errors, models, training
 
 TEACHER = toys.STUDENT.replace(num_layers=4)
 STUDENT = TEACHER.replace(num_layers=2)
@@ -20,9 +20,14 @@ def teacher():
     return toys.randomise(models.build_masked_lm(TEACHER, next_sentence=True), seed=1)
 
 
+@pytest.fixture(scope="module")
+def built_student():
+    return models.build_masked_lm(DISTILBERT)
+
+
 @pytest.fixture
-def student():
-    return toys.randomise(models.build_masked_lm(DISTILBERT), seed=2)
+def student(built_student):
+    return toys.randomise(built_student, seed=2)
 
 
 def weights(model, name):
@@ -38,8 +43,8 @@ def answers(model, features=SINGLE):
     return model({name: every[name] for name in model.input_names}, training=False)
 
 
-@pytest.mark.parametrize("layers", [(0, 2), (3, 1), (2, 2)])
-def test_each_layer_is_a_copy_of_the_one_that_was_chosen(teacher, student, layers):
+def test_each_layer_is_a_copy_of_the_one_that_was_chosen(teacher, student):
+    layers = (3, 1)
     training.initialise_from_layers(student, teacher, layers=layers)
     copied = 0
     for layer in student.layers:
@@ -86,24 +91,6 @@ def test_all_layers_with_folded_types_are_the_teacher_on_a_single_text(teacher):
     np.testing.assert_array_equal(
         weights(whole, "position_embeddings")[0], weights(teacher, "position_embeddings")[0]
     )
-
-
-def test_a_copy_has_nothing_to_learn_from_its_teacher(teacher):
-    whole = models.build_masked_lm(DISTILBERT.replace(num_layers=4))
-    masked = {
-        **SINGLE,
-        "prediction_mask": SINGLE["attention_mask"],
-        "mlm_labels": SINGLE["input_ids"],
-    }
-    distiller = distillers.DistilBertDistiller(teacher, whole)
-    distiller.compile("sgd", run_eagerly=True)
-    before = {name: float(value) for name, value in distiller.test_step((masked,)).items()}
-    training.initialise_from_layers(whole, teacher, layers=range(4), mlm_transform=True)
-    distiller.reset_metrics()
-    after = {name: float(value) for name, value in distiller.test_step((masked,)).items()}
-    for term in ("logits", "cosine"):
-        assert before[term] > 0.05
-        assert after[term] == pytest.approx(0.0, abs=1e-5)
 
 
 def test_types_and_pooler_are_copied_where_both_have_them(teacher):

@@ -5,64 +5,60 @@ import toys
 
 from tfdistill import distillers, errors, models, training
 
-
-def rates(optimizer, *steps):
-    schedule = optimizer.learning_rate
-    if not callable(schedule):
-        return [float(schedule)] * len(steps)
-    return [float(schedule(tf.constant(step, tf.int64))) for step in steps]
-
-
-def exactly(*values):
-    return pytest.approx(values, rel=1e-5, abs=1e-12)  # float32
-
-
 # The learning rate.
 
 
-def test_a_linear_rate_falls_to_zero_at_the_last_step():
-    optimizer = training.adamw(1e-3, total_steps=200, schedule="linear")
-    assert rates(optimizer, 0, 1, 50, 199, 200, 201) == exactly(1e-3, 0.995e-3, 0.75e-3, 5e-6, 0, 0)
+# MobileBERT's, at a thousandth of its length: what it falls by in a step.
+SLOPE = (1.5e-3 - 1.5e-7) / 500
+AFTER = {"schedule": "linear_after_warmup", "warmup": 0.1}
+RATES = {
+    "falls to zero at the last step": (
+        {"total_steps": 200, "schedule": "linear"},
+        {0: 1e-3, 1: 0.995e-3, 50: 0.75e-3, 199: 5e-6, 200: 0, 201: 0},
+    ),
+    "warm-up rises to where the linear rate is": (
+        {"total_steps": 200, "schedule": "linear", "warmup": 0.1},
+        {0: 0, 1: 0.05e-3, 19: 0.95e-3, 20: 0.9e-3, 100: 0.5e-3, 200: 0},
+    ),
+    "warm-up to a constant rate": (
+        {"total_steps": 200, "warmup": 0.05},
+        {0: 0, 5: 5e-4, 9: 9e-4, 10: 1e-3, 199: 1e-3, 500: 1e-3},
+    ),
+    "warm-up in steps needs no number of all steps": (
+        {"warmup_steps": 4},
+        {0: 0, 1: 25e-5, 4: 1e-3, 10**6: 1e-3},
+    ),
+    "falls to where it is told and stays": (
+        {
+            **{"learning_rate": 1.5e-3, "total_steps": 500, "warmup_steps": 10},
+            **{"schedule": "linear", "end_learning_rate": 1.5e-7},
+        },
+        {
+            **{0: 0, 5: 0.75e-3, 10: 1.5e-3 - 10 * SLOPE, 250: 1.5e-3 - 250 * SLOPE},
+            **{500: 1.5e-7, 501: 1.5e-7},
+        },
+    ),
+    "falls from its peak at the end of the warm-up": (
+        {"total_steps": 200, **AFTER},
+        {0: 0, 19: 0.95e-3, 20: 1e-3, 110: 1e-3 * 90 / 180, 200: 0, 201: 0},
+    ),
+    "a warm-up that ends between two steps, after 2.5 of them": (
+        {"total_steps": 25, "end_learning_rate": 1e-4, **AFTER},
+        {2: 0.8e-3, 3: 1e-3 - 0.5 * 9e-4 / 22.5, 25: 1e-4},
+    ),
+    "no warm-up": (
+        {"total_steps": 4, "schedule": "linear_after_warmup"},
+        {0: 1e-3, 1: 0.75e-3, 4: 0},
+    ),
+}
 
 
-def test_warm_up_rises_to_where_the_linear_rate_is():
-    optimizer = training.adamw(1e-3, total_steps=200, schedule="linear", warmup=0.1)
-    expected = exactly(0, 0.05e-3, 0.95e-3, 0.9e-3, 0.5e-3, 0)
-    assert rates(optimizer, 0, 1, 19, 20, 100, 200) == expected
-
-
-def test_warm_up_to_a_constant_rate():
-    optimizer = training.adamw(1e-3, total_steps=200, warmup=0.05)
-    assert rates(optimizer, 0, 5, 9, 10, 199, 500) == exactly(0, 5e-4, 9e-4, 1e-3, 1e-3, 1e-3)
-
-
-def test_a_linear_rate_falls_to_where_it_is_told_and_stays():
-    """MobileBERT's, at a thousandth of its length."""
-    options = {"schedule": "linear", "end_learning_rate": 1.5e-7}
-    for build in (training.adamw, training.lamb):
-        optimizer = build(1.5e-3, total_steps=500, warmup_steps=10, **options)
-        slope = (1.5e-3 - 1.5e-7) / 500
-        expected = (0, 0.75e-3, 1.5e-3 - 10 * slope, 1.5e-3 - 250 * slope, 1.5e-7, 1.5e-7)
-        assert rates(optimizer, 0, 5, 10, 250, 500, 501) == exactly(*expected)
-
-
-def test_a_rate_may_fall_from_its_peak_at_the_end_of_the_warm_up():
-    options = {"schedule": "linear_after_warmup", "warmup": 0.1}
-    optimizer = training.adamw(1e-3, total_steps=200, **options)
-    expected = exactly(0, 0.95e-3, 1e-3, 1e-3 * 90 / 180, 0, 0)
-    assert rates(optimizer, 0, 19, 20, 110, 200, 201) == expected
-    optimizer = training.adamw(1e-3, total_steps=25, end_learning_rate=1e-4, **options)
-    # The warm-up ends between two steps, after 2.5 of them.
-    slope = 9e-4 / 22.5
-    assert rates(optimizer, 2, 3, 25) == exactly(0.8e-3, 1e-3 - 0.5 * slope, 1e-4)
-    no_warm_up = training.adamw(1e-3, total_steps=4, schedule="linear_after_warmup")
-    assert rates(no_warm_up, 0, 1, 4) == exactly(1e-3, 0.75e-3, 0)
-
-
-def test_warm_up_in_steps_needs_no_number_of_all_steps():
-    assert rates(training.lamb(1e-3, warmup_steps=4), 0, 1, 4, 10**6) == exactly(
-        0, 25e-5, 1e-3, 1e-3
-    )
+@pytest.mark.parametrize(("options", "expected"), RATES.values(), ids=RATES)
+@pytest.mark.parametrize("build", [training.adamw, training.lamb])
+def test_a_rate_follows_its_schedule(build, options, expected):
+    schedule = build(**{"learning_rate": 1e-3, **options}).learning_rate
+    rates = [float(schedule(tf.constant(step, tf.int64))) for step in expected]
+    assert rates == pytest.approx(list(expected.values()), rel=1e-5, abs=1e-12)  # float32
 
 
 # The update.
@@ -181,14 +177,11 @@ def test_a_step_of_lamb_is_as_long_as_the_tensor_times_the_rate():
         np.testing.assert_allclose(bias, offsets, rtol=1e-5)
 
 
-@pytest.mark.parametrize("family", ["bert", "mobilebert"])
-def test_lamb_leaves_norms_and_biases_out_of_decay_and_adaptation(family):
+def test_lamb_leaves_norms_and_biases_out_of_decay_and_adaptation():
     """On the real names, NoNorm's and the masked-LM head's among them."""
-    shape = toys.SHALLOW_STUDENT
-    if family == "mobilebert":
-        fields = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")
-        sizes = {name: getattr(shape, name) for name in fields}
-        shape = models.MobileBertConfig(**sizes, embedding_size=4, bottleneck_size=4)
+    fields = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")
+    sizes = {name: getattr(toys.SHALLOW_STUDENT, name) for name in fields}
+    shape = models.MobileBertConfig(**sizes, embedding_size=4, bottleneck_size=4)
     model = models.build_masked_lm(shape, next_sentence=True)
     optimizer = training.lamb(0.1)
     for variable in model.trainable_variables:
@@ -198,8 +191,7 @@ def test_lamb_leaves_norms_and_biases_out_of_decay_and_adaptation(family):
         assert optimizer._do_layer_adaptation(variable.name) != plain, variable.name
 
 
-@pytest.mark.parametrize("weight_decay", [0.01, 0.0])
-def test_biases_and_layer_norms_do_not_decay(weight_decay):
+def test_biases_and_layer_norms_do_not_decay():
     """On the real names, the projection of a distiller among them."""
     teacher = models.build_classifier(toys.SHALLOW_TEACHER, 2)
     student = models.build_classifier(toys.SHALLOW_STUDENT, 2)
@@ -207,15 +199,12 @@ def test_biases_and_layer_norms_do_not_decay(weight_decay):
     variables = distiller.trainable_variables
     for variable in variables:
         variable.assign(tf.ones_like(variable))
-    optimizer = training.adamw(0.1, weight_decay=weight_decay)
+    optimizer = training.adamw(0.1, weight_decay=0.01)
     optimizer.apply_gradients((tf.zeros_like(variable), variable) for variable in variables)
     undecayed = [v.name for v in variables if (v.numpy() == 1).all()]
     decayed = [v for v in variables if v.name not in undecayed]
-    if not weight_decay:
-        assert not decayed
-        return
     for variable in decayed:
-        np.testing.assert_allclose(variable, 1 - 0.1 * weight_decay, rtol=1e-6)
+        np.testing.assert_allclose(variable, 1 - 0.1 * 0.01, rtol=1e-6)
     # Per layer 6 Dense and 2 LayerNorms; 3 tables with a LayerNorm; pooler, classifier, projection.
     assert len(undecayed) == (6 + 2 * 2) + 2 + 3
     assert len(decayed) == 6 + 3 + 3

@@ -12,7 +12,7 @@ FASTER = {precision.FLOAT32: 0.012, precision.MIXED: 0.010}
 SLOWER = {precision.FLOAT32: 0.012, precision.MIXED: 0.0115}  # by less than a tenth
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model():
     return models.build_classifier(WIDE, 2)
 

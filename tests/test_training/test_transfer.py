@@ -263,32 +263,6 @@ def test_pkt_moves_what_its_stage_says_bit_for_bit(transfer, tmp_path, earlier):
         assert np.isfinite(last).all()
 
 
-@pytest.mark.thorough
-@pytest.mark.slow
-def test_every_stage_goes_down_its_own_loss(transfer, tmp_path):
-    stages = training.transfer_stages("jkt", num_layers=1, transfer_steps=16, steps=16)
-    options = {"attention": "kl_divergence", "layer_reduction": "mean"}
-    transfer(
-        tmp_path,
-        stages,
-        distiller_options=options,
-        loss_weights={"mean": 10.0, "feature_map": 3.0, "variance": 1.0},
-        optimizer=lambda stage, steps: training.adamw(0.03),
-    )
-    for stage, terms in (
-        ("00-layers", {"feature_map", "mean", "variance", "attention"}),
-        ("01-words", {"mlm", "logits", "mlm_accuracy"}),
-    ):
-        rows = training.callbacks.read_history(tmp_path / stage / "history.csv")
-        assert len(rows) == 16
-        assert terms <= rows[0].keys()
-        assert {"feature_map", "mlm"} & terms == {"feature_map", "mlm"} & rows[0].keys()
-        first, last = (
-            np.mean([float(row["loss"]) for row in part]) for part in (rows[:4], rows[-4:])
-        )
-        assert last < 0.9 * first, stage
-
-
 @pytest.fixture(scope="module")
 def whole(pairs, tmp_path_factory):
     """The PKT run that nothing interrupts: (stages, steps, weights, folder)."""

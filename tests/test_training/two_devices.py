@@ -1,6 +1,6 @@
 """Fits on one CPU and on two logical ones; writes what each ended with to results.json.
 
-The arguments are a folder and what to train: labels, layers, words, recipe. A program of its own,
+The arguments are a folder and what to train: labels, words, recipe. A program of its own,
 because logical devices must be made before TensorFlow starts. Dropout is off: its masks differ
 between one device and two. Shares are uneven everywhere: the lengths of examples differ, and the
 last batch of an epoch has one example or is small, so that one of two devices may have none.
@@ -15,11 +15,10 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 import toy_run
-import toys
 import yaml
 
-from tfdistill import cli, config, distillers, errors, run, training
-from tfdistill.data import batches, synthetic, vocab
+from tfdistill import cli, config, errors, run, training
+from tfdistill.data import synthetic, vocab
 from tfdistill.training import callbacks, pretrain_run, strategies
 
 TWO = 2
@@ -62,20 +61,6 @@ def finetuned(folder):
         except Killed:
             results[name] = ended(fits, where, fits.fit(where, checkpoint_seconds=0))
     return results
-
-
-def distilled(folder, devices):
-    """TinyBERT's layers, with projections, over length buckets."""
-    with strategies.scope(strategies.choose(devices)):
-        keras.utils.set_random_seed(4)
-        teacher = toys.classifier(toys.SHALLOW_TEACHER, seed=1)
-        student = toys.classifier(toys.SHALLOW_STUDENT, seed=2)
-        distiller = distillers.TinyBertDistiller(teacher, student, stage="intermediate")
-        distiller.compile(training.adamw(0.01, epsilon=1e-3))
-        train = batches.Batches(toys.encoded(13, seed=5), batch_size=4, seed=3)
-        result = training.fit(distiller, train, epochs=1, folder=folder)
-    weights = {v.name: v.numpy().ravel().tolist() for v in distiller.weights}
-    return {"values": weights, "history": toy_run.history(folder), "steps": result.steps}
 
 
 def pretrained(folder, text, devices):
@@ -205,8 +190,6 @@ def main():
     if "labels" in parts:
         results |= {"refusals": refusals(folder / "refused"), "shares": shares()}
         results["labels"] = finetuned(folder / "labels")
-    if "layers" in parts:
-        results["layers"] = {n: distilled(folder / f"layers-{n}", int(n)) for n in ("1", "2")}
     if "words" in parts:
         written = synthetic.generate_corpus(24, seed=1)
         (folder / "corpus.txt").write_text(written, encoding="utf-8")
