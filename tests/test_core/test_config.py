@@ -496,15 +496,3 @@ def test_a_run_reads_what_it_split_from_its_own_folder(split_by_run, tmp_path, m
     inside = {"dir": str(run / "data"), "promise_on": str(run / "data" / "promise.csv")}
     inside["other"] = str(run / "data" / "other.txt")
     assert {name: getattr(data, name) for name in places} == (inside if split_by_run else places)
-
-
-@pytest.mark.parametrize("used", [False, True])
-def test_a_stage_that_no_variant_goes_through_needs_nothing(used):
-    words = {"kind": "distilbert", "corpus": ["absent.txt"]}
-    stages = {**MINIMAL["stages"], "words": words}
-    through = ["words", "logits"] if used else ["logits"]
-    variants = {"full": {"stages": through}}
-    faults = config.missing_inputs(
-        recipe(stages=stages, variants=variants, teacher="preset:bert_base")
-    )
-    assert any("stages.words" in fault for fault in faults) == used

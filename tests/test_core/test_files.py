@@ -1,6 +1,5 @@
 import errno
 import fcntl
-import hashlib
 import os
 import signal
 import subprocess
@@ -89,18 +88,9 @@ def test_text_is_utf_8_and_json_has_no_nan(tmp_path):
     files.atomic_write_text(tmp_path / "t", "é\n")
     assert (tmp_path / "t").read_bytes() == b"\xc3\xa9\n"
     files.atomic_write_json(tmp_path / "j", {"b": 1, "a": ["é"]})
-    assert (tmp_path / "j").read_text("utf-8").split() == [
-        "{",
-        '"b":',
-        "1,",
-        '"a":',
-        "[",
-        '"é"',
-        "],",
-        '"checksum":',
-        f'"{files.checksum_of({"b": 1, "a": ["é"]})}"',
-        "}",
-    ]
+    checksum = files.checksum_of({"b": 1, "a": ["é"]})
+    written = f'{{ "b": 1, "a": [ "é" ], "checksum": "{checksum}" }}'
+    assert " ".join((tmp_path / "j").read_text("utf-8").split()) == written
     with pytest.raises(ValueError, match="JSON"):
         files.atomic_write_json(tmp_path / "j", {"a": float("nan")})
     assert "é" in (tmp_path / "j").read_text("utf-8")
@@ -159,22 +149,6 @@ def test_an_old_folder_that_cannot_come_back_is_left_aside(tmp_path, monkeypatch
         pass
     (aside,) = tmp_path.iterdir()
     assert only(aside, "kept")
-
-
-def test_an_error_keeps_the_old_folder(tmp_path):
-    path = tmp_path / "out"
-    path.mkdir()
-    (path / "kept").write_text("old")
-
-    def half_filled():
-        with files.atomic_folder(path) as temporary:
-            (temporary / "half").write_text("")
-            raise ValueError("broken")
-
-    with pytest.raises(ValueError, match="broken"):
-        half_filled()
-    assert only(path, "kept")
-    assert only(tmp_path, "out")
 
 
 # What killed processes leave.
@@ -277,12 +251,7 @@ def test_a_full_disk_is_an_error_that_names_the_output(tmp_path, write, fault):
     assert only(tmp_path)
 
 
-def test_another_error_stays_as_it_is(tmp_path):
-    with pytest.raises(ForeignError, match="else"), files.atomic_write(tmp_path / "out"):
-        raise ForeignError("something else")
-
-
-# Checksums and names from outside.
+# Locks, and names from outside.
 
 
 def test_an_output_has_one_writer_at_a_time(tmp_path):
@@ -365,12 +334,6 @@ def test_a_failure_that_left_nothing_leaves_no_folder(tmp_path):
             raise KeyboardInterrupt
     assert not (tmp_path / "empty").exists()
     assert (tmp_path / "begun" / "checkpoint").is_file()
-
-
-def test_the_checksum_is_that_of_the_content(tmp_path):
-    content = bytes(range(256)) * 10_000  # more than a block
-    (tmp_path / "a").write_bytes(content)
-    assert files.sha256_of(tmp_path / "a") == hashlib.sha256(content).hexdigest()
 
 
 @pytest.mark.parametrize("address", ["s3://bucket/x", "gs:/bucket/x", "hdfs://host:9000/x"])

@@ -42,18 +42,6 @@ def test_no_other_set_of_lengths_is_cheaper(seed):
     assert cost_of(chosen, texts, time, signature) == pytest.approx(least, rel=1e-12)
 
 
-def test_a_length_that_saves_less_than_a_signature_costs_is_left_out():
-    texts = {8: 1, 16: 1}
-    assert lengths.choose(texts, 16, float, signature=3.9) == (8, 16)  # 8 saves 4 tokens a text
-    assert lengths.choose(texts, 16, float, signature=4.1) == (16,)
-
-
-def test_texts_of_one_length_get_it_and_the_longest():
-    assert lengths.choose({15: 100}, 128, float) == (16, 128)
-    assert lengths.choose({128: 100}, 128, float) == (128,)
-    assert lengths.choose({3: 1}, 4, float) == (4,)
-
-
 def test_the_expected_time_is_the_mean_over_the_texts():
     times = {16: 1.0, 32: 3.0}
     assert lengths.expected_time(times, {10: 2, 16: 1, 17: 1}) == 1.5
