@@ -292,7 +292,8 @@ COVERED_BY = (
         "tfdistill/report/sections/coverage "
         "tfdistill/report/sections/device tfdistill/report/sections/device_tables "
         "tfdistill/report/sections/limits "
-        "tfdistill/report/sections/training tfdistill/results/templates",
+        "tfdistill/report/sections/training tfdistill/results/templates "
+        "tfdistill/report/plot/charts tfdistill/report/plot/scatter tfdistill/report/plot/timeline",
     ),
 )
 

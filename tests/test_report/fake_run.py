@@ -127,6 +127,7 @@ def _metrics(folder):
             "primary_metric": "accuracy",
         },
         "synthetic_data": False,
+        "later": {"a": 1},  # a key of a later version
         "models": models,
         "chosen": "students/full/seed-1",
         "exports": [

@@ -38,16 +38,8 @@ def words_of(chart):
     return [e.text for e in chart.iter(SVG + "text")]
 
 
-def description_of(chart):
-    return chart.find(SVG + "desc").text
-
-
 def pictures_of(tree):
     return [e for e in tree.iter(SVG + "svg") if e.get("aria-hidden") is None]
-
-
-def of_class(tree, name):
-    return [e for e in tree.iter() if name in (e.get("class") or "").split()]
 
 
 def requests_of(page):

@@ -20,6 +20,7 @@ def save(tmp_path, fake_results):
     return write
 
 
+DATA, BENCHMARK = errors.DataError, errors.BenchmarkError
 SWEEP = {"format_version": 1, "rows": [{"name": "float32", "verdict": "good", "later": 1}]}
 
 
@@ -60,13 +61,6 @@ def test_a_result_of_any_name_counts_beside_one_of_the_usual_name(save, tmp_path
     assert labels([tmp_path]) == ["results", "pixel8"]
 
 
-def test_a_result_of_an_older_format_in_a_folder_is_an_error_and_not_passed_over(tmp_path):
-    old = {"format_version": 1, "kind": "host", "environment": {}, "models": []}
-    (tmp_path / "old.json").write_text(json.dumps(old))
-    with pytest.raises(errors.BenchmarkError):
-        report.gather([tmp_path])
-
-
 def test_a_run_gives_the_results_of_other_devices_too(save, run_dir):
     shutil.move(save("other.json", kind="phone"), run_dir / "benchmark-ba9876543210.json")
     assert labels([run_dir]) == ["run", "benchmark-ba9876543210"]
@@ -87,61 +81,32 @@ def test_an_export_that_nobody_measured_is_named_as_one(save, run_dir):
     assert collection.unmeasured == ("export",)
 
 
-def test_a_model_is_told_from_a_result(tmp_path):
-    (tmp_path / "a.tflite").write_bytes(b"\x1c\0\0\0TFL3")
-    with pytest.raises(errors.DataError, match=r"a\.tflite: .* received a model\. Name the folder"):
-        report.gather([tmp_path / "a.tflite"])
-
-
-def test_a_folder_with_nothing_to_report_is_an_error_that_names_it(tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(errors.DataError, match=r"empty.*tfdistill benchmark"):
-        report.gather([tmp_path / "empty"])
-
-
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("name", "content", "error", "said"),
     [
-        ('{"format_version": 2, "kind": "host", "mod', "bad.json"),
-        (
-            '{"format_version": 1, "measurements": []}',
-            "format_version 2, received format_version 1. Measure again",
-        ),
-        ('{"format_version": 7, "measurements": []}', "format_version 7"),
-        ('{"format_version": 1, "rows": []}', "received JSON that is no benchmark result"),
-        ('{"format_version": 2}', "Field required"),
-        ("[]", "bad.json"),
-        ("", "bad.json"),
+        ("a.tflite", "\x1c\0\0\0TFL3", DATA, r"a\.tflite: .* received a model\. Name the folder"),
+        ("a.json", '{"format_version": 1, "measurements": []}', BENCHMARK, "1. Measure again"),
+        ("a.json", '{"format_version": 7, "measurements": []}', BENCHMARK, "format_version 7"),
+        ("a.json", '{"format_version": 1, "rows": []}', BENCHMARK, "that is no benchmark result"),
+        ("a.json", '{"format_version": 2}', BENCHMARK, "Field required"),
+        ("a.json", '{"format_version": 2, "kind": "host", "mod', BENCHMARK, "a.json"),
+        ("a.json", "[]", BENCHMARK, "a.json"),
+        ("a.json", "", BENCHMARK, "a.json"),
+        ("in/cut-off.json", '{"format_version": 2, "kind": "host", ', DATA, "cut-off.json"),
+        ("in/sweep.json", "{", DATA, "sweep.json"),
+        ("in/sweep.json", '{"format_version": 2}', DATA, "sweep.json"),
+        ("in/sweep.json", '{"format_version": 1, "rows": 3}', DATA, "sweep.json"),
+        ("in/recipe.yaml", "name: begun", DATA, r"in: .* a run without results\. .*--resume"),
+        ("in/notes.txt", "nothing to report", DATA, r"in\b.*tfdistill benchmark"),
     ],
 )
-def test_a_result_that_cannot_be_read_is_an_error_that_names_it(tmp_path, content, said):
-    path = tmp_path / "bad.json"
+def test_what_cannot_be_reported_is_an_error_that_names_it(tmp_path, name, content, error, said):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
     path.write_text(content)
-    with pytest.raises(errors.BenchmarkError, match=said.replace(".", r"\.")) as caught:
-        report.gather([path])
-    assert "bad.json" in str(caught.value)
-
-
-def test_a_cut_off_file_in_a_folder_is_an_error_and_not_passed_over(save, tmp_path):
-    path = save("results/one.json")
-    (path.parent / "two.json").write_text(path.read_text()[:1000])
-    with pytest.raises(errors.DataError, match=r"two\.json"):
-        report.gather([path.parent])
-
-
-@pytest.mark.parametrize(
-    "content", ["{", '{"format_version": 2}', '{"format_version": 1, "rows": 3}']
-)
-def test_a_malformed_sweep_is_an_error_that_names_it(tmp_path, content):
-    (tmp_path / "sweep.json").write_text(content)
-    with pytest.raises(errors.DataError, match=r"sweep\.json"):
-        report.gather([tmp_path])
-
-
-def test_a_run_without_results_says_how_it_may_get_some(tmp_path):
-    (tmp_path / "recipe.yaml").write_text("name: begun\n")
-    with pytest.raises(errors.DataError, match=r"a run without results\. .*--resume"):
-        report.gather([tmp_path])
+    with pytest.raises(error, match=said) as caught:
+        report.gather([path.parent if name.startswith("in/") else path])
+    assert (path if path.suffix == ".json" else path.parent).name in str(caught.value)
 
 
 def test_links_to_other_folders_are_not_followed(save, tmp_path):

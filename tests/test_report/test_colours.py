@@ -6,8 +6,6 @@ import re
 
 import pytest
 
-from tfdistill.report.plot import charts
-
 STYLE = (importlib.resources.files("tfdistill.report") / "style.css").read_text("utf-8")
 LIGHT, DARK = (
     dict(re.findall(r"--([\w-]+):\s*(#[0-9a-f]{6})", part))
@@ -47,8 +45,3 @@ def test_text_is_readable_in_both_modes(colours):
 def test_marks_stand_out_from_the_card_in_both_modes(colours):
     for series in (f"s{i}" for i in range(10)):
         assert contrast(colours[series], colours["card"]) >= 3, series
-
-
-def test_the_first_thirty_files_differ_in_colour_or_in_shape():
-    marks = [str(charts.legend_mark(i)) for i in range(charts.OTHERS, charts.OTHERS + 30)]
-    assert len(set(marks)) == 30

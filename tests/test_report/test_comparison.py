@@ -4,7 +4,7 @@ import os
 
 import page_reading
 import pytest
-from page_reading import HTML, of_class, pictures_of, table_of, text_of
+from page_reading import pictures_of, text_of
 
 from tfdistill import report
 from tfdistill.benchmark import schema
@@ -43,36 +43,6 @@ def test_the_page_stands_up_to_keyboard_and_screen_reader_and_asks_for_nothing(p
     # Host: accuracy twice, lengths. Emulator: lengths (one file is no choice). Phone: accuracy
     # twice, lengths.
     assert len(pictures_of(tree)) == 3 + 1 + 3
-
-
-def test_the_front_is_marked_in_chart_table_and_words(pages, many):
-    _, _, tree = pages(host=many["host"])
-    rows = {row[0]: row[-1] for row in table_of(tree, "device-1-tradeoff-1-table")[1:]}
-    assert rows == {"small": "yes", "large": "yes", "bad": "no"}
-    marks = {text_of(e): e.get("class") for e in of_class(tree, "point") if text_of(e)}
-    assert marks == {"small": "point s4 on", "large": "point s5 on", "bad": "point s6"}
-    assert "2 of 3 are on the Pareto front of accuracy, latency and size" in text_of(
-        next(tree.iter(HTML + "h1"))
-    )
-
-
-def test_faster_is_said_only_of_files_that_took_turns_and_only_where_the_interval_says_so(
-    pages, fake_results
-):
-    fr = fake_results
-    models = [fr.model(name, number=i, p50_ms=5.0) for i, name in enumerate("ab", start=1)]
-    together = fr.result(models, comparisons=True)
-    _, _, tree = pages(one=together)
-    assert "no clear difference" in table_of(tree, "device-1-latency")[2][-2]
-    together["comparisons"][0].update(speedup=4.0, speedup_ci=[3.9, 4.1], faster=None)
-    _, _, tree = pages(one=together)
-    assert "one repetition cannot tell a difference" in table_of(tree, "device-1-latency")[2][-2]
-    apart = {"one": fr.result(models[:1]), "two": fr.result(models[1:])}
-    _, _, tree = pages(**apart)
-    assert not any("Speed-up" in row for row in table_of(tree, "device-1-latency"))
-    assert "did not take turns" in text_of(tree)
-    words = text_of(next(tree.iter(HTML + "main"))) + text_of(next(tree.iter(HTML + "h1")))
-    assert "faster" not in words
 
 
 def test_hostile_names_stay_text_in_page_markdown_and_csv(fake_results, tmp_path):
@@ -177,31 +147,3 @@ def test_synthetic_data_and_unmeasured_runs_are_said(fake_results):
     assert value.synthetic
     said = " ".join(value.limits)
     assert "demo: the data is synthetic" in said and "new: not measured" in said
-
-
-def test_page_markdown_and_csv_hold_the_same_tables(fake_results, many, tmp_path):
-    for label, value in many.items():
-        (tmp_path / f"{label}.json").write_text(json.dumps(value))
-    html, markdown = report.write_comparison([tmp_path], tmp_path / "out")
-    tree = page_reading.tree_of(html.read_text(encoding="utf-8"))
-    keys = {c.get("id").removesuffix("-caption") for c in tree.iter(HTML + "caption")}
-    files = {path.stem: path for path in (tmp_path / "out" / "report-tables").iterdir()}
-    assert set(files) == keys
-    text = markdown.read_text(encoding="utf-8")
-    assert text.count("\n|---|") == len(keys)
-    for key, path in files.items():
-        rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-        shown = table_of(tree, key)
-        assert len(rows) == len(shown)
-        assert len({len(row) for row in rows}) == 1
-    latency = list(csv.DictReader(files["device-1-latency"].read_text().splitlines()))
-    first = many["host"]["summary"][1]
-    assert float(latency[0]["p50 (ms)"]) == pytest.approx(first["p50_ms"], rel=1e-9)
-    assert float(latency[0]["p50 (ms), 95% to"]) == pytest.approx(first["p50_ci_ms"][1], rel=1e-9)
-
-
-def test_reporting_a_folder_again_does_not_take_the_report_for_a_result(many, tmp_path):
-    (tmp_path / "host.json").write_text(json.dumps(many["host"]))
-    out = tmp_path / "report"
-    first = report.write_comparison([tmp_path], out)[0].read_text(encoding="utf-8")
-    assert report.write_comparison([tmp_path], out)[0].read_text(encoding="utf-8") == first

@@ -37,32 +37,6 @@ def test_no_name_covers_another_or_a_mark_or_leaves_the_frame():
                     assert not overlap(name, (px - 6, py - 6, px + 6, py + 6))
 
 
-def test_the_first_points_choose_first_and_shorter_texts_serve_where_long_ones_do_not_fit():
-    frame = (0.0, 0.0, 100.0, 30.0)
-    first, second = labels.place(
-        [(20.0, 15.0), (80.0, 15.0)], [["fives"], ["a name far too long", "2"]], frame
-    )
-    assert first is not None and first.text == "fives"
-    assert second is not None and second.text == "2"
-
-
 def test_a_point_without_any_room_goes_without_a_name():
     assert labels.place([(10.0, 10.0)], [["long name"]], (0.0, 0.0, 20.0, 20.0)) == [None]
     assert labels.place([(10.0, 10.0)], [[]], (0.0, 0.0, 90.0, 90.0)) == [None]
-
-
-def test_heights_move_apart_and_no_farther_than_they_must():
-    assert labels.spread([10.0, 60.0, 100.0], 0.0, 200.0, gap=15) == [10.0, 60.0, 100.0]
-    moved = labels.spread([50.0, 50.0, 52.0], 0.0, 200.0, gap=15)
-    assert moved == [50.0, 65.0, 80.0]
-    crowded = labels.spread([195.0, 198.0, 199.0], 0.0, 200.0, gap=15)
-    assert crowded == [170.0, 185.0, 200.0]
-    assert labels.spread([30.0, 10.0], 0.0, 100.0, gap=15) == [30.0, 10.0]  # in their own order
-
-
-def test_names_are_shortened_in_the_middle_since_their_ends_differ():
-    long = ["tinybert_4l_312d_dynamic_wi8", "tinybert_4l_312d_float32"]
-    short = [labels.fitted(name, 120.0) for name in long]
-    assert len(set(short)) == 2
-    assert all(labels.width_of(name) <= 120 and "…" in name for name in short)
-    assert labels.fitted("short", 120.0) == "short"

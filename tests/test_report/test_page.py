@@ -1,19 +1,11 @@
-import collections
-import dataclasses
-import re
 import xml.etree.ElementTree as ET
 
 import page_reading
 import pytest
-from page_reading import HTML, table_of, text_of
+from page_reading import HTML, text_of
 
 from tfdistill import errors, report
 from tfdistill.data import answers
-from tfdistill.report import sections
-from tfdistill.report.document import Picture, ReportSection, SectionPart
-from tfdistill.report.plot import charts
-from tfdistill.report.sections import device_tables, limits, parity, quality, verdict
-from tfdistill.results import tables
 
 HOSTILE = "<script>alert('x')</script>\"&|`*_\x00"
 
@@ -22,12 +14,10 @@ def tree_of(run_dir):
     return page_reading.tree_of(report.render_html(report.build(report.collect(run_dir))))
 
 
-def test_the_page_asks_for_nothing_from_outside(run_dir):
-    assert page_reading.requests_of(report.render_html(report.build(report.collect(run_dir)))) == []
-
-
-def test_a_reader_with_keyboard_or_screen_reader_finds_the_way(run_dir):
-    tree = tree_of(run_dir)
+def test_the_page_stands_up_to_keyboard_and_screen_reader_and_asks_for_nothing(run_dir):
+    page = report.render_html(report.build(report.collect(run_dir)))
+    assert page_reading.requests_of(page) == []
+    tree = page_reading.tree_of(page)
     assert page_reading.faults_of(tree) == []
     # Bars of 3 figures, accuracy against latency and size, by length, 9 of training.
     assert len(page_reading.pictures_of(tree)) == 3 + 2 + 1 + 9
@@ -100,77 +90,3 @@ def test_a_run_that_has_just_begun_makes_a_page(tmp_path):
     page = report.render_html(report.build(report.collect(tmp_path)))
     assert "No student yet." in page
     ET.fromstring(page)
-
-
-def test_everything_is_computed_once_for_all_three_renderers(run_dir, monkeypatch):
-    counted = collections.Counter()
-
-    def count(module, name):
-        original = getattr(module, name)
-
-        def counting(*arguments):
-            counted[name] += 1
-            return original(*arguments)
-
-        monkeypatch.setattr(module, name, counting)
-
-    count(sections, "RunAnalysis")
-    for name in ("models", "seeds", "test_set"):
-        count(quality, name)
-    count(parity, "parity")
-    count(limits, "limits")
-    for name in ("latency", "text", "start", "operators", "conditions"):
-        count(device_tables, name)
-    for name in ("headline", "key_figures"):
-        count(verdict, name)
-    report.write(run_dir)
-    assert len(counted) == 13 and set(counted.values()) == {1}
-
-
-def test_a_new_section_needs_no_change_of_a_renderer(run_dir):
-    value = report.build(report.collect(run_dir))
-    rows = [tables.row({"Label": "x|y", "Of it": "7"})]
-    table = tables.of_rows("confusion", "Confusion", rows, ["Rows."])
-    chart = charts.bars("confusion-chart", "Confused", [charts.Bar("x", "7", 7.0, 1)])
-    part = SectionPart("confusion-part", pictures=(Picture(chart, "Confused"),), tables=(table,))
-    section = ReportSection("classes", "Classes", "By class", "Seven.", (part,))
-    value = dataclasses.replace(value, sections=(*value.sections, section))
-    tree = page_reading.tree_of(report.render_html(value))
-    assert page_reading.faults_of(tree) == []
-    assert table_of(tree, "confusion") == [["Label", "Of it"], ["x|y", "7"]]
-    assert "By class" in text_of(next(tree.iter(HTML + "nav")))
-    assert r"| x\|y | 7 |" in report.render_markdown(value)
-    assert report.render_csv(value)["confusion.csv"] == "Label,Of it\nx|y,7\n"
-
-
-def test_rendering_is_pure(run_dir):
-    results = report.collect(run_dir)
-    assert report.render_html(report.build(results)) == report.render_html(report.build(results))
-    assert report.render_markdown(report.build(results)) == report.render_markdown(
-        report.build(results)
-    )
-
-
-def test_a_column_has_one_unit_and_its_head_names_it(run_dir):
-    for table in report.build(report.collect(run_dir)).tables():
-        columns = zip(*([row.head, *row.cells] for row in table.rows), strict=True)
-        for title, column in zip(table.heads, columns, strict=True):
-            units = {cell.unit for cell in column if cell.value is not None}
-            assert len(units) <= 1, title
-            assert all(title.endswith(unit) for unit in units)
-            assert not any(re.search(r"\d (ms|µs|s|[kM]?B)\b", cell.text) for cell in column)
-
-
-def test_a_colour_means_one_thing_in_every_chart(run_dir):
-    """The page's classes of marks, bars and curves by the name beside them."""
-    page = tree_of(run_dir)
-    roles = collections.defaultdict(set)
-    for chart in page_reading.pictures_of(page):
-        names = [text_of(e) for e in page_reading.of_class(chart, "value")]
-        for bar, name in zip(page_reading.of_class(chart, "bar"), names[::2], strict=False):
-            roles[name.removesuffix("’s file")].add(bar.get("class").split()[1])
-    for point in page_reading.of_class(page, "point"):
-        if name := text_of(point):
-            role = {"teacher": "Teacher", "student": "File"}[name]
-            roles[role].add(point.get("class").split()[1])
-    assert roles == {"Teacher": {"s0"}, "File": {"s2"}}

@@ -1,32 +1,12 @@
 import itertools
 import random
 
-import pytest
-
 from tfdistill.report.pareto import exact, front
 
 
 def point(accuracy, latency, size, interval=None):
     """The costs of a file; accuracy counts the other way."""
     return exact(-accuracy), interval or exact(latency), exact(size)
-
-
-def test_a_point_that_is_worse_in_everything_is_not_on_the_front():
-    assert front([point(0.9, 1.0, 10), point(0.8, 2.0, 20)]) == [True, False]
-
-
-@pytest.mark.parametrize("better", [(0.95, 2.0, 20), (0.8, 0.5, 20), (0.8, 2.0, 5)])
-def test_a_point_that_is_best_in_one_thing_is_on_the_front(better):
-    assert front([point(0.9, 1.0, 10), point(*better)]) == [True, True]
-
-
-def test_equal_points_are_on_the_front_together():
-    assert front([point(0.9, 1.0, 10)] * 3) == [True, True, True]
-
-
-@pytest.mark.parametrize("other", [(0.8, 1.0, 10), (0.9, 1.1, 10), (0.9, 1.0, 11)])
-def test_being_worse_in_one_thing_and_equal_in_the_rest_is_enough_to_leave_it(other):
-    assert front([point(*other), point(0.9, 1.0, 10)]) == [False, True]
 
 
 def test_a_latency_counts_as_better_only_where_the_intervals_do_not_touch():
@@ -36,10 +16,6 @@ def test_a_latency_counts_as_better_only_where_the_intervals_do_not_touch():
     # Not clearly slower, more accurate: there is no reason left to take the other one.
     assert front([point(0.89, 0.95, 10, (0.9, 1.05)), slow]) == [False, True]
     assert front([point(0.89, 0.9, 10, (0.85, 0.95)), slow]) == [True, True]
-
-
-def test_no_points_have_no_front():
-    assert front([]) == []
 
 
 def test_the_front_is_that_of_the_definition_whatever_the_order():

@@ -256,6 +256,14 @@ def of_two_tasks(fr):
     return {"host": fr.result([fr.model("a"), cola, fr.Model("bare", "e" * 64, {128: 1.0})])}
 
 
+def undecided(fr):
+    """Files that take equally long, and one repetition: neither is called faster."""
+    models = [fr.model(name, number=i) for i, name in enumerate("ab", start=1)]
+    value = fr.result(models, threads=(1, 2), comparisons=True)
+    value["comparisons"][1].update(speedup=4.0, speedup_ci=[3.9, 4.1], faster=None)
+    return {"host": value}
+
+
 def one_file(fr):
     """One file is no choice."""
     return {"host": fr.result([fr.model("only")])}
@@ -271,7 +279,10 @@ def swept(fr):
     return {}
 
 
-COMPARED = (devices, slowed_host, measured_twice, of_two_tasks, one_file, no_file, swept)
+COMPARED = (
+    *(devices, slowed_host, measured_twice, of_two_tasks, undecided, one_file, no_file),
+    swept,
+)
 
 
 @pytest.mark.parametrize("make", COMPARED, ids=[make.__name__ for make in COMPARED])

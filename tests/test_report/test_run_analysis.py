@@ -1,34 +1,7 @@
-import statistics
-
 import pytest
 
 from tfdistill import report
 from tfdistill.report.sections import limits, verdict
-
-
-def test_the_student_is_the_chosen_variant_and_its_seeds_are_averaged(analysis_of, fake_run):
-    run = analysis_of()
-    values = fake_run.ACCURACY["full"]
-    assert run.student.name == "full"
-    assert run.student.mean("accuracy") == pytest.approx(statistics.fmean(values))
-    assert run.student.deviation("accuracy") == pytest.approx(statistics.stdev(values))
-    assert run.teacher.deviation("accuracy") is None
-    assert run.share_of_teacher(0.88) == pytest.approx(0.88 / 0.9)
-    assert run.scores == pytest.approx({"teacher": 0.9, "student": 0.88, "file": 0.8789})
-    assert (run.split, run.judged, run.num_examples) == ("development", "file", 872)
-    assert [group.name for group in run.groups] == list(fake_run.ACCURACY)
-
-
-def test_sizes_and_latencies_are_divided_teacher_by_student(analysis_of):
-    run = analysis_of()
-    assert run.smaller() == pytest.approx(91_332_000 / 7_611_000)
-    speed = run.headline_speed()
-    assert (speed.sequence_length, speed.threads) == (128, 1)
-    assert speed.speedup == pytest.approx(36.0 / 2.0)
-    assert speed.interval == pytest.approx((18 * 0.97, 18 * 1.02))
-    assert [(s.threads, s.sequence_length) for s in run.speeds] == [
-        (t, n) for t in (1, 2) for n in (32, 64, 128)
-    ]
 
 
 def test_a_comparison_recorded_the_other_way_round_is_turned(analysis_of, run_dir, edit):

@@ -1,4 +1,3 @@
-import json
 import shutil
 
 import page_reading
@@ -8,16 +7,6 @@ from tfdistill import errors, report
 from tfdistill.benchmark import result
 from tfdistill.io import files
 from tfdistill.report.run_results import read_history
-
-
-def test_a_whole_run_misses_nothing(run_dir):
-    results = report.collect(run_dir)
-    assert results.missing == ()
-    assert results.name == "tinybert_3l_192d_sst2"
-    assert set(results.manifests) == {"student", "teacher"}
-    # 1 of the teacher; 3 seeds x (1 + 1 + 2 + 3) stages.
-    assert len(results.histories) == 22
-    assert results.stage_kinds["general"] == "general"
 
 
 @pytest.mark.parametrize(
@@ -124,11 +113,6 @@ def test_aliases_of_a_recipe_do_not_outgrow_it(run_dir):
         report.collect(run_dir)
 
 
-def test_the_report_outlives_the_model_files(run_dir):
-    assert not (run_dir / "export" / "model.tflite").exists()
-    assert report.collect(run_dir).manifests["student"].model.size_bytes == 7_611_000
-
-
 def test_history_cells_that_are_no_finite_number_are_empty():
     columns = read_history("epoch,loss,val_accuracy\n1,2.5,\n2,nan,0.5\n3,oops,0.6\n")
     assert columns == {
@@ -137,32 +121,6 @@ def test_history_cells_that_are_no_finite_number_are_empty():
         "val_accuracy": [None, 0.5, 0.6],
     }
     assert read_history("") == {}
-
-
-def test_writing_leaves_two_whole_files_and_the_tables(run_dir):
-    before = {path.name for path in run_dir.iterdir()}
-    html, markdown = report.write(run_dir)
-    assert {path.name for path in run_dir.iterdir()} - before == {
-        "report.html",
-        "report.md",
-        "report-tables",
-    }
-    results = report.collect(run_dir)
-    assert html.read_text(encoding="utf-8") == report.render_html(report.build(results))
-    assert markdown.read_text(encoding="utf-8") == report.render_markdown(report.build(results))
-
-
-def test_the_place_of_the_folder_does_not_show(run_dir, tmp_path):
-    page = report.render_html(report.build(report.collect(run_dir)))
-    moved = shutil.move(run_dir, tmp_path / "elsewhere")
-    assert report.render_html(report.build(report.collect(moved))) == page
-    assert str(tmp_path) not in page
-
-
-def test_keys_that_this_version_does_not_know_are_ignored(run_dir, edit):
-    edit(run_dir / "metrics.json", lambda m: m.update(later={"a": 1}))
-    assert json.loads((run_dir / "metrics.json").read_text())["later"]
-    assert report.collect(run_dir).missing == ()
 
 
 def test_a_run_is_written_to_another_folder_where_one_is_named(run_dir, tmp_path):
@@ -215,19 +173,6 @@ def export_dir(run_dir, edit, tmp_path):
 
     edit(folder / "model.json", rename)
     return folder
-
-
-def test_an_export_alone_is_judged_by_its_own_metric_and_misses_nothing_of_a_run(export_dir):
-    value = report.build(report.collect(export_dir))
-    assert value.missing == ()
-    assert (
-        "student is a file of 7.61 MB (dynamic_wi8_afp32). It has the same answer" in value.headline
-    )
-    assert "as its model for 99.8% of " in value.headline
-    assert value.headline.endswith(" Measured on this host: teacher, student.")
-    quality, _, latency = value.figures
-    assert (quality.value, quality.label.split(" on ")[0]) == ("50.0%", "F1")
-    assert (latency.value, latency.label) == ("2.00 ms", "a text of 128 tokens on this host")
 
 
 def test_vectors_agree_on_the_nearest_text_and_not_on_an_answer(export_dir, edit):

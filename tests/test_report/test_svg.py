@@ -1,5 +1,4 @@
 import pytest
-from page_reading import chart_of
 
 from tfdistill.report.plot import svg
 
@@ -7,14 +6,6 @@ from tfdistill.report.plot import svg
 def test_an_element_escapes_its_text_and_its_attributes():
     tag = svg.element("text", "<b>&", svg.element("tspan", "in"), title='a"b', data_x=1.5, no=None)
     assert tag == ('<text title="a&#34;b" data-x="1.5">&lt;b&gt;&amp;<tspan>in</tspan></text>')
-
-
-def test_a_graphic_is_announced_by_title_and_description():
-    tree = chart_of(svg.picture("k", 10, 20, "What", "Which <numbers>", []))
-    named = {e.get("id"): e.text for e in tree.iter() if e.get("id")}
-    assert tree.get("role") == "img"
-    assert named[tree.get("aria-labelledby")] == "What"
-    assert named[tree.get("aria-describedby")] == "Which <numbers>"
 
 
 def test_a_long_curve_keeps_its_ends_and_its_mean():

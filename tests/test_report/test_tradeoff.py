@@ -18,22 +18,6 @@ def trade_offs(fake_results):
     return make
 
 
-def test_tasks_and_metrics_are_never_mixed(trade_offs, fake_results):
-    values = trade_offs(
-        [
-            fake_results.model("a", number=1),
-            fake_results.model("b", number=2, task="cola", metric="matthews"),
-            fake_results.model("c", number=3, metric="f1"),
-            fake_results.model("d", number=4),
-        ]
-    )
-    assert [(v.task, v.metric, [p.label for p in v.points]) for v in values] == [
-        ("sst2", "accuracy", ["a", "d"]),
-        ("cola", "matthews", ["b"]),
-        ("sst2", "f1", ["c"]),
-    ]
-
-
 def test_files_without_accuracy_or_of_another_length_are_listed_and_not_drawn(
     trade_offs, fake_results
 ):
