@@ -71,13 +71,7 @@ def test_a_spread_between_processes_makes_small_changes_chance():
 
 
 def test_files_are_paired_by_name():
-    both = benchmark_results.assembled(
-        [
-            *benchmark_results.repetitions(4.0, model="teacher"),
-            *benchmark_results.repetitions(2.0, model="student"),
-        ]
-    )
-    comparison = changes.between(both, one(2.0))
+    comparison = changes.between(of_files("teacher", "student"), one(2.0))
     assert [row.case.model for row in comparison.rows] == ["student"]
     assert [(p.model, p.sequence_length) for p in comparison.only_old] == [("teacher", 32)]
     assert [(p.model, p.sequence_length) for p in comparison.only_new] == [("student", 64)]
@@ -88,42 +82,34 @@ def test_the_only_files_of_two_results_are_paired_whatever_they_are_called():
     assert {(row.baseline, row.case.model) for row in rows} == {("v1", "v2")}
 
 
-def test_files_that_do_not_belong_together_are_not_compared():
-    two = benchmark_results.assembled(
-        [
-            *benchmark_results.repetitions(1.0, model="a"),
-            *benchmark_results.repetitions(1.0, model="b"),
-        ]
-    )
-    with pytest.raises(errors.BenchmarkError, match="one name that both have"):
-        changes.between(two, one(name="c"))
+def of_files(*names, **more):
+    """A result of files at one length."""
+    rows = [row for name in names for row in benchmark_results.repetitions(1.0, model=name, **more)]
+    return benchmark_results.assembled(rows)
 
 
-def test_results_without_a_common_case_are_refused():
-    short = benchmark_results.assembled(benchmark_results.repetitions(1.0, length=16))
-    empty = benchmark_results.assembled(
-        [benchmark_results.measurement(())], models=[benchmark_results.model_file()]
-    )
-    other_way = benchmark_results.assembled(benchmark_results.repetitions(1.0, delegate="none"))
-    for new in (short, empty, other_way):
-        with pytest.raises(errors.BenchmarkError, match="cases of the results: expected a length"):
-            changes.between(one(), new)
+OTHER_HOST = benchmark_results.HOST.model_copy(update={"id": "c" * 12})
+NOTHING = benchmark_results.assembled(
+    [benchmark_results.measurement(())], models=[benchmark_results.model_file()]
+)
+NO_CASE = "cases of the results: expected a length"
 
 
 @pytest.mark.parametrize(
-    "new, message",
+    ("old", "new", "message"),
     [
-        (phone(), "two of one kind, received one of a host and one of a phone"),
-        (one(backend="app"), "two of one backend, received litert and app"),
-        (
-            one(device=benchmark_results.HOST.model_copy(update={"id": "c" * 12})),
-            "two of one device",
-        ),
+        (of_files("a", "b"), one(name="c"), "one name that both have"),
+        (one(), of_files("student", length=16), NO_CASE),
+        (one(), of_files("student", delegate="none"), NO_CASE),
+        (one(), NOTHING, NO_CASE),
+        (one(), phone(), "two of one kind, received one of a host and one of a phone"),
+        (one(), one(backend="app"), "two of one backend, received litert and app"),
+        (one(), one(device=OTHER_HOST), "two of one device"),
     ],
 )
-def test_kinds_backends_and_devices_are_not_mixed(new, message):
+def test_results_that_do_not_belong_together_are_not_compared(old, new, message):
     with pytest.raises(errors.BenchmarkError, match=message):
-        changes.between(one(), new)
+        changes.between(old, new)
 
 
 @pytest.mark.parametrize("new", [phone(), one(backend="app")])
@@ -133,7 +119,7 @@ def test_no_option_mixes_kinds_or_backends(new):
 
 
 def test_another_device_is_shown_on_request_but_never_called_faster():
-    other = one(0.5, device=benchmark_results.HOST.model_copy(update={"id": "c" * 12}))
+    other = one(0.5, device=OTHER_HOST)
     rows = changes.between(one(2.0), other, devices_may_differ=True).rows
     assert {row.faster for row in rows} == {None}
     assert {row.verdict for row in rows} == {"another device: no conclusion about the files"}
@@ -267,11 +253,7 @@ def test_the_text_of_one_result_says_that_the_files_took_turns(turns):
 
 def test_comparisons_that_the_summary_knows_nothing_of_are_refused():
     """As in a file that somebody else wrote, or changed by hand."""
-    rows = [
-        *benchmark_results.repetitions(2.0, model="old"),
-        *benchmark_results.repetitions(1.0, model="new"),
-    ]
-    value = benchmark_results.assembled(rows)
+    value = of_files("old", "new")
     for summary_row in value.summary:
         damaged = value.model_copy(update={"summary": (summary_row,)})
         with pytest.raises(errors.BenchmarkError, match="cases that the summary has"):

@@ -16,8 +16,6 @@ SLEEPER = (
     "import json, os, time; print(json.dumps({'pid': os.getpid()}), flush=True);time.sleep(600)"
 )
 
-LIMITS = {"what": "x", "timeout_seconds": 60}
-
 
 def job(file):
     signature = dataclasses.asdict(roles.read_signatures(file)[8])
@@ -34,9 +32,8 @@ def script(code):
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no VmHWM")
 def test_the_peak_is_the_worker_s_own_and_not_its_parent_s(tflite_files):
     ballast = np.ones(400_000_000 // 8)
-    with child.Child(
-        job(tflite_files / "fast.tflite"), MODULE, what="x", timeout_seconds=60
-    ) as worker:
+    start = job(tflite_files / "fast.tflite")
+    with child.Child(start, MODULE, what="x", timeout_seconds=60) as worker:
         assert worker.finish()["peak_rss_bytes"] < ballast.nbytes
 
 
@@ -118,9 +115,8 @@ def test_modules_in_the_working_directory_do_not_shadow_the_worker_s(
 ):
     (tmp_path / "numpy.py").write_text("raise SystemExit('shadowed')")
     monkeypatch.chdir(tmp_path)
-    with child.Child(
-        job(tflite_files / "fast.tflite"), MODULE, what="x", timeout_seconds=60
-    ) as worker:
+    start = job(tflite_files / "fast.tflite")
+    with child.Child(start, MODULE, what="x", timeout_seconds=60) as worker:
         assert json.dumps(worker.report)
 
 

@@ -13,7 +13,6 @@ from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import disturbance
 from tfdistill.benchmark.subjects import open_all
 from tfdistill.io import files
-from tfdistill.tflite import child
 
 QUICK = {"runs": 20, "min_seconds": 0.0, "repetitions": 2, "rounds": 5, "warmup": 2}
 
@@ -86,55 +85,6 @@ def test_files_of_one_name_are_named_by_the_folders_that_tell_them_apart(tmp_pat
     paths.append(tflite_files / "slow.tflite")
     names = [subject.name for subject in open_all(paths, Settings(), ())]
     assert names == ["first", "second", "slow"]
-
-
-def test_order_and_inputs_follow_from_the_seed(monkeypatch, tflite_files):
-    log = []
-
-    class Recorder:
-        """Stands in for a worker process: records who was asked, and takes no time."""
-
-        def __init__(self, job, module, *, what, timeout_seconds, error=None):
-            self.what = what
-            self.report = {"warmup_ms": [1.0]}
-            log.append(("start", what))
-            log.append(("feeds", json.dumps(job.get("feeds"))))
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            log.append(("end", self.what))
-
-        def close(self):
-            pass
-
-        def ask(self, question):
-            if "delegations" in question:
-                return {"delegations": []}
-            number, lead_in = question["run"], question["lead_in"]
-            log.append((number, self.what))
-            return {"warmup_ms": [1.0] * lead_in, "samples_ms": [1.0] * number}
-
-        def finish(self):
-            return {"peak_rss_bytes": 1}
-
-    monkeypatch.setattr(child, "Child", Recorder)
-    paths = {"slow": tflite_files / "slow.tflite", "fast": tflite_files / "fast.tflite"}
-
-    def order(seed):
-        log.clear()
-        host.compare(paths, settings=Settings(seed=seed, **{**QUICK, "rounds": 10}))
-        return list(log)
-
-    assert order(1) == order(1)
-    assert order(1) != order(2)
-    cases = [what for number, what in order(1) if number == 2]
-    assert len(cases) == 2 * 2 * 2 * 10  # models x lengths x repetitions x rounds of 2 runs
-    # Interleaved: both are asked once in every round, and not always in the same order.
-    rounds = [tuple(cases[i : i + 2]) for i in range(0, len(cases), 2)]
-    assert all(len(set(pair)) == 2 for pair in rounds)
-    assert len(set(rounds)) == 2 * 2  # both orders, at both lengths
 
 
 def test_enough_runs_and_enough_time_are_taken_but_not_too_many():

@@ -62,42 +62,6 @@ def test_before_each_block_come_inferences_that_are_kept_and_do_not_count(
         assert row.warmup_ms == (1.0, *[9.0] * 6)  # of the start, then two before each block
 
 
-def test_a_case_that_failed_is_a_failure_once_and_its_earlier_repetitions_stay(
-    monkeypatch, tflite_files
-):
-    seen = []
-
-    def fault(what, action):
-        if what.startswith("slow, 8 tokens") and action == "start":
-            seen.append(what)
-            if len(seen) == 2:
-                raise errors.BenchmarkError("out of memory")
-
-    fake_workers(monkeypatch, fault)
-    files = {"fast": tflite_files / "fast.tflite", "slow": tflite_files / "slow.tflite"}
-    result = host.compare(files, settings=Settings(**QUICK))
-    (failure,) = result.failures
-    assert failure.what == "slow, 8 tokens, 1 thread(s), xnnpack"
-    assert failure.error == "out of memory"
-    assert len(seen) == 2  # it would fail again
-    counted = [(m.model, m.sequence_length, m.repetition) for m in result.measurements]
-    assert sorted(counted) == [
-        *[("fast", length, r) for length in (8, 16) for r in range(3)],
-        *[("slow", 8, 0)],
-        *[("slow", 16, r) for r in range(3)],
-    ]
-    assert {c.sequence_length for c in result.comparisons} >= {16}
-
-
-def test_nothing_measured_at_all_is_an_error(monkeypatch, tflite_files):
-    def fault(what, action):
-        raise errors.BenchmarkError("no LiteRT here")
-
-    fake_workers(monkeypatch, fault)
-    with pytest.raises(errors.BenchmarkError, match=r"^no LiteRT here$"):
-        host.measure(tflite_files / "fast.tflite", settings=Settings(**QUICK))
-
-
 def test_an_interruption_carries_what_is_finished_and_ends_all_workers(monkeypatch, tflite_files):
     begun = []
 
@@ -117,16 +81,6 @@ def test_an_interruption_carries_what_is_finished_and_ends_all_workers(monkeypat
     assert result.summary
     assert not alive
     assert isinstance(caught.value, KeyboardInterrupt)
-
-
-def test_an_interruption_before_anything_is_finished_carries_nothing(monkeypatch, tflite_files):
-    def fault(what, action):
-        raise KeyboardInterrupt
-
-    fake_workers(monkeypatch, fault)
-    with pytest.raises(measuring.BenchmarkInterrupted) as caught:
-        host.measure(tflite_files / "fast.tflite", settings=Settings(**QUICK))
-    assert caught.value.results == ()
 
 
 @pytest.mark.parametrize(("when", "left", "noted"), [("flag", 0, True), ("repeat", 2, False)])
@@ -158,18 +112,6 @@ def test_the_way_from_text_is_measured_again_too(monkeypatch, export_folder):
     )
     assert sorted(row.repetition for row in result.texts) == [0, 1, 2]
     assert [bool(m.left_out) for m in result.measurements] == [False] * 3
-
-
-def test_a_throttling_processor_is_not_repeated_for_ever(monkeypatch, tflite_files):
-    fake_workers(monkeypatch, lambda what, action: None)
-    counts = iter(range(1000))
-    monkeypatch.setattr("tfdistill.benchmark.environment.throttle_count", lambda: next(counts))
-    options = {**QUICK, "repetitions": 1, "lengths": [8], "max_repeats": 2}
-    result = host.measure(
-        tflite_files / "fast.tflite", settings=Settings(when_throttled="repeat", **options)
-    )
-    assert [bool(m.left_out) for m in result.measurements] == [True, True, False]
-    assert any("throttled during some" in note for note in result.notes)
 
 
 def test_each_delegate_and_the_mask_are_cases_of_their_own(monkeypatch, tflite_files):
@@ -249,20 +191,3 @@ def test_a_file_for_questions_is_asked_what_fits_into_one_window(export_folder, 
 def test_a_host_has_no_phone_s_delegates(tflite_files, delegate):
     with pytest.raises(errors.BenchmarkError, match="--device adb"):
         host.measure(tflite_files / "fast.tflite", settings=Settings(delegates=(delegate,)))
-
-
-def test_a_real_worker_that_is_killed_is_a_failure_with_its_signal(tflite_files, monkeypatch):
-    real = child.Child
-
-    class Killed(real):
-        def ask(self, question):
-            if self._what.startswith("slow") and "run" in question:
-                self._process.kill()
-            return super().ask(question)
-
-    monkeypatch.setattr(child, "Child", Killed)
-    files = {"fast": tflite_files / "fast.tflite", "slow": tflite_files / "slow.tflite"}
-    result = host.compare(files, settings=Settings(lengths=(8,), **{**QUICK, "repetitions": 1}))
-    (failure,) = result.failures
-    assert "SIGKILL" in failure.error
-    assert {m.model for m in result.measurements} == {"fast"}

@@ -9,19 +9,6 @@ from tfdistill.tflite import TfliteModel, editing, inspect, reader, roles
 from tfdistill.tflite.reader import text
 
 
-def test_signatures_lengths_and_the_size_of_the_vocabulary_are_read_from_the_file(tflite_files):
-    entries = roles.read_signatures(tflite_files / "fast.tflite")
-    assert list(entries) == [8, 16]
-    for length, entry in entries.items():
-        assert entry.key == f"len{length}"
-        assert {tensor.role: tensor.name for tensor in entry.inputs} == {
-            role: role for role in roles.ROLES
-        }
-        assert {tensor.dtype for tensor in entry.inputs} == {"int32"}
-        # Not 128 (the widest matrix), nor 2 (the token types).
-        assert entry.vocabulary_rows == 90
-
-
 def test_the_table_is_found_by_following_the_ids_to_their_lookup(tflite_files):
     model = reader.read(tflite_files / "fast.tflite")
     signature = model.signatures[0]

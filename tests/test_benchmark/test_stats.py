@@ -59,13 +59,6 @@ def test_student_over_repetitions_is_in_the_interval():
     assert median_ci(repetitions) == pytest.approx((np.exp(low), np.exp(high)))
 
 
-def test_whole_repetitions_are_drawn():
-    # The pooled median is 1 or 2, by how many of the nine processes of each kind are drawn;
-    # Student's interval of their logarithms, 1.03 to 1.80, is inside.
-    repetitions = [[[v] * 4] for v in (1.0,) * 5 + (2.0,) * 4]
-    assert median_ci(repetitions) == (1.0, 2.0)
-
-
 @pytest.mark.parametrize("process", [0.0, 0.05])
 def test_the_interval_of_the_median_covers_the_truth_and_two_equal_models_are_called_equal(process):
     rng = np.random.default_rng(2)
@@ -91,17 +84,16 @@ def test_a_real_difference_is_found_in_either_direction():
     assert stats.is_faster(stats.speedup_ci(fast, slow)) is False
 
 
-def test_an_interval_that_holds_one_says_nothing():
-    assert stats.is_faster((0.9, 1.1)) is None
-    assert stats.is_faster((1.0, 1.1)) is None
-    assert stats.is_faster((0.9, 1.0)) is None
-
-
-def test_a_certain_difference_below_one_percent_is_no_difference():
-    assert stats.is_faster((0.99997, 0.99999)) is None  # 5.0 against 5.0001 ms
-    assert stats.is_faster((1.001, 1.009)) is None
-    assert stats.is_faster((1.001, 1.011)) is True
-    assert stats.is_faster((0.989, 0.999)) is False
+@pytest.mark.parametrize(
+    ("interval", "faster"),
+    [
+        *(((0.9, 1.1), None), ((1.0, 1.1), None), ((0.9, 1.0), None)),  # they hold one
+        *(((0.99997, 0.99999), None), ((1.001, 1.009), None)),  # certain, and less than 1%
+        *(((1.001, 1.011), True), ((0.989, 0.999), False)),
+    ],
+)
+def test_faster_is_certain_and_by_more_than_one_percent(interval, faster):
+    assert stats.is_faster(interval) is faster
 
 
 def test_drift_that_both_models_share_cancels_in_the_ratio():
@@ -215,15 +207,6 @@ def test_the_same_file_against_itself_is_called_equal_in_19_of_20_runs():
     assert contained / runs >= 0.95
 
 
-def test_a_slowdown_of_ten_percent_is_seen_in_separate_runs_of_a_quiet_machine():
-    rng = np.random.default_rng(12)
-    seen = 0
-    for seed in range(60):
-        old, new = latencies(rng, process=0.01), latencies(rng, level=1.1, process=0.01)
-        seen += stats.is_faster(stats.compare_unpaired(old, new, seed=seed).interval()) is False
-    assert seen >= 57
-
-
 def test_the_interval_of_separate_runs_is_students_with_pooled_variance():
     # Repetitions without inner spread leave Student's part; SciPy's test has the same interval.
     old, new = [0.9, 1.0, 1.1, 1.3], [1.0, 1.25, 1.2]
@@ -244,16 +227,6 @@ def test_separate_runs_need_not_have_the_same_blocks():
     old = latencies(rng, level=2.0, repetitions=5, blocks=4, runs=20)
     low, high = stats.compare_unpaired(old, latencies(rng)).interval()
     assert low < 2.0 < high
-
-
-def test_confidence_widens_every_interval():
-    rng = np.random.default_rng(14)
-    one, two = latencies(rng), latencies(rng)
-    paired = [stats.speedup_ci(one, two, confidence=confidence) for confidence in (0.95, 0.99)]
-    unpaired = stats.compare_unpaired(one, two)
-    separate = [unpaired.interval(), unpaired.interval(0.99)]
-    for (low, high), (wide_low, wide_high) in (paired, separate):
-        assert wide_low < low < high < wide_high
 
 
 def test_outliers_are_counted_against_the_quartiles_of_their_own_repetition():
