@@ -106,22 +106,6 @@ def test_capacity_tells_cores_of_the_same_clock_apart():
     assert probe_with(1000000, 2000000, 2000000, 2000000, capacities=without).mask("big") == "e"
 
 
-def test_a_mask_names_cores_that_are_there():
-    described = probe_with(*(2000000,) * 8)
-    assert described.mask("0xF0") == "f0"
-    with pytest.raises(errors.BenchmarkError, match=r"received \[8\]"):
-        described.mask("1f0")
-    with pytest.raises(errors.BenchmarkError):
-        described.mask("1; reboot")
-
-
-def test_cores_that_are_all_alike_are_neither_big_nor_little():
-    with pytest.raises(errors.BenchmarkError, match="received 8 cores of one kind"):
-        probe_with(*(2000000,) * 8).mask("big")
-    with pytest.raises(errors.BenchmarkError):
-        probe_with().mask("little")
-
-
 def test_a_device_without_taskset_cannot_bind_to_cores():
     with pytest.raises(errors.BenchmarkError, match="a device with `taskset`"):
         probe_with(1, 2, programs="").mask("3")

@@ -41,33 +41,22 @@ def test_the_list_of_devices_is_read():
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    ("line", "serials"),
     [
-        ("my phone  2              device product:x model:Pixel_8 transport_id:1", "my phone  2"),
-        ("device                 device usb:1-1 model:Pixel_8", "device"),
-        ("two words\tdevice model:Pixel_8", "two words"),
-        ("adb-8A2X0-Qw (2)._adb-tls-connect._tcp device model:Pixel_8 transport_id:9",
-         "adb-8A2X0-Qw (2)._adb-tls-connect._tcp"),
-    ],
-)  # fmt: skip
-def test_a_serial_may_hold_blanks(line, expected):
-    text = f"List of devices attached\n{line}\n"
-    assert measuring.parse_devices(text) == [measuring.Listed(expected, "device", "Pixel_8")]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "* daemon not running; starting now at tcp:5037",
-        "* daemon started successfully",
-        "* daemon not running. starting it now on port 5037 *",
-        "* daemon is offline",
-        "adb server version (41) doesn't match this client (39); killing...",
-        "adb server is out of date.  killing...",
+        ("my phone  2              device product:x model:Pixel_8 transport_id:1", ["my phone  2"]),
+        ("device                 device usb:1-1 model:Pixel_8", ["device"]),
+        ("two words\tdevice model:Pixel_8", ["two words"]),
+        ("a-Qw (2)._adb-tls-connect._tcp device model:Pixel_8", ["a-Qw (2)._adb-tls-connect._tcp"]),
+        # What adb says of its server.
+        ("* daemon not running. starting it now on port 5037 *", []),
+        ("* daemon is offline", []),
+        ("adb server version (41) doesn't match this client (39); killing...", []),
+        ("adb server is out of date.  killing...", []),
     ],
 )
-def test_what_adb_says_of_its_server_is_no_device(line):
-    assert measuring.parse_devices(f"List of devices attached\n{line}\n") == []
+def test_a_serial_may_hold_blanks_and_a_remark_of_adb_is_none(line, serials):
+    listed = measuring.parse_devices(f"List of devices attached\n{line}\n")
+    assert listed == [measuring.Listed(serial, "device", "Pixel_8") for serial in serials]
 
 
 def test_the_only_device_needs_no_choice():
@@ -182,13 +171,6 @@ def test_ctrl_c_does_not_reach_programs_by_itself():
     # A terminal sends it to the whole session: adb would end first, and look like a lost device.
     done = phone.AdbRunner().run(["cat", "/proc/self/stat"], timeout_s=60)
     assert int(done.stdout.rpartition(")")[2].split()[3]) != os.getsid(0)
-
-
-@pytest.mark.slow
-def test_an_unauthorized_device_says_to_accept_the_dialog(connect):
-    daemon = connect(unauthorized=True)
-    with pytest.raises(errors.BenchmarkError, match=r"'unauthorized'.*accept the dialog"):
-        measuring.choose([daemon.serial])
 
 
 @pytest.mark.slow

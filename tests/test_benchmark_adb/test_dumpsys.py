@@ -17,25 +17,6 @@ ThermalStatusListeners:
 \tkilled: false
 \tbroadcasts count: -1
 """
-# Android 10 on a phone with thermal HAL 2.0.
-ANDROID_10 = (
-    HEAD
-    + """\
-Thermal Status: 0
-Cached temperatures:
-\tTemperature{mValue=27.9, mType=2, mName=battery, mStatus=0}
-\tTemperature{mValue=44.100002, mType=0, mName=CPU0, mStatus=0}
-HAL Ready: true
-HAL connection:
-\tThermalHAL 2.0 connected: yes
-Current temperatures from HAL:
-\tTemperature{mValue=38.7, mType=0, mName=CPU0, mStatus=0}
-\tTemperature{mValue=39.2, mType=0, mName=CPU1, mStatus=0}
-\tTemperature{mValue=28.1, mType=2, mName=battery, mStatus=0}
-Current cooling devices from HAL:
-\tCoolingDevice{mValue=5, mType=2, mName=cpu-isolate0}
-"""
-)
 # Android 13: what the service remembers of a sensor is older than what the HAL measures.
 ANDROID_13 = (
     HEAD
@@ -93,22 +74,22 @@ Cached temperatures:
 HAL Ready: false
 """
 )
-OVERRIDDEN = ANDROID_10.replace("IsStatusOverride: false", "IsStatusOverride: true")
+OVERRIDDEN = ANDROID_13.replace("IsStatusOverride: false", "IsStatusOverride: true")
 
 
 @pytest.mark.parametrize(
     "text, status, temperatures",
     [
-        (ANDROID_10, 0, {"CPU0": 38.7, "CPU1": 39.2, "battery": 28.1}),
         (ANDROID_13, 2, {"AP": 58.3, "SKIN": 40.8}),
         (ANDROID_16, 1, {"BIG": 45.0, "VIRTUAL-SKIN": 35.98, "VIRTUAL-SKIN (2)": 33.5}),
         (NO_HAL, None, {"TYPE_SKIN": 30.5}),
-        (OVERRIDDEN, None, {"CPU0": 38.7, "CPU1": 39.2, "battery": 28.1}),
+        (OVERRIDDEN, None, {"AP": 58.3, "SKIN": 40.8}),
         ("Can't find service: thermalservice\n", None, {}),  # Android 9
         ("", None, {}),
         ("Thermal Status: -1\n", None, {}),
         ("Thermal Status: 77\n", None, {}),
         ("Thermal Status: 3", 3, {}),
+        ("Thermal Status: 0", 0, {}),
     ],
 )
 def test_the_thermal_service_is_read(text, status, temperatures):

@@ -102,20 +102,6 @@ def test_a_file_that_arrives_damaged_is_an_error(connect, tmp_path, with_sha256s
 
 
 @pytest.mark.slow
-def test_a_full_storage_is_an_error_and_leaves_nothing(connect, tmp_path):
-    daemon = connect()
-    daemon.faults.full_after = 1000
-    device = the_phone(daemon)
-    (tmp_path / "m").write_bytes(bytes(100_000))
-    with (
-        pytest.raises(errors.BenchmarkError, match=r"No space left(.|\n)*Free some"),
-        device.folder() as folder,
-    ):
-        device.push(tmp_path / "m", f"{folder}/m")
-    assert left_on(daemon) == []
-
-
-@pytest.mark.slow
 def test_a_push_that_is_cut_off_names_what_was_left(connect, tmp_path):
     daemon = connect()
     daemon.faults.cut_after = 1000

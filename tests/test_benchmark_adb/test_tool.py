@@ -22,13 +22,6 @@ def two_lengths(tmp_path):
     return tiny_tflite.write(tmp_path / "m.tflite", [tiny_tflite.bert(8), tiny_tflite.bert(16)])
 
 
-def options(job):
-    command = job.arguments()
-    flags = [part.removeprefix("--").partition("=") for part in command if part.startswith("--")]
-    assert len({name for name, _, _ in flags}) == len(flags)
-    return {name: value for name, _, value in flags}
-
-
 def job_for(path, length=16, **more):
     layout = dataclasses.replace(read(path, length), **more.pop("layout", {}))
     deployed = tool.Deployed("model0.tflite", layout, "v", 4)
@@ -77,70 +70,65 @@ def test_a_tensor_that_the_tool_cannot_be_given_is_refused(tmp_path, change):
         read(path, 8)
 
 
-def test_inputs_are_named_in_the_order_of_the_graph_with_files_of_their_own(two_lengths):
-    flags = options(job_for(two_lengths))
-    names = ["len16_token_type_ids:0", "len16_input_ids:0", "len16_attention_mask:0"]
-    assert flags["input_layer"] == ",".join(names)
-    assert flags["input_layer_shape"] == "1,16:1,16:1,16"
-    assert flags["input_layer_value_files"] == (
-        "len16_token_type_ids::0:v-0.bin,len16_input_ids::0:v-1.bin,len16_attention_mask::0:v-2.bin"
-    )
-    assert flags["signature_to_run_for"] == "len16"
-    assert flags["graph"] == "model0.tflite"
+def test_the_command_line_names_inputs_in_the_order_of_the_graph_and_bounds_the_runs(two_lengths):
+    job = job_for(two_lengths, runs=7, warmup=3, warmup_seconds=0.5, max_seconds=90)
+    assert job.arguments() == [
+        "./benchmark_model",
+        "--graph=model0.tflite",
+        "--input_layer=len16_token_type_ids:0,len16_input_ids:0,len16_attention_mask:0",
+        "--input_layer_shape=1,16:1,16:1,16",
+        "--input_layer_value_files=len16_token_type_ids::0:v-0.bin,len16_input_ids::0:v-1.bin,"
+        "len16_attention_mask::0:v-2.bin",
+        "--num_threads=2",
+        "--num_runs=7",
+        "--min_secs=0",
+        "--max_secs=90",
+        "--warmup_runs=3",
+        "--warmup_min_secs=0.5",
+        "--use_xnnpack=true",
+        "--signature_to_run_for=len16",
+    ]
 
 
-def test_the_only_signature_is_not_named(tmp_path):
-    path = tiny_tflite.write(tmp_path / "m.tflite", [tiny_tflite.bert(8)])
-    assert "signature_to_run_for" not in options(job_for(path, 8))
-
-
-def test_a_signature_that_is_not_of_the_first_graph_is_named(tmp_path):
-    path = tiny_tflite.write(tmp_path / "m.tflite", [tiny_tflite.bert(8)])
-    behind = job_for(path, 8, layout={"subgraph": 1})
-    assert options(behind)["signature_to_run_for"] == "len8"
-
-
-def test_the_number_of_runs_is_exact_and_their_time_bounded(two_lengths):
-    flags = options(job_for(two_lengths, runs=7, warmup=3, warmup_seconds=0.5, max_seconds=90))
-    assert {k: flags[k] for k in ("num_runs", "min_secs", "max_secs")} == {
-        "num_runs": "7",
-        "min_secs": "0",
-        "max_secs": "90",
-    }
-    assert (flags["warmup_runs"], flags["warmup_min_secs"]) == ("3", "0.5")
-    assert flags["num_threads"] == "2"
+PLAIN = ["./benchmark_model"]
 
 
 @pytest.mark.parametrize(
-    ("delegate", "expected"),
+    ("asked_for", "before", "behind"),
     [
-        ("none", ["--use_xnnpack=false"]),
-        ("xnnpack", ["--use_xnnpack=true"]),
-        ("gpu", ["--use_gpu=true", "--use_xnnpack=true"]),
-        ("nnapi", ["--use_nnapi=true", "--use_xnnpack=true"]),
+        ({}, PLAIN, ["--use_xnnpack=true"]),  # the only signature is not named
+        ({"delegate": "none"}, PLAIN, ["--use_xnnpack=false"]),
+        (
+            {"delegate": "gpu"},
+            PLAIN,
+            ["--use_gpu=true", "--gpu_precision_loss_allowed=true", "--use_xnnpack=true"],
+        ),
+        ({"delegate": "nnapi"}, PLAIN, ["--use_nnapi=true", "--use_xnnpack=true"]),
+        ({"affinity": "f0"}, ["taskset", "f0", *PLAIN], ["--use_xnnpack=true"]),
+        (
+            {"layout": {"subgraph": 1}},
+            PLAIN,
+            ["--use_xnnpack=true", "--signature_to_run_for=len8"],
+        ),
+        (
+            {"dump": True, "profile": True, "memory": True},
+            PLAIN,
+            [
+                "--use_xnnpack=true",
+                "--output_filepath=output.bin",
+                "--report_peak_memory_footprint=true",
+                "--enable_op_profiling=true",
+                "--op_profiling_output_mode=csv",
+                "--op_profiling_output_file=profile.csv",
+            ],
+        ),
     ],
 )
-def test_xnnpack_is_always_spoken_of_and_comes_behind_the_delegate(two_lengths, delegate, expected):
-    command = job_for(two_lengths, delegate=delegate).arguments()
-    assert [part for part in command if part.startswith("--use_")] == expected
-
-
-def test_what_disturbs_a_measurement_is_only_there_when_asked_for(two_lengths):
-    quiet = options(job_for(two_lengths))
-    assert not {"output_filepath", "enable_op_profiling", "report_peak_memory_footprint"} & {*quiet}
-    loud = options(job_for(two_lengths, dump=True, profile=True, memory=True))
-    assert (loud["output_filepath"], loud["op_profiling_output_mode"]) == ("output.bin", "csv")
-    assert loud["op_profiling_output_file"] == "profile.csv"
-    assert loud["report_peak_memory_footprint"] == loud["enable_op_profiling"] == "true"
-
-
-def test_a_mask_binds_the_tool_to_cores(two_lengths):
-    assert job_for(two_lengths, affinity="f0").arguments()[:3] == [
-        "taskset",
-        "f0",
-        "./benchmark_model",
-    ]
-    assert job_for(two_lengths).arguments()[0] == "./benchmark_model"
+def test_the_command_line_has_what_was_asked_for(tmp_path, asked_for, before, behind):
+    """XNNPACK is always spoken of, behind the delegate; nothing disturbs a measurement unasked."""
+    path = tiny_tflite.write(tmp_path / "m.tflite", [tiny_tflite.bert(8)])
+    usual = job_for(path, 8).arguments()[1:-1]
+    assert job_for(path, 8, **asked_for).arguments() == [*before, *usual, *behind]
 
 
 def test_a_feed_is_padded_by_role_in_the_order_of_the_graph(two_lengths):
