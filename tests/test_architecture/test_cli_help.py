@@ -31,32 +31,26 @@ def test_commands_and_actions_are_found():
     } <= set(PARSERS)
 
 
-@pytest.mark.parametrize("program", PARSERS)
-def test_every_option_is_explained(program):
-    actions = PARSERS[program]._actions
-    bare = [action for action in actions if action.option_strings and not action.help]
-
-    assert [action.option_strings for action in bare] == []
-
-
-@pytest.mark.parametrize("program", PARSERS)
-def test_prose_fits_a_terminal_of_80_columns(program, monkeypatch):
+def test_every_option_is_explained_in_lines_that_fit_a_terminal_of_80_columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    _, _, text = PARSERS[program].format_help_all().partition("\n\n")  # after the usage
-    prose, _, _ = text.partition("examples:\n")
+    bare, wide = [], []
+    for program, parser in PARSERS.items():
+        options = [action for action in parser._actions if action.option_strings]
+        bare += [(program, action.option_strings) for action in options if not action.help]
+        _, _, text = parser.format_help_all().partition("\n\n")  # after the usage
+        prose, _, _ = text.partition("examples:\n")
+        wide += [line for line in prose.splitlines() if len(line) >= 80]
+    assert (bare, wide) == ([], [])
 
-    assert [line for line in prose.splitlines() if len(line) >= 80] == []
 
-
-@pytest.mark.parametrize("program", PARSERS)
-def test_two_examples_end_the_help_and_are_understood(program):
-    _, _, tail = PARSERS[program].format_help().partition("examples:\n")
-    examples = [shlex.split(line) for line in tail.strip().splitlines()]
-
-    assert len(examples) == 2
-    for example in examples:
-        assert " ".join(example).startswith(program)
-        cli.parser().parse_args(example[1:])
+def test_two_examples_end_every_help_and_are_understood():
+    for program, parser in PARSERS.items():
+        _, _, tail = parser.format_help().partition("examples:\n")
+        examples = [shlex.split(line) for line in tail.strip().splitlines()]
+        assert len(examples) == 2, program
+        for example in examples:
+            assert " ".join(example).startswith(program)
+            cli.parser().parse_args(example[1:])
 
 
 def shown(text):
@@ -65,24 +59,19 @@ def shown(text):
 
 
 @pytest.mark.parametrize("program", PARSERS)
-def test_help_shows_at_most_a_dozen_options_and_help_all_every_one(program):
+def test_help_shows_a_dozen_options_with_the_required_ones_and_help_all_every_one(program):
     parser = PARSERS[program]
-    every = {action.option_strings[-1] for action in parser._actions if action.option_strings}
+    options = [action for action in parser._actions if action.option_strings]
     few, full = shown(parser.format_help()), shown(parser.format_help_all())
     assert len(few) <= 12
-    assert {option.removeprefix("--").removeprefix("no-") for option in every} == {
-        option.removeprefix("--").removeprefix("no-") for option in full
-    }
+    assert {
+        action.option_strings[-1].removeprefix("--").removeprefix("no-") for action in options
+    } == {option.removeprefix("--").removeprefix("no-") for option in full}
     assert ("--help-all" in few) == (few < full)
     assert "examples:\n" in parser.format_help_all()
-
-
-@pytest.mark.parametrize("program", PARSERS)
-def test_a_short_help_names_what_is_required_and_options_that_there_are(program):
-    parser = PARSERS[program]
     usual = parser._usual - {"--help", "--help-all"}
     assert usual <= set(parser.visible_options())
-    required = {a.option_strings[0] for a in parser._actions if a.option_strings and a.required}
+    required = {action.option_strings[0] for action in options if action.required}
     assert not usual or required <= usual
 
 

@@ -5,6 +5,7 @@ import pathlib
 import re
 
 import pytest
+from test_architecture.trees import tree_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 # Verdicts on a file that was written and refused: they list the differences instead.
@@ -38,7 +39,7 @@ def formless(root):
     """Yields file, line and text of each error whose text is written out in another form."""
     classes = error_classes()
     for file in sorted(root.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
+        for node in ast.walk(tree_of(file)):
             if not isinstance(node, ast.Call) or not node.args:
                 continue
             name = getattr(node.func, "attr", getattr(node.func, "id", None))

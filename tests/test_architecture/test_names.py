@@ -6,6 +6,7 @@ import pathlib
 import re
 
 import pytest
+from test_architecture.trees import tree_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 # What says nothing of a value: `signatures`, `quantized_file`, `plan` would.
@@ -19,7 +20,7 @@ def classes(*roots):
     """Yields name and file of every class."""
     for root in roots:
         for file in sorted(root.rglob("*.py")):
-            for node in ast.walk(ast.parse(file.read_bytes(), str(file))):
+            for node in ast.walk(tree_of(file)):
                 if isinstance(node, ast.ClassDef):
                     yield node.name, str(file.relative_to(root.parent))
 
@@ -68,7 +69,7 @@ def empty_names(root):
         text = file.read_text("utf-8")
         if not OCCURRENCE.search(text):
             continue  # most files need no tree
-        for node in ast.walk(ast.parse(text, str(file))):
+        for node in ast.walk(tree_of(file)):
             for name in EMPTY_WORDS.intersection(names_of(node)):
                 yield f"{place}:{node.lineno}: {name}"
 

@@ -117,7 +117,7 @@ def test_a_download_is_checked_kept_and_used_again(tmp_path, served):
 
 
 @pytest.mark.parametrize(
-    ("url", "checksum", "most_bytes", "message", "asked"),
+    ("url", "checksum", "most_bytes", "message", "num_requests"),
     [
         (URL, sha256(elf() + b"more"), 10**6, "another file", 1),
         (URL, sha256(elf()), 10, "<= 10 bytes", 1),
@@ -129,14 +129,14 @@ def test_a_download_is_checked_kept_and_used_again(tmp_path, served):
     ],
 )
 def test_a_download_that_is_refused_leaves_nothing(
-    tmp_path, served, monkeypatch, url, checksum, most_bytes, message, asked
+    tmp_path, served, monkeypatch, url, checksum, most_bytes, message, num_requests
 ):
     contents, requests = served
     contents[URL] = elf()
     monkeypatch.setattr(binary, "MAX_BYTES", most_bytes)
     with pytest.raises(errors.BenchmarkError, match=message):
         binary.find_tool(binary.Binary(url, checksum), cache=tmp_path)
-    assert len(requests) == asked
+    assert len(requests) == num_requests
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 

@@ -156,10 +156,9 @@ def test_when_their_time_is_up_slow_tests_are_skipped_by_name_and_the_spine_runs
 
 
 def test_a_seed_decides_the_order_of_files_and_tests(marked):
-    orders = [collected(marked, "--shuffle", str(seed)) for seed in (1, 1, 2, 3)]
-    assert orders[0] == orders[1]
-    assert len({tuple(order) for order in orders}) == 3
-    assert {tuple(sorted(order)) for order in orders} == {tuple(sorted(collected(marked)))}
+    orders = [collected(marked, "--shuffle", str(seed)) for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == sorted(orders[2]) and len(orders[0]) == 6
     for order in orders:  # files stay whole: what a module shares is made once
         names = [line.split("::")[0] for line in order]
         assert sum(a != b for a, b in itertools.pairwise(names)) == 1
