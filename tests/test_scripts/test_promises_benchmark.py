@@ -20,7 +20,7 @@ def test_promises_of_one_half_are_counted_on_the_other():
     random = np.random.default_rng(0)
     confidence = 0.5 + 0.5 * random.random(2000)
     right = random.random(2000) < confidence  # calibrated
-    figures = promises.resplit(analysis.JudgedTexts(confidence, right), 40)
+    figures = promises.resplit(analysis.JudgedTexts(confidence, right), 10)
     assert list(figures) == ["0.01", "0.02", "0.05", "0.1"]
     wide = figures["0.1"]
     # Above c the mean error is (1 - c) / 2: 10% of the answers above 0.8 are wrong, 40% of all.

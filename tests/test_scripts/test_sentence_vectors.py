@@ -3,17 +3,15 @@
 The classes of transformers in TensorFlow stand in for those in PyTorch, which is no dependency.
 """
 
-import contextlib
 import importlib
 import json
-import sys
 import types
 
 import numpy as np
 import pytest
 import safetensors.numpy
 import transformers
-from test_scripts.test_answers_from_transformers import SCRIPTS, Numbers
+from test_scripts.test_answers_from_transformers import Inputs, Numbers, stand_in
 from test_weights.references import save_random
 from test_weights.test_roberta import tokenizer_of
 
@@ -25,12 +23,6 @@ TEXTS = ("good film", "a bad story, it's a film", "Good", "long good film " * 5)
 SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 POOLING = "1_Pooling/config.json"
 DENSE = {"linear.weight": np.ones((5, 8), np.float32), "linear.bias": np.zeros(5, np.float32)}
-
-
-@pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(str(SCRIPTS))
-    return importlib.import_module("answers_from_transformers")
 
 
 def save_modules(folder, *kinds, pooling, longest=12):
@@ -94,12 +86,6 @@ def alone(encoders, family, text):
     return np.tanh(kernel @ np.concatenate([states.max(axis=0), states[0]]))
 
 
-class Inputs(dict):
-    def to(self, device):
-        assert device == "cpu"
-        return self
-
-
 @pytest.fixture
 def torch_of(encoders, monkeypatch):
     """Stands in for PyTorch: the encoder in TensorFlow, its arrays with what the script asks of."""
@@ -109,12 +95,8 @@ def torch_of(encoders, monkeypatch):
 
         def call(texts, *, return_tensors, **options):
             assert return_tensors == "pt"
-            return Inputs(
-                {
-                    name: Numbers(array)
-                    for name, array in real(texts, return_tensors="np", **options).items()
-                }
-            )
+            arrays = real(texts, return_tensors="np", **options)
+            return Inputs({name: Numbers(array) for name, array in arrays.items()})
 
         return call
 
@@ -129,16 +111,7 @@ def torch_of(encoders, monkeypatch):
             states = self.real(arrays).last_hidden_state
             return types.SimpleNamespace(last_hidden_state=Numbers(states.numpy()))
 
-    torch = types.SimpleNamespace(
-        cuda=types.SimpleNamespace(is_available=lambda: False),
-        inference_mode=contextlib.nullcontext,
-    )
-    loaded = types.SimpleNamespace(
-        AutoTokenizer=types.SimpleNamespace(from_pretrained=tokenizer_in),
-        AutoModel=types.SimpleNamespace(from_pretrained=Model),
-    )
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setitem(sys.modules, "transformers", loaded)
+    stand_in(monkeypatch, AutoTokenizer=tokenizer_in, AutoModel=Model)
 
 
 @pytest.mark.parametrize("family", ["MPNet", "XLMRoberta"])
