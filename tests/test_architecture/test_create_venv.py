@@ -119,13 +119,6 @@ def test_an_environment_that_was_made_by_hand_is_kept(setup):
     assert (setup.VENV / "mine").exists()
 
 
-def test_a_moved_tree_is_not_current(setup, monkeypatch):
-    setup.main()
-    monkeypatch.setattr(setup, "ROOT", setup.ROOT / "..")  # the same files at another path
-
-    assert not setup.is_current()
-
-
 def test_of_two_at_once_one_works_and_the_other_waits(setup):
     with open(setup.ROOT / ".venv.lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # another set-up is at work
@@ -174,16 +167,6 @@ def test_uv_follows_the_settings_of_pip(foreign_settings):
     assert variables["SSL_CERT_FILE"] == "/etc/mirror.pem"
     assert variables["UV_HTTP_TIMEOUT"] == "180"  # the variable, not the file
     assert variables["UV_INSECURE_HOST"] == "mirror.example"
-
-
-def test_a_setting_of_uv_itself_counts_before_one_of_pip(foreign_settings):
-    variables = foreign_settings(
-        "[global]\nindex-url = https://mirror.example/simple\n",
-        UV_DEFAULT_INDEX="https://uv.example/simple",
-    )
-
-    assert variables["UV_DEFAULT_INDEX"] == "https://uv.example/simple"
-    assert "UV_INDEX" not in variables
 
 
 @pytest.fixture

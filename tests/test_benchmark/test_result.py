@@ -38,19 +38,6 @@ def whole():
     )
 
 
-def test_rows_are_in_the_order_of_the_files_and_places(whole):
-    rows = [(m.model, m.sequence_length, m.repetition) for m in whole.measurements]
-    assert rows == [(m, n, r) for m in ("slow", "fast") for n in (32, 64) for r in range(3)]
-    assert [(t.model, t.repetition) for t in whole.texts] == [
-        *(("slow", 0), ("slow", 1)),
-        *(("fast", 0), ("fast", 1)),
-    ]
-    assert [(s.model, s.sequence_length) for s in whole.summary] == [
-        *(("slow", 32), ("slow", 64)),
-        *(("fast", 32), ("fast", 64)),
-    ]
-
-
 def test_a_summary_describes_all_samples_of_its_place(whole):
     row = whole.summary[1]
     samples = [s for m in whole.measurements[3:6] for s in m.samples_ms]
@@ -97,14 +84,6 @@ def test_what_was_left_out_does_not_count(whole):
     assert with_it.comparisons == whole.comparisons
     assert "1 of 13 measurements do not count: thermal status 3." in with_it.notes
     assert hot in with_it.measurements
-
-
-def test_a_result_survives_the_disk_with_its_samples_on_one_line(whole, tmp_path):
-    path = result.write_result(whole, tmp_path / "benchmark.json")
-    assert result.read_result(path) == whole
-    lines = [line for line in path.read_text().splitlines() if '"samples_ms"' in line]
-    assert len(lines) == len(whole.measurements) + len(whole.texts)
-    assert all(line.rstrip(",").endswith("]") for line in lines)
 
 
 def test_a_result_with_parts_that_are_no_longer_measured_is_read_without_them(whole, tmp_path):

@@ -59,10 +59,6 @@ def test_a_serial_may_hold_blanks_and_a_remark_of_adb_is_none(line, serials):
     assert listed == [measuring.Listed(serial, "device", "Pixel_8") for serial in serials]
 
 
-def test_the_only_device_needs_no_choice():
-    assert measuring.select([PIXEL], ()) == [PIXEL]
-
-
 def test_devices_come_in_the_order_of_the_serials_each_once():
     chosen = measuring.select([PIXEL, GALAXY], [GALAXY.serial, PIXEL.serial, GALAXY.serial])
     assert chosen == [GALAXY, PIXEL]

@@ -7,8 +7,6 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
-import threading
 import time
 
 import pytest
@@ -102,19 +100,6 @@ def test_a_file_that_arrives_damaged_is_an_error(connect, tmp_path, with_sha256s
 
 
 @pytest.mark.slow
-def test_a_push_that_is_cut_off_names_what_was_left(connect, tmp_path):
-    daemon = connect()
-    daemon.faults.cut_after = 1000
-    device = the_phone(daemon)
-    (tmp_path / "m").write_bytes(bytes(3_000_000))
-    with pytest.raises(errors.DeviceLostError) as caught, device.folder() as folder:
-        device.push(tmp_path / "m", f"{folder}/m")
-    assert f"push of m to {daemon.serial}:" in str(caught.value)
-    assert f"{folder} was left on {daemon.serial}" in str(caught.value)
-    assert left_on(daemon) == [pathlib.PurePath(folder).name]
-
-
-@pytest.mark.slow
 def test_a_device_lost_amid_a_command_is_not_taken_for_success(connect):
     # adb itself ends with 0 then, and the output looks whole.
     daemon = connect()
@@ -125,71 +110,6 @@ def test_a_device_lost_amid_a_command_is_not_taken_for_success(connect):
     assert processes.ends(int(daemon.path("/data/local/tmp/pid").read_text()))
     with pytest.raises(errors.DeviceLostError):
         device.shell(["true"])
-
-
-@pytest.mark.slow
-def test_a_command_that_hangs_is_killed_on_both_sides(connect):
-    daemon = connect()
-    device = the_phone(daemon)
-    path = daemon.path("/data/local/tmp/pid")
-    script = "sh -c 'echo $$ > /data/local/tmp/pid; exec sleep 1000'; true"  # a grandchild, even
-    with (
-        pytest.raises(errors.BenchmarkError, match="an end within 2 seconds"),
-        device.folder(),
-    ):
-        device.shell(["sh", "-c", script], timeout_s=2)
-    assert processes.ends(int(processes.written(path)))
-    assert left_on(daemon) == ["pid"]
-
-
-@pytest.mark.slow
-def test_stop_ends_the_command_of_another_thread_and_the_folder_goes(connect):
-    daemon = connect()
-    device = the_phone(daemon)
-    path = daemon.path("/data/local/tmp/pid")
-    raised: list[BaseException] = []
-
-    def measure() -> None:
-        try:
-            with device.folder():
-                device.shell(["sh", "-c", "echo $$ > /data/local/tmp/pid; exec sleep 1000"])
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=measure)
-    thread.start()
-    pid = int(processes.written(path))
-    device.stop()
-    thread.join(30)
-    assert [type(error) for error in raised] == [KeyboardInterrupt]
-    assert processes.ends(pid)
-    assert left_on(daemon) == ["pid"]
-    with pytest.raises(KeyboardInterrupt):
-        device.shell(["true"])
-
-
-INTERRUPTED = """
-import sys
-from tfdistill.benchmark.adb import measuring
-(device,) = measuring.choose([sys.argv[1]])
-with device.folder() as folder:
-    device.shell(["sh", "-c", "echo $$ > /data/local/tmp/pid; exec sleep 1000"], timeout_s=100)
-"""
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_the_command_on_the_device_and_removes_the_folder(connect):
-    daemon = connect()
-    command = [sys.executable, "-c", INTERRUPTED, daemon.serial]
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=pathlib.Path.cwd()
-    )
-    pid = int(processes.written(daemon.path("/data/local/tmp/pid")))
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
-    _, stderr = process.communicate(timeout=30)
-    assert "KeyboardInterrupt" in stderr
-    assert processes.ends(pid)
-    assert left_on(daemon) == ["pid"]
 
 
 def test_ctrl_c_kills_a_program_that_is_being_started(monkeypatch):
@@ -205,14 +125,3 @@ def test_ctrl_c_kills_a_program_that_is_being_started(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         phone.AdbRunner().run(["sleep", "1000"], timeout_s=100)
     assert started[0].poll() == -signal.SIGKILL
-
-
-@pytest.mark.slow
-def test_an_offline_device_is_not_ready(connect):
-    daemon = connect()
-    device = the_phone(daemon)
-    daemon.lose()
-    with pytest.raises(errors.DeviceLostError):
-        device.shell(["true"])
-    with pytest.raises(errors.BenchmarkError):
-        measuring.choose([daemon.serial])

@@ -136,24 +136,6 @@ def test_a_throttled_repetition_counts_and_says_so(phone, binary, tflite_files, 
     assert result.summary[0].throttled
 
 
-def test_a_throttled_repetition_is_left_out_and_repeated(
-    phone, binary, tflite_files, short, strike
-):
-    daemon = phone()
-    strike(daemon, "throttle", first=0, until=3)  # the first repetition
-    (result,) = adb.measure(
-        [tflite_files / "fast.tflite"],
-        settings=dataclasses.replace(
-            short, when_throttled="repeat", max_repeats=1, cool_timeout_seconds=0
-        ),
-        binary=binary,
-    )
-    assert [bool(row.left_out) for row in result.measurements] == [True, True]  # it stays warm
-    assert "thermal status 2" in result.measurements[0].left_out
-    assert "stays cool within 2 tries" in result.failures[0].error
-    assert result.summary == ()
-
-
 def test_the_command_writes_a_result_for_each_phone_and_fails_with_a_failure(
     phone, binary, tflite_files, short, strike, tmp_path, capsys
 ):

@@ -1,6 +1,7 @@
 import importlib.util
 import json
 import pathlib
+import shutil
 import sys
 
 import pytest
@@ -36,10 +37,15 @@ def fake_run(fake_results):
     return _load("fake_run")
 
 
+@pytest.fixture(scope="session")
+def whole_run(fake_run, tmp_path_factory):
+    return fake_run.build(tmp_path_factory.mktemp("whole") / "run")
+
+
 @pytest.fixture
-def run_dir(fake_run, tmp_path):
+def run_dir(whole_run, tmp_path):
     """A whole run: teacher, four variants of three seeds, two exports, a benchmark."""
-    return fake_run.build(tmp_path / "run")
+    return shutil.copytree(whole_run, tmp_path / "run")
 
 
 @pytest.fixture

@@ -53,31 +53,12 @@ def test_every_task_has_its_turn_in_every_round_and_warm_up_is_not_timed(load):
     assert len(samples["others_share"]) == 4
 
 
-def test_a_task_in_another_process_says_how_long_it_worked(load):
-    samples = load("turns").take_turns(
-        {"here": lambda: None, "there": lambda: 7.0}, rounds=3, warmup=1
-    )
-
-    assert samples["processor_seconds"]["there"] == [7.0] * 3
-    assert max(samples["processor_seconds"]["here"]) < 1
-
-
 def test_another_loss_than_ours_is_not_timed(load):
     training = load("training")
     training._check({"float32": {"tfdistill": 2.0, "pytorch": 2.00001}})
 
     with pytest.raises(errors.TfdistillError, match="expected 2, received"):
         training._check({"float32": {"tfdistill": 2.0, "pytorch": 2.01}})
-
-
-def test_the_best_of_pytorch_is_compared_with_the_best_of_ours(load):
-    taken = {"tfdistill float32": 2.0, "tfdistill bfloat16": 1.0}
-    taken |= {"pytorch float32": 1.5, "pytorch bfloat16": 3.0}
-
-    figures = [*load("training")._figures(taken, taken)]
-
-    assert [figure.value for figure in figures] == [1.5, 0.75, 3.0]
-    assert [figure.target is not None for figure in figures] == [True, False, False]
 
 
 def test_the_table_says_what_was_reached_and_what_was_missed(load):
@@ -107,22 +88,6 @@ def test_a_record_is_not_replaced_unless_asked_for(tmp_path):
     assert done.returncode == 2
     assert "--overwrite" in done.stderr
     assert (tmp_path / "training.json").read_text() == "{}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "option"),
-    [
-        (("quickstart",), "--before"),
-        (("inference", "--before", "."), "--before"),
-        (("inference", "--torch"), "--torch"),
-    ],
-)
-def test_an_option_of_one_benchmark_goes_with_it_alone(arguments, option):
-    done = bench(*arguments)
-
-    assert done.returncode == 2
-    assert f"{option} " in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.thorough
@@ -182,20 +147,6 @@ def test_every_peer_has_a_runtime_and_an_environment_that_exists(load):
     assert {runtime for one in used for runtime, _ in one.contestants.values()} == set(runtimes)
     assert len(set(files)) == len(files) == 7
     assert all(one.requirements.is_file() and (BENCHMARKS / one.script).is_file() for one in used)
-
-
-def test_a_changed_list_of_packages_is_installed_anew(load, monkeypatch, tmp_path):
-    environments = load("peer_environments")
-    monkeypatch.setattr(environments.record, "ROOT", tmp_path)
-    peers = environments.PEERS
-    peers.installed.parent.mkdir(parents=True)
-
-    states = [peers.is_installed()]
-    for text in (peers.requirements.read_text(), "onnx==0.1\n"):
-        peers.installed.write_text(text)
-        states.append(peers.is_installed())
-
-    assert states == [False, True, False]
 
 
 def test_another_network_is_no_peer(load):
