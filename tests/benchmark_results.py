@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import manifests
 import numpy as np
 
 from tfdistill import manifest
@@ -24,36 +25,11 @@ def model_file(name="student", *, sha256="a" * 64, size_bytes=1_000_000, accurac
     """A file; with `accuracy`, its manifest says how well it does its task."""
     card = None
     if accuracy is not None:
-        record = manifest.FileRecord(file="m.tflite", sha256=sha256, size_bytes=size_bytes)
-        card = manifest.Manifest(
-            name=name,
-            created="2026-01-01T00:00:00+00:00",
-            tfdistill_version="0.1.0",
-            converter="tensorflow",
-            model=record,
-            quantization="float32",
-            signatures={},
-            softmax=False,
-            tokenizer=None,
-            task=manifest.TaskRecord(name="toy", kind="classification", primary_metric="accuracy"),
-            architecture=manifest.Architecture(
-                family="bert",
-                num_layers=1,
-                hidden_size=32,
-                num_heads=1,
-                intermediate_size=128,
-                vocab_size=90,
-                num_parameters=11000,
-            ),
-            parity=manifest.Parity(
-                num_examples=100,
-                max_abs_error=0.0,
-                mean_abs_error=0.0,
-                sqnr_db=None,
-                argmax_agreement=1.0,
-                file_metrics={"accuracy": accuracy},
-            ),
-        )
+        record = {"file": "m.tflite", "sha256": sha256, "size_bytes": size_bytes}
+        task = {"name": "toy", "kind": "classification", "primary_metric": "accuracy"}
+        content = manifests.content(name=name, model=record, task=task, signatures={})
+        content["parity"] |= {"num_examples": 100, "file_metrics": {"accuracy": accuracy}}
+        card = manifest.Manifest.model_validate(content)
     return schema.MeasuredFile(
         name=name,
         file=f"{name}/model.tflite",

@@ -2,6 +2,7 @@ import hashlib
 import json
 import shutil
 
+import manifests
 import pytest
 
 from tfdistill import manifest
@@ -21,10 +22,8 @@ def vocab():
 
 
 def record(path):
-    content = path.read_bytes()
-    return manifest.FileRecord(
-        file=path.name, sha256=hashlib.sha256(content).hexdigest(), size_bytes=len(content)
-    )
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return {"file": path.name, "sha256": digest, "size_bytes": path.stat().st_size}
 
 
 @pytest.fixture
@@ -53,40 +52,23 @@ def export_folder(tmp_path, tflite_files, vocab):
     (folder / "golden.json").write_text(json.dumps(golden))
     (folder / "labels.txt").write_text("light\nmusic\nalarm\n")
     inputs = ("input_ids", "attention_mask", "token_type_ids")
-    card = manifest.Manifest(
-        name="student",
-        created="2026-01-01T00:00:00+00:00",
-        tfdistill_version="0.1.0",
-        converter="tensorflow",
+    signatures = {
+        f"len{n}": {
+            "sequence_length": n,
+            "inputs": {name: {"dtype": "int32", "shape": [1, n]} for name in inputs},
+            "outputs": {"logits": {"dtype": "float32", "shape": [1, 3]}},
+        }
+        for n in (8, 16)
+    }
+    vocab_file = {"vocab": record(folder / "vocab.txt"), "vocab_size": 90}
+    content = manifests.content(
         model=record(folder / "model.tflite"),
-        quantization="float32",
-        signatures={
-            f"len{n}": manifest.SignatureRecord(
-                sequence_length=n,
-                inputs={i: manifest.TensorRecord(dtype="int32", shape=(1, n)) for i in inputs},
-                outputs={"logits": manifest.TensorRecord(dtype="float32", shape=(1, 3))},
-            )
-            for n in (8, 16)
-        },
-        softmax=False,
-        tokenizer=manifest.TokenizerRecord(
-            vocab=record(folder / "vocab.txt"), vocab_size=90, lower_case=True, max_length=16
-        ),
-        task=manifest.TaskRecord(
-            name="toy", kind="classification", labels=("light", "music", "alarm")
-        ),
+        signatures=signatures,
+        tokenizer={**vocab_file, "lower_case": True, "max_length": 16},
+        task={"name": "toy", "kind": "classification", "labels": ["light", "music", "alarm"]},
         labels_file=record(folder / "labels.txt"),
         golden_file=record(folder / "golden.json"),
-        architecture=manifest.Architecture(
-            family="bert",
-            num_layers=1,
-            hidden_size=32,
-            num_heads=1,
-            intermediate_size=128,
-            vocab_size=90,
-            num_parameters=11000,
-        ),
         parity=None,
     )
-    manifest.write_manifest(card, folder)
+    manifest.write_manifest(manifest.Manifest.model_validate(content), folder)
     return folder

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 
+import manifests
+
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import summaries
 
@@ -53,24 +55,12 @@ def card(
     num_examples=872,
 ):
     """A manifest that was checked on a task."""
-    return {
-        "name": "model",
-        "created": "2026-01-02T03:04:05+00:00",
-        "tfdistill_version": "0.1.0",
-        "converter": "tensorflow 2.20.0",
-        "model": {"file": "model.tflite", "sha256": sha256, "size_bytes": size_bytes},
-        "quantization": quantization,
-        "signatures": {
-            "len32": {
-                "sequence_length": 32,
-                "inputs": {"input_ids": {"dtype": "int32", "shape": [1, 32]}},
-                "outputs": {"logits": {"dtype": "float32", "shape": [1, 2]}},
-            }
-        },
-        "softmax": False,
-        "tokenizer": None,
-        "task": {"name": task, "kind": "classification", "primary_metric": metric},
-        "architecture": {
+    content = manifests.content(
+        name="model",
+        model={"file": "model.tflite", "sha256": sha256, "size_bytes": size_bytes},
+        quantization=quantization,
+        task={"name": task, "kind": "classification", "primary_metric": metric},
+        architecture={
             "family": "tinybert",
             "num_layers": 4,
             "hidden_size": 312,
@@ -79,16 +69,17 @@ def card(
             "vocab_size": 30522,
             "num_parameters": 14_350_000,
         },
-        "parity": {
-            "num_examples": num_examples,
-            "max_abs_error": 0.01,
-            "mean_abs_error": 0.002,
-            "sqnr_db": 41.0,
-            "argmax_agreement": 0.99,
-            "model_metrics": {metric: accuracy},
-            "file_metrics": {metric: accuracy},
-        },
+    )
+    content["parity"] = {
+        "num_examples": num_examples,
+        "max_abs_error": 0.01,
+        "mean_abs_error": 0.002,
+        "sqnr_db": 41.0,
+        "argmax_agreement": 0.99,
+        "model_metrics": {metric: accuracy},
+        "file_metrics": {metric: accuracy},
     }
+    return content
 
 
 def model(name, *, p50_ms=5.0, number=1, **of_card):

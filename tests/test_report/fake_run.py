@@ -1,11 +1,11 @@
-"""Writes a run folder with made-up but plausible numbers: ``python fake_run.py FOLDER``."""
+"""Writes a run folder with made-up but plausible numbers."""
 
 import json
 import math
 import pathlib
-import sys
 
 import fake_results
+import manifests
 
 from tfdistill import results
 from tfdistill.io import work_folder
@@ -182,44 +182,33 @@ def _history(stage, seed, accuracy, warm):
 
 
 def _manifest(name, quantization, size):
-    signature = {
-        "inputs": {"input_ids": {"dtype": "int32", "shape": [1, 32]}},
-        "outputs": {"logits": {"dtype": "float32", "shape": [1, 2]}},
-    }
     exact = quantization == "float32"
-    return {
-        "name": f"tinybert_3l_192d_sst2-{name}",
-        "created": "2026-01-02T03:04:05+00:00",
-        "tfdistill_version": "0.1.0",
-        "converter": "tensorflow 2.20.0",
-        "model": {"file": "model.tflite", "sha256": SHA[name], "size_bytes": size},
-        "quantization": quantization,
-        "signatures": {f"len{n}": {**signature, "sequence_length": n} for n in (32, 64, 128)},
-        "softmax": False,
-        "tokenizer": None,
-        "task": {
-            "name": "sst2",
-            "kind": "classification",
-            "primary_metric": "accuracy",
-        },
-        "architecture": {
-            **ARCHITECTURE[name],
-            "vocab_size": 30522,
-            "num_parameters": PARAMETERS[name],
-        },
-        "parity": {
-            "num_examples": 872,
-            "inputs": "real",
-            "output_rms": 2.33,
-            "max_abs_error": 0.0000071 if exact else 0.0932,
-            "mean_abs_error": 0.0000012 if exact else 0.0118,
-            "sqnr_db": 118.2 if exact else 41.7,
-            "argmax_agreement": 1.0 if exact else 0.9977,
-            "model_metrics": {"accuracy": 0.9 if exact else 0.88},
-            "file_metrics": {"accuracy": 0.9 if exact else 0.8789},
-            "bounds": {"max_error": 0.3, "sqnr_db": 20.0, "argmax_agreement": 0.97},
-        },
+    content = manifests.content(
+        name=f"tinybert_3l_192d_sst2-{name}",
+        model={"file": "model.tflite", "sha256": SHA[name], "size_bytes": size},
+        quantization=quantization,
+        task={"name": "sst2", "kind": "classification", "primary_metric": "accuracy"},
+    )
+    (signature,) = content["signatures"].values()
+    content["signatures"] = {f"len{n}": {**signature, "sequence_length": n} for n in (32, 64, 128)}
+    content["architecture"] |= {
+        **ARCHITECTURE[name],
+        "vocab_size": 30522,
+        "num_parameters": PARAMETERS[name],
     }
+    content["parity"] = {
+        "num_examples": 872,
+        "inputs": "real",
+        "output_rms": 2.33,
+        "max_abs_error": 0.0000071 if exact else 0.0932,
+        "mean_abs_error": 0.0000012 if exact else 0.0118,
+        "sqnr_db": 118.2 if exact else 41.7,
+        "argmax_agreement": 1.0 if exact else 0.9977,
+        "model_metrics": {"accuracy": 0.9 if exact else 0.88},
+        "file_metrics": {"accuracy": 0.9 if exact else 0.8789},
+        "bounds": {"max_error": 0.3, "sqnr_db": 20.0, "argmax_agreement": 0.97},
+    }
+    return content
 
 
 def _benchmark(cards=None):
@@ -241,7 +230,3 @@ def card(name):
     if name == "teacher":
         return _manifest("teacher", "float32", 91_332_000)
     return _manifest("student", "dynamic_wi8_afp32", 7_611_000)
-
-
-if __name__ == "__main__":
-    build(sys.argv[1])
