@@ -1,44 +1,12 @@
-import importlib.util
 import json
-import pathlib
 import shutil
-import sys
 
 import pytest
-
-
-def _load(name):
-    if name not in sys.modules:
-        path = pathlib.Path(__file__).with_name(f"{name}.py")
-        spec = importlib.util.spec_from_file_location(name, path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
-
-
-for _name in (
-    "page_reading",
-    "chromium",
-    "fake_answers",
-):  # the tests beside this file import them by name
-    _load(_name)
+from test_report import fake_run
 
 
 @pytest.fixture(scope="session")
-def fake_results():
-    """The module that makes up benchmark results."""
-    return _load("fake_results")
-
-
-@pytest.fixture(scope="session")
-def fake_run(fake_results):
-    """The module that writes run folders with made-up numbers."""
-    return _load("fake_run")
-
-
-@pytest.fixture(scope="session")
-def whole_run(fake_run, tmp_path_factory):
+def whole_run(tmp_path_factory):
     return fake_run.build(tmp_path_factory.mktemp("whole") / "run")
 
 

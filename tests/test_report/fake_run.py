@@ -4,8 +4,8 @@ import json
 import math
 import pathlib
 
-import fake_results
 import manifests
+from test_report import fake_results
 
 from tfdistill import results
 from tfdistill.io import work_folder

@@ -3,11 +3,11 @@
 import dataclasses
 import re
 
-import fake_answers
 import numpy as np
 import pytest
-from fake_answers import GOLD, TASK, answers_of, logits_of
-from page_reading import table_of, tree_of
+from test_report import fake_answers
+from test_report.fake_answers import GOLD, TASK, answers_of, logits_of
+from test_report.page_reading import table_of, tree_of
 
 from tfdistill import report, results
 from tfdistill.data import answers

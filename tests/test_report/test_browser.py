@@ -4,11 +4,11 @@ import io
 import json
 import os
 
-import chromium
 import numpy as np
 import PIL.Image
 import PIL.ImageStat
 import pytest
+from test_report import chromium, fake_results, fake_run
 
 from tfdistill import report
 from tfdistill.report import answer_sides
@@ -60,7 +60,7 @@ def tab():
 
 
 @pytest.fixture(scope="module")
-def pages(fake_results, fake_run, tmp_path_factory):
+def pages(tmp_path_factory):
     """The page of a run with everything in it, and one of many results."""
     folder = tmp_path_factory.mktemp("pages")
     run = fake_run.build(folder / "run")

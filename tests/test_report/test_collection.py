@@ -2,12 +2,13 @@ import json
 import shutil
 
 import pytest
+from test_report import fake_results
 
 from tfdistill import errors, report
 
 
 @pytest.fixture
-def save(tmp_path, fake_results):
+def save(tmp_path):
     """Writes a result and returns its path."""
 
     def write(name, models=None, **options):

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from test_report import fake_results
 
 from tfdistill import cli
 
@@ -23,9 +24,7 @@ def test_a_run_is_reported_in_its_own_folder(report, run_dir):
     assert "below its teacher in accuracy" in (run_dir / "report.html").read_text(encoding="utf-8")
 
 
-def test_several_paths_are_compared_in_the_folder_that_is_named(
-    report, run_dir, fake_results, tmp_path
-):
+def test_several_paths_are_compared_in_the_folder_that_is_named(report, run_dir, tmp_path):
     result = tmp_path / "phone.json"
     result.write_text(json.dumps(fake_results.result([fake_results.model("m")], kind="phone")))
     code, out, _ = report(run_dir, result, "--out", tmp_path / "out")
@@ -35,9 +34,7 @@ def test_several_paths_are_compared_in_the_folder_that_is_named(
     assert not (run_dir / "report.html").exists()
 
 
-def test_a_single_result_is_reported_beside_where_one_stands(
-    report, fake_results, tmp_path, monkeypatch
-):
+def test_a_single_result_is_reported_beside_where_one_stands(report, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "host.json").write_text(json.dumps(fake_results.result([fake_results.model("m")])))
     code, out, _ = report("host.json")

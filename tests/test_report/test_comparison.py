@@ -2,9 +2,9 @@ import csv
 import json
 import os
 
-import page_reading
 import pytest
-from page_reading import pictures_of, text_of
+from test_report import fake_results, page_reading
+from test_report.page_reading import pictures_of, text_of
 
 from tfdistill import report
 from tfdistill.benchmark import schema
@@ -16,7 +16,7 @@ HOSTILE = "<script>alert('x')</script>\"&|`*_\x00=1+1"
 
 
 @pytest.fixture
-def pages(fake_results):
+def pages():
     """Everything that the page of some results is made of: (content, page, its tree)."""
 
     def make(**results):
@@ -32,7 +32,7 @@ def pages(fake_results):
 
 
 @pytest.fixture
-def many(fake_results):
+def many():
     return fake_results.many()
 
 
@@ -45,7 +45,7 @@ def test_the_page_stands_up_to_keyboard_and_screen_reader_and_asks_for_nothing(p
     assert len(pictures_of(tree)) == 3 + 1 + 3
 
 
-def test_hostile_names_stay_text_in_page_markdown_and_csv(fake_results, tmp_path):
+def test_hostile_names_stay_text_in_page_markdown_and_csv(tmp_path):
     fr = fake_results
     model = fr.model("x")
     value = fr.result(
@@ -72,7 +72,7 @@ def test_hostile_names_stay_text_in_page_markdown_and_csv(fake_results, tmp_path
     assert list(csv.reader(written.splitlines()))[1][0].startswith("<script>")
 
 
-def test_a_folder_whose_name_is_no_utf8_is_reported(fake_results, tmp_path):
+def test_a_folder_whose_name_is_no_utf8_is_reported(tmp_path):
     for folder in ("a", os.fsdecode(b"bad\xff")):
         (tmp_path / folder).mkdir()
         result = fake_results.result([fake_results.model("m")])
@@ -83,7 +83,7 @@ def test_a_folder_whose_name_is_no_utf8_is_reported(fake_results, tmp_path):
 
 
 @pytest.mark.slow
-def test_long_names_and_hundreds_of_results_keep_the_page_small(fake_results, tmp_path):
+def test_long_names_and_hundreds_of_results_keep_the_page_small(tmp_path):
     fr = fake_results
     models = [
         fr.model(
@@ -110,7 +110,7 @@ def test_long_names_and_hundreds_of_results_keep_the_page_small(fake_results, tm
 
 
 @pytest.mark.slow
-def test_forty_devices_keep_the_page_small(fake_results):
+def test_forty_devices_keep_the_page_small():
     fr = fake_results
     models = [fr.model(f"file {i}", number=i + 1, p50_ms=1.0 + i) for i in range(8)]
     for model in models:
@@ -139,7 +139,7 @@ def test_a_sweep_without_figures_makes_a_page(rows):
     assert page_reading.faults_of(page_reading.tree_of(report.render_html(value))) == []
 
 
-def test_synthetic_data_and_unmeasured_runs_are_said(fake_results):
+def test_synthetic_data_and_unmeasured_runs_are_said():
     result = schema.Result.model_validate(fake_results.result([fake_results.model("m")]))
     value = report.build(
         report.Collection((NamedResult("demo", result),), synthetic=("demo",), unmeasured=("new",))

@@ -1,11 +1,12 @@
 import pytest
+from test_report import fake_results
 
 from tfdistill.benchmark import schema
 from tfdistill.report.devices import NamedResult, by_device
 
 
 @pytest.fixture
-def named(fake_results):
+def named():
     """Makes a named result of models."""
 
     def make(label, models, **options):
@@ -28,7 +29,7 @@ def same(kind, name="Example 8", number=0):
     ],
     ids=["kinds", "phones of one model", "models"],
 )
-def test_devices_are_told_apart_by_kind_model_and_number(named, fake_results, measured_on, labels):
+def test_devices_are_told_apart_by_kind_model_and_number(named, measured_on, labels):
     models = [fake_results.model("student")]
     results = [
         named(str(i), models, kind=kind, device=device)
@@ -39,7 +40,7 @@ def test_devices_are_told_apart_by_kind_model_and_number(named, fake_results, me
     assert len({device.key for device in groups}) == len(labels)
 
 
-def test_files_of_one_name_are_told_apart_by_as_little_as_it_takes(named, fake_results):
+def test_files_of_one_name_are_told_apart_by_as_little_as_it_takes(named):
     def labels(*results):
         (device,) = by_device(results)
         return [file.label for file in device.files]
@@ -57,7 +58,7 @@ def test_files_of_one_name_are_told_apart_by_as_little_as_it_takes(named, fake_r
     assert labels(named("a", [one]), named("b", [one])) == ["student (a)", "student (b)"]
 
 
-def test_a_configuration_is_named_only_where_configurations_differ(named, fake_results):
+def test_a_configuration_is_named_only_where_configurations_differ(named):
     (device,) = by_device([named("a", [fake_results.model("student")])])
     assert [timing.label for timing in device.timings] == ["student"]
     app, tool = (
@@ -68,7 +69,7 @@ def test_a_configuration_is_named_only_where_configurations_differ(named, fake_r
     assert [t.label for t in device.timings] == ["student, app", "student, benchmark_model"]
 
 
-def test_files_are_compared_where_most_of_them_were_measured(named, fake_results):
+def test_files_are_compared_where_most_of_them_were_measured(named):
     def place(*lengths, threads=(1,)):
         models = [
             fake_results.Model(f"m{i}", f"{i:064x}", dict.fromkeys(held, 1.0))
@@ -81,7 +82,7 @@ def test_files_are_compared_where_most_of_them_were_measured(named, fake_results
     assert place([32, 128], [32, 128], threads=(2, 1)) == ((128, 1), ["m0", "m1"])
 
 
-def test_settled_colours_are_kept_and_new_ones_are_none_of_them(named, fake_results):
+def test_settled_colours_are_kept_and_new_ones_are_none_of_them(named):
     models = [fake_results.model(name, number=i) for i, name in enumerate("abc", start=1)]
     (device,) = by_device([named("r", models)], {"b": 0, "c": 4})
     assert device.numbers == {"a": 5, "b": 0, "c": 4}

@@ -1,8 +1,8 @@
 import xml.etree.ElementTree as ET
 
-import page_reading
 import pytest
-from page_reading import HTML, text_of
+from test_report import page_reading
+from test_report.page_reading import HTML, text_of
 
 from tfdistill import errors, report
 from tfdistill.data import answers

@@ -5,7 +5,7 @@ import re
 
 import golden_page
 import pytest
-from page_reading import chart_of, words_of
+from test_report.page_reading import chart_of, words_of
 
 from tfdistill.report.plot import charts, scatter, timeline
 from tfdistill.report.tradeoff import Point

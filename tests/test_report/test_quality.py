@@ -2,7 +2,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from fake_answers import GOLD, TASK, logits_of
+from test_report.fake_answers import GOLD, TASK, logits_of
 
 from tfdistill.report import answer_sides
 from tfdistill.report.sections import quality, verdict

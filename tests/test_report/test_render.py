@@ -6,10 +6,10 @@ A function below makes each run or comparison what the file is named after.
 import pathlib
 import re
 
-import fake_answers
 import golden_page
 import numpy as np
 import pytest
+from test_report import fake_answers, fake_results, fake_run
 
 from tfdistill import _version, report
 from tfdistill.benchmark import schema
@@ -189,7 +189,7 @@ def test_the_page_of_a_run(make, run_dir, edit):
     golden_page.check(report.render_markdown(value), PAGES / f"{make.__name__}.md")
 
 
-def test_the_page_of_a_run_whose_teacher_has_the_format_of_the_student(run_dir, fake_run):
+def test_the_page_of_a_run_whose_teacher_has_the_format_of_the_student(run_dir):
     fake_run.add_teacher_like_student(run_dir)
     text = report.render_markdown(report.build(report.collect(run_dir)))
     golden_page.check(text, PAGES / "like_for_like.md")
@@ -286,7 +286,7 @@ COMPARED = (
 
 
 @pytest.mark.parametrize("make", COMPARED, ids=[make.__name__ for make in COMPARED])
-def test_the_page_of_a_comparison(make, fake_results):
+def test_the_page_of_a_comparison(make):
     results = tuple(
         NamedResult(label, schema.Result.model_validate(value))
         for label, value in make(fake_results).items()

@@ -1,7 +1,7 @@
 import shutil
 
-import page_reading
 import pytest
+from test_report import fake_results, fake_run, page_reading
 
 from tfdistill import errors, report
 from tfdistill.benchmark import result
@@ -140,9 +140,7 @@ def test_a_table_of_an_earlier_report_does_not_stay(run_dir):
     assert (tables / "models.csv").is_file()
 
 
-def test_results_of_other_devices_beside_a_runs_own_have_sections_of_their_own(
-    run_dir, fake_results, fake_run
-):
+def test_results_of_other_devices_beside_a_runs_own_have_sections_of_their_own(run_dir):
     models = [
         fake_results.Model(name, fake_run.SHA[name], {128: p50}, fake_run.card(name))
         for name, p50 in (("teacher", 410.0), ("student", 23.0))

@@ -1,4 +1,5 @@
 import pytest
+from test_report import fake_results
 
 from tfdistill.benchmark import schema
 from tfdistill.report import tradeoff
@@ -7,7 +8,7 @@ from tfdistill.results import SweepResults
 
 
 @pytest.fixture
-def trade_offs(fake_results):
+def trade_offs():
     """The trade-offs of one device."""
 
     def make(models, **options):
@@ -18,9 +19,7 @@ def trade_offs(fake_results):
     return make
 
 
-def test_files_without_accuracy_or_of_another_length_are_listed_and_not_drawn(
-    trade_offs, fake_results
-):
+def test_files_without_accuracy_or_of_another_length_are_listed_and_not_drawn(trade_offs):
     bare = fake_results.Model("bare", "e" * 64, {128: 1.0})
     short = fake_results.model("short", number=2)
     short.p50_ms.clear()
@@ -37,7 +36,7 @@ def test_files_without_accuracy_or_of_another_length_are_listed_and_not_drawn(
     assert "Left out: short" in notes and "Left out: bare" in notes
 
 
-def test_the_devices_own_answers_count_where_all_files_have_them(trade_offs, fake_results):
+def test_the_devices_own_answers_count_where_all_files_have_them(trade_offs):
     models = [fake_results.model(name, number=i) for i, name in enumerate("ab", start=1)]
     answers = [fake_results.answers("a", 0.81), fake_results.answers("b", 0.79)]
     (value,) = trade_offs(models, kind="phone", answers=answers)
@@ -48,14 +47,14 @@ def test_the_devices_own_answers_count_where_all_files_have_them(trade_offs, fak
     assert "on the host" in value.checked
 
 
-def test_answers_of_one_delegate_say_nothing_about_another(trade_offs, fake_results):
+def test_answers_of_one_delegate_say_nothing_about_another(trade_offs):
     model = fake_results.model("a")
     answers = [fake_results.answers("a", 0.5, delegate="gpu")]
     (value,) = trade_offs([model], kind="phone", answers=answers)
     assert value.points[0].accuracy == 0.9
 
 
-def test_another_number_of_examples_is_said(trade_offs, fake_results):
+def test_another_number_of_examples_is_said(trade_offs):
     models = [
         fake_results.model("a", number=1, num_examples=200),
         fake_results.model("b", number=2),
