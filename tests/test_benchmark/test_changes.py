@@ -1,7 +1,7 @@
 """Two results against one another: which may be, what is paired, and what may be said."""
 
-import benchmark_results
 import pytest
+from benchmark_results import HOST, PHONE, RUNTIME, assembled, measurement, model_file, repetitions
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
@@ -13,19 +13,14 @@ from tfdistill.benchmark.statistics import stats
 def one(level=2.0, *, seed=0, name="student", **more):
     """A result of one file at 32 and 64 tokens."""
     rows = [
-        *benchmark_results.repetitions(level, seed=seed, model=name),
-        *benchmark_results.repetitions(2 * level, seed=seed + 100, model=name, length=64),
+        *repetitions(level, seed=seed, model=name),
+        *repetitions(2 * level, seed=seed + 100, model=name, length=64),
     ]
-    return benchmark_results.assembled(rows, **more)
+    return assembled(rows, **more)
 
 
 def phone(level=2.0, **more):
-    options = {
-        "kind": "phone",
-        "backend": "benchmark_model",
-        "device": benchmark_results.PHONE,
-        **more,
-    }
+    options = {"kind": "phone", "backend": "benchmark_model", "device": PHONE, **more}
     return one(level, **options)
 
 
@@ -61,9 +56,7 @@ def test_the_verdict_is_what_the_interval_says(level, verdict):
 
 def test_a_spread_between_processes_makes_small_changes_chance():
     def spread(level, seed):
-        return benchmark_results.assembled(
-            benchmark_results.repetitions(level, seed=seed, spread=0.15)
-        )
+        return assembled(repetitions(level, seed=seed, spread=0.15))
 
     (row,) = changes.between(spread(2.0, 1), spread(2.2, 2)).rows
     assert row.faster is None
@@ -84,14 +77,12 @@ def test_the_only_files_of_two_results_are_paired_whatever_they_are_called():
 
 def of_files(*names, **more):
     """A result of files at one length."""
-    rows = [row for name in names for row in benchmark_results.repetitions(1.0, model=name, **more)]
-    return benchmark_results.assembled(rows)
+    rows = [row for name in names for row in repetitions(1.0, model=name, **more)]
+    return assembled(rows)
 
 
-OTHER_HOST = benchmark_results.HOST.model_copy(update={"id": "c" * 12})
-NOTHING = benchmark_results.assembled(
-    [benchmark_results.measurement(())], models=[benchmark_results.model_file()]
-)
+OTHER_HOST = HOST.model_copy(update={"id": "c" * 12})
+NOTHING = assembled([measurement(())], models=[model_file()])
 NO_CASE = "cases of the results: expected a length"
 
 
@@ -139,19 +130,17 @@ def test_another_device_is_shown_on_request_but_never_called_faster():
     ],
 )
 def test_a_device_is_known_by_its_id_or_else_by_its_traits(change, same):
-    other = benchmark_results.PHONE.model_copy(update=change)
-    assert (matching.other_device(benchmark_results.PHONE, other) is None) is same
-    assert (matching.other_device(other, benchmark_results.PHONE) is None) is same
+    other = PHONE.model_copy(update=change)
+    assert (matching.other_device(PHONE, other) is None) is same
+    assert (matching.other_device(other, PHONE) is None) is same
 
 
 def test_other_circumstances_are_named():
-    runtime = benchmark_results.RUNTIME.model_copy(
-        update={"version": "2.4.0", "packages": {"numpy": "2.1"}}
-    )
+    runtime = RUNTIME.model_copy(update={"version": "2.4.0", "packages": {"numpy": "2.1"}})
     new = one(
         runtime=runtime,
         settings=Settings(warmup=3, seed=9, threads=(1,), lengths=(32, 64)),
-        device=benchmark_results.HOST.model_copy(update={"kernel": "Linux 6.2"}),
+        device=HOST.model_copy(update={"kernel": "Linux 6.2"}),
     )
     (differing,) = [n for n in changes.between(one(), new).notes if n.startswith("Not only")]
     assert differing == (
@@ -165,7 +154,7 @@ def test_the_same_file_is_said_to_be_the_same():
 
 
 def test_one_repetition_on_either_side_cannot_tell():
-    single = benchmark_results.assembled(benchmark_results.repetitions(9.0, number=1))
+    single = assembled(repetitions(9.0, number=1))
     for old, new in ((single, one(1.0)), (one(1.0), single)):
         (row,) = changes.between(old, new).rows
         assert (row.speedup_ci, row.joint_ci, row.faster) == (None, None, None)
@@ -174,8 +163,8 @@ def test_one_repetition_on_either_side_cannot_tell():
 
 def test_throttling_of_either_side_is_marked():
     hot = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=2)
-    rows = [row.model_copy(update={"after": hot}) for row in benchmark_results.repetitions(2.0)]
-    throttled = benchmark_results.assembled(rows)
+    rows = [row.model_copy(update={"after": hot}) for row in repetitions(2.0)]
+    throttled = assembled(rows)
     assert changes.between(throttled, one()).rows[0].throttled
     assert changes.between(one(), throttled).rows[0].throttled
     assert not changes.between(one(), one(seed=3)).rows[0].throttled
@@ -186,9 +175,9 @@ def turns():
     rows = []
     for length in (32, 64):
         for seed, (name, level) in enumerate((("old", 4.0), ("new", 2.0), ("same", 4.0))):
-            rows += benchmark_results.repetitions(level, seed=seed, model=name, length=length)
-    rows += benchmark_results.repetitions(1.0, model="new", length=16)
-    return benchmark_results.assembled(rows)
+            rows += repetitions(level, seed=seed, model=name, length=length)
+    rows += repetitions(1.0, model="new", length=16)
+    return assembled(rows)
 
 
 def test_the_files_of_one_result_are_compared_as_it_says(turns):
@@ -207,23 +196,17 @@ def test_the_files_of_one_result_are_compared_as_it_says(turns):
 
 def test_a_baseline_that_throttled_marks_the_rows_of_its_result():
     hot = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=2)
-    old, new = (benchmark_results.repetitions(2.0, model=name) for name in ("old", "new"))
+    old, new = (repetitions(2.0, model=name) for name in ("old", "new"))
     rows = [*(row.model_copy(update={"after": hot}) for row in old), *new]
-    (row,) = changes.within(benchmark_results.assembled(rows)).rows
-    assert (
-        row.throttled
-        and not changes.within(benchmark_results.assembled([*old, *new])).rows[0].throttled
-    )
+    (row,) = changes.within(assembled(rows)).rows
+    assert row.throttled and not changes.within(assembled([*old, *new])).rows[0].throttled
 
 
 def test_a_case_of_the_baseline_alone_is_told():
     """As where the new file failed at a length: the gate warns of it."""
-    rows = [
-        *benchmark_results.repetitions(2.0, model="old"),
-        *benchmark_results.repetitions(2.0, model="new"),
-    ]
-    rows += benchmark_results.repetitions(4.0, model="old", length=64)
-    comparison = changes.within(benchmark_results.assembled(rows))
+    rows = [*repetitions(2.0, model="old"), *repetitions(2.0, model="new")]
+    rows += repetitions(4.0, model="old", length=64)
+    comparison = changes.within(assembled(rows))
     assert [(p.model, p.sequence_length) for p in comparison.only_old] == [("old", 64)]
     ruling = gate.judge(comparison, gate.Limits(slower=0.05))
     assert ruling.warnings == ("old at 64 tokens, 1 thread: the new file was not measured there.",)
@@ -235,8 +218,8 @@ def test_one_result_of_one_file_compares_nothing():
 
 
 def test_the_text_names_both_results_sizes_and_metrics():
-    old = one(models=[benchmark_results.model_file(size_bytes=2_000_000, accuracy=0.9)])
-    new = one(models=[benchmark_results.model_file(size_bytes=1_500_000, accuracy=0.91)], seed=5)
+    old = one(models=[model_file(size_bytes=2_000_000, accuracy=0.9)])
+    new = one(models=[model_file(size_bytes=1_500_000, accuracy=0.91)], seed=5)
     text = comparison_text.format_text(changes.between(old, new))
     assert text.startswith("old: host, no phone: A processor")
     assert "\nnew: host, no phone: A processor" in text

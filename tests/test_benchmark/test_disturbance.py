@@ -8,8 +8,8 @@ import json
 import pathlib
 import statistics
 
-import benchmark_results
 import pytest
+from benchmark_results import assembled, measurement, model_file, repetitions
 
 from tfdistill import errors
 from tfdistill.benchmark import result, schema, terminal
@@ -20,18 +20,18 @@ from tfdistill.results import tables
 
 RECORDED = json.loads(pathlib.Path(__file__).with_name("busy.json").read_text())["samples"]
 UNKNOWN = {"processor_ms": (), "waits": (), "preemptions": ()}
-FILES = [benchmark_results.model_file(name) for name in ("slow", "fast")]
+FILES = [model_file(name) for name in ("slow", "fast")]
 
 
 def recorded(name, threads=1):
     rows = [schema.Measurement(**row) for row in RECORDED[name] if row["threads"] == threads]
-    return benchmark_results.assembled(rows, models=FILES)
+    return assembled(rows, models=FILES)
 
 
 def without_processor_times(name, threads=1):
     """The recorded samples as an app gives them."""
     rows = [row.model_copy(update=UNKNOWN) for row in recorded(name, threads).measurements]
-    return benchmark_results.assembled(rows, models=FILES)
+    return assembled(rows, models=FILES)
 
 
 def in_blocks(name, threads=1):
@@ -51,7 +51,7 @@ def in_blocks(name, threads=1):
             for burst in bursts
         )
         rows.append(row.model_copy(update={**UNKNOWN, "samples_ms": (), "blocks": blocks}))
-    return benchmark_results.assembled(rows, models=FILES)
+    return assembled(rows, models=FILES)
 
 
 def on_the_clock(value):
@@ -64,7 +64,7 @@ def on_the_clock(value):
 
 def preempted(level=2.0, *, share=0.5, **more):
     """Repetitions of which a share of the samples took ten times as long as on the processor."""
-    rows = benchmark_results.repetitions(level, **more)
+    rows = repetitions(level, **more)
     for row in rows:
         lost = [index % 10 < 10 * share for index in range(len(row.samples_ms))]
         pairs = list(zip(row.samples_ms, lost, strict=True))
@@ -105,7 +105,7 @@ def test_no_figure_of_a_quiet_machine_changes():
 def test_a_tenth_of_the_samples_may_be_disturbed():
     for share, busy in ((0.1, False), (0.2, True)):
         rows = list(preempted(share=share))
-        (row,) = benchmark_results.assembled(rows).summary
+        (row,) = assembled(rows).summary
         samples = [ms for row in rows for ms in row.samples_ms]
         assert row.busy is busy
         assert (row.max_ms == max(samples)) is not busy  # a quiet machine's outliers stay
@@ -113,16 +113,14 @@ def test_a_tenth_of_the_samples_may_be_disturbed():
 
 def test_a_disturbed_sample_counts_with_its_processor_time():
     rows = list(preempted(2.0, share=0.6))
-    (row,) = benchmark_results.assembled(rows).summary
-    (undisturbed,) = benchmark_results.assembled(benchmark_results.repetitions(2.0)).summary
+    (row,) = assembled(rows).summary
+    (undisturbed,) = assembled(repetitions(2.0)).summary
     assert (row.p50_ms, row.max_ms) == (undisturbed.p50_ms, undisturbed.max_ms)
 
 
 def test_the_mark_stands_beside_every_figure():
     rows = [*preempted(2.0, model="old", seed=1), *preempted(1.0, model="new", seed=2)]
-    value = benchmark_results.assembled(
-        rows, models=[benchmark_results.model_file(n) for n in ("old", "new")]
-    )
+    value = assembled(rows, models=[model_file(n) for n in ("old", "new")])
     texts = [
         schema.TextMeasurement(
             **{name: getattr(row, name) for name in ("model", "threads", "repetition")},
@@ -141,8 +139,8 @@ def test_the_mark_stands_beside_every_figure():
 
 
 def test_two_busy_results_are_compared_within_15_percent_more():
-    quiet = benchmark_results.assembled(benchmark_results.repetitions(2.0))
-    busy = benchmark_results.assembled(list(preempted(2.0)))
+    quiet = assembled(repetitions(2.0))
+    busy = assembled(list(preempted(2.0)))
     usual, wide = (changes.between(quiet, new).rows[0] for new in (quiet, busy))
     assert (usual.busy, wide.busy) == (False, True)
     assert wide.speedup == usual.speedup
@@ -157,8 +155,8 @@ def test_a_limit_of_latency_calls_a_busy_machine_undecided_or_refuses_it():
             [*preempted(2.0, threads=threads, model=name, seed=seed)]
             for name, seed in (("old", 0), ("new", 1))
         ]
-        files = [benchmark_results.model_file(name) for name in ("old", "new")]
-        value = benchmark_results.assembled([*rows[0], *rows[1]], models=files)
+        files = [model_file(name) for name in ("old", "new")]
+        value = assembled([*rows[0], *rows[1]], models=files)
         return gate.judge(changes.within(value), gate.Limits(slower=0.05))
 
     assert ruling(1).passed and tables.BUSY in ruling(1).warnings[0]
@@ -184,9 +182,9 @@ def test_without_processor_times_the_spread_tells_the_recorded_machines_apart(re
 def test_what_slows_whole_blocks_is_not_called_busy():
     levels = [2.0, 3.0, 2.0, 4.0]  # other files had their turns as slowly
     samples = [level * factor for level in levels for factor in (1.0, 1.1, 1.2)]
-    assert not disturbance.is_busy([benchmark_results.measurement(samples, block_runs=3)])
+    assert not disturbance.is_busy([measurement(samples, block_runs=3)])
     spread = [level * factor for level in levels for factor in (1.0, 1.1, 1.4)]
-    assert disturbance.is_busy([benchmark_results.measurement(spread, block_runs=3)])
+    assert disturbance.is_busy([measurement(spread, block_runs=3)])
 
 
 @pytest.mark.parametrize(
@@ -194,9 +192,7 @@ def test_what_slows_whole_blocks_is_not_called_busy():
     [("processor_ms", [1.0]), ("processor_ms", [-1.0, 1.0]), ("preemptions", [0, 0, 0])],
 )
 def test_processor_times_that_do_not_belong_to_the_samples_are_refused(tmp_path, column, values):
-    written = benchmark_results.assembled([benchmark_results.measurement([2.0, 2.0])]).model_dump(
-        mode="json"
-    )
+    written = assembled([measurement([2.0, 2.0])]).model_dump(mode="json")
     written["measurements"][0][column] = values
     path = tmp_path / "benchmark.json"
     files.atomic_write_json(path, written)

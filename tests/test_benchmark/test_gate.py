@@ -2,9 +2,17 @@
 
 import dataclasses
 
-import benchmark_results
 import numpy as np
 import pytest
+from benchmark_results import (
+    HOST,
+    RUNTIME,
+    assembled,
+    latencies,
+    measurement,
+    model_file,
+    repetitions,
+)
 
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.comparing import changes, gate
@@ -14,13 +22,10 @@ from tfdistill.benchmark.statistics import summaries
 def change(level, *, seed=1, old=None, size=1_000_000, accuracy=None, **options):
     """From 2 ms to `level` ms."""
     noise = {"spread": options.pop("spread", 0.01)}
-    before = benchmark_results.assembled(
-        benchmark_results.repetitions(2.0, seed=0, **noise),
-        models=[benchmark_results.model_file(accuracy=old)],
-    )
-    rows = benchmark_results.repetitions(level, seed=seed, **noise)
-    models = [benchmark_results.model_file(size_bytes=size, accuracy=accuracy)]
-    return changes.between(before, benchmark_results.assembled(rows, models=models, **options))
+    before = assembled(repetitions(2.0, seed=0, **noise), models=[model_file(accuracy=old)])
+    rows = repetitions(level, seed=seed, **noise)
+    models = [model_file(size_bytes=size, accuracy=accuracy)]
+    return changes.between(before, assembled(rows, models=models, **options))
 
 
 FIVE = gate.Limits(slower=0.05)
@@ -74,13 +79,8 @@ def test_without_limits_everything_passes():
 
 def test_a_throttled_measurement_is_refused_unless_that_is_allowed():
     hot = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=2)
-    rows = [
-        row.model_copy(update={"after": hot}) for row in benchmark_results.repetitions(2.0, seed=1)
-    ]
-    comparison = changes.between(
-        benchmark_results.assembled(benchmark_results.repetitions(2.0)),
-        benchmark_results.assembled(rows),
-    )
+    rows = [row.model_copy(update={"after": hot}) for row in repetitions(2.0, seed=1)]
+    comparison = changes.between(assembled(repetitions(2.0)), assembled(rows))
     (reason,) = gate.judge(comparison, FIVE).reasons
     assert "throttled" in reason and "--allow-throttled" in reason
     assert gate.judge(comparison, gate.Limits(slower=0.05, allow_throttled=True)).passed
@@ -94,11 +94,8 @@ def test_what_could_not_be_measured_fails():
 
 
 def test_a_place_that_only_the_old_file_has_is_a_warning():
-    two = [*benchmark_results.repetitions(2.0), *benchmark_results.repetitions(4.0, length=64)]
-    comparison = changes.between(
-        benchmark_results.assembled(two),
-        benchmark_results.assembled(benchmark_results.repetitions(2.0, seed=1)),
-    )
+    two = [*repetitions(2.0), *repetitions(4.0, length=64)]
+    comparison = changes.between(assembled(two), assembled(repetitions(2.0, seed=1)))
     ruling = gate.judge(comparison, FIVE)
     assert ruling.passed
     assert ruling.warnings == (
@@ -108,7 +105,7 @@ def test_a_place_that_only_the_old_file_has_is_a_warning():
 
 
 def test_one_repetition_fails_the_gate():
-    single = benchmark_results.assembled(benchmark_results.repetitions(2.0, number=1))
+    single = assembled(repetitions(2.0, number=1))
     (reason,) = gate.judge(changes.between(single, single), FIVE).reasons
     assert "measure 2 or more" in reason
 
@@ -143,12 +140,12 @@ def test_accuracy_that_is_not_known_fails():
     ],
 )
 def test_accuracy_on_other_data_fails(part, other, told):
-    before, after = (benchmark_results.model_file(accuracy=0.9) for _ in range(2))
+    before, after = (model_file(accuracy=0.9) for _ in range(2))
     assert after.manifest is not None
     changed = getattr(after.manifest, part).model_copy(update=other)
     card = after.manifest.model_copy(update={part: changed})
     results = [
-        benchmark_results.assembled(benchmark_results.repetitions(2.0, seed=seed), models=[model])
+        assembled(repetitions(2.0, seed=seed), models=[model])
         for seed, model in enumerate([before, after.model_copy(update={"manifest": card})])
     ]
     comparison = changes.between(*results)
@@ -160,13 +157,10 @@ def test_accuracy_on_other_data_fails(part, other, told):
 
 @pytest.mark.parametrize("limits", [{"larger": 0.0}, {"less_accurate": 0.0}])
 def test_a_file_that_the_new_result_lacks_is_a_warning_for_every_limit(limits):
-    models = [benchmark_results.model_file(name, accuracy=0.9) for name in ("student", "teacher")]
-    rows = benchmark_results.repetitions(2.0)
-    both = [*rows, *benchmark_results.repetitions(4.0, model="teacher")]
-    comparison = changes.between(
-        benchmark_results.assembled(both, models=models),
-        benchmark_results.assembled(rows, models=models[:1]),
-    )
+    models = [model_file(name, accuracy=0.9) for name in ("student", "teacher")]
+    rows = repetitions(2.0)
+    both = [*rows, *repetitions(4.0, model="teacher")]
+    comparison = changes.between(assembled(both, models=models), assembled(rows, models=models[:1]))
     ruling = gate.judge(comparison, gate.Limits(**limits))
     assert ruling.passed
     assert ruling.warnings == ("teacher: the new result lacks this file.",)
@@ -188,10 +182,10 @@ def test_accuracy_on_the_device_counts_before_that_of_the_export():
 
 def test_each_file_of_a_result_has_its_own_accuracy():
     names = ("old", "new")
-    rows = [row for name in names for row in benchmark_results.repetitions(2.0, model=name)]
+    rows = [row for name in names for row in repetitions(2.0, model=name)]
     answers = [answers_of("old", 0.9), answers_of("new", 0.7)]
-    models = [benchmark_results.model_file(name, accuracy=0.9) for name in names]
-    comparison = changes.within(benchmark_results.assembled(rows, models=models, answers=answers))
+    models = [model_file(name, accuracy=0.9) for name in names]
+    comparison = changes.within(assembled(rows, models=models, answers=answers))
     (reason,) = gate.judge(comparison, gate.Limits(less_accurate=0.005)).reasons
     assert "new: accuracy 0.7000 against 0.9000" in reason
 
@@ -201,19 +195,35 @@ def test_the_files_of_one_result_pass_the_gate_by_their_paired_intervals():
 
     def rows(name, level):
         return [
-            benchmark_results.measurement(
-                np.repeat(level * rounds[r], 10), model=name, repetition=r
-            )
+            measurement(np.repeat(level * rounds[r], 10), model=name, repetition=r)
             for r in range(3)
         ]
 
     def ruling(level):
-        value = benchmark_results.assembled([*rows("old", 2.0), *rows("new", level)])
+        value = assembled([*rows("old", 2.0), *rows("new", level)])
         return gate.judge(changes.within(value), gate.Limits(slower=0.05, allow_throttled=True))
 
     assert ruling(2.0).passed
     assert ruling(2.08).passed
     assert not ruling(2.2).passed
+
+
+NOISY = gate.Limits(slower=0.05, allow_throttled=True)
+
+
+def result_of(rows, *names, **more):
+    """A result of files without the intervals of their medians, which take long."""
+    return schema.Result(
+        kind="host",
+        backend="litert",
+        created="2026-11-21T10:00:00+00:00",
+        tfdistill_version="0.1.0",
+        device=HOST,
+        runtime=RUNTIME,
+        models=tuple(map(model_file, names)),
+        measurements=tuple(rows),
+        **more,
+    )
 
 
 def share_failed(slowdown, process, *, trials=50, lengths=(16, 32, 64), seed=0):
@@ -223,29 +233,16 @@ def share_failed(slowdown, process, *, trials=50, lengths=(16, 32, 64), seed=0):
     def run(factor):
         rows = []
         for length in lengths:
-            drawn = benchmark_results.latencies(
-                rng, level=factor * length, process=process, blocks=5, runs=8
-            )
+            drawn = latencies(rng, level=factor * length, process=process, blocks=5, runs=8)
             rows += [
-                benchmark_results.measurement(d.ravel(), length=length, repetition=r, block_runs=8)
+                measurement(d.ravel(), length=length, repetition=r, block_runs=8)
                 for r, d in enumerate(drawn)
             ]
-        result = schema.Result(
-            kind="host",
-            backend="litert",
-            created="2026-11-21T10:00:00+00:00",
-            tfdistill_version="0.1.0",
-            device=benchmark_results.HOST,
-            runtime=benchmark_results.RUNTIME,
-            models=(benchmark_results.model_file(),),
-            measurements=tuple(rows),
-        )
-        return result
+        return result_of(rows, "student")
 
-    limits = gate.Limits(slower=0.05, allow_throttled=True)
     failed = 0
     for _ in range(trials):
-        failed += not gate.judge(changes.between(run(1.0), run(1 + slowdown)), limits).passed
+        failed += not gate.judge(changes.between(run(1.0), run(1 + slowdown)), NOISY).passed
     return failed / trials
 
 
@@ -259,7 +256,6 @@ def test_an_unchanged_file_seldom_fails_however_noisy_the_machine(process, at_mo
 def share_failed_in_turns(slowdown, process, *, places, trials, slow_places=None, seed=0):
     """As `share_failed`, of two files that took turns at many places; some may be slower."""
     rng = np.random.default_rng(seed)
-    limits = gate.Limits(slower=0.05, allow_throttled=True)
     failed = 0
     for _ in range(trials):
         rows, summary = [], []
@@ -268,34 +264,22 @@ def share_failed_in_turns(slowdown, process, *, places, trials, slow_places=None
             changed = slow_places is None or threads <= slow_places
             levels = {"old": 1.0, "new": 1 + slowdown * changed}
             for name, level in levels.items():
-                drawn = moments * benchmark_results.latencies(
+                drawn = moments * latencies(
                     rng, level=level, process=process, blocks=4, runs=6, noise=0.01
                 )
                 at = {"model": name, "threads": threads, "block_runs": 6}
                 at["preemptions"] = (0,) * drawn[0].size  # bursts that no other program made
                 rows += [
-                    benchmark_results.measurement(
-                        d.ravel(), repetition=r, processor_ms=tuple(d.ravel()), **at
-                    )
+                    measurement(d.ravel(), repetition=r, processor_ms=tuple(d.ravel()), **at)
                     for r, d in enumerate(drawn)
                 ]
                 shown = {"p50_ms": float(np.median(drawn)), "p50_ci_ms": (0.0, 9.0), "n": 72}
                 shown |= {"min_ms": 0.0, "max_ms": 9.0, "mean_ms": 1.0, "sequence_length": 32}
                 shown |= {"repetition_p50_ms": (1.0, 1.0, 1.0)}
                 summary.append(schema.Summary(model=name, threads=threads, **shown))
-        result = schema.Result(
-            kind="host",
-            backend="litert",
-            created="2026-11-21T10:00:00+00:00",
-            tfdistill_version="0.1.0",
-            device=benchmark_results.HOST,
-            runtime=benchmark_results.RUNTIME,
-            models=(benchmark_results.model_file("old"), benchmark_results.model_file("new")),
-            measurements=tuple(rows),
-            summary=tuple(summary),
-            comparisons=summaries.comparisons(summaries.by_case(rows), "old"),
-        )
-        failed += not gate.judge(changes.within(result), limits).passed
+        compared = summaries.comparisons(summaries.by_case(rows), "old")
+        result = result_of(rows, "old", "new", summary=tuple(summary), comparisons=compared)
+        failed += not gate.judge(changes.within(result), NOISY).passed
     return failed / trials
 
 

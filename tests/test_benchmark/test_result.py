@@ -2,9 +2,9 @@
 
 import json
 
-import benchmark_results
 import numpy as np
 import pytest
+from benchmark_results import assembled, measurement, model_file, repetitions
 
 from tfdistill import errors
 from tfdistill.benchmark import result, schema
@@ -18,7 +18,7 @@ def whole():
     rows = []
     for length in (64, 32):
         for model, level in (("slow", 4.0), ("fast", 2.0)):
-            rows += benchmark_results.repetitions(level, seed=length, model=model, length=length)
+            rows += repetitions(level, seed=length, model=model, length=length)
     texts = [
         schema.TextMeasurement(
             model=model,
@@ -30,9 +30,9 @@ def whole():
         for index in (1, 0)
         for model in ("fast", "slow")
     ]
-    return benchmark_results.assembled(
+    return assembled(
         rows,
-        models=[benchmark_results.model_file("slow"), benchmark_results.model_file("fast")],
+        models=[model_file("slow"), model_file("fast")],
         texts=texts,
         failures=[schema.Failure(what="slow at 128 tokens", error="too long")],
     )
@@ -61,7 +61,7 @@ def test_files_that_took_turns_are_compared_with_the_baseline(whole):
     p50 = {(s.model, s.sequence_length): s.p50_ms for s in whole.summary}
     assert row.speedup == p50["slow", 32] / p50["fast", 32]
     assert row.speedup_ci[0] < row.speedup < row.speedup_ci[1]
-    other = benchmark_results.assembled(whole.measurements, models=whole.models, baseline="fast")
+    other = assembled(whole.measurements, models=whole.models, baseline="fast")
     assert other.settings["baseline"] == "fast"
     assert {(c.candidate, c.faster) for c in other.comparisons} == {("slow", False)}
 
@@ -75,11 +75,9 @@ def test_repetitions_are_paired_by_their_number_and_not_by_their_order(whole):
 
 
 def test_what_was_left_out_does_not_count(whole):
-    hot = benchmark_results.measurement(
-        [900.0] * 100, model="slow", repetition=7, left_out="thermal status 3"
-    )
+    hot = measurement([900.0] * 100, model="slow", repetition=7, left_out="thermal status 3")
     rows = [*whole.measurements, hot]
-    with_it = benchmark_results.assembled(rows, models=whole.models, texts=whole.texts)
+    with_it = assembled(rows, models=whole.models, texts=whole.texts)
     assert with_it.summary == whole.summary
     assert with_it.comparisons == whole.comparisons
     assert "1 of 13 measurements do not count: thermal status 3." in with_it.notes
@@ -108,9 +106,7 @@ def block(mean, n=10, **more):
 
 
 def in_blocks(levels, *, repetition=0, **more):
-    return benchmark_results.measurement(
-        (), repetition=repetition, blocks=[block(level, **more) for level in levels]
-    )
+    return measurement((), repetition=repetition, blocks=[block(level, **more) for level in levels])
 
 
 def test_blocks_without_single_durations_are_summarized_by_their_medians():
@@ -118,7 +114,7 @@ def test_blocks_without_single_durations_are_summarized_by_their_medians():
         in_blocks([2.0, 3.0, 4.0], std_ms=0.5, median_ms=1.5),
         in_blocks([5.0, 6.0, 7.0], repetition=1, std_ms=0.5, median_ms=2.5),
     ]
-    (row,) = benchmark_results.assembled(rows).summary
+    (row,) = assembled(rows).summary
     assert (row.of, row.n, row.p50_ms) == ("blocks", 60, 2.0)
     assert (row.p90_ms, row.p95_ms, row.p99_ms, row.p99_ci_ms) == (None,) * 4
     assert (row.min_ms, row.max_ms, row.mean_ms) == (1.0, 14.0, 4.5)
@@ -128,7 +124,7 @@ def test_blocks_without_single_durations_are_summarized_by_their_medians():
 
 
 def test_blocks_of_means_alone_are_summarized_by_their_means():
-    (row,) = benchmark_results.assembled([in_blocks([2.0, 3.0, 7.0])]).summary
+    (row,) = assembled([in_blocks([2.0, 3.0, 7.0])]).summary
     assert (row.p50_ms, row.std_ms) == (3.0, None)
 
 
@@ -144,7 +140,7 @@ def test_the_deviation_of_blocks_is_that_of_all_their_inferences():
         )
         for values in samples
     ]
-    (row,) = benchmark_results.assembled([benchmark_results.measurement((), blocks=blocks)]).summary
+    (row,) = assembled([measurement((), blocks=blocks)]).summary
     assert row.std_ms == pytest.approx(samples.std(ddof=1))
     assert row.mean_ms == pytest.approx(samples.mean())
 
@@ -155,13 +151,13 @@ def state(**more):
 
 def between(before, after):
     """Two repetitions; the first was measured between two states of the device."""
-    first, second = benchmark_results.repetitions(2.0, number=2)
+    first, second = repetitions(2.0, number=2)
     return [first.model_copy(update={"before": before, "after": after}), second]
 
 
-def slowed(repetitions):
+def slowed(number):
     """The last repetition becomes slower and stays so."""
-    rows = benchmark_results.repetitions(2.0, number=repetitions)
+    rows = repetitions(2.0, number=number)
     samples = rows[-1].samples_ms
     rows[-1] = rows[-1].model_copy(
         update={"samples_ms": (*samples[:60], *(1.3 * ms for ms in samples[60:]))}
@@ -200,52 +196,45 @@ COOL = {
 
 @pytest.mark.parametrize("name", [*THROTTLED, *COOL])
 def test_throttling_is_marked_and_noted(name):
-    value = benchmark_results.assembled({**THROTTLED, **COOL}[name])
+    value = assembled({**THROTTLED, **COOL}[name])
     assert value.summary[0].throttled is (name in THROTTLED)
     assert any("throttled" in note for note in value.notes) is (name in THROTTLED)
 
 
 def test_files_that_did_not_take_turns_to_the_end_are_not_compared():
-    rows = [
-        *benchmark_results.repetitions(2.0, model="a"),
-        *benchmark_results.repetitions(2.0, model="b", runs=70),
-    ]
-    assert benchmark_results.assembled(rows).comparisons == ()
+    rows = [*repetitions(2.0, model="a"), *repetitions(2.0, model="b", runs=70)]
+    assert assembled(rows).comparisons == ()
 
 
 def test_only_repetitions_of_both_files_are_compared():
-    slow, fast = (
-        benchmark_results.repetitions(x, model=name) for name, x in (("a", 4.0), ("b", 2.0))
-    )
-    (row,) = benchmark_results.assembled([*slow, *fast[:2]]).comparisons
-    (same,) = benchmark_results.assembled([*slow[:2], *fast[:2]]).comparisons
+    slow, fast = (repetitions(x, model=name) for name, x in (("a", 4.0), ("b", 2.0)))
+    (row,) = assembled([*slow, *fast[:2]]).comparisons
+    (same,) = assembled([*slow[:2], *fast[:2]]).comparisons
     assert row == same
 
 
 def test_what_readers_overlook_is_noted():
     fed = schema.Inputs(source="random", num_examples=3)
-    models = [benchmark_results.model_file().model_copy(update={"inputs": fed})]
+    models = [model_file().model_copy(update={"inputs": fed})]
     busy = schema.Conditions(time="2026-11-21T10:00:00+00:00", load_average=1.5)
-    notes = benchmark_results.assembled(
-        benchmark_results.repetitions(2.0), models=models, before=busy
-    ).notes
+    notes = assembled(repetitions(2.0), models=models, before=busy).notes
     assert [note.split(":")[0] for note in notes] == [
         "student",
         "Load average 1.5 on 2 cores before the run",
     ]
 
 
-ONE_FILE = (benchmark_results.model_file(),)
+ONE_FILE = (model_file(),)
 
 
 @pytest.mark.parametrize(
     ("rows", "models", "message"),
     [
-        ([benchmark_results.measurement([1.0, 0.0])], ONE_FILE, "more than 0 ms, received 0.0"),
-        ([benchmark_results.measurement([1.0, -2.0])], ONE_FILE, "more than 0 ms, received -2.0"),
+        ([measurement([1.0, 0.0])], ONE_FILE, "more than 0 ms, received 0.0"),
+        ([measurement([1.0, -2.0])], ONE_FILE, "more than 0 ms, received -2.0"),
         ([in_blocks([1.0], n=0)], ONE_FILE, "more than 0 ms, received 0"),
         (
-            [benchmark_results.measurement([1.0], model="other")],
+            [measurement([1.0], model="other")],
             ONE_FILE,
             r"listed \['student'\], received \['other'\]",
         ),
@@ -254,7 +243,7 @@ ONE_FILE = (benchmark_results.model_file(),)
 )
 def test_durations_and_names_that_cannot_be_are_refused(rows, models, message):
     with pytest.raises(errors.BenchmarkError, match=message):
-        benchmark_results.assembled(rows, models=models)
+        assembled(rows, models=models)
 
 
 NAN = '{"format_version": 2, "kind": "host", "device": {"name": "x", "max_frequencies_mhz": [NaN]}}'

@@ -5,14 +5,14 @@ Whole texts are held in files under texts/: see tests/golden_page.py.
 
 import pathlib
 
-import benchmark_results
 import golden_page
 import pytest
+from benchmark_results import PHONE, assembled, measurement, repetitions
 
 from tfdistill.benchmark import schema, terminal
 
 TEXTS = pathlib.Path(__file__).parent / "texts"
-PHONE = {"device": benchmark_results.PHONE, "backend": "benchmark_model"}
+ON_PHONE = {"device": PHONE, "backend": "benchmark_model"}
 PLACE = {"model": "student", "sequence_length": 32, "threads": 2}
 
 
@@ -35,8 +35,8 @@ def host():
         )
         for way in ({}, {"delegate": "none"}, {"affinity": "f0"})
     ]
-    return benchmark_results.assembled(
-        benchmark_results.repetitions(2.0, threads=2, peak_rss_bytes=55_000_000),
+    return assembled(
+        repetitions(2.0, threads=2, peak_rss_bytes=55_000_000),
         texts=texts,
         operators=[schema.Operators(**PLACE, source="LiteRT", operators=operators)],
         answers=[answers],
@@ -48,25 +48,20 @@ def host():
 def phone():
     """Delegates and cores get columns where they are not the usual ones."""
     ways = ({}, {"delegate": "gpu"}, {"affinity": "f0"})
-    rows = [row for way in ways for row in benchmark_results.repetitions(2.0, **way)]
-    return benchmark_results.assembled(rows, kind="phone", **PHONE)
+    rows = [row for way in ways for row in repetitions(2.0, **way)]
+    return assembled(rows, kind="phone", **ON_PHONE)
 
 
 def emulator():
     """Columns of which nothing is known are left out."""
     blocks = [schema.Block(n=50, mean_ms=2.0, min_ms=1.9, max_ms=2.2)] * 4
-    rows = [
-        benchmark_results.measurement((), blocks=blocks, repetition=r, first_inference_ms=None)
-        for r in (0, 1)
-    ]
-    return benchmark_results.assembled(rows, kind="emulator", **PHONE)
+    rows = [measurement((), blocks=blocks, repetition=r, first_inference_ms=None) for r in (0, 1)]
+    return assembled(rows, kind="emulator", **ON_PHONE)
 
 
 def compared(level, number):
-    old = benchmark_results.repetitions(level, model="old", number=number, seed=1)
-    return benchmark_results.assembled(
-        [*old, *benchmark_results.repetitions(2.0, model="new", number=number, seed=2)]
-    )
+    old = repetitions(level, model="old", number=number, seed=1)
+    return assembled([*old, *repetitions(2.0, model="new", number=number, seed=2)])
 
 
 RESULTS = {
@@ -90,7 +85,7 @@ def lines_of(value):
 
 
 def test_drift_and_throttling_are_marked():
-    rows = benchmark_results.repetitions(2.0, number=3, spread=0.0, noise=0.001)
+    rows = repetitions(2.0, number=3, spread=0.0, noise=0.001)
     hot = [
         row.model_copy(
             update={
@@ -109,7 +104,7 @@ def test_drift_and_throttling_are_marked():
         )
         for row in rows
     ]
-    lines = lines_of(benchmark_results.assembled([*rows, *hot, *drifting]))
+    lines = lines_of(assembled([*rows, *hot, *drifting]))
     assert "remarks" in lines[2]
     assert not lines[4].endswith(("throttled", "drift 1.00"))
     assert lines[5].endswith("throttled, drift 2.00")

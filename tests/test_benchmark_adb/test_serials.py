@@ -2,8 +2,8 @@
 
 import pathlib
 
-import benchmark_results
 import pytest
+from benchmark_results import PHONE, assembled, repetitions
 
 from tfdistill.benchmark import environment, schema
 from tfdistill.benchmark.adb import device_backend, measuring
@@ -15,21 +15,21 @@ USB, NETWORK = Phone("adb", "R5CT1234"), Phone("adb", "192.168.1.5:5555", "Pixel
 
 def result_of(device, *texts, command=()):
     failures = [schema.Failure(what=f"what: {text}", error=f"error: {text}") for text in texts]
-    rows = benchmark_results.repetitions(2.0)
-    value = benchmark_results.assembled(rows, device=device, failures=failures, notes=texts)
+    rows = repetitions(2.0)
+    value = assembled(rows, device=device, failures=failures, notes=texts)
     return value.model_copy(update={"command": command})
 
 
 def test_texts_of_every_result_name_every_device_by_its_id():
-    other = benchmark_results.PHONE.model_copy(update={"id": "ba9876543210"})
+    other = PHONE.model_copy(update={"id": "ba9876543210"})
     left = "x was left on R5CT1234: error: device 'R5CT1234' not found. adb -s R5CT1234 shell rm x"
     command = ("--serial", "R5CT1234", "--serial=192.168.1.5:5555", "--out", "a.json")
     values = [
-        result_of(benchmark_results.PHONE, left, command=command),
+        result_of(PHONE, left, command=command),
         result_of(other, "`getprop` on 192.168.1.5:5555: gone", command=command),
     ]
     shown = {}
-    described = [benchmark_results.PHONE, other]
+    described = [PHONE, other]
     one, two = (measuring.hide_serials(value, [USB, NETWORK], described, shown) for value in values)
     hidden = left.replace("R5CT1234", "0123456789ab")
     assert one.failures == (schema.Failure(what=f"what: {hidden}", error=f"error: {hidden}"),)
@@ -46,17 +46,15 @@ def test_texts_of_every_result_name_every_device_by_its_id():
 @pytest.mark.parametrize("text", ["breakfast, 8 tokens", "fast2", "run.fast"])
 def test_a_serial_inside_of_a_word_is_none(text):
     short = Phone("adb", "fast")
-    one = measuring.hide_serials(
-        result_of(benchmark_results.PHONE, text), [short], [benchmark_results.PHONE]
-    )
+    one = measuring.hide_serials(result_of(PHONE, text), [short], [PHONE])
     assert one.failures[0].error == f"error: {text}"
 
 
 def test_of_two_serials_of_which_one_begins_the_other_the_longer_is_meant():
     one, two = Phone("adb", "emulator"), Phone("adb", "emulator-5554")
-    other = benchmark_results.PHONE.model_copy(update={"id": "ba9876543210"})
-    said = result_of(benchmark_results.PHONE, "on emulator-5554", "on emulator")
-    hidden = measuring.hide_serials(said, [one, two], [benchmark_results.PHONE, other])
+    other = PHONE.model_copy(update={"id": "ba9876543210"})
+    said = result_of(PHONE, "on emulator-5554", "on emulator")
+    hidden = measuring.hide_serials(said, [one, two], [PHONE, other])
     assert [row.error for row in hidden.failures] == [
         "error: on ba9876543210",
         "error: on 0123456789ab",
@@ -65,24 +63,16 @@ def test_of_two_serials_of_which_one_begins_the_other_the_longer_is_meant():
 
 def test_devices_that_say_they_are_one_are_told_apart():
     shown = {}
-    said = result_of(benchmark_results.PHONE, "on R5CT1234", "on 192.168.1.5:5555")
-    other = benchmark_results.PHONE.model_copy(update={"id": "ba9876543210"})
+    said = result_of(PHONE, "on R5CT1234", "on 192.168.1.5:5555")
+    other = PHONE.model_copy(update={"id": "ba9876543210"})
     third = Phone("adb", "third")
-    hidden = measuring.hide_serials(
-        said,
-        [USB, third, NETWORK],
-        [benchmark_results.PHONE, other, benchmark_results.PHONE],
-        shown,
-    )
+    hidden = measuring.hide_serials(said, [USB, third, NETWORK], [PHONE, other, PHONE], shown)
     names = ["0123456789ab", "0123456789ab-1"]
     assert [row.error for row in hidden.failures] == [f"error: on {name}" for name in names]
     assert [shown[name] for name in names] == [USB.serial, NETWORK.serial]
     # The files are numbered in the same way.
     paths = benchmarks.choose_paths(
-        pathlib.Path("a.json"),
-        [benchmark_results.PHONE.id, other.id, benchmark_results.PHONE.id],
-        several=True,
-        overwrite=True,
+        pathlib.Path("a.json"), [PHONE.id, other.id, PHONE.id], several=True, overwrite=True
     )
     assert [path.stem for path in paths] == ["a-0123456789ab", "a-ba9876543210", "a-0123456789ab-1"]
 
