@@ -106,8 +106,8 @@ COVERED_BY = {
         "tfdistill/report/sections/class_answers tfdistill/report/sections/coverage "
         "tfdistill/report/sections/device tfdistill/report/sections/device_tables "
         "tfdistill/report/sections/limits tfdistill/report/sections/training "
-        "tfdistill/results/templates tfdistill/report/plot/charts tfdistill/report/plot/scatter "
-        "tfdistill/report/plot/timeline"
+        "tfdistill/results/templates tfdistill/report/run_analysis tfdistill/report/tradeoff "
+        "tfdistill/report/plot/charts tfdistill/report/plot/scatter tfdistill/report/plot/timeline"
     ),
 }
 

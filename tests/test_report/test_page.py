@@ -66,25 +66,6 @@ def test_a_result_that_is_a_link_to_itself_is_not_absent(run_dir, name):
         report.collect(run_dir)
 
 
-@pytest.mark.parametrize("gone", ["metrics.json", "benchmark.json"])
-def test_half_a_run_makes_a_page_without_the_other_half(run_dir, gone):
-    (run_dir / gone).unlink()
-    results = report.collect(run_dir)
-    keys = {table.key for table in report.build(results).tables()}
-    tree = ET.fromstring(report.render_html(report.build(results)))
-    shown = {c.get("id").removesuffix("-caption") for c in tree.iter(HTML + "caption")}
-    assert shown >= keys
-    assert (
-        keys
-        == {
-            "metrics.json": {"latency", "start", "text", "conditions", "tradeoff-1-table"},
-            "benchmark.json": {"models", "seeds", "parity", "training"},
-        }[gone]
-    )
-    ids = {e.get("id") for e in tree.iter()}
-    assert all(link.get("href")[1:] in ids for link in tree.iter(HTML + "a"))
-
-
 def test_a_run_that_has_just_begun_makes_a_page(tmp_path):
     (tmp_path / "metrics.json").write_text('{"format_version": 1, "recipe": "sst2"}')
     page = report.render_html(report.build(report.collect(tmp_path)))

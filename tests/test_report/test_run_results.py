@@ -1,10 +1,8 @@
 import shutil
 
 import pytest
-from test_report import fake_results, fake_run, page_reading
 
 from tfdistill import errors, report
-from tfdistill.benchmark import result
 from tfdistill.io import files
 from tfdistill.report.run_results import read_history
 
@@ -138,24 +136,6 @@ def test_a_table_of_an_earlier_report_does_not_stay(run_dir):
     report.write(run_dir)
     assert not (tables / "latency.csv").exists()
     assert (tables / "models.csv").is_file()
-
-
-def test_results_of_other_devices_beside_a_runs_own_have_sections_of_their_own(run_dir):
-    models = [
-        fake_results.Model(name, fake_run.SHA[name], {128: p50}, fake_run.card(name))
-        for name, p50 in (("teacher", 410.0), ("student", 23.0))
-    ]
-    phone = fake_results.result(models, kind="phone", backend="benchmark_model", blocks=True)
-    fake_run.write_json(run_dir / "benchmark-ba9876543210.json", phone)
-    results = report.collect(run_dir)
-    assert results.others[0].result == result.read_result(run_dir / "benchmark-ba9876543210.json")
-    tree = page_reading.tree_of(report.render_html(report.build(results)))
-    assert page_reading.faults_of(tree) == []
-    host, abroad = (page_reading.table_of(tree, key) for key in ("latency", "device-1-latency"))
-    assert len(host) == 1 + 12 and len(abroad) == 1 + 2
-    assert "410[" in abroad[1][3] and not any("410[" in " ".join(row) for row in host)
-    assert "Phone: Example Phone 8" in page_reading.text_of(tree)
-    assert "Phone: Example Phone 8" in report.render_markdown(report.build(results))
 
 
 @pytest.fixture

@@ -30,17 +30,6 @@ def test_faster_is_said_only_where_the_interval_says_so(
     assert ("faster" in label) == (faster is True)
 
 
-def test_two_figures_that_are_written_alike_are_level_and_not_tested(analysis_of, run_dir, edit):
-    edit(
-        run_dir / "export" / "model.json",
-        lambda m: m["parity"].update(file_metrics={"accuracy": 0.9001}),
-    )
-    said = verdict.headline(analysis_of())
-    assert (
-        "is level with its teacher in accuracy on 872" in said and "not tested for chance" in said
-    )
-
-
 @pytest.mark.parametrize(
     ("interval", "p_value", "said"),
     [
