@@ -1,13 +1,21 @@
-"""Two results against one another: which may be, what is paired, and what may be said."""
+"""Two results against one another: which may be, what is paired, and what may be said.
 
+Texts of comparisons are held in files under texts/compared/: see tests/golden_page.py.
+"""
+
+import pathlib
+
+import golden_page
 import pytest
 from benchmark_results import HOST, PHONE, RUNTIME, assembled, measurement, model_file, repetitions
 
 from tfdistill import errors
 from tfdistill.benchmark import schema
-from tfdistill.benchmark.comparing import changes, comparison_text, gate, matching
+from tfdistill.benchmark.comparing import changes, comparison_text, matching
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.statistics import stats
+
+TEXTS = pathlib.Path(__file__).parent / "texts" / "compared"
 
 
 def one(level=2.0, *, seed=0, name="student", **more):
@@ -45,36 +53,6 @@ def test_every_case_of_both_is_compared_with_the_interval_of_separate_runs():
     assert (row.faster, row.verdict) == (True, "faster")
 
 
-@pytest.mark.parametrize(
-    "level, verdict",
-    [(3.0, "slower"), (2.0, "no difference that these runs can tell"), (1.5, "faster")],
-)
-def test_the_verdict_is_what_the_interval_says(level, verdict):
-    rows = changes.between(one(2.0), one(level, seed=7)).rows
-    assert {row.verdict for row in rows} == {verdict}
-
-
-def test_a_spread_between_processes_makes_small_changes_chance():
-    def spread(level, seed):
-        return assembled(repetitions(level, seed=seed, spread=0.15))
-
-    (row,) = changes.between(spread(2.0, 1), spread(2.2, 2)).rows
-    assert row.faster is None
-    assert row.speedup_ci[1] / row.speedup_ci[0] > 1.3
-
-
-def test_files_are_paired_by_name():
-    comparison = changes.between(of_files("teacher", "student"), one(2.0))
-    assert [row.case.model for row in comparison.rows] == ["student"]
-    assert [(p.model, p.sequence_length) for p in comparison.only_old] == [("teacher", 32)]
-    assert [(p.model, p.sequence_length) for p in comparison.only_new] == [("student", 64)]
-
-
-def test_the_only_files_of_two_results_are_paired_whatever_they_are_called():
-    rows = changes.between(one(name="v1"), one(name="v2")).rows
-    assert {(row.baseline, row.case.model) for row in rows} == {("v1", "v2")}
-
-
 def of_files(*names, **more):
     """A result of files at one length."""
     rows = [row for name in names for row in repetitions(1.0, model=name, **more)]
@@ -109,14 +87,6 @@ def test_no_option_mixes_kinds_or_backends(new):
         changes.between(one(), new, devices_may_differ=True)
 
 
-def test_another_device_is_shown_on_request_but_never_called_faster():
-    other = one(0.5, device=OTHER_HOST)
-    rows = changes.between(one(2.0), other, devices_may_differ=True).rows
-    assert {row.faster for row in rows} == {None}
-    assert {row.verdict for row in rows} == {"another device: no conclusion about the files"}
-    assert rows[0].speedup_ci[0] > 1
-
-
 @pytest.mark.parametrize(
     "change, same",
     [
@@ -133,41 +103,6 @@ def test_a_device_is_known_by_its_id_or_else_by_its_traits(change, same):
     other = PHONE.model_copy(update=change)
     assert (matching.other_device(PHONE, other) is None) is same
     assert (matching.other_device(other, PHONE) is None) is same
-
-
-def test_other_circumstances_are_named():
-    runtime = RUNTIME.model_copy(update={"version": "2.4.0", "packages": {"numpy": "2.1"}})
-    new = one(
-        runtime=runtime,
-        settings=Settings(warmup=3, seed=9, threads=(1,), lengths=(32, 64)),
-        device=HOST.model_copy(update={"kernel": "Linux 6.2"}),
-    )
-    (differing,) = [n for n in changes.between(one(), new).notes if n.startswith("Not only")]
-    assert differing == (
-        "Not only the files differ: kernel: unknown -> Linux 6.2; runtime version: 2.3.0 -> 2.4.0; "
-        "numpy: unknown -> 2.1; warmup: 10 -> 3."
-    )
-
-
-def test_the_same_file_is_said_to_be_the_same():
-    assert changes.between(one(), one(seed=1)).notes == ("The same file in both results: student.",)
-
-
-def test_one_repetition_on_either_side_cannot_tell():
-    single = assembled(repetitions(9.0, number=1))
-    for old, new in ((single, one(1.0)), (one(1.0), single)):
-        (row,) = changes.between(old, new).rows
-        assert (row.speedup_ci, row.joint_ci, row.faster) == (None, None, None)
-        assert row.verdict == "one repetition cannot tell a difference"
-
-
-def test_throttling_of_either_side_is_marked():
-    hot = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=2)
-    rows = [row.model_copy(update={"after": hot}) for row in repetitions(2.0)]
-    throttled = assembled(rows)
-    assert changes.between(throttled, one()).rows[0].throttled
-    assert changes.between(one(), throttled).rows[0].throttled
-    assert not changes.between(one(), one(seed=3)).rows[0].throttled
 
 
 @pytest.fixture(scope="module")
@@ -194,44 +129,66 @@ def test_the_files_of_one_result_are_compared_as_it_says(turns):
         assert row.joint_ci[0] <= row.speedup_ci[0] < row.speedup_ci[1] <= row.joint_ci[1]
 
 
-def test_a_baseline_that_throttled_marks_the_rows_of_its_result():
-    hot = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=2)
-    old, new = (repetitions(2.0, model=name) for name in ("old", "new"))
-    rows = [*(row.model_copy(update={"after": hot}) for row in old), *new]
-    (row,) = changes.within(assembled(rows)).rows
-    assert row.throttled and not changes.within(assembled([*old, *new])).rows[0].throttled
-
-
-def test_a_case_of_the_baseline_alone_is_told():
-    """As where the new file failed at a length: the gate warns of it."""
-    rows = [*repetitions(2.0, model="old"), *repetitions(2.0, model="new")]
-    rows += repetitions(4.0, model="old", length=64)
-    comparison = changes.within(assembled(rows))
-    assert [(p.model, p.sequence_length) for p in comparison.only_old] == [("old", 64)]
-    ruling = gate.judge(comparison, gate.Limits(slower=0.05))
-    assert ruling.warnings == ("old at 64 tokens, 1 thread: the new file was not measured there.",)
-
-
 def test_one_result_of_one_file_compares_nothing():
     with pytest.raises(errors.BenchmarkError, match="a single result: expected two or more files"):
         changes.within(one())
 
 
-def test_the_text_names_both_results_sizes_and_metrics():
-    old = one(models=[model_file(size_bytes=2_000_000, accuracy=0.9)])
-    new = one(models=[model_file(size_bytes=1_500_000, accuracy=0.91)], seed=5)
-    text = comparison_text.format_text(changes.between(old, new))
-    assert text.startswith("old: host, no phone: A processor")
-    assert "\nnew: host, no phone: A processor" in text
-    assert "student: 2.00 MB -> 1.50 MB (-25.0%); accuracy 0.9000 -> 0.9100" in text
-    assert text.count("no difference that these runs can tell") == 2
+def in_circumstances():
+    runtime = RUNTIME.model_copy(update={"version": "2.4.0", "packages": {"numpy": "2.1"}})
+    settings = Settings(warmup=3, seed=9, threads=(1,), lengths=(32, 64))
+    device = HOST.model_copy(update={"kernel": "Linux 6.2"})
+    return one(runtime=runtime, settings=settings, device=device)
 
 
-def test_the_text_of_one_result_says_that_the_files_took_turns(turns):
-    text = comparison_text.format_text(changes.within(turns))
-    assert "the files took turns" in text.splitlines()[0]
-    assert "new for old" in text
-    assert "only in the new result: new at 16 tokens, 1 thread" in text
+def throttled(name="student"):
+    hot = schema.Conditions(time="2026-11-21T10:00:00+00:00", thermal_status=2)
+    return [row.model_copy(update={"after": hot}) for row in repetitions(2.0, model=name)]
+
+
+def of_spread(level, seed):
+    return assembled(repetitions(level, seed=seed, spread=0.15))
+
+
+def in_turns(old, **of_old):
+    """The old file, which may have a length more than the new one."""
+    return assembled([*old, *repetitions(2.0, model="new"), *of_old.get("more", ())])
+
+
+COMPARED = {
+    "of other sizes and metrics": lambda: changes.between(
+        one(models=[model_file(size_bytes=2_000_000, accuracy=0.9)]),
+        one(models=[model_file(size_bytes=1_500_000, accuracy=0.91)], seed=5),
+    ),
+    "slower": lambda: changes.between(one(2.0), one(3.0, seed=7)),
+    "faster": lambda: changes.between(one(2.0), one(1.5, seed=7)),
+    "chance": lambda: changes.between(of_spread(2.0, 1), of_spread(2.2, 2)),
+    "paired by name": lambda: changes.between(of_files("teacher", "student"), one(2.0)),
+    "paired by number": lambda: changes.between(one(name="v1"), one(name="v2")),
+    "another device": lambda: changes.between(
+        one(2.0), one(0.5, device=OTHER_HOST), devices_may_differ=True
+    ),
+    "other circumstances": lambda: changes.between(one(), in_circumstances()),
+    "one repetition before": lambda: changes.between(of_files("student", number=1), one(1.0)),
+    "one repetition after": lambda: changes.between(one(1.0), of_files("student", number=1)),
+    "throttled before": lambda: changes.between(assembled(throttled()), one()),
+    "throttled after": lambda: changes.between(one(), assembled(throttled())),
+    "in turns": lambda: changes.within(in_turns(repetitions(4.0, model="old"))),
+    "in turns, throttled": lambda: changes.within(in_turns(throttled("old"))),
+    "in turns, a length less": lambda: changes.within(
+        in_turns(repetitions(2.0, model="old"), more=repetitions(4.0, model="old", length=64))
+    ),
+    "in turns, a length more": lambda: changes.within(
+        in_turns(repetitions(2.0, model="old"), more=repetitions(1.0, model="new", length=16))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_a_comparison_is_the_text_of_its_name(name):
+    text = comparison_text.format_text(COMPARED[name]())
+    file = name.replace(" ", "_").replace(",", "")
+    golden_page.check(text + "\n", TEXTS / f"{file}.txt")
 
 
 def test_comparisons_that_the_summary_knows_nothing_of_are_refused():
