@@ -59,35 +59,25 @@ def clean_venv(folder: pathlib.Path) -> pathlib.Path:
     return folder / "bin" / "python"
 
 
-def test_the_top_level_names_of_the_wheel_are_tfdistill_and_export(wheel):
-    with zipfile.ZipFile(wheel) as archive:
-        names = {name.split("/")[0] for name in archive.namelist()}
-
-    assert {name for name in names if not name.endswith(".dist-info")} == {"tfdistill", "export"}
-
-
-def test_the_wheel_holds_every_file_of_both_packages(wheel, sources):
-    wanted = {
+def files_of(sources: pathlib.Path) -> set[str]:
+    return {
         str(file.relative_to(sources))
         for package in ("tfdistill", "export")
         for file in (sources / package).rglob("*")
         if file.is_file()
     }
 
+
+def test_the_wheel_holds_both_packages_whole_the_licence_versions_and_the_readme(wheel, sources):
     with zipfile.ZipFile(wheel) as archive:
-        held = set(archive.namelist())
-
-    assert wanted - held == set()
-    assert {"tfdistill/py.typed", "export/py.typed"} <= held
-
-
-def test_the_metadata_of_the_wheel_names_licence_versions_and_readme(wheel):
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        names = set(archive.namelist())
+        (name,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = email.message_from_bytes(archive.read(name))
-        licences = [name for name in archive.namelist() if name.endswith("LICENSE")]
 
-    assert metadata["License"] == "Apache-2.0" and len(licences) == 1
+    assert {name for name in names if ".dist-info/" not in name} == files_of(sources)
+    assert {"tfdistill/py.typed", "export/py.typed"} <= names
+    assert metadata["License"] == "Apache-2.0"
+    assert len([name for name in names if name.endswith("LICENSE")]) == 1
     assert sorted(metadata["Requires-Python"].split(",")) == ["<3.14", ">=3.10"]
     assert "Typing :: Typed" in metadata.get_all("Classifier")
     assert "# tfdistill" in metadata.get_payload()
@@ -121,10 +111,8 @@ def test_the_source_distribution_holds_the_packages_and_the_changelog(sources, t
     (sdist,) = tmp_path.glob("tfdistill-*.tar.gz")
     with tarfile.open(sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
-    packages = [sources / "tfdistill", sources / "export"]
-    code = [file for folder in packages for file in folder.rglob("*") if file.is_file()]
 
-    assert {str(file.relative_to(sources)) for file in code} <= held
+    assert files_of(sources) <= held
     assert {
         "CHANGELOG.md",
         "CITATION.cff",

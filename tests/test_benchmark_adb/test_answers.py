@@ -27,16 +27,6 @@ def arrays(*rows):
     return [np.array(row, np.float32) for row in rows]
 
 
-def test_equal_answers_have_no_error_and_no_ratio():
-    comparison = tool_backend.compare_answers(PLACE, arrays([1, 2], [3, 1]), arrays([1, 2], [3, 1]))
-    assert (comparison.max_abs_error, comparison.sqnr_db, comparison.argmax_agreement) == (
-        0,
-        None,
-        1,
-    )
-    assert (comparison.num_examples, comparison.delegate, comparison.metrics) == (2, "gpu", {})
-
-
 def test_the_errors_are_those_of_a_loop():
     rng = np.random.default_rng(0)
     host = [rng.normal(size=5).astype(np.float32) for _ in range(20)]
@@ -52,22 +42,29 @@ def test_the_errors_are_those_of_a_loop():
     assert comparison.argmax_agreement == same / 20 and 0 < same < 20
 
 
-def test_a_single_number_neither_agrees_nor_differs():
-    comparison = tool_backend.compare_answers(PLACE, arrays([1.5], [2]), arrays([1.25], [2]))
-    assert comparison.argmax_agreement is None and comparison.max_abs_error == 0.25
+WORDS = arrays([[1, 0], [0, 1]], [[1, 0], [1, 0]])
+SPAN = arrays([[5, 0], [4, 0], [0, 6]])
 
 
-def test_words_agree_where_all_of_an_examples_tags_do():
-    host = arrays([[1, 0], [0, 1]], [[1, 0], [1, 0]])
-    device = arrays([[2, 0], [0, 1]], [[1, 0], [0, 1]])  # the second word of the second differs
-    assert tool_backend.compare_answers(PLACE, host, device).argmax_agreement == 0.5
-
-
-def test_spans_agree_where_start_and_end_are_the_same_tokens():
-    host = arrays([[5, 0], [4, 0], [0, 6]])
-    device = arrays([[4, 0], [5, 0], [0, 6]])  # another start, though no token changed its side
-    assert tool_backend.compare_answers(PLACE, host, host, span=True).argmax_agreement == 1
-    assert tool_backend.compare_answers(PLACE, host, device, span=True).argmax_agreement == 0
+@pytest.mark.parametrize(
+    ("host", "device", "span", "agreement"),
+    [
+        (arrays([1, 2], [3, 1]), arrays([1, 2], [3, 1]), False, 1),
+        (arrays([1.5], [2]), arrays([1.25], [2]), False, None),  # a single number
+        (WORDS, arrays([[2, 0], [0, 1]], [[1, 0], [0, 1]]), False, 0.5),  # all tags of an example
+        (SPAN, SPAN, True, 1),
+        # Another start, though no token changed its side.
+        (SPAN, arrays([[4, 0], [5, 0], [0, 6]]), True, 0),
+    ],
+    ids=["equal", "numbers", "words", "spans", "another start"],
+)
+def test_answers_agree_where_all_of_their_parts_do(host, device, span, agreement):
+    comparison = tool_backend.compare_answers(PLACE, host, device, span=span)
+    assert comparison.argmax_agreement == agreement
+    worst = max(np.abs(a - b).max() for a, b in zip(host, device, strict=True))
+    assert comparison.max_abs_error == worst
+    assert (comparison.sqnr_db is None) == (worst == 0)
+    assert (comparison.num_examples, comparison.delegate) == (len(host), "gpu")
 
 
 def test_the_metrics_of_both_sides_are_of_their_own_answers():

@@ -205,13 +205,6 @@ def test_the_answer_script_ends_at_the_first_failure_and_says_it(scripts):
     assert not (scripts.folder / tool.ANSWERS_FILE).exists()
 
 
-def test_a_missing_example_is_not_replaced_by_an_older_one(scripts):
-    scripts.run(scripts.arguments(tool.RUN_FILE, 0))
-    done = scripts.run(scripts.arguments(tool.RUN_FILE, 9))
-    values = (scripts.folder / "v-1.bin").read_bytes()
-    assert done.returncode != 0 or values == b""  # the tool refuses a file of another size
-
-
 class Recorder:
     """A phone that takes everything, and whose tool always prints the same."""
 

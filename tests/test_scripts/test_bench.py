@@ -138,17 +138,6 @@ def test_the_peers_run_the_same_network_and_are_recorded(load, tmp_path, options
     assert set(value["settings"]["packages"]) == {one.name for one in used}
 
 
-def test_every_peer_has_a_runtime_and_an_environment_that_exists(load):
-    environments, runtimes = load("peer_environments"), load("peer_worker").RUNTIMES
-    used = [environments.PEERS, environments.TORCH]
-
-    files = [file for one in used for _, file in one.contestants.values()]
-
-    assert {runtime for one in used for runtime, _ in one.contestants.values()} == set(runtimes)
-    assert len(set(files)) == len(files) == 7
-    assert all(one.requirements.is_file() and (BENCHMARKS / one.script).is_file() for one in used)
-
-
 def test_another_network_is_no_peer(load):
     """A float32 answer that is off, or a quantized one that has nothing to do with the model's."""
     from tfdistill import errors, models
