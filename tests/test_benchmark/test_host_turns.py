@@ -134,29 +134,26 @@ def test_each_delegate_and_the_mask_are_cases_of_their_own(monkeypatch, tflite_f
     assert sorted(set(map(str, timed))) == ["('none', [1, 2])", "('xnnpack', [1, 2])"]
 
 
-def test_more_threads_than_cores_are_noted(monkeypatch, tflite_files):
+@pytest.mark.parametrize(
+    ("cores", "mask", "threads", "noted"),
+    [
+        ([0, 1, 2], "4", 2, ["2 threads shared 1 core(s)."]),
+        ([0, 1, 2], "6", 2, []),
+        ([0, 2], None, 3, ["3 threads shared 2 core(s).", "cores of mask 5 could be used"]),
+        ([0, 2], "4", 3, ["3 threads shared 1 core(s)."]),  # the mask is in every row
+    ],
+)
+def test_cores_that_are_fewer_than_threads_or_not_all_are_noted(
+    monkeypatch, tflite_files, cores, mask, threads, noted
+):
     fake_workers(monkeypatch, lambda what, action: None)
-    monkeypatch.setattr("tfdistill.benchmark.cores.allowed", lambda: [0, 1, 2])
-    options = {**QUICK, "lengths": [8], "threads": [1, 2]}
-    for mask, noted in (("4", True), ("6", False)):
-        notes = host.measure(
-            tflite_files / "fast.tflite", settings=Settings(affinity=mask, **options)
-        ).notes
-        assert ("2 threads shared 1 core(s)." in notes) is noted
-
-
-def test_a_process_that_may_not_use_all_cores_says_so(monkeypatch, tflite_files):
-    fake_workers(monkeypatch, lambda what, action: None)
-    monkeypatch.setattr("tfdistill.benchmark.cores.allowed", lambda: [0, 2])
+    monkeypatch.setattr("tfdistill.benchmark.cores.allowed", lambda: cores)
     monkeypatch.setattr("tfdistill.benchmark.host.backend.os.cpu_count", lambda: 3)
-    options = {**QUICK, "lengths": [8], "threads": [3]}
-    notes = host.measure(tflite_files / "fast.tflite", settings=Settings(**options)).notes
-    assert "3 threads shared 2 core(s)." in notes
-    assert any("cores of mask 5 could be used" in note for note in notes)
-    notes = host.measure(
-        tflite_files / "fast.tflite", settings=Settings(affinity="4", **options)
-    ).notes
-    assert not any("could be used" in note for note in notes)  # it is in every row
+    settings = Settings(affinity=mask, lengths=[8], threads=[1, threads], **QUICK)
+    notes = host.measure(tflite_files / "fast.tflite", settings=settings).notes
+    said = sorted(note for note in notes if "cores of" in note or "shared" in note)
+    assert len(said) == len(noted)
+    assert all(words in note for words, note in zip(noted, said, strict=True))
 
 
 def test_a_file_for_questions_is_asked_what_fits_into_one_window(export_folder, vocab):

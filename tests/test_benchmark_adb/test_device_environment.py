@@ -91,14 +91,6 @@ def probe_with(
     return parse_environment(answers(max_clocks=clocks(*khz), programs=programs, **more), "x")
 
 
-def test_little_cores_are_the_slowest_kind_and_big_ones_all_others():
-    three_kinds = probe_with(*(1704000,) * 4, *(2367000,) * 4, 2914000)
-    assert (three_kinds.mask("little"), three_kinds.mask("big")) == ("f", "1f0")
-    big_first = probe_with(2600000, 2600000, 1800000, 1800000, 1800000)
-    assert (big_first.mask("little"), big_first.mask("big")) == ("1c", "3")
-    assert three_kinds.mask("all") is None and three_kinds.mask(None) is None
-
-
 def test_capacity_tells_cores_of_the_same_clock_apart():
     told = clocks(512, 512, 1024, 1024)
     assert probe_with(*(2000000,) * 4, capacities=told).mask("big") == "c"

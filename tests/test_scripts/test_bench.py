@@ -61,25 +61,6 @@ def test_another_loss_than_ours_is_not_timed(load):
         training._check({"float32": {"tfdistill": 2.0, "pytorch": 2.01}})
 
 
-def test_the_table_says_what_was_reached_and_what_was_missed(load):
-    record = load("record")
-    figures = [
-        record.Figure("quick enough", 2.0, 2.0, unit="x"),
-        record.Figure("too slow", 1.9, 2.0, unit="x"),
-        record.Figure("for information", 7.0),
-        record.Figure("not here", None, 1.4, note="no such processor"),
-    ]
-    outcome = record.Outcome("title", figures, [("peak", "9 GFLOP/s")], {}, {})
-
-    value = record.assemble("training", outcome, {}, quick=False)
-    lines = record.format_table(value).splitlines()
-
-    assert [figure["reached"] for figure in value["figures"]] == [True, False, None, None]
-    assert [line.split()[-1] for line in lines[2:5]] == ["ok", "MISSED", "7.00"]
-    assert "MISSED" not in lines[5] and "no such processor" in lines[5]
-    assert "  peak: 9 GFLOP/s" in lines
-
-
 def test_a_record_is_not_replaced_unless_asked_for(tmp_path):
     (tmp_path / "training.json").write_text("{}")
 
