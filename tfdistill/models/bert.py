@@ -7,7 +7,7 @@ from typing import Any
 import tf_keras as keras
 
 from tfdistill.models import attention, layers, mobilebert
-from tfdistill.models.config import EncoderConfig, MobileBertConfig
+from tfdistill.models.config import EncoderConfig, MobileBertConfig, WordVectorConfig
 from tfdistill.models.layer_factory import LayerFactory, initializer
 from tfdistill.models.presets import as_config
 
@@ -40,7 +40,7 @@ def build_encoder(
     return keras.Model(inputs, outputs, name=name or config.family)
 
 
-def encoder_inputs(config: EncoderConfig) -> dict[str, Any]:
+def encoder_inputs(config: EncoderConfig | WordVectorConfig) -> dict[str, Any]:
     """Returns the named int32 inputs (B, L) of an encoder."""
     names = ["input_ids", "attention_mask"]
     if config.type_vocab_size:

@@ -7,8 +7,7 @@ Shapes: B examples, L tokens, e width of the word vectors, h units of each direc
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import tf_keras as keras
 from tfdistill import errors
 from tfdistill.data.vectors import WordVectors
 from tfdistill.models import layers
+from tfdistill.models.bert import encoder_inputs
 from tfdistill.models.config import BiLstmConfig, StaticConfig, WordVectorConfig
 from tfdistill.models.dropout import Dropout
 
@@ -59,7 +59,7 @@ def build_bilstm(
     """
     if num_labels < 1:
         raise errors.ConfigError("num_labels", "at least 1", num_labels)
-    inputs = _inputs(config)
+    inputs = encoder_inputs(config)
     words = layers.WordEmbedding(
         config.vocab_size,
         config.embedding_size,
@@ -70,10 +70,7 @@ def build_bilstm(
         dtype=dtype_policy,
     )(inputs["input_ids"])
     words = Dropout(config.dropout, name="embeddings_dropout", dtype=dtype_policy)(words)
-    if isinstance(config, BiLstmConfig):
-        read: Callable[[Any, Any, str], Any] = _Reader(config, dtype_policy)
-    else:
-        read = functools.partial(_mean, dtype=dtype_policy)
+    read = _Reader(config, dtype_policy)
     if config.pair_encoding == "siamese":
         texts = TextMasks(name="text_masks", dtype=dtype_policy)(
             (inputs["attention_mask"], inputs["token_type_ids"])
@@ -217,7 +214,7 @@ class LastLstmState(keras.layers.Layer):
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         """Maps word vectors (B, L, e) and the text's mask, int32 (B, L), to (B, h)."""
         vectors, mask = inputs
-        batch, length, width = _sizes(vectors)
+        batch, length, width = layers.lengths_of(vectors)
         rows = tf.reshape(vectors, (batch * length, width))
         rows = tf.nn.bias_add(tf.matmul(rows, self.kernel), self.bias)
         rows = tf.reshape(rows, (batch, length, 4 * self.units))
@@ -285,44 +282,30 @@ class PairFeatures(keras.layers.Layer):
 
 
 class _Reader:
-    """Reads texts with one LSTM a direction, the same for all texts."""
+    """Reads texts with one LSTM a direction, the same for all texts, or as their mean."""
 
-    def __init__(self, config: BiLstmConfig, dtype: str | None) -> None:
+    def __init__(self, config: WordVectorConfig, dtype: str | None) -> None:
         self._dtype = dtype
-        self._lstms = [
-            LastLstmState(
-                config.hidden_size,
-                backwards=direction == "backward",
-                name=f"lstm_{direction}",
-                dtype=dtype,
-            )
-            for direction in ("forward", "backward")[: config.directions]
-        ]
+        self._lstms: list[LastLstmState] = []
+        if isinstance(config, BiLstmConfig):
+            self._lstms = [
+                LastLstmState(
+                    config.hidden_size,
+                    backwards=direction == "backward",
+                    name=f"lstm_{direction}",
+                    dtype=dtype,
+                )
+                for direction in ("forward", "backward")[: config.directions]
+            ]
 
     def __call__(self, vectors: Any, keep: Any, text: str) -> Any:
-        """Maps word vectors (B, L, e) and a text's mask (B, L) to the states of all directions."""
+        """Maps word vectors (B, L, e) and a text's mask (B, L) to features (B, u)."""
+        if not self._lstms:
+            return MaskedMean(name=f"{text}_mean", dtype=self._dtype)((vectors, keep))
         states = [lstm((vectors, keep)) for lstm in self._lstms]  # (B, h)
         if len(states) == 1:
             return states[0]
         return keras.layers.Concatenate(name=f"{text}_state", dtype=self._dtype)(states)
-
-
-def _mean(vectors: Any, keep: Any, text: str, *, dtype: str | None) -> Any:
-    """Maps word vectors (B, L, e) and a text's mask (B, L) to their mean (B, e)."""
-    return MaskedMean(name=f"{text}_mean", dtype=dtype)((vectors, keep))
-
-
-def _inputs(config: WordVectorConfig) -> dict[str, Any]:
-    names = ["input_ids", "attention_mask"]
-    if config.type_vocab_size:
-        names.append("token_type_ids")
-    return {name: keras.Input((None,), dtype="int32", name=name) for name in names}
-
-
-def _sizes(tensor: tf.Tensor) -> list[Any]:
-    """Returns each dimension of a tensor, as an integer where it is known."""
-    dynamic = tf.shape(tensor)
-    return [dynamic[i] if size is None else size for i, size in enumerate(tensor.shape)]
 
 
 def _orthogonal(shape: Any, dtype: Any = None, **_: Any) -> tf.Tensor:

@@ -10,7 +10,7 @@ from tfdistill import errors
 from tfdistill.models import bert, bilstm, layers
 from tfdistill.models.config import EncoderConfig, WordVectorConfig
 from tfdistill.models.dropout import Dropout
-from tfdistill.models.layer_factory import initializer
+from tfdistill.models.layer_factory import initializer, output_layer
 from tfdistill.models.presets import as_config, preset
 
 # Families without a pooler whose head has a dense layer of its own, and its activation.
@@ -62,9 +62,7 @@ def build_classifier(
     inputs = bert.encoder_inputs(config)
     outputs = bert.encode(inputs, config, dtype_policy)
     features = _features(outputs, config, dtype_policy)
-    logits = keras.layers.Dense(
-        num_labels, kernel_initializer=initializer(), name="classifier", dtype="float32"
-    )(features)
+    logits = output_layer(num_labels, "classifier")(features)
     return keras.Model(inputs, logits, name=name or config.family)
 
 
@@ -140,12 +138,7 @@ def _over_tokens(
     states = bert.encode(inputs, config, dtype_policy)["sequence_output"]  # (B, L, d)
     rows = layers.FlattenTokens(name=f"{head}_rows", dtype=dtype_policy)(states)  # (B L, d)
     rows = Dropout(rate, name=f"{head}_dropout", dtype=dtype_policy)(rows)
-    logits = keras.layers.Dense(
-        num_labels,
-        kernel_initializer=initializer(),
-        name=f"{head}_classifier",
-        dtype="float32",
-    )(rows)
+    logits = output_layer(num_labels, f"{head}_classifier")(rows)
     unflatten = layers.UnflattenTokens(name=f"{head}_logits", dtype="float32")
     return keras.Model(inputs, unflatten((logits, inputs["input_ids"])), name=name or config.family)
 

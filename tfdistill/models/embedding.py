@@ -11,7 +11,7 @@ from tfdistill import errors
 from tfdistill.models import bert, layers
 from tfdistill.models.bilstm import MaskedMean
 from tfdistill.models.config import EncoderConfig
-from tfdistill.models.layer_factory import initializer
+from tfdistill.models.layer_factory import output_layer
 from tfdistill.models.layers import FirstToken, layer_of
 from tfdistill.models.presets import as_config
 
@@ -94,13 +94,7 @@ def build_embedder(
         raise errors.ConfigError("width of the vectors", "at least 1", width)
     inputs, vector = _pooled(config, pooling, dtype_policy)
     if projection is not None or width not in (None, config.hidden_size):
-        vector = keras.layers.Dense(
-            width or config.hidden_size,
-            activation=projection or "linear",
-            kernel_initializer=initializer(),
-            name=DENSE,
-            dtype="float32",
-        )(vector)
+        vector = output_layer(width or config.hidden_size, DENSE, projection or "linear")(vector)
     if normalize:
         vector = L2Normalization(name=NORM, dtype="float32")(vector)
     else:
@@ -122,9 +116,7 @@ def build_pooled_classifier(
     inputs, vector = _pooled(config, pooling, dtype_policy)
     if normalize:
         vector = L2Normalization(name=NORM, dtype="float32")(vector)
-    logits = keras.layers.Dense(
-        num_labels, kernel_initializer=initializer(), name=CLASSIFIER, dtype="float32"
-    )(vector)
+    logits = output_layer(num_labels, CLASSIFIER)(vector)
     return keras.Model(inputs, logits, name=name or config.family)
 
 

@@ -217,9 +217,7 @@ def _layer_names(model: keras.Model) -> set[str]:
 
 def _num_layers(model: keras.Model) -> int:
     names = _layer_names(model)
-    count = 0
-    while f"layer_{count}_layer_norm" in names:
-        count += 1
+    count = layers.count_layers("layer_{}_layer_norm", model)
     if not count or "word_embeddings" not in names:
         raise errors.ShapeError(
             f"model {model.name!r}",

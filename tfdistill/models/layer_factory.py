@@ -16,6 +16,13 @@ def initializer() -> keras.initializers.Initializer:
     return keras.initializers.TruncatedNormal(stddev=0.02)
 
 
+def output_layer(units: int, name: str, activation: str = "linear") -> keras.layers.Layer:
+    """Returns a dense layer whose answers are float32 under every policy."""
+    return keras.layers.Dense(
+        units, activation, kernel_initializer=initializer(), name=name, dtype="float32"
+    )
+
+
 class LayerFactory:
     """Creates the layers of one encoder with its options; without a policy under the global one."""
 

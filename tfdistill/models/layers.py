@@ -143,8 +143,23 @@ class PositionEmbedding(keras.layers.Layer):
         }
 
 
+class _Norm(keras.layers.Layer):
+    """A layer that scales and shifts each feature."""
+
+    def build(self, input_shape: Any) -> None:
+        """Creates gamma (ones) and beta (zeros)."""
+        width = input_shape[-1]
+        self.gamma = self.add_weight(name="gamma", shape=(width,), initializer="ones")
+        self.beta = self.add_weight(name="beta", shape=(width,), initializer="zeros")
+        super().build(input_shape)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns the input shape."""
+        return input_shape
+
+
 @keras.saving.register_keras_serializable(package="tfdistill")
-class LayerNorm(keras.layers.Layer):
+class LayerNorm(_Norm):
     """Layer normalisation: gamma (x - mean) / sqrt(variance + epsilon) + beta over the last axis.
 
     Computed in float32 whatever the dtype policy. It is the formula of
@@ -160,13 +175,6 @@ class LayerNorm(keras.layers.Layer):
         super().__init__(**kwargs)
         self.epsilon = epsilon
 
-    def build(self, input_shape: Any) -> None:
-        """Creates gamma (ones) and beta (zeros)."""
-        width = input_shape[-1]
-        self.gamma = self.add_weight(name="gamma", shape=(width,), initializer="ones")
-        self.beta = self.add_weight(name="beta", shape=(width,), initializer="zeros")
-        super().build(input_shape)
-
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Normalises each row; same shape and dtype out."""
         values = tf.cast(inputs, tf.float32)
@@ -176,37 +184,22 @@ class LayerNorm(keras.layers.Layer):
         normed = normed * tf.cast(self.gamma, tf.float32) + tf.cast(self.beta, tf.float32)
         return tf.cast(normed, inputs.dtype)
 
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        """Returns the input shape."""
-        return input_shape
-
     def get_config(self) -> dict[str, Any]:
         """Returns epsilon and the layer's own settings."""
         return {**super().get_config(), "epsilon": self.epsilon}
 
 
 @keras.saving.register_keras_serializable(package="tfdistill")
-class NoNorm(keras.layers.Layer):
+class NoNorm(_Norm):
     """MobileBERT's replacement of LayerNorm: gamma x + beta, element by element.
 
     No statistics are taken, so it costs next to nothing, and a converter can fold it into the
     layer before.
     """
 
-    def build(self, input_shape: Any) -> None:
-        """Creates gamma (ones) and beta (zeros)."""
-        width = input_shape[-1]
-        self.gamma = self.add_weight(name="gamma", shape=(width,), initializer="ones")
-        self.beta = self.add_weight(name="beta", shape=(width,), initializer="zeros")
-        super().build(input_shape)
-
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Scales and shifts each feature; same shape and dtype out."""
         return inputs * self.gamma + self.beta
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        """Returns the input shape."""
-        return input_shape
 
 
 @keras.saving.register_keras_serializable(package="tfdistill")
@@ -314,3 +307,11 @@ def layer_of(model: keras.Model, name: str) -> keras.layers.Layer:
     """Returns the layer of that name, without the wrapper that compression may put around it."""
     layer = model.get_layer(name)
     return layer.layer if isinstance(layer, keras.layers.Wrapper) else layer
+
+
+def count_layers(pattern: str, model: keras.Model) -> int:
+    """Counts the layers whose names are `pattern` with 0, 1, ... in it."""
+    names, count = {layer.name for layer in model.layers}, 0
+    while pattern.format(count) in names:
+        count += 1
+    return count

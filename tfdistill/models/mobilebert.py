@@ -15,7 +15,7 @@ import tf_keras as keras
 
 from tfdistill.models.config import MobileBertConfig
 from tfdistill.models.layer_factory import LayerFactory
-from tfdistill.models.layers import NoNorm, layer_of
+from tfdistill.models.layers import NoNorm, count_layers, layer_of
 
 # Added to the scores of padding. Nothing keeps the states of a NoNorm network small, so scores of
 # more than a hundred occur, where BERT's -100 would let padding through.
@@ -109,7 +109,7 @@ def read_config(model: keras.Model, *, head_dropout: float) -> MobileBertConfig:
     value, residual = (model.get_layer(f"layer_0_{name}") for name in ("value", "attention_add"))
     narrow = value.input is residual.input[1]
     return MobileBertConfig(
-        num_layers=_count("layer_{}_layer_norm", names),
+        num_layers=count_layers("layer_{}_layer_norm", model),
         hidden_size=hidden_size,
         num_heads=get("layer_0_attention_scores").num_heads,
         intermediate_size=get("layer_0_ffn_0_intermediate").units,
@@ -127,7 +127,7 @@ def read_config(model: keras.Model, *, head_dropout: float) -> MobileBertConfig:
         pad_token_id=words.pad_token_id,
         embedding_size=words.output_dim,
         bottleneck_size=inside,
-        num_feed_forward=_count("layer_0_ffn_{}_layer_norm", names),
+        num_feed_forward=count_layers("layer_0_ffn_{}_layer_norm", model),
         shared_key_query=shared,
         bottleneck_attention=narrow,
         normalization="no_norm" if isinstance(norm, NoNorm) else "layer_norm",
@@ -161,10 +161,3 @@ def _feed_forward(
     output = make.dense(config.bottleneck_size, f"{prefix}_output")(inner)
     output = make.add(f"{prefix}_add")([output, states])
     return _norm(f"{prefix}_layer_norm", config, make, epsilon)(output)
-
-
-def _count(pattern: str, names: set[str]) -> int:
-    count = 0
-    while pattern.format(count) in names:
-        count += 1
-    return count

@@ -9,7 +9,7 @@ import tf_keras as keras
 from tfdistill import errors
 from tfdistill.models import bert, layers
 from tfdistill.models.config import EncoderConfig
-from tfdistill.models.layer_factory import LayerFactory, initializer
+from tfdistill.models.layer_factory import LayerFactory, initializer, output_layer
 from tfdistill.models.presets import as_config
 
 PREDICTION_MASK = "prediction_mask"
@@ -84,10 +84,7 @@ def build_masked_lm(
     )  # (N, d)
     answers = {"mlm_logits": _mlm_logits(rows, words, config, dtype_policy)}
     if next_sentence:
-        dense = keras.layers.Dense(
-            2, kernel_initializer=initializer(), name="nsp_classifier", dtype="float32"
-        )
-        answers["nsp_logits"] = dense(outputs["pooled_output"])
+        answers["nsp_logits"] = output_layer(2, "nsp_classifier")(outputs["pooled_output"])
     return keras.Model(inputs, answers, name=name or config.family)
 
 
