@@ -14,7 +14,7 @@ from tfdistill.data import answers
 from tfdistill.manifest.confidence import Confidence
 from tfdistill.report import answer_sides, run_analysis
 from tfdistill.report.sections import answers as answers_section
-from tfdistill.report.sections import coverage, quality, verdict
+from tfdistill.report.sections import quality, verdict
 from tfdistill.tasks import spec
 
 
@@ -120,7 +120,7 @@ def test_errors_are_drawn_over_the_share_of_the_texts_that_is_answered():
         "0" * 64, temperature=1.5, num_examples=300, promises=(promise, loose)
     )
     sides = answer_sides.AnswerSides(TASK, gold, logits, (), confidence=record)
-    (part,) = coverage.parts(sides)
+    (part,) = answers_section.coverage(sides)
     assert part.intro == (
         "Promised with 90% confidence: at most 5% of the sure answers wrong: sure of 84% of 400 "
         "texts, 2.0% of them wrong (confidence above 0.8000), not tested on texts of another kind."
@@ -131,7 +131,7 @@ def test_errors_are_drawn_over_the_share_of_the_texts_that_is_answered():
         for name, share in wrong.items()
     ]
     assert "; ".join(ends) in part.pictures[0].chart
-    assert not list(coverage.parts(dataclasses.replace(sides, gold=GOLD)))  # 40 texts
+    assert not list(answers_section.coverage(dataclasses.replace(sides, gold=GOLD)))  # 40 texts
 
 
 def test_texts_can_be_left_out_of_the_page(answered):

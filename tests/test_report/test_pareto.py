@@ -1,12 +1,13 @@
 import itertools
 import random
 
-from tfdistill.report.pareto import exact, front
+from tfdistill.report.tradeoff import front
 
 
 def point(accuracy, latency, size, interval=None):
     """The costs of a file; accuracy counts the other way."""
-    return exact(-accuracy), interval or exact(latency), exact(size)
+    latencies = interval or (latency, latency)
+    return (-accuracy, -accuracy), latencies, (size, size)
 
 
 def test_a_latency_counts_as_better_only_where_the_intervals_do_not_touch():

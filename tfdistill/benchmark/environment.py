@@ -28,10 +28,10 @@ RUNTIME_PACKAGES = ("ai_edge_litert", "numpy", "tokenizers")
 
 def device() -> schema.Device:
     """Describes this machine; what cannot be found out is None or empty."""
-    cpu = parse_cpuinfo(cores.read("/proc/cpuinfo"))
+    cpu, machine_id = parse_cpuinfo(cores.read("/proc/cpuinfo")), cores.read("/etc/machine-id")
     return schema.Device(
         name=cpu["model"] or platform.processor() or platform.machine() or "unknown processor",
-        id=_machine_id(),
+        id=short_hash(machine_id) if machine_id else None,
         abi=platform.machine() or None,
         os=parse_os_release(cores.read("/etc/os-release")) or platform.platform(),
         kernel=f"{platform.system()} {platform.release()}",
@@ -188,9 +188,3 @@ def _means_serial(option: str) -> bool:
 
 def _without_serial(value: str) -> str:
     return value if value == "all" else short_hash(value)
-
-
-def _machine_id() -> str | None:
-    """Tells this machine from others without naming it; None where it has no id."""
-    machine_id = cores.read("/etc/machine-id")
-    return short_hash(machine_id) if machine_id else None

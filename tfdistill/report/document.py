@@ -112,16 +112,6 @@ class Report:
     limits: tuple[str, ...] = ()
     environment: tuple[Details, ...] = ()
 
-    @property
-    def open_sections(self) -> tuple[ReportSection, ...]:
-        """The sections that are read at once."""
-        return tuple(section for section in self.sections if not section.folds)
-
-    @property
-    def folded_sections(self) -> tuple[ReportSection, ...]:
-        """The sections that a reader opens."""
-        return tuple(section for section in self.sections if section.folds)
-
     def tables(self) -> Iterator[Table]:
         """Yields every table of every section, whole."""
         for section in self.sections:

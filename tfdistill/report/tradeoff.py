@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from tfdistill.report import cells, devices, pareto
+import numpy as np
+
+from tfdistill.report import cells, devices
 from tfdistill.report import format as fmt
 from tfdistill.report.devices import DeviceFile, DeviceResults, Timing
 from tfdistill.report.plot import charts
 from tfdistill.results import SweepResults, tables
 from tfdistill.results.tables import Cell, Table, row
 
+Cost = tuple[float, float]  # the interval of a cost, lower is better; both ends equal if exact
 NAMED = 10  # with more points only those on the front are named in a chart, others numbered
 
 
@@ -48,6 +51,24 @@ class TradeOff:
         return sorted(on, key=lambda point: point.latency_ms)
 
 
+def front(choices: Sequence[Sequence[Cost]]) -> list[bool]:
+    """Says of each choice whether no other dominates it: nowhere worse, somewhere better.
+
+    All have the same number of costs. A cost is better or worse only where the intervals do not
+    touch. Equal choices are on the front together.
+    """
+    costs = (
+        np.asarray(choices, dtype=np.float64).reshape(len(choices), -1, 2)
+        if choices
+        else np.empty((0, 0, 2))
+    )
+    lows, highs = costs[..., 0], costs[..., 1]
+    return [
+        not ((lows <= high).all(axis=1) & (highs < low).any(axis=1)).any()
+        for low, high in zip(lows, highs, strict=True)
+    ]
+
+
 def with_front(points: Sequence[Point]) -> tuple[Point, ...]:
     """Marks the points on the Pareto front.
 
@@ -56,15 +77,15 @@ def with_front(points: Sequence[Point]) -> tuple[Point, ...]:
     """
     costs = [
         [
-            pareto.exact(-point.accuracy),
-            point.interval_ms or pareto.exact(point.latency_ms),
-            pareto.exact(point.size_bytes),
+            (-point.accuracy, -point.accuracy),
+            point.interval_ms or (point.latency_ms, point.latency_ms),
+            (point.size_bytes, point.size_bytes),
         ]
         for point in points
     ]
     return tuple(
         dataclasses.replace(point, on_front=on)
-        for point, on in zip(points, pareto.front(costs), strict=True)
+        for point, on in zip(points, front(costs), strict=True)
     )
 
 

@@ -37,60 +37,6 @@ def _without_thermal_status(value: Any) -> Any:
     return value
 
 
-def _check_rows(
-    ran: schema.Result,
-    subject: Subject,
-    delegate: schema.Delegate,
-    settings: Settings,
-    what: str,
-    *,
-    repetitions: int,
-) -> None:
-    """Checks that a result is about all that was asked for and no more."""
-    (model,) = ran.models
-    lengths = subject.lengths(settings)
-    model_and_delegate, threads = (model.name, delegate), settings.threads
-    strange = {
-        name_of(row)
-        for row in ran.measurements
-        if (row.model, row.delegate) != model_and_delegate
-        or row.sequence_length not in lengths
-        or row.threads not in threads
-    }
-    strange |= {
-        f"answers of {name_of(row)}"
-        for row in ran.answers
-        if (row.model, row.delegate) != model_and_delegate
-        or row.sequence_length not in subject.signatures
-    }
-    strange |= {
-        f"{row.model} from text, {row.threads} thread(s), {row.delegate}"
-        for row in ran.texts
-        if (row.model, row.delegate) != model_and_delegate or row.threads not in threads
-    }
-    measured = [(row.sequence_length, row.threads) for row in ran.measurements]
-    cases = [(case, row.repetition) for case, row in zip(measured, ran.measurements, strict=True)]
-    several = len(set(cases)) < len(cases) or any(not 0 <= n < repetitions for _, n in cases)
-    if strange or several:
-        count = "one repetition" if repetitions == 1 else f"{repetitions} repetitions"
-        one = f"{count} of {model.name} at {lengths} tokens, {delegate}"
-        received = "; ".join(sorted(strange)) or "several repetitions"
-        raise errors.BenchmarkError(what, one, received)
-    wanted = {(length, threads) for length in lengths for threads in settings.threads}
-    missing = sorted(wanted - set(measured))
-    faults = "; ".join(failure.error for failure in ran.failures)
-    if not measured or (missing and not ran.failures):
-        lacking = ", ".join(f"{n} tokens on {threads} thread(s)" for n, threads in missing)
-        raise errors.BenchmarkError(what, "measurements", faults or f"none at {lacking}")
-    durations = [row.samples_ms for row in (*ran.measurements, *ran.texts)]
-    durations += [row.tokenizer_ms for row in ran.texts]
-    if not all(values and min(values) > 0 for values in durations):
-        raise errors.BenchmarkError(what, "durations of more than 0 ms", "others")
-    if delegate == "gpu" and not ran.answers:
-        expected = "the GPU's answers next to its durations: fast and wrong is no figure"
-        raise errors.BenchmarkError(what, expected, faults or "none")
-
-
 def adopt(results: Sequence[files.Path], models: Sequence[files.Path]) -> list[schema.Result]:
     """Reads and checks results of the app, and marks them as a farm's.
 
@@ -130,7 +76,7 @@ def _adopted(path: files.Path, subjects: Sequence[Subject]) -> schema.Result:
             f"one of {model.name} ({model.sha256})",
             "Name the export that the app was built with.",
         )
-    _check_adopted(ran, subject, f"{path}")
+    _check_rows(ran, subject, f"{path}")
     notes = [*ran.notes, _NOTE]
     if _always_cool(ran):
         ran = _without_thermal_status(ran)
@@ -150,20 +96,46 @@ def _adopted(path: files.Path, subjects: Sequence[Subject]) -> schema.Result:
     return results.complete(ran.model_copy(update=update))
 
 
-def _check_adopted(ran: schema.Result, subject: Subject, what: str) -> None:
+def _check_rows(ran: schema.Result, subject: Subject, what: str) -> None:
     """Checks the rows against the file, and against what the app was asked for."""
-    delegates: set[schema.Delegate] = {row.delegate for row in ran.measurements}
+    delegates = {row.delegate for row in ran.measurements}
     if len(delegates) != 1:
         raise errors.BenchmarkError(what, "measurements with one delegate", sorted(delegates))
+    (delegate,) = delegates
     lengths = _requested(ran, "lengths") | {row.sequence_length for row in ran.measurements}
     threads = _requested(ran, "threads") | {row.threads for row in ran.measurements}
     if strange := lengths - {*subject.signatures}:
         expected = f"lengths of {sorted(subject.signatures)}"
         raise errors.BenchmarkError(what, expected, sorted(strange))
-    settings = Settings(threads=tuple(sorted(threads)), lengths=tuple(sorted(lengths)))
-    repetitions = 1 + max(row.repetition for row in ran.measurements)
-    (delegate,) = delegates
-    _check_rows(ran, subject, delegate, settings, what, repetitions=repetitions)
+    foreign = {
+        f"answers of {name_of(row)}"
+        for row in ran.answers
+        if row.delegate != delegate or row.sequence_length not in subject.signatures
+    }
+    foreign |= {
+        f"{row.model} from text, {row.threads} thread(s), {row.delegate}"
+        for row in ran.texts
+        if row.delegate != delegate or row.threads not in threads
+    }
+    measured = [(row.sequence_length, row.threads) for row in ran.measurements]
+    numbers = [row.repetition for row in ran.measurements]
+    if foreign or min(numbers) < 0 or len({*zip(measured, numbers, strict=True)}) < len(measured):
+        one = (
+            f"each repetition once of {ran.models[0].name} at {sorted(lengths)} tokens, {delegate}"
+        )
+        raise errors.BenchmarkError(what, one, "; ".join(sorted(foreign)) or "several repetitions")
+    missing = sorted({(length, n) for length in lengths for n in threads} - {*measured})
+    faults = "; ".join(failure.error for failure in ran.failures)
+    if missing and not faults:
+        lacking = ", ".join(f"{length} tokens on {n} thread(s)" for length, n in missing)
+        raise errors.BenchmarkError(what, "measurements", f"none at {lacking}")
+    durations = [row.samples_ms for row in (*ran.measurements, *ran.texts)]
+    durations += [row.tokenizer_ms for row in ran.texts]
+    if not all(values and min(values) > 0 for values in durations):
+        raise errors.BenchmarkError(what, "durations of more than 0 ms", "others")
+    if delegate == "gpu" and not ran.answers:
+        expected = "the GPU's answers next to its durations: fast and wrong is no figure"
+        raise errors.BenchmarkError(what, expected, faults or "none")
 
 
 def _requested(ran: schema.Result, name: str) -> set[int]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tfdistill import errors
 from tfdistill.benchmark import cores, environment, schema
 from tfdistill.benchmark.adb.phone import Phone, undone
-from tfdistill.benchmark.backend import Environment, Findings
+from tfdistill.benchmark.backend import Findings
 from tfdistill.benchmark.settings import Settings
 from tfdistill.benchmark.subjects import Subject
 
@@ -338,10 +338,6 @@ class DeviceBackend:
         with fixed_performance(self.phone):
             findings.note("The device was in Android's fixed performance mode.")
             yield described
-
-    def environment_with(self, runtime: schema.Runtime) -> Environment:
-        """Describes the device, as far as it is known by now, with a runtime."""
-        return Environment(self.kind, self.device, runtime)
 
     def conditions(self) -> schema.Conditions:
         """Reads the state of the device; what it does not report is None or empty."""

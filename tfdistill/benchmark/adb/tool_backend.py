@@ -104,7 +104,7 @@ class BenchmarkModelBackend(DeviceBackend):
     def environment(self) -> Environment:
         """Describes the device and the tool."""
         runtime = schema.Runtime(name="benchmark_model", sha256=self._plan.binary.sha256)
-        return self.environment_with(runtime)
+        return Environment(self.kind, self.device, runtime)
 
     def groups(self) -> Sequence[CaseGroup]:
         """Lists each length."""

@@ -231,17 +231,15 @@ def _file_pairs(
     old: schema.Result, new: schema.Result, pairs: dict[str, str]
 ) -> tuple[FilePair, ...]:
     files = [{model.name: model for model in result.models} for result in (old, new)]
-    return tuple(
-        FilePair(
-            files[0][before],
-            files[1][after],
-            _metrics(old, files[0][before])[0],
-            _metrics(new, files[1][after])[0],
-            _primary_metric(files[1][after]),
-            "; ".join(_other_data((old, files[0][before]), (new, files[1][after]))),
-        )
-        for before, after in pairs.items()
-    )
+    rows = []
+    for name, counterpart in pairs.items():
+        before, after = files[0][name], files[1][counterpart]
+        task = after.manifest.task if after.manifest is not None else None
+        metrics = _metrics(old, before)[0], _metrics(new, after)[0]
+        primary_metric = task.primary_metric if task is not None else None
+        other_data = "; ".join(_other_data((old, before), (new, after)))
+        rows.append(FilePair(before, after, *metrics, primary_metric, other_data))
+    return tuple(rows)
 
 
 def _metrics(
@@ -278,12 +276,6 @@ def _other_data(*sides: tuple[schema.Result, schema.MeasuredFile]) -> Iterator[s
 
 def _in_words(value: str | tuple[str, ...]) -> str:
     return value if isinstance(value, str) else f"({', '.join(value)})"
-
-
-def _primary_metric(model: schema.MeasuredFile) -> str | None:
-    if model.manifest is None or model.manifest.task is None:
-        return None
-    return model.manifest.task.primary_metric
 
 
 def _notes(

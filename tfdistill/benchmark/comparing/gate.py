@@ -66,7 +66,10 @@ def judge(comparison: changes.Changes, limits: Limits) -> Ruling:
     if limits.slower is not None:
         reasons += _not_measured(comparison, limits)
         reasons += _too_slow(comparison, limits.slower)
-        warnings += _not_compared(comparison)
+        warnings += [
+            f"{terminal.describe(case)}: the new file was not measured there."
+            for case in comparison.only_old
+        ]
         blurred = list(_undecided(comparison, limits.slower))
         (reasons if limits.refuse_undecided else warnings).extend(blurred)
     if limits.larger is not None:
@@ -98,11 +101,6 @@ def _not_measured(comparison: changes.Changes, limits: Limits) -> Iterator[str]:
                 f"{where}: measured on a device that throttled. Cool it down and measure again, "
                 "or use --allow-throttled."
             )
-
-
-def _not_compared(comparison: changes.Changes) -> Iterator[str]:
-    for case in comparison.only_old:
-        yield f"{terminal.describe(case)}: the new file was not measured there."
 
 
 def _not_replaced(comparison: changes.Changes) -> Iterator[str]:

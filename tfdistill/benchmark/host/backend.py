@@ -136,7 +136,10 @@ class HostBackend:
             )
             return Findings(measurements=[measured])
 
-        return WorkerRun(self._ids_job(case), name_of(case), self.settings, findings)
+        job = self._job(subject, "ids", threads, group.delegate)
+        job["signature"] = dataclasses.asdict(subject.signatures[length])
+        job["feeds"] = feeds_for(subject, length)
+        return WorkerRun(job, name_of(case), self.settings, findings)
 
     def operators(self, case: schema.BenchmarkCase) -> schema.Operators:
         """Refuses: `host.check` saw to it that nobody asks."""
@@ -157,14 +160,6 @@ class HostBackend:
             "delegate": delegate,
             "cores": None if self.affinity is None else cores.cores_of(self.affinity),
             "warmup": self.settings.warmup,
-        }
-
-    def _ids_job(self, case: schema.BenchmarkCase) -> dict[str, Any]:
-        subject = self._by_name[case.model]
-        return {
-            **self._job(subject, "ids", case.threads, case.delegate),
-            "signature": dataclasses.asdict(subject.signatures[case.sequence_length]),
-            "feeds": feeds_for(subject, case.sequence_length),
         }
 
     def _read_coverage(self, subject: Subject) -> None:
@@ -205,10 +200,6 @@ class HostBackend:
         return findings
 
 
-def _worker(job: dict[str, Any], what: str, timeout_seconds: float) -> child.Child:
-    return child.Child(job, MODULE, what=what, timeout_seconds=timeout_seconds)
-
-
 class WorkerRun:
     """One repetition in a worker process; see `backend.CaseRun`.
 
@@ -233,7 +224,12 @@ class WorkerRun:
     def start(self) -> float:
         """Starts the worker, which warms up."""
         self._worker = self._stack.enter_context(
-            _worker(self._job, self.what, self._settings.timeout_seconds)
+            child.Child(
+                self._job,
+                MODULE,
+                what=self.what,
+                timeout_seconds=self._settings.timeout_seconds,
+            )
         )
         self._row = dict(self._worker.report)
         return statistics.median(

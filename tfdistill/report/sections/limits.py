@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfdistill.benchmark import schema
 from tfdistill.report.answer_sides import TEST
 from tfdistill.report.run_analysis import RunAnalysis
 
@@ -33,7 +32,9 @@ def limits(run: RunAnalysis) -> Iterator[str]:
             "metric is of other examples than the student’s, and the two are not compared."
         )
     if benchmark is not None:
-        yield from _of_device(benchmark)
+        yield _DEVICES[benchmark.kind].format(benchmark.device.name)
+        if any(row.throttled for row in benchmark.summary):
+            yield "The device slowed down in a part of the measurement: see the latency table."
     yield from _of_formats(run)
     yield from _of_examples(run)
     for name, card in run.results.manifests.items():
@@ -48,12 +49,6 @@ def limits(run: RunAnalysis) -> Iterator[str]:
         )
     for note in benchmark.notes if benchmark is not None else ():
         yield note if note.endswith(".") else f"{note}."
-
-
-def _of_device(benchmark: schema.Result) -> Iterator[str]:
-    yield _DEVICES[benchmark.kind].format(benchmark.device.name)
-    if any(row.throttled for row in benchmark.summary):
-        yield "The device slowed down in a part of the measurement: see the latency table."
 
 
 def _of_formats(run: RunAnalysis) -> Iterator[str]:
