@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.special
 import tensorflow as tf
 import tf_keras as keras
 import tqdm
@@ -106,6 +107,4 @@ def file_outputs(
 
 def softmax_of(logits: np.ndarray) -> np.ndarray:
     """Returns the softmax over the last axis, computed in float64 and returned as float32."""
-    shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
-    powers = np.exp(shifted)
-    return (powers / powers.sum(axis=-1, keepdims=True)).astype(np.float32)
+    return scipy.special.softmax(logits.astype(np.float64), axis=-1).astype(np.float32)

@@ -83,11 +83,3 @@ def test_options_out_of_range_are_refused_by_name(changes):
 
 def test_a_cell_holds_one_line_that_utf_8_can_hold():
     assert variants.cell("a\tb\nc\rd\u2028e\ud800f") == "a b c d\u2028ef"
-
-
-def test_stop_words_of_ones_own_come_from_a_file(tmp_path):
-    path = tmp_path / "words.txt"
-    path.write_text("Film  story\n\nplay\n")
-    assert variants.read_stop_words(path) == {"film", "story", "play"}
-    with pytest.raises(errors.DataError, match="not there"):
-        variants.read_stop_words(tmp_path / "none.txt")

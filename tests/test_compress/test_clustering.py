@@ -1,5 +1,6 @@
 """Weight clustering: few numbers a matrix, learnt, and zeros kept."""
 
+import compressed_layers
 import numpy as np
 import pytest
 import toys
@@ -10,11 +11,11 @@ BATCH = toys.features((9, 6, 4), seed=5)
 
 
 def test_every_matrix_of_the_layers_consists_of_few_numbers_and_zeros_stay(clustered):
-    counts = compress.clusters_of(clustered.stripped)
+    counts = compressed_layers.clusters_of(clustered.stripped)
     assert len(counts) == 6
     # A number that no weight is next to any more is not there.
     assert all(3 <= count <= 6 for count in counts.values()), counts
-    assert max(compress.clusters_of(clustered.plain).values()) > 30
+    assert max(compressed_layers.clusters_of(clustered.plain).values()) > 30
     for name in counts:
         before, after = (
             model.get_layer(name).kernel.numpy() for model in (clustered.plain, clustered.stripped)

@@ -1,5 +1,6 @@
 """Magnitude pruning: the share of zeros rises as said, and they are the smallest weights."""
 
+import compressed_layers
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,13 +13,15 @@ BATCH = toys.features((9, 6, 4), seed=5)
 
 
 def test_every_matrix_of_the_layers_ends_at_the_share_and_no_other_has_zeros(pruned):
-    shares = compress.sparsity_of(pruned.stripped)
+    shares = compressed_layers.sparsity_of(pruned.stripped)
     assert sorted(shares) == sorted(
         f"layer_0_{name}"
         for name in ("query", "key", "value", "attention_output", "intermediate", "output")
     )
     assert set(shares.values()) == {0.75}
-    others = compress.sparsity_of(pruned.stripped, ("pooler", "classifier", "word_embeddings"))
+    others = compressed_layers.sparsity_of(
+        pruned.stripped, ("pooler", "classifier", "word_embeddings")
+    )
     assert set(others.values()) == {0.0}
 
 

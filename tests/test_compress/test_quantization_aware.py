@@ -1,5 +1,6 @@
 """Quantization-aware models: the model itself, with int8 numbers inside."""
 
+import compressed_layers
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -142,7 +143,7 @@ def test_zeros_and_clusters_stay(pruned, clustered):
             distiller.train_step((BATCH,))
         after = compress.strip(aware)
         moved = False
-        for name, share in compress.sparsity_of(earlier.stripped).items():
+        for name, share in compressed_layers.sparsity_of(earlier.stripped).items():
             old = earlier.stripped.get_layer(name).kernel.numpy()
             new = after.get_layer(name).kernel.numpy()
             assert share == pytest.approx(0.75, abs=0.02)
@@ -150,7 +151,7 @@ def test_zeros_and_clusters_stay(pruned, clustered):
             moved |= not np.array_equal(old, new)
         assert moved
         if unique:
-            assert max(compress.clusters_of(after).values()) <= unique
+            assert max(compressed_layers.clusters_of(after).values()) <= unique
 
 
 def test_ranges_that_were_never_learnt_are_refused(toy):

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from tfdistill import errors
@@ -77,31 +76,10 @@ def test_whole_sentences_are_packed_and_no_example_crosses_a_document(tmp_path, 
 
 def test_all_text_is_kept_in_order(tmp_path, tokenizer, long_text):
     path = write(tmp_path / "a.txt", long_text)
-    for fraction in (0.0, 0.5):
-        encoded = corpus.encode_corpus(path, tokenizer, 24, pair_fraction=fraction)
-        together = [t for i in range(len(encoded)) for t in body(encoded, i, tokenizer)]
-        assert together == pieces(tokenizer, long_text)
-        assert encoded.lengths.max() <= 24
-
-
-def test_pairs_are_cut_between_sentences(tmp_path, tokenizer, long_text):
-    path = write(tmp_path / "a.txt", long_text)
-    plain = corpus.encode_corpus(path, tokenizer, 24, pair_fraction=1e-9)
-    encoded = corpus.encode_corpus(path, tokenizer, 24, pair_fraction=1.0)
-    assert len(encoded) == len(plain)
-    pairs = 0
-    for index in range(len(encoded)):
-        row, types = encoded.row(index), encoded.row_types(index)
-        ends = np.flatnonzero(row == tokenizer.sep_id)
-        assert (np.diff(types.astype(int)) >= 0).all()
-        if len(ends) == 2:
-            pairs += 1
-            assert row[ends[0] - 1] == tokenizer.vocab.index(".")
-            assert types.sum() == ends[1] - ends[0]
-        else:
-            assert not types.any()
-            assert (row == tokenizer.vocab.index(".")).sum() <= 1  # one sentence: nothing to pair
-    assert pairs > 20
+    encoded = corpus.encode_corpus(path, tokenizer, 24)
+    together = [t for i in range(len(encoded)) for t in body(encoded, i, tokenizer)]
+    assert together == pieces(tokenizer, long_text)
+    assert encoded.lengths.max() <= 24
 
 
 def test_unusable_input_is_refused(tmp_path, tokenizer):
@@ -114,6 +92,6 @@ def test_unusable_input_is_refused(tmp_path, tokenizer):
         corpus.encode_corpus(tmp_path / "nowhere.txt", tokenizer)
     with pytest.raises(errors.DataError, match="corpus: expected words"):
         corpus.encode_corpus(silent, tokenizer)
-    for options in ({"max_length": 2}, {"pair_fraction": 1.5}, {"max_tokens": 0}):
+    for options in ({"max_length": 2}, {"max_tokens": 0}):
         with pytest.raises(errors.DataError):
             corpus.encode_corpus(good, tokenizer, **options)

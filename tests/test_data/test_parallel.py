@@ -55,7 +55,6 @@ def contents(folder):
     ("pipeline", "options"),
     [
         (DIRECT, {"next_sentence": True, "shard_bytes": 600}),
-        (DIRECT, {"pair_fraction": 0.5}),
         (REPEATED, {}),
         (THREADS, {}),
         pytest.param(

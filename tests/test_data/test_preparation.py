@@ -59,13 +59,6 @@ def test_all_text_is_kept_in_order_without_crossing_documents(prepare, tokenizer
     assert not any(batch["token_type_ids"].any() for batch in batches)
 
 
-def test_pairs_have_types_and_no_labels(prepare, tmp_path):
-    prepare(pair_fraction=1.0)
-    _, batches = rows(tmp_path / "out")
-    assert np.mean([batch["token_type_ids"].any() for batch in batches]) > 0.4
-    assert "nsp_labels" not in batches[0]
-
-
 def test_next_sentence_pairs_have_labels_of_both_kinds(prepare, tmp_path):
     prepare(next_sentence=True, shard_bytes=600)
     _, batches = rows(tmp_path / "out")
@@ -216,8 +209,6 @@ def test_an_earlier_corpus_is_neither_lost_nor_mixed(prepare, text, tokenizer, t
         ({"max_length": 2}, "max_length"),
         ({"max_length": 4, "next_sentence": True}, "a token of each half"),
         ({"short_sequence_probability": 1.5}, "short_sequence_probability"),
-        ({"pair_fraction": -0.1}, "pair_fraction"),
-        ({"pair_fraction": 0.5, "next_sentence": True}, "received both"),
         ({"on_invalid": "ignore"}, "on_invalid"),
         ({"workers": 0}, "workers"),
         ({"shard_bytes": 0}, "at least 1"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfdistill import errors, tasks
-from tfdistill.tasks import regression
+from tfdistill.tasks import texts
 
 TASK = tasks.TaskSpec("toy", "text", "label", labels=("no", "yes"))
 
@@ -78,7 +78,7 @@ def test_labels_that_are_none_of_the_task_are_refused_with_their_line(
     [["3.3", "3.3"], ["0.3", "0.30000000000000004", "0.1"], ["0.3", "0.30000000000000004"], []],
 )
 def test_numbers_that_are_rounded_a_little_are_read(cells):
-    read = regression.numbers(cells, ["line 0", "line 1", "line 2"])
+    read = texts.numbers(cells, ["line 0", "line 1", "line 2"])
     np.testing.assert_array_equal(read, np.array(cells, np.float32))
     assert read.dtype == np.float32
 

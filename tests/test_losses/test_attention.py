@@ -114,5 +114,5 @@ def test_shapes_that_would_broadcast_are_refused(teacher, student, mask, message
 
 
 def test_unknown_reduction_is_refused_with_the_choices():
-    with pytest.raises(ConfigError, match=r"'tokens' or 'reference', received 'token'.*'tokens'"):
+    with pytest.raises(ConfigError, match=r"tokens, reference, received 'token'.*'tokens'"):
         attention_score_mse(scores(1, 1, 2, 2), scores(1, 1, 2, 2), [[1, 1]], reduction="token")

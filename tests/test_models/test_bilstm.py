@@ -7,7 +7,6 @@ import tf_keras as keras
 import toys
 
 from tfdistill import errors, models
-from tfdistill.data.vectors import WordVectors
 from tfdistill.models.bilstm import LastLstmState
 
 JOINED = models.BiLstmConfig(
@@ -193,29 +192,6 @@ def test_it_is_a_classifier_without_layers_or_heads_to_compare(config, model):
     np.testing.assert_array_equal(taps["embeddings"], table[features["input_ids"].numpy()])
     for name in ("hidden_states", "attention_scores", "queries", "keys", "values"):
         assert taps[name] == []
-
-
-def test_words_start_from_vectors_of_the_same_name(rng):
-    model = models.build_classifier(JOINED, 2)
-    vocab = ["[PAD]", "cat", "##s", "dog"]
-    vectors = WordVectors(["dog", "cat", "fish"], 3 * rng.standard_normal((3, 7)))
-    before = model.get_layer("word_embeddings").get_weights()[0]
-    assert models.initialise_from_vectors(model, vocab, vectors) == (2, 4)
-    (after,) = model.get_layer("word_embeddings").get_weights()
-    np.testing.assert_array_equal(after[1], vectors["cat"])
-    np.testing.assert_array_equal(after[3], vectors["dog"])
-    # The others keep their direction and get the size of the vectors: of order 3, not 0.1.
-    ratios = after[[0, 2, *range(4, 30)]] / before[[0, 2, *range(4, 30)]]
-    np.testing.assert_allclose(ratios, ratios[0, 0], rtol=1e-5)
-    assert 10 < ratios[0, 0] < 100
-
-
-def test_vectors_of_another_width_or_too_many_tokens_are_refused():
-    model = models.build_classifier(JOINED, 2)
-    with pytest.raises(errors.ShapeError, match=r"width 7 .*embedding_size=3"):
-        models.initialise_from_vectors(model, ["a"], WordVectors(["a"], np.ones((1, 3))))
-    with pytest.raises(errors.ShapeError, match="at most 30 tokens"):
-        models.initialise_from_vectors(model, ["a"] * 31, WordVectors(["a"], np.ones((1, 7))))
 
 
 def test_only_a_classifier_can_be_built():

@@ -3,6 +3,7 @@
 import pathlib
 import shutil
 
+import compressed_layers
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -97,8 +98,8 @@ def test_a_run_prunes_clusters_quantizes_and_exports_int8_without_calibration(fi
     opened = inputs.open_source(str(finished)).model
     assert compress.is_quantize_aware(opened)
     plain = compress.strip(opened)
-    assert min(compress.sparsity_of(plain).values()) >= 0.5
-    assert max(compress.clusters_of(plain).values()) <= 8
+    assert min(compressed_layers.sparsity_of(plain).values()) >= 0.5
+    assert max(compressed_layers.clusters_of(plain).values()) <= 8
     assert models.config_of(plain) == models.config_of(opened)
     shutil.copytree(finished / "student" / "hf", tmp_path / "hf")  # as an error of export advises
     assert not compress.is_quantize_aware(inputs.open_source(str(tmp_path / "hf")).model)
@@ -225,4 +226,4 @@ def test_the_command_compresses_a_finished_student_and_keeps_its_head(
     before = inputs.open_source(str(teacher)).model.get_layer("classifier").get_weights()
     after = inputs.open_source(str(place.parent)).model
     np.testing.assert_allclose(after.get_layer("classifier").get_weights()[0], before[0], atol=1e-6)
-    assert min(compress.sparsity_of(after).values()) == pytest.approx(0.5, abs=0.01)
+    assert min(compressed_layers.sparsity_of(after).values()) == pytest.approx(0.5, abs=0.01)

@@ -145,7 +145,7 @@ def test_blocks_of_a_mobilebert():
         ({"layers": [0, 4]}, errors.ConfigError, "a teacher layer from 0 to 3, received 4"),
         ({"layers": [0, -1]}, errors.ConfigError, "received -1"),
         ({"layers": [0]}, errors.ConfigError, "a teacher layer for each of the 2 student layers"),
-        ({"layers": [0, 1], "token_types": "add"}, errors.ConfigError, "fold or drop"),
+        ({"layers": [0, 1], "token_types": "add"}, errors.ConfigError, "one of fold, drop"),
     ],
 )
 def test_options_out_of_range_are_refused(teacher, student, options, error, says):

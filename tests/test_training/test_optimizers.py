@@ -268,8 +268,8 @@ def test_both_moments_decay_as_they_are_told(build):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"schedule": "cosine"}, "a schedule of linear, "),
-        ({"clip": "value"}, "clip per_tensor, global or none"),
+        ({"schedule": "cosine"}, "schedule: expected one of linear, "),
+        ({"clip": "value"}, "clip: expected one of per_tensor, global, none"),
         ({"schedule": "linear"}, "total_steps"),
         ({"warmup": 0.1}, "total_steps"),
         ({"warmup": 1.0, "total_steps": 10}, "warmup: expected"),

@@ -106,37 +106,8 @@ def negative_log_likelihood(
     return -float(np.mean(log_p[np.arange(len(labels)), labels]))
 
 
-def expected_calibration_error(
-    logits: np.ndarray, labels: np.ndarray, *, num_bins: int = 15
-) -> float:
-    """The mean gap between how sure a classifier is and how often it is right (ECE).
-
-    ``sum over bins b of |b| / n * |accuracy(b) - mean confidence(b)|``, over bins of equal mass:
-    their edges are the quantiles of the largest probability, and equal probabilities share a bin.
-    Bins of equal width, as in Guo et al., leave most bins nearly empty where a classifier is sure.
-    Few examples in a bin alone make the value positive: `calibration_noise` says by how much.
-
-    Args:
-      logits: float (n, C).
-      labels: int (n,).
-      num_bins: How many bins.
-
-    Returns:
-      A number from 0 (calibrated) to 1.
-
-    Raises:
-      ShapeError: If the shapes do not fit.
-
-    Reference: Guo et al. 2017, On Calibration of Modern Neural Networks, equation 3; Roelofs et al.
-    2022, Mitigating Bias in Calibration Error Estimation, section 3 (equal mass).
-    """
-    logits, labels = _checked(logits), _checked_labels(logits, labels)
-    probabilities = scipy.special.softmax(logits, axis=1)
-    return _gap(probabilities.max(axis=1), probabilities.argmax(axis=1) == labels, num_bins)
-
-
 def _gap(confidence: np.ndarray, right: np.ndarray, num_bins: int = 15) -> float:
-    """The calibration error of confidences (n,)."""
+    """The calibration error (ECE) of confidences (n,), in bins of equal mass."""
     edges = np.quantile(confidence, np.arange(1, num_bins) / num_bins, method="inverted_cdf")
     gaps = np.bincount(np.searchsorted(edges, confidence), weights=right - confidence)
     return float(np.abs(gaps).sum() / len(right))
@@ -177,8 +148,12 @@ def calibration_scores(
       num_resamples: Resamples of the examples, with replacement and seed 0.
 
     Returns:
-      "nll" (`negative_log_likelihood`), "ece" (`expected_calibration_error`) and "brier", the
-      ``mean over examples of sum over classes c of (softmax(z)[c] - [c = y])^2`` (Brier 1950): the
+      "nll" (`negative_log_likelihood`), "ece" and "brier", the
+      ``mean over examples of sum over classes c of (softmax(z)[c] - [c = y])^2`` (Brier 1950). The
+      ECE is the gap between how sure a classifier is and how often it is right,
+      ``sum over bins b of |b| / n * |accuracy(b) - mean confidence(b)|``, over 15 bins of equal
+      mass: their edges are quantiles of the largest probability, and equal probabilities share a
+      bin. (Bins of equal width leave most nearly empty where a classifier is sure.) Of each the
       value, and the basic bootstrap interval of 95%, ``2 v - q`` for the percentiles q of the
       resamples, at least 0, and widened to the value. (Percentiles alone would lie above the value
       of the ECE, which grows with the noise in a bin.) That of an ECE begins at 0 unless it exceeds
@@ -186,6 +161,9 @@ def calibration_scores(
 
     Raises:
       ShapeError: If the shapes do not fit.
+
+    Reference: Guo et al. 2017, On Calibration of Modern Neural Networks, equation 3; Roelofs et al.
+    2022, Mitigating Bias in Calibration Error Estimation, section 3 (equal mass).
     """
     logits, labels = _checked(logits), _checked_labels(logits, labels)
     shares, rows = scipy.special.softmax(logits, axis=1), np.arange(len(labels))

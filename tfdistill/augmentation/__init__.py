@@ -10,7 +10,6 @@ from tfdistill.augmentation.variants import (
     STOP_WORDS,
     AugmentOptions,
     copies_for,
-    read_stop_words,
 )
 
 __all__ = [
@@ -22,5 +21,4 @@ __all__ = [
     "copies_for",
     "is_whole",
     "load_finder",
-    "read_stop_words",
 ]

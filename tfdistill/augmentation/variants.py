@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -13,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdistill import errors
-from tfdistill.tasks import tables
 
 # Copies that the published runs made, by task.
 _COPIES = {"mnli": 10, "qqp": 10, "sst2": 20, "qnli": 20}
@@ -154,18 +151,3 @@ def cell(text: str) -> str:
     the tokenizer drops, is dropped.
     """
     return _BREAKS.sub(" ", text).encode("utf-8", "ignore").decode("utf-8")
-
-
-def read_stop_words(path: str | os.PathLike[str]) -> frozenset[str]:
-    """Reads stop words of your own: any number on a line, with white space between them.
-
-    Args:
-      path: A UTF-8 file; an empty one means no stop words.
-
-    Returns:
-      The words, lower-cased.
-
-    Raises:
-      DataError: If the file is missing or not UTF-8.
-    """
-    return frozenset(tables.read_text(pathlib.Path(path)).lower().split())

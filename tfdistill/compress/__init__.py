@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from tfdistill.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from tfdistill.compress.clustering import cluster, clusters_of
+    from tfdistill.compress.clustering import cluster
     from tfdistill.compress.factorisation import can_factorise, factorise
-    from tfdistill.compress.pruning import prune, sparsity_of
+    from tfdistill.compress.pruning import prune
     from tfdistill.compress.quantization_aware import check_ranges, observe, quantize_aware
     from tfdistill.compress.range_files import FLOAT_WEIGHTS, RANGES, save_ranges, with_ranges
     from tfdistill.compress.rebuild import float_weights, is_quantize_aware, strip
@@ -26,7 +26,6 @@ __all__ = [
     "can_factorise",
     "check_ranges",
     "cluster",
-    "clusters_of",
     "factorise",
     "float_weights",
     "is_quantize_aware",
@@ -35,7 +34,6 @@ __all__ = [
     "prune_vocabulary",
     "quantize_aware",
     "save_ranges",
-    "sparsity_of",
     "strip",
     "with_ranges",
 ]

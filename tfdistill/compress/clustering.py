@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import numpy as np
 import tf_keras as keras
 from tensorflow_model_optimization.python.core.clustering.keras import (
     cluster_config,
@@ -15,6 +14,7 @@ from tensorflow_model_optimization.python.core.clustering.keras import (
 from tfdistill import errors
 from tfdistill.compress import ranges
 from tfdistill.compress.rebuild import check_encoder, matching, rebuilt
+from tfdistill.losses import checks
 
 LAYERS = ("layer_*",)
 _MATRICES: dict[type, str] = {keras.layers.Dense: "kernel"}
@@ -86,10 +86,7 @@ def cluster(
     check_encoder(classifier, "clustering")
     if not 2 <= clusters <= ranges.MOST_CLUSTERS:
         raise errors.ConfigError("clusters", f"2 to {ranges.MOST_CLUSTERS}", clusters)
-    if start not in _STARTS:
-        raise errors.ConfigError(
-            "start", f"one of {', '.join(_STARTS)}", repr(start), errors.nearest(start, _STARTS)
-        )
+    checks.check_choice("start", start, tuple(_STARTS))
     chosen = matching(classifier, layers, _MATRICES)
     pruned = [
         name for name in chosen if ranges.is_pruned(classifier.get_layer(name).kernel.numpy())
@@ -106,17 +103,3 @@ def cluster(
         return Clustered(copy, clusters, start) if layer.name in chosen else copy
 
     return keras.models.clone_model(classifier, clone_function=wrap)
-
-
-def clusters_of(model: keras.Model, layers: Sequence[str] = LAYERS) -> dict[str, int]:
-    """Counts the different numbers of each kernel.
-
-    Args:
-      model: A plain model, such as `strip` gives.
-      layers: Patterns of names of Dense layers.
-
-    Returns:
-      Layer name -> count.
-    """
-    chosen = matching(model, layers, _MATRICES)
-    return {name: len(np.unique(model.get_layer(name).kernel.numpy())) for name in chosen}

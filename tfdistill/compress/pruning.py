@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tf_keras as keras
 from tensorflow_model_optimization.python.core.sparsity.keras import (
     pruning_schedule,
@@ -111,20 +110,3 @@ def prune(
         return Pruned(copy, chosen[layer.name], schedule, block_size)
 
     return keras.models.clone_model(classifier, clone_function=wrap)
-
-
-def sparsity_of(model: keras.Model, layers: Sequence[str] = LAYERS) -> dict[str, float]:
-    """Measures the share of zeros of each matrix.
-
-    Args:
-      model: A plain model, such as `strip` gives.
-      layers: Patterns of layer names.
-
-    Returns:
-      Layer name -> share in [0, 1].
-    """
-    chosen = matching(model, layers, MATRICES)
-    return {
-        name: float(np.mean(getattr(model.get_layer(name), attribute).numpy() == 0))
-        for name, attribute in chosen.items()
-    }

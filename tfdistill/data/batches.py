@@ -270,13 +270,6 @@ def _check_extra(extra: Mapping[str, np.ndarray], count: int) -> None:
             raise errors.ShapeError(f"extra feature {name!r}", f"{count} rows", rows.shape)
 
 
-def _same_texts(examples: Examples) -> np.ndarray | None:
-    """One number for texts that are equal but for case and blanks, of pairs measured apart."""
-    if not examples.paired:
-        return None
-    return splitting.numbered(map(unlabelled.normal_text, examples.texts))
-
-
 def encode_examples(
     examples: Examples,
     tokenizer: WordPiece,
@@ -320,9 +313,10 @@ def encode_examples(
         encoded = tagged_words.encode_words(examples.words, tags, tokenizer, max_length)
     else:
         rows = tokenizer.encode_batch(examples.texts, examples.pairs, max_length)
-        encoded = dataclasses.replace(
-            rows, labels=examples.labels, same_texts=_same_texts(examples)
-        )
+        same_texts = None  # of pairs measured apart: equal but for case and blanks
+        if examples.paired:
+            same_texts = splitting.numbered(map(unlabelled.normal_text, examples.texts))
+        encoded = dataclasses.replace(rows, labels=examples.labels, same_texts=same_texts)
     encoded = dataclasses.replace(encoded, task=examples.spec)
     if weights is None:
         return encoded

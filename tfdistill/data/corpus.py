@@ -55,7 +55,6 @@ def encode_corpus(
     max_length: int = 128,
     *,
     max_tokens: int | None = None,
-    pair_fraction: float = 0.0,
     seed: int = 0,
 ) -> EncodedExamples:
     """Packs the sentences of a corpus into examples of at most `max_length` tokens.
@@ -64,23 +63,18 @@ def encode_corpus(
     example alone is cut into pieces. No example holds text of two documents.
 
     About `max_tokens` are kept: examples drawn at random, in the order of the corpus, until they
-    hold at least so many; None: all. `pair_fraction` is the share of examples (of those with two
-    sentences or more) that become a pair ``[CLS] a [SEP] b [SEP]``, cut at a random sentence end,
-    so that a student also learns the second token type.
+    hold at least so many; None: all.
     """
-    room = check_room(max_length, paired=pair_fraction > 0)
-    if not 0 <= pair_fraction <= 1:
-        raise errors.DataError("pair_fraction", "0 to 1", pair_fraction)
+    room = check_room(max_length)
     if max_tokens is not None and max_tokens < 1:
         raise errors.DataError("max_tokens", "at least 1", max_tokens)
     sentences = tokenize_sentences(documents(paths), tokenizer)
     blocks = pack(sentences, room)
     if not blocks:
         raise errors.DataError("corpus", "words", "none in all of the files")
-    generator = np.random.default_rng(seed)
     if max_tokens is not None:
-        blocks = _draw(blocks, max_tokens, generator)
-    return assemble(blocks, sentences.ids, tokenizer, pair_fraction, generator)
+        blocks = _draw(blocks, max_tokens, np.random.default_rng(seed))
+    return assemble(blocks, sentences.ids, tokenizer)
 
 
 class TokenizedSentences(NamedTuple):
@@ -108,7 +102,7 @@ def tokenize_sentences(parts: Iterable[list[str]], tokenizer: WordPiece) -> Toke
     )
 
 
-def check_room(max_length: int, *, paired: bool) -> int:
+def check_room(max_length: int, *, paired: bool = False) -> int:
     """Returns the tokens of text that an example holds, at least one."""
     check_max_length(max_length, paired=paired)
     room = max_length - (3 if paired else 2)
@@ -169,38 +163,16 @@ def _draw(blocks: list[Block], max_tokens: int, generator: np.random.Generator) 
     return [blocks[position] for position in np.sort(order[:enough])]
 
 
-def assemble(
-    blocks: list[Block],
-    ids: np.ndarray,
-    tokenizer: WordPiece,
-    pair_fraction: float,
-    generator: np.random.Generator,
-) -> EncodedExamples:
-    """Writes blocks as ``[CLS] a [SEP]`` or, a part of them, ``[CLS] a [SEP] b [SEP]``.
-
-    The blocks, at least one, point into `ids`. For `pair_fraction` see `encode_corpus`.
-    """
+def assemble(blocks: list[Block], ids: np.ndarray, tokenizer: WordPiece) -> EncodedExamples:
+    """Writes blocks, at least one, which point into `ids`, as ``[CLS] a [SEP]``."""
     cls = np.array([tokenizer.cls_id], np.int32)
     sep = np.array([tokenizer.sep_id], np.int32)
-    parts: list[np.ndarray] = []
-    types: list[np.ndarray] = []
-    sizes = np.empty(len(blocks), np.int64)
-    for position, block in enumerate(blocks):
-        # In the flat ids, [SEP] [CLS] separate the sentences of a block.
-        words = [ids[begin:end] for begin, end in block]
-        cut = len(words)
-        if pair_fraction and len(words) > 1 and generator.random() < pair_fraction:
-            cut = int(generator.integers(1, len(words)))
-        row = [cls, *words[:cut], sep]
-        first = sum(map(len, row))
-        if cut < len(words):
-            row += [*words[cut:], sep]
-        sizes[position] = sum(map(len, row))
-        parts += row
-        types.append((np.arange(sizes[position]) >= first).astype(np.uint8))
+    # In the flat ids, [SEP] [CLS] separate the sentences of a block.
+    rows = [[cls, *(ids[begin:end] for begin, end in block), sep] for block in blocks]
+    flat = np.concatenate([part for row in rows for part in row])
     return EncodedExamples(
-        ids=np.concatenate(parts),
-        offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        types=np.concatenate(types),
+        ids=flat,
+        offsets=np.cumsum([0, *(sum(map(len, row)) for row in rows)]),
+        types=np.zeros(len(flat), np.uint8),
         pad_id=tokenizer.pad_id,
     )

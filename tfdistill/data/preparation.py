@@ -62,7 +62,6 @@ def prepare_corpus(
     pipeline: Sequence[str] | None = None,
     next_sentence: bool = False,
     short_sequence_probability: float = 0.1,
-    pair_fraction: float = 0.0,
     seed: int = 0,
     on_invalid: textspans.OnInvalid = "error",
     resume: bool = False,
@@ -90,8 +89,6 @@ def prepare_corpus(
         and folder under the same paths or addresses as here.
       next_sentence: Whether to make pairs with labels for next-sentence prediction.
       short_sequence_probability: The share of examples with a drawn, mostly shorter, length.
-      pair_fraction: Without `next_sentence`: the share of examples that are written as a pair of
-        neighbouring texts, see `corpus.encode_corpus`.
       seed: Seed of the draws.
       on_invalid: What to do with bytes that are not UTF-8, see `textspans.read_span`.
       resume: Whether to continue the same preparation in `folder`; its shards and their texts are
@@ -115,7 +112,6 @@ def prepare_corpus(
         "shard_bytes": shard_bytes,
         "next_sentence": next_sentence,
         "short_sequence_probability": short_sequence_probability,
-        "pair_fraction": pair_fraction,
         "seed": seed,
         "on_invalid": on_invalid,
         "lower_case": tokenizer.lower_case,
@@ -179,11 +175,9 @@ def prepare_corpus(
 
 
 def _check_options(settings: dict[str, Any], workers: int) -> None:
-    for name in ("short_sequence_probability", "pair_fraction"):
-        if not 0 <= settings[name] <= 1:
-            raise errors.DataError(name, "0 to 1", settings[name])
-    if settings["next_sentence"] and settings["pair_fraction"]:
-        raise errors.DataError("pairs", "next_sentence or pair_fraction", "both", "Choose one.")
+    if not 0 <= settings["short_sequence_probability"] <= 1:
+        probability = settings["short_sequence_probability"]
+        raise errors.DataError("short_sequence_probability", "0 to 1", probability)
     if settings["on_invalid"] not in ("error", "replace"):
         raise errors.DataError("on_invalid", "error or replace", repr(settings["on_invalid"]))
     if workers < 1:
@@ -192,10 +186,9 @@ def _check_options(settings: dict[str, Any], workers: int) -> None:
 
 
 def _room(settings: dict[str, Any]) -> int:
-    paired = settings["next_sentence"] or settings["pair_fraction"] > 0
-    least = 2 if settings["next_sentence"] else 1  # a token of each half
+    paired = settings["next_sentence"]
     room = corpora.check_room(settings["max_length"], paired=paired)
-    if room < least:
+    if paired and room < 2:
         raise errors.DataError(
             "max_length", "room for a token of each half", settings["max_length"]
         )
@@ -293,7 +286,5 @@ def _write(part: _Range, settings: dict[str, Any], tokenizer: WordPiece) -> shar
             blocks = corpora.pack(
                 sentences, _room(settings), short_probability=short, generator=generator
             )
-            encoded = corpora.assemble(
-                blocks, sentences.ids, tokenizer, settings["pair_fraction"], generator
-            )
+            encoded = corpora.assemble(blocks, sentences.ids, tokenizer)
     return dataclasses.replace(shard_files.write_shard(encoded, part.shard), text_sha256=digest)

@@ -81,8 +81,10 @@ class MobileBertDistiller(MethodDistiller, method=_METHOD):
       without dropout, replicas are averaged.
     """
 
-    @staticmethod
-    def losses_of(teacher: keras.Model, student: keras.Model, **options: Any) -> methods.Losses:
+    @classmethod
+    def losses_of(
+        cls, teacher: keras.Model, student: keras.Model, **options: Any
+    ) -> methods.Losses:
         """Builds the losses, and checks that the pair fits; see the class."""
         predict_words = options["predict_words"]
         if predict_words is None:

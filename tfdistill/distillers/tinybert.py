@@ -66,8 +66,10 @@ class TinyBertDistiller(MethodDistiller, method=methods.tinybert):
     Reference: Jiao et al. 2020, TinyBERT, equations 7 to 11.
     """
 
-    @staticmethod
-    def losses_of(teacher: keras.Model, student: keras.Model, **options: Any) -> methods.Losses:
+    @classmethod
+    def losses_of(
+        cls, teacher: keras.Model, student: keras.Model, **options: Any
+    ) -> methods.Losses:
         """Builds the losses of the stage, and checks that the pair fits; see the class."""
         head, objective = options["head"], options["objective"]
         regression = answers.answers_number(student, head)

@@ -27,7 +27,7 @@ from tfdistill.losses.features import (
     feature_mean_mse,
     feature_variance_mae,
 )
-from tfdistill.losses.hidden import cosine_distance, hidden_state_mse
+from tfdistill.losses.hidden import cosine_distance, hidden_state_mse, patient_mse
 from tfdistill.losses.labels import GoldLabels, balanced_weights, gold_loss
 from tfdistill.losses.layer_map import describe_layer_map, layer_map, patient_layer_map
 from tfdistill.losses.layered import (
@@ -43,7 +43,6 @@ from tfdistill.losses.layered import (
     RelationKL,
 )
 from tfdistill.losses.logits import kl_divergence, logit_mse, soft_cross_entropy
-from tfdistill.losses.patient import patient_mse
 from tfdistill.losses.relations import relation_kl
 from tfdistill.losses.vectors import (
     label_similarity,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from tfdistill.losses import checks, shapes
 from tfdistill.losses import reduction as reductions
-from tfdistill.losses import shapes
 from tfdistill.losses.reduction import Array
 
-REDUCTIONS = ("tokens", "reference")
 REFERENCE_MASK_VALUE = -1e4
 REFERENCE_THRESHOLD = -1e2
 REMEDIES = {
@@ -155,7 +154,7 @@ def _reference(teacher: tf.Tensor, student: tf.Tensor, mask: tf.Tensor) -> tf.Te
 def _prepare(
     teacher: Array, student: Array, mask: Array, reduction: str
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    reductions.check_reduction(reduction, REDUCTIONS)
+    checks.check_choice("reduction", reduction, ("tokens", "reference"))
     return shapes.prepare("attention scores", shapes.SCORES, teacher, student, mask, REMEDIES)
 
 

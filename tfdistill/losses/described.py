@@ -105,13 +105,7 @@ def _build(description: Any, import_classes: bool) -> Loss | None:
         )
     arguments = [key for key in inspect.signature(loss_class).parameters if key != "weight"]
     for key in options:
-        if key not in arguments:
-            raise errors.ConfigError(
-                f"option of {name}",
-                f"one of {', '.join((*arguments, 'weight'))}",
-                repr(key),
-                errors.nearest(key, (*arguments, "weight")),
-            )
+        checks.check_choice(f"option of {name}", key, (*arguments, "weight"))
     loss = loss_class(**options)
     if weight is not None:
         checks.check_number("weight", weight)

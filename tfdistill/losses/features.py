@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from tfdistill.losses import checks, shapes
 from tfdistill.losses import reduction as reductions
-from tfdistill.losses import shapes
 from tfdistill.losses.reduction import Array
 
 NORM_EPSILON = 1e-12
@@ -138,7 +138,7 @@ def _prepare_states(
     teacher: Array, student: Array, mask: Array, reduction: str
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Checks states and sets those that do not count to 0; returns the tokens' weights too."""
-    reductions.check_reduction(reduction, ("tokens", "reference"))
+    checks.check_choice("reduction", reduction, ("tokens", "reference"))
     remedies = {-1: WIDTH_REMEDY}
     teacher, student, mask = shapes.prepare(
         "feature maps", shapes.STATES, teacher, student, mask, remedies

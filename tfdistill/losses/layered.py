@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import tensorflow as tf
 
-from tfdistill.losses import attention, checks, features, hidden, layer_map, patient, relations
+from tfdistill.losses import attention, checks, features, hidden, layer_map, relations
 from tfdistill.losses.base import LayerLoss, LayerMap, ModelPair
 from tfdistill.losses.batch import StepInputs
 
@@ -127,7 +127,7 @@ class PatientMSE(LayerLoss):
         self, teacher: tf.Tensor, student: tf.Tensor, batch: StepInputs, projection: Any
     ) -> tf.Tensor:
         """See `LayerLoss.compare`."""
-        return patient.patient_mse(
+        return hidden.patient_mse(
             teacher[:, 0],  # [CLS]
             student[:, 0],
             sample_weight=batch.sample_weight,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tfdistill.errors import ConfigError, ShapeError
+from tfdistill.losses import checks
 from tfdistill.losses import reduction as reductions
 from tfdistill.losses.reduction import Array
 from tfdistill.losses.shapes import check_same_shape, check_weights
@@ -168,7 +169,7 @@ def _prepare(
     reduction: str,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
     """Casts to float32, stops the gradients that must not flow and checks the shapes."""
-    reductions.check_reduction(reduction, ("batch", "reference"))
+    checks.check_choice("reduction", reduction, ("batch", "reference"))
     teacher = reductions.as_constant(teacher_logits)  # (batch, classes)
     student = reductions.as_float32(student_logits)
     for what, logits in (("teacher logits", teacher), ("student logits", student)):

@@ -23,8 +23,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfdistill.errors import ConfigError, nearest
-
 Array = Any
 """A tf.Tensor, or anything that becomes one: np.ndarray, list, number."""
 
@@ -37,17 +35,6 @@ def as_float32(values: Array) -> tf.Tensor:
 def as_constant(values: Array) -> tf.Tensor:
     """Casts to float32 and stops the gradient: for teachers, masks and weights."""
     return tf.stop_gradient(as_float32(values))
-
-
-def check_reduction(reduction: str, choices: tuple[str, ...]) -> None:
-    """Requires a known reduction."""
-    if reduction not in choices:
-        raise ConfigError(
-            "reduction",
-            " or ".join(map(repr, choices)),
-            repr(reduction),
-            nearest(reduction, choices),
-        )
 
 
 def weighted_square_sum(difference: tf.Tensor, root_weights: tf.Tensor) -> tf.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tfdistill.errors import ConfigError, ShapeError
+from tfdistill.losses import checks
 from tfdistill.losses import reduction as reductions
 from tfdistill.losses.reduction import Array
 from tfdistill.losses.shapes import STATES, check_rank, check_weights
@@ -54,7 +55,7 @@ def relation_kl(
     Reference:
       Wang et al., MiniLMv2 (2021), equations 5 to 8, for a batch with padding.
     """
-    reductions.check_reduction(reduction, ("tokens", "reference"))
+    checks.check_choice("reduction", reduction, ("tokens", "reference"))
     teacher = reductions.as_constant(teacher)  # (batch, tokens, d_t)
     student = reductions.as_float32(student)  # (batch, tokens, d_s)
     mask = reductions.as_constant(mask)  # (batch, tokens)

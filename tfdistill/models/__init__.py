@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         AttentionScores,
     )
     from tfdistill.models.bert import build_encoder
-    from tfdistill.models.bilstm import build_bilstm, initialise_from_vectors
+    from tfdistill.models.bilstm import build_bilstm
     from tfdistill.models.classifiers import (
         build_classifier,
         build_span_classifier,
@@ -101,7 +101,6 @@ __all__ = [
     "flops",
     "head_for",
     "head_of",
-    "initialise_from_vectors",
     "is_of_head",
     "num_labels_of",
     "predict_logits",

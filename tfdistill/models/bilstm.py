@@ -7,15 +7,12 @@ Shapes: B examples, L tokens, e width of the word vectors, h units of each direc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
 from tfdistill import errors
-from tfdistill.data.vectors import WordVectors
 from tfdistill.models import layers
 from tfdistill.models.bert import encoder_inputs
 from tfdistill.models.config import BiLstmConfig, StaticConfig, WordVectorConfig
@@ -133,43 +130,6 @@ def taps(model: keras.Model) -> keras.Model:
         **{name: [] for name in layerwise},
     }
     return keras.Model(inputs, outputs, name=f"{model.name}_taps")
-
-
-def initialise_from_vectors(
-    model: keras.Model, vocab: Sequence[str], vectors: WordVectors
-) -> tuple[int, int]:
-    """Starts the word table from pre-trained vectors, each token from that of the same name.
-
-    A token without a vector (a "##" piece, mostly) keeps its random start, scaled so that its
-    entries deviate as much as those of the vectors.
-
-    Args:
-      model: A model over word vectors, changed in place.
-      vocab: The tokens in the order of their ids.
-      vectors: As wide as the word table.
-
-    Returns:
-      How many tokens had a vector, and how many there are.
-
-    Raises:
-      ShapeError: If the widths differ, or there are more tokens than rows.
-    """
-    layer = model.get_layer("word_embeddings")
-    (table,) = layer.get_weights()
-    if vectors.width != table.shape[1] or len(vocab) > len(table):
-        raise errors.ShapeError(
-            "word vectors",
-            f"width {table.shape[1]} and a vocabulary of at most {len(table)} tokens",
-            f"width {vectors.width} and {len(vocab)} tokens",
-            f"Build the model with embedding_size={vectors.width}.",
-        )
-    rows = {token: row for row, token in enumerate(vocab) if token in vectors}
-    starts = np.array([vectors[token] for token in rows], np.float32).reshape(-1, vectors.width)
-    if len(starts):
-        table *= starts.std() / table.std()
-        table[list(rows.values())] = starts
-    layer.set_weights([table])
-    return len(rows), len(vocab)
 
 
 @keras.saving.register_keras_serializable(package="tfdistill")

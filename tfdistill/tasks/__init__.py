@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfdistill.tasks import multi_label, questions, regression, tags, vectors  # noqa: F401  they register
+from tfdistill.tasks import spans, tags, vectors  # noqa: F401  they register
 from tfdistill.tasks.builtin import task, tasks
 from tfdistill.tasks.examples import SPLITS, Examples, load_examples, parse_labels
 from tfdistill.tasks.kind import KINDS, TaskKind, kind_named, register

@@ -50,7 +50,7 @@ def read_sentences(
     """
     text = tables.read_text(path, encoding)
     sentences = TaggedSentences([[]], [[]], [[]])
-    columns = max(_needed(word_column), _needed(tag_column))
+    columns = max(n + 1 if n >= 0 else -n for n in (word_column, tag_column))
     from_both_ends = (word_column < 0) != (tag_column < 0)
     first = 0, 0  # line and number of columns
     for number, line in enumerate(text.split("\n"), start=1):
@@ -94,10 +94,6 @@ def read_sentences(
     if not sentences.words:
         raise errors.DataError(f"data file {path}", "words with tags", "a file without any")
     return sentences
-
-
-def _needed(column: int) -> int:
-    return column + 1 if column >= 0 else -column
 
 
 def entities(tags: Sequence[str]) -> set[tuple[str, int, int]]:

@@ -1,10 +1,11 @@
-"""Tasks over whole texts: what their kinds have in common, and the kind with one class a text."""
+"""Tasks over whole texts: one class a text, any number of labels, or a number."""
 
 from __future__ import annotations
 
 import abc
 import collections
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tfdistill.tasks.spec import TaskSpec
 
 _RARE = 0.1  # rows of the rarest class for one of the most frequent
+_LOST = 0.01  # of the range of all numbers, by rounding
+_ROUNDINGS = 16  # of float64, between numbers that a program computed in two ways
 
 
 class TextKind(TaskKind):
@@ -103,6 +106,149 @@ class Classes(TextKind):
         if "auc" in spec.metrics and spec.num_labels != 2:
             raise errors.ShapeError(f"labels of task {spec.name!r}", "two for auc", spec.num_labels)
         return {name: _of_classes(name, spec, scores, gold) for name in spec.metrics}
+
+
+class SeveralLabels(TextKind):
+    """Any number of the names for each text."""
+
+    name = "multi_label"
+    head = "multi_label"
+    metrics = ("micro_f1", "macro_f1", "exact_match")
+    column = "multi_label"
+    many_classes = gives_probabilities = True
+
+    def names_in(self, cell: str, separator: str) -> Sequence[str]:
+        """See `TaskKind.names_in`."""
+        return label_kinds.names_in(cell, separator)
+
+    def cell(self, spec: TaskSpec, label: np.ndarray) -> str:
+        """See `TaskKind.cell`; a list where a name holds the separator, which would split it."""
+        names = spec.label_values or spec.labels
+        applying = [name for name, applies in zip(names, label, strict=True) if applies]
+        if any(spec.label_separator in name for name in names):
+            return json.dumps(applying, ensure_ascii=False)
+        return spec.label_separator.join(applying)
+
+    def parse(self, spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
+        """See `TaskKind.parse`; float32 (n, classes) of 0 and 1."""
+        index = {value: number for number, value in enumerate(spec.label_values or spec.labels)}
+        rows = np.zeros((len(values), len(index)), np.float32)
+        cells = label_cells.unpacked(values, where)
+        for row, value in enumerate(cells):
+            for name in label_kinds.names_in(value, spec.label_separator):
+                if name not in index:
+                    raise no_label(spec, index, name, where[row])
+                rows[row, index[name]] = 1.0
+        return rows
+
+    def chance(self, spec: TaskSpec, labels: np.ndarray) -> float:
+        """See `TaskKind.chance`."""
+        shares = np.sort(labels.mean(axis=0))[::-1]  # (classes,), the most frequent first
+        if spec.primary_metric == "macro_f1":
+            return float(np.mean(2 * shares / (1 + shares)))
+        if spec.primary_metric == "micro_f1":
+            answered = np.arange(1, len(shares) + 1)
+            return float(np.max(2 * np.cumsum(shares) / (answered + shares.sum())))
+        _, counts = np.unique(labels, axis=0, return_counts=True)
+        return float(counts.max() / len(labels))
+
+    def majority(self, spec: TaskSpec, labels: np.ndarray) -> np.ndarray:
+        """The log odds of each label's share."""
+        shares = np.clip(labels.mean(axis=0), 1e-6, 1 - 1e-6)  # (classes,)
+        return np.log(shares / (1 - shares))
+
+    def _label_shape(self, count: int, width: int) -> tuple[int, ...]:
+        return (count, width)
+
+    def _metrics(self, spec: TaskSpec, scores: np.ndarray, gold: np.ndarray) -> dict[str, float]:
+        answers, applies = scores > 0, gold > 0
+        right = (answers & applies).sum(axis=0)  # (classes,)
+        total = answers.sum(axis=0) + applies.sum(axis=0)
+        values = {
+            "micro_f1": float(2 * right.sum() / max(total.sum(), 1)),
+            "macro_f1": float(np.mean(2 * right / np.maximum(total, 1))),
+            "exact_match": float((answers == applies).all(axis=1).mean()),
+        }
+        return {name: values[name] for name in spec.metrics}
+
+
+class Number(TextKind):
+    """A number for each text."""
+
+    name = "regression"
+    head = "sequence"
+    metrics = ("pearson", "spearman", "r2")
+    column = "regression"
+    nameless = "numbers, no names"
+    one_number = True
+
+    def num_labels(self, labels: Sequence[str]) -> int:
+        """One output."""
+        return 1
+
+    def ordered(self, names: Collection[str]) -> list[str]:
+        """None: numbers have no names."""
+        return []
+
+    def cell(self, spec: TaskSpec, label: np.ndarray) -> str:
+        """See `TaskKind.cell`."""
+        return str(label)
+
+    def parse(self, spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
+        """See `TaskKind.parse`; float32 (n,)."""
+        return numbers(values, where)
+
+    def chance(self, spec: TaskSpec, labels: np.ndarray) -> float:
+        """No correlation."""
+        return 0.0
+
+    def majority(self, spec: TaskSpec, labels: np.ndarray) -> np.ndarray:
+        """The mean."""
+        return np.array([np.mean(labels)])
+
+    def _rows(self, scores: np.ndarray) -> np.ndarray:
+        return scores[:, None] if scores.ndim == 1 else scores
+
+    def _metrics(self, spec: TaskSpec, scores: np.ndarray, gold: np.ndarray) -> dict[str, float]:
+        import scipy.stats
+
+        predictions = scores[:, 0]
+        values = dict.fromkeys(self.metrics, 0.0)
+        if np.ptp(gold) > 0:
+            values["r2"] = float(1 - np.mean((gold - predictions) ** 2) / np.var(gold))
+        if np.ptp(predictions) > 0 and np.ptp(gold) > 0:
+            values["pearson"] = float(scipy.stats.pearsonr(predictions, gold).statistic)
+            values["spearman"] = float(scipy.stats.spearmanr(predictions, gold).statistic)
+        return {name: values[name] for name in spec.metrics}
+
+
+def numbers(values: Sequence[str], where: Sequence[str]) -> np.ndarray:
+    """Reads numbers, float32 (n,); refuses what is none, not finite, or lost by the rounding."""
+    cells, _ = label_cells.judge(values, where, "regression")
+    read = [label_kinds.number_of(cell) for cell in cells]
+    for row, number in enumerate(read):
+        if number is None:
+            label_cells.check_name(cells[row], where[row])
+            raise errors.DataError(where[row], "a finite number", repr(cells[row]))
+    exact = np.array(read, np.float64)
+    with np.errstate(over="ignore"):
+        rounded = exact.astype(np.float32)
+    if not np.isfinite(rounded).all():
+        row = int(np.argmin(np.isfinite(rounded)))
+        expected = f"a number up to {np.finfo(np.float32).max:.2g}"
+        raise errors.DataError(where[row], expected, repr(cells[row]))
+    spread = np.ptp(exact) if len(exact) else 0.0
+    bad = np.abs(exact - rounded) > _LOST * spread
+    # Numbers that differ by the rounding of a computation are meant to be equal.
+    if bad.any() and spread > _ROUNDINGS * np.spacing(np.abs(exact).max()):
+        row = int(bad.argmax())
+        raise errors.DataError(
+            where[row],
+            f"numbers that float32 holds to {_LOST:g} of their range",
+            repr(cells[row]),
+            "Subtract their mean, and divide them by their standard deviation.",
+        )
+    return rounded
 
 
 def label_indices(spec: TaskSpec, values: Sequence[str], where: Sequence[str]) -> np.ndarray:
@@ -203,4 +349,5 @@ def _auc(scores: np.ndarray, positive: np.ndarray) -> float:
     return float((ranks[positive].sum() - count * (count + 1) / 2) / (count * others))
 
 
-register(Classes())
+for _kind in (Classes(), SeveralLabels(), Number()):
+    register(_kind)

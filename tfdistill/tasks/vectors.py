@@ -10,7 +10,7 @@ import numpy as np
 from tfdistill import errors
 from tfdistill.tasks import pair_metrics
 from tfdistill.tasks.kind import TaskKind, check_finite, register
-from tfdistill.tasks.regression import numbers
+from tfdistill.tasks.texts import numbers
 
 if TYPE_CHECKING:
     from tfdistill.tasks.encoded import EncodedExamples

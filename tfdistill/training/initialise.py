@@ -11,6 +11,7 @@ import numpy as np
 import tf_keras as keras
 
 from tfdistill import errors, losses, models
+from tfdistill.losses import checks
 from tfdistill.models.layers import layer_of
 from tfdistill.tasks import Examples
 from tfdistill.tasks.encoded import EncodedExamples
@@ -193,8 +194,7 @@ def initialise_from_layers(
 
     Reference: Sanh et al. 2019, DistilBERT, section 3, and the published extraction script.
     """
-    if token_types not in ("fold", "drop"):
-        raise errors.ConfigError("token_types", "fold or drop", repr(token_types))
+    checks.check_choice("token_types", token_types, ("fold", "drop"))
     teacher_config, student_config = models.config_of(teacher), models.config_of(student)
     _check_same_blocks(teacher_config, student_config)
     chosen = losses.layer_map(teacher_config.num_layers, student_config.num_layers, list(layers))

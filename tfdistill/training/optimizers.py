@@ -13,6 +13,7 @@ from official.nlp import optimization
 from tfdistill import errors
 from tfdistill.config import OptimizerConfig
 from tfdistill.config.training import Clip, Schedule
+from tfdistill.losses import checks
 
 NO_DECAY = ("layer_norm", "bias")
 _FEW_ROWS = 0.4  # of a table: so many at most are updated by themselves
@@ -254,8 +255,7 @@ def _clipping(clip: str, norm: float) -> dict[str, Any]:
         "global": {"global_clipnorm": norm},
         "none": {},
     }
-    if clip not in choices:
-        raise errors.ConfigError("optimizer", "clip per_tensor, global or none", repr(clip))
+    checks.check_choice("clip", clip, tuple(choices))
     return choices[clip]
 
 
@@ -281,9 +281,7 @@ def _rate(
     warmup_steps: int,
     end_learning_rate: float,
 ) -> Rate:
-    if schedule not in get_args(Schedule):
-        listed = ", ".join(get_args(Schedule))
-        raise errors.ConfigError("optimizer", f"a schedule of {listed}", repr(schedule))
+    checks.check_choice("schedule", schedule, get_args(Schedule))
     if not 0 <= warmup < 1:
         raise errors.ConfigError("warmup", "a fraction of all steps, 0 <= warmup < 1", warmup)
     if warmup_steps < 0 or (warmup_steps and warmup):

@@ -15,7 +15,7 @@ import tf_keras as keras
 from tfdistill import config, distillers, errors
 from tfdistill.data.streaming import StepRange, TrainingBatches
 from tfdistill.io import files, reading
-from tfdistill.losses import methods
+from tfdistill.losses import checks, methods
 from tfdistill.results import FitResult, read_finished, read_result_file, write_result_file
 from tfdistill.training import multi_worker, optimizers, variables
 from tfdistill.training.fit import fit
@@ -103,12 +103,8 @@ def transfer_stages(
 
     Reference: Sun et al. 2020, MobileBERT, section 3.5 and figure 2.
     """
-    for option, value, choices in (
-        ("strategy", strategy, STRATEGIES),
-        ("earlier", earlier, EARLIER),
-    ):
-        if value not in choices:
-            raise errors.ConfigError(option, f"one of {', '.join(choices)}", repr(value))
+    checks.check_choice("strategy", strategy, STRATEGIES)
+    checks.check_choice("earlier", earlier, EARLIER)
     every = tuple(range(num_layers))
     if strategy == "akt":
         _check_length("length of akt (steps, epochs)", steps, epochs)
@@ -298,7 +294,10 @@ def run_transfer(
       >>> [result.steps for result in results]
       [2]
     """
-    _check_terms(loss_weights or {})
+    for term in loss_weights or {}:
+        checks.check_choice(
+            "loss_weights", term, (*methods.TRANSFER_WEIGHTS, *methods.WORD_WEIGHTS)
+        )
     with multi_worker.working_folder(folder, tf.distribute.get_strategy()) as root:
         _open(root, stages, student)
         results = []
@@ -346,18 +345,6 @@ def run_transfer(
             weights, done = where / WEIGHTS, done + steps
         variables.load(student.weights, weights, remedy=_REMEDY)
         return tuple(results)
-
-
-def _check_terms(loss_weights: Mapping[str, float]) -> None:
-    terms = (*methods.TRANSFER_WEIGHTS, *methods.WORD_WEIGHTS)
-    for term in loss_weights:
-        if term not in terms:
-            raise errors.ConfigError(
-                "loss_weights",
-                f"terms among {', '.join(terms)}",
-                repr(term),
-                errors.nearest(term, terms),
-            )
 
 
 def _open(folder: pathlib.Path, stages: Sequence[TransferStage], student: keras.Model) -> None:

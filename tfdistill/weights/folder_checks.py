@@ -20,7 +20,7 @@ import tf_keras as keras
 
 from tfdistill import errors, models
 from tfdistill.io import checks, processes, reading
-from tfdistill.tasks.encoded import EncodedExamples
+from tfdistill.tasks.encoded import EncodedExamples, pad
 from tfdistill.tflite import agreement
 from tfdistill.tokenization import reading as tokenizer_reading
 from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece, vocabulary_fault
@@ -104,32 +104,17 @@ class WrittenFolder:
         if self.encoded is None:
             return None
         count = min(len(self.encoded), len(_PROBES) + _NUM_ANSWERED)
-        width = int(self.encoded.lengths[:count].max())
-        mask = (np.arange(width) < self.encoded.lengths[:count, None]).astype(np.int32)
-        ids = np.full(mask.shape, self.config.pad_token_id, np.int32)
-        ids[mask == 1] = self.encoded.ids[: self.encoded.offsets[count]]
-        return {
-            "input_ids": ids,
-            "attention_mask": mask,
-            "token_type_ids": np.zeros_like(mask),
-        }
+        return pad(self.encoded, range(count))
 
 
 def _architecture(written: WrittenFolder) -> list[str]:
     """Compares what config.json says of the network, and the head."""
     expected, received = (
-        {name: value for name, value in _fields(config).items() if name not in _OF_TRAINING}
+        {n: value for n, value in dataclasses.asdict(config).items() if n not in _OF_TRAINING}
         for config in (written.config, written.loaded.config)
     )
-    received_head = models.read_head(written.loaded.model)
-    return [
-        *_differences("architecture", expected, received),
-        *_differences("head", _fields(written.head), _fields(received_head)),
-    ]
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return dataclasses.asdict(value)
+    heads = map(dataclasses.asdict, (written.head, models.read_head(written.loaded.model)))
+    return [*_differences("architecture", expected, received), *_differences("head", *heads)]
 
 
 def _labels(written: WrittenFolder) -> list[str]:
