@@ -5,8 +5,10 @@ import math
 
 import manifests
 
+from tfdistill import report
 from tfdistill.benchmark import schema
 from tfdistill.benchmark.statistics import summaries
+from tfdistill.report.devices import NamedResult
 
 HOST = {
     "name": "Example 9000 Processor",
@@ -157,6 +159,12 @@ def result(
         ],
     }
     return {**value, **parts}
+
+
+def collected(results, **more):
+    """The results of these labels, as a report takes them."""
+    named = [NamedResult(name, schema.Result.model_validate(one)) for name, one in results.items()]
+    return report.Collection(tuple(named), **more)
 
 
 def conditions(**fields):

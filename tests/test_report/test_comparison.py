@@ -4,45 +4,13 @@ import os
 
 import pytest
 from test_report import fake_results, page_reading
-from test_report.page_reading import pictures_of, text_of
+from test_report.page_reading import text_of
 
 from tfdistill import report
-from tfdistill.benchmark import schema
 from tfdistill.report.collection import NamedSweep
-from tfdistill.report.devices import NamedResult
 from tfdistill.results import SweepResults
 
 HOSTILE = "<script>alert('x')</script>\"&|`*_\x00=1+1"
-
-
-@pytest.fixture
-def pages():
-    """Everything that the page of some results is made of: (content, page, its tree)."""
-
-    def make(**results):
-        named = tuple(
-            NamedResult(label, schema.Result.model_validate(value))
-            for label, value in results.items()
-        )
-        value = report.build(report.Collection(named))
-        page = report.render_html(value)
-        return value, page, page_reading.tree_of(page)
-
-    return make
-
-
-@pytest.fixture
-def many():
-    return fake_results.many()
-
-
-def test_the_page_stands_up_to_keyboard_and_screen_reader_and_asks_for_nothing(pages, many):
-    _, page, tree = pages(**many)
-    assert page_reading.faults_of(tree) == []
-    assert page_reading.requests_of(page) == []
-    # Host: accuracy twice, lengths. Emulator: lengths (one file is no choice). Phone: accuracy
-    # twice, lengths.
-    assert len(pictures_of(tree)) == 3 + 1 + 3
 
 
 def test_hostile_names_stay_text_in_page_markdown_and_csv(tmp_path):
@@ -82,13 +50,22 @@ def test_a_folder_whose_name_is_no_utf8_is_reported(tmp_path):
         assert "m (bad\ufffd)" in file.read_text(encoding="utf-8")
 
 
+def small_page(results):
+    """What a page of results holds, and its tree: it stays small whatever it holds."""
+    content = report.build(fake_results.collected(results))
+    page = report.render_html(content)
+    assert len(page.encode()) < 2_000_000
+    tree = page_reading.tree_of(page)
+    assert page_reading.faults_of(tree) == []
+    return content, tree
+
+
 @pytest.mark.slow
-def test_long_names_and_hundreds_of_results_keep_the_page_small(tmp_path):
+def test_long_names_and_hundreds_of_results_keep_the_page_small():
     fr = fake_results
+    name = "very_long_name_" * 12
     models = [
-        fr.model(
-            f"{'very_long_name_' * 12}{i}", number=i + 1, p50_ms=1.0 + i, accuracy=0.5 + i / 99
-        )
+        fr.model(f"{name}{i}", number=i + 1, p50_ms=1.0 + i, accuracy=0.5 + i / 99)
         for i in range(30)
     ]
     for model in models:
@@ -96,14 +73,7 @@ def test_long_names_and_hundreds_of_results_keep_the_page_small(tmp_path):
     value = fr.result(models, threads=(1, 2, 4), operators=[fr.operators(m.name) for m in models])
     for row in value["measurements"]:
         row["samples_ms"] = row["samples_ms"] * 3
-    results = tuple(
-        NamedResult(f"result {i}", schema.Result.model_validate(value)) for i in range(3)
-    )
-    content = report.build(report.Collection(results))
-    page = report.render_html(content)
-    assert len(page.encode()) < 2_000_000
-    tree = page_reading.tree_of(page)
-    assert page_reading.faults_of(tree) == []
+    content, tree = small_page({f"result {i}": value for i in range(3)})
     (table,) = [t for t in content.tables() if t.key == "device-1-latency"]
     assert len(table.rows) == 3 * 30 * 6 * 3
     assert "more rows are in report-tables/device-1-latency.csv" in text_of(tree)
@@ -116,17 +86,8 @@ def test_forty_devices_keep_the_page_small():
     for model in models:
         model.p50_ms.update({32: 1.0, 64: 2.0})
     value = fr.result(models, kind="phone", operators=[fr.operators(m.name) for m in models])
-    results = tuple(
-        NamedResult(
-            f"r{i}", schema.Result.model_validate({**value, "device": {"name": f"Phone {i}"}})
-        )
-        for i in range(40)
-    )
-    content = report.build(report.Collection(results))
-    page = report.render_html(content)
-    assert len(page.encode()) < 2_000_000
-    tree = page_reading.tree_of(page)
-    assert page_reading.faults_of(tree) == []
+    devices = {f"r{i}": {**value, "device": {"name": f"Phone {i}"}} for i in range(40)}
+    content, _ = small_page(devices)
     assert len(content.sections) == 40
     assert "Its charts are left out" in content.sections[-1].intro
     assert "Its charts" not in content.sections[0].intro
@@ -140,10 +101,9 @@ def test_a_sweep_without_figures_makes_a_page(rows):
 
 
 def test_synthetic_data_and_unmeasured_runs_are_said():
-    result = schema.Result.model_validate(fake_results.result([fake_results.model("m")]))
-    value = report.build(
-        report.Collection((NamedResult("demo", result),), synthetic=("demo",), unmeasured=("new",))
-    )
+    results = {"demo": fake_results.result([fake_results.model("m")])}
+    collection = fake_results.collected(results, synthetic=("demo",), unmeasured=("new",))
+    value = report.build(collection)
     assert value.synthetic
     said = " ".join(value.limits)
     assert "demo: the data is synthetic" in said and "new: not measured" in said

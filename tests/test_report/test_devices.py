@@ -1,8 +1,7 @@
 import pytest
 from test_report import fake_results
 
-from tfdistill.benchmark import schema
-from tfdistill.report.devices import NamedResult, by_device
+from tfdistill.report.devices import by_device
 
 
 @pytest.fixture
@@ -11,7 +10,7 @@ def named():
 
     def make(label, models, **options):
         value = fake_results.result(models, **options)
-        return NamedResult(label, schema.Result.model_validate(value))
+        return fake_results.collected({label: value}).results[0]
 
     return make
 

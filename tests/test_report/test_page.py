@@ -14,15 +14,6 @@ def tree_of(run_dir):
     return page_reading.tree_of(report.render_html(report.build(report.collect(run_dir))))
 
 
-def test_the_page_stands_up_to_keyboard_and_screen_reader_and_asks_for_nothing(run_dir):
-    page = report.render_html(report.build(report.collect(run_dir)))
-    assert page_reading.requests_of(page) == []
-    tree = page_reading.tree_of(page)
-    assert page_reading.faults_of(tree) == []
-    # Bars of 3 figures, accuracy against latency and size, by length, 9 of training.
-    assert len(page_reading.pictures_of(tree)) == 3 + 2 + 1 + 9
-
-
 def test_hostile_names_stay_text(run_dir, edit):
     def spoil(metrics):
         metrics["recipe"] = metrics["task"]["name"] = HOSTILE

@@ -12,10 +12,8 @@ import pytest
 from test_report import fake_answers, fake_results, fake_run, page_reading
 
 from tfdistill import _version, report
-from tfdistill.benchmark import schema
 from tfdistill.data import answers
 from tfdistill.report.collection import NamedSweep
-from tfdistill.report.devices import NamedResult
 from tfdistill.results import SweepResults
 
 PAGES = pathlib.Path(__file__).parent / "pages"
@@ -250,9 +248,7 @@ RUNS = (
 def test_the_page_of_a_run(make, run_dir, edit):
     make(run_dir, lambda name, work: edit(run_dir / name, work))
     value = report.build(report.collect(run_dir))
-    golden_page.check(report.render_markdown(value), PAGES / f"{make.__name__}.md")
-    tree = page_reading.tree_of(report.render_html(value))
-    assert page_reading.faults_of(tree) == []
+    check(value, make.__name__)
 
 
 def test_the_page_of_an_export_outside_a_run(run_dir):
@@ -261,14 +257,26 @@ def test_the_page_of_an_export_outside_a_run(run_dir):
     golden_page.check(text, PAGES / "export.md")
 
 
+def in_html(value):
+    """The page without its style and the version."""
+    page = re.sub("(?s)<style>.*</style>", "", report.render_html(value))
+    return page.replace(f"tfdistill {_version.__version__}", "tfdistill VERSION")
+
+
 def test_the_page_in_html_and_its_tables_as_csv(run_dir):
     value = report.build(report.collect(run_dir))
-    page = re.sub("(?s)<style>.*</style>", "", report.render_html(value))
-    page = page.replace(f"tfdistill {_version.__version__}", "tfdistill VERSION")
-    golden_page.check(page, PAGES / "whole.html")
+    golden_page.check(in_html(value), PAGES / "whole.html")
     written = report.render_csv(value)
     texts = (f"{name}\n{written[name]}" for name in ("latency.csv", "models.csv"))
     golden_page.check("\n".join(texts), PAGES / "whole.csv")
+
+
+def check(value, name):
+    """Compares a page with its file, and reads it as a program and as a screen reader does."""
+    golden_page.check(report.render_markdown(value), PAGES / f"{name}.md")
+    page = report.render_html(value)
+    assert page_reading.requests_of(page) == []
+    assert page_reading.faults_of(page_reading.tree_of(page)) == []
 
 
 GOOD = {"verdict": "good", "file_metrics": {"accuracy": 0.9}, "primary_metric": "accuracy"}
@@ -359,14 +367,12 @@ COMPARED = (
 
 @pytest.mark.parametrize("make", COMPARED, ids=[make.__name__ for make in COMPARED])
 def test_the_page_of_a_comparison(make):
-    results = tuple(
-        NamedResult(label, schema.Result.model_validate(value))
-        for label, value in make(fake_results).items()
-    )
     sweeps = (NamedSweep("swept", SWEEP),) if make in (devices, swept) else ()
-    collected = report.Collection(results, sweeps, unmeasured=("new",) if sweeps else ())
-    text = report.render_markdown(report.build(collected))
-    golden_page.check(text, PAGES / f"{make.__name__}.md")
+    more = {"sweeps": sweeps, "unmeasured": ("new",) if sweeps else ()}
+    value = report.build(fake_results.collected(make(fake_results), **more))
+    check(value, make.__name__)
+    if make == devices:
+        golden_page.check(in_html(value), PAGES / "devices.html")
 
 
 def test_every_row_of_a_table_has_as_many_cells_as_its_head(run_dir, edit):
