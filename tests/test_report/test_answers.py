@@ -12,7 +12,7 @@ from test_report.page_reading import table_of, tree_of
 from tfdistill import report, results
 from tfdistill.data import answers
 from tfdistill.manifest.confidence import Confidence
-from tfdistill.report import answer_sides, run_analysis
+from tfdistill.report import answer_sides
 from tfdistill.report.sections import answers as answers_section
 from tfdistill.report.sections import quality, verdict
 from tfdistill.tasks import spec
@@ -58,33 +58,6 @@ def test_the_caption_counts_the_answers_that_it_shows(wrong, listed):
     sides = answer_sides.sides(None, None, shown)
     (section,) = answers_section.section(sides)
     assert section.parts[0].tables[0].caption == listed
-
-
-@pytest.mark.parametrize(
-    ("wrong", "accuracy"), [([0], 0.975), (range(1, 4), 0.925)], ids=["above", "equal"]
-)
-def test_a_baseline_above_the_student_is_told_from_chance(answered, edit, wrong, accuracy):
-    folder = "baselines/tfidf"
-    row = {"name": "tfidf", "metrics": {"accuracy": accuracy}, "folder": folder}
-    edit(answered / "metrics.json", lambda m: m.update(baselines=[row]))
-    for model in range(3):  # the mean over the seeds is that of the answers
-        edit(
-            answered / "metrics.json",
-            lambda m, at=-1 - model: m["models"][at].update(metrics={"accuracy": 0.925}),
-        )
-    baseline_answers = answers_of({"model": logits_of(wrong)}, with_texts=False)
-    answers.write(baseline_answers, answered / folder / answers.FILE_NAME)
-    analysis_of = run_analysis.RunAnalysis(report.collect(answered))
-    assert verdict.headline(analysis_of).startswith(
-        "Too few rows to say whether a baseline does as well as the student (TF-IDF and a linear "
-        f"model): accuracy {accuracy:.1%} against 92.5%."
-    )
-    (answered / "recipe.yaml").write_text("data: {cross_fitted: true}\n")
-    headline = verdict.headline(run_analysis.RunAnalysis(report.collect(answered)))
-    assert "against 92.5% (difference " in headline and "Give more rows of each label" in headline
-    compared = table_of(page_of(answered), "paired")[-1]
-    assert compared[0] == "File against TF-IDF"
-    assert compared[-1] == "too few rows to say"
 
 
 def test_confidence_is_shown_beside_how_often_it_is_right(answered):
