@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,17 +16,6 @@ from adb_daemon import Daemon, launcher, make_phone
 from tfdistill.benchmark.adb import tool_backend
 from tfdistill.benchmark.adb.binary import Binary
 from tfdistill.benchmark.settings import Settings
-
-
-@pytest.fixture(autouse=True)
-def signals_of_a_terminal():
-    """What runs in the background or under nohup ignores Ctrl-C or the end of a connection."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)}
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
