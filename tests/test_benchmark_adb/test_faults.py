@@ -54,17 +54,6 @@ def test_a_run_that_fails_is_a_failure_and_earlier_ones_are_kept(
     assert left_on(daemon) == []
 
 
-def test_the_tool_of_the_compiled_model_api_is_refused_with_the_other_one_s_name(
-    phone, binary, fast, short, strike, left_on
-):
-    """It warns of the options for inputs, draws its own, and prints figures."""
-    daemon = phone()
-    strike(daemon, "", unknown=["input_layer", "input_layer_shape", "input_layer_value_files"])
-    with pytest.raises(errors.BenchmarkError, match="Use the benchmark_model of the Interpreter"):
-        adb.measure(fast, settings=short, binary=binary)
-    assert left_on(daemon) == []
-
-
 def test_a_hang_ends_at_the_timeout_and_nothing_goes_on_running(
     phone, binary, fast, short, strike, left_on
 ):

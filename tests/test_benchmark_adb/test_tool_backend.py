@@ -88,24 +88,6 @@ def test_delegates_operators_and_accuracy_are_measured(phone, binary, tflite_fil
     assert left_on(daemon) == []
 
 
-def test_a_gpu_that_falls_back_to_the_cpu_is_no_measurement(
-    phone, binary, tflite_files, short, strike, left_on
-):
-    daemon = phone()
-    strike(daemon, "nothing delegated")
-    (result,) = adb.measure(
-        [tflite_files / "fast.tflite"],
-        settings=dataclasses.replace(short, delegates=("gpu", "xnnpack")),
-        binary=binary,
-    )
-    assert {m.delegate for m in result.measurements} == {"xnnpack"}
-    (failure,) = result.failures
-    assert "expected a graph that GPU takes part in" in failure.error
-    assert "GPU delegate is explicitly applied, the model graph will not" in failure.error
-    assert "Leave gpu out of --delegates" in failure.error
-    assert left_on(daemon) == []
-
-
 def test_a_tool_that_logs_no_nodes_is_profiled_for_them_once(
     phone, binary, tflite_files, short, strike
 ):
