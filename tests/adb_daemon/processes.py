@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pathlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 _TRIES, _PAUSE_S = 1200, 0.05
 
@@ -14,13 +15,18 @@ def alive(pid: int) -> bool:
     return _facts(pid)[0] not in ("", "Z")
 
 
-def ends(pid: int) -> bool:
-    """Waits until a process has ended, and returns whether it did."""
+def wait_until(condition: Callable[[], Any]) -> Any:
+    """Waits until a condition holds, and returns its value."""
     for _ in range(_TRIES):
-        if not alive(pid):
-            return True
+        if value := condition():
+            return value
         time.sleep(_PAUSE_S)
-    return False
+    raise AssertionError("it did not come to that")
+
+
+def ends(pid: int) -> bool:
+    """Waits until a process has ended."""
+    return wait_until(lambda: not alive(pid))
 
 
 def of_groups(groups: Iterable[int]) -> list[int]:
@@ -50,11 +56,7 @@ def with_variable(variable: str, *, but: int) -> list[int]:
 
 def written(path: pathlib.Path) -> str:
     """Waits until a file holds something, and returns it."""
-    for _ in range(_TRIES):
-        if path.exists() and (text := path.read_text()):
-            return text
-        time.sleep(_PAUSE_S)
-    raise AssertionError(f"no {path.name}")
+    return wait_until(lambda: path.exists() and path.read_text())
 
 
 def _facts(pid: int) -> tuple[str, str]:

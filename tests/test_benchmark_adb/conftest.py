@@ -90,6 +90,11 @@ def binary(tmp_path: pathlib.Path) -> Binary:
 
 
 @pytest.fixture
+def fast(tflite_files: pathlib.Path) -> list[pathlib.Path]:
+    return [tflite_files / "fast.tflite"]
+
+
+@pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> Settings:
     """The least that measures: one repetition of two blocks of three at 8 tokens."""
     monkeypatch.setattr(tool_backend, "NUM_FEEDS", 2)

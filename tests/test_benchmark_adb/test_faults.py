@@ -4,7 +4,6 @@ import dataclasses
 import os
 import signal
 import threading
-import time
 
 import pytest
 from adb_daemon import launcher, processes
@@ -15,22 +14,9 @@ from tfdistill.benchmark import adb, measuring
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def fast(tflite_files):
-    return [tflite_files / "fast.tflite"]
-
-
 def still_running(daemon):
     """What the device's shells started and did not end, they themselves included."""
     return processes.of_groups(process.pid for process in daemon.processes)
-
-
-def wait_until(condition):
-    for _ in range(1200):
-        if condition():
-            return
-        time.sleep(0.05)
-    pytest.fail("it did not come to that")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +47,7 @@ def test_a_hang_ends_at_the_timeout_and_nothing_goes_on_running(
     strike(daemon, "hang")
     with pytest.raises(errors.BenchmarkError, match="an end within 2 seconds"):
         adb.measure(fast, settings=dataclasses.replace(short, timeout_seconds=2), binary=binary)
-    wait_until(lambda: not still_running(daemon))
+    processes.wait_until(lambda: not still_running(daemon))
     assert left_on(daemon) == []
 
 
@@ -169,7 +155,7 @@ def test_ctrl_c_keeps_what_is_finished_and_cleans_up(
     runs = daemon.path("/says/benchmark_model.runs")
 
     def interrupt():
-        wait_until(lambda: runs.exists() and runs.read_text() == "4")
+        processes.wait_until(lambda: runs.exists() and runs.read_text() == "4")
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
@@ -180,7 +166,7 @@ def test_ctrl_c_keeps_what_is_finished_and_cleans_up(
     assert len(result.measurements) == 1
     assert measuring.INTERRUPTED in result.failures
     assert ("answer.sh" in "".join(daemon.commands[-2:])) == (repetitions == 1)
-    wait_until(lambda: not still_running(daemon))
+    processes.wait_until(lambda: not still_running(daemon))
     assert left_on(daemon) == []
 
 

@@ -7,10 +7,9 @@ import os
 import shutil
 import signal
 import threading
-import time
 
 import pytest
-from adb_daemon import launcher, real
+from adb_daemon import launcher, processes, real
 
 from tfdistill import errors
 from tfdistill.benchmark import adb, measuring
@@ -37,19 +36,6 @@ def daemon(tmp_path_factory, monkeypatch):
     monkeypatch.delenv("ANDROID_SERIAL", raising=False)
     yield phone
     phone.close()
-
-
-@pytest.fixture
-def fast(tflite_files):
-    return [tflite_files / "fast.tflite"]
-
-
-def wait_until(condition):
-    for _ in range(1200):
-        if condition():
-            return
-        time.sleep(0.05)
-    pytest.fail("it did not come to that")
 
 
 def test_shells_exit_codes_and_files_are_those_of_android(daemon, tmp_path):
@@ -92,13 +78,13 @@ def test_ctrl_c_ends_what_runs_on_the_device(daemon, binary, fast, short, strike
     runs = daemon.path("/says/benchmark_model.runs")
 
     def interrupt():
-        wait_until(lambda: runs.exists() and runs.read_text() == "2")
+        processes.wait_until(lambda: runs.exists() and runs.read_text() == "2")
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(measuring.BenchmarkInterrupted):
         adb.measure(fast, settings=short, binary=binary)
-    wait_until(lambda: not daemon.running())
+    processes.wait_until(lambda: not daemon.running())
     assert left_on(daemon) == []
 
 
@@ -108,7 +94,7 @@ def test_a_run_that_exceeds_its_time_ends_on_the_device(
     strike(daemon, "hang")
     with pytest.raises(errors.BenchmarkError):
         adb.measure(fast, settings=dataclasses.replace(short, timeout_seconds=2), binary=binary)
-    wait_until(lambda: not daemon.running())
+    processes.wait_until(lambda: not daemon.running())
     assert left_on(daemon) == []
 
 
@@ -121,7 +107,7 @@ def test_a_cable_that_is_pulled_leaves_what_was_finished_and_names_the_rest(
     running = []
 
     def pull():
-        wait_until(lambda: runs.exists() and runs.read_text() == "4")
+        processes.wait_until(lambda: runs.exists() and runs.read_text() == "4")
         running.extend(daemon.running())
         daemon.disconnect()
 
@@ -133,7 +119,7 @@ def test_a_cable_that_is_pulled_leaves_what_was_finished_and_names_the_rest(
     (folder,) = left_on(daemon)
     assert f"rm -rf /data/local/tmp/{folder}" in failure.error
     assert len(running) >= 2  # a shell and the tool: adbd hangs up on them
-    wait_until(lambda: not daemon.running())
+    processes.wait_until(lambda: not daemon.running())
 
 
 def test_the_state_of_the_device_is_read(daemon):
