@@ -173,7 +173,7 @@ def quantization(name: str) -> Quantization:
 
 def chosen(names: Sequence[str] | None) -> list[Quantization]:
     """Returns quantizations by name, each once and at least one; None for all that are offered."""
-    full = config.quantization_names(_BY_NAME if names is None else names)
+    full = list(dict.fromkeys(map(config.quantization_name, _BY_NAME if names is None else names)))
     if not full:
         raise errors.ConfigError("names", "at least one quantization", "none")
     return [quantization(name) for name in full]

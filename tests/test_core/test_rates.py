@@ -24,6 +24,6 @@ def test_sections_have_the_rates_of_the_table():
     defaults = [section().learning_rate for section in sections]
     assert (
         defaults
-        == [training.STAGE_RATE, training.FINE_TUNING_RATE, training.PRETRAINING_RATE]
+        == [training.TRAINING_RATE, training.TRAINING_RATE, training.PRETRAINING_RATE]
         == [5e-5, 5e-5, 5e-4]
     )

@@ -15,7 +15,6 @@ from tfdistill.config.inputs import (
     model_folder,
     run_folder,
     saved_recipe,
-    trained_length,
     usual_max_length,
 )
 from tfdistill.config.recipe import Recipe, labels_alone, with_baseline
@@ -55,7 +54,6 @@ from tfdistill.config.short_forms import (
     parse_pruned,
     parse_static,
     quantization_name,
-    quantization_names,
     short_form_faults,
 )
 from tfdistill.config.stage_kinds import STAGES, StageKind
@@ -133,13 +131,11 @@ __all__ = [
     "parse_section",
     "parse_static",
     "quantization_name",
-    "quantization_names",
     "recipes",
     "run_folder",
     "saved_recipe",
     "short_form_faults",
     "teacher_rate",
-    "trained_length",
     "usual_lengths",
     "usual_max_length",
     "with_baseline",

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from tfdistill import errors
-from tfdistill.config.sections import (
-    DataConfig,
-    StudentConfig,
-    TeacherConfig,
-    VariantConfig,
-)
+from tfdistill.config.sections import StudentConfig, VariantConfig
 from tfdistill.config.short_forms import is_static
 from tfdistill.config.stages import STAGES, Stage
 from tfdistill.config.training import METHODS
@@ -21,23 +17,7 @@ EMBEDDING = "embedding"
 _LONGEST_NAME = 200  # bytes of a folder's name, which file systems limit to 255
 _LAST = (EMBEDDING, "combination")
 _BEFORE = tuple(name for name, kind in STAGES.items() if kind.layers_alone)
-
-
-class Sections(Protocol):
-    """A recipe, or of an invalid one what is valid: None stands for the rest."""
-
-    @property
-    def data(self) -> DataConfig: ...  # noqa: D102
-    @property
-    def teacher(self) -> TeacherConfig: ...  # noqa: D102
-    @property
-    def student(self) -> StudentConfig: ...  # noqa: D102
-    @property
-    def baselines(self) -> str: ...  # noqa: D102
-    @property
-    def stages(self) -> Mapping[str, Stage | None]: ...  # noqa: D102
-    @property
-    def variants(self) -> Mapping[str, VariantConfig | None]: ...  # noqa: D102
+Sections = Any  # a recipe, or of an invalid one what is valid: None stands for the rest
 
 
 def cross_faults(recipe: Sections) -> list[str]:
@@ -48,14 +28,6 @@ def cross_faults(recipe: Sections) -> list[str]:
         if all(getattr(recipe, name) is not None for name in sections)
         for fault in check(recipe)
     ]
-
-
-def _stage_names(recipe: Sections) -> Iterator[str]:
-    yield from _no_folders("stages", recipe.stages)
-
-
-def _variant_names(recipe: Sections) -> Iterator[str]:
-    yield from _no_folders("variants", recipe.variants)
 
 
 def _trained_or_itself(recipe: Sections) -> Iterator[str]:
@@ -77,9 +49,9 @@ def _trained_or_itself(recipe: Sections) -> Iterator[str]:
             yield errors.explain(f"student.{name}", expected, repr(value))
 
 
-def _no_folders(section: str, names: Mapping[str, object]) -> Iterator[str]:
+def _no_folders(section: str, recipe: Sections) -> Iterator[str]:
     """Names of stages and variants are names of folders, too."""
-    for name in names:
+    for name in getattr(recipe, section):
         if not isinstance(name, str) or not safe_paths.is_plain_name(name):
             expected = "one of a folder: no / or \\, no dot at its start"
             yield errors.explain(f"{section}, a name", expected, repr(name))
@@ -100,8 +72,6 @@ def _joined_names(recipe: Sections) -> Iterator[str]:
 def _lengths_of_stages(recipe: Sections) -> Iterator[str]:
     """What a stage reads has to fit into its batches."""
     for name, stage in _used_stages(recipe).items():
-        if stage is None:
-            continue
         longest = recipe.data.max_length
         if stage.on_corpus:
             longest = stage.max_length or longest
@@ -136,7 +106,7 @@ def _pruned_starts(recipe: Sections) -> Iterator[str]:
 def _widths_of_vectors(recipe: Sections) -> Iterator[str]:
     width = recipe.student.vector_size
     for name, stage in _used_stages(recipe).items():
-        if stage is not None and width is not None and max(stage.prefixes, default=0) > width:
+        if width is not None and max(stage.prefixes, default=0) > width:
             expected = f"at most student.vector_size ({width})"
             yield errors.explain(f"stages.{name}.prefixes", expected, list(stage.prefixes))
 
@@ -217,10 +187,10 @@ def _task_of_variants(recipe: Sections) -> Iterator[str]:
 
 
 def _class_weights(recipe: Sections) -> Iterator[str]:
-    used = _used_stages(recipe).values()
-    if recipe.data.class_weights is None or recipe.teacher.finetune is not None or None in used:
+    if recipe.data.class_weights is None or recipe.teacher.finetune is not None:
         return
-    if not any(stage and not stage.on_corpus and stage.needs_labels() for stage in used):
+    used, invalid = _used_stages(recipe).values(), None in recipe.stages.values()
+    if not (invalid or any(not stage.on_corpus and stage.needs_labels() for stage in used)):
         yield errors.explain(
             "data.class_weights",
             "a training on gold labels (teacher.finetune, a labels stage, or a stage with "
@@ -230,13 +200,12 @@ def _class_weights(recipe: Sections) -> Iterator[str]:
 
 
 def _only_embeddings(recipe: Sections) -> Iterator[str]:
-    """What only a task of kind embedding has."""
     if recipe.data.gives_vectors:
         return
     options = [
         f"stages.{name}, kind {EMBEDDING}"
         for name, stage in sorted(_used_stages(recipe).items())
-        if stage is not None and stage.traits.for_vectors
+        if stage.traits.for_vectors
     ]
     if recipe.student is not None and recipe.student.vector_size is not None:
         options.append("student.vector_size")
@@ -249,7 +218,7 @@ def _stages_of_embeddings(recipe: Sections) -> Iterator[str]:
         return
     used = sorted(_used_stages(recipe).items())
     for name, stage in used:
-        if stage is not None and stage.kind not in (*_LAST, *_BEFORE):
+        if stage.kind not in (*_LAST, *_BEFORE):
             yield errors.explain(
                 f"stages.{name}, kind, for an embedding",
                 ", ".join((*_LAST, *_BEFORE)),
@@ -262,7 +231,7 @@ def _stages_of_embeddings(recipe: Sections) -> Iterator[str]:
             what = f"variants.{name}.stages, the last one"
             yield errors.explain(what, " or ".join(_LAST), last.kind)
     for name, stage in used:
-        if stage is not None and stage.compress is not None:
+        if stage.compress is not None:
             what = f"stages.{name}.compress, for an embedding"
             yield errors.explain(what, "none", "a compression")
 
@@ -330,15 +299,15 @@ def _valid_variants(recipe: Sections) -> list[tuple[str, VariantConfig]]:
     return [(name, variant) for name, variant in recipe.variants.items() if variant is not None]
 
 
-def _used_stages(recipe: Sections) -> dict[str, Stage | None]:
+def _used_stages(recipe: Sections) -> dict[str, Stage]:
     used = {stage for _, variant in _valid_variants(recipe) for stage in variant.stages}
-    return {name: stage for name, stage in recipe.stages.items() if name in used}
+    return {name: stage for name, stage in recipe.stages.items() if stage and name in used}
 
 
 CHECKS: tuple[tuple[tuple[str, ...], Callable[[Sections], Iterator[str]]], ...] = (
     (("data", "teacher", "student", "stages", "variants"), _trained_or_itself),
-    (("stages",), _stage_names),
-    (("variants",), _variant_names),
+    (("stages",), functools.partial(_no_folders, "stages")),
+    (("variants",), functools.partial(_no_folders, "variants")),
     (("stages", "variants"), _joined_names),
     (("data", "stages", "variants"), _lengths_of_stages),
     (("data", "student", "stages", "variants"), _pruned_starts),

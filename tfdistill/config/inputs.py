@@ -90,26 +90,18 @@ def check_saved_recipe(file: pathlib.Path) -> None:
         )
 
 
-def trained_length(source: str | None) -> int | None:
-    """The `max_length` of a run, or of an export or a file in it; None where none is recorded."""
-    path = pathlib.Path(source or "")
-    if source is None or not path.exists():
-        return None
-    recipe = saved_recipe(path)
-    if recipe is not None:
+def usual_max_length(source: str | None) -> int:
+    """The `max_length` where none is named: that of a run or an export, else 128 or a model's."""
+    usual, path = DataConfig.model_fields["max_length"].default, pathlib.Path(source or "")
+    if source is None:
+        return usual
+    if path.exists() and (recipe := saved_recipe(path)) is not None:
         return recipe.data.max_length
     folder = path if path.is_dir() else path.parent
-    if not (folder / manifest.FILE_NAME).is_file():
-        return None
-    tokenizer = manifest.read_manifest(path).tokenizer
-    return None if tokenizer is None else tokenizer.max_length
-
-
-def usual_max_length(source: str | None) -> int:
-    """The `max_length` where none is named: that of a run, else 128 or a model's positions."""
-    trained, usual = trained_length(source), DataConfig.model_fields["max_length"].default
-    if trained is not None or source is None:
-        return trained or usual
+    if path.exists() and (folder / manifest.FILE_NAME).is_file():
+        tokenizer = manifest.read_manifest(path).tokenizer
+        if tokenizer is not None:
+            return tokenizer.max_length
     file = pathlib.Path(model_folder(source)) / "config.json"
     try:
         positions = reading.read_json_object(file).get("max_position_embeddings")
@@ -173,11 +165,8 @@ def missing_inputs(recipe: Recipe) -> list[str]:
         faults.append("data.dir: the task's files. Give them with --set data.dir=FOLDER")
     elif recipe.data.dir is not None and not pathlib.Path(recipe.data.dir).exists():
         faults.append(f"data.dir: {recipe.data.dir} is not there")
-    faults += [
-        f"data.unlabelled: {path} is not there"
-        for path in recipe.data.unlabelled
-        if not _is_file(path)
-    ]
+    absent = (path for path in recipe.data.unlabelled if not _is_file(path))
+    faults += [f"data.unlabelled: {path} is not there" for path in absent]
     for key in ("promise_on", "other"):
         path = getattr(recipe.data, key)
         if path is not None and not pathlib.Path(path).exists():
@@ -196,16 +185,15 @@ def missing_inputs(recipe: Recipe) -> list[str]:
         faults.append("data.vocab: a preset has none. Use --set data.vocab=train:SIZE or a file")
     elif choice != "teacher" and not choice.startswith("train:") and not _is_file(choice):
         faults.append(f"data.vocab: {choice} is not there")
-    texts: dict[str, tuple[str, ...]] = {}
-    for name, stage in sorted(recipe.used_stages.items()):
-        if stage.on_corpus:
-            texts[f"stages.{name}.corpus"] = stage.corpus
+    used = sorted(recipe.used_stages.items())
+    texts = {f"stages.{name}.corpus": stage.corpus for name, stage in used if stage.on_corpus}
     if recipe.teacher.pretrain is not None:
         texts["teacher.pretrain.corpus"] = recipe.teacher.pretrain.corpus
     for key, paths in texts.items():
         if not paths and not embedded:
             faults.append(f"{key}: plain text. Give it with --set {key}=[FILE,...]")
-        faults += [f"{key}: {path} is not there" for path in paths if not _is_there(path)]
+        absent = (path for path in paths if not storage.located(path).exists())
+        faults += [f"{key}: {path} is not there" for path in absent]
     return faults
 
 
@@ -254,11 +242,6 @@ def _is_file(path: str) -> bool:
     return pathlib.Path(path).is_file()
 
 
-def _is_there(path: str) -> bool:
-    """A text file, or a folder of prepared shards."""
-    return storage.located(path).exists()
-
-
 def answers_faults(recipe: Recipe) -> list[str]:
     """Finds stages, starts and vocabularies that need a teacher's model, and missing files."""
     answers = recipe.teacher.answers
@@ -298,7 +281,6 @@ def answers_faults(recipe: Recipe) -> list[str]:
 
 
 def _faults_of_vectors(answers: AnswersConfig) -> list[str]:
-    """What files of vectors cannot be: parts of an ensemble."""
     faults = []
     if len(answers.files) > 1:
         faults.append(

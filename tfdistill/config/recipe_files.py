@@ -207,7 +207,8 @@ def _faults_of(
     error: pydantic.ValidationError, section: type[Section], values: Mapping[str, Any]
 ) -> list[str]:
     """The faults inside the sections, then those between the sections that are valid."""
-    inside = [fault for fault in error.errors() if not _follows(fault)]
+    # A list that is too short and not empty only lacks elements that were faults themselves.
+    inside = (f for f in error.errors() if not (f["type"] == "too_short" and f["input"]))
     faults = list(dict.fromkeys(_describe(fault, section) for fault in inside))
     if section is Recipe and all(fault["loc"] for fault in error.errors()):
         faults += cross_faults(_valid_sections(spelled_out(values)))
@@ -248,7 +249,6 @@ def without_defaults(recipe: Recipe) -> str:
 
 
 def _assigned(values: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """A copy of plain values with those that assignments give."""
     values = copy.deepcopy(values)
     for assignment in overrides:
         _assign(values, assignment)
@@ -313,11 +313,6 @@ _WANTED = {
 }
 
 
-def _follows(fault: Any) -> bool:
-    """Whether a list only lacks elements because they were faults themselves."""
-    return fault["type"] == "too_short" and bool(fault["input"])
-
-
 def _describe(fault: Any, section: type[Section]) -> str:
     location, *sections = _without_tags(fault["loc"])
     where = ".".join(str(part) for part in location if "[" not in str(part))
@@ -351,7 +346,6 @@ def _without_tags(location: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _section_at(section: type[Section], location: Sequence[Any]) -> type[Section]:
-    """The section at a location below another one."""
     for part in location:
         field = section.model_fields.get(str(part))
         inner = () if field is None else (field.annotation, *typing.get_args(field.annotation))

@@ -14,23 +14,16 @@ import pydantic
 
 from tfdistill import errors
 
-Tokens = Annotated[int, pydantic.Field(ge=3, le=512)]
-"""The longest example: [CLS], a word and [SEP] at least."""
-Steps = Annotated[int, pydantic.Field(gt=0, le=10**8)]
-"""Batches or epochs of a training."""
-BatchSize = Annotated[int, pydantic.Field(gt=0, le=2**16)]
-"""Examples of a batch, or batches of an update."""
-Width = Annotated[int, pydantic.Field(gt=0, le=2**16)]
-"""A size of a layer."""
+Tokens = Annotated[int, pydantic.Field(ge=3, le=512)]  # [CLS], a word and [SEP] at least
+Steps = Annotated[int, pydantic.Field(gt=0, le=10**8)]  # batches or epochs of a training
+BatchSize = Annotated[int, pydantic.Field(gt=0, le=2**16)]  # examples, or batches of an update
+Width = Annotated[int, pydantic.Field(gt=0, le=2**16)]  # of a layer
 HIGHEST_RATE = 10.0
 Rate = Annotated[float, pydantic.Field(gt=0, le=HIGHEST_RATE)]
-"""A learning rate."""
 Share = Annotated[float, pydantic.Field(ge=0, le=1)]
-Weight = Annotated[float, pydantic.Field(ge=0)]
-"""A factor of a loss."""
+Weight = Annotated[float, pydantic.Field(ge=0)]  # of a loss
 _SMALLEST, _LARGEST = 1e-30, 1e30  # of numbers whose products are to fit float32
-Seed = Annotated[int, pydantic.Field(ge=0, le=2**32 - 1)]
-"""What NumPy and TensorFlow both take as a seed."""
+Seed = Annotated[int, pydantic.Field(ge=0, le=2**32 - 1)]  # of NumPy and TensorFlow
 
 
 class Section(pydantic.BaseModel):
@@ -143,13 +136,9 @@ def union_of(
     return Annotated[Union[members], pydantic.Discriminator(tag)]  # noqa: UP007
 
 
-def keys_of(section: type[Section]) -> list[str]:
-    """The options that a section reads."""
-    return [option for option, info in section.model_fields.items() if not info.exclude]
-
-
 def unknown_key(option: str, section: type[Section], base: type[Section]) -> str:
     """Says that there is no such option: with the nearest that the kind reads, or another kind."""
-    hints = [errors.nearest(option, keys_of(keys)) for keys in (section, base)]
+    fields = ({n: i for n, i in s.model_fields.items() if not i.exclude} for s in (section, base))
+    hints = [errors.nearest(option, read) for read in fields]
     close = [hint for hint in hints if hint.startswith("Did")]
     return f"unknown key. {(close or hints)[0]}"

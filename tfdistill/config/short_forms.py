@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import pydantic
@@ -149,11 +148,6 @@ SHORT_QUANTIZATIONS = {"int8": "dynamic_wi8_afp32", "int4": "dynamic_wi4_afp32"}
 def quantization_name(name: str) -> str:
     """The name of a quantization in the grammar of `export`; one that is not short stays."""
     return SHORT_QUANTIZATIONS.get(name, name)
-
-
-def quantization_names(names: Iterable[str]) -> list[str]:
-    """The full names of quantizations, each once."""
-    return list(dict.fromkeys(map(quantization_name, names)))
 
 
 RETIRED_QUANTIZATIONS = {

@@ -30,12 +30,8 @@ Precision = Literal["float32", "mixed_bfloat16", "auto"]
 FineTuning = Literal["labels", "contrastive", "frozen"]
 # Peak learning rates where nobody names one. Wide models take smaller steps, in inverse proportion
 # to their width, as in Yang et al. 2022, Tensor Programs V, for Adam.
-STAGE_RATE = 5e-5
-"""A stage of a recipe."""
-FINE_TUNING_RATE = 5e-5
-"""A teacher that is fine-tuned."""
-PRETRAINING_RATE = 5e-4
-"""A model that is trained from random weights on plain text."""
+TRAINING_RATE = 5e-5  # of a stage of a recipe, and of a teacher that is fine-tuned
+PRETRAINING_RATE = 5e-4  # of a model that is trained from random weights on plain text
 GENERAL_RATE = 3e-4
 """A general stage that `distill --corpus` puts in front."""
 STATIC_RATE = 3e-3
@@ -76,7 +72,7 @@ class OptimizerConfig(Section):
     """
 
     optimizer: Literal["adamw", "lamb"] = described("adamw", "optimizer")
-    learning_rate: Rate = described(STAGE_RATE, "peak learning rate, after the warm-up")
+    learning_rate: Rate = described(TRAINING_RATE, "peak learning rate, after the warm-up")
     end_learning_rate: float = pydantic.Field(default=0.0, ge=0)
     beta_2: float = pydantic.Field(default=0.999, gt=0, le=0.999999)  # float32 rounds more to 1
     epsilon: float = pydantic.Field(default=1e-6, ge=1e-12, le=1)
@@ -124,7 +120,6 @@ class FineTuneConfig(OptimizerConfig):
     Where `epochs` are fewer than `min_steps` batches, there are as many as these need.
     """
 
-    learning_rate: Rate = described(FINE_TUNING_RATE, "peak learning rate, after the warm-up")
     clip: Clip = "global"
     epochs: Steps = described(3, "passes over the training set")
     min_steps: Steps | None = described(
