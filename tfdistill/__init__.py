@@ -6,13 +6,11 @@ The names below are the public entry points; they import TensorFlow when first u
 
 from __future__ import annotations
 
-import importlib.util
-import pathlib
 import sys
 from typing import TYPE_CHECKING
 
 from tfdistill._version import __version__
-from tfdistill.lazy_exports import lazy_exports
+from tfdistill.lazy_exports import lazy_exports, refuse_other_export
 
 if TYPE_CHECKING:
     from tfdistill import (  # noqa: F401
@@ -36,9 +34,7 @@ if TYPE_CHECKING:
         training,
         weights,
     )
-    from tfdistill.config import (
-        load_recipe,
-    )
+    from tfdistill.config import load_recipe
     from tfdistill.distillers import (
         DistilBertDistiller,
         Distiller,
@@ -51,24 +47,12 @@ if TYPE_CHECKING:
         PatientDistiller,
         TinyBertDistiller,
     )
-    from tfdistill.errors import (
-        TfdistillError,
-    )
-    from tfdistill.losses import (
-        methods,
-    )
-    from tfdistill.run import (
-        run_recipe,
-    )
-    from tfdistill.run.initialise import (
-        build_student,
-    )
-    from tfdistill.run.prepare import (
-        load_data,
-    )
-    from tfdistill.run.stages import (
-        distill,
-    )
+    from tfdistill.errors import TfdistillError
+    from tfdistill.losses import methods
+    from tfdistill.run import run_recipe
+    from tfdistill.run.initialise import build_student
+    from tfdistill.run.prepare import load_data
+    from tfdistill.run.stages import distill
     from tfdistill.training import (
         adamw,
         evaluate,
@@ -112,23 +96,7 @@ __all__ = [
 ]
 
 
-def _refuse_other_export() -> None:
-    """Refuses a module of somebody else that hides our package `export`.
-
-    Raises:
-      ImportError: If `import export` gives another module than the one next to this package.
-    """
-    own_file = pathlib.Path(__file__).resolve().parents[1] / "export" / "__init__.py"
-    spec = importlib.util.find_spec("export")
-    origin = None if spec is None or spec.origin is None else pathlib.Path(spec.origin).resolve()
-    if origin is not None and origin != own_file and own_file.is_file():
-        raise ImportError(
-            f"module export: expected {own_file}, which belongs to tfdistill, received {origin}. "
-            "Rename that file or folder, or start Python in another one."
-        )
-
-
 __getattr__, __dir__ = lazy_exports(__name__)
 
 if sys.argv[:1] != ["-m"]:  # `python -m tfdistill`: __main__ takes the working directory out
-    _refuse_other_export()
+    refuse_other_export()

@@ -10,9 +10,7 @@ import argparse
 import contextlib
 import errno
 import importlib
-import importlib.util
 import os
-import pathlib
 import re
 import sys
 import time
@@ -24,6 +22,7 @@ from tfdistill import errors
 from tfdistill._version import __version__
 from tfdistill.commands import base
 from tfdistill.io import cluster, files, locks, processes, storage, work_folder
+from tfdistill.lazy_exports import refuse_other_export
 
 # Shells leave "~" alone behind "=", as in --out=~/runs and in --set data.dir=~/glue.
 _TILDE = re.compile(r"^([\w.-]+=)~(?=/|$)")
@@ -128,7 +127,9 @@ def _main(argv: Sequence[str]) -> int:
     if "_ARGCOMPLETE" in os.environ:
         _complete(parser())
     root = parser(next((argument for argument in argv if not argument.startswith("-")), None))
-    args, unknown = root.parse_known_args([_TILDE.sub(_home, argument) for argument in argv])
+    home = os.path.expanduser("~")
+    words = [_TILDE.sub(lambda prefix: prefix[1] + home, argument) for argument in argv]
+    args, unknown = root.parse_known_args(words)
     chosen = vars(args).pop("parser")
     unknown = chosen.take_words(args, unknown)
     if unknown:
@@ -136,13 +137,10 @@ def _main(argv: Sequence[str]) -> int:
     if args.execute is None:
         chosen.print_help()
         return 0
-    shadow = _shadow_of_export()
-    if shadow is not None:
-        print(
-            f"tfdistill: {shadow} hides the package export that belongs to tfdistill. Rename it, "
-            "or take its folder out of PYTHONPATH.",
-            file=sys.stderr,
-        )
+    try:
+        refuse_other_export()
+    except ImportError as error:
+        print(f"tfdistill: {error}", file=sys.stderr)
         return 1
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if args.verbose else "3")
     if args.no_lock:
@@ -214,7 +212,6 @@ def _run(args: argparse.Namespace, parser_of_command: base.Parser) -> int:
 
 
 def _check_output(args: argparse.Namespace) -> None:
-    """Refuses an output that a command may not write, before any work."""
     kind, out = getattr(args, "output_kind", ""), getattr(args, "out", None)
     if not kind or out is None or storage.is_address(out):
         return
@@ -265,7 +262,6 @@ def _check_addresses(args: argparse.Namespace) -> None:
 def _explained(
     error: BaseException, args: argparse.Namespace, command: base.Parser
 ) -> tuple[str, int]:
-    """The message and the exit code of an error."""
     if isinstance(error, errors.TfdistillError):
         text = str(error)
         typed = {assignment.partition("=")[0] for assignment in getattr(args, "set", ())}
@@ -280,16 +276,12 @@ def _explained(
         error = OSError(number, os.strerror(number), getattr(args, "out", None))
     if isinstance(error, OSError):
         return errors.explain_os_error(error), 1
-    return f"interrupted.{_hint_of_steps(args)}", 130
-
-
-def _hint_of_steps(args: argparse.Namespace) -> str:
-    """Says what an interrupted command leaves, if anything."""
+    text = "interrupted."
     if "resume" in vars(args):
-        return " Finished steps are kept. Continue with --resume."
-    if getattr(args, "list", False):
-        return " Finished steps are kept. The same command continues."
-    return ""
+        text += " Finished steps are kept. Continue with --resume."
+    elif getattr(args, "list", False):
+        text += " Finished steps are kept. The same command continues."
+    return text, 130
 
 
 def _filter_native_logs() -> None:
@@ -323,21 +315,7 @@ def _pass_on(read: int, terminal: int) -> NoReturn:
     os._exit(0)
 
 
-def _shadow_of_export() -> pathlib.Path | None:
-    """The file that would be imported in place of our package `export`, if there is one."""
-    spec = importlib.util.find_spec("export")
-    if spec is None or spec.origin is None:
-        return None
-    file = pathlib.Path(spec.origin).resolve()
-    ours = pathlib.Path(__file__).resolve().parents[1] / "export" / "__init__.py"
-    return None if file == ours else file
-
-
 def _duration(seconds: float) -> str:
     """Writes 75.2 as "1:15 minutes", 12.3 as "12.3 seconds"."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}:{rest:02d} minutes" if minutes else f"{seconds:.1f} seconds"
-
-
-def _home(prefix: re.Match[str]) -> str:
-    return prefix[1] + os.path.expanduser("~")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import pathlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -61,3 +63,19 @@ def _lazy_imports(package: str) -> dict[str, str]:
         if isinstance(line, ast.ImportFrom)
         for alias in line.names
     }
+
+
+def refuse_other_export() -> None:
+    """Refuses a module of somebody else that hides our package `export`.
+
+    Raises:
+      ImportError: If `import export` gives another module than the one next to this package.
+    """
+    own_file = pathlib.Path(__file__).resolve().parents[1] / "export" / "__init__.py"
+    spec = importlib.util.find_spec("export")
+    origin = None if spec is None or spec.origin is None else pathlib.Path(spec.origin).resolve()
+    if origin is not None and origin != own_file and own_file.is_file():
+        raise ImportError(
+            f"module export: expected {own_file}, which belongs to tfdistill, received {origin}. "
+            "Rename it, take its folder out of PYTHONPATH, or start Python in another one."
+        )

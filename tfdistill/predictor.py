@@ -143,7 +143,6 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
         return self._file.predict(encoded.row(row), encoded.row_types(row), pad_id=encoded.pad_id)
 
     def _warm_up(self, encoded: EncodedExamples, row: int) -> None:
-        """Runs a signature once before it is timed: the first run allocates its tensors."""
         length = self._file.length_for(int(encoded.lengths[row]))
         if length not in self._warm:
             self._run(encoded, row)
@@ -182,21 +181,15 @@ class Predictor(contextlib.AbstractContextManager["Predictor"]):
             label = labels[decided[0]]
         sure = None if self.promise is None else self.promise.covers(probability)
         reason = None
-        if sure and not self._is_familiar(encoded):
+        familiarity = self.card.confidence and self.card.confidence.familiarity
+        if sure and familiarity and not familiarity.covers(encoded)[0]:
             sure, reason = False, ANOTHER_KIND
         return Prediction(text, pair, label, probability, sure, milliseconds, words, reason)
-
-    def _is_familiar(self, encoded: EncodedExamples) -> bool:
-        record = self.card.confidence
-        if record is None or record.familiarity is None:
-            return True
-        return bool(record.familiarity.covers(encoded)[0])
 
 
 def _answering(
     card: manifest.Manifest, folder: pathlib.Path
 ) -> tuple[manifest.TaskRecord, manifest.TokenizerRecord]:
-    """The task and the tokenizer of a file that answers texts with labels or numbers."""
     if card.task is None or card.tokenizer is None:
         missing = "task" if card.task is None else "vocabulary"
         raise errors.ManifestError(

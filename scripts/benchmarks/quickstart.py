@@ -21,7 +21,7 @@ import turns
 
 from tfdistill import models, weights
 from tfdistill.data import vocab
-from tfdistill.io import checksums
+from tfdistill.io import ledger
 
 _GOAL = 1 / 0.85  # of today's time, where no bfloat16 takes part
 _CLASSES = ("person", "place", "number", "thing")
@@ -131,4 +131,4 @@ def _write_rows(file: pathlib.Path, count: int, *, pairs: bool) -> None:
 
 
 def _digest(run: pathlib.Path) -> str:
-    return checksums.digest_of(run / "student" / "hf", (".safetensors",))
+    return ledger.digest_of(run / "student" / "hf", (".safetensors",))

@@ -10,7 +10,7 @@ import re
 import zipfile
 from typing import Any
 
-from tfdistill.io.marker_file import MARKER
+from tfdistill.io.ledger import MARKER
 
 # Of a time, or of what is measured: two runs of one command differ in it.
 _MEASURED = re.compile(

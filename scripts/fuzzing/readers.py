@@ -43,11 +43,11 @@ def _plain(value: Any) -> Any:
 def _run() -> Any:
     """What a report of a run is made of, and what its models are verified against."""
     from tfdistill import config, report
-    from tfdistill.io import checksums
+    from tfdistill.io import ledger
 
-    models = [path.parent for path in sorted(pathlib.Path("run").rglob(checksums.FILE_NAME))]
+    models = [path.parent for path in sorted(pathlib.Path("run").rglob(ledger.CHECKSUMS))]
     for model in models:
-        checksums.check_folder(model)
+        ledger.check_folder(model)
     recipe, collected = config.saved_recipe("run"), report.collect("run")
     if collected.missing:
         raise SystemExit("\n".join(collected.missing))
@@ -82,7 +82,7 @@ def _weights() -> Any:
         path: origin if origin.startswith("stages/") else None for path, origin in origins.items()
     }
     stage_of[pathlib.Path("run/stages/start.safetensors")] = None
-    return {str(path): arrays.read_with_metadata(path, made_from=stage_of[path]) for path in ours}
+    return {str(path): arrays.read_arrays(path, made_from=stage_of[path]) for path in ours}
 
 
 def _export() -> Any:

@@ -63,7 +63,7 @@ PRETRAIN = (
 )
 AUGMENT = (
     *("data", "augment", "--task", "own", "--data-dir", "text", "--text-column", "text"),
-    *("--label-column", "label", "--masked-lm", "pretrained/model/hf", "--copies", "1"),
+    *("--label-column", "label", "--masked-lm", "pretrained/model/hf", "--set", "copies=1"),
 )
 INDEX = ("index", "pairs/train.csv", "--text-column", "one", "--answer-column", "near")
 OWN = ("--task", "own", "--data-dir", "text", "--text-column", "text", "--label-column", "label")

@@ -35,7 +35,7 @@ def arguments(folder, out, *more, model="mlm"):
         *("data", "augment", "--task", "films", "--data-dir", str(folder / "data")),
         *("--text-column", "text", "--label-column", "label"),
         *("--masked-lm", str(folder / model), "--vectors", str(folder / "vectors.txt")),
-        *("--out", str(out), "--copies", "6", "--set", "candidates=4", *more),
+        *("--out", str(out), "--set", "copies=6", "--set", "candidates=4", *more),
     ]
 
 
@@ -85,6 +85,6 @@ def test_a_missing_file_or_head_is_an_error_that_says_what_to_do(folder, tmp_pat
     assert "GloVe" in capsys.readouterr().err
     assert cli.main(arguments(folder, tmp_path / "out", model="encoder")) == 1
     assert "mask" in capsys.readouterr().err.lower()
-    assert cli.main(arguments(folder, tmp_path / "out", "--copies", "0")) == 2
+    assert cli.main(arguments(folder, tmp_path / "out", "--set", "copies=0")) == 2
     assert "copies: expected more than 0" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

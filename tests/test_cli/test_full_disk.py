@@ -12,7 +12,7 @@ import pytest
 import toys
 
 from tfdistill import cli, weights
-from tfdistill.io import marker_file
+from tfdistill.io import ledger
 from tfdistill.tokenization.reading import read_tokenizer
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -50,7 +50,7 @@ class FullDisk:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path))
 
 
-_OF_FOLDERS = (".lock", ".report.html.lock", marker_file.MARKER)  # not what was asked for
+_OF_FOLDERS = (".lock", ".report.html.lock", ledger.MARKER)  # not what was asked for
 
 
 def survive(disk, capsys, command, again=()):

@@ -3,6 +3,7 @@
 import argparse
 import collections
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -48,7 +49,6 @@ def test_an_option_takes_values_of_one_type_everywhere():
         if option not in {"--out", "--threads", "--quantize", "--delegates"}:  # one, or a list
             kinds[option].add((action.nargs, str(action.type), str(action.choices)))
     kinds.pop("--against")  # what answers are compared with: any model's folder; a run's teacher
-    kinds.pop("--precision")  # of inference: bfloat16; of training: mixed with it
     assert {option: kind for option, kind in kinds.items() if len(kind) > 1} == {}
 
 
@@ -226,12 +226,12 @@ def test_an_export_of_yours_in_the_working_directory_does_no_harm(name, tmp_path
     script = shutil.move(tmp_path / name.split("/")[0], elsewhere)
     hidden = run(PYTHONPATH=f"{elsewhere}:{base_folder()}")
     assert hidden.returncode == 1
-    assert str(script) in hidden.stderr and "hides the package export" in hidden.stderr
+    assert str(script) in hidden.stderr and "belongs to tfdistill" in hidden.stderr
 
 
 def base_folder():
     """The folder that holds the packages."""
-    return cli.pathlib.Path(cli.__file__).parents[1]
+    return pathlib.Path(cli.__file__).parents[1]
 
 
 @pytest.mark.slow

@@ -176,12 +176,3 @@ def test_a_shard_of_no_size_is_refused(size, text, vocab_file, tmp_path, capsys)
         "--shard-mb: expected a finite size of at least one byte, received"
         in capsys.readouterr().err
     )
-
-
-@pytest.mark.parametrize("count", ["0", "-3", "1"])
-def test_characters_that_make_up_no_word_are_refused(count, text, tmp_path, capsys):
-    command = f"data vocab {text} --out {tmp_path}/vocab.txt --max-characters {count}"
-    assert cli.main(command.split()) == 1
-    assert f"max_characters: expected as many as make up a word of the texts, received {count}" in (
-        capsys.readouterr().err
-    )

@@ -46,7 +46,7 @@ COMMANDS = {  # {} is the folder
     "evaluate": f"{{}}/bert {DATA}",
     "answers": f"{{}}/bert {DATA} --out {{}}/answers.jsonl",
     "data prepare": "{}/corpus.txt --vocab {}/bert/tokenizer.json --max-length 12 --out {}/shards",
-    "data augment": f"{DATA} --masked-lm {{}}/words --copies 1 --out {{}}/augmented.tsv",
+    "data augment": f"{DATA} --masked-lm {{}}/words --set copies=1 --out {{}}/augmented.tsv",
     "pretrain": "{}/words --corpus {}/corpus.txt --max-length 12 --steps 1 --set evaluations=1 "
     "--batch-size 2 --out {}/p",
     "export": "{}/bert --quantize float32 --lengths 12 --out {}/file",

@@ -20,7 +20,7 @@ from tfdistill.data import (
     soft_labels,
     synthetic,
 )
-from tfdistill.io import arrays, files, locks, marker_file, safe_paths, storage
+from tfdistill.io import arrays, files, ledger, locks, safe_paths, storage
 from tfdistill.tokenization.reading import read_tokenizer
 
 DIRECT = ("--runner", "DirectRunner")
@@ -60,7 +60,7 @@ def stored(bucket, prefix):
 
 
 def contents(folder):
-    local = (locks.LOCK, marker_file.MARKER)  # of a folder on this machine only
+    local = (locks.LOCK, ledger.MARKER)  # of a folder on this machine only
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name not in local}
 
 

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from tfdistill import errors
-from tfdistill.io import marker_file, work_folder
-from tfdistill.io.marker_file import MARKER
+from tfdistill.io import ledger, work_folder
+from tfdistill.io.ledger import MARKER
 from tfdistill.io.work_folder import WorkFolder
 
 
@@ -27,7 +27,7 @@ def ours(tmp_path):
 
 def overwrite(path):
     with WorkFolder(path, "run").open(overwrite=True):
-        return marker_file.entries(path)
+        return ledger.entries(path)
 
 
 def test_a_folder_that_is_copied_or_moved_stays_ours(ours, tmp_path):
@@ -44,13 +44,13 @@ def test_a_users_file_is_named_and_nothing_is_removed(ours, tmp_path, name):
         (ours / name).mkdir()
     else:
         (ours / name).write_text("the user's")
-    before = marker_file.entries(ours)
+    before = ledger.entries(ours)
     if name != "link":  # the folder with a link that leaves it is not resumed either
         with WorkFolder(ours, "run").open(resume=True):
             pass  # this does not make the file ours
     with pytest.raises(errors.OutputExistsError, match=name):
         overwrite(ours)
-    assert marker_file.entries(ours) == before
+    assert ledger.entries(ours) == before
 
 
 @pytest.mark.parametrize(

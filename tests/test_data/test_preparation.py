@@ -10,7 +10,7 @@ import toys
 
 from tfdistill import errors
 from tfdistill.data import preparation, shard_files, shards, vocab
-from tfdistill.io import locks, marker_file
+from tfdistill.io import ledger, locks
 from tfdistill.tokenization.reading import read_tokenizer
 
 SHARD_BYTES = 400
@@ -31,7 +31,7 @@ def prepare(text, tokenizer, tmp_path):
 
 
 def contents(folder):
-    held = [path for path in pathlib.Path(folder).iterdir() if path.name != marker_file.MARKER]
+    held = [path for path in pathlib.Path(folder).iterdir() if path.name != ledger.MARKER]
     return {path.name: path.read_bytes() for path in held if path.name != locks.LOCK}
 
 

@@ -224,16 +224,16 @@ class Recorder:
 @pytest.mark.parametrize(
     ("options", "function", "expected"),
     [
-        ([], "to_tflite", {"quantize": "dynamic_wi8_afp32", "layers": None, "metadata": None}),
+        ([], "to_tflite", {"quantize": "dynamic_wi8_afp32", "layers": None}),
         (
-            ["--layers", "layer_0_*=float16", "--layers", "classifier=float32", "--no-metadata"],
+            ["--layers", "layer_0_*=float16", "--layers", "classifier=float32"],
             "to_tflite",
-            {"layers": {"layer_0_*": "float16", "classifier": "float32"}, "metadata": False},
+            {"layers": {"layer_0_*": "float16", "classifier": "float32"}},
         ),
         (
-            ["--quantize", "static_wi8_ai8", "--calibrate", "20", "--seed", "3", "--metadata"],
+            ["--quantize", "static_wi8_ai8", "--calibrate", "20", "--seed", "3"],
             "to_tflite",
-            {"num_calibration": 20, "seed": 3, "metadata": True},
+            {"num_calibration": 20, "seed": 3},
         ),
         (
             ["--quantize", "auto", "--max-drop", "0.2"],

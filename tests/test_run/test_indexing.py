@@ -12,7 +12,7 @@ from export.targets import android_bundle
 from tfdistill import cli, errors, manifest
 from tfdistill.data import index_rows, text_index
 from tfdistill.data.text_index import Spread
-from tfdistill.io import files, marker_file
+from tfdistill.io import files, ledger
 from tfdistill.run import index_checks, indexing
 
 BUNDLE = vectors.RESOURCES / "bundles" / vectors.INDEXED
@@ -212,7 +212,7 @@ def assets(tmp_path):
     """A copy of the toys' bundles, of which one has an index."""
     shutil.copytree(vectors.RESOURCES / "bundles", tmp_path / "assets" / "bundles")
     search = tmp_path / "assets" / "bundles" / vectors.INDEXED / "search"
-    marker_file.write_marker(search, indexing.KIND, marker_file.entries(search))
+    ledger.write_marker(search, indexing.KIND, ledger.entries(search))
     return tmp_path / "assets"
 
 

@@ -109,8 +109,9 @@ def on_test_set(finished, values, data_dir, tmp_path):
         spec = from_config.task_of(recipe.data, tmp_path)
         train, dev = (tasks.load_examples(spec, tmp_path, split) for split in ("train", "dev"))
         context = types.SimpleNamespace(task=spec, train_examples=train, dev_examples=dev)
+        data = types.SimpleNamespace(of_task=context)
         return records.test_metrics(
-            types.SimpleNamespace(recipe=recipe, root=finished[0], task_data=context)
+            types.SimpleNamespace(recipe=recipe, root=finished[0], data=data)
         )
 
     return score

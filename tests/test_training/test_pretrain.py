@@ -13,7 +13,7 @@ import toys
 
 from tfdistill import config, errors, models, weights
 from tfdistill.data import masking, shard_files, shards, streaming, synthetic, vocab
-from tfdistill.io import checksums, files, locks, reading
+from tfdistill.io import files, ledger, locks, reading
 from tfdistill.tokenization.reading import read_tokenizer, read_vocab
 from tfdistill.tokenization.wordpiece import WordPiece
 from tfdistill.training import (
@@ -195,7 +195,7 @@ def test_shards_that_were_prepared_again_of_other_text_are_refused(run, whole, t
     settings = tmp_path / "out" / "pretraining.json"
     began = reading.read_json_object(settings)
     began["corpus"] = ["shards"]
-    began["shards"] = checksums.digest_of(tmp_path / "shards", (".json", ".txt"))
+    began["shards"] = ledger.digest_of(tmp_path / "shards", (".json", ".txt"))
     settings.write_text(json.dumps(began))
     run(tmp_path / "out", **options)
     manifest = tmp_path / "shards" / "corpus.json"

@@ -17,7 +17,7 @@ from tfdistill import errors
 from tfdistill.augmentation import variants
 from tfdistill.augmentation.candidates import CandidateFinder
 from tfdistill.data import parallel
-from tfdistill.io import files, reading, resuming, work_folder
+from tfdistill.io import files, ledger, reading, work_folder
 from tfdistill.tasks import Examples
 
 FORMAT_VERSION = 1
@@ -72,7 +72,7 @@ class _Augmentation:
         train, finder = self.load()
         inputs = _Inputs(train, _label_cells(train), finder)
         same = inputs.identity(self.options)
-        resuming.check_same(same, self.identity, _SAME, "", what="inputs of a worker")
+        ledger.check_same(same, self.identity, _SAME, "", what="inputs of a worker")
         return inputs
 
     def process(self, unit: parallel.WorkUnit, tools: _Inputs) -> None:
@@ -297,5 +297,5 @@ def _earlier(manifest: pathlib.Path, identity: dict[str, Any]) -> dict[str, Any]
             f"{manifest}, format_version", FORMAT_VERSION, version, "Use --overwrite."
         )
     remedy = "Use --overwrite or another folder."
-    resuming.check_same(before, identity, _SAME, remedy, what=f"{manifest.parent}")
+    ledger.check_same(before, identity, _SAME, remedy, what=f"{manifest.parent}")
     return record

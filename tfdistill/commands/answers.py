@@ -13,14 +13,10 @@ from tfdistill.io import storage
 
 
 def _answers_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="a run folder, or a Hugging Face folder or id")
+    options.add_plain(parser, {"model": "a run folder, or a Hugging Face folder or id"})
     options.add_data(parser, of_run="model", cuts=True)
-    parser.add_argument(
-        "--split",
-        default="train,dev",
-        metavar="NAME,...",
-        help="splits whose texts are answered (default: %(default)s)",
-    )
+    text = "splits whose texts are answered (default: %(default)s)"
+    options.add_plain(parser, {"--split NAME,...": text}, default="train,dev")
     options.add_field(
         parser,
         config.DataConfig,
@@ -61,12 +57,8 @@ def _answers(args: argparse.Namespace) -> None:
 def _evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a Hugging Face folder or id, a run, or an export folder")
     options.add_data(parser, of_run="model")
-    parser.add_argument(
-        "--split",
-        default="dev",
-        metavar="NAME",
-        help="split to read, or a file of labelled texts in its form (default: %(default)s)",
-    )
+    text = "split to read, or a file of labelled texts in its form (default: %(default)s)"
+    options.add_plain(parser, {"--split NAME": text}, default="dev")
     options.add_field(parser, config.DataConfig, "dev_limit")
     options.add_json(parser)
 
@@ -109,7 +101,6 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _calibrated(calibration: Mapping[str, Any]) -> str:
-    """How well the probabilities fit, without the temperature and with it."""
     before, after = calibration["before"], calibration["after"]
     nll, ece = after["nll"], after["ece"]
     return (

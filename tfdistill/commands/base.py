@@ -24,10 +24,6 @@ from tfdistill import errors
 _HELP_WIDTH = 78  # of argparse, in a terminal of 80 columns
 
 
-def _no_arguments(_: argparse.ArgumentParser) -> None:
-    """For commands that take none, and for groups."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Command:
     """A command of the command line, or a group of commands."""
@@ -35,7 +31,7 @@ class Command:
     name: str  # what is typed after ``tfdistill``, or after the name of its group
     summary: str  # one line for the list of commands
     examples: Sequence[str]  # at least two command lines, without the program's name
-    arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
+    arguments: Callable[[argparse.ArgumentParser], None] = lambda _: None  # those of a group
     # May return an exit code. A group has None: it prints its help.
     execute: Callable[[argparse.Namespace], int | None] | None = None
     description: str = ""  # a paragraph for ``--help``; the summary when empty
@@ -106,20 +102,17 @@ class Parser(argparse.ArgumentParser):
         """Returns what ``--help`` prints: the usual options, or all where none are named."""
         if not self._usual:
             return self.format_help_all()
-        holders = [(self, "_actions"), *((g, "_group_actions") for g in self._action_groups)]
-        whole = [(holder, name, getattr(holder, name)) for holder, name in holders]
+        options = [action for action in self._actions if action.option_strings]
+        others = {a: a.help for a in options if self._usual.isdisjoint(a.option_strings)}
         exclusive, self._mutually_exclusive_groups = self._mutually_exclusive_groups, []
         try:
-            for holder, name, actions in whole:
-                setattr(holder, name, [action for action in actions if self._is_usual(action)])
+            for action in others:
+                action.help = argparse.SUPPRESS
             return self.format_help_all()
         finally:
             self._mutually_exclusive_groups = exclusive
-            for holder, name, actions in whole:
-                setattr(holder, name, actions)
-
-    def _is_usual(self, action: argparse.Action) -> bool:
-        return not action.option_strings or not self._usual.isdisjoint(action.option_strings)
+            for action, text in others.items():
+                action.help = text
 
     def format_help_all(self) -> str:
         """Returns what ``--help-all`` prints: every option."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tfdistill.benchmark import schema
-    from tfdistill.run.labelled import LabelledRows
 
 _DEFAULTS = Settings()
 
@@ -46,11 +45,8 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="measure nothing: take results that the app wrote on a device farm, each of one MODEL",
     )
-    device.add_argument(
-        "--fixed-performance",
-        action="store_true",
-        help="hold clocks that the phone can sustain, where it offers that",
-    )
+    text = "hold clocks that the phone can sustain, where it offers that"
+    options.add_plain(device, {"--fixed-performance": text})
     examples = parser.add_argument_group("a task's development examples instead of golden ones")
     options.add_task(examples, required=False)
     options.add_field(examples, config.DataConfig, "dev_limit")
@@ -73,41 +69,28 @@ def _add_what(group: argparse._ArgumentGroup) -> None:
         help="of xnnpack, none, and on phones gpu, nnapi "
         f"(default: {','.join(_DEFAULTS.delegates)})",
     )
-    group.add_argument(
-        "--affinity",
-        metavar="MASK",
-        help="cores to run on: a hexadecimal mask such as f0, or big, little, all",
-    )
-    group.add_argument(
-        "--operators",
-        action="store_true",
-        help="on phones: also measure the time of each operator",
-    )
+    texts = {
+        "--affinity MASK": "cores to run on: a hexadecimal mask such as f0, or big, little, all",
+        "--operators": "on phones: also measure the time of each operator",
+    }
+    options.add_plain(group, texts)
 
 
 def _add_how_long(group: argparse._ArgumentGroup) -> None:
     for name in ("warmup", "runs", "min_seconds", "repetitions"):
         options.add_field(group, config.BenchmarkConfig, name, getattr(_DEFAULTS, name))
-    group.add_argument(
-        "--cool-down",
-        type=float,
-        default=_DEFAULTS.cool_down_seconds,
-        metavar="S",
-        help=f"rest before each repetition (default: {_DEFAULTS.cool_down_seconds:g})",
-    )
+    rest = {"dest": "cool_down_seconds", "default": _DEFAULTS.cool_down_seconds}
+    text = f"rest before each repetition (default: {_DEFAULTS.cool_down_seconds:g})"
+    options.add_plain(group, {"--cool-down S": text}, **rest)
     group.add_argument(
         "--when-throttled",
         choices=get_args(WhenThrottled),
         default=_DEFAULTS.when_throttled,
         help="flag the repetition, or discard and retry it (default: %(default)s)",
     )
-    group.add_argument(
-        "--timeout",
-        type=float,
-        default=_DEFAULTS.timeout_seconds,
-        metavar="S",
-        help="longest wait for one block of samples (default: %(default)s)",
-    )
+    wait = {"dest": "timeout_seconds", "default": _DEFAULTS.timeout_seconds}
+    text = "longest wait for one block of samples (default: %(default)s)"
+    options.add_plain(group, {"--timeout S": text}, **wait)
 
 
 def _benchmark(args: argparse.Namespace) -> int:
@@ -140,12 +123,16 @@ def _measure(
     shown: dict[str, str],
 ) -> Sequence[schema.Result]:
     """Measures, and fills `shown` with the serials of phones by the ids that results have."""
-    rows = _rows(models, args)
+    examples, metric = (), None
+    if args.task is not None:
+        from tfdistill.run import labelled
+
+        rows = labelled.labelled_rows(models, options.section_of(args, "data"))
+        examples, metric = rows.examples, rows.metric
     progress = sys.stderr.isatty()
     if args.device == "host" and args.adopt is None:
         from tfdistill.benchmark import host
 
-        examples = () if rows is None else rows.examples
         return [host.compare(models, settings=settings, examples=examples, progress=progress)]
     from tfdistill.benchmark import adb
 
@@ -156,35 +143,22 @@ def _measure(
         settings=settings,
         serials=tuple(args.serial),
         binary=measurement_options.binary_of(args),
-        examples=() if rows is None else rows.examples,
-        metric=None if rows is None else rows.metric,
+        examples=examples,
+        metric=metric,
         shown=shown,
         progress=progress,
     )
 
 
-def _rows(models: Sequence[pathlib.Path], args: argparse.Namespace) -> LabelledRows | None:
-    if args.task is None:
-        return None
-    from tfdistill.run import labelled
-
-    return labelled.labelled_rows(models, options.section_of(args, "data"))
-
-
 def _check_options(args: argparse.Namespace) -> None:
-    """Refuses options that nothing would read."""
-    faults = []
+    faults = measurement_options.device_faults(args)
     if args.adopt is not None:
-        faults += [(name, "none with --adopt", "it") for name in _measuring_options(args)]
+        faults += [errors.explain(o, "none with --adopt", "it") for o in _measuring_options(args)]
     if args.binary_sha256 is not None and args.binary is None:
-        faults.append(("--binary-sha256", "--binary", "none"))
-    lines = [
-        *measurement_options.device_faults(args),
-        *(errors.explain(*fault) for fault in faults),
-        *options.without_task(args),
-    ]
-    if lines:
-        raise errors.ConfigError("\n".join(lines))
+        faults.append(errors.explain("--binary-sha256", "--binary", "none"))
+    faults += options.without_task(args)
+    if faults:
+        raise errors.ConfigError("\n".join(faults))
     for model in args.models:
         plan.no_file_of_others(model, "MODEL", exported=True)
         plan.existing(model, "MODEL", hub=False)
@@ -202,31 +176,16 @@ def _measuring_options(args: argparse.Namespace) -> list[str]:
         for name in defaults
         if chosen[name] != defaults[name]
     ]
-    named = {
-        "--device": args.device != "host",
-        "--task": args.task is not None,
-    }
+    named = {"--device": args.device != "host", "--task": args.task is not None}
     return [*(name for name, is_given in named.items() if is_given), *changed]
 
 
 def _settings(args: argparse.Namespace) -> Settings:
+    fields = dataclasses.asdict(_DEFAULTS)
+    chosen = {name: value for name, value in vars(args).items() if name in fields}
     try:
-        settings = Settings(
-            threads=args.threads,
-            lengths=args.lengths,
-            roles=None if args.roles is None else roles.parse(args.roles),
-            delegates=args.delegates,
-            affinity=args.affinity,
-            warmup=args.warmup,
-            runs=args.runs,
-            min_seconds=args.min_seconds,
-            repetitions=args.repetitions,
-            cool_down_seconds=args.cool_down,
-            fixed_performance=args.fixed_performance,
-            operators=args.operators,
-            when_throttled=args.when_throttled,
-            timeout_seconds=args.timeout,
-        )
+        chosen["roles"] = None if args.roles is None else roles.parse(args.roles)
+        settings = Settings(**chosen)
         if args.device == "host":
             from tfdistill.benchmark import host
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tfdistill import config, errors
 from tfdistill.commands import base, options, plan, pretraining
@@ -22,25 +23,16 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     section = config.AugmentConfig
     options.add_field(group, section, "masked_lm", required=True)
     options.add_field(group, section, "vectors")
-    copies = section.model_fields["copies"].description
-    shown = f"{copies} (default: 10 for mnli and qqp, 20 for sst2 and qnli, 30 else)"
-    options.add_field(group, section, "copies", None, help=shown)
     text = f"seed of the choice of words (default: {options.SEED})"
     options.add_field(group, section, "seed", options.SEED, help=text)
-    options.add_set(group, "data.augment of a recipe", "candidates=30")
-    group.add_argument(
-        "--precision",
-        choices=("float32", "bfloat16"),
-        default="float32",
-        help="number format in which the model computes (default: %(default)s)",
-    )
+    options.add_set(group, "data.augment of a recipe", "copies=10")
     options.add_output(parser, resume=True, kind="augmentation")
     options.add_json(parser)
     options.add_runner(parser)
 
 
 def _execute(args: argparse.Namespace) -> None:
-    if args.pipeline is not None:
+    if args.pipeline is not None:  # its workers work elsewhere
         _make_absolute(args)
     plan.model(args.masked_lm, "--masked-lm")
     file = args.vectors
@@ -75,18 +67,12 @@ def _execute(args: argparse.Namespace) -> None:
         resume=args.resume,
         overwrite=args.overwrite,
     )
-    result: dict[str, Any] = {
-        "file": str(done.file),
-        "num_examples": done.num_examples,
-        "num_rows": done.num_rows,
-        "num_augmented": done.num_augmented,
-    }
+    result = {**dataclasses.asdict(done), "file": str(done.file)}
     line = f"{done.file}: {done.num_rows} rows, {done.num_augmented} of them augmented"
     base.show(result, as_json=args.json, lines=[line])
 
 
 def _make_absolute(args: argparse.Namespace) -> None:
-    """Names files so that workers of a pipeline, which work elsewhere, find them."""
     from tfdistill.data import parallel
 
     for name in ("data_dir", "masked_lm", "vectors"):
@@ -104,9 +90,7 @@ def _inputs(
 
 
 def _train_examples(settings: config.DataConfig) -> Examples:
-    """The training split; there is no way to name another one."""
-    _, examples = from_config.labelled(settings, "train")
-    return examples.first(settings.train_limit)
+    return from_config.labelled(settings, "train")[1].first(settings.train_limit)
 
 
 def _finder(args: argparse.Namespace, wanted: config.AugmentConfig) -> CandidateFinder:
@@ -116,7 +100,6 @@ def _finder(args: argparse.Namespace, wanted: config.AugmentConfig) -> Candidate
         args.masked_lm,
         vectors_file=args.vectors,
         max_length=args.max_length or config.usual_max_length(args.masked_lm),
-        dtype_policy=args.precision,
         num_candidates=wanted.candidates,
         stop_words=augmentation.STOP_WORDS,
     )
@@ -134,14 +117,14 @@ _ACTIONS = (
         arguments=_arguments,
         execute=_execute,
         usual=(
-            "--task --data-dir --text-column --label-column --masked-lm --vectors --copies "
-            "--seed --out --resume"
+            "--task --data-dir --text-column --label-column --masked-lm --vectors --seed --out "
+            "--set --resume"
         ),
         examples=(
             "data augment --task sst2 --data-dir glue/SST-2 --masked-lm bert-base-uncased "
             "--vectors glove.6B.300d.txt --out data/sst2-augmented",
             "data augment --task intents --data-dir data --text-column text --label-column intent "
-            "--masked-lm ./my-bert --copies 10 --out data/intents-augmented --resume",
+            "--masked-lm ./my-bert --set copies=10 --out data/intents-augmented --resume",
         ),
     ),
 )

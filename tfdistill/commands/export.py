@@ -11,14 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors
-from tfdistill.commands import (
-    base,
-    export_job,
-    export_list,
-    export_targets,
-    options,
-    plan,
-)
+from tfdistill.commands import base, export_job, export_list, export_targets, options, plan
 from tfdistill.io import locks, work_folder
 from tfdistill.manifest.confidence import moved_coverage
 from tfdistill.results import quantities
@@ -40,21 +33,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         required=False,
         overwrite="replace earlier results",
     )
-    parser.add_argument("--name", help="name in the manifest (default: the name of MODEL)")
+    name = {"--name NAME": "name in the manifest (default: the name of MODEL)"}
+    options.add_plain(parser, name)
     options.add_lengths(parser, "those that fit the development set, else 32,64,128")
     text = "calibrated probabilities instead of logits"
     options.add_field(parser, config.ExportConfig, "softmax", help=text)
-    parser.add_argument(
-        "--metadata",
-        action=argparse.BooleanOptionalAction,
-        help="write, or leave out, what MediaPipe needs to run the file from text (default: write "
-        "it where it can be: a classifier with --softmax)",
-    )
-    parser.add_argument(
-        "--vocab-prune",
-        metavar="FILE",
-        help="keep only the tokens that this text (UTF-8, a sentence a line) needs",
-    )
+    text = "keep only the tokens that this text (UTF-8, a sentence a line) needs"
+    options.add_plain(parser, {"--vocab-prune FILE": text})
     _numbers(parser.add_argument_group("quantization"))
     export_list.add_arguments(parser)
     export_targets.add_arguments(parser)
@@ -77,12 +62,8 @@ def _numbers(group: Any) -> None:
         "smallest or fastest that costs no more than --max-drop",
     )
     options.add_field(group, config.ExportConfig, "size_mb", metavar="MB")
-    group.add_argument(
-        "--max-drop",
-        type=float,
-        metavar="X",
-        help="with auto and --size-mb: the most that the task's metric may fall (default: 0.01)",
-    )
+    text = "with auto and --size-mb: the most that the task's metric may fall (default: 0.01)"
+    options.add_plain(group, {"--max-drop X": text})
     group.add_argument(
         "--prefer", choices=("size", "latency"), help="with auto: what is best (default: size)"
     )
@@ -103,17 +84,12 @@ def _numbers(group: Any) -> None:
         metavar="PATTERN=NAME",
         help="another quantization for some layers, such as 'layer_0_*=float32'; may be repeated",
     )
-    group.add_argument(
-        "--calibrate",
-        type=int,
-        metavar="N",
-        help="training examples that a static quantization measures its ranges on (default: 200)",
-    )
+    text = "training examples that a static quantization measures its ranges on (default: 200)"
+    options.add_plain(group, {"--calibrate N": text})
     options.add_seed(group, "the draw of these examples", None)
 
 
 def _quantizations(text: str) -> str:
-    """Parses the name of a quantization, with --list several."""
     return ",".join(map(config.quantization_name, text.split(",")))
 
 
@@ -151,7 +127,7 @@ def _execute(args: argparse.Namespace) -> None:
         return
     args.quantize = args.quantize or _usual_quantize(args.model)
     layers = dict(args.layers)
-    faults = [*export_list.faults_without_list(args), *_faults(args, layers)]
+    faults = list(_faults(args, layers))
     if args.model is None:
         faults.append(errors.explain("model", "a run or a model folder", "none"))
     if faults or args.model is None:
@@ -221,7 +197,6 @@ def _export(args: argparse.Namespace, target: pathlib.Path, layers: dict[str, st
 def _write_cards(
     args: argparse.Namespace, manifest: Manifest, target: pathlib.Path, name: str
 ) -> None:
-    """Writes the model cards of the file and of the Hugging Face folder."""
     from tfdistill.results import model_card
     from tfdistill.run import model_cards
 
@@ -236,7 +211,6 @@ def _write_cards(
 
 
 def _runtime(least: str, *, android: bool) -> str:
-    """Says which runtime a file needs, and in an app what to do where the module has an older."""
     from tfdistill.tflite import runtimes
 
     if not android or least in runtimes.OF_MODULE:
@@ -271,7 +245,6 @@ def _target(args: argparse.Namespace) -> pathlib.Path:
 
 
 def _checked(parity: Parity, model: str) -> list[str]:
-    """Compares the file with the model, and shows the bounds that it had to keep."""
     bounds = parity.bounds
 
     def limit(name: str, direction: str) -> str:
@@ -302,10 +275,12 @@ def _checked(parity: Parity, model: str) -> list[str]:
 
 
 def _faults(args: argparse.Namespace, layers: dict[str, str]) -> Iterator[str]:
-    """Lists what is wrong with the options, before anything is opened."""
     from export.conversion import device_form
     from export.conversion import quantize as quantizing
 
+    for option in ("measure", "threads"):
+        if getattr(args, option) is not None:
+            yield errors.explain(f"--{option}", "--list too", "none")
     automatic = args.quantize == export_job.AUTO
     if automatic and list(args.devices.items()) != [("cpu", None)]:
         yield errors.explain("--for", "cpu with --quantize auto", ", ".join(args.devices))

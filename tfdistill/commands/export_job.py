@@ -91,15 +91,19 @@ class Job:
         source = dataclasses.replace(self.source, model=model, tokenizer=tokenizer)
         return dataclasses.replace(self, source=source)
 
-    def training_texts(self) -> list[str]:
-        """The training texts, second ones included; refused where no task is known."""
+    @functools.cached_property
+    def _train(self) -> Examples:
         from tfdistill.data import from_config
 
+        assert self.settings is not None
+        return from_config.labelled(self.settings, "train", folder=self.folder)[1]
+
+    def training_texts(self) -> list[str]:
+        """The training texts, second ones included; refused where no task is known."""
         if self.settings is None:
             remedy = "Name the task of MODEL with --task."
             raise errors.ConfigError("--size-mb", "a task, whose texts it needs", "none", remedy)
-        _, train = from_config.labelled(self.settings, "train", folder=self.folder)
-        return [*train.texts, *(train.pairs or ())]
+        return [*self._train.texts, *(self._train.pairs or ())]
 
     def promise_set(self) -> EncodedExamples | None:
         """The held-out labelled texts as ids; None without a file of them."""
@@ -110,19 +114,13 @@ class Job:
         if self.task is None or self.examples is None or self.settings is None:
             remedy = "Name the task of MODEL with --task."
             raise errors.ConfigError("promise_on", "a task", "none", remedy)
-        _, train = from_config.labelled(self.settings, "train", folder=self.folder)
-        named = self.promise_on, self.task, (train, self.examples), self.settings.other
+        named = self.promise_on, self.task, (self._train, self.examples), self.settings.other
         rows = from_config.promise_examples(*named)
         return None if rows is None else self.encode(rows)
 
     def training_set(self) -> EncodedExamples | None:
         """The training set as ids; None without a task."""
-        from tfdistill.data import from_config
-
-        if self.settings is None:
-            return None
-        _, train = from_config.labelled(self.settings, "train", folder=self.folder)
-        return self.encode(train)
+        return None if self.settings is None else self.encode(self._train)
 
 
 def open_job(args: argparse.Namespace) -> Job:
@@ -133,12 +131,7 @@ def open_job(args: argparse.Namespace) -> Job:
     recipe = config.saved_recipe(args.model)
     settings = config.data_of_run(args.model)
     if args.task is not None:
-        settings = config.parse_section(
-            config.DataConfig,
-            options.data_of(args, model=args.model),
-            source="command line",
-            place="data",
-        )
+        settings = options.data_section(options.data_of(args, model=args.model))
     folder = pathlib.Path(args.model) / "data"
     promise_on = args.promise_on or (settings.promise_on if settings is not None else None)
     task = examples = None
@@ -151,21 +144,14 @@ def open_job(args: argparse.Namespace) -> Job:
     return Job(source, settings, task, examples, promise_on, folder, args.lengths, allow_weak)
 
 
-def prune(job: Job, corpus: str, *, min_count: int = 1) -> tuple[Job, dict[str, Any]]:
+def prune(job: Job, corpus: str) -> tuple[Job, dict[str, Any]]:
     """Takes the tokens out that a corpus, a text file with a text a line, does not need.
 
-    A piece is needed that occurs `min_count` times. Returns the new job, and what it does to the
-    texts of the development set.
+    Returns the new job, and what it does to the texts of the development set.
     """
     from tfdistill import compress
 
-    source = job.source
-    pruned = compress.prune_vocabulary(
-        source.model,
-        source.tokenizer,
-        corpus,
-        min_count=min_count,
-    )
+    pruned = compress.prune_vocabulary(job.source.model, job.source.tokenizer, corpus)
     report: dict[str, Any] = {"tokens": len(pruned.old_ids), "tokens_before": pruned.num_before}
     if job.examples is not None:
         texts = [*job.examples.texts, *(job.examples.pairs or ())]
@@ -256,7 +242,6 @@ def options_of(
     return {
         **job.options(calibrate=calibrate),
         "softmax": args.softmax,
-        "metadata": args.metadata,
         "allow_weak": args.allow_weak or job.allow_weak,
         "overwrite": args.overwrite,
         **{name: value for name, value in chosen.items() if value is not None},

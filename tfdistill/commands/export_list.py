@@ -18,7 +18,7 @@ WITHOUT_TASK = ("kind", "promise_on")
 """Options of the data that count without --task, too: an encoder's head, and texts like a run's."""
 # What an export of one file reads, and a list of trials does not.
 _OF_ONE_FILE = (
-    *("name", "metadata", "vocab_prune", "size_mb", "max_drop", "prefer", "layers", "license"),
+    *("name", "vocab_prune", "size_mb", "max_drop", "prefer", "layers", "license"),
     *("language", "allow_weak", "android", "mediapipe", "saved_model", "keras", "hf"),
 )
 _UNSET: dict[str, Any] = {"layers": [], "allow_weak": False}  # of the others None
@@ -27,30 +27,16 @@ _UNSET: dict[str, Any] = {"layers": [], "allow_weak": False}  # of the others No
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds --list, and what only it reads."""
     group = parser.add_argument_group("all quantizations")
-    group.add_argument(
-        "--list",
-        action="store_true",
-        help="list them; with MODEL and --out try all, or those of --quantize NAME,..., and "
-        "compare size, latency and the metric of the files",
-    )
+    text = "list them; with MODEL and --out try all, or those of --quantize NAME,..., and "
+    text += "compare size, latency and the metric of the files"
+    options.add_plain(group, {"--list": text})
     group.add_argument(
         "--measure",
         action=argparse.BooleanOptionalAction,
         help="with --list: measure latency and memory on this host (default: yes)",
     )
-    group.add_argument(
-        "--threads",
-        type=int,
-        metavar="N",
-        help="with --list: CPU threads of a measurement (default: 1)",
-    )
-
-
-def faults_without_list(args: argparse.Namespace) -> Iterator[str]:
-    """Options that only --list reads."""
-    for option, value in (("--measure", args.measure), ("--threads", args.threads)):
-        if value is not None:
-            yield errors.explain(option, "--list too", "none")
+    text = "with --list: CPU threads of a measurement (default: 1)"
+    options.add_plain(group, {"--threads N": text})
 
 
 def execute(args: argparse.Namespace) -> None:

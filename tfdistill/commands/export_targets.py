@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 from tfdistill import errors
+from tfdistill.commands import options
 from tfdistill.commands.export_job import Job
 from tfdistill.io import work_folder
 from tfdistill.tokenization.wordpiece import WordPiece
@@ -14,22 +16,16 @@ from tfdistill.tokenization.wordpiece import WordPiece
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds an option for each target."""
+    texts = {
+        "--android DIR": "bundle with test vectors, written into a folder of assets",
+        "--mediapipe FILE.tflite": "copy of the longest length, with softmax, that MediaPipe runs "
+        "from text",
+        "--saved-model DIR": "SavedModel from text to label and score, or to a vector",
+        "--keras FILE.keras": "Keras 3 model",
+        "--hf DIR": "Hugging Face folder",
+    }
     group = parser.add_argument_group("other export targets, from the same model")
-    group.add_argument(
-        "--android", metavar="DIR", help="bundle with test vectors, written into a folder of assets"
-    )
-    group.add_argument(
-        "--mediapipe",
-        metavar="FILE.tflite",
-        help="copy of the longest length, with softmax, that MediaPipe runs from text",
-    )
-    group.add_argument(
-        "--saved-model",
-        metavar="DIR",
-        help="SavedModel from text to label and score, or to a vector",
-    )
-    group.add_argument("--keras", metavar="FILE.keras", help="Keras 3 model")
-    group.add_argument("--hf", metavar="DIR", help="Hugging Face folder")
+    options.add_plain(group, texts)
 
 
 def check_paths(args: argparse.Namespace, bundle: str) -> None:
@@ -84,7 +80,6 @@ def check_model(args: argparse.Namespace, job: Job) -> None:
 
 
 def _check_hf(model: Any, tokenizer: WordPiece) -> None:
-    """Refuses a model that `transformers` has no class or no tokenizer for."""
     from tfdistill import models
     from tfdistill.weights import hf_config
 
@@ -121,39 +116,19 @@ def write(args: argparse.Namespace, job: Job, exported: pathlib.Path) -> dict[st
     import export
     from tfdistill import weights
 
-    model, written = job.source.model, {}
-    common: dict[str, Any] = {
-        "tokenizer": job.source.tokenizer,
-        "labels": job.labels,
-        "overwrite": args.overwrite,
+    model, overwrite, texts = job.source.model, args.overwrite, job.examples
+    reads = {"tokenizer": job.source.tokenizer, "labels": job.labels}
+    common: dict[str, Any] = {**reads, "overwrite": overwrite}
+    whole = {"task": job.task, "max_length": max(job.lengths), "check_on": texts}
+    checkpoint = {"texts": () if texts is None else texts.texts, "for_transformers": True}
+    checked = {"check_on": job.check_set, "overwrite": overwrite}
+    shown = {"texts": texts, "overwrite": overwrite}
+    writers: dict[str, Callable[[str], Any]] = {
+        "saved_model": lambda path: export.to_saved_model(model, path, **whole, **common),
+        "keras": lambda path: export.to_keras(model, path, **checked),
+        "hf": lambda path: weights.save_hf(model, path, **checkpoint, **common),
+        "mediapipe": lambda path: export.to_mediapipe(exported, path, **shown),
+        "android": lambda path: export.to_android(exported.parent, path, **shown),
     }
-    if args.saved_model is not None:
-        written["saved_model"] = export.to_saved_model(
-            model,
-            args.saved_model,
-            task=job.task,
-            max_length=max(job.lengths),
-            check_on=job.examples,
-            **common,
-        )
-    if args.keras is not None:
-        written["keras"] = export.to_keras(
-            model, args.keras, check_on=job.check_set, overwrite=args.overwrite
-        )
-    if args.hf is not None:
-        written["hf"] = weights.save_hf(
-            model,
-            args.hf,
-            texts=() if job.examples is None else job.examples.texts,
-            for_transformers=True,
-            **common,
-        )
-    if args.mediapipe is not None:
-        written["mediapipe"] = export.to_mediapipe(
-            exported, args.mediapipe, texts=job.examples, overwrite=args.overwrite
-        )
-    if args.android is not None:
-        written["android"] = export.to_android(
-            exported.parent, args.android, texts=job.examples, overwrite=args.overwrite
-        )
-    return {target: str(path) for target, path in written.items()}
+    paths = {target: getattr(args, target) for target in writers}
+    return {name: str(writers[name](path)) for name, path in paths.items() if path is not None}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfdistill import errors
 from tfdistill.commands import base, options, plan
-from tfdistill.io import locks, work_folder
+from tfdistill.io import locks
 from tfdistill.results import quantities
 
 if TYPE_CHECKING:
@@ -21,23 +21,20 @@ _SHOWN = 100  # characters of a text
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "source",
-        help="texts: a table (.csv, .tsv, .jsonl), or plain text, one a line; with --query the "
-        "folder of an index",
-    )
-    parser.add_argument(
-        "--model",
-        metavar="MODEL",
-        help="a run of --kind embedding with its export, or an export or bundle (with --query "
-        "default: the folder that the index lies in)",
-    )
+    texts = {
+        "source": "texts: a table (.csv, .tsv, .jsonl), or plain text, one a line; with --query "
+        "the folder of an index",
+        "--model MODEL": "a run of --kind embedding with its export, or an export or bundle (with "
+        "--query default: the folder that the index lies in)",
+    }
+    options.add_plain(parser, texts)
+    texts = {
+        "--text-column NAME": "column of the texts (default: text)",
+        "--answer-column NAME": "column of their answers",
+        "--dim N": "features that are kept, the first ones (default: all)",
+    }
     group = parser.add_argument_group("making an index")
-    group.add_argument("--text-column", metavar="NAME", help="column of the texts (default: text)")
-    group.add_argument("--answer-column", metavar="NAME", help="column of their answers")
-    group.add_argument(
-        "--dim", type=int, metavar="N", help="features that are kept, the first ones (default: all)"
-    )
+    options.add_plain(group, texts)
     options.add_output(
         group,
         what="folder to write, or a folder of Android assets with a bundle of this model "
@@ -45,15 +42,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         required=False,
         overwrite="replace an earlier index",
     )
-    group = parser.add_argument_group("searching one")
-    group.add_argument("--query", metavar="TEXT", help="show the nearest texts to this one")
-    group.add_argument(
-        "--evaluate",
-        metavar="FILE",
-        help="labelled texts, a table as for an index: print which share of them gets a sure "
-        "label, and how many of these are wrong",
-    )
-    group.add_argument("--top", type=int, metavar="N", help=f"how many (default: {_TOP})")
+    texts = {
+        "--query TEXT": "show the nearest texts to this one",
+        "--evaluate FILE": "labelled texts, a table as for an index: print which share of them "
+        "gets a sure label, and how many of these are wrong",
+        "--top N": f"how many (default: {_TOP})",
+    }
+    options.add_plain(parser.add_argument_group("searching one"), texts)
     options.add_json(parser)
 
 
@@ -75,13 +70,8 @@ def _execute(args: argparse.Namespace) -> None:
 def _build(args: argparse.Namespace) -> None:
     if args.top is not None:
         raise errors.ConfigError("--top", "--query too", "none")
-    from export.targets import android_bundle
     from tfdistill.data import index_rows
 
-    if args.out is not None:
-        assets = pathlib.Path(args.out) / android_bundle.FOLDER / android_bundle.INDEX
-        if not assets.is_file():
-            work_folder.WorkFolder(pathlib.Path(args.out), "index").check(overwrite=args.overwrite)
     if pathlib.Path(args.source).is_dir():
         raise errors.ConfigError(
             "source", "a file of texts", "a folder", "To search an index, name a --query."
@@ -136,7 +126,6 @@ def _built(card: IndexManifest, folder: pathlib.Path, model: str) -> list[str]:
 
 
 def _routed(coverage: float, error: float | None, accuracy: float) -> str:
-    """Coverage, error and accuracy as a clause."""
     wrong = "" if error is None else f", {error:.1%} of them wrong,"
     return f"sure of {coverage:.1%}{wrong} and right in {accuracy:.1%}"
 
@@ -155,8 +144,7 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _check_alone(args: argparse.Namespace, option: str, *refused: str) -> None:
-    """Refuses what an option does not read."""
-    named = [f"--{name.replace('_', '-')}" for name in refused if getattr(args, name) is not None]
+    named = [options.flag_of(name) for name in refused if getattr(args, name) is not None]
     if named or args.overwrite:
         raise errors.ConfigError(", ".join(named) or "--overwrite", f"no {option} beside it", "one")
 

@@ -17,51 +17,40 @@ from tfdistill.commands import base, measurement_options, options, plan
 from tfdistill.io import cluster, files, reading, safe_paths
 from tfdistill.results import tables
 
-_PACKAGES = {
-    "tensorflow": "2.20",
-    "tf-keras": "2.20",
-    "tensorflow-text": "2.20",
-    "tf-models-official": "2.20",
-    "transformers": "4.",
-    "ai-edge-litert": "2.",
-    "numpy": "2.",
-}
-_MODULES = {
-    "tf-keras": "tf_keras",
-    "tensorflow-text": "tensorflow_text",
-    "tf-models-official": "official.nlp.optimization",
-    "ai-edge-litert": "ai_edge_litert.interpreter",
+_PACKAGES = {  # package -> its version, and what is imported of it
+    "tensorflow": ("2.20", "tensorflow"),
+    "tf-keras": ("2.20", "tf_keras"),
+    "tensorflow-text": ("2.20", "tensorflow_text"),
+    "tf-models-official": ("2.20", "official.nlp.optimization"),
+    "transformers": ("4.", "transformers"),
+    "ai-edge-litert": ("2.", "ai_edge_litert.interpreter"),
+    "numpy": ("2.", "numpy"),
 }
 _LEAST_FREE_BYTES = 2_000_000_000
 
 
 def _inspect_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help="a .tflite file or an export folder")
-    parser.add_argument(
-        "--static",
-        action="store_true",
-        help="only read the file; do not open it in LiteRT to count XNNPACK's partitions",
-    )
+    texts = {
+        "file": "a .tflite file or an export folder",
+        "--static": "only read the file; do not open it in LiteRT to count XNNPACK's partitions",
+    }
+    options.add_plain(parser, texts)
     measurement_options.add_roles(parser)
     against = parser.add_argument_group("against the model that it was converted from")
-    against.add_argument(
-        "--against",
-        metavar="FOLDER",
-        help="compare its outputs with those of the model in a Hugging Face folder; exit code 1 "
-        "if they differ",
-    )
-    against.add_argument("--text-file", metavar="FILE", help="compare on these texts, a line each")
-    against.add_argument(
-        "--vocab", metavar="FILE", help="the app's vocabulary, compared with the folder's"
-    )
+    texts = {
+        "--against FOLDER": "compare its outputs with those of the model in a Hugging Face folder; "
+        "exit code 1 if they differ",
+        "--text-file FILE": "compare on these texts, a line each",
+        "--vocab FILE": "the app's vocabulary, compared with the folder's",
+    }
+    options.add_plain(against, texts)
     against.add_argument(
         "--cased",
         action=argparse.BooleanOptionalAction,
         help="whether the app keeps upper case (default: as the folder says)",
     )
-    against.add_argument(
-        "--labels", metavar="FILE", help="the app's labels, a line each, compared with the folder's"
-    )
+    text = "the app's labels, a line each, compared with the folder's"
+    options.add_plain(against, {"--labels FILE": text})
     options.add_json(parser)
 
 
@@ -74,25 +63,21 @@ def _inspect(args: argparse.Namespace) -> int:
         return _against(args)
     needs_against = ("roles", "text_file", "vocab", "cased", "labels")
     if unread := [name for name in needs_against if getattr(args, name) is not None]:
-        raise errors.ConfigError(f"--{unread[0].replace('_', '-')}", "--against FOLDER", "none")
+        raise errors.ConfigError(options.flag_of(unread[0]), "--against FOLDER", "none")
     from tfdistill.tflite import inspection
 
-    (_, path), *others = _model_files(pathlib.Path(args.file)).items()
-    report = inspection.inspect(path, open_it=not args.static)
-    faults = [report.fault]
-    shown = dataclasses.asdict(report)
-    lines = [inspection.format_text(report)]
-    for device, file in others:
-        report = inspection.inspect(file, open_it=not args.static)
-        faults.append(report.fault)
+    paths = _model_files(pathlib.Path(args.file))
+    reports = {d: inspection.inspect(file, open_it=not args.static) for d, file in paths.items()}
+    report, *_ = reports.values()
+    shown, lines = dataclasses.asdict(report), [inspection.format_text(report)]
+    for device, report in list(reports.items())[1:]:
         shown.setdefault("variants", {})[device] = dataclasses.asdict(report)
         lines += ["", f"for {device}:", inspection.format_text(report)]
     base.show(shown, as_json=args.json, lines=lines)
-    return 1 if any(faults) else 0
+    return 1 if any(report.fault for report in reports.values()) else 0
 
 
 def _against(args: argparse.Namespace) -> int:
-    """Compares a file with the model of a Hugging Face folder; 1 if they differ."""
     from tfdistill.benchmark import host
     from tfdistill.run import against
     from tfdistill.tflite import roles as tensor_roles
@@ -100,8 +85,8 @@ def _against(args: argparse.Namespace) -> int:
     roles = None if args.roles is None else tensor_roles.parse(args.roles)
     path = next(iter(_model_files(pathlib.Path(args.file)).values()))
     for option, named in (("--vocab", args.vocab), ("--labels", args.labels)):
-        if named is not None and not pathlib.Path(named).is_file():
-            raise errors.ConfigError(option, "an existing file", repr(named))
+        if named is not None:
+            plan.existing(named, option, hub=False)
     texts: list[str] = []
     if args.text_file is not None:
         lines = reading.read_text(args.text_file).splitlines()
@@ -159,7 +144,11 @@ def _model_files(path: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    checks = [_system(), _python(), *(_package(name, wanted) for name, wanted in _PACKAGES.items())]
+    checks = [
+        _system(),
+        _python(),
+        *(_package(name, *wanted) for name, wanted in _PACKAGES.items()),
+    ]
     checks += [_litert(), _devices(), _disk()]
     good = all(check["ok"] for check in checks)
     lines = [
@@ -188,11 +177,11 @@ def _python() -> dict[str, Any]:
     return _check("python", good, platform.python_version(), "use Python 3.10 to 3.13")
 
 
-def _package(name: str, wanted: str) -> dict[str, Any]:
+def _package(name: str, wanted: str, module: str) -> dict[str, Any]:
     remedy = f"pip install '{name}=={wanted.rstrip('.')}.*'"
     try:
         version = importlib.metadata.version(name)
-        importlib.import_module(_MODULES.get(name, name))
+        importlib.import_module(module)
     except Exception as error:
         return _check(name, False, f"{type(error).__name__}: {error}", remedy)
     return _check(name, version.startswith(wanted), version, remedy)
@@ -217,7 +206,6 @@ def _litert() -> dict[str, Any]:
 
 
 def _devices() -> dict[str, Any]:
-    """Which devices training uses by default."""
     try:
         from tfdistill.training import strategies
 

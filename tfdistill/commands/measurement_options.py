@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import errors
-from tfdistill.commands.options import flag_of
+from tfdistill.commands.options import add_plain, flag_of
 
 if TYPE_CHECKING:
     from tfdistill.benchmark import schema
@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 
 def add_roles(group: argparse._ActionsContainer) -> None:
     """Adds --roles: what the tensors of a file are for."""
-    group.add_argument(
-        "--roles",
-        metavar="NAME=ROLE,...",
-        help="what tensors are for, where their names do not tell: args_0=input_ids,...; "
-        "0=input_ids names an input by position",
-    )
+    text = "what tensors are for, where their names do not tell: args_0=input_ids,...; "
+    add_plain(group, {"--roles NAME=ROLE,...": f"{text}0=input_ids names an input by position"})
 
 
 def add_device(group: argparse._ActionsContainer, *, several: bool = False) -> None:
@@ -35,17 +31,14 @@ def add_device(group: argparse._ActionsContainer, *, several: bool = False) -> N
         help="this machine, or a phone through adb (default: %(default)s)",
     )
     repeated: dict[str, Any] = {"action": "append", "default": []} if several else {}
-    group.add_argument(
-        "--serial",
-        metavar="SERIAL",
-        help="which phone, as `adb devices` lists it"
-        + (", or all; may be given several times" if several else ""),
-        **repeated,
-    )
-    group.add_argument(
-        "--binary", metavar="PATH|URL", help="LiteRT's benchmark_model for the phone"
-    )
-    group.add_argument("--binary-sha256", metavar="HEX", help="its checksum; a URL needs one")
+    text = "which phone, as `adb devices` lists it"
+    text += ", or all; may be given several times" if several else ""
+    add_plain(group, {"--serial SERIAL": text}, **repeated)
+    texts = {
+        "--binary PATH|URL": "LiteRT's benchmark_model for the phone",
+        "--binary-sha256 HEX": "its checksum; a URL needs one",
+    }
+    add_plain(group, texts)
 
 
 def measurer(args: argparse.Namespace) -> Callable[..., schema.Result]:

@@ -84,19 +84,12 @@ def general_of(teacher: str) -> str | None:
 
 
 def _distill_arguments(parser: argparse.ArgumentParser) -> None:
-    teacher = parser.add_mutually_exclusive_group(required=True)
-    options.add_teacher(
-        teacher,
+    described = config.AnswersConfig.model_fields["files"].description
+    options.add_teacher_or_answers(
+        parser,
         "a run folder (of finetune its teacher, otherwise its student), or a fine-tuned "
         "Hugging Face folder or id; with --kind embedding a sentence-transformers folder or id",
-    )
-    described = config.AnswersConfig.model_fields["files"].description
-    options.add_field(
-        teacher,
-        config.AnswersConfig,
-        "files",
-        flag="--answers",
-        help=f"instead of a model, {described}; several are an ensemble (see `tfdistill answers`)",
+        f"{described}; several are an ensemble (see `tfdistill answers`)",
     )
     options.add_field(
         parser,
@@ -205,7 +198,6 @@ def recipe_of(args: argparse.Namespace, **sections: Any) -> config.Recipe:
 
 
 def _summary(record: results.SavedModel, out: pathlib.Path, *, exported: bool = False) -> list[str]:
-    """The lines about the model of one command."""
     lines = [*record.metric_lines(), f"model: {out / record.model_folder}"]
     metric = record.primary_metric
     if record.role == "student" and record.baselines:

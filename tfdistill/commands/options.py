@@ -20,6 +20,10 @@ _METAVARS = {
     **{"steps": "BATCHES"},
     **{"text_column": "NAME", "pair_column": "NAME", "label_column": "NAME", "task": "NAME"},
 }
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("N", "TOKENS"), int),
+    **dict.fromkeys(("MB", "MIN", "MS", "S", "SHARE", "X"), float),
+}
 PLACES: dict[type[pydantic.BaseModel], str] = {
     config.Recipe: "",
     config.DataConfig: "data",
@@ -100,11 +104,18 @@ def section_of(args: argparse.Namespace, place: str) -> dict[str, Any]:
     return {field: value for field, value in values.items() if value is not None}
 
 
-def add_teacher(group: argparse._ActionsContainer, text: str, *, required: bool = False) -> None:
+def add_teacher_or_answers(parser: argparse.ArgumentParser, teacher: str, answers: str) -> None:
+    """Adds --teacher and --answers, of which one is required, with help texts of the command."""
+    group = parser.add_mutually_exclusive_group(required=True)
+    add_teacher(group, teacher)
+    text = f"instead of a model, {answers}"
+    add_field(group, config.AnswersConfig, "files", flag="--answers", help=text)
+
+
+def add_teacher(group: argparse._ActionsContainer, text: str) -> None:
     """Adds --teacher with a help text of the command's own."""
-    section, more = config.TeacherConfig, {"required": True} if required else {}
-    options = {"metavar": "MODEL", "help": text, **more}
-    add_field(group, section, "source", None, flag="--teacher", **options)
+    options = {"metavar": "MODEL", "help": text}
+    add_field(group, config.TeacherConfig, "source", None, flag="--teacher", **options)
 
 
 def _plain_type(annotation: Any) -> Any:
@@ -122,9 +133,19 @@ def _listed(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+def add_plain(group: argparse._ActionsContainer, texts: Mapping[str, str], **more: Any) -> None:
+    """Adds arguments, ``--name UNIT`` -> help: values of the unit's type; without a unit flags."""
+    for spelled, text in texts.items():
+        name, _, unit = spelled.partition(" ")
+        kind: dict[str, Any] = {"metavar": unit, "type": _TYPES.get(unit)} if unit else {}
+        if name.startswith("-") and not unit:
+            kind = {"action": "store_true"}
+        group.add_argument(name, help=text, **kind, **more)
+
+
 def add_json(parser: argparse._ActionsContainer) -> None:
     """Adds --json."""
-    parser.add_argument("--json", action="store_true", help="write the result as JSON to stdout")
+    add_plain(parser, {"--json": "write the result as JSON to stdout"})
 
 
 def add_output(
@@ -148,9 +169,8 @@ def add_output(
         "--out", metavar=metavar, default=default, required=required and not default, help=shown
     )
     again = parser.add_mutually_exclusive_group()
-    if resume:
-        again.add_argument("--resume", action="store_true", help="continue an earlier run")
-    again.add_argument("--overwrite", action="store_true", help=overwrite)
+    flags = {"--resume": "continue an earlier run"} if resume else {}
+    add_plain(again, {**flags, "--overwrite": overwrite})
     parser.set_defaults(output_kind=kind)
 
 
@@ -172,9 +192,7 @@ def add_allow_weak(parser: argparse._ActionsContainer, what: str) -> None:
 
 def add_dry_run(parser: argparse._ActionsContainer) -> None:
     """Adds --dry-run."""
-    parser.add_argument(
-        "--dry-run", action="store_true", help="check everything, print the plan, write nothing"
-    )
+    add_plain(parser, {"--dry-run": "check everything, print the plan, write nothing"})
 
 
 def add_seed(
@@ -297,12 +315,15 @@ def data_of(args: argparse.Namespace, model: str | None = None) -> dict[str, Any
     return values
 
 
-def add_lengths(
-    group: argparse._ActionsContainer, shown: str, default: tuple[int, ...] | None = None
-) -> argparse.Action:
+def data_section(values: dict[str, Any]) -> config.DataConfig:
+    """Validates a data section that options describe."""
+    return config.parse_section(config.DataConfig, values, source="command line", place="data")
+
+
+def add_lengths(group: argparse._ActionsContainer, shown: str) -> None:
     """Adds --lengths: tokens of the files' signatures."""
     text = f"tokens that the file takes, a signature each (default: {shown})"
-    return add_field(group, config.ExportConfig, "lengths", default, metavar="L,L,...", help=text)
+    add_field(group, config.ExportConfig, "lengths", None, metavar="L,L,...", help=text)
 
 
 def add_runner(parser: argparse._ActionsContainer, what: str = "do it") -> None:

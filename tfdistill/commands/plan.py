@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfdistill import config, errors, manifest, models
-from tfdistill.commands import base
+from tfdistill.commands import base, options
 from tfdistill.data import from_config, unlabelled
 from tfdistill.io import work_folder
 from tfdistill.weights import folders
 
 if TYPE_CHECKING:
-    from tfdistill import analysis, tasks
+    from tfdistill import tasks
+
+    Sets = tuple[tasks.TaskSpec, tasks.Examples, tasks.Examples]
 
 _PRESET = "preset:"
 _FOLDER = "a Hugging Face folder or hub id, or a run folder"
@@ -92,111 +93,11 @@ def check_data(
     values: dict[str, Any], splits: Sequence[str], *, may_hide_labels: bool = False
 ) -> config.DataConfig:
     """Validates a data section that options describe, and its files; see `from_config.check`."""
-    settings = config.parse_section(config.DataConfig, values, source="command line", place="data")
+    settings = options.data_section(values)
     if settings.dir is not None and not pathlib.Path(settings.dir).exists():
         raise errors.ConfigError("data.dir", "an existing path", repr(settings.dir))
     from_config.check(settings, splits, may_hide_labels=may_hide_labels)
     return settings
-
-
-class RecipePlan:
-    """What a recipe's run would do: checked before TensorFlow is imported, its data read once."""
-
-    def __init__(self, recipe: config.Recipe, out: str | pathlib.Path):
-        """Keeps the recipe and the run folder."""
-        self._recipe, self._out = recipe, out
-
-    def check(self, *, resume: bool, overwrite: bool) -> None:
-        """Checks what the run needs, and its data; reads no weights.
-
-        All that does not exist is named at once: paths, presets, task, columns. Data that would
-        mislead are refused unless an earlier run is continued.
-        """
-        recipe = self._recipe
-        faults = [*config.missing_inputs(recipe), *_model_faults(recipe)]
-        faults += _task_faults(recipe, and_files=not faults)
-        if faults:
-            head = [f"{len(faults)} faults."] if len(faults) > 1 else []
-            raise errors.ConfigError("\n  - ".join([*head, *faults]))
-        folder = work_folder.WorkFolder(pathlib.Path(self._out), "run")
-        folder.check(resume=resume, overwrite=overwrite)
-        if not resume:
-            self._findings.check()
-
-    @functools.cached_property
-    def _data(self) -> tuple[tasks.TaskSpec, tasks.Examples, tasks.Examples] | None:
-        """The task with the training and the development set; None where files are generated."""
-        settings = self._recipe.data
-        if settings.task is None or not (settings.dir or settings.file):
-            return None
-        return from_config.train_and_dev(settings)
-
-    @functools.cached_property
-    def _findings(self) -> analysis.DataFindings:
-        """What misleads in the data."""
-        from tfdistill import analysis
-
-        if self._data is None:
-            return analysis.DataFindings()
-        return analysis.check_data(*self._data)
-
-    def show(self, *, as_json: bool) -> None:
-        """Prints what the run would do: data, models, stages, files."""
-        recipe = self._recipe
-        check_fit(recipe)
-        self._check_weights()
-        data = self._facts()
-        used = list(dict.fromkeys(name for v in recipe.variants.values() for name in v.stages))
-        stages = {name: _stage(recipe.stages[name], data) for name in used}
-        variants = {name: " -> ".join(variant.stages) for name, variant in recipe.variants.items()}
-        result = {
-            "recipe": recipe.model_dump(mode="json"),
-            "data": data,
-            "stages": stages,
-            "out": str(self._out),
-        }
-        finetune, answers = recipe.teacher.finetune, recipe.teacher.answers
-        answered = "" if answers is None else f"answers in {', '.join(answers.files)}"
-        lines = [
-            f"data      {', '.join(f'{key} {value}' for key, value in data.items())}",
-            f"teacher   {recipe.teacher.source or answered}"
-            + ("" if finetune is None else f", fine-tuned: {_stage(finetune, data)}"),
-            f"student   {recipe.student.preset}, starts from {recipe.student.initialise}",
-            *(f"stage     {name}: {text}" for name, text in stages.items()),
-            *(f"variant   {name}: {text}" for name, text in variants.items()),
-            f"seeds     {', '.join(map(str, recipe.seeds))}",
-            f"output    {self._out}",
-            *(f"WARNING: {warning}" for warning in self._findings.warnings),
-            "Nothing was written.",
-        ]
-        base.show(result, as_json=as_json, lines=lines)
-
-    def _check_weights(self) -> None:
-        """Fits the headers of the weights to their models, as the run will fit the weights."""
-        from tfdistill.run import teachers
-
-        settings, task = self._recipe.data, None
-        if self._data is not None:
-            task = self._data[0]
-        elif settings.task is not None:
-            task = from_config.declared_task(settings)
-        teachers.check_fit(self._recipe, task)
-
-    def _facts(self) -> dict[str, Any]:
-        """The task, its metric and, where the files exist, how many examples there are."""
-        settings = self._recipe.data
-        if settings.task is None:
-            return {"task": "none: plain text"}
-        facts: dict[str, Any] = {"task": settings.task}
-        if self._data is None:
-            return {**facts, "files": "generated"}
-        task, train, dev = self._data
-        facts |= {"metric": task.primary_metric, "files": settings.dir or settings.file}
-        facts |= {"train": len(train), "dev": len(dev)}
-        if settings.unlabelled:
-            texts = unlabelled.read_unlabelled(task, settings.unlabelled)
-            facts["unlabelled"] = len(texts.examples)
-        return facts
 
 
 def run(
@@ -208,19 +109,91 @@ def run(
     out: str | pathlib.Path | None = None,
     **options: Any,
 ) -> None:
-    """Plans a recipe; then does `work`, a function of `tfdistill.run`, or prints the plan."""
+    """Checks a recipe; then does `work`, a function of `tfdistill.run`, or prints the plan.
+
+    All that does not exist is named at once: paths, presets, task, columns. Data that would
+    mislead are refused unless an earlier run is continued. No weights are read.
+    """
     target = pathlib.Path(args.out if out is None else out)
-    planned = RecipePlan(recipe, target)
-    planned.check(resume=args.resume, overwrite=args.overwrite)
-    if args.dry_run:
-        planned.show(as_json=args.json)
-        return
+    faults = [*config.missing_inputs(recipe), *_model_faults(recipe)]
+    faults += _task_faults(recipe, and_files=not faults)
+    if faults:
+        head = [f"{len(faults)} faults."] if len(faults) > 1 else []
+        raise errors.ConfigError("\n  - ".join([*head, *faults]))
+    work_folder.WorkFolder(target, "run").check(resume=args.resume, overwrite=args.overwrite)
+    if args.dry_run or not args.resume:
+        from tfdistill import analysis
+
+        settings, sets = recipe.data, None  # where files are generated
+        if settings.task is not None and (settings.dir or settings.file):
+            sets = from_config.train_and_dev(settings)
+        findings = analysis.DataFindings() if sets is None else analysis.check_data(*sets)
+        if not args.resume:
+            findings.check()
+        if args.dry_run:
+            _show(recipe, target, sets, findings.warnings, as_json=args.json)
+            return
     from tfdistill import run
 
     begin = getattr(run, work)
     record = begin(recipe, target, resume=args.resume, overwrite=args.overwrite, **options)
     lines = lines_of(record, target)
     base.show(record.model_dump(mode="json"), as_json=args.json, lines=lines)
+
+
+def _show(
+    recipe: config.Recipe,
+    out: pathlib.Path,
+    sets: Sets | None,
+    warnings: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    """Prints what a run would do: data, models, stages, files."""
+    from tfdistill.run import teachers
+
+    check_fit(recipe)
+    settings = recipe.data
+    task = None if sets is None else sets[0]
+    if sets is None and settings.task is not None:
+        task = from_config.declared_task(settings)
+    teachers.check_fit(recipe, task)
+    data = _facts(settings, sets)
+    used = list(dict.fromkeys(name for v in recipe.variants.values() for name in v.stages))
+    stages = {name: _stage(recipe.stages[name], data) for name in used}
+    variants = {name: " -> ".join(variant.stages) for name, variant in recipe.variants.items()}
+    plain = recipe.model_dump(mode="json")
+    result = {"recipe": plain, "data": data, "stages": stages, "out": str(out)}
+    finetune, answers = recipe.teacher.finetune, recipe.teacher.answers
+    answered = "" if answers is None else f"answers in {', '.join(answers.files)}"
+    lines = [
+        f"data      {', '.join(f'{key} {value}' for key, value in data.items())}",
+        f"teacher   {recipe.teacher.source or answered}"
+        + ("" if finetune is None else f", fine-tuned: {_stage(finetune, data)}"),
+        f"student   {recipe.student.preset}, starts from {recipe.student.initialise}",
+        *(f"stage     {name}: {text}" for name, text in stages.items()),
+        *(f"variant   {name}: {text}" for name, text in variants.items()),
+        f"seeds     {', '.join(map(str, recipe.seeds))}",
+        f"output    {out}",
+        *(f"WARNING: {warning}" for warning in warnings),
+        "Nothing was written.",
+    ]
+    base.show(result, as_json=as_json, lines=lines)
+
+
+def _facts(settings: config.DataConfig, sets: Sets | None) -> dict[str, Any]:
+    """The task, its metric and, where the files exist, how many examples there are."""
+    if settings.task is None:
+        return {"task": "none: plain text"}
+    if sets is None:
+        return {"task": settings.task, "files": "generated"}
+    task, train, dev = sets
+    facts = {"task": settings.task, "metric": task.primary_metric}
+    facts |= {"files": settings.dir or settings.file, "train": len(train), "dev": len(dev)}
+    if settings.unlabelled:
+        texts = unlabelled.read_unlabelled(task, settings.unlabelled)
+        facts["unlabelled"] = len(texts.examples)
+    return facts
 
 
 def check_fit(recipe: config.Recipe) -> None:
@@ -260,18 +233,11 @@ def _model_faults(recipe: config.Recipe) -> Iterator[str]:
             yield str(error)
             continue
         yield from config.short_form_faults(source)
-        is_short = any(
-            kind(source) for kind in (config.is_checkpoint, config.is_pruned, config.is_static)
-        )
-        if source.startswith(_PRESET):
-            yield from _preset_faults(key, source.removeprefix(_PRESET))
-        elif key == "student.preset" and not is_short:
-            yield from _preset_faults(key, source)
-
-
-def _preset_faults(key: str, name: str) -> Iterator[str]:
-    presets = models.presets()
-    if name not in presets:
+        short_forms = (config.is_checkpoint, config.is_pruned, config.is_static)
+        is_preset = key == "student.preset" and not any(kind(source) for kind in short_forms)
+        name, presets = source.removeprefix(_PRESET), models.presets()
+        if name in presets or not (is_preset or source.startswith(_PRESET)):
+            continue
         near = errors.nearest(name, presets)
         hint = f"{near} " if near.startswith("Did") else ""
         if pathlib.Path(name).is_dir():
@@ -294,7 +260,6 @@ def _task_faults(recipe: config.Recipe, *, and_files: bool | None = None) -> lis
 
 
 def _stage(stage: Any, data: dict[str, Any]) -> str:
-    """What a fit takes: its kind, epochs or steps, batch size and rate."""
     kind = getattr(stage, "kind", None)  # none of a fine-tuning
     num_train, least = data.get("train"), stage.min_steps
     if kind is not None and not stage.on_corpus and not stage.needs_labels():

@@ -15,7 +15,7 @@ from tfdistill.commands import base, benchmarks, options, plan
 from tfdistill.tasks import tables
 
 if TYPE_CHECKING:
-    from tfdistill.predictor import Prediction, Predictor
+    from tfdistill.predictor import Prediction
 
 _SHOWN = 100  # characters of a text
 _TEACHER = "teacher"
@@ -23,28 +23,18 @@ _TABLES = (".csv", ".json", ".jsonl", ".ndjson", ".parquet", ".tsv", ".xlsx")
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "run", metavar="RUN", help="a run folder, or an export folder or a file in it"
-    )
-    parser.add_argument(
-        "text", nargs="*", metavar="TEXT", help="a text; of a pair both, with a tab between them"
-    )
-    parser.add_argument(
-        "--file",
-        metavar="FILE",
-        help="a table with the columns of the task, or texts, one a line, of a pair with a tab "
-        "between them (default without TEXT: the standard input)",
-    )
+    options.add_plain(parser, {"run RUN": "a run folder, or an export folder or a file in it"})
+    text = "a text; of a pair both, with a tab between them"
+    options.add_plain(parser, {"text TEXT": text}, nargs="*")
+    text = "a table with the columns of the task, or texts, one a line, of a pair with a tab "
+    text += "between them (default without TEXT: the standard input)"
+    options.add_plain(parser, {"--file FILE": text})
     for field, which in (("text_column", "first"), ("pair_column", "second")):
         text = f"column of the {which} text in the table (default: that of the task's files)"
         options.add_field(parser, config.DataConfig, field, None, metavar="NAME", help=text)
-    parser.add_argument(
-        "--max-error",
-        type=float,
-        metavar="SHARE",
-        help="an answer is sure if the file promises that at most this share of such answers is "
-        "wrong: 0.01, 0.02, 0.05 or 0.1 (default: 0.05)",
-    )
+    text = "an answer is sure if the file promises that at most this share of such answers is "
+    text += "wrong: 0.01, 0.02, 0.05 or 0.1 (default: 0.05)"
+    options.add_plain(parser, {"--max-error SHARE": text})
     parser.add_argument(
         "--against",
         choices=(_TEACHER,),
@@ -77,7 +67,9 @@ def _predict(args: argparse.Namespace) -> None:
             file = _teacher(pathlib.Path(args.run))
             teacher = stack.enter_context(Predictor(file, max_error=args.max_error))
         if not args.json:
-            print(_promised(predictor), file=sys.stderr)
+            promise = "not known, because the file promises nothing (export with --promise-on FILE)"
+            promise = promise if predictor.promise is None else predictor.promise.summary
+            print(f"sure: {promise}", file=sys.stderr)
         assert predictor.card.task is not None  # or it would answer no texts
         rows = (_of_table if is_table else _of_lines)(args, predictor.card.task)
         for row in rows:
@@ -90,7 +82,6 @@ def _predict(args: argparse.Namespace) -> None:
 
 
 def _teacher(run: pathlib.Path) -> pathlib.Path:
-    """The teacher's export in a run."""
     folder = run / _TEACHER / "export"
     if not (folder / "model.json").is_file():
         raise errors.ConfigError(
@@ -100,15 +91,7 @@ def _teacher(run: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def _promised(predictor: Predictor) -> str:
-    """Says when an answer is sure."""
-    if predictor.promise is None:
-        return "sure: not known, because the file promises nothing (export with --promise-on FILE)"
-    return f"sure: {predictor.promise.summary}"
-
-
 def _of_table(args: argparse.Namespace, task: manifest.TaskRecord) -> Iterator[Sequence[str]]:
-    """Yields the texts of a table, of pairs both."""
     named = (args.text_column or task.text_column, args.pair_column or task.pair_column)
     columns = [name for name in named[: 1 + task.pair] if name]
     if len(columns) < 1 + task.pair or (args.pair_column and not task.pair):
@@ -121,7 +104,6 @@ def _of_table(args: argparse.Namespace, task: manifest.TaskRecord) -> Iterator[S
 
 
 def _of_lines(args: argparse.Namespace, task: manifest.TaskRecord) -> Iterator[Sequence[str]]:
-    """Yields the texts of the command line, of the file or of the standard input, of pairs both."""
     for text in args.text:
         if task.pair:
             tables.check_line("TEXT", text, tabs=1)

@@ -14,15 +14,14 @@ from tfdistill.commands import base, options, plan
 from tfdistill.io import storage
 
 _SPAN_BYTES = 1 << 20  # text that is counted at a time
+_CASED = {"--cased": "keep capitals and accents"}
 
 
 def _add_reading(parser: argparse._ActionsContainer) -> None:
     """How text files become examples: the options that `data prepare` and `pretrain` share."""
     text = "longest example in tokens (default: 128)"
     options.add_field(parser, config.TeacherPretrainConfig, "max_length", 128, help=text)
-    parser.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="processes that tokenize (default: 1)"
-    )
+    options.add_plain(parser, {"--workers N": "processes that tokenize (default: 1)"}, default=1)
     _add_invalid(parser)
 
 
@@ -44,20 +43,9 @@ def _existing_files(paths: Sequence[str]) -> None:
 def _vocab_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", help="UTF-8 text files, in any language")
     options.add_output(parser, what="vocab.txt to write", metavar="FILE", kind="file")
-    parser.add_argument(
-        "--size",
-        type=int,
-        default=30_522,
-        metavar="TOKENS",
-        help="most tokens of the vocabulary (default: %(default)s)",
-    )
-    parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
-    parser.add_argument(
-        "--max-characters",
-        type=int,
-        metavar="N",
-        help="only the N most frequent characters; words with others become [UNK] (default: all)",
-    )
+    text = "most tokens of the vocabulary (default: %(default)s)"
+    options.add_plain(parser, {"--size TOKENS": text}, default=30_522)
+    options.add_plain(parser, _CASED)
     _add_invalid(parser)
     options.add_json(parser)
 
@@ -72,7 +60,7 @@ def _vocab(args: argparse.Namespace) -> None:
         (textspans.read_span(span, args.on_invalid) for span in spans),
         lower_case=not args.cased,
     )
-    tokens = vocab.train_from_counts(counts, args.size, max_characters=args.max_characters)
+    tokens = vocab.train_from_counts(counts, args.size)
     vocab.write_vocab(tokens, out)
     result = {
         "vocab_file": str(out),
@@ -90,21 +78,12 @@ def _vocab(args: argparse.Namespace) -> None:
 
 def _prepare_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", nargs="+", help="UTF-8 text files; blank lines separate documents")
-    parser.add_argument(
-        "--vocab", required=True, metavar="FILE", help="the model's tokenizer.json or vocab.txt"
-    )
-    parser.add_argument("--cased", action="store_true", help="keep capitals and accents")
-    parser.add_argument(
-        "--next-sentence",
-        action="store_true",
-        help="write sentence pairs with labels, half of them random",
-    )
-    parser.add_argument(
-        "--shard-mb",
-        type=float,
-        default=4.0,
-        metavar="MB",
-        help="text per shard, 2^20 bytes (default: 4)",
+    text = "the model's tokenizer.json or vocab.txt"
+    options.add_plain(parser, {"--vocab FILE": text}, required=True)
+    pairs = "write sentence pairs with labels, half of them random"
+    options.add_plain(parser, {**_CASED, "--next-sentence": pairs})
+    options.add_plain(
+        parser, {"--shard-mb MB": "text per shard, 2^20 bytes (default: 4)"}, default=4.0
     )
     _add_reading(parser)
     options.add_seed(parser, "lengths and pairs")
@@ -169,10 +148,8 @@ def _pretrain_arguments(parser: argparse.ArgumentParser) -> None:
     source = parser.add_argument_group("model")
     text = "tokenizer.json or vocab.txt (default: that of the model, or of the corpus)"
     options.add_field(source, config.DataConfig, "vocab", None, help=text)
-    source.add_argument("--cased", action="store_true", help="keep capitals and accents")
-    source.add_argument(
-        "--new-head", action="store_true", help="add a masked-LM head that the folder lacks"
-    )
+    head = "add a masked-LM head that the folder lacks"
+    options.add_plain(source, {**_CASED, "--new-head": head})
     source.add_argument(
         "--shape",
         action="append",

@@ -28,28 +28,17 @@ if TYPE_CHECKING:
 
 _DATA = "data"
 _MOST_LABELS = 12  # that are listed
-# What the files in that folder are like, and the option that says it.
-_OF_FILES = {
-    **{"text_column": "--text-column", "pair_column": "--pair-column"},
-    **{"label_column": "--label-column", "kind": "--kind"},
-    **{"label_separator": "--label-separator", "dir": "--data", "file": "--data"},
-}
+_COLUMNS = ("text_column", "pair_column", "label_column", "label_separator")
+_BUDGETS = ("latency_ms", "size_mb", "max_minutes")
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    teacher = parser.add_mutually_exclusive_group(required=True)
-    options.add_teacher(
-        teacher,
+    options.add_teacher_or_answers(
+        parser,
         "a Hugging Face folder or hub id of a BERT, general or fine-tuned on the labels of "
         "the file, or a run folder",
-    )
-    options.add_field(
-        teacher,
-        config.AnswersConfig,
-        "files",
-        flag="--answers",
-        help="instead of a model, files with the answers of one that tfdistill cannot open, to "
-        "each text (see `tfdistill answers`); --student is a checkpoint then",
+        "files with the answers of one that tfdistill cannot open, to each text (see `tfdistill "
+        "answers`); --student is a checkpoint then",
     )
     options.add_field(
         parser,
@@ -63,10 +52,11 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_field(parser, config.DataConfig, "other")
     group = parser.add_argument_group("data, where it is not recognised")
-    for field in ("text_column", "pair_column", "label_column", "label_separator"):
+    for field in _COLUMNS:
         options.add_field(group, config.DataConfig, field, None)
     text = "kind of task (default: by the labels)"
-    shown = "{" + ",".join(_kinds()) + "}"  # words and questions are refused with a remedy
+    kinds = (name for name, kind in tasks.KINDS.items() if kind.row_a_text)
+    shown = "{" + ",".join(kinds) + "}"  # words and questions are refused with a remedy
     options.add_field(group, config.DataConfig, "kind", help=text, metavar=shown)
     group = parser.add_argument_group("training")
     options.add_field(
@@ -103,23 +93,21 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_budgets(parser: argparse.ArgumentParser) -> None:
-    """Adds the budgets, and the device that the latency is measured on."""
     group = parser.add_argument_group("budget, which chooses the largest student within it")
     text = "median of an inference at the longest length, on one thread (default: any)"
-    group.add_argument("--latency-ms", type=float, metavar="MS", help=text)
+    options.add_plain(group, {"--latency-ms MS": text})
     options.add_field(group, config.ExportConfig, "size_mb", metavar="MB")
     text = "the whole command; the student gets fewer steps (default: any)"
-    group.add_argument("--max-minutes", type=float, metavar="MIN", help=text)
+    options.add_plain(group, {"--max-minutes MIN": text})
     measurement_options.add_device(group)
 
 
 def _check_budgets(args: argparse.Namespace) -> None:
-    """Refuses budgets that no student can have, and options that do not belong together."""
     faults = measurement_options.device_faults(args)
-    budgets = {"--latency-ms": args.latency_ms, "--size-mb": args.size_mb}
-    for option, value in {**budgets, "--max-minutes": args.max_minutes}.items():
+    for name in _BUDGETS:
+        value = getattr(args, name)
         if value is not None and not (math.isfinite(value) and value > 0):
-            faults.append(errors.explain(option, "a number above 0", value))
+            faults.append(errors.explain(options.flag_of(name), "a number above 0", value))
     chosen = "--answers" if args.answers else "--student" if args.student else ""
     if args.latency_ms is not None and chosen:
         remedy = "A latency chooses a part of the teacher: leave one of the two out."
@@ -136,17 +124,11 @@ def _earlier(folder: pathlib.Path, args: argparse.Namespace) -> results.Quicksta
     if not args.resume or not file.is_file() or not (folder / config.RECIPE_FILE).is_file():
         return None
     record = results.read_result_file(file, results.QuickstartRecord)
-    before = (record.latency_ms, record.size_mb, record.max_minutes)
-    now = (args.latency_ms, args.size_mb, args.max_minutes)
+    before, now = (tuple(getattr(of, name) for name in _BUDGETS) for of in (record, args))
     if before != now:
         remedy = "Resume with the same, or start again with --overwrite."
         raise errors.ConfigError("--resume, latency, size, minutes", before, now, remedy)
     return record
-
-
-def _kinds() -> list[str]:
-    """The kinds of tasks that one table of texts and labels makes."""
-    return [name for name, kind in tasks.KINDS.items() if kind.row_a_text]
 
 
 def _quickstart(args: argparse.Namespace) -> None:
@@ -174,7 +156,6 @@ def _quickstart(args: argparse.Namespace) -> None:
 
 
 def _check_options(args: argparse.Namespace) -> None:
-    """Refuses options that do not belong together, and names of nothing."""
     if args.teacher is not None:
         plan.model(args.teacher, "--teacher")
     plan.existing(args.data, "--data")
@@ -240,17 +221,14 @@ def _run(
     folder: work_folder.WorkFolder,
     record: results.QuickstartRecord | None,
 ) -> None:
-    """Writes what was planned, runs it and says what came of it."""
     from tfdistill import run
 
     began, recipe, out = time.monotonic(), planned.recipe, folder.path
     record = record or results.QuickstartRecord(
         estimated_seconds=planned.seconds,
-        latency_ms=args.latency_ms,
         device=args.device,
-        size_mb=args.size_mb,
-        max_minutes=args.max_minutes,
         similar_together=True,
+        **{name: getattr(args, name) for name in _BUDGETS},
     )
     with locks.output_lock(out) if args.out is None else contextlib.nullcontext():
         with files.temporary_folder("quickstart") as written:
@@ -277,9 +255,9 @@ def _check_files(settings: config.DataConfig, written: Mapping[str, Any]) -> Non
             f"--set data.{key}",
             f"{written.get(key)!r}, as in the files that quickstart writes",
             repr(getattr(settings, key)),
-            f"Use {option} in its place.",
+            f"Use {'--data' if key in ('dir', 'file') else options.flag_of(key)} in its place.",
         )
-        for key, option in _OF_FILES.items()
+        for key in (*_COLUMNS, "kind", "dir", "file")
         if getattr(settings, key) != written.get(key)
     ]
     if faults:

@@ -162,7 +162,6 @@ def within(
 
 
 def _as_before(plan: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
-    """The plan with the metrics, the student and the steps that a folder's recipe has."""
     saved = config.saved_recipe(folder)
     if saved is None:
         return plan
@@ -175,7 +174,6 @@ def _as_before(plan: QuickstartPlan, folder: pathlib.Path) -> QuickstartPlan:
 
 
 def _fit_student(plan: QuickstartPlan, args: argparse.Namespace) -> QuickstartPlan:
-    """Chooses the student by latency and size, unless it was named."""
     if args.answers or args.student or (args.latency_ms is None and args.size_mb is None):
         return plan
     from tfdistill.budget import fitting
@@ -234,7 +232,6 @@ def bound_steps(
 
 
 def _steps(steps: int | None, min_steps: int | None) -> dict[str, int | None]:
-    """The keys that bound the student's steps."""
     return {f"stages.{_JOINT}.steps": steps, f"stages.{_JOINT}.min_steps": min_steps}
 
 

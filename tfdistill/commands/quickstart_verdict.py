@@ -64,7 +64,6 @@ def took(record: results.QuickstartRecord) -> str:
 def _budget(
     record: results.QuickstartRecord, out: pathlib.Path, student: schema.Summary, size_bytes: int
 ) -> Iterator[str]:
-    """Says of each budget whether the run keeps it."""
     minutes = (record.seconds or 0.0) / 60
     on_host = record.device == "host"
     if not on_host:

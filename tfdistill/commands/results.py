@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import pathlib
 
@@ -27,33 +28,21 @@ def _compare_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "new", nargs="?", help="another; without it, the files of the one result are compared"
     )
-    parser.add_argument(
-        "--other-device",
-        action="store_true",
-        help="show results of two devices side by side, without comparing the files",
-    )
+    text = "show results of two devices side by side, without comparing the files"
+    options.add_plain(parser, {"--other-device": text})
     gate = parser.add_argument_group("limits, for builds: exit 1 when one is exceeded")
-    gate.add_argument(
+    for example, option, text in (
+        ("5%", "slower", "when a case is slower by more than this, and its interval excludes 0"),
+        ("1%", "larger", "when a file is larger"),
+        ("0.5%", "less-accurate", "when the task's metric is lower by more points than this"),
+    ):
+        gate.add_argument(f"--fail-if-{option}", type=percent, metavar=example, help=text)
+    texts = {
+        "--allow-throttled": "let measurements of a hot device pass",
+        "--fail-if-undecided": "also when the measurements are too noisy for the limit of "
         "--fail-if-slower",
-        type=percent,
-        metavar="5%",
-        help="when a case is slower by more than this, and its interval excludes 0",
-    )
-    gate.add_argument("--fail-if-larger", type=percent, metavar="1%", help="when a file is larger")
-    gate.add_argument(
-        "--fail-if-less-accurate",
-        type=percent,
-        metavar="0.5%",
-        help="when the task's metric is lower by more points than this",
-    )
-    gate.add_argument(
-        "--allow-throttled", action="store_true", help="let measurements of a hot device pass"
-    )
-    gate.add_argument(
-        "--fail-if-undecided",
-        action="store_true",
-        help="also when the measurements are too noisy for the limit of --fail-if-slower",
-    )
+    }
+    options.add_plain(gate, texts)
     options.add_json(parser)
 
 
@@ -68,22 +57,14 @@ def _compare(args: argparse.Namespace) -> int:
         allow_throttled=args.allow_throttled,
         refuse_undecided=args.fail_if_undecided,
     )
+    faults = []
     if args.other_device and limits.slower is not None:
-        raise errors.ConfigError(
-            "--fail-if-slower",
-            "two results of one device",
-            "--other-device",
-            "No limit holds from one device to another: measure both files on one.",
-        )
-    of_latency = {
-        "--fail-if-undecided": limits.refuse_undecided,
-        "--allow-throttled": limits.allow_throttled,
-    }
-    faults = [
-        errors.explain(option, "--fail-if-slower too", "none")
-        for option, is_set in of_latency.items()
-        if is_set and limits.slower is None
-    ]
+        expected, received = "two results of one device", "--other-device"
+        remedy = "No limit holds from one device to another: measure both files on one."
+        faults.append(errors.explain("--fail-if-slower", expected, received, remedy))
+    for option in ("fail_if_undecided", "allow_throttled"):
+        if getattr(args, option) and limits.slower is None:
+            faults.append(errors.explain(options.flag_of(option), "--fail-if-slower too", "none"))
     if args.other_device and args.new is None:
         faults.append(errors.explain("--other-device", "two results", "one"))
     if faults:
@@ -100,11 +81,7 @@ def _compare(args: argparse.Namespace) -> int:
     lines = [comparison_text.format_text(changed)]
     ruling = gate.judge(changed, limits)
     if limits:
-        shown["gate"] = {
-            "passed": ruling.passed,
-            "reasons": list(ruling.reasons),
-            "warnings": list(ruling.warnings),
-        }
+        shown["gate"] = {"passed": ruling.passed, **dataclasses.asdict(ruling)}
         lines += ["", gate.format_text(ruling)]
     base.show(shown, as_json=args.json, lines=lines)
     return 0 if ruling.passed else 1

@@ -16,11 +16,8 @@ from tfdistill.results import UNDERTRAINED, BaselineResult, RunMetrics, part_of,
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", help="a name (see `tfdistill recipes ls`) or a YAML file")
     options.add_set(parser, "the recipe", "data.dir=glue/SST-2")
-    parser.add_argument(
-        "--no-teacher",
-        action="store_true",
-        help="also train the student without a teacher, where the recipe does not",
-    )
+    text = "also train the student without a teacher, where the recipe does not"
+    options.add_plain(parser, {"--no-teacher": text})
     options.add_output(
         parser, what="run folder (default: runs/RECIPE)", required=False, resume=True, kind="run"
     )
@@ -126,11 +123,8 @@ def _report_arguments(parser: argparse.ArgumentParser) -> None:
         help="show development sentences that models answer differently, or leave all of them out "
         "(default: show)",
     )
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        help="folder to write (default: the run folder of a single run, else report)",
-    )
+    text = "folder to write (default: the run folder of a single run, else report)"
+    options.add_plain(parser, {"--out DIR": text})
 
 
 def _report(args: argparse.Namespace) -> None:

@@ -52,7 +52,7 @@ def with_ranges(plain: keras.Model, path: files.Path) -> keras.Model:
       WeightsError: If the file is damaged or belongs to another model.
     """
     path = pathlib.Path(path)
-    saved, header = arrays.read_with_metadata(path)
+    saved = arrays.read_arrays(path, entries=(header := {}))
     version = header.get("format_version")
     factors = {name: saved.pop(name) for name in saved.keys() & set(_FACTORS)}
     wrapped = sorted({name.split("/")[0] for name in saved})

@@ -32,6 +32,12 @@ class TextData:
     tokenizer: WordPiece
     task: tasks.TaskSpec | None
 
+    @property
+    def of_task(self) -> TaskData:
+        """The same data of a run that has a task."""
+        assert isinstance(self, TaskData)
+        return self
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskData(TextData):

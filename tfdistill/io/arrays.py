@@ -41,23 +41,13 @@ def read_arrays(
     made_from: str | None = None,
     error: type[errors.TfdistillError] = errors.WeightsError,
     remedy: str = "",
+    entries: dict[str, str] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Reads what `write_arrays` wrote: name -> array.
+    """Reads what `write_arrays` wrote: name -> array; `entries` gets those of the header.
 
     Raises `error` if the file is missing, cut short, altered since it was written, or made from
     something else than `made_from`; None takes any.
     """
-    return read_with_metadata(path, made_from=made_from, error=error, remedy=remedy)[0]
-
-
-def read_with_metadata(
-    path: files.Path,
-    *,
-    made_from: str | None = None,
-    error: type[errors.TfdistillError] = errors.WeightsError,
-    remedy: str = "",
-) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Reads arrays as `read_arrays` does, and the entries of the header."""
     files.check_readable(path)
     try:
         with (
@@ -73,7 +63,9 @@ def read_with_metadata(
         raise error(f"{path}", "the arrays that were written", "another checksum", remedy)
     if made_from is not None and header.get(_MADE_FROM) != made_from:
         raise error(f"{path}", f"arrays made from {made_from}", header.get(_MADE_FROM), remedy)
-    return arrays, header
+    if entries is not None:
+        entries |= header
+    return arrays
 
 
 def digest_of(arrays: Mapping[str, np.ndarray], header: Mapping[str, str]) -> str:

@@ -9,7 +9,6 @@ import collections
 import dataclasses
 import os
 import re
-from collections.abc import Mapping, Sequence
 
 from tfdistill import errors
 from tfdistill.io import reading
@@ -49,7 +48,8 @@ def this_worker() -> Worker | None:
     config = reading.parse_json(text, VARIABLE, error=errors.ConfigError, expected=expected)
     try:
         cluster = config.get("cluster", {})
-        listed = [_addresses(cluster.get(role, ())) for role in _ROLES]
+        workers = [cluster.get(role, ()) for role in _ROLES]
+        listed = [list(w.values() if isinstance(w, dict) else w) for w in workers]
         sizes = [len(addresses) for addresses in listed]
         if sum(sizes) < 2:
             return None
@@ -67,10 +67,6 @@ def this_worker() -> Worker | None:
             "Parameter servers and evaluators are not used: give them no process.",
         )
     return Worker(index + (sizes[0] if role == "worker" else 0), sum(sizes))
-
-
-def _addresses(workers: Sequence[str] | Mapping[str, str]) -> list[str]:
-    return list(workers.values() if isinstance(workers, dict) else workers)
 
 
 def _check_addresses(addresses: list[str]) -> None:

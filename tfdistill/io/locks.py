@@ -77,7 +77,6 @@ def output_lock(path: Path) -> Iterator[None]:
 
 
 def _open_lock(name: pathlib.Path, what: Path) -> int:
-    """Makes and locks the file of an output's lock; returns its descriptor."""
     while True:
         lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:

@@ -25,6 +25,7 @@ MAX_DEPTH = 100  # of lists and mappings inside each other
 MAX_DIGITS = 20  # of an integer: uint64
 _NO_LIMIT = str(int(1e30))  # the `model_max_length` that transformers writes where there is none
 _MAX_KEYS = 10_000
+_YAML = "YAML in UTF-8"
 _MAX_YAML_NODES = 1_000_000  # with aliases counted wherever they stand
 
 if TYPE_CHECKING:
@@ -209,17 +210,10 @@ def parse_json(
     return value
 
 
-def read_yaml(
-    path: files.Path,
-    *,
-    error: ErrorType = errors.ConfigError,
-    what: str = "",
-    expected: str = "YAML in UTF-8",
-) -> Any:
+def read_yaml(path: files.Path, *, error: ErrorType = errors.ConfigError, what: str = "") -> Any:
     """Reads a YAML file within the bounds of `read_json`; plain values only."""
-    name = what or f"{path}"
-    text = read_text(path, error=error, what=name, expected=expected)
-    return parse_yaml(text, name, error=error, expected=expected)
+    text = read_text(path, error=error, what=what, expected=_YAML)
+    return parse_yaml(text, what or f"{path}", error=error)
 
 
 def parse_yaml(
@@ -227,7 +221,7 @@ def parse_yaml(
     what: str,
     *,
     error: ErrorType = errors.ConfigError,
-    expected: str = "YAML in UTF-8",
+    expected: str = _YAML,
 ) -> Any:
     """Parses YAML as `read_yaml` does; messages call it `what`."""
     try:

@@ -1,17 +1,14 @@
 """Folders that tfdistill writes: which are ours, which files in them we may remove.
 
-A folder is ours only if it holds a valid `marker_file.MARKER`: a small JSON file, written before
-all else into an absent or empty folder. It names the kind of the folder ("run", "report", ...) and
-the files and folders in it that tfdistill wrote. ``--overwrite`` removes these and nothing else;
-where the folder holds anything more, it refuses and names it. Links are never followed, and the
-paths are relative, so that a folder may be copied or moved.
+A folder is ours only if it holds a valid `ledger.MARKER`, written before all else into an absent or
+empty folder: its kind ("run", "report", ...), and the files and folders in it that tfdistill wrote.
+``--overwrite`` removes these and nothing else; where the folder holds more, it refuses and names
+it. Links are never followed, and the paths are relative: a folder may be copied or moved.
 
-The list is brought up to date by `WorkFolder.save` and when the folder is closed, also after an
-exception: what has appeared since the folder was opened is ours. What was there and not in the list
-is not, and never becomes ours. After a kill, files that were written since the last update
-are thus not in the list. The folder can be resumed, but ``--overwrite`` refuses and names them:
-nobody can tell them from a user's. For the same reason a file that a user puts into the folder of
-a command while that command runs counts as ours.
+`WorkFolder.save` brings the list up to date, also when the folder is closed or after an exception:
+what has appeared since it was opened is ours, a user's file too; what was there and not in the list
+never becomes ours. After a kill, files since the last update are thus not in the list: the folder
+can be resumed, but ``--overwrite`` refuses and names them.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ import tempfile
 from collections.abc import Iterator
 
 from tfdistill import errors
-from tfdistill.io import files, locks, marker_file
+from tfdistill.io import files, ledger, locks
 
 _RESUMABLE = ("run", "pre-training", "corpus", "augmentation")  # by --resume
 _SHOWN = 5
@@ -63,12 +60,7 @@ class WorkFolder:
                 locks.check_unlocked(self.path)
             return self._check(resume, overwrite)
         if self.path.exists():
-            raise errors.OutputExistsError(
-                f"--out {self.path}",
-                f"an empty or absent folder, or an earlier {self.kind}",
-                "a file",
-                "Choose another path.",
-            )
+            raise self._exists(self._free, "a file", "Choose another path.")
         check_writable(self.path)
         return False
 
@@ -77,40 +69,37 @@ class WorkFolder:
         if names:
             listed = self._listed(names)
             if overwrite:
-                others = sorted(marker_file.entries(self.path) - listed)
+                others = sorted(ledger.entries(self.path) - listed)
                 self._refuse(others, "only files that tfdistill wrote")
             elif not resume:
-                raise errors.OutputExistsError(
-                    f"--out {self.path}",
-                    "an absent folder",
-                    f"an earlier {self.kind}",
-                    "Use --resume to continue it or --overwrite to start again."
-                    if self.kind in _RESUMABLE
-                    else "Use --overwrite or choose another path.",
-                )
-        check_writable(self.path / marker_file.MARKER, self.path)
+                remedy = "Use --overwrite or choose another path."
+                if self.kind in _RESUMABLE:
+                    remedy = "Use --resume to continue it or --overwrite to start again."
+                raise self._exists("an absent folder", f"an earlier {self.kind}", remedy)
+        check_writable(self.path / ledger.MARKER, self.path)
         return bool(names)
 
     def _listed(self, names: list[str]) -> set[str]:
-        """The paths that the marker names; refused without a valid one of this kind."""
-        marker = marker_file.read_marker(self.path)
+        marker = ledger.read_marker(self.path)
         if marker is None:
-            self._refuse(names, f"an empty or absent folder, or an earlier {self.kind}")
+            self._refuse(names, self._free)
         kind, listed = marker or ("", set())
         if kind != self.kind:
-            raise errors.OutputExistsError(
-                f"--out {self.path}",
-                f"an empty or absent folder, or an earlier {self.kind}",
-                f"the folder of another kind of result: {kind}",
-                "Choose another path.",
-            )
+            received = f"the folder of another kind of result: {kind}"
+            raise self._exists(self._free, received, "Choose another path.")
         return listed
+
+    @property
+    def _free(self) -> str:
+        return f"an empty or absent folder, or an earlier {self.kind}"
+
+    def _exists(self, *parts: str) -> errors.OutputExistsError:
+        return errors.OutputExistsError(f"--out {self.path}", *parts)
 
     def _refuse(self, names: list[str], expected: str) -> None:
         if names:
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            raise errors.OutputExistsError(
-                f"--out {self.path}",
+            raise self._exists(
                 expected,
                 f"a folder with other files: {', '.join(names[:_SHOWN])}{more}",
                 "tfdistill neither replaces nor removes what it did not write: choose another "
@@ -128,16 +117,13 @@ class WorkFolder:
         self.check(resume=resume, overwrite=overwrite)
         with locks.exclusive_lock(self.path):
             earlier = self._check(resume, overwrite)  # nobody else works in it now
-            if earlier and overwrite:
-                self.clear()
+            if earlier and overwrite:  # the marker stays: until the end the folder is ours
+                _remove(self.path, ledger.entries(self.path) & _listed_in(self.path))
             self.start()
             try:
                 yield self
             except BaseException:
-                if (
-                    all(name.endswith("/") for name in marker_file.entries(self.path))
-                    and not earlier
-                ):
+                if not earlier and all(n.endswith("/") for n in ledger.entries(self.path)):
                     self.discard()  # nothing was written
                 raise
             finally:
@@ -146,39 +132,27 @@ class WorkFolder:
 
     def start(self) -> None:
         """Writes the marker where there is none, and notes the files that are not ours."""
-        marker = marker_file.read_marker(self.path)
-        listed = marker[1] if marker is not None else set()
-        self._others = marker_file.entries(self.path) - listed
-        if marker is None:
-            marker_file.write_marker(self.path, self.kind, set())
+        self._others = ledger.entries(self.path) - _listed_in(self.path)
+        if ledger.read_marker(self.path) is None:
+            ledger.write_marker(self.path, self.kind, set())
 
     def save(self) -> None:
         """Brings the list up to date, and the lists of our folders around it."""
         listed = self.written()
-        marker_file.write_marker(self.path, self.kind, listed)
-        above = self.path.absolute().parent
-        record(
-            above,
-            [self.path, *(self.path / name for name in (*marker_file.NOT_LISTED[:2], *listed))],
-        )
+        ledger.write_marker(self.path, self.kind, listed)
+        _record_around(self.path, {locks.LOCK, *listed})
 
     def written(self) -> set[str]:
         """Our files, relative to the folder."""
-        return marker_file.entries(self.path) - self._others
-
-    def clear(self) -> None:
-        """Removes what the list names; the marker stays: until the end the folder is ours."""
-        marker = marker_file.read_marker(self.path)
-        if marker is not None:
-            _remove(self.path, marker_file.entries(self.path) & marker[1])
+        return ledger.entries(self.path) - self._others
 
     def discard(self) -> None:
         """Removes what was written, marker and all, and the folder where that leaves it empty."""
         if not self.path.is_dir():  # discarded inside the block of `open`
             return
         _remove(self.path, self.written())
-        if not marker_file.entries(self.path):
-            for name in marker_file.NOT_LISTED:
+        if not ledger.entries(self.path):
+            for name in ledger.NOT_LISTED:
                 (self.path / name).unlink(missing_ok=True)
             self.path.rmdir()
 
@@ -194,14 +168,9 @@ def replaced(path: files.Path, kind: str, *, overwrite: bool) -> Iterator[pathli
     target = folder.path.resolve() if folder.path.is_symlink() else folder.path
     with files.atomic_folder(target) as temporary:
         yield temporary
-        marker_file.write_marker(temporary, kind, marker_file.entries(temporary))
+        ledger.write_marker(temporary, kind, ledger.entries(temporary))
         folder.check(overwrite=overwrite)  # again: the block may have taken long
-    around = [
-        target,
-        target / marker_file.MARKER,
-        *(target / name for name in marker_file.entries(target)),
-    ]
-    record(target.parent, around)
+    _record_around(target, ledger.entries(target))
 
 
 def check_writable(path: files.Path, named: files.Path | None = None) -> None:
@@ -260,13 +229,11 @@ def check_ours(folder: files.Path, names: list[str]) -> None:
     root = pathlib.Path(folder)
     if not root.is_dir() or not _top(root):
         return
-    marker = marker_file.read_marker(root)
-    present = marker_file.entries(root) if marker is not None else set(_top(root))
-    others = present if marker is None else present - marker[1]
-    if marker is not None:
+    others = set(_top(root))
+    if (marker := ledger.read_marker(root)) is not None:
         others = {
             other
-            for other in others
+            for other in ledger.entries(root) - marker[1]
             for name in names
             if other.rstrip("/") == name.rstrip("/") or (name[-1] == "/" and other.startswith(name))
         }
@@ -280,41 +247,40 @@ def record(folder: files.Path, written: list[pathlib.Path]) -> None:
     """
     start = pathlib.Path(os.path.abspath(folder))
     for root in (start, *start.parents):
-        marker = marker_file.read_marker(root)
+        marker = ledger.read_marker(root)
         if marker is None:
             continue
-        names = set()
-        for path in map(os.path.abspath, written):
-            if pathlib.Path(path) != root:
-                relative = pathlib.Path(path).relative_to(root)
-                if relative.as_posix() != marker_file.MARKER:
-                    names.add(
-                        marker_file.relative_name(
-                            relative, os.path.isdir(path) and not os.path.islink(path)
-                        )
-                    )
+        paths = (pathlib.Path(os.path.abspath(path)) for path in written)
+        names = {ledger.name_below(root, path) for path in paths if path != root}
+        names.discard(ledger.MARKER)
         if names - marker[1]:
-            marker_file.write_marker(root, marker[0], marker[1] | names)
+            ledger.write_marker(root, marker[0], marker[1] | names)
+
+
+def _record_around(folder: pathlib.Path, names: set[str]) -> None:
+    """Adds a folder of ours, its marker and the names in it to the lists of those around it."""
+    record(folder.absolute().parent, [folder, *(folder / n for n in {ledger.MARKER, *names})])
+
+
+def _listed_in(folder: pathlib.Path) -> set[str]:
+    marker = ledger.read_marker(folder)
+    return set() if marker is None else marker[1]
 
 
 def is_listed(path: files.Path) -> bool:
     """Whether the list of a folder of ours around a file names it."""
     absolute = pathlib.Path(os.path.abspath(path))
-    for root in absolute.parents:
-        marker = marker_file.read_marker(root)
-        if marker is not None and absolute.relative_to(root).as_posix() in marker[1]:
-            return True
-    return False
+    roots = absolute.parents
+    return any(absolute.relative_to(root).as_posix() in _listed_in(root) for root in roots)
 
 
 def _top(folder: pathlib.Path) -> list[str]:
     """The entries of a folder, without locks and what is being written; the marker counts."""
-    names = set(os.listdir(folder)) - {locks.LOCK, *marker_file.NOT_LISTED[2:]}
+    names = set(os.listdir(folder)) - {locks.LOCK, *ledger.NOT_LISTED[2:]}
     return sorted(name for name in names if not files.is_unfinished(name))
 
 
 def _remove(root: pathlib.Path, names: set[str]) -> None:
-    """Removes files, then folders that are empty, the deepest first."""
     for name in sorted(names, reverse=True):
         path = root / name
         if not name.endswith("/"):

@@ -10,7 +10,7 @@ import contextlib
 import pathlib
 from collections.abc import Sequence
 
-from tfdistill.io import files, marker_file, work_folder
+from tfdistill.io import files, ledger, work_folder
 from tfdistill.report import comparison, sections
 from tfdistill.report.collection import Collection, gather
 from tfdistill.report.document import Report
@@ -116,7 +116,7 @@ def write_pages(report: Report, folder: pathlib.Path) -> tuple[pathlib.Path, pat
     contents = render_csv(report)
     pages = {HTML_NAME: render_html(report), MARKDOWN_NAME: render_markdown(report)}
     work = work_folder.WorkFolder(folder, "report")
-    with contextlib.nullcontext() if marker_file.read_marker(folder) else work.open():
+    with contextlib.nullcontext() if ledger.read_marker(folder) else work.open():
         with files.atomic_folder(tables) as temporary:  # `check_output`: all in it is ours
             for name, text in contents.items():
                 files.atomic_write_text(temporary / name, text)

@@ -143,15 +143,12 @@ class ModelResult(ResultPart):
 class BaselineResult(ResultPart):
     """A linear model, or an answer that ignores its input, on the run's data."""
 
-    # "majority", "tfidf", "word_vectors", "frozen_teacher" or "no_teacher", of an embedding
-    # "tfidf_cosine" or "mean_word_vectors"; see `run.baselines`
-    name: str
+    name: str  # see `run.baselines`
     note: str = ""  # what it is, where the name leaves it open
     metrics: Mapping[str, Metric]  # on the development set
     seconds: float | None = None  # what it took
     parameters: int | None = None  # number of weights; words and pairs of words do not count
-    # median time of one answer in Python on the machine of the run, of "tfidf" from the text on, of
-    # "word_vectors" from the tokens on; None where a model or nothing does the work
+    # median time of one answer in Python, of words from the text on, of vectors from the tokens on
     latency_ms: float | None = None
     folder: str | None = None  # where its answers are kept, relative to the run folder
 
@@ -214,11 +211,9 @@ class QuickstartRecord(ResultPart):
 
     format_version: Literal[1] = FORMAT_VERSION
     estimated_seconds: float  # what it was to take, before it began
-    # what it took, over all sessions but those that were killed; None in the first one
-    seconds: float | None = None
-    # the budget: the median of an inference at the longest length, or None
-    latency_ms: float | None = None
-    device: Literal["host", "adb"] = "host"  # what that latency is of: "host" or "adb"
+    seconds: float | None = None  # what it took, over all sessions that were not killed
+    latency_ms: float | None = None  # the budget: of an inference at the longest length
+    device: Literal["host", "adb"] = "host"  # what that latency is of
     size_mb: float | None = None  # the budget: the file in units of 1,000,000 bytes, or None
     max_minutes: float | None = None  # the budget: of the whole, or None
     similar_together: bool = False  # whether no two sets have similar texts

@@ -136,7 +136,6 @@ def _metadata(
     metrics: Metrics,
     of_file: bool,
 ) -> str:
-    """The metadata that the hub reads."""
     import huggingface_hub  # slow to import
     import yaml
 

@@ -1,6 +1,6 @@
 """Tables for the terminal, Markdown and CSV, and what foreign text becomes in them.
 
-A `Table` is built once. `Table.text`, `Table.markdown` and `Table.csv` render it; for HTML the
+A `Table` is built once. `table`, `Table.markdown` and `Table.csv` render it; for HTML the
 macro `table` in the report's template does, whose engine escapes every value.
 """
 
@@ -107,10 +107,6 @@ class Table:
         note = f"{len(self.rows) - limit:,} more rows are in {where}."
         return dataclasses.replace(self, rows=self.rows[:limit], notes=(*self.notes, note))
 
-    def text(self, *, left: int = 1, width: int | None = None) -> list[str]:
-        """Writes it as lines for a terminal, see `table`."""
-        return table([self.heads, *self.plain], left=left, width=width)
-
     def markdown(self) -> str:
         """Writes it with caption and notes; numbers are right-aligned."""
         lines = [list(map(markdown, self.heads))]
@@ -170,7 +166,7 @@ def of_rows(
 def lines(rows: Sequence[Line]) -> list[str]:
     """Rows as lines for a terminal, without what is empty in all of them."""
     whole = of_rows("", "", rows, drop_empty=True)
-    return [] if whole is None else whole.text()
+    return [] if whole is None else table([whole.heads, *whole.plain])
 
 
 def marked(figure: str, busy: bool) -> str:
@@ -178,9 +174,7 @@ def marked(figure: str, busy: bool) -> str:
     return f"{figure} ({BUSY})" if busy else figure
 
 
-def table(
-    rows: Sequence[Sequence[str]], *, left: int = 1, indent: int = 0, width: int | None = None
-) -> list[str]:
+def table(rows: Sequence[Sequence[str]], *, left: int = 1, width: int | None = None) -> list[str]:
     """Aligns rows under a head, and wraps cells at words where the terminal is too narrow.
 
     The first `left` columns are aligned to the left, the others to the right. `width` is by default
@@ -192,7 +186,7 @@ def table(
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     if width is not None:
-        widths = _shrunk(columns, widths, width - indent - len(_GAP) * (len(widths) - 1))
+        widths = _shrunk(columns, widths, width - len(_GAP) * (len(widths) - 1))
     lines = [[_GAP.join("-" * wide for wide in widths)]]
     for row in rows:
         cells = [
@@ -201,7 +195,7 @@ def table(
         ]
         lines.append([_aligned(parts, widths, left) for parts in itertools.zip_longest(*cells)])
     rule, head, *body = lines
-    return [" " * indent + line for part in (head, rule, *body) for line in part]
+    return [line for part in (head, rule, *body) for line in part]
 
 
 def _aligned(cells: Sequence[str | None], widths: Sequence[int], left: int) -> str:

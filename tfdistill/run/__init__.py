@@ -101,7 +101,7 @@ def finetune(
     return results.SavedModel(
         **teacher.model_dump(),
         model_folder="teacher/model/hf",
-        primary_metric=context.task_data.task.primary_metric,
+        primary_metric=context.data.of_task.task.primary_metric,
         baselines=compared,
     )
 
@@ -141,7 +141,6 @@ def distill_variant(
 def _begin(
     recipe: config.Recipe, folder: RunFolder, pipeline: Sequence[str] | None = None
 ) -> RunContext:
-    """Reads the data and pre-trains the teacher, where the recipe says so."""
     data, corpora, answers = prepare.prepare(recipe, folder.path)
     models_of_run = teachers.TeacherModels(recipe, data.task, folder.path, pipeline, answers)
     context = RunContext(recipe, folder, data, models_of_run, corpora)
@@ -156,7 +155,7 @@ def _with_students(context: RunContext) -> RunContext:
     context.teachers.check()
     if context.data.task is None:
         return context
-    recipe, data = context.recipe, context.task_data
+    recipe, data = context.recipe, context.data.of_task
     student_data = prepare.own_tokens(recipe, data)
     masked_lm = teachers.general_source(recipe, context.root)
     data = prepare.augmented(recipe, data, context.root, masked_lm)
@@ -167,10 +166,9 @@ def _with_students(context: RunContext) -> RunContext:
 
 
 def _train_all(context: RunContext) -> list[results.ModelResult]:
-    """Trains the teacher and every variant with every seed."""
     recipe, trained = context.recipe, []
     if context.data.task is not None:
-        data = context.task_data
+        data = context.data.of_task
         _log.info(
             f"{data.train.num_examples} training "
             + (
@@ -233,7 +231,6 @@ def _report(
     tested: Mapping[str, dict[str, float | None]] = types.MappingProxyType({}),
     caveats: tuple[str, ...] = (),
 ) -> results.RunMetrics:
-    """Writes metrics.json and the report of what was trained, compared and exported."""
     recipe, task = context.recipe, context.data.task
     described = results.RunTask(
         name="plain text", kind="pre-training", primary_metric="mlm_accuracy"
@@ -275,7 +272,7 @@ def _export_all(
     """Exports the student, and the teacher where the recipe says so, unless that is done."""
     root, settings = context.root, context.recipe.export
     with files.temporary_folder("floats") as scratch:
-        data = context.student_task_data
+        data = context.student_data.of_task
         source = safe_paths.inside(root, "student")
         models_of_run = {
             "student": deliver.ModelFiles(
@@ -283,7 +280,7 @@ def _export_all(
                 scratch / "student", fit_lengths=True,
             ),
             "teacher": deliver.ModelFiles(
-                lambda: context.teachers.task, context.task_data, context.recipe,
+                lambda: context.teachers.task, context.data.of_task, context.recipe,
                 scratch / "teacher",
                 # It is only compared with: at the longest length, which all files have.
                 fit_lengths=False,
@@ -328,7 +325,6 @@ def _name_of(of: str, target: str) -> str:
 def _export(
     context: RunContext, model: deliver.ModelFiles, of: str, target: str, quantize: str
 ) -> None:
-    """Exports one file, unless it is there; one to compare with may be refused."""
     folder, settings, name = context.root / target, context.recipe.export, _name_of(of, target)
     if (folder / manifest.FILE_NAME).is_file():
         return

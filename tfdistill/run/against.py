@@ -337,7 +337,6 @@ def _parity(
 def _worst(
     pairs: Mapping[tuple[str, str], Rows], vocab: Sequence[str]
 ) -> tuple[dict[str, Any], ...]:
-    """Finds the texts with the lowest ratio of an output."""
     lowest: dict[int, float] = {}
     texts: dict[int, Example] = {}
     for rows in pairs.values():

@@ -61,13 +61,10 @@ def answer(
 
 
 def _load(source: str, task: tasks.TaskSpec) -> keras.Model:
-    """Opens the model for a worker of a pipeline."""
     return inputs.open_source(source, task, roberta=True).in_order_of(task).model
 
 
 def _different(task: tasks.TaskSpec, parts: Sequence[tasks.Examples]) -> tasks.Examples:
-    """Joins sets and keeps each text or pair once."""
-
     def all_of(field: str) -> Any:
         return [value for part in parts for value in getattr(part, field) or ()]
 

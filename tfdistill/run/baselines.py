@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,8 @@ _TIMED = 100  # development texts that a latency is the median of
 # the work, or nothing does.
 _Answers = tuple[Any, int, Callable[[int], Any] | None]
 _Fit = Callable[[RunContext], _Answers]
+# The training and the development set, what makes features of such sets, and its weights.
+_Features = Callable[[RunContext], tuple[Any, Any, Callable[[Any], Any], int]]
 
 
 def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]:
@@ -54,8 +57,9 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
     is a model, without [CLS] and [SEP].
     """
     wanted = context.recipe.baselines
-    embeds = context.task_data.task.traits.vectors
-    if wanted == "none" or (wanted == "cheap" and not (embeds or _has_linear(context))):
+    embeds = context.data.of_task.task.traits.vectors
+    answers_alone = embeds or analysis.has_linear(context.data.of_task.task)
+    if wanted == "none" or (wanted == "cheap" and not answers_alone):
         return ()
 
     def work() -> results.Baselines:
@@ -66,7 +70,7 @@ def measure_baselines(context: RunContext) -> tuple[results.BaselineResult, ...]
 
 
 def _measure(context: RunContext, name: str, fit: _Fit, note: str) -> results.BaselineResult:
-    data, folder = context.task_data, f"baselines/{name}"
+    data, folder = context.data.of_task, f"baselines/{name}"
     started = time.monotonic()
     logits, parameters, answer = fit(context)
     seconds = time.monotonic() - started
@@ -94,122 +98,91 @@ def _latency_ms(answer: Callable[[int], Any], num_examples: int) -> float:
     return 1e3 * statistics.median(taken[1:])
 
 
-def _has_linear(context: RunContext) -> bool:
-    return analysis.has_linear(context.task_data.task)
-
-
 def _wanted(context: RunContext) -> Iterator[tuple[str, tuple[_Fit, str]]]:
     """Yields name, what fits it, and a note."""
-    if context.task_data.task.traits.vectors:
-        yield "tfidf_cosine", (_tfidf_vectors, "")
-        if context.teachers.soft_labels is None:
-            yield "mean_word_vectors", (_mean_words, "")
-    if _has_linear(context):
+    is_model = context.teachers.soft_labels is None
+    has_linear = analysis.has_linear(context.data.of_task.task)
+    if context.data.of_task.task.traits.vectors:
+        yield "tfidf_cosine", (functools.partial(_by_themselves, _words), "")
+        if is_model:
+            yield "mean_word_vectors", (functools.partial(_by_themselves, _word_vectors), "")
+    if has_linear:
         yield "majority", (_majority, "")
-        yield "tfidf", (_tfidf, "")
-    if _has_linear(context) and context.teachers.soft_labels is None:
-        yield "word_vectors", (_word_vectors, "")
+        yield "tfidf", (functools.partial(_linear, _words), "")
+    if has_linear and is_model:
+        yield "word_vectors", (functools.partial(_linear, _word_vectors), "")
         tuned = context.recipe.teacher.finetune
         frozen = tuned is not None and tuned.method == "frozen"  # the teacher is one
         encodes = not isinstance(models.config_of(context.teachers.task), models.WordVectorConfig)
         if encodes and not frozen:
             before = _knows_general(context.recipe)
             note = "the teacher before fine-tuning" if before else results.FINE_TUNED
-            yield "frozen_teacher", (_frozen_teacher, note)
+            yield "frozen_teacher", (functools.partial(_linear, _states, most=_MOST_STATES), note)
     if context.recipe.baselines == "all":
         yield "no_teacher", (_no_teacher, "")
 
 
-def _labels(context: RunContext, most: int = _MOST_EXAMPLES) -> np.ndarray:
-    labels = context.task_data.train_examples.labels
+def _majority(context: RunContext) -> _Answers:
+    data = context.data.of_task
+    labels = _labels(context, _MOST_EXAMPLES)
+    logits = analysis.majority_logits(data.task, labels, len(data.dev_examples))
+    return logits, data.task.num_labels, None
+
+
+def _labels(context: RunContext, most: int) -> np.ndarray:
+    labels = context.data.of_task.train_examples.labels
     assert labels is not None
     return labels[:most]
 
 
-def _predict(
-    context: RunContext,
-    model: analysis.LinearModel,
-    train: analysis.baselines.Matrix,
-    dev: Callable[[], analysis.baselines.Matrix],
-) -> np.ndarray:
-    """The logits of the development set; of a cross-fitted one by models without each row."""
-    data = context.task_data
-    if not data.settings.cross_fitted:
-        return model.predict(dev())
-    labels = _labels(context)
-    folds = splitting.folds_of(labels)
-    return analysis.answer_unseen(
-        train, labels, folds, lambda rows, gold: analysis.fit_linear(data.task, rows, gold).predict
-    )
+def _linear(make: _Features, context: RunContext, most: int = _MOST_EXAMPLES) -> _Answers:
+    """A linear model; of a cross-fitted task each row is answered by one without it."""
+    data, labels = context.data.of_task, _labels(context, most)
+    train, dev, features, size = make(context)
+    rows = features(train.select(range(len(labels))))
+    model = analysis.fit_linear(data.task, rows, labels)
+    if data.settings.cross_fitted:
+        logits = analysis.answer_unseen(
+            rows,
+            labels,
+            splitting.folds_of(labels),
+            lambda part, gold: analysis.fit_linear(data.task, part, gold).predict,
+        )
+    else:
+        logits = model.predict(features(dev))
+    answer = None if make is _states else lambda i: model.predict(features(dev.select([i])))
+    return logits, size + model.num_weights, answer
 
 
-def _majority(context: RunContext) -> _Answers:
-    data = context.task_data
-    logits = analysis.majority_logits(data.task, _labels(context), len(data.dev_examples))
-    return logits, data.task.num_labels, None
+def _by_themselves(make: _Features, context: RunContext) -> _Answers:
+    """Features that are vectors."""
+    _, dev, features, size = make(context)
+    return features(dev), size, lambda index: features(dev.select([index]))
 
 
-def _tfidf(context: RunContext) -> _Answers:
-    data, labels = context.task_data, _labels(context)
-    train = data.train_examples.select(range(len(labels)))
+def _words(context: RunContext) -> tuple[Any, Any, Callable[[Any], Any], int]:
+    """Counts of words and pairs of words."""
+    data = context.data.of_task
+    train = data.train_examples.select(range(min(_MOST_EXAMPLES, len(data.train_examples))))
     words = analysis.TextFeatures(train)
-    features = words(train)
-    model = analysis.fit_linear(data.task, features, labels)
-
-    dev = data.dev_examples
-    return (
-        _predict(context, model, features, lambda: words(dev)),
-        words.num_weights + model.num_weights,
-        lambda index: model.predict(words(dev.select([index]))),
-    )
+    return train, data.dev_examples, words, words.num_weights
 
 
-def _tfidf_vectors(context: RunContext) -> _Answers:
-    data = context.task_data
-    most = min(_MOST_EXAMPLES, len(data.train_examples))
-    words = analysis.TextFeatures(data.train_examples.select(range(most)))
-    dev = data.dev_examples
-    return words(dev), words.num_weights, lambda index: words(dev.select([index]))
-
-
-def _word_features(
-    context: RunContext,
-) -> tuple[np.ndarray, Callable[[batches.EncodedExamples], np.ndarray]]:
-    """The teacher's word vectors, and the features of texts from them."""
-    data = context.task_data
+def _word_vectors(context: RunContext) -> tuple[Any, Any, Callable[[Any], Any], int]:
+    """Means of the teacher's word vectors."""
+    data = context.data.of_task
     (table,) = context.teachers.task.get_layer("word_embeddings").get_weights()[:1]
     special = (data.tokenizer.cls_id, data.tokenizer.sep_id)
-    return table, lambda encoded: analysis.embedding_features(table, encoded, special_ids=special)
+    features = functools.partial(analysis.embedding_features, table, special_ids=special)
+    return data.train.encoded, data.dev.encoded, features, table.size
 
 
-def _mean_words(context: RunContext) -> _Answers:
-    (table, features), dev = _word_features(context), context.task_data.dev.encoded
-    return features(dev), table.size, lambda index: features(dev.select([index]))
-
-
-def _word_vectors(context: RunContext) -> _Answers:
-    data, labels = context.task_data, _labels(context)
-    table, features = _word_features(context)
-    train = features(data.train.encoded.select(range(len(labels))))
-    model = analysis.fit_linear(data.task, train, labels)
-
-    dev = data.dev.encoded
-    return (
-        _predict(context, model, train, lambda: features(dev)),
-        table.size + model.num_weights,
-        lambda index: model.predict(features(dev.select([index]))),
-    )
-
-
-def _frozen_teacher(context: RunContext) -> _Answers:
-    data, labels = context.task_data, _labels(context, _MOST_STATES)
-    before = _knows_general(context.recipe)
-    encoder = context.teachers.general if before else context.teachers.task
-    train = mean_states(encoder, data.train.encoded.select(range(len(labels))))
-    model = analysis.fit_linear(data.task, train, labels)
-    layers = sum(weight.shape.num_elements() for weight in encoder.weights)
-    logits = _predict(context, model, train, lambda: mean_states(encoder, data.dev.encoded))
-    return logits, layers + model.num_weights, None
+def _states(context: RunContext) -> tuple[Any, Any, Callable[[Any], Any], int]:
+    """Means of the teacher's last hidden states."""
+    data, teachers = context.data.of_task, context.teachers
+    encoder = teachers.general if _knows_general(context.recipe) else teachers.task
+    size = sum(weight.shape.num_elements() for weight in encoder.weights)
+    return data.train.encoded, data.dev.encoded, functools.partial(mean_states, encoder), size
 
 
 def _knows_general(recipe: config.Recipe) -> bool:
@@ -285,5 +258,5 @@ def _no_teacher(context: RunContext) -> _Answers:
         fit, _ = build_stage(alone, lesson, learner, seed)
         result = fit(folder, "no teacher")
     results.write_result_file(result, folder / students.RESULT)
-    logits = training.predict_logits(student, context.student_task_data.dev)
+    logits = training.predict_logits(student, context.student_data.of_task.dev)
     return logits, sum(weight.shape.num_elements() for weight in student.weights), None

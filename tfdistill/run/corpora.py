@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import pathlib
-from typing import Literal
+from typing import Any, Literal
 
 from tfdistill import config, errors, training, weights
 from tfdistill.data import batches, corpus, masking, shards, streaming, synthetic, vocab
@@ -81,8 +80,6 @@ def open_corpus(
     settings: config.Stage | config.TeacherPretrainConfig,
     *,
     tokenizer: WordPiece,
-    masked: bool,
-    max_tokens: int | None = None,
     max_length: int,
     source: pathlib.Path | None,
     folder: pathlib.Path,
@@ -91,9 +88,12 @@ def open_corpus(
     """Reads, prepares or opens the text of a stage.
 
     Its `corpus` names text files, or one folder of shards; without any the corpus.txt in `source`,
-    the folder of the task, is read. Where words are `masked`, text is prepared into shards in
+    the folder of the task, is read. Where words are masked, text is prepared into shards in
     `folder`, of which some is held out; otherwise `max_tokens` are drawn of the text in memory.
     """
+    is_stage = isinstance(settings, config.Stage)
+    masked = not is_stage or settings.traits.predicts_words is not None
+    max_tokens = settings.max_tokens if is_stage else None
     paths = [storage.located(path) for path in settings.corpus]
     prepared = any(path.is_dir() for path in paths)
     if prepared and (len(paths) > 1 or max_tokens is not None):
@@ -139,28 +139,23 @@ def open_texts(
     task, `sentences` are its texts, None without a task.
     """
     tokenizer = _tokenizer(recipe, folder, source, sentences)
-    opened = functools.partial(
-        open_corpus,
-        tokenizer=tokenizer,
-        max_length=recipe.data.max_length,
-        source=source,
-        folder=folder,
-    )
-    read: dict[str, Corpus] = {}
-    for name, stage in recipe.used_stages.items():
-        if stage.on_corpus:
-            masked, seed = stage.traits.predicts_words is not None, recipe.seeds[0] + len(read)
-            read[name] = opened(name, stage, masked=masked, max_tokens=stage.max_tokens, seed=seed)
+    named: dict[str, Any] = {n: s for n, s in recipe.used_stages.items() if s.on_corpus}
     if recipe.teacher.pretrain is not None:
-        seed = recipe.seeds[0] + len(read)
-        read[TEACHER] = opened(TEACHER, recipe.teacher.pretrain, masked=True, seed=seed)
-    text = TextData(
-        settings=recipe.data,
-        seed=recipe.seeds[0],
-        tokenizer=tokenizer,
-        task=None,
-    )
-    return text, read
+        named[TEACHER] = recipe.teacher.pretrain
+    read = {
+        name: open_corpus(
+            name,
+            settings,
+            tokenizer=tokenizer,
+            max_length=recipe.data.max_length,
+            source=source,
+            folder=folder,
+            seed=seed,
+        )
+        for seed, (name, settings) in enumerate(named.items(), recipe.seeds[0])
+    }
+    seed = recipe.seeds[0]
+    return TextData(settings=recipe.data, seed=seed, tokenizer=tokenizer, task=None), read
 
 
 def tokenizer_of(settings: config.DataConfig, model: str) -> WordPiece:

@@ -12,13 +12,12 @@ import tf_keras as keras
 
 import export
 from export.checking import evidence
-from export.conversion import device_form
 from export.conversion import quantize as quantizing
 from export.model.request import ExportRequest, fitting_lengths
 from export.targets import tflite
 from tfdistill import benchmark, compress, config, errors, models, results, weights
 from tfdistill.data.task_data import TaskData, TextData
-from tfdistill.io import checksums, files
+from tfdistill.io import files, ledger
 from tfdistill.results import quantities
 from tfdistill.tasks.encoded import EncodedExamples
 from tfdistill.tokenization.wordpiece import WordPiece
@@ -62,7 +61,7 @@ def save_model(
                 tokenizer=data.tokenizer,
                 texts=data.dev_examples.texts if isinstance(data, TaskData) else (),
             )
-        checksums.write_checksums(temporary, but=(KERAS_FILE,))
+        ledger.write_checksums(temporary, but=(KERAS_FILE,))
 
 
 class ModelFiles:
@@ -138,7 +137,6 @@ class ModelFiles:
     def _fit_size(
         self, model: keras.Model, path: pathlib.Path, size_mb: float, options: dict[str, Any]
     ) -> None:
-        """Exports the model within a size, or as the nearest file."""
         data, train = self._data, self._data.train_examples
 
         def requested(model: keras.Model, tokenizer: WordPiece) -> ExportRequest:
@@ -162,18 +160,11 @@ def tell_trial(trial: results.Trial) -> None:
 
 
 def _change(trial: results.Trial) -> str:
-    """Says how the metric of a trial's file differs from the model's."""
     drop = None if trial.metric_drop is None else round(trial.metric_drop, 4)
     if drop is None:
         return ""
     how = "unchanged" if drop == 0 else f"{'falls' if drop > 0 else 'rises'} by {abs(drop):.4f}"
     return f" {trial.primary_metric} {how},"
-
-
-def check_variants(settings: config.ExportConfig) -> None:
-    """Refuses formats that a device does not take, before anything is trained."""
-    for device, quantize in settings.variants.items():
-        device_form.form(device, quantizing.quantization(quantize))
 
 
 def export_lengths(
@@ -204,21 +195,16 @@ def holds(
     measured: pathlib.Path, exports: Sequence[results.ExportedFile], settings: config.ExportConfig
 ) -> bool:
     """Whether a run's measurement holds the files of `also_quantize`, which a resume may add."""
-    if not settings.also_quantize:
-        return True
-    names = {file.name for file in benchmark.read_result(measured).models}
-    return names >= {export.name for export in exports}
+    names = {export.name for export in exports if settings.also_quantize}
+    return not names or {file.name for file in benchmark.read_result(measured).models} >= names
 
 
 def measure(
     folders: dict[str, pathlib.Path], settings: config.BenchmarkConfig, path: pathlib.Path
 ) -> None:
     """Measures exported folders interleaved in one run; the first is the baseline."""
-    result = benchmark.compare(
-        folders,
-        progress=True,
-        settings=benchmark.Settings(**settings.model_dump()),
-    )
+    chosen = benchmark.Settings(**settings.model_dump())
+    result = benchmark.compare(folders, progress=True, settings=chosen)
     if result.failures:
         raise errors.BenchmarkError("\n".join(failure.error for failure in result.failures))
     benchmark.write_result(result, path)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tfdistill import config, tasks, weights
-from tfdistill.io import arrays, checksums, resuming, storage
+from tfdistill.io import arrays, ledger, storage
 from tfdistill.run import task_models
 from tfdistill.tasks.encoded import EncodedExamples
 
@@ -23,7 +23,7 @@ _OF_MODEL, _OF_SHARDS = (".json", ".safetensors", ".txt"), (".json", ".txt")
 
 def check_same(path: pathlib.Path, digests: Mapping[str, str], what: str) -> None:
     """Refuses to continue a run with others than it began with; the message names what differs."""
-    resuming.check_same_file(
+    ledger.check_same_file(
         path,
         digests,
         f"{what} that the run began with",
@@ -70,12 +70,12 @@ def of_inputs(recipe: config.Recipe) -> dict[str, str]:
     examples of the task, whose digest is that of their texts and labels.
     """
     named = {
-        key: checksums.digest_of(storage.located(path), _OF_SHARDS)
+        key: ledger.digest_of(storage.located(path), _OF_SHARDS)
         for key, path in _files_of(recipe).items()
         if path
     }
     models = {
-        key: weights.hub_commit(source) or checksums.digest_of(source, _OF_MODEL)
+        key: weights.hub_commit(source) or ledger.digest_of(source, _OF_MODEL)
         for key, source in _models_of(recipe).items()
         if source and not source.startswith(task_models.PRESET)
     }

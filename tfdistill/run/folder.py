@@ -20,7 +20,7 @@ import tensorflow as tf
 from tfdistill import config, errors, results, weights
 from tfdistill._version import __version__
 from tfdistill.data.task_data import TaskData, TextData
-from tfdistill.io import files, resuming, safe_paths, work_folder
+from tfdistill.io import files, ledger, safe_paths, work_folder
 from tfdistill.results import ResultType
 from tfdistill.run import shapes
 from tfdistill.run.corpora import Corpus
@@ -93,11 +93,10 @@ class RunFolder:
                 raise
 
     def _check_same(self, recipe: config.Recipe) -> None:
-        """Refuses to continue the run of another recipe."""
         before = config.saved_recipe(self.path)
         if before is None:
             return
-        resuming.check_same(
+        ledger.check_same(
             _trained(before),
             _trained(recipe),
             f"the recipe that is saved in {self.path / config.RECIPE_FILE}",
@@ -240,7 +239,6 @@ def _check_stages(recipe: config.Recipe, replicas: int) -> None:
 
 
 def _batch_sizes(recipe: config.Recipe) -> dict[str, int]:
-    """The global batches of all that a recipe trains, by the names of the options."""
     sizes = {f"stages.{name}.batch_size": s.batch_size for name, s in recipe.used_stages.items()}
     teacher = recipe.teacher
     for name, settings in (("finetune", teacher.finetune), ("pretrain", teacher.pretrain)):
@@ -268,17 +266,6 @@ class RunContext:
         return self.folder.path
 
     @property
-    def task_data(self) -> TaskData:
-        """The data of a run that has a task."""
-        assert isinstance(self.data, TaskData)
-        return self.data
-
-    @property
     def student_data(self) -> TextData:
         """The data in the tokens that the student reads."""
         return self.own_tokens or self.data
-
-    @property
-    def student_task_data(self) -> TaskData:
-        """The same of a run that has a task."""
-        return self.own_tokens or self.task_data

@@ -12,15 +12,7 @@ from typing import Any
 import numpy as np
 import tf_keras as keras
 
-from tfdistill import (
-    config,
-    errors,
-    losses,
-    models,
-    pruning,
-    training,
-    weights,
-)
+from tfdistill import config, errors, losses, models, pruning, training, weights
 from tfdistill.data import soft_label_values, task_data, vocab
 from tfdistill.data.task_data import TaskData, TextData
 from tfdistill.run import task_models, teachers
@@ -130,12 +122,6 @@ class Start:
     # Where a run keeps a part of its teacher, for all seeds.
     pruned_file: pathlib.Path | None = None
 
-    @property
-    def task_data(self) -> TaskData:
-        """The data of a student of a task."""
-        assert isinstance(self.data, TaskData)
-        return self.data
-
 
 def new_student(start: Start, seed: int) -> Student:
     """Builds a student and starts its weights as `student.initialise` says."""
@@ -154,7 +140,7 @@ def _new_student(start: Start) -> Student:
     shared = start.data.settings.vocab == "teacher" and first.traits.has_teacher
     if teacher is not None and shared and source in ("auto", "pruned", "teacher"):
         vocab_size = max(vocab_size, teacher.vocab_size)  # its table may have spare rows
-    pairs = start.data.task is not None and start.task_data.train_examples.pairs is not None
+    pairs = start.data.task is not None and start.data.of_task.train_examples.pairs is not None
     shape = task_models.student_shape(settings, vocab_size, teacher, pairs=pairs)
     if teacher is None:
         named = source not in config.STARTS
@@ -166,7 +152,7 @@ def _new_student(start: Start) -> Student:
         return Student(_from_checkpoint(start, source, shape), Origin(source))
     student = task_models.build_for_task(shape, start.data.task, _head(start))
     if start.data.task is not None:
-        training.start_at_numbers(student, start.task_data.train_examples)
+        training.start_at_numbers(student, start.data.of_task.train_examples)
     source = resolve_start(start, shape)
     if source == "pruned":
         return _prune(start, student)
@@ -180,7 +166,7 @@ def _new_student(start: Start) -> Student:
     elif source == "teacher" and first.traits.has_teacher:
         training.initialise_from_teacher(student, start.teachers.in_float32(first))
         if isinstance(shape, models.StaticConfig):
-            training.scale_words(student, start.task_data.train.encoded)
+            training.scale_words(student, start.data.of_task.train.encoded)
     return Student(student, Origin(settings.start))
 
 
@@ -231,7 +217,7 @@ def resolve_start(start: Start, shape: models.EncoderConfig) -> str:
 
 def _prune(start: Start, model: keras.Model) -> Student:
     """Starts a student as a part of the task's teacher; computed once in a run, for all seeds."""
-    path, teacher, data = start.pruned_file, start.teachers.task, start.task_data
+    path, teacher, data = start.pruned_file, start.teachers.task, start.data.of_task
     made_from = training.teacher_digest(teacher).hexdigest()
     if path is not None and path.is_file():
         remedy = "Delete it and resume: it is made again."
@@ -289,7 +275,6 @@ def initialise_words(start: Start, student: keras.Model) -> None:
 
 
 def _from_checkpoint(start: Start, source: str, shape: models.EncoderConfig) -> keras.Model:
-    """A student whose encoder comes from a checkpoint, with a fresh head."""
     task = start.data.task
     loaded: Any
     if task is None:
@@ -303,7 +288,7 @@ def _from_checkpoint(start: Start, source: str, shape: models.EncoderConfig) -> 
             new_head=True,
             head=head,
         )
-        training.start_at_numbers(loaded.model, start.task_data.train_examples)
+        training.start_at_numbers(loaded.model, start.data.of_task.train_examples)
     if loaded.tokenizer is not None:
         vocab.check_same_vocabulary(start.student_data.tokenizer.vocab, loaded.tokenizer.vocab)
     sizes = ("num_layers", "hidden_size", "num_heads", "intermediate_size", "vocab_size")

@@ -157,17 +157,11 @@ class ExportedSource:
         familiar = True if record.familiarity is None else record.familiarity.covers(encoded)
         rows = []
         for promise in record.promises:
-            if promise.threshold is None:
-                continue
-            sure = familiar & (judged.confidence > promise.threshold)
-            error = float(np.mean(~judged.right[sure])) if sure.any() else 0.0
-            rows.append(
-                {
-                    "max_error": promise.max_error,
-                    "coverage": float(sure.mean()),
-                    "error": error,
-                }
-            )
+            if promise.threshold is not None:
+                sure = familiar & (judged.confidence > promise.threshold)
+                error = float(np.mean(~judged.right[sure])) if sure.any() else 0.0
+                figures = {"max_error": promise.max_error, "coverage": float(sure.mean())}
+                rows.append({**figures, "error": error})
         return rows
 
     def calibration(
@@ -184,17 +178,11 @@ class ExportedSource:
             return {}
         logits = self.logits(outputs, task)
         before, after = logits * record.temperature_inside, logits / record.temperature
-        scaled = {"before": before, "after": after}
-        scores = {
-            when: {
-                name: score._asdict()
-                for name, score in analysis.calibration_scores(rows, encoded.labels).items()
-            }
-            for when, rows in scaled.items()
-        }
-        temperature = record.temperature * record.temperature_inside
-        noise = analysis.calibration_noise(after)
-        return {"temperature": temperature, **scores, "ece_noise": noise}
+        shown: dict[str, Any] = {"temperature": record.temperature * record.temperature_inside}
+        for when, rows in (("before", before), ("after", after)):
+            scores = analysis.calibration_scores(rows, encoded.labels)
+            shown[when] = {name: score._asdict() for name, score in scores.items()}
+        return {**shown, "ece_noise": analysis.calibration_noise(after)}
 
     def _in_order_of(self, task: tasks.TaskSpec, outputs: np.ndarray) -> np.ndarray:
         labels = self.card.task.labels if self.card.task is not None else ()
@@ -207,19 +195,13 @@ class ExportedSource:
         """
         record = self.card.task
         wanted = models.head_for(task.head, task.num_labels).kind
-        faults = []
+        what = f"{self.folder} for task {task.name!r}"
+        remedy = "Name the task that it was exported for."
         if wanted != head or (record is not None and record.kind != task.kind):
             kind = record.kind if record is not None else f"answers for a {head}"
-            faults.append((f"a file for {task.kind}", kind))
-        elif record is not None and set(record.labels) != set(task.labels):
-            faults.append((f"the labels {task.labels}", record.labels))
-        for expected, received in faults:
-            raise errors.ManifestError(
-                f"{self.folder} for task {task.name!r}",
-                expected,
-                received,
-                "Name the task that it was exported for.",
-            )
+            raise errors.ManifestError(what, f"a file for {task.kind}", kind, remedy)
+        if record is not None and set(record.labels) != set(task.labels):
+            raise errors.ManifestError(what, f"the labels {task.labels}", record.labels, remedy)
 
 
 def open_source(

@@ -34,12 +34,6 @@ class Lesson:
     corpus: corpora.Corpus | None = None  # of a stage on plain text
 
     @property
-    def task_data(self) -> TaskData:
-        """The data of a stage on a task."""
-        assert isinstance(self.data, TaskData)
-        return self.data
-
-    @property
     def same_tokens(self) -> bool:
         """Whether teacher and student read the same ids."""
         return self.teacher_data is self.data
@@ -77,7 +71,7 @@ def _of_task(
     seed: int,
     distiller: distillers.Distiller | None,
 ) -> training.TrainingBatches:
-    data = lesson.task_data
+    data = lesson.data.of_task
     labelled = stage.needs_labels(data.task.traits)
     encoded = data.texts(labelled=labelled, augmented=stage.augmented)
     extra: dict[str, Any] = {}
@@ -85,8 +79,7 @@ def _of_task(
     # A teacher with another vocabulary reads its own tokens.
     reads = encoded
     if not lesson.same_tokens:
-        assert isinstance(lesson.teacher_data, TaskData)
-        reads = lesson.teacher_data.texts(labelled=labelled, augmented=stage.augmented)
+        reads = lesson.teacher_data.of_task.texts(labelled=labelled, augmented=stage.augmented)
     # A regression learns from the numbers that its teacher's pass gives; of a head over tokens
     # every token has an answer.
     brought = reads is not encoded or isinstance(teacher, soft_labels.SoftLabels)
@@ -106,21 +99,16 @@ def _of_task(
     )
     if "token_noise" not in stage.traits.keys or distiller is None:
         return plain
-    if extra:
-        _check_no_noise(stage)
-        return plain
-    return _noisy(plain, stage, data, seed)
-
-
-def _check_no_noise(stage: config.Stage) -> None:
-    """Refuses noise in texts whose answers are known before the training."""
-    for name, share in stage.asked_noise.items():
+    if not extra:
+        return _noisy(plain, stage, data, seed)
+    for name, share in stage.asked_noise.items():  # in texts whose answers are known
         raise errors.ConfigError(
             name,
             "0 where the student learns from stored answers alone",
             share,
             f"Noise needs a teacher that answers during the training: leave {name} out.",
         )
+    return plain
 
 
 def _noisy(

@@ -70,7 +70,6 @@ def _hub_id(source: str | None) -> str | None:
 
 
 def _latency(path: pathlib.Path, file: manifest.Manifest | None) -> dict[str, Any]:
-    """What `CardFacts` says of the times of a file."""
     if file is None or not path.is_file():
         return {}
     try:

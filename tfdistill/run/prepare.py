@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -200,7 +201,6 @@ def read_sets(
 
 
 def _class_weights(train: tasks.Examples) -> np.ndarray:
-    """Balanced weights of the classes, of the training set's gold labels."""
     assert train.labels is not None
     weights = losses.balanced_weights(train.labels, train.spec.num_labels)
     shown = ", ".join(
@@ -276,8 +276,9 @@ def _unlabelled(
     if not settings.unlabelled:
         return None
     held_out = {"development": tasks.load_examples(task, source, "dev", labelled=False)}
-    if source.is_dir() and task.dev_split != "test" and _has_test_set(task, source):
-        held_out["test"] = tasks.load_examples(task, source, "test", labelled=False)
+    if source.is_dir() and task.dev_split != "test":
+        with contextlib.suppress(errors.AbsentSplitError):
+            held_out["test"] = tasks.load_examples(task, source, "test", labelled=False)
     read = unlabelled.read_unlabelled(task, settings.unlabelled)
     new = unlabelled.select_new(read, train, held_out)
     left_out = f", {new.dropped} empty or repeated ones left out" if new.dropped else ""
@@ -308,14 +309,6 @@ def say_use(named: Mapping[str, config.Stage], task: tasks.TaskSpec, num_labelle
             f"data: the stages {', '.join(unused)} need gold labels and learn from the "
             f"{num_labelled} labelled texts alone"
         )
-
-
-def _has_test_set(task: tasks.TaskSpec, source: pathlib.Path) -> bool:
-    try:
-        task.split_file(source, "test")
-    except errors.AbsentSplitError:
-        return False
-    return True
 
 
 def augmented(

@@ -67,7 +67,7 @@ def pretrained_teacher(context: RunContext) -> results.ModelResult:
 
 def train_teacher(context: RunContext) -> results.ModelResult:
     """Gets the teacher of the task and saves it, unless that is done."""
-    data, tuned = context.task_data, context.recipe.teacher.finetune
+    data, tuned = context.data.of_task, context.recipe.teacher.finetune
 
     def work() -> results.ModelResult:
         if context.teachers.soft_labels is not None:
@@ -96,7 +96,7 @@ def train_teacher(context: RunContext) -> results.ModelResult:
 
 def _score_soft_labels(context: RunContext, teacher: SoftLabels) -> results.ModelResult:
     """Scores the answers in files on the development texts that they answer."""
-    data, rows = context.task_data, teacher.dev_examples
+    data, rows = context.data.of_task, teacher.dev_examples
     _keep_answers(data.dev_examples.select(rows), teacher.dev, context.root / "teacher")
     return results.ModelResult(
         name="teacher",
@@ -110,7 +110,7 @@ def _score_soft_labels(context: RunContext, teacher: SoftLabels) -> results.Mode
 
 def check(context: RunContext, model: results.ModelResult) -> results.ModelResult:
     """Refuses a teacher or a student that answers near chance; it is saved all the same."""
-    data, recipe = context.task_data, context.recipe
+    data, recipe = context.data.of_task, context.recipe
     section = recipe.student if model.role == "student" else recipe.teacher
     started = recipe.student.initialise if model.role == "student" else ""
     in_files = None if model.role == "student" else context.teachers.soft_labels
@@ -146,14 +146,14 @@ def train_student(context: RunContext, name: str, seed: int) -> results.ModelRes
         student = students.train_stages(context, stages, seed)
         model, labels, metrics, num_examples = student.model, (), {}, 0
         if context.data.task is not None:
-            data = context.student_task_data
+            data = context.student_data.of_task
             labels, num_examples = data.task.labels, data.dev_examples.num_scored
         elif student.masked_lm is not None:
             model = student.masked_lm
             metrics = _word_metrics(context, model, stages[-1])
         deliver.save_model(model, context.student_data, context.root / folder, labels)
         if context.data.task is not None:
-            metrics = _evaluate(model, context.student_task_data, context.root / folder)
+            metrics = _evaluate(model, context.student_data.of_task, context.root / folder)
         return _describe(
             context,
             model,
@@ -190,7 +190,7 @@ def test_metrics(
     "teacher", "student", "file" -> metrics. Empty without a labelled test set, or where that is the
     development set. Also returns what makes the figures of the run doubtful, a sentence each.
     """
-    settings, task, data = context.recipe.data, context.task_data.task, context.task_data
+    settings, task, data = context.recipe.data, context.data.of_task.task, context.data.of_task
     dev = data.train_examples if settings.cross_fitted else data.dev_examples
     caveats = analysis.check_data(task, data.train_examples, dev).warnings
     if context.recipe.teacher.finetune is None:
@@ -215,7 +215,7 @@ def test_metrics(
         outputs = model.outputs(encoded, task)
         scores[role] = {**model.score(outputs, encoded.encoded, task)}
         logits[role] = model.logits(outputs, task)
-    labels = context.task_data.train_examples.labels
+    labels = context.data.of_task.train_examples.labels
     if analysis.has_linear(task) and labels is not None:
         logits["majority"] = analysis.majority_logits(task, labels, len(examples))
     digest = ""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+from export.conversion import device_form
+from export.conversion import quantize as quantizing
 from tfdistill import config, errors, losses, models, pruning
 from tfdistill.io import reading
-from tfdistill.run import deliver, lessons, task_models
+from tfdistill.run import lessons, task_models
 from tfdistill.weights import hf_config
 
 _VOCAB_SIZE = 1000  # any: it is known only once there is a vocabulary
@@ -38,7 +40,8 @@ def shape_faults(recipe: config.Recipe, *, import_classes: bool = False) -> list
         for line in _loss_faults(recipe, stage, (teacher, student), import_classes):
             faults.append(f"stages.{name}.{line}")
     try:
-        deliver.check_variants(recipe.export)
+        for device, quantize in recipe.export.variants.items():
+            device_form.form(device, quantizing.quantization(quantize))
     except errors.ConfigError as error:
         faults.append(f"export.variants: {error}")
     if recipe.export.size_mb is not None:

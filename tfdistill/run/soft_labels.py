@@ -171,7 +171,6 @@ def _check_missing(
     rows_of_files: Sequence[np.ndarray],
     keys: Sequence[soft_labels.Key],
 ) -> None:
-    """Refuses texts without an answer, unless gold labels may take their place."""
     left = np.flatnonzero(np.min(rows_of_files, axis=0) < 0)
     if not len(left) or (settings.missing == "gold" and answered.any()):
         return

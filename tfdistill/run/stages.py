@@ -14,7 +14,7 @@ from tfdistill import analysis, config, errors, losses, models, results, trainin
 from tfdistill.data import streaming
 from tfdistill.data.task_data import TaskData
 from tfdistill.distillers import checks
-from tfdistill.io import files, resuming, work_folder
+from tfdistill.io import files, ledger, work_folder
 from tfdistill.run import digests, initialise, prepare, soft_labels, task_models, teachers
 from tfdistill.run.folder import RunContext
 from tfdistill.run.lessons import Lesson, distiller_of, has_noise, stage_batches
@@ -73,8 +73,7 @@ def _resolved(
 
 def _sharpening(lesson: Lesson) -> float:
     """1, or the temperature that calibrates a teacher whose answers are nearly uniform."""
-    data, teacher = lesson.teacher_data, lesson.teacher
-    assert isinstance(data, TaskData)
+    data, teacher = lesson.teacher_data.of_task, lesson.teacher
     if not data.task.traits.exclusive:
         return 1.0
     dev = data.dev
@@ -95,8 +94,8 @@ def _sharpening(lesson: Lesson) -> float:
     return temperature
 
 
+# Trains in a folder, resumable; the text is shown in front of the progress bar.
 Fit = Callable[[pathlib.Path, str], results.FitResult]
-"""Trains in a folder, resumable; the text is shown in front of the progress bar."""
 
 
 def distill(
@@ -206,7 +205,7 @@ def distill(
     ):
         remedy = "Name another folder, or pass overwrite=True to start again."
         expected = "the settings, models and examples that the folder began with"
-        resuming.check_same_file(root / SETTINGS, begins, expected, remedy)
+        ledger.check_same_file(root / SETTINGS, begins, expected, remedy)
         chosen = precision.resolve(stage.precision, student, root)
         taught = teacher
         if teacher is not None and chosen == precision.MIXED:
@@ -259,7 +258,7 @@ def build_stage(
         stage = _resolved(stage, lesson, student, kept_layers)
     distiller = distiller_of(stage, lesson, student, seed)
     if not stage.on_corpus:
-        weights = lesson.task_data.class_weights
+        weights = lesson.data.of_task.class_weights
         if weights is not None and any(
             isinstance(loss, losses.GoldLabels) for loss in distiller.losses_by_name.values()
         ):
@@ -282,7 +281,7 @@ def build_stage(
     )
     fit = functools.partial(training.fit, distiller, train, epochs=epochs)
     if stage.trains_classifier:
-        data = lesson.task_data
+        data = lesson.data.of_task
         prunes = stage.compress is not None and stage.compress.method == "prune"
         keep = not (prunes or noisy) if stage.keep_best is None else stage.keep_best
         fit = functools.partial(
@@ -301,7 +300,6 @@ def build_stage(
 def _transfer(
     stage: config.Stage, lesson: Lesson, student: keras.Model, seed: int
 ) -> tuple[Fit, Sequence[keras.layers.Layer]]:
-    """MobileBERT's fits, one after the other in folders of their own."""
     teacher = lesson.teacher
     assert isinstance(teacher, keras.Model)
     train = stage_batches(stage, lesson, seed)

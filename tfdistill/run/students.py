@@ -55,9 +55,14 @@ def stage_data_without_teacher(context: RunContext, name: str) -> Lesson:
     return Lesson(teacher=None, data=data, teacher_data=data, corpus=context.corpora.get(name))
 
 
-def lesson_of(context: RunContext, name: str, stage: config.Stage) -> Lesson:
-    """What a student learns from in a stage of a run, whose precision is chosen by now."""
-    teacher = context.teachers.for_stage(stage)
+def lesson_of(
+    context: RunContext, name: str, stage: config.Stage, teacher: keras.Model | None = None
+) -> Lesson:
+    """What a student learns from in a stage of a run, whose precision is chosen by now.
+
+    `teacher` is another than the run's: one that reads the student's tokens, and is as wide.
+    """
+    teacher = context.teachers.for_stage(stage) if teacher is None else teacher
     lesson = stage_data_without_teacher(context, name)
     if context.own_tokens is not None and context.teachers.knows(teacher):
         lesson = dataclasses.replace(lesson, teacher_data=context.data)
@@ -94,16 +99,9 @@ def train_stages(context: RunContext, stages: tuple[str, ...], seed: int) -> Stu
         chosen = precision.resolve(stage.precision, trained, folder)
         stage = stage.model_copy(update={"precision": chosen})
         keras.utils.set_random_seed(seed)
-        lesson = (
-            lesson_of(context, last, stage)
-            if teacher is None
-            else stage_data_without_teacher(context, last)
-        )
-        if teacher is not None:  # it reads the student's tokens, and is as wide
-            answers = context.teachers.answers
-            lesson = dataclasses.replace(lesson, teacher=teacher, answers=answers)
-            if "projection" in stage.traits.keys:
-                stage = stage.model_copy(update={"projection": "none"})
+        lesson = lesson_of(context, last, stage, teacher)
+        if teacher is not None and "projection" in stage.traits.keys:
+            stage = stage.model_copy(update={"projection": "none"})
         with precision.training_in(trained, chosen) as learner:
             fit, projections = build_stage(stage, lesson, learner, seed, student.origin.layers)
             _start_projections(context, projections, tuple(earlier), seed, stage, student)
@@ -182,7 +180,6 @@ def _start_projections(
 def _compressing(
     settings: config.CompressConfig, student: keras.Model, total_steps: int
 ) -> keras.Model:
-    """The model that a stage trains which compresses the student; the student is not changed."""
     options = {key: getattr(settings, key) for key in config.METHODS[settings.method]}
     if settings.layers is not None:
         options["layers"] = settings.layers

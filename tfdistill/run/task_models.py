@@ -175,8 +175,10 @@ def open_model(
         loaded = weights.load_embedder(folder)
     else:
         loaded = _open_alone(folder, kind)
-    model = with_saved_ranges(loaded.model, pathlib.Path(folder).parent)
-    return dataclasses.replace(loaded, model=model)
+    ranges = pathlib.Path(folder).parent / compress.RANGES  # of a quantization-aware one
+    if not ranges.is_file():
+        return loaded
+    return dataclasses.replace(loaded, model=compress.with_ranges(loaded.model, ranges))
 
 
 def _open_alone(source: str, kind: str | None) -> weights.LoadedModel:
@@ -204,9 +206,3 @@ def open_saved(folder: pathlib.Path, task: tasks.TaskSpec, dtype: str = "float32
 def in_precision(model: keras.Model, dtype: str) -> keras.Model:
     """Copies a model into another arithmetic; float32 is the model itself."""
     return model if dtype == "float32" else models.with_policy(model, dtype)
-
-
-def with_saved_ranges(model: keras.Model, folder: pathlib.Path) -> keras.Model:
-    """Makes a model quantization-aware where `folder` holds the ranges of one."""
-    path = folder / compress.RANGES
-    return compress.with_ranges(model, path) if path.is_file() else model

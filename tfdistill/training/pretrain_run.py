@@ -17,7 +17,7 @@ from tfdistill.config import PretrainConfig
 from tfdistill.data import masking, shard_files, shards, streaming
 from tfdistill.data import vocab as vocabularies
 from tfdistill.data.streaming import StepRange
-from tfdistill.io import checksums, files, resuming, storage, work_folder
+from tfdistill.io import files, ledger, storage, work_folder
 from tfdistill.results import FitResult
 from tfdistill.tokenization.reading import read_tokenizer, read_vocab
 from tfdistill.tokenization.wordpiece import WordPiece
@@ -175,12 +175,12 @@ def run_pretraining(
         "config": {**config.model_dump(), "seed": seed},
     }
     if prepared is not None:  # their manifest has their SHA-256; text is compared when prepared
-        identity["shards"] = checksums.digest_of(prepared, (".json", ".txt"))
+        identity["shards"] = ledger.digest_of(prepared, (".json", ".txt"))
     with (
         multi_worker.working_folder(out, strategy) as root,
         work_folder.WorkFolder(root, KIND).open(resume=resume, overwrite=overwrite),
     ):
-        resuming.check_same_file(
+        ledger.check_same_file(
             root / SETTINGS,
             identity,
             f"the options that are saved in {root / SETTINGS}",
@@ -216,7 +216,7 @@ def run_pretraining(
         )
         with files.atomic_write(root / KERAS_FILE) as temporary:
             model.save(temporary)
-        checksums.write_checksums((root / KERAS_FILE).parent, but=(pathlib.Path(KERAS_FILE).name,))
+        ledger.write_checksums((root / KERAS_FILE).parent, but=(pathlib.Path(KERAS_FILE).name,))
         manifest = shard_files.read_manifest(prepared)
         finished = results.PretrainingResult(
             steps=result.steps,

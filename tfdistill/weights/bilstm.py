@@ -16,7 +16,7 @@ import tf_keras as keras
 
 from tfdistill import errors, models
 from tfdistill.data import vocab
-from tfdistill.io import checksums, files
+from tfdistill.io import files, ledger
 from tfdistill.tokenization import reading
 from tfdistill.tokenization.wordpiece import WordPiece
 from tfdistill.weights import checkpoint
@@ -83,7 +83,7 @@ def load_bilstm(folder: files.Path) -> LoadedModel:
       WeightsError: If a file is missing or damaged, or the tensors are not those of such a model.
     """
     folder = pathlib.Path(folder)
-    checksums.check_folder(folder)
+    ledger.check_folder(folder)
     described = checkpoint.read_json(folder / DESCRIPTION, required=True)
     labels, lower_case = described.get("labels"), described.get("lower_case")
     named = isinstance(labels, list) and all(isinstance(label, str) for label in labels)

@@ -12,7 +12,7 @@ import numpy as np
 import safetensors
 
 from tfdistill import errors
-from tfdistill.io import checksums, contents, files, safe_paths
+from tfdistill.io import contents, files, ledger, safe_paths
 from tfdistill.tokenization import reading as tokenizer_reading
 from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
 from tfdistill.weights import filling, folders, hf_config, keys
@@ -140,7 +140,7 @@ def checkpoint_folder(source: files.Path, more: Sequence[str] = ()) -> pathlib.P
     """Finds the folder of a checkpoint; one on the hub is fetched, one of a run is verified."""
     path = pathlib.Path(source).expanduser()
     if path.is_dir():
-        checksums.check_folder(path)
+        ledger.check_folder(path)
         return path
     if path.exists():
         _, remedy = folders.format_of_file(path.name) or ("", "Name the folder that holds it.")

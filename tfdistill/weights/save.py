@@ -11,7 +11,7 @@ import tf_keras as keras
 
 from tfdistill import errors, models
 from tfdistill.data import vocab
-from tfdistill.io import checks, files, marker_file, work_folder
+from tfdistill.io import checks, files, ledger, work_folder
 from tfdistill.models import embedding
 from tfdistill.tokenization import reading
 from tfdistill.tokenization.wordpiece import VOCAB_FILE, WordPiece
@@ -72,7 +72,7 @@ def save_hf(
       ParityError: If the folder is not the model; nothing was replaced.
     """
     folder = pathlib.Path(folder)
-    work_folder.WorkFolder(folder, marker_file.SAVED_MODEL).check(overwrite=overwrite)
+    work_folder.WorkFolder(folder, ledger.SAVED_MODEL).check(overwrite=overwrite)
     config = models.config_of(model)
     if not isinstance(config, models.EncoderConfig):
         raise errors.WeightsError(
@@ -118,7 +118,7 @@ def save_hf(
     if config.family != "distilbert" and not config.type_vocab_size:
         key = keys.exported_key("embeddings.token_type_embeddings.weight", config, bare=bare)
         tensors[key] = np.zeros((2, config.hidden_size), np.float32)
-    with work_folder.replaced(folder, marker_file.SAVED_MODEL, overwrite=overwrite) as temporary:
+    with work_folder.replaced(folder, ledger.SAVED_MODEL, overwrite=overwrite) as temporary:
         sentence_modules.write_json(temporary / checkpoint.CONFIG_FILE, written)
         safetensors.numpy.save_file(
             tensors, temporary / checkpoint.WEIGHTS_FILE, metadata={"format": "pt"}

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tfdistill import errors
-from tfdistill.io import checksums, contents, marker_file
+from tfdistill.io import contents, ledger
 
 
 def flip(path):
@@ -26,7 +26,7 @@ def model(tmp_path):
         (tmp_path / "hf" / name).write_text("{} " * 50)
     (tmp_path / "ranges.safetensors").write_text("{}")
     (tmp_path / "hf" / ".tfdistill.json").write_text("the marker, which is rewritten")
-    checksums.write_checksums(tmp_path)
+    ledger.write_checksums(tmp_path)
     (tmp_path / "hf" / ".tfdistill.json").write_text("another")
     return tmp_path
 
@@ -35,22 +35,22 @@ def model(tmp_path):
 @pytest.mark.parametrize("read_before", [True, False])
 def test_one_flipped_bit_is_found_in_the_folder_and_in_the_one_around_it(model, name, read_before):
     if read_before:
-        checksums.check_folder(model / "hf")
+        ledger.check_folder(model / "hf")
     flip(model / name)
     for folder in (model, model / "hf"):
         with pytest.raises(errors.WeightsError, match=name):
-            checksums.check_folder(folder)
+            ledger.check_folder(folder)
 
 
 def test_a_file_that_is_gone_and_a_damaged_record_are_refused(model):
     (model / "ranges.safetensors").unlink()
-    checksums.check_folder(model / "hf")  # which does not hold it
+    ledger.check_folder(model / "hf")  # which does not hold it
     with pytest.raises(errors.WeightsError, match="no such file"):
-        checksums.check_folder(model)
+        ledger.check_folder(model)
     for content in ("", "[]", "{}", json.dumps({"format_version": 2, "files": {}})):
-        (model / checksums.FILE_NAME).write_text(content)
+        (model / ledger.CHECKSUMS).write_text(content)
         with pytest.raises(errors.WeightsError):
-            checksums.check_folder(model / "hf")
+            ledger.check_folder(model / "hf")
 
 
 def test_a_digest_is_one_of_names_and_contents_and_not_of_times(tmp_path):
@@ -58,24 +58,24 @@ def test_a_digest_is_one_of_names_and_contents_and_not_of_times(tmp_path):
         (tmp_path / name / "deep").mkdir(parents=True)
         (tmp_path / name / "deep" / "x.txt").write_text("text")
         (tmp_path / name / "README.md").write_text(name)
-    one, other = (checksums.digest_of(tmp_path / n, (".txt",)) for n in ("a", "b"))
-    assert one == other != checksums.digest_of(tmp_path / "a")
+    one, other = (ledger.digest_of(tmp_path / n, (".txt",)) for n in ("a", "b"))
+    assert one == other != ledger.digest_of(tmp_path / "a")
     (tmp_path / "b" / "deep" / "x.txt").rename(tmp_path / "b" / "deep" / "y.txt")
-    assert checksums.digest_of(tmp_path / "b", (".txt",)) != one
-    assert checksums.digest_of(tmp_path / "gone") == ""
+    assert ledger.digest_of(tmp_path / "b", (".txt",)) != one
+    assert ledger.digest_of(tmp_path / "gone") == ""
 
 
 def test_a_run_in_the_folder_of_its_model_is_no_part_of_the_model(model):
-    before = checksums.digest_of(model, (".json", ".safetensors"))
+    before = ledger.digest_of(model, (".json", ".safetensors"))
     (model / "pooling").mkdir()
     (model / "pooling" / "config.json").write_text("{}")
-    of_both = checksums.digest_of(model, (".json", ".safetensors"))
+    of_both = ledger.digest_of(model, (".json", ".safetensors"))
     assert of_both != before
-    marker_file.write_marker(model / "pooling", "run", set())
-    assert checksums.digest_of(model, (".json", ".safetensors")) == before
+    ledger.write_marker(model / "pooling", "run", set())
+    assert ledger.digest_of(model, (".json", ".safetensors")) == before
     # The parts of a model that this package saved, such as those of a sentence encoder, are.
-    marker_file.write_marker(model / "pooling", marker_file.SAVED_MODEL, set())
-    assert checksums.digest_of(model, (".json", ".safetensors")) == of_both
+    ledger.write_marker(model / "pooling", ledger.SAVED_MODEL, set())
+    assert ledger.digest_of(model, (".json", ".safetensors")) == of_both
 
 
 def test_a_file_is_read_once_as_long_as_it_is_the_same(tmp_path):
